@@ -1,0 +1,121 @@
+//! What a machine is: its CPUs, how they are grouped, how fast each is, and what kernel operations
+//! cost on it. Nothing in the project is below this crate.
+//!
+//! A machine is described in TOML (`machines/*.toml`); see [`Machine::load`].
+
+mod mask;
+
+pub use mask::{CpuMask, MAX_CPUS};
+
+/// A machine, as the simulated kernel and the scheduler's user-space half see it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The name that `--machine` takes.
+    pub name: String,
+    /// One line for a person.
+    pub description: String,
+    /// Scheduler ticks a second (the kernel's CONFIG_HZ).
+    pub hz: u32,
+    /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
+    pub cpus: Vec<Cpu>,
+    /// The kinds of core that [`Cpu::core_type`] indexes.
+    pub core_types: Vec<CoreType>,
+    /// Topology levels from the smallest span to the largest, as the kernel's
+    /// `sched_domain_topology`: SMT, MC (last-level cache or cluster), PKG. Levels that add nothing
+    /// are left in; whoever builds sched domains drops them.
+    pub levels: Vec<Level>,
+}
+
+/// One logical CPU.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Index into [`Machine::core_types`].
+    pub core_type: usize,
+    /// The scheduler's view of its compute capacity (`cpu_power`, `cpu_capacity`), 1024 = nominal.
+    pub capacity: u32,
+}
+
+/// What the cores of one kind have in common.
+#[derive(Clone, Debug)]
+pub struct CoreType {
+    /// Such as `cortex-a15`.
+    pub name: String,
+    /// Work done a nanosecond, relative to the machine's fastest core type, in units of 1/2^20:
+    /// `1 << 20` is full speed. See [`Machine::time_for`].
+    pub speed: u32,
+    /// What the kernel's own operations cost here.
+    pub costs: Costs,
+}
+
+/// Costs of kernel operations on one kind of core, ns of that core's own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// From deciding to switch until the next task's first instruction.
+    pub context_switch_ns: u64,
+    /// What the waking CPU spends in `try_to_wake_up()`.
+    pub wakeup_ns: u64,
+    /// From sending a reschedule IPI until the target CPU handles it, within a cluster (last-level
+    /// cache) and across.
+    pub ipi_near_ns: u64,
+    /// See `ipi_near_ns`.
+    pub ipi_far_ns: u64,
+    /// The timer tick.
+    pub tick_ns: u64,
+    /// From a timer's expiry until its handler has woken its task (interrupt entry and handler).
+    pub timer_irq_ns: u64,
+    /// Cold caches: extra time for a task's first run on a CPU after a migration within a cluster.
+    pub migration_near_ns: u64,
+    /// See `migration_near_ns`; across clusters.
+    pub migration_far_ns: u64,
+    /// Time to leave an idle state. The state is the deepest whose `min_residency_ns` the idle
+    /// period exceeds; states run from the shallowest to the deepest.
+    pub idle_states: [IdleState; MAX_IDLE_STATES],
+    /// How many of `idle_states` there are.
+    pub nr_idle_states: usize,
+}
+
+/// The most idle states a core type may have (the kernel's CPUIDLE_STATE_MAX).
+pub const MAX_IDLE_STATES: usize = 10;
+
+/// One cpuidle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleState {
+    /// The shortest idle period that enters it, ns.
+    pub min_residency_ns: u64,
+    /// Time to leave it, ns.
+    pub exit_latency_ns: u64,
+}
+
+/// One topology level: a partition of the machine's CPUs.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// `SMT`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
+    pub name: &'static str,
+    /// The spans at this level; disjoint, together all CPUs.
+    pub spans: Vec<CpuMask>,
+}
+
+impl Machine {
+    /// Every CPU of the machine.
+    pub fn all_cpus(&self) -> CpuMask {
+        CpuMask::first_n(self.cpus.len())
+    }
+
+    /// How long `work` takes on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest
+    /// core type.
+    pub fn time_for(&self, work: u64, cpu: usize) -> u64 {
+        time_for(work, self.core_types[self.cpus[cpu].core_type].speed)
+    }
+}
+
+/// Nanoseconds that `work` takes at `speed` (1/2^20 of the reference), rounded up.
+#[inline]
+pub fn time_for(work: u64, speed: u32) -> u64 {
+    ((u128::from(work) << 20).div_ceil(u128::from(speed))) as u64
+}
+
+/// Work done in `ns` at `speed` (1/2^20 of the reference), rounded down.
+#[inline]
+pub fn work_in(ns: u64, speed: u32) -> u64 {
+    ((u128::from(ns) * u128::from(speed)) >> 20) as u64
+}

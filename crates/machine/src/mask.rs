@@ -1,0 +1,210 @@
+//! Sets of CPUs.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The most CPUs a machine may have; the static capacity of every table in the project.
+pub const MAX_CPUS: usize = 1024;
+
+const WORDS: usize = MAX_CPUS / 64;
+
+/// A set of CPU numbers, laid out as the kernel's `struct cpumask` for `NR_CPUS` = [`MAX_CPUS`]:
+/// an array of 64-bit words, lowest CPU in the lowest bit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct CpuMask {
+    bits: [u64; WORDS],
+}
+
+impl CpuMask {
+    /// The empty set.
+    pub const EMPTY: CpuMask = CpuMask { bits: [0; WORDS] };
+
+    /// CPUs `0..count`.
+    pub fn first_n(count: usize) -> CpuMask {
+        (0..count).collect()
+    }
+
+    /// The set of `cpu` alone.
+    pub fn one(cpu: usize) -> CpuMask {
+        std::iter::once(cpu).collect()
+    }
+
+    /// Adds `cpu`.
+    #[inline]
+    pub fn set(&mut self, cpu: usize) {
+        self.bits[cpu / 64] |= 1 << (cpu % 64);
+    }
+
+    /// Removes `cpu`.
+    #[inline]
+    pub fn clear(&mut self, cpu: usize) {
+        self.bits[cpu / 64] &= !(1 << (cpu % 64));
+    }
+
+    /// Is `cpu` in the set?
+    #[inline]
+    pub fn contains(&self, cpu: usize) -> bool {
+        cpu < MAX_CPUS && self.bits[cpu / 64] & (1 << (cpu % 64)) != 0
+    }
+
+    /// How many CPUs are in the set.
+    pub fn count(&self) -> usize {
+        self.bits.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Is the set empty?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bits.iter().all(|&word| word == 0)
+    }
+
+    /// The lowest CPU of the set.
+    #[inline]
+    pub fn first(&self) -> Option<usize> {
+        self.first_from(0)
+    }
+
+    /// The lowest CPU of the set that is at least `start`.
+    #[inline]
+    pub fn first_from(&self, start: usize) -> Option<usize> {
+        if start >= MAX_CPUS {
+            return None;
+        }
+        let mut index = start / 64;
+        let mut word = self.bits[index] & (!0 << (start % 64));
+        loop {
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros() as usize);
+            }
+            index += 1;
+            if index == WORDS {
+                return None;
+            }
+            word = self.bits[index];
+        }
+    }
+
+    /// The CPUs that are in both sets.
+    #[inline]
+    pub fn and(&self, other: &CpuMask) -> CpuMask {
+        CpuMask { bits: std::array::from_fn(|i| self.bits[i] & other.bits[i]) }
+    }
+
+    /// The CPUs that are in either set.
+    #[inline]
+    pub fn or(&self, other: &CpuMask) -> CpuMask {
+        CpuMask { bits: std::array::from_fn(|i| self.bits[i] | other.bits[i]) }
+    }
+
+    /// The CPUs of this set that are not in `other`.
+    #[inline]
+    pub fn without(&self, other: &CpuMask) -> CpuMask {
+        CpuMask { bits: std::array::from_fn(|i| self.bits[i] & !other.bits[i]) }
+    }
+
+    /// Do the sets share a CPU?
+    #[inline]
+    pub fn intersects(&self, other: &CpuMask) -> bool {
+        self.bits.iter().zip(&other.bits).any(|(a, b)| a & b != 0)
+    }
+
+    /// Is every CPU of this set in `other`?
+    pub fn is_subset(&self, other: &CpuMask) -> bool {
+        self.without(other).is_empty()
+    }
+
+    /// The CPUs of the set, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let cpu = self.first_from(next)?;
+            next = cpu + 1;
+            Some(cpu)
+        })
+    }
+}
+
+impl FromIterator<usize> for CpuMask {
+    fn from_iter<I: IntoIterator<Item = usize>>(cpus: I) -> CpuMask {
+        let mut mask = CpuMask::EMPTY;
+        for cpu in cpus {
+            mask.set(cpu);
+        }
+        mask
+    }
+}
+
+/// The kernel's list format: `0-3,8`.
+impl fmt::Display for CpuMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next = 0;
+        let mut comma = "";
+        while let Some(first) = self.first_from(next) {
+            let last = (first..MAX_CPUS).take_while(|&cpu| self.contains(cpu)).last().unwrap_or(first);
+            if first == last {
+                write!(f, "{comma}{first}")?;
+            } else {
+                write!(f, "{comma}{first}-{last}")?;
+            }
+            comma = ",";
+            next = last + 1;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CpuMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuMask({self})")
+    }
+}
+
+/// Reads the kernel's list format (`0-3,8`). The error says what was expected.
+impl FromStr for CpuMask {
+    type Err = String;
+
+    fn from_str(list: &str) -> Result<CpuMask, String> {
+        let number = |text: &str| -> Result<usize, String> {
+            match text.trim().parse() {
+                Ok(cpu) if cpu < MAX_CPUS => Ok(cpu),
+                _ => Err(format!("expected a CPU list such as 0-3,8 with CPUs below {MAX_CPUS}, found `{list}`")),
+            }
+        };
+        let mut mask = CpuMask::EMPTY;
+        for range in list.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(format!("expected a rising range in a CPU list, found `{range}`"));
+            }
+            (first..=last).for_each(|cpu| mask.set(cpu));
+        }
+        Ok(mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_format_round_trips() {
+        for list in ["0", "0-3,8", "5,7,9-63,64-1023"] {
+            let mask: CpuMask = list.parse().unwrap();
+            assert_eq!(mask, mask.to_string().parse().unwrap());
+        }
+        assert!("3-1".parse::<CpuMask>().is_err());
+        assert!("1024".parse::<CpuMask>().is_err());
+        assert!("x".parse::<CpuMask>().is_err());
+    }
+
+    #[test]
+    fn walks_across_words() {
+        let mask: CpuMask = [3, 64, 1023].into_iter().collect();
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [3, 64, 1023]);
+        assert_eq!(mask.first_from(4), Some(64));
+        assert_eq!(mask.first_from(1024), None);
+        assert_eq!(mask.count(), 3);
+    }
+}

@@ -1,0 +1,167 @@
+//! The simulated kernel: runs a workload on a machine under a sched_ext scheduler, deterministically.
+
+use machine::Machine;
+use native::{Global, Object};
+use workload::{Recorder, Workload};
+
+/// What to run. Two runs of equal configurations give equal outcomes, byte for byte.
+pub struct Config<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The workload.
+    pub workload: &'a dyn Workload,
+    /// The scheduler.
+    pub scheduler: &'a Object,
+    /// Its globals, set before it is loaded.
+    pub globals: &'a [Global],
+    /// Globals of the scheduler to read when the run is over ([`Outcome::read`]).
+    pub read: &'a [&'a str],
+    /// Everything that chance decides.
+    pub seed: u64,
+    /// Stop with an error when simulated time reaches this, ns.
+    pub time_limit_ns: u64,
+    /// Where scheduling events go, if anywhere.
+    pub trace: Option<&'a mut dyn Trace>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Simulated time, ns.
+    pub simulated_ns: u64,
+    /// The workload's measurements.
+    pub recorder: Recorder,
+    /// What the kernel counted.
+    pub counters: Counters,
+    /// The bytes of the globals in [`Config::read`], in that order; empty for one that the scheduler
+    /// does not have.
+    pub read: Vec<Vec<u8>>,
+}
+
+/// What the kernel counted over a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Switches from one task (or idle) to another.
+    pub context_switches: u64,
+    /// Times that a task ran on another CPU than before.
+    pub migrations: u64,
+    /// Wakeups of sleeping tasks.
+    pub wakeups: u64,
+    /// Timer ticks taken.
+    pub ticks: u64,
+    /// Tasks created.
+    pub forks: u64,
+    /// Per CPU: ns spent running tasks (kernel overhead on their behalf included).
+    pub busy_ns: Vec<u64>,
+    /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
+    pub overhead_ns: Vec<u64>,
+}
+
+/// Receives scheduling events, in time order.
+pub trait Trace {
+    /// One event at `now` (ns) on `cpu`.
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>);
+}
+
+/// Scheduling events, named and filled as the kernel's tracepoints of the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// `sched_switch`; pid 0 is idle (`swapper`).
+    Switch {
+        /// `prev_comm`, `prev_pid`.
+        prev: (&'a str, i32),
+        /// `prev_prio`.
+        prev_prio: i32,
+        /// `prev_state`: still runnable?
+        prev_runnable: bool,
+        /// `next_comm`, `next_pid`.
+        next: (&'a str, i32),
+        /// `next_prio`.
+        next_prio: i32,
+    },
+    /// `sched_wakeup` / `sched_wakeup_new`.
+    Wakeup {
+        /// `comm`, `pid`.
+        task: (&'a str, i32),
+        /// `prio`.
+        prio: i32,
+        /// `target_cpu`.
+        target_cpu: usize,
+        /// First wakeup after a fork?
+        new: bool,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// `comm`, `pid`.
+        task: (&'a str, i32),
+        /// `prio`.
+        prio: i32,
+        /// `orig_cpu`.
+        from: usize,
+        /// `dest_cpu`.
+        to: usize,
+    },
+    /// `sched_process_fork`.
+    Fork {
+        /// `comm`, `pid` of the parent.
+        parent: (&'a str, i32),
+        /// `child_comm`, `child_pid`.
+        child: (&'a str, i32),
+    },
+    /// `sched_process_exit`.
+    Exit {
+        /// `comm`, `pid`.
+        task: (&'a str, i32),
+        /// `prio`.
+        prio: i32,
+    },
+    /// `bpf_trace_printk`.
+    Printk(&'a str),
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The scheduler was ejected, as sched_ext ejects one: the message of `scx_exit_info`.
+    #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]
+    SchedulerExit {
+        /// When, ns.
+        at_ns: u64,
+        /// `scx_exit_info::reason`, such as `runnable task stall`.
+        reason: String,
+        /// `scx_exit_info::msg`.
+        message: String,
+    },
+    /// No task can ever run again, and some have not exited.
+    #[error("deadlock at {at_ns} ns: {waiting}")]
+    Deadlock {
+        /// When, ns.
+        at_ns: u64,
+        /// Which tasks wait for what.
+        waiting: String,
+    },
+    /// The workload did something a kernel would refuse, or never lets time pass.
+    #[error("task {task} at {at_ns} ns: {message}")]
+    Task {
+        /// Its name and pid.
+        task: String,
+        /// When, ns.
+        at_ns: u64,
+        /// What it did.
+        message: String,
+    },
+    /// Simulated time ran past [`Config::time_limit_ns`].
+    #[error("not done after {limit_ns} ns of simulated time")]
+    TimeLimit {
+        /// The limit, ns.
+        limit_ns: u64,
+    },
+    /// The scheduler's object and the configuration do not fit.
+    #[error(transparent)]
+    Object(#[from] native::Error),
+}
+
+/// Runs `config` to its end.
+pub fn run(_config: Config<'_>) -> Result<Outcome, Error> {
+    todo!()
+}

@@ -1,0 +1,246 @@
+//! What tasks do: the interface between programs and the (simulated) kernel, rt-app files, and
+//! benchmark models as programs.
+//!
+//! A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run: kernel objects
+//! and the first task. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
+//! finished the last one, as a process makes one system call after another.
+
+use machine::{CpuMask, Machine};
+use std::sync::Arc;
+
+pub use rng::Rng;
+pub use record::{Metric, MetricId, Better, Recorder};
+
+mod record;
+mod rng;
+
+/// Something to run: an rt-app file or a benchmark.
+pub trait Workload: Send + Sync {
+    /// The name that `--workload` takes, or the file's stem.
+    fn name(&self) -> &str;
+    /// One line for a person.
+    fn description(&self) -> &str;
+    /// What a run measures; [`Env::record`] takes indices into this. Same for every run.
+    fn metrics(&self) -> &[Metric];
+    /// For CPU-bound work: the total, and across how many tasks, so that the best possible time on a
+    /// machine can be printed. `None` where time is not decided by CPU throughput alone.
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        None
+    }
+    /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
+    fn start(&self, machine: &Machine) -> Start;
+}
+
+/// See [`Workload::cpu_bound`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuBound {
+    /// ns at the reference speed, over all tasks.
+    pub work: u64,
+    /// How many CPUs can be used at once.
+    pub parallelism: usize,
+    /// The metric that the limit bounds from below, in seconds.
+    pub metric: MetricId,
+}
+
+/// One instance of a workload: what exists when the run begins.
+#[derive(Default)]
+pub struct Start {
+    /// Created at time 0 by the shell (a task outside the workload, already running somewhere),
+    /// in this order, through the fork path.
+    pub tasks: Vec<TaskSpec>,
+    /// How many mutexes exist ([`MutexId`] indexes them).
+    pub mutexes: usize,
+    /// How many condition variables exist.
+    pub condvars: usize,
+    /// For each barrier, how many tasks it waits for.
+    pub barriers: Vec<u32>,
+    /// For each stream (a pipe or one direction of a socket pair), its capacity in bytes.
+    pub streams: Vec<u64>,
+    /// Initial values of the shared memory words ([`Env::shared`]).
+    pub shared: Vec<u64>,
+    /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
+    pub duration_ns: Option<u64>,
+}
+
+/// A task to create.
+pub struct TaskSpec {
+    /// `comm`, at most 15 bytes are kept.
+    pub name: Arc<str>,
+    /// Scheduling policy and its parameters.
+    pub policy: SchedPolicy,
+    /// Allowed CPUs; `None` is all.
+    pub affinity: Option<CpuMask>,
+    /// `PR_SET_TIMERSLACK`, ns; applies to `SCHED_NORMAL` sleeps. `None` is the kernel's 50 us.
+    pub timer_slack_ns: Option<u64>,
+    /// What it does.
+    pub program: Box<dyn Program>,
+}
+
+impl TaskSpec {
+    /// A `SCHED_NORMAL` task of nice 0 that may run anywhere.
+    pub fn new(name: impl Into<Arc<str>>, program: impl Program + 'static) -> TaskSpec {
+        TaskSpec {
+            name: name.into(),
+            policy: SchedPolicy::Normal { nice: 0 },
+            affinity: None,
+            timer_slack_ns: None,
+            program: Box::new(program),
+        }
+    }
+}
+
+/// `sched_setattr(2)`'s policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchedPolicy {
+    /// `SCHED_OTHER`; nice -20..=19.
+    Normal {
+        /// Nice value.
+        nice: i8,
+    },
+    /// `SCHED_BATCH`; nice -20..=19.
+    Batch {
+        /// Nice value.
+        nice: i8,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`; priority 1..=99.
+    Fifo {
+        /// RT priority.
+        priority: u8,
+    },
+    /// `SCHED_RR`; priority 1..=99.
+    RoundRobin {
+        /// RT priority.
+        priority: u8,
+    },
+    /// `SCHED_DEADLINE`, ns.
+    Deadline {
+        /// Budget a period.
+        runtime_ns: u64,
+        /// Relative deadline.
+        deadline_ns: u64,
+        /// Period.
+        period_ns: u64,
+    },
+}
+
+/// What a task is told when it is asked for its next op.
+pub struct Env<'a> {
+    /// `CLOCK_MONOTONIC`, ns since the run began.
+    pub now: u64,
+    /// The CPU it runs on.
+    pub cpu: usize,
+    /// When the last sleep's or timer's expiry was due, ns; else when the last op began.
+    pub due: u64,
+    /// When the task was last made runnable, ns.
+    pub woken_at: u64,
+    /// CPU time it has had, ns.
+    pub cpu_time: u64,
+    /// The workload's shared memory words.
+    pub shared: &'a mut [u64],
+    /// The run's source of chance; part of the seed.
+    pub rng: &'a mut Rng,
+    /// Where measurements go.
+    pub recorder: &'a mut Recorder,
+}
+
+/// A task's code. Asked for one op after another, in zero time.
+pub trait Program: Send {
+    /// The next thing to do. Called first when the task first runs, then whenever an op is done.
+    /// After [`Op::Exit`] it is not called again.
+    fn next(&mut self, env: &mut Env<'_>) -> Op;
+}
+
+impl<F: FnMut(&mut Env<'_>) -> Op + Send> Program for F {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        self(env)
+    }
+}
+
+/// Index into the workload's mutexes.
+pub type MutexId = u32;
+/// Index into the workload's condition variables.
+pub type CondId = u32;
+/// Index into the workload's barriers.
+pub type BarrierId = u32;
+/// Index into the workload's streams.
+pub type StreamId = u32;
+
+/// A system call, or computing between two.
+pub enum Op {
+    /// Compute: ns at the machine's reference speed (its fastest core type).
+    Run {
+        /// ns at the reference speed.
+        work: u64,
+    },
+    /// Compute until this much of the task's own CPU time has passed, whatever the CPU's speed
+    /// (rt-app's `runtime` event).
+    RunFor {
+        /// CPU time, ns.
+        ns: u64,
+    },
+    /// `clock_nanosleep` for a while; timer slack applies to a normal task.
+    Sleep {
+        /// ns from now.
+        ns: u64,
+    },
+    /// `clock_nanosleep(TIMER_ABSTIME)`; done at once if the time has passed.
+    SleepUntil {
+        /// ns since the run began.
+        at: u64,
+    },
+    /// `pthread_mutex_lock`.
+    Lock(MutexId),
+    /// `pthread_mutex_unlock`. Unlocking what one does not hold is an error of the run.
+    Unlock(MutexId),
+    /// `pthread_cond_wait`: unlocks, sleeps, locks again.
+    Wait {
+        /// What is waited on.
+        cond: CondId,
+        /// Held by the caller.
+        mutex: MutexId,
+    },
+    /// `pthread_cond_signal`.
+    Signal(CondId),
+    /// `pthread_cond_broadcast`.
+    Broadcast(CondId),
+    /// `pthread_barrier_wait`.
+    Barrier(BarrierId),
+    /// `write(2)` to a stream: computes `work`, then puts `bytes` in, sleeping while it is full.
+    Write {
+        /// The stream.
+        stream: StreamId,
+        /// How many bytes; at most the capacity.
+        bytes: u64,
+        /// ns at the reference speed.
+        work: u64,
+    },
+    /// `read(2)` of exactly `bytes`: sleeps until there are as many, computes `work`.
+    Read {
+        /// The stream.
+        stream: StreamId,
+        /// How many bytes; at most the capacity.
+        bytes: u64,
+        /// ns at the reference speed.
+        work: u64,
+    },
+    /// `fork`/`pthread_create`: the child goes through the fork path; `work` is what it costs the
+    /// parent, ns at the reference speed.
+    Fork {
+        /// The child.
+        child: Box<TaskSpec>,
+        /// ns at the reference speed.
+        work: u64,
+    },
+    /// `wait(2)`/`pthread_join` for all the task's own children.
+    Join,
+    /// `sched_yield`.
+    Yield,
+    /// `sched_setaffinity`.
+    SetAffinity(Box<CpuMask>),
+    /// `sched_setattr`.
+    SetPolicy(SchedPolicy),
+    /// End of the task.
+    Exit,
+}
