@@ -3,6 +3,7 @@
 //!
 //! A machine is described in TOML (`machines/*.toml`); see [`Machine::load`].
 
+pub mod input;
 mod mask;
 
 pub use mask::{CpuMask, MAX_CPUS};

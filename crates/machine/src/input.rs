@@ -1,0 +1,74 @@
+//! Bad input: one message with the file, the line and what was expected. Used by every crate that
+//! reads a file.
+
+use miette::{Diagnostic, NamedSource, SourceSpan};
+use std::ops::Range;
+use std::path::Path;
+use thiserror::Error;
+
+/// What is wrong with a file that a person wrote.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{message}")]
+pub struct BadInput {
+    message: String,
+    #[source_code]
+    source: Option<NamedSource<String>>,
+    #[label("{expected}")]
+    at: Option<SourceSpan>,
+    expected: String,
+    #[help]
+    help: Option<String>,
+}
+
+impl BadInput {
+    /// `message` says what is wrong with the bytes `at` of `text`, the content of `file`; `expected`
+    /// what should stand there.
+    pub fn at(
+        file: &str,
+        text: &str,
+        at: Range<usize>,
+        message: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> BadInput {
+        let start = at.start.min(text.len());
+        let line = text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        BadInput {
+            message: format!("{file}:{line}: {}", message.into()),
+            source: Some(NamedSource::new(file, text.to_owned())),
+            at: Some((start..at.end.clamp(start, text.len())).into()),
+            expected: expected.into(),
+            help: None,
+        }
+    }
+
+    /// For what has no place in a text: a missing file, an unknown name.
+    pub fn whole(message: impl Into<String>, help: impl Into<String>) -> BadInput {
+        BadInput {
+            message: message.into(),
+            source: None,
+            at: None,
+            expected: String::new(),
+            help: Some(help.into()),
+        }
+    }
+
+    /// The message alone, on one line: file, line, and what is wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What was expected.
+    pub fn expected(&self) -> &str {
+        self.help.as_deref().unwrap_or(&self.expected)
+    }
+}
+
+/// The content of `path`; the error names the file and why it cannot be read.
+pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Box::new(BadInput::whole(
+            format!("{}: {error}", path.display()),
+            format!("expected a readable {what}"),
+        ))
+    })
+}
