@@ -12,7 +12,7 @@ use thiserror::Error;
 pub struct BadInput {
     message: String,
     #[source_code]
-    source: Option<NamedSource<String>>,
+    text: Option<NamedSource<String>>,
     #[label("{expected}")]
     at: Option<SourceSpan>,
     expected: String,
@@ -31,10 +31,14 @@ impl BadInput {
         expected: impl Into<String>,
     ) -> BadInput {
         let start = at.start.min(text.len());
-        let line = text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = text.as_bytes()[..start]
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count()
+            + 1;
         BadInput {
             message: format!("{file}:{line}: {}", message.into()),
-            source: Some(NamedSource::new(file, text.to_owned())),
+            text: Some(NamedSource::new(file, text.to_owned())),
             at: Some((start..at.end.clamp(start, text.len())).into()),
             expected: expected.into(),
             help: None,
@@ -45,7 +49,7 @@ impl BadInput {
     pub fn whole(message: impl Into<String>, help: impl Into<String>) -> BadInput {
         BadInput {
             message: message.into(),
-            source: None,
+            text: None,
             at: None,
             expected: String::new(),
             help: Some(help.into()),

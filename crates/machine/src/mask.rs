@@ -50,7 +50,10 @@ impl CpuMask {
 
     /// How many CPUs are in the set.
     pub fn count(&self) -> usize {
-        self.bits.iter().map(|word| word.count_ones() as usize).sum()
+        self.bits
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
     }
 
     /// Is the set empty?
@@ -88,19 +91,25 @@ impl CpuMask {
     /// The CPUs that are in both sets.
     #[inline]
     pub fn and(&self, other: &CpuMask) -> CpuMask {
-        CpuMask { bits: std::array::from_fn(|i| self.bits[i] & other.bits[i]) }
+        CpuMask {
+            bits: std::array::from_fn(|i| self.bits[i] & other.bits[i]),
+        }
     }
 
     /// The CPUs that are in either set.
     #[inline]
     pub fn or(&self, other: &CpuMask) -> CpuMask {
-        CpuMask { bits: std::array::from_fn(|i| self.bits[i] | other.bits[i]) }
+        CpuMask {
+            bits: std::array::from_fn(|i| self.bits[i] | other.bits[i]),
+        }
     }
 
     /// The CPUs of this set that are not in `other`.
     #[inline]
     pub fn without(&self, other: &CpuMask) -> CpuMask {
-        CpuMask { bits: std::array::from_fn(|i| self.bits[i] & !other.bits[i]) }
+        CpuMask {
+            bits: std::array::from_fn(|i| self.bits[i] & !other.bits[i]),
+        }
     }
 
     /// Do the sets share a CPU?
@@ -141,7 +150,10 @@ impl fmt::Display for CpuMask {
         let mut next = 0;
         let mut comma = "";
         while let Some(first) = self.first_from(next) {
-            let last = (first..MAX_CPUS).take_while(|&cpu| self.contains(cpu)).last().unwrap_or(first);
+            let last = (first..MAX_CPUS)
+                .take_while(|&cpu| self.contains(cpu))
+                .last()
+                .unwrap_or(first);
             if first == last {
                 write!(f, "{comma}{first}")?;
             } else {
@@ -168,7 +180,9 @@ impl FromStr for CpuMask {
         let number = |text: &str| -> Result<usize, String> {
             match text.trim().parse() {
                 Ok(cpu) if cpu < MAX_CPUS => Ok(cpu),
-                _ => Err(format!("expected a CPU list such as 0-3,8 with CPUs below {MAX_CPUS}, found `{list}`")),
+                _ => Err(format!(
+                    "expected a CPU list such as 0-3,8 with CPUs below {MAX_CPUS}, found `{list}`"
+                )),
             }
         };
         let mut mask = CpuMask::EMPTY;
@@ -176,7 +190,9 @@ impl FromStr for CpuMask {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("expected a rising range in a CPU list, found `{range}`"));
+                return Err(format!(
+                    "expected a rising range in a CPU list, found `{range}`"
+                ));
             }
             (first..=last).for_each(|cpu| mask.set(cpu));
         }

@@ -8,8 +8,8 @@
 use machine::{CpuMask, Machine};
 use std::sync::Arc;
 
+pub use record::{Better, Metric, MetricId, Recorder};
 pub use rng::Rng;
-pub use record::{Metric, MetricId, Better, Recorder};
 
 mod record;
 mod rng;

@@ -32,7 +32,9 @@ pub struct Recorder {
 impl Recorder {
     /// One for so many metrics.
     pub fn new(metrics: usize) -> Recorder {
-        Recorder { samples: vec![Vec::new(); metrics] }
+        Recorder {
+            samples: vec![Vec::new(); metrics],
+        }
     }
 
     /// Adds a sample, in the metric's unit.
