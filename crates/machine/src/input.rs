@@ -2,6 +2,7 @@
 //! reads a file.
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
+use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::Path;
 use thiserror::Error;
@@ -74,5 +75,25 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
             format!("{}: {error}", path.display()),
             format!("expected a readable {what}"),
         ))
+    })
+}
+
+/// `text`, the content of `file`, as TOML. The error points at the bytes that do not fit.
+pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
+    toml::from_str(text).map_err(|error| {
+        // serde and the TOML parser put what they wanted after the last "expected".
+        let (message, expected) = match error.message().split_once("expected ") {
+            Some((message, expected)) => (
+                message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
+                format!("expected {expected}"),
+            ),
+            None => (error.message().to_owned(), "expected valid TOML".to_owned()),
+        };
+        let message = match message.as_str() {
+            "" => "this does not fit here",
+            message => message,
+        };
+        let at = error.span().unwrap_or(0..0);
+        Box::new(BadInput::at(file, text, at, message, expected))
     })
 }

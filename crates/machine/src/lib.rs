@@ -1,8 +1,12 @@
 //! What a machine is: its CPUs, how they are grouped, how fast each is, and what kernel operations
 //! cost on it. Nothing in the project is below this crate.
 //!
-//! A machine is described in TOML (`machines/*.toml`); see [`Machine::load`].
+//! A machine is described in TOML (`machines/*.toml`); see [`Machine::find`] and [`Machine::load`].
 
+#[cfg(feature = "arbitrary")]
+pub mod arbitrary;
+mod builtin;
+mod file;
 pub mod input;
 mod mask;
 
@@ -100,6 +104,11 @@ impl Machine {
     /// Every CPU of the machine.
     pub fn all_cpus(&self) -> CpuMask {
         CpuMask::first_n(self.cpus.len())
+    }
+
+    /// The cluster (smallest topology level) that each CPU is in, as spans.
+    pub fn clusters(&self) -> &[CpuMask] {
+        self.levels.first().map_or(&[], |level| &level.spans)
     }
 
     /// How long `work` takes on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest

@@ -1,0 +1,126 @@
+//! Random machines, for property tests (`--features arbitrary`).
+
+use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, MAX_IDLE_STATES, Machine, file};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any
+/// order over up to eight clusters in up to four packages.
+pub fn machine() -> impl Strategy<Value = Machine> {
+    (
+        vec(core_type(), 1..=4),
+        vec((1..=8usize, 0..4usize, 0..4usize), 1..=8),
+    )
+        .prop_flat_map(|(core_types, clusters)| {
+            let count = clusters.iter().map(|&(size, ..)| size).sum::<usize>();
+            let numbers = Just((0..count).collect::<Vec<_>>()).prop_shuffle();
+            let hz = prop::sample::select(vec![100, 250, 300, 1000]);
+            (Just(core_types), Just(clusters), numbers, hz)
+        })
+        .prop_map(|(core_types, clusters, numbers, hz)| {
+            assemble(core_types, &clusters, &numbers, hz)
+        })
+}
+
+/// `clusters` are (CPUs, core type, package), the last two modulo what there is.
+fn assemble(
+    core_types: Vec<(u32, CoreType)>,
+    clusters: &[(usize, usize, usize)],
+    numbers: &[usize],
+    hz: u32,
+) -> Machine {
+    let mut cpus = vec![
+        Cpu {
+            core_type: 0,
+            capacity: 0
+        };
+        numbers.len()
+    ];
+    let mut numbers = numbers.iter().copied();
+    let (mut mc, mut pkg) = (Vec::new(), vec![CpuMask::EMPTY; 4]);
+    for &(size, core_type, package) in clusters {
+        let core_type = core_type % core_types.len();
+        let span: CpuMask = numbers.by_ref().take(size).collect();
+        for cpu in span.iter() {
+            cpus[cpu] = Cpu {
+                core_type,
+                capacity: core_types[core_type].0,
+            };
+        }
+        pkg[package] = pkg[package].or(&span);
+        mc.push(span);
+    }
+    pkg.retain(|span| !span.is_empty());
+    let mut core_types: Vec<_> = core_types
+        .into_iter()
+        .map(|(_, core_type)| core_type)
+        .collect();
+    // The fastest is the reference.
+    core_types[0].speed = 1 << 20;
+    Machine {
+        name: "random".to_owned(),
+        description: "a random machine".to_owned(),
+        hz,
+        cpus,
+        core_types,
+        levels: file::levels(mc, pkg),
+    }
+}
+
+fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
+    (64..=4096u32, (1u32 << 16)..=1 << 20, costs()).prop_map(|(capacity, speed, costs)| {
+        let name = format!("core-{capacity}");
+        (capacity, CoreType { name, speed, costs })
+    })
+}
+
+fn costs() -> impl Strategy<Value = Costs> {
+    let idle = vec((0..2_000_000u64, 0..500_000u64), 0..=3);
+    (vec(0..20_000u64, 6), (0..50_000u64, 0..200_000u64), idle).prop_map(
+        |(ns, (near, far), idle)| {
+            let mut costs = Costs {
+                context_switch_ns: ns[0],
+                wakeup_ns: ns[1],
+                ipi_near_ns: ns[2],
+                ipi_far_ns: ns[2] + ns[3],
+                tick_ns: ns[4],
+                timer_irq_ns: ns[5],
+                migration_near_ns: near,
+                migration_far_ns: near + far,
+                idle_states: [IdleState::default(); MAX_IDLE_STATES],
+                nr_idle_states: idle.len(),
+            };
+            let mut state = IdleState::default();
+            for (slot, (residency, latency)) in costs.idle_states.iter_mut().zip(idle) {
+                state.min_residency_ns += residency;
+                state.exit_latency_ns += latency;
+                *slot = state;
+            }
+            costs
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_level_is_a_partition_coarser_than_the_one_below(machine in machine()) {
+            prop_assert!((1..=64).contains(&machine.cpus.len()));
+            let mut below: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
+            for level in &machine.levels {
+                let total: usize = level.spans.iter().map(CpuMask::count).sum();
+                prop_assert_eq!(total, machine.cpus.len());
+                for span in &below {
+                    prop_assert_eq!(
+                        level.spans.iter().filter(|wider| span.is_subset(wider)).count(), 1
+                    );
+                }
+                below = level.spans.clone();
+            }
+            prop_assert!(machine.core_types.iter().any(|core| core.speed == 1 << 20));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The machines that come with Equipoise (`machines/` in the source tree), and finding one by name.
+
+use crate::Machine;
+use crate::input::{self, BadInput};
+use std::path::Path;
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            $name,
+            concat!("machines/", $name, ".toml"),
+            include_str!(concat!("../../../machines/", $name, ".toml")),
+        )),*]
+    };
+}
+
+/// Name, file, text; sorted by name.
+const BUILTIN: &[(&str, &str, &str)] = builtin!["smp-2", "smp-8", "smp-2x8", "tc2", "tc2-smp"];
+
+impl Machine {
+    /// The names of the machines that come with Equipoise.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|&(name, ..)| name)
+    }
+
+    /// The machine that comes with Equipoise under this name, else the one in this file. What has a
+    /// slash or ends in `.toml` is always a file.
+    pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
+        if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
+            return Machine::parse(file, text);
+        }
+        let path = Path::new(name_or_path);
+        if name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.is_file() {
+            return Machine::load(path);
+        }
+        Err(Box::new(BadInput::whole(
+            format!("no machine is called `{name_or_path}`"),
+            format!(
+                "expected {}, or the path of a machine file",
+                Machine::names().collect::<Vec<_>>().join(", ")
+            ),
+        )))
+    }
+
+    /// The machine described in the file `path`.
+    pub fn load(path: &Path) -> Result<Machine, Box<BadInput>> {
+        let text = input::read(path, "machine file")?;
+        Machine::parse(&path.to_string_lossy(), &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_machine_is_well_formed_and_named_after_its_file() {
+        for name in Machine::names() {
+            let machine = Machine::find(name).unwrap_or_else(|error| panic!("{error:?}"));
+            assert_eq!(machine.name, name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = Machine::find("cray-1").unwrap_err();
+        assert!(error.message().contains("cray-1"));
+        assert!(error.expected().contains("tc2-smp"));
+        assert!(Machine::find("no/such.toml").is_err());
+    }
+
+    #[test]
+    fn tc2_is_the_board_of_the_table() {
+        let tc2 = Machine::find("tc2").unwrap();
+        let capacities: Vec<_> = tc2.cpus.iter().map(|cpu| cpu.capacity).collect();
+        assert_eq!(capacities, [1441, 1441, 606, 606, 606]);
+        assert_eq!(tc2.time_for(16_470_000_000, 0), 16_470_000_000);
+        // Fixed point: within one part in 2^19 of the measured time.
+        let little = tc2.time_for(16_470_000_000, 4);
+        assert!(
+            little.abs_diff(33_500_000_000) < 33_500_000_000 >> 18,
+            "{little}"
+        );
+        let spans: Vec<_> = tc2.clusters().iter().map(|span| span.to_string()).collect();
+        assert_eq!(spans, ["0-1", "2-4"]);
+    }
+}
