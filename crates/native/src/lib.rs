@@ -1,20 +1,16 @@
 //! Schedulers as native objects: the C headers that a sched_ext scheduler sees when it is built for
-//! the simulated kernel, the compiler call, and what the object says of itself (its maps, its
-//! globals, its ops).
+//! the simulated kernel (`include/`), the compiler call, and what the object says of itself (its
+//! maps, its globals, its ops).
 
-/// A scheduler compiled for this machine, ready to be loaded any number of times.
-#[derive(Debug)]
-pub struct Object {}
+mod compile;
+mod debug_info;
+mod object;
 
-/// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
-/// `skel->rodata`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Global {
-    /// The C variable's name.
-    pub symbol: String,
-    /// Its bytes; must be as long as the variable.
-    pub bytes: Vec<u8>,
-}
+pub use debug_info::MapDefinition;
+pub use object::{Global, Map, Object, Variable};
+
+use std::path::Path;
+use std::sync::OnceLock;
 
 /// Why a scheduler could not be compiled or understood. The message is complete: it has the file,
 /// the line and the compiler's own words where it has any.
@@ -32,16 +28,133 @@ impl std::error::Error for Error {}
 impl Object {
     /// Equipoise's own scheduler (`scheduler/`), compiled when this crate was.
     pub fn equipoise() -> &'static Object {
-        todo!()
+        static OBJECT: OnceLock<Object> = OnceLock::new();
+        OBJECT.get_or_init(|| {
+            let image = include_bytes!(concat!(env!("OUT_DIR"), "/equipoise.so"));
+            Object::parse("scheduler/main.bpf.c", image.to_vec()).expect("it was compiled with this crate")
+        })
     }
 
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
-    pub fn compile(_source: &std::path::Path) -> Result<Object, Error> {
-        todo!()
+    pub fn compile(source: &Path) -> Result<Object, Error> {
+        let name = source.display();
+        if let Err(error) = std::fs::File::open(source) {
+            return Err(Error(format!("{name}: {error}; expected a scheduler in C (FILE.bpf.c)")));
+        }
+        let folder = tempfile::tempdir().map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
+        let include = folder.path().join("include");
+        let output = folder.path().join("scheduler.so");
+        let built = compile::HEADERS
+            .iter()
+            .try_for_each(|(path, text)| {
+                let path = include.join(path);
+                std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
+                std::fs::write(path, text)
+            })
+            .map_err(|error| error.to_string())
+            .and_then(|()| compile::compile(std::env::var_os("CC"), source, &include, &output))
+            .map_err(|said| Error(explain(&name.to_string(), &said)))
+            .and_then(|()| std::fs::read(&output).map_err(|error| Error(format!("{name}: {error}"))))?;
+        Object::parse(&name.to_string(), built)
+    }
+}
+
+/// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does
+/// not have come first, by name and line, however the compiler or the linker put it.
+fn explain(source: &str, said: &str) -> String {
+    let mut unsupported: Vec<String> = said.lines().filter_map(missing_function).collect();
+    unsupported.dedup();
+    if !unsupported.is_empty() {
+        return unsupported.join("\n");
+    }
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("error:")).take(5).collect();
+    if errors.is_empty() {
+        format!("{source}: {}", said.trim())
+    } else {
+        errors.join("\n")
+    }
+}
+
+/// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
+/// `FILE:LINE: undefined reference to 'NAME'`.
+fn missing_function(line: &str) -> Option<String> {
+    let declared = ["implicit declaration of function", "call to undeclared function"];
+    let known = declared.iter().any(|what| line.contains(what));
+    if !known && !line.contains("undefined reference to") {
+        return None;
+    }
+    let name = line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)?;
+    let mut parts = line.split(':').skip_while(|part| part.ends_with("ld") || part.trim().is_empty());
+    let file = parts.next()?;
+    let number: usize = parts.next()?.parse().ok()?;
+    Some(format!("{file}:{number}: {name}() is not a function that the simulated kernel supports"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(text: &str) -> Result<Object, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("test.bpf.c");
+        std::fs::write(&source, text).unwrap();
+        Object::compile(&source)
     }
 
-    /// The size in bytes of the global variable `symbol`, if there is one.
-    pub fn global_size(&self, _symbol: &str) -> Option<usize> {
-        todo!()
+    const MINIMAL: &str = "#include <scx/common.bpf.h>\nSCX_OPS_DEFINE(ops, .name = \"x\");\n";
+
+    #[test]
+    fn maps_are_read_as_they_are_defined() {
+        let object = compile(
+            "#include <scx/common.bpf.h>
+             struct value { u64 a; u32 b; };
+             struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 300);
+                      __type(key, u32); __type(value, struct value); } array SEC(\".maps\");
+             struct queue { __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, 4096); __type(value, u32); }
+                      one SEC(\".maps\"), two SEC(\".maps\");
+             struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(key_size, sizeof(u32));
+                      __uint(value_size, sizeof(u64)); __uint(max_entries, 2); } sizes SEC(\".maps\");
+             SCX_OPS_DEFINE(ops, .name = \"x\");",
+        )
+        .unwrap();
+        let of = |name: &str| object.maps().iter().find(|map| map.name == name).unwrap().definition;
+        let expected = MapDefinition { kind: 2, key_size: 4, value_size: 16, max_entries: 300, values_offset: 0 };
+        assert_eq!(of("array"), expected);
+        assert_eq!((of("two").kind, of("two").value_size, of("two").max_entries), (22, 4, 4096));
+        assert_eq!((of("sizes").key_size, of("sizes").value_size), (4, 8));
+    }
+
+    #[test]
+    fn globals_are_set_in_the_image() {
+        let object = compile(&format!("{MINIMAL}const volatile u64 slice_ns = 7; u32 counter;")).unwrap();
+        assert_eq!(object.global_size("slice_ns"), Some(8));
+        let global = |symbol: &str, bytes: &[u8]| Global { symbol: symbol.into(), bytes: bytes.into() };
+        let set = [global("slice_ns", &[1, 2, 3, 4, 5, 6, 7, 8]), global("counter", &[9, 0, 0, 0])];
+        let (image, later) = object.image(&set).unwrap();
+        let offset = object.variable("slice_ns").unwrap().file_offset.unwrap() as usize;
+        assert_eq!(image[offset..offset + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(later.len(), 1);
+        assert!(object.image(&[global("absent", &[])]).is_err());
+        assert!(object.image(&[global("counter", &[0])]).is_err());
+    }
+
+    #[test]
+    fn an_unsupported_function_is_named_with_its_line() {
+        let undeclared = compile(&format!("{MINIMAL}void f(void)\n{{\n\tbpf_no_such_thing(1);\n}}\n")).unwrap_err();
+        assert!(undeclared.0.contains("test.bpf.c:5: bpf_no_such_thing() is not"), "{undeclared}");
+        let declared = compile(&format!(
+            "{MINIMAL}extern int scx_bpf_new_one(int) __ksym;\nint f(void)\n{{\n\treturn scx_bpf_new_one(1);\n}}\n"
+        ))
+        .unwrap_err();
+        assert!(declared.0.contains("test.bpf.c:6: scx_bpf_new_one() is not"), "{declared}");
+    }
+
+    #[test]
+    fn other_mistakes_keep_the_compilers_words() {
+        let syntax = compile(&format!("{MINIMAL}int x = ;\n")).unwrap_err();
+        assert!(syntax.0.contains("test.bpf.c:3:") && syntax.0.contains("error:"), "{syntax}");
+        assert!(compile("#include <scx/common.bpf.h>\n").unwrap_err().0.contains("no sched_ext_ops"));
+        let missing = Object::compile(Path::new("/no/such/file.bpf.c")).unwrap_err();
+        assert!(missing.0.starts_with("/no/such/file.bpf.c: No such file"), "{missing}");
     }
 }

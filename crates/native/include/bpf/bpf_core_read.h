@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CO-RE: reading kernel structures whose layout is only known at load time. The simulated kernel's
+ * layout is vmlinux.h's, so a field or an enumerator exists if its use compiles.
+ */
+#ifndef __BPF_CORE_READ_H__
+#define __BPF_CORE_READ_H__
+
+#define bpf_core_field_exists(field...) 1
+#define bpf_core_enum_value_exists(type, value) 1
+#define bpf_core_enum_value(type, value) (value)
+#define bpf_core_type_exists(type) 1
+#define bpf_core_type_size(type) sizeof(type)
+#define bpf_core_cast(ptr, type) ((type *)(ptr))
+
+#define __core_nth(_1, _2, _3, _4, _5, N, ...) N
+#define __core_read1(src, a) ((src)->a)
+#define __core_read2(src, a, b) ((src)->a->b)
+#define __core_read3(src, a, b, c) ((src)->a->b->c)
+#define __core_read4(src, a, b, c, d) ((src)->a->b->c->d)
+#define BPF_CORE_READ(src, ...)                                                                        \
+	__core_nth(__VA_ARGS__, _, __core_read4, __core_read3, __core_read2, __core_read1)(src, __VA_ARGS__)
+
+#endif /* __BPF_CORE_READ_H__ */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * BPF's helpers and libbpf's macros, for the simulated kernel. What libbpf does with sections and
+ * types (maps, ops), the simulated kernel does with the object's debugging information.
+ */
+#ifndef __BPF_HELPERS__
+#define __BPF_HELPERS__
+
+#include "../simulated.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+#define __array(name, val) typeof(val) *name[]
+#define __ulong(name, val) enum { ___##name##_value = val } name
+
+#define __ksym
+#define __kconfig
+#define __kptr
+#define __kptr_untrusted
+#define __percpu_kptr
+#define __hidden __attribute__((visibility("hidden")))
+#define __arg_ctx
+#define __arg_nonnull
+#define __arg_nullable
+#define __arg_trusted
+#define __arg_arena
+#ifndef __weak
+#define __weak __attribute__((weak))
+#endif
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef __noinline
+#define __noinline __attribute__((noinline))
+#endif
+#ifndef barrier
+#define barrier() asm volatile("" ::: "memory")
+#endif
+#ifndef barrier_var
+#define barrier_var(var) asm volatile("" : "+r"(var))
+#endif
+#define bpf_ksym_exists(sym) (!!(sym))
+
+#ifndef ___bpf_concat
+#define ___bpf_concat(a, b) a##b
+#endif
+#ifndef ___bpf_nth
+#define ___bpf_nth(_, _1, _2, _3, _4, _5, _6, _7, _8, _9, _a, _b, _c, N, ...) N
+#endif
+#ifndef ___bpf_narg
+#define ___bpf_narg(...) ___bpf_nth(_, ##__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#endif
+
+/* Loops that the verifier needs spelled out; here they are plain loops. */
+#define bpf_for(i, start, end)                                                                         \
+	for (int ___end_##i = ((i) = (start), (end)); (i) < ___end_##i; (i)++)
+#define bpf_repeat(n) for (u64 ___i = 0, ___n = (n); ___i < ___n; ___i++)
+#define bpf_for_each(type, cur, args...)                                                               \
+	for (struct bpf_iter_##type ___it __attribute__((aligned(8), cleanup(bpf_iter_##type##_destroy))), \
+	     *___p __attribute__((unused)) = (bpf_iter_##type##_new(&___it, ##args), NULL);              \
+	     ((cur) = bpf_iter_##type##_next(&___it));)
+
+#define can_loop true
+#define __cond_break(expr)
+#define cond_break
+
+static inline struct equipoise_map *__equipoise_map(const void *map)
+{
+	return *(struct equipoise_map *const *)map;
+}
+
+static inline u64 bpf_ktime_get_ns(void)
+{
+	return __KERNEL->now;
+}
+
+static inline u64 bpf_ktime_get_boot_ns(void)
+{
+	return __KERNEL->now;
+}
+
+static inline u64 bpf_ktime_get_tai_ns(void)
+{
+	return __KERNEL->now;
+}
+
+static inline u64 bpf_jiffies64(void)
+{
+	return __KERNEL->now / __KERNEL->tick_ns;
+}
+
+static inline u32 bpf_get_smp_processor_id(void)
+{
+	return __KERNEL->cpu;
+}
+
+static inline u32 bpf_get_numa_node_id(void)
+{
+	return 0;
+}
+
+static inline u32 bpf_get_prandom_u32(void)
+{
+	return __kcall(random);
+}
+
+static inline struct task_struct *bpf_get_current_task_btf(void)
+{
+	return __KERNEL->current;
+}
+
+static inline u64 bpf_get_current_task(void)
+{
+	return (u64)__KERNEL->current;
+}
+
+static inline u64 bpf_get_current_pid_tgid(void)
+{
+	return (u64)__KERNEL->current->tgid << 32 | (u32)__KERNEL->current->pid;
+}
+
+static inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 cpu)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+	u32 index = *(const u32 *)key;
+
+	if (cpu >= __KERNEL->nr_cpu_ids || index >= m->max_entries)
+		return NULL;
+	return m->values + ((u64)cpu * m->max_entries + index) * m->value_size;
+}
+
+static inline void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+
+	switch (m->type) {
+	case BPF_MAP_TYPE_ARRAY: {
+		u32 index = *(const u32 *)key;
+
+		return index < m->max_entries ? m->values + (u64)index * m->value_size : NULL;
+	}
+	case BPF_MAP_TYPE_ARRAY_OF_MAPS: {
+		u32 index = *(const u32 *)key;
+
+		return index < m->max_entries ? ((void **)m->values)[index] : NULL;
+	}
+	case BPF_MAP_TYPE_PERCPU_ARRAY:
+		return bpf_map_lookup_percpu_elem(map, key, __KERNEL->cpu);
+	default:
+		return __kcall(map_lookup, m, key);
+	}
+}
+
+static inline long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flags)
+{
+	return __kcall(map_update, __equipoise_map(map), key, value, flags);
+}
+
+static inline long bpf_map_delete_elem(void *map, const void *key)
+{
+	return __kcall(map_delete, __equipoise_map(map), key);
+}
+
+static inline long bpf_map_push_elem(void *map, const void *value, u64 flags)
+{
+	return __kcall(map_push, __equipoise_map(map), value, flags);
+}
+
+static inline long bpf_map_pop_elem(void *map, void *value)
+{
+	return __kcall(map_pop, __equipoise_map(map), value, false);
+}
+
+static inline long bpf_map_peek_elem(void *map, void *value)
+{
+	return __kcall(map_pop, __equipoise_map(map), value, true);
+}
+
+static inline long bpf_for_each_map_elem(void *map, void *callback, void *ctx, u64 flags)
+{
+	(void)flags;
+	return __kcall(map_for_each, __equipoise_map(map), map, callback, ctx);
+}
+
+static inline void *bpf_task_storage_get(void *map, struct task_struct *p, void *value, u64 flags)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+	void **slot = &p->equipoise_storage[m->storage];
+
+	if (__builtin_expect(*slot != NULL, 1))
+		return *slot;
+	return flags & BPF_LOCAL_STORAGE_GET_F_CREATE ? __kcall(storage_get, m, slot, value, flags) : NULL;
+}
+
+static inline long bpf_task_storage_delete(void *map, struct task_struct *p)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+
+	if (!p->equipoise_storage[m->storage])
+		return -2; /* ENOENT */
+	__kcall(storage_delete, m, &p->equipoise_storage[m->storage]);
+	return 0;
+}
+
+static inline void *bpf_cgrp_storage_get(void *map, struct cgroup *cgrp, void *value, u64 flags)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+	void **slot = &cgrp->storage[m->storage];
+
+	if (*slot)
+		return *slot;
+	return flags & BPF_LOCAL_STORAGE_GET_F_CREATE ? __kcall(storage_get, m, slot, value, flags) : NULL;
+}
+
+static inline long bpf_cgrp_storage_delete(void *map, struct cgroup *cgrp)
+{
+	struct equipoise_map *m = __equipoise_map(map);
+
+	if (!cgrp->storage[m->storage])
+		return -2; /* ENOENT */
+	__kcall(storage_delete, m, &cgrp->storage[m->storage]);
+	return 0;
+}
+
+static inline long bpf_timer_init(struct bpf_timer *timer, void *map, u64 flags)
+{
+	return __kcall(timer_init, timer, map, flags);
+}
+
+static inline long __equipoise_timer_set_callback(struct bpf_timer *timer, void *callback)
+{
+	return __kcall(timer_set_callback, timer, callback);
+}
+#define bpf_timer_set_callback(timer, callback) __equipoise_timer_set_callback(timer, (void *)(callback))
+
+static inline long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
+{
+	return __kcall(timer_start, timer, ns, flags);
+}
+
+static inline long bpf_timer_cancel(struct bpf_timer *timer)
+{
+	return __kcall(timer_cancel, timer);
+}
+
+static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, void *ctx), void *ctx)
+{
+	u32 i;
+
+	for (i = 0; i < nr_loops; i++)
+		if (callback(i, ctx))
+			return i + 1;
+	return i;
+}
+#define bpf_loop(nr_loops, callback, ctx, flags)                                                       \
+	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx)
+
+/* One callback at a time runs in the simulation: there is nothing to lock out. */
+static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
+{
+	(void)lock;
+}
+
+static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
+{
+	(void)lock;
+}
+
+#define bpf_printk(fmt, args...)                                                                       \
+	({                                                                                             \
+		char ___line[256];                                                                     \
+		int ___len = __builtin_snprintf(___line, sizeof(___line), fmt, ##args);                \
+		__kcall(printk, ___line);                                                              \
+		___len;                                                                                \
+	})
+
+#define bpf_probe_read_kernel(dst, size, src) ({ __builtin_memcpy(dst, src, size); 0; })
+#define bpf_probe_read_kernel_str(dst, size, src)                                                      \
+	({                                                                                             \
+		char *___dst = (char *)(dst);                                                          \
+		const char *___src = (const char *)(src);                                              \
+		long ___n = 0, ___size = (size);                                                       \
+		while (___n < ___size && (___dst[___n] = ___src[___n]))                                \
+			___n++;                                                                        \
+		if (___n == ___size && ___size)                                                        \
+			___dst[___n - 1] = 0;                                                          \
+		___n + 1;                                                                              \
+	})
+
+static inline void *__equipoise_kptr_xchg(void **slot, void *value)
+{
+	void *old = *slot;
+
+	*slot = value;
+	return old;
+}
+#define bpf_kptr_xchg(slot, value)                                                                     \
+	((typeof(*(slot)))__equipoise_kptr_xchg((void **)(slot), (void *)(value)))
+
+#endif /* __BPF_HELPERS__ */

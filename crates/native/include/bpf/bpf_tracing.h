@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* How BPF programs declare their arguments; natively they are ordinary functions. */
+#ifndef __BPF_TRACING_H__
+#define __BPF_TRACING_H__
+
+#define BPF_PROG(name, args...) name(args)
+
+#endif /* __BPF_TRACING_H__ */

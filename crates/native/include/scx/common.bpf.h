@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The sched_ext API of Linux 6.12 for the simulated kernel: kfuncs, and the macros that schedulers
+ * are written with. Later kernels' names for the same functions are in compat.bpf.h.
+ */
+#ifndef __SCX_COMMON_BPF_H
+#define __SCX_COMMON_BPF_H
+
+#include "vmlinux.h"
+#include <asm-generic/errno.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "user_exit_info.h"
+
+#define PF_EXITING 0x00000004
+#define PF_WQ_WORKER 0x00000020
+#define PF_KTHREAD 0x00200000
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define __maybe_unused __attribute__((unused))
+
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
+
+/* Programs and ops. Sleepable or not makes no difference where nothing sleeps. */
+#define BPF_STRUCT_OPS(name, args...) BPF_PROG(name, ##args)
+#define BPF_STRUCT_OPS_SLEEPABLE(name, args...) BPF_PROG(name, ##args)
+
+/* A loader resizes such an array to the number of CPUs; here it has room for the most there can be. */
+#define RESIZABLE_ARRAY(elfsec, arr) arr[EQUIPOISE_MAX_CPUS]
+
+#define MEMBER_VPTR(base, member)                                                                      \
+	({                                                                                             \
+		typeof((base)member) *___m = &((base)member);                                          \
+		u64 ___o = (u64)___m - (u64)&(base);                                                   \
+		___o <= sizeof(base) - sizeof(*___m) ? ___m : NULL;                                    \
+	})
+#define ARRAY_ELEM_PTR(arr, i, n)                                                                      \
+	({                                                                                             \
+		u64 ___i = (i);                                                                        \
+		___i < (u64)(n) ? &(arr)[___i] : NULL;                                                 \
+	})
+
+#define __contains(name, node)
+#define private(name) static __attribute__((aligned(8)))
+
+/* Within bpf_for_each(scx_dsq, ...): the iterator, for scx_bpf_dispatch_from_dsq() and friends. */
+#define BPF_FOR_EACH_ITER (&___it)
+
+/* Reporting */
+
+#define __scx_message(call, fmt, args...)                                                              \
+	({                                                                                             \
+		char ___msg[SCX_EXIT_MSG_LEN];                                                         \
+		__builtin_snprintf(___msg, sizeof(___msg), fmt, ##args);                               \
+		call;                                                                                  \
+	})
+#define scx_bpf_exit(code, fmt, args...) __scx_message(__kcall(exit, code, ___msg), fmt, ##args)
+#define scx_bpf_error(fmt, args...) __scx_message(__kcall(error, ___msg), fmt, ##args)
+#define scx_bpf_dump(fmt, args...) __scx_message(__kcall(dump, ___msg), fmt, ##args)
+
+/* Dispatch queues */
+
+static inline s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)
+{
+	return __kcall(create_dsq, dsq_id, node);
+}
+
+static inline void scx_bpf_destroy_dsq(u64 dsq_id)
+{
+	__kcall(destroy_dsq, dsq_id);
+}
+
+static inline s32 scx_bpf_dsq_nr_queued(u64 dsq_id)
+{
+	return __kcall(dsq_nr_queued, dsq_id);
+}
+
+static inline void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+{
+	__kcall(dispatch, p, dsq_id, slice, enq_flags);
+}
+
+static inline void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+					  u64 enq_flags)
+{
+	__kcall(dispatch_vtime, p, dsq_id, slice, vtime, enq_flags);
+}
+
+static inline u32 scx_bpf_dispatch_nr_slots(void)
+{
+	return __kcall(dispatch_nr_slots);
+}
+
+static inline void scx_bpf_dispatch_cancel(void)
+{
+	__kcall(dispatch_cancel);
+}
+
+static inline bool scx_bpf_consume(u64 dsq_id)
+{
+	return __kcall(consume, dsq_id);
+}
+
+/* How bpf_iter_scx_dsq.flags says that a slice or a vtime was set; private to the kernel. [abi] */
+#define EQUIPOISE_ITER_HAS_SLICE (1ULL << 30)
+#define EQUIPOISE_ITER_HAS_VTIME (1ULL << 31)
+/* The enq_flags bit that asks dispatch_from_dsq for vtime order. [abi] */
+#define EQUIPOISE_ENQ_VTIME SCX_ENQ_DSQ_PRIQ
+
+static inline void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+{
+	it->slice = slice;
+	it->flags |= EQUIPOISE_ITER_HAS_SLICE;
+}
+
+static inline void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+{
+	it->vtime = vtime;
+	it->flags |= EQUIPOISE_ITER_HAS_VTIME;
+}
+
+static inline bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+					     u64 enq_flags)
+{
+	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags);
+}
+
+static inline bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+						   u64 dsq_id, u64 enq_flags)
+{
+	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags | EQUIPOISE_ENQ_VTIME);
+}
+
+static inline u32 scx_bpf_reenqueue_local(void)
+{
+	return __kcall(reenqueue_local);
+}
+
+static inline int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)
+{
+	return __kcall(iter_dsq_new, it, dsq_id, flags);
+}
+
+static inline struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)
+{
+	return __kcall(iter_dsq_next, it);
+}
+
+static inline void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
+{
+	it->task = NULL;
+}
+
+/* CPUs */
+
+static inline s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
+{
+	return __kcall(select_cpu_dfl, p, prev_cpu, wake_flags, is_idle);
+}
+
+static inline void scx_bpf_kick_cpu(s32 cpu, u64 flags)
+{
+	__kcall(kick_cpu, cpu, flags);
+}
+
+static inline u32 scx_bpf_nr_cpu_ids(void)
+{
+	return __KERNEL->nr_cpu_ids;
+}
+
+static inline u32 scx_bpf_cpuperf_cap(s32 cpu)
+{
+	return __kcall(cpuperf, cpu, EQUIPOISE_CPUPERF_CAP);
+}
+
+static inline u32 scx_bpf_cpuperf_cur(s32 cpu)
+{
+	return __kcall(cpuperf, cpu, EQUIPOISE_CPUPERF_CUR);
+}
+
+static inline void scx_bpf_cpuperf_set(s32 cpu, u32 perf)
+{
+	__kcall(cpuperf_set, cpu, perf);
+}
+
+static inline const struct cpumask *scx_bpf_get_possible_cpumask(void)
+{
+	return __kcall(cpumask, EQUIPOISE_POSSIBLE);
+}
+
+static inline const struct cpumask *scx_bpf_get_online_cpumask(void)
+{
+	return __kcall(cpumask, EQUIPOISE_ONLINE);
+}
+
+static inline void scx_bpf_put_cpumask(const struct cpumask *mask)
+{
+	(void)mask;
+}
+
+static inline const struct cpumask *scx_bpf_get_idle_cpumask(void)
+{
+	return __kcall(cpumask, EQUIPOISE_IDLE);
+}
+
+static inline const struct cpumask *scx_bpf_get_idle_smtmask(void)
+{
+	return __kcall(cpumask, EQUIPOISE_IDLE_SMT);
+}
+
+static inline void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
+{
+	(void)mask;
+}
+
+static inline bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
+{
+	return __kcall(test_and_clear_cpu_idle, cpu);
+}
+
+static inline s32 scx_bpf_pick_idle_cpu(const cpumask_t *allowed, u64 flags)
+{
+	return __kcall(pick_cpu, allowed, flags, true);
+}
+
+static inline s32 scx_bpf_pick_any_cpu(const cpumask_t *allowed, u64 flags)
+{
+	return __kcall(pick_cpu, allowed, flags, false);
+}
+
+static inline struct rq *scx_bpf_cpu_rq(s32 cpu)
+{
+	return (u32)cpu < __KERNEL->nr_cpu_ids ? &__KERNEL->rqs[cpu] : NULL;
+}
+
+/* Tasks */
+
+static inline s32 scx_bpf_task_cpu(const struct task_struct *p)
+{
+	return p->thread_info.cpu;
+}
+
+static inline bool scx_bpf_task_running(const struct task_struct *p)
+{
+	return __KERNEL->rqs[p->thread_info.cpu].curr == p;
+}
+
+static inline struct task_struct *bpf_task_from_pid(s32 pid)
+{
+	return __kcall(task_from_pid, pid);
+}
+
+static inline struct task_struct *bpf_task_acquire(struct task_struct *p)
+{
+	return p;
+}
+
+static inline void bpf_task_release(struct task_struct *p)
+{
+	(void)p;
+}
+
+static inline bool is_migration_disabled(const struct task_struct *p)
+{
+	return p->migration_disabled;
+}
+
+/* Control groups: the simulated kernel has the root group alone. */
+
+static inline struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
+{
+	return p->cgroups->dfl_cgrp;
+}
+
+static inline struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)
+{
+	return level == cgrp->level ? cgrp : NULL;
+}
+
+static inline struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)
+{
+	return cgrp;
+}
+
+static inline void bpf_cgroup_release(struct cgroup *cgrp)
+{
+	(void)cgrp;
+}
+
+static inline struct cgroup *bpf_cgroup_from_id(u64 id)
+{
+	return __kcall(cgroup, id);
+}
+
+static inline int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, u32 flags)
+{
+	*it = (struct bpf_iter_css){ .start = start, .flags = flags };
+	return 0;
+}
+
+static inline struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it)
+{
+	if (it->last)
+		return NULL;
+	return it->last = it->start;
+}
+
+static inline void bpf_iter_css_destroy(struct bpf_iter_css *it)
+{
+	(void)it;
+}
+
+static inline void bpf_rcu_read_lock(void)
+{
+}
+
+static inline void bpf_rcu_read_unlock(void)
+{
+}
+
+static inline u32 log2_u32(u32 v)
+{
+	return v ? 31 - __builtin_clz(v) : 0;
+}
+
+/* One more than the logarithm, as the kernel's header has it. */
+static inline u32 log2_u64(u64 v)
+{
+	return v >> 32 ? 64 - __builtin_clzll(v) : log2_u32(v) + 1;
+}
+
+#include "cpumask.bpf.h"
+#include "object.bpf.h"
+#include "compat.bpf.h"
+
+#endif /* __SCX_COMMON_BPF_H */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where the simulated kernel and a scheduler meet. The kernel fills in equipoise_kernel when it loads
+ * the object; everything a scheduler can call ends here.
+ */
+#ifndef __EQUIPOISE_SIMULATED_H
+#define __EQUIPOISE_SIMULATED_H
+
+#include "vmlinux.h"
+
+/*
+ * A map at run time. The first word of each variable in section .maps points to one of these once
+ * the object is loaded. [abi]
+ */
+struct equipoise_map {
+	u32 type;
+	u32 key_size;
+	u32 value_size; /* rounded up to 8: the distance between values */
+	u32 max_entries;
+	u32 storage; /* task and cgroup storage: which of equipoise_storage[] */
+	u32 index; /* which of the kernel's maps */
+	u8 *values; /* arrays: values, by CPU and then by key */
+};
+
+/* [abi] */
+struct equipoise_kernel {
+	u64 now;
+	s32 cpu;
+	u32 nr_cpu_ids;
+	u64 tick_ns;
+	struct task_struct *current;
+	void *kernel;
+	struct rq *rqs;
+
+	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
+	void (*destroy_dsq)(void *k, u64 dsq_id);
+	s32 (*dsq_nr_queued)(void *k, u64 dsq_id);
+	s32 (*select_cpu_dfl)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
+	void (*dispatch)(void *k, struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags);
+	void (*dispatch_vtime)(void *k, struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags);
+	u32 (*dispatch_nr_slots)(void *k);
+	void (*dispatch_cancel)(void *k);
+	bool (*consume)(void *k, u64 dsq_id);
+	bool (*dispatch_from_dsq)(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+				  u64 enq_flags);
+	u32 (*reenqueue_local)(void *k);
+	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
+	s32 (*iter_dsq_new)(void *k, struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags);
+	struct task_struct *(*iter_dsq_next)(void *k, struct bpf_iter_scx_dsq *it);
+	void (*exit)(void *k, s64 code, const char *message);
+	void (*error)(void *k, const char *message);
+	void (*dump)(void *k, const char *text);
+	void (*printk)(void *k, const char *text);
+	u32 (*cpuperf)(void *k, s32 cpu, u32 what);
+	void (*cpuperf_set)(void *k, s32 cpu, u32 perf);
+	const struct cpumask *(*cpumask)(void *k, u32 which);
+	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
+	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool idle_only);
+	u32 (*any_distribute)(void *k, const struct cpumask *a, const struct cpumask *b);
+	struct task_struct *(*task_from_pid)(void *k, s32 pid);
+	struct cgroup *(*cgroup)(void *k, u64 id);
+	struct cgroup *(*cgroup_next)(void *k, struct cgroup *of, struct cgroup *after, u32 flags);
+	void *(*storage_get)(void *k, struct equipoise_map *map, void **slot, const void *init, u64 flags);
+	void (*storage_delete)(void *k, struct equipoise_map *map, void **slot);
+	void *(*map_lookup)(void *k, struct equipoise_map *map, const void *key);
+	s64 (*map_update)(void *k, struct equipoise_map *map, const void *key, const void *value, u64 flags);
+	s64 (*map_delete)(void *k, struct equipoise_map *map, const void *key);
+	s64 (*map_push)(void *k, struct equipoise_map *map, const void *value, u64 flags);
+	s64 (*map_pop)(void *k, struct equipoise_map *map, void *value, bool keep);
+	s64 (*map_for_each)(void *k, struct equipoise_map *map, void *map_variable, void *callback, void *ctx);
+	s64 (*timer_init)(void *k, struct bpf_timer *timer, void *map_variable, u64 clock);
+	s64 (*timer_set_callback)(void *k, struct bpf_timer *timer, void *callback);
+	s64 (*timer_start)(void *k, struct bpf_timer *timer, u64 ns, u64 flags);
+	s64 (*timer_cancel)(void *k, struct bpf_timer *timer);
+	void *(*alloc)(void *k, u64 size);
+	void (*free)(void *k, void *object);
+	u32 (*random)(void *k);
+};
+
+/* Indices of equipoise_kernel.cpumask(). [abi] */
+enum equipoise_cpumask {
+	EQUIPOISE_POSSIBLE,
+	EQUIPOISE_ONLINE,
+	EQUIPOISE_IDLE,
+	EQUIPOISE_IDLE_SMT,
+};
+
+/* Indices of equipoise_kernel.cpuperf(). [abi] */
+enum equipoise_cpuperf {
+	EQUIPOISE_CPUPERF_CAP,
+	EQUIPOISE_CPUPERF_CUR,
+};
+
+#define __equipoise_export __attribute__((visibility("default"), used))
+
+__equipoise_export struct equipoise_kernel *equipoise_kernel;
+
+#define __KERNEL equipoise_kernel
+/* Calls entry @fn of the kernel's table. */
+#define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
+
+/* Sizes and offsets for the simulated kernel to check itself against, in abi.rs's order. */
+__equipoise_export const u32 equipoise_abi[] = {
+	sizeof(struct equipoise_kernel),
+	sizeof(struct equipoise_map),
+	offsetof(struct equipoise_map, values),
+	sizeof(struct task_struct),
+	offsetof(struct task_struct, se),
+	offsetof(struct task_struct, scx),
+	offsetof(struct task_struct, policy),
+	offsetof(struct task_struct, cpus_mask),
+	offsetof(struct task_struct, pid),
+	offsetof(struct task_struct, comm),
+	offsetof(struct task_struct, equipoise_storage),
+	sizeof(struct sched_ext_entity),
+	sizeof(struct rq),
+	offsetof(struct rq, scx),
+	sizeof(struct sched_ext_ops),
+	offsetof(struct sched_ext_ops, init),
+	offsetof(struct sched_ext_ops, dispatch_max_batch),
+	offsetof(struct sched_ext_ops, name),
+	sizeof(struct scx_exit_info),
+	sizeof(struct scx_init_task_args),
+	sizeof(struct scx_cpu_release_args),
+	sizeof(struct scx_dump_ctx),
+	sizeof(struct bpf_timer),
+	sizeof(struct bpf_iter_scx_dsq),
+	sizeof(struct cgroup),
+	offsetof(struct cgroup, storage),
+};
+
+#endif /* __EQUIPOISE_SIMULATED_H */

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel's types as a sched_ext scheduler sees them, for the simulated kernel. Only what
+ * schedulers may rely on is here: a member that is absent is one the simulation does not keep, and
+ * using it is a compile error with its line.
+ *
+ * crates/simulator/src/abi.rs mirrors the structures marked [abi]; equipoise_abi in simulated.h lets
+ * it check sizes and offsets when an object is loaded.
+ */
+#ifndef __VMLINUX_H__
+#define __VMLINUX_H__
+
+typedef signed char __s8;
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __s8 s8;
+typedef __u8 u8;
+typedef __s16 s16;
+typedef __u16 u16;
+typedef __s32 s32;
+typedef __u32 u32;
+typedef __s64 s64;
+typedef __u64 u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef int pid_t;
+typedef unsigned int uint;
+typedef unsigned long size_t;
+typedef long ssize_t;
+typedef _Bool bool;
+typedef struct {
+	int counter;
+} atomic_t;
+
+enum { false = 0, true = 1 };
+
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
+#ifndef container_of
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#endif
+
+/* The most CPUs of any machine; machine::MAX_CPUS. */
+#define EQUIPOISE_MAX_CPUS 1024
+/* The most task-storage maps and cgroup-storage maps of one scheduler. */
+#define EQUIPOISE_MAX_STORAGES 8
+
+#define TASK_COMM_LEN 16
+#define MAX_RT_PRIO 100
+#define MAX_PRIO 140
+#define DEFAULT_PRIO 120
+
+/* [abi] */
+struct cpumask {
+	unsigned long bits[EQUIPOISE_MAX_CPUS / 64];
+};
+typedef struct cpumask cpumask_t;
+typedef struct cpumask *cpumask_var_t;
+
+/* A mask that the scheduler owns: reference-counted, with a cpumask as its first member. */
+struct bpf_cpumask {
+	cpumask_t cpumask;
+	s32 usage;
+};
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+	int level;
+	void *storage[EQUIPOISE_MAX_STORAGES];
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct mm_struct {
+	u64 id;
+};
+
+struct thread_info {
+	unsigned long flags;
+	u32 cpu;
+};
+
+/* Which scheduling class a task belongs to can be compared, not looked into. */
+struct sched_class;
+
+struct load_weight {
+	unsigned long weight;
+	u32 inv_weight;
+};
+
+/* [abi] */
+struct sched_entity {
+	u64 exec_start;
+	u64 sum_exec_runtime;
+	u64 prev_sum_exec_runtime;
+	struct load_weight load;
+};
+
+/* [abi] */
+struct sched_ext_entity {
+	u64 slice;
+	u64 dsq_vtime;
+	u32 weight;
+	u32 flags;
+	s32 sticky_cpu;
+	s32 holding_cpu;
+	u64 core_sched_at;
+	bool disallow;
+};
+
+/* [abi] */
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int wake_cpu;
+	int recent_used_cpu;
+	int on_rq;
+	int prio;
+	int static_prio;
+	int normal_prio;
+	unsigned int rt_priority;
+	const struct sched_class *sched_class;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
+	unsigned int policy;
+	int nr_cpus_allowed;
+	const cpumask_t *cpus_ptr;
+	cpumask_t cpus_mask;
+	unsigned short migration_disabled;
+	struct mm_struct *mm;
+	int exit_state;
+	pid_t pid;
+	pid_t tgid;
+	struct task_struct *real_parent;
+	struct task_struct *parent;
+	struct task_struct *group_leader;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	u64 start_time;
+	char comm[TASK_COMM_LEN];
+	struct css_set *cgroups;
+	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
+};
+
+/* [abi] */
+struct scx_dispatch_q {
+	u32 nr;
+	u64 id;
+};
+
+/* [abi] */
+struct scx_rq {
+	struct scx_dispatch_q local_dsq;
+	u32 nr_running;
+	bool cpu_released;
+};
+
+/* [abi] */
+struct rq {
+	unsigned int nr_running;
+	int cpu;
+	struct task_struct *curr;
+	struct task_struct *idle;
+	u64 clock;
+	struct scx_rq scx;
+};
+
+/* Scheduling policies, include/uapi/linux/sched.h */
+#define SCHED_NORMAL 0
+#define SCHED_FIFO 1
+#define SCHED_RR 2
+#define SCHED_BATCH 3
+#define SCHED_IDLE 5
+#define SCHED_DEADLINE 6
+#define SCHED_EXT 7
+
+#define TASK_RUNNING 0x00000000
+#define TASK_INTERRUPTIBLE 0x00000001
+#define TASK_DEAD 0x00000080
+#define TASK_NEW 0x00000800
+
+#define PF_IDLE 0x00000002
+#define PF_FORKNOEXEC 0x00000040
+
+/* sched_ext's constants: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.12. */
+enum scx_public_consts {
+	SCX_OPS_NAME_LEN = 128,
+	SCX_SLICE_DFL = 20 * 1000000,
+};
+#define SCX_SLICE_INF 0xffffffffffffffffULL
+
+enum scx_consts {
+	SCX_DSP_DFL_MAX_BATCH = 32,
+	SCX_DSP_MAX_LOOPS = 32,
+	SCX_WATCHDOG_MAX_TIMEOUT = 30 * 1000,
+	SCX_EXIT_BT_LEN = 64,
+	SCX_EXIT_MSG_LEN = 1024,
+	SCX_EXIT_DUMP_DFL_LEN = 32768,
+	SCX_CPUPERF_ONE = 1024,
+	SCX_OPS_TASK_ITER_BATCH = 32,
+};
+
+#define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
+#define SCX_DSQ_FLAG_LOCAL_ON (1ULL << 62)
+#define SCX_DSQ_INVALID (SCX_DSQ_FLAG_BUILTIN | 0)
+#define SCX_DSQ_GLOBAL (SCX_DSQ_FLAG_BUILTIN | 1)
+#define SCX_DSQ_LOCAL (SCX_DSQ_FLAG_BUILTIN | 2)
+#define SCX_DSQ_LOCAL_ON (SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON)
+#define SCX_DSQ_LOCAL_CPU_MASK 0xffffffffULL
+
+enum scx_ent_flags {
+	SCX_TASK_QUEUED = 1 << 0,
+	SCX_TASK_RESET_RUNNABLE_AT = 1 << 2,
+	SCX_TASK_DEQD_FOR_SLEEP = 1 << 3,
+	SCX_TASK_STATE_SHIFT = 8,
+	SCX_TASK_STATE_BITS = 2,
+	SCX_TASK_STATE_MASK = 3 << 8,
+	SCX_TASK_CURSOR = 1 << 31,
+};
+
+enum scx_ops_flags {
+	SCX_OPS_KEEP_BUILTIN_IDLE = 1 << 0,
+	SCX_OPS_ENQ_LAST = 1 << 1,
+	SCX_OPS_ENQ_EXITING = 1 << 2,
+	SCX_OPS_SWITCH_PARTIAL = 1 << 3,
+	SCX_OPS_HAS_CGROUP_WEIGHT = 1 << 16,
+	SCX_OPS_ALL_FLAGS = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
+			    SCX_OPS_SWITCH_PARTIAL | SCX_OPS_HAS_CGROUP_WEIGHT,
+};
+
+enum scx_wake_flags {
+	SCX_WAKE_FORK = 0x04,
+	SCX_WAKE_TTWU = 0x08,
+	SCX_WAKE_SYNC = 0x10,
+};
+
+#define SCX_ENQ_WAKEUP 0x01ULL
+#define SCX_ENQ_HEAD 0x10ULL
+#define SCX_ENQ_CPU_SELECTED (1ULL << 10)
+#define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_ENQ_REENQ (1ULL << 40)
+#define SCX_ENQ_LAST (1ULL << 41)
+#define SCX_ENQ_CLEAR_OPSS (1ULL << 56)
+#define SCX_ENQ_DSQ_PRIQ (1ULL << 57)
+
+#define SCX_DEQ_SLEEP 0x01ULL
+#define SCX_DEQ_CORE_SCHED_EXEC (1ULL << 32)
+
+enum scx_pick_idle_cpu_flags {
+	SCX_PICK_IDLE_CORE = 1 << 0,
+};
+
+enum scx_kick_flags {
+	SCX_KICK_IDLE = 1 << 0,
+	SCX_KICK_PREEMPT = 1 << 1,
+	SCX_KICK_WAIT = 1 << 2,
+};
+
+enum scx_dsq_iter_flags {
+	SCX_DSQ_ITER_REV = 1 << 16,
+};
+
+enum scx_exit_kind {
+	SCX_EXIT_NONE,
+	SCX_EXIT_DONE,
+	SCX_EXIT_UNREG = 64,
+	SCX_EXIT_UNREG_BPF,
+	SCX_EXIT_UNREG_KERN,
+	SCX_EXIT_SYSRQ,
+	SCX_EXIT_ERROR = 1024,
+	SCX_EXIT_ERROR_BPF,
+	SCX_EXIT_ERROR_STALL,
+};
+
+#define SCX_ECODE_RSN_HOTPLUG (1ULL << 32)
+#define SCX_ECODE_ACT_RESTART (1ULL << 48)
+
+enum scx_cpu_preempt_reason {
+	SCX_CPU_PREEMPT_RT,
+	SCX_CPU_PREEMPT_DL,
+	SCX_CPU_PREEMPT_STOP,
+	SCX_CPU_PREEMPT_UNKNOWN,
+};
+
+/* [abi] */
+struct scx_exit_info {
+	enum scx_exit_kind kind;
+	s64 exit_code;
+	const char *reason;
+	unsigned long *bt;
+	u32 bt_len;
+	char *msg;
+	char *dump;
+};
+
+/* [abi] */
+struct scx_init_task_args {
+	bool fork;
+	struct cgroup *cgroup;
+};
+
+/* [abi] */
+struct scx_exit_task_args {
+	bool cancelled;
+};
+
+/* [abi] */
+struct scx_cgroup_init_args {
+	u32 weight;
+};
+
+struct scx_cpu_acquire_args {};
+
+/* [abi] */
+struct scx_cpu_release_args {
+	enum scx_cpu_preempt_reason reason;
+	struct task_struct *task;
+};
+
+struct scx_dump_ctx {
+	enum scx_exit_kind kind;
+	s64 exit_code;
+	const char *reason;
+	u64 at_ns;
+	u64 at_jiffies;
+};
+
+/* [abi] */
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dequeue)(struct task_struct *p, u64 deq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
+	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
+	void (*set_weight)(struct task_struct *p, u32 weight);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
+	void (*update_idle)(s32 cpu, bool idle);
+	void (*cpu_acquire)(s32 cpu, struct scx_cpu_acquire_args *args);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*enable)(struct task_struct *p);
+	void (*disable)(struct task_struct *p);
+	void (*dump)(struct scx_dump_ctx *ctx);
+	void (*dump_cpu)(struct scx_dump_ctx *ctx, s32 cpu, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	s32 (*cgroup_prep_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u32 dispatch_max_batch;
+	u64 flags;
+	u32 timeout_ms;
+	u32 exit_dump_len;
+	u64 hotplug_seq;
+	char name[SCX_OPS_NAME_LEN];
+};
+
+/* BPF's own types: map types and flags of include/uapi/linux/bpf.h. */
+enum bpf_map_type {
+	BPF_MAP_TYPE_UNSPEC,
+	BPF_MAP_TYPE_HASH,
+	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
+	BPF_MAP_TYPE_PERCPU_ARRAY,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_STACK,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_MAP_TYPE_CGRP_STORAGE = 32,
+};
+
+enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST, BPF_F_LOCK = 4 };
+
+#define BPF_F_NO_PREALLOC (1U << 0)
+#define BPF_F_MMAPABLE (1U << 10)
+#define BPF_LOCAL_STORAGE_GET_F_CREATE (1ULL << 0)
+#define BPF_F_TIMER_ABS (1ULL << 0)
+#define BPF_F_TIMER_CPU_PIN (1ULL << 1)
+#define BPF_MAX_LOOPS (8 * 1024 * 1024)
+#define CLOCK_REALTIME 0
+#define CLOCK_MONOTONIC 1
+#define CLOCK_BOOTTIME 7
+
+/* [abi] */
+struct bpf_timer {
+	u64 id;
+	u64 reserved;
+};
+
+struct bpf_spin_lock {
+	u32 val;
+};
+
+struct bpf_rb_node {
+	u64 __opaque[4];
+};
+
+struct bpf_rb_root {
+	u64 __opaque[2];
+};
+
+struct bpf_list_node {
+	u64 __opaque[3];
+};
+
+struct bpf_list_head {
+	u64 __opaque[2];
+};
+
+enum bpf_cgroup_iter_order {
+	BPF_CGROUP_ITER_ORDER_UNSPEC,
+	BPF_CGROUP_ITER_SELF_ONLY,
+	BPF_CGROUP_ITER_DESCENDANTS_PRE,
+	BPF_CGROUP_ITER_DESCENDANTS_POST,
+	BPF_CGROUP_ITER_ANCESTORS_UP,
+};
+
+struct bpf_iter_css {
+	struct cgroup_subsys_state *start;
+	struct cgroup_subsys_state *last;
+	u32 flags;
+};
+
+/* [abi] */
+struct bpf_iter_scx_dsq {
+	u64 dsq_id;
+	u64 flags;
+	u64 cursor;
+	struct task_struct *task;
+	u64 slice;
+	u64 vtime;
+};
+
+#endif /* __VMLINUX_H__ */

@@ -1,0 +1,149 @@
+//! Reading a scheduler's maps out of its debugging information, as libbpf reads BTF: a map is a
+//! variable whose type encodes the parameters (`__uint` a number as an array's length, `__type` a
+//! type as what a pointer points to).
+
+use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
+use object::{Object as _, ObjectSection as _};
+use std::collections::HashMap;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// A map's parameters as its definition gives them; what is not given is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapDefinition {
+    /// `BPF_MAP_TYPE_*`.
+    pub kind: u32,
+    /// Bytes.
+    pub key_size: u32,
+    /// Bytes.
+    pub value_size: u32,
+    /// Entries.
+    pub max_entries: u32,
+    /// Where the initial values (`.values = { ... }`) begin in the variable, bytes; 0 if there are
+    /// none.
+    pub values_offset: u32,
+}
+
+/// The definitions of the variables `names`, by name.
+pub fn maps(file: &object::File<'_>, names: &[&str]) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
+    let section = |id: gimli::SectionId| -> Result<&[u8], gimli::Error> {
+        Ok(file.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or(&[]))
+    };
+    let sections = gimli::DwarfSections::load(section)?;
+    let dwarf = sections.borrow(|data| EndianSlice::new(data, RunTimeEndian::Little));
+    let mut found = HashMap::new();
+    let mut headers = dwarf.units();
+    while let Some(header) = headers.next()? {
+        let unit = dwarf.unit(header)?;
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() != gimli::DW_TAG_variable {
+                continue;
+            }
+            let Some(name) = entry.attr_value(gimli::DW_AT_name) else { continue };
+            let name = dwarf.attr_string(&unit, name)?;
+            let name = name.to_string()?;
+            if let (true, Some(kind)) = (names.contains(&name), reference(entry)) {
+                found.insert(name.to_owned(), map(&dwarf, &unit, kind)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn reference(entry: &gimli::DebuggingInformationEntry<Slice<'_>>) -> Option<UnitOffset> {
+    match entry.attr_value(gimli::DW_AT_type)? {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+/// The entry at `offset` behind typedefs and qualifiers.
+fn resolve<'a>(
+    unit: &Unit<Slice<'a>>,
+    mut offset: UnitOffset,
+) -> Result<gimli::DebuggingInformationEntry<Slice<'a>>, gimli::Error> {
+    loop {
+        let entry = unit.entry(offset)?;
+        match (entry.tag(), reference(&entry)) {
+            (
+                gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type,
+                Some(inner),
+            ) => offset = inner,
+            _ => return Ok(entry),
+        }
+    }
+}
+
+fn map<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    kind: UnitOffset,
+) -> Result<MapDefinition, gimli::Error> {
+    let mut definition = MapDefinition::default();
+    let structure = resolve(unit, kind)?;
+    let mut tree = unit.entries_tree(Some(structure.offset()))?;
+    let mut members = tree.root()?.children();
+    while let Some(member) = members.next()? {
+        let member = member.entry();
+        let (Some(name), Some(kind)) = (member.attr_value(gimli::DW_AT_name), reference(member)) else {
+            continue;
+        };
+        let name = dwarf.attr_string(unit, name)?;
+        if name.to_string()? == "values" {
+            definition.values_offset = member
+                .attr_value(gimli::DW_AT_data_member_location)
+                .and_then(|value| value.udata_value())
+                .unwrap_or(0) as u32;
+            continue;
+        }
+        let Some(pointee) = reference(&resolve(unit, kind)?) else { continue };
+        let number = || length(unit, pointee).map(|length| length as u32);
+        let size = || size_of(unit, pointee).map(|size| size as u32);
+        match name.to_string()? {
+            "type" => definition.kind = number()?,
+            "key_size" => definition.key_size = number()?,
+            "value_size" => definition.value_size = number()?,
+            "max_entries" => definition.max_entries = number()?,
+            "key" => definition.key_size = size()?,
+            "value" => definition.value_size = size()?,
+            _ => {}
+        }
+    }
+    Ok(definition)
+}
+
+/// The number of elements of the array type at `offset`.
+fn length(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Error> {
+    let array = resolve(unit, offset)?;
+    let mut tree = unit.entries_tree(Some(array.offset()))?;
+    let mut children = tree.root()?.children();
+    let mut length = 0;
+    while let Some(child) = children.next()? {
+        let entry = child.entry();
+        if entry.tag() == gimli::DW_TAG_subrange_type {
+            let number = |at| entry.attr_value(at).and_then(|value| value.udata_value());
+            length = match (number(gimli::DW_AT_count), number(gimli::DW_AT_upper_bound)) {
+                (Some(count), _) => count,
+                (None, Some(last)) => last.wrapping_add(1),
+                (None, None) => 0,
+            };
+        }
+    }
+    Ok(length)
+}
+
+/// The size in bytes of the type at `offset`.
+fn size_of(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Error> {
+    let entry = resolve(unit, offset)?;
+    if let Some(size) = entry.attr_value(gimli::DW_AT_byte_size).and_then(|value| value.udata_value()) {
+        return Ok(size);
+    }
+    match (entry.tag(), reference(&entry)) {
+        (gimli::DW_TAG_array_type, Some(element)) => {
+            Ok(length(unit, entry.offset())? * size_of(unit, element)?)
+        }
+        (gimli::DW_TAG_pointer_type, _) => Ok(unit.encoding().address_size.into()),
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,146 @@
+//! What a compiled scheduler says of itself: its globals, its maps and its ops.
+
+use crate::Error;
+use crate::debug_info::{self, MapDefinition};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
+use std::collections::BTreeMap;
+
+/// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
+/// `skel->rodata`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// The C variable's name.
+    pub symbol: String,
+    /// Its bytes; must be as long as the variable.
+    pub bytes: Vec<u8>,
+}
+
+/// A scheduler compiled for this machine, ready to be loaded any number of times.
+#[derive(Debug)]
+pub struct Object {
+    image: Vec<u8>,
+    variables: BTreeMap<String, Variable>,
+    maps: Vec<Map>,
+    ops: u64,
+}
+
+/// A variable of the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Address relative to where the object is loaded.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Where its bytes are in the image; `None` for one that starts as zeroes (`.bss`).
+    pub(crate) file_offset: Option<u64>,
+}
+
+/// A BPF map of the scheduler.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// The variable's name.
+    pub name: String,
+    /// The variable's address relative to where the object is loaded.
+    pub address: u64,
+    /// The variable's size, bytes.
+    pub size: u64,
+    /// Its parameters.
+    pub definition: MapDefinition,
+}
+
+impl Object {
+    /// Reads the shared object `image`, compiled from `source`.
+    pub(crate) fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
+        let unreadable = |error: &dyn std::fmt::Display| Error(format!("{source}: the compiled object is unreadable: {error}"));
+        let file = object::File::parse(&*image).map_err(|error| unreadable(&error))?;
+        let mut variables = BTreeMap::new();
+        let mut map_symbols = Vec::new();
+        let mut ops = Vec::new();
+        for symbol in file.symbols() {
+            let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else { continue };
+            if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
+                continue;
+            }
+            let section = file.section_by_index(index).map_err(|error| unreadable(&error))?;
+            let file_offset = match section.kind() {
+                SectionKind::UninitializedData => None,
+                _ => section.file_range().map(|(start, _)| start + symbol.address() - section.address()),
+            };
+            match section.name().unwrap_or_default() {
+                ".maps" => map_symbols.push((name, symbol.address(), symbol.size())),
+                ".struct_ops" | ".struct_ops.link" => ops.push((name, symbol.address())),
+                _ => {}
+            }
+            let variable = Variable { address: symbol.address(), size: symbol.size(), file_offset };
+            variables.insert(name.to_owned(), variable);
+        }
+        let names: Vec<&str> = map_symbols.iter().map(|&(name, ..)| name).collect();
+        let definitions = debug_info::maps(&file, &names).map_err(|error| unreadable(&error))?;
+        map_symbols.sort_by_key(|&(_, address, _)| address);
+        let maps = map_symbols
+            .into_iter()
+            .map(|(name, address, size)| match definitions.get(name) {
+                Some(&definition) => Ok(Map { name: name.to_owned(), address, size, definition }),
+                None => Err(Error(format!("{source}: map `{name}` has no debugging information"))),
+            })
+            .collect::<Result<_, _>>()?;
+        let ops = match ops[..] {
+            [(_, address)] => address,
+            [] => {
+                return Err(Error(format!(
+                    "{source}: no sched_ext_ops; expected one SCX_OPS_DEFINE(...)"
+                )));
+            }
+            [(first, _), (second, _), ..] => {
+                return Err(Error(format!(
+                    "{source}: more than one sched_ext_ops (`{first}`, `{second}`); expected one SCX_OPS_DEFINE(...)"
+                )));
+            }
+        };
+        Ok(Object { image, variables, maps, ops })
+    }
+
+    /// The size in bytes of the global variable `symbol`, if there is one.
+    pub fn global_size(&self, symbol: &str) -> Option<usize> {
+        self.variables.get(symbol).map(|variable| variable.size as usize)
+    }
+
+    /// The variable `symbol`, if there is one.
+    pub fn variable(&self, symbol: &str) -> Option<Variable> {
+        self.variables.get(symbol).copied()
+    }
+
+    /// The maps, in the order of their addresses.
+    pub fn maps(&self) -> &[Map] {
+        &self.maps
+    }
+
+    /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.
+    pub fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    /// The shared object to load, with `globals` set in it. Those without bytes in the file (`.bss`)
+    /// cannot be set here and are returned, to be written once it is loaded.
+    pub fn image<'a>(&self, globals: &'a [Global]) -> Result<(Vec<u8>, Vec<(Variable, &'a [u8])>), Error> {
+        let mut image = self.image.clone();
+        let mut later = Vec::new();
+        for Global { symbol, bytes } in globals {
+            let variable = self
+                .variable(symbol)
+                .ok_or_else(|| Error(format!("the scheduler has no global variable `{symbol}`")))?;
+            if bytes.len() as u64 != variable.size {
+                return Err(Error(format!(
+                    "global variable `{symbol}` has {} bytes, not {}",
+                    variable.size,
+                    bytes.len()
+                )));
+            }
+            match variable.file_offset {
+                Some(offset) => image[offset as usize..][..bytes.len()].copy_from_slice(bytes),
+                None => later.push((variable, bytes.as_slice())),
+            }
+        }
+        Ok((image, later))
+    }
+}
