@@ -5,14 +5,28 @@
 //! and the first task. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
 //! finished the last one, as a process makes one system call after another.
 
+use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use std::sync::Arc;
 
+pub use catalog::{builtin, load, parameters};
+pub use params::{Param, Unit};
 pub use record::{Better, Metric, MetricId, Recorder};
 pub use rng::Rng;
 
+#[cfg(any(test, feature = "arbitrary"))]
+pub mod arbitrary;
+mod busy;
+mod catalog;
+mod cyclictest;
+#[cfg(test)]
+mod fake;
+mod hackbench;
+mod params;
 mod record;
 mod rng;
+pub mod rtapp;
+mod sysbench;
 
 /// Something to run: an rt-app file or a benchmark.
 pub trait Workload: Send + Sync {
@@ -20,12 +34,17 @@ pub trait Workload: Send + Sync {
     fn name(&self) -> &str;
     /// One line for a person.
     fn description(&self) -> &str;
-    /// What a run measures; [`Env::record`] takes indices into this. Same for every run.
+    /// What a run measures; [`Recorder::record`] takes indices into this. Same for every run.
     fn metrics(&self) -> &[Metric];
     /// For CPU-bound work: the total, and across how many tasks, so that the best possible time on a
     /// machine can be printed. `None` where time is not decided by CPU throughput alone.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
+    }
+    /// Can it run on `machine`? The error says what does not fit, such as a CPU it does not have.
+    /// [`Workload::start`] may only be called if it can.
+    fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
+        Ok(())
     }
     /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
     fn start(&self, machine: &Machine) -> Start;

@@ -1,0 +1,137 @@
+//! Threads that only compute, for a while: how much work a machine gets done, and how evenly.
+
+use crate::catalog::Benchmark;
+use crate::params::{Args, Param, Unit};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use machine::Machine;
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "threads",
+        unit: Unit::Count,
+        default: 4,
+        min: 1,
+        max: 4096,
+        help: "how many threads compute (default 4)",
+    },
+    Param {
+        name: "duration",
+        unit: Unit::Seconds,
+        default: 1_000_000_000,
+        min: 1_000_000,
+        max: 3_600_000_000_000,
+        help: "how long they do (default 1 s)",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "busy",
+    description: "busy loops for a fixed time: work done, and each thread's share",
+    params: PARAMS,
+    make: |name, args| Box::new(Busy::new(name, args)),
+};
+
+/// Work between two looks at the clock, ns at the reference speed.
+const CHUNK: u64 = 100_000;
+
+const WORK: MetricId = 0;
+const THREAD_WORK: MetricId = 1;
+
+/// Shared words: threads still computing, and chunks done by those that have ended.
+const LEFT: usize = 0;
+const CHUNKS: usize = 1;
+
+struct Busy {
+    name: String,
+    threads: u64,
+    duration: u64,
+    metrics: [Metric; 2],
+}
+
+impl Busy {
+    fn new(name: String, args: &Args) -> Busy {
+        let metric = |name: &str| Metric {
+            name: name.to_owned(),
+            unit: "s",
+            better: Better::Higher,
+        };
+        Busy {
+            name,
+            threads: args.get("threads"),
+            duration: args.get("duration"),
+            metrics: [metric("work"), metric("thread_work")],
+        }
+    }
+}
+
+impl Workload for Busy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        BENCHMARK.description
+    }
+
+    /// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's.
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let tasks = (0..self.threads)
+            .map(|index| {
+                let thread = Thread {
+                    until: self.duration,
+                    chunks: 0,
+                };
+                TaskSpec::new(format!("busy-{index}"), thread)
+            })
+            .collect();
+        Start {
+            tasks,
+            shared: vec![self.threads, 0],
+            ..Start::default()
+        }
+    }
+}
+
+struct Thread {
+    until: u64,
+    chunks: u64,
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        if env.now < self.until {
+            self.chunks += 1;
+            return Op::Run { work: CHUNK };
+        }
+        let seconds = |chunks: u64| (chunks * CHUNK) as f64 / 1e9;
+        env.recorder.record(THREAD_WORK, seconds(self.chunks));
+        env.shared[LEFT] -= 1;
+        env.shared[CHUNKS] += self.chunks;
+        if env.shared[LEFT] == 0 {
+            env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
+        }
+        Op::Exit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+
+    #[test]
+    fn work_is_cpus_times_duration() {
+        let args = Args::read("busy", PARAMS, Some("threads=3,duration=0.1")).unwrap();
+        let kernel = Kernel::run(&Busy::new("b".to_owned(), &args), 2);
+        let work = kernel.recorder.samples(WORK);
+        assert_eq!(work.len(), 1);
+        assert!((work[0] - 0.2).abs() < 0.001, "{work:?}");
+        let shares = kernel.recorder.samples(THREAD_WORK);
+        assert_eq!(shares.len(), 3);
+        assert!((shares.iter().sum::<f64>() - work[0]).abs() < 1e-9);
+    }
+}

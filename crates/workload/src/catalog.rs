@@ -1,0 +1,139 @@
+//! Finding a workload: a benchmark or a file of `workloads/` by name, or any rt-app file by path.
+
+use crate::params::{Args, Param};
+use crate::rtapp::RtApp;
+use crate::{Workload, busy, cyclictest, hackbench, rtapp, sysbench};
+use machine::input::{self, BadInput};
+use std::path::Path;
+
+/// A benchmark model.
+pub(crate) struct Benchmark {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) params: &'static [Param],
+    /// Makes one that answers to the given name.
+    pub(crate) make: fn(String, &Args) -> Box<dyn Workload>,
+}
+
+const BENCHMARKS: [&Benchmark; 4] = [
+    &sysbench::BENCHMARK,
+    &hackbench::BENCHMARK,
+    &cyclictest::BENCHMARK,
+    &busy::BENCHMARK,
+];
+
+macro_rules! rt_app_files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../workloads/", $name, ".json")))),*]
+    };
+}
+
+/// The files of `workloads/`, by stem.
+const FILES: &[(&str, &str)] = rt_app_files![
+    "audio",
+    "heavy-and-light",
+    "mixed",
+    "pipeline",
+    "ramp",
+    "rt-and-fair",
+    "spinners",
+];
+
+/// The names that [`load`] knows, each with one line for a person.
+pub fn builtin() -> impl Iterator<Item = (&'static str, String)> {
+    let benchmarks = BENCHMARKS
+        .iter()
+        .map(|benchmark| (benchmark.name, benchmark.description.to_owned()));
+    let files = FILES
+        .iter()
+        .map(|&(name, text)| (name, rtapp::description(text)));
+    benchmarks.chain(files)
+}
+
+/// The parameters of the workload that [`load`] finds for `name`. Every rt-app file takes those of
+/// [`rtapp::PARAMS`].
+pub fn parameters(name: &str) -> &'static [Param] {
+    benchmark(name).map_or(rtapp::PARAMS, |benchmark| benchmark.params)
+}
+
+/// The workload that `name_or_path` asks for: a benchmark (`sysbench-cpu`), one of this project's
+/// rt-app files (`mixed`), or the path of an rt-app file; after a colon its parameters
+/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). The error names the file and line, or the
+/// parameter, and what was expected.
+pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
+    let (name, params) = match name_or_path.rsplit_once(':') {
+        Some((name, params)) if !Path::new(name_or_path).exists() => (name, Some(params)),
+        _ => (name_or_path, None),
+    };
+    if let Some(benchmark) = benchmark(name) {
+        let args = Args::read(name, benchmark.params, params)?;
+        return Ok((benchmark.make)(name_or_path.to_owned(), &args));
+    }
+    if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
+        let args = Args::read(name, rtapp::PARAMS, params)?;
+        let file = format!("workloads/{name}.json");
+        return Ok(Box::new(RtApp::parse(name_or_path, &file, text, &args)?));
+    }
+    let path = Path::new(name);
+    if !path.exists() && path.extension().is_none() && path.components().count() == 1 {
+        let names: Vec<_> = builtin().map(|(name, _)| name).collect();
+        return Err(Box::new(BadInput::whole(
+            format!("unknown workload `{name}`"),
+            format!("expected {}, or an rt-app JSON file", names.join(", ")),
+        )));
+    }
+    let text = input::read(path, "rt-app JSON file")?;
+    let args = Args::read(name, rtapp::PARAMS, params)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    Ok(Box::new(RtApp::parse(&stem, name, &text, &args)?))
+}
+
+fn benchmark(name: &str) -> Option<&'static Benchmark> {
+    BENCHMARKS
+        .into_iter()
+        .find(|benchmark| benchmark.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_loads_by_its_name() {
+        for (name, description) in builtin() {
+            let workload = load(name).unwrap();
+            assert_eq!(workload.name(), name);
+            assert_eq!(workload.description(), description);
+            assert!(!description.is_empty() && !description.contains('\n'));
+            assert!(!workload.metrics().is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_workloads_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+        let mut stems: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "json")
+            })
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        stems.sort();
+        let embedded: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(stems, embedded);
+    }
+
+    #[test]
+    fn wrong_names_are_one_message() {
+        let error = |name| load(name).err().unwrap();
+        assert!(error("sysbench").message().contains("unknown workload"));
+        assert!(error("sysbench").expected().contains("sysbench-cpu"));
+        assert!(error("no/such.json").message().contains("no/such.json"));
+        assert!(error("busy:thread=2").message().contains("thread"));
+        assert!(error("busy:").message().contains("busy"));
+        assert!(error("mixed:loops=2").expected().contains("duration"));
+    }
+}

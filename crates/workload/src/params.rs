@@ -1,0 +1,216 @@
+//! Parameters on the command line: `sysbench-cpu:threads=5,request=8ms`.
+
+use machine::input::BadInput;
+
+/// A parameter that a workload takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// What stands before the `=`.
+    pub name: &'static str,
+    /// What its number counts.
+    pub unit: Unit,
+    /// Its value when it is not given: a count, or ns for a time.
+    pub default: u64,
+    /// The least value, as `default`.
+    pub min: u64,
+    /// The greatest value, as `default`.
+    pub max: u64,
+    /// What it means, and where its default comes from.
+    pub help: &'static str,
+}
+
+/// What a parameter's number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// A time; the number is in us unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
+    Microseconds,
+    /// A time; the number is in s unless a suffix says otherwise.
+    Seconds,
+}
+
+const SUFFIXES: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+impl Param {
+    /// `value` as a person would write it.
+    pub fn show(&self, value: u64) -> String {
+        match self.unit {
+            Unit::Count => value.to_string(),
+            Unit::Microseconds => format!("{}us", value as f64 / 1e3),
+            Unit::Seconds => format!("{}s", value as f64 / 1e9),
+        }
+    }
+
+    fn read(&self, text: &str) -> Option<u64> {
+        let value = match self.unit {
+            Unit::Count => text.parse().ok()?,
+            Unit::Microseconds => nanoseconds(text, 1e3)?,
+            Unit::Seconds => nanoseconds(text, 1e9)?,
+        };
+        (self.min..=self.max).contains(&value).then_some(value)
+    }
+
+    fn expected(&self) -> String {
+        let what = match self.unit {
+            Unit::Count => "a whole number",
+            Unit::Microseconds | Unit::Seconds => "a time",
+        };
+        format!(
+            "expected {what} from {} to {}: {}",
+            self.show(self.min),
+            self.show(self.max),
+            self.help
+        )
+    }
+}
+
+fn nanoseconds(text: &str, plain: f64) -> Option<u64> {
+    let (number, scale) = SUFFIXES
+        .iter()
+        .find_map(|&(suffix, scale)| Some((text.strip_suffix(suffix)?, scale)))
+        .unwrap_or((text, plain));
+    let value: f64 = number.parse().ok()?;
+    (value.is_finite() && value >= 0.0).then(|| (value * scale).round() as u64)
+}
+
+/// A value for every parameter of a workload.
+#[derive(Clone, Debug)]
+pub struct Args {
+    params: &'static [Param],
+    values: Vec<u64>,
+    given: Vec<bool>,
+}
+
+impl Args {
+    /// Reads `text`, what follows the colon of `workload`'s name. An unknown or repeated name and a
+    /// bad value are errors that say what was expected.
+    pub fn read(
+        workload: &str,
+        params: &'static [Param],
+        text: Option<&str>,
+    ) -> Result<Args, Box<BadInput>> {
+        let mut args = Args {
+            params,
+            values: params.iter().map(|param| param.default).collect(),
+            given: vec![false; params.len()],
+        };
+        for item in text.into_iter().flat_map(|text| text.split(',')) {
+            args.assign(item)
+                .map_err(|(message, expected)| {
+                    BadInput::whole(format!("workload `{workload}`: {message}"), expected)
+                })
+                .map_err(Box::new)?;
+        }
+        Ok(args)
+    }
+
+    fn assign(&mut self, item: &str) -> Result<(), (String, String)> {
+        let names: Vec<_> = self.params.iter().map(|param| param.name).collect();
+        let names = names.join(", ");
+        let Some((name, value)) = item.split_once('=') else {
+            return Err((
+                format!("`{item}` is not a parameter"),
+                format!("expected NAME=VALUE with a NAME of {names}"),
+            ));
+        };
+        let Some(index) = self.params.iter().position(|param| param.name == name) else {
+            return Err((
+                format!("unknown parameter `{name}`"),
+                format!("expected one of {names}"),
+            ));
+        };
+        if self.given[index] {
+            return Err((
+                format!("parameter `{name}` is given twice"),
+                format!("expected `{name}` once"),
+            ));
+        }
+        let param = &self.params[index];
+        self.values[index] = param.read(value).ok_or_else(|| {
+            (
+                format!("`{value}` is not a value of `{name}`"),
+                param.expected(),
+            )
+        })?;
+        self.given[index] = true;
+        Ok(())
+    }
+
+    /// The value of `name`: a count, or ns for a time.
+    ///
+    /// # Panics
+    /// If the workload has no such parameter.
+    pub fn get(&self, name: &str) -> u64 {
+        self.values[self.index(name)]
+    }
+
+    /// The value of `name` if it was given.
+    ///
+    /// # Panics
+    /// If the workload has no such parameter.
+    pub fn given(&self, name: &str) -> Option<u64> {
+        let index = self.index(name);
+        self.given[index].then_some(self.values[index])
+    }
+
+    fn index(&self, name: &str) -> usize {
+        self.params
+            .iter()
+            .position(|param| param.name == name)
+            .unwrap_or_else(|| panic!("no parameter {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARAMS: &[Param] = &[
+        Param {
+            name: "threads",
+            unit: Unit::Count,
+            default: 2,
+            min: 1,
+            max: 8,
+            help: "how many threads",
+        },
+        Param {
+            name: "duration",
+            unit: Unit::Seconds,
+            default: 1_000_000_000,
+            min: 1,
+            max: 10_000_000_000,
+            help: "how long",
+        },
+    ];
+
+    fn read(text: &str) -> Result<Args, Box<BadInput>> {
+        Args::read("w", PARAMS, Some(text))
+    }
+
+    #[test]
+    fn reads_counts_and_times() {
+        let args = read("threads=5,duration=1.5").unwrap();
+        assert_eq!(args.get("threads"), 5);
+        assert_eq!(args.get("duration"), 1_500_000_000);
+        assert_eq!(read("duration=20ms").unwrap().get("duration"), 20_000_000);
+        assert_eq!(read("threads=1").unwrap().given("duration"), None);
+    }
+
+    #[test]
+    fn says_what_was_expected() {
+        for (text, message, expected) in [
+            ("thread=5", "unknown parameter `thread`", "threads"),
+            ("threads=9", "`9` is not a value of `threads`", "1 to 8"),
+            ("threads", "`threads` is not a parameter", "NAME=VALUE"),
+            ("threads=1,threads=2", "given twice", "once"),
+            ("duration=-1", "`-1` is not a value", "a time from"),
+            ("duration=nan", "`nan` is not a value", "a time from"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.message().contains(message), "{error}");
+            assert!(error.expected().contains(expected), "{}", error.expected());
+        }
+    }
+}

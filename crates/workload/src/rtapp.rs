@@ -1,0 +1,273 @@
+//! rt-app's JSON files (release 1.0, and `fork` of later ones) as workloads.
+//!
+//! The grammar is that of rt-app's `doc/tutorial.txt` with what its companion `workgen` adds:
+//! comments, trailing commas, an event or phase that stands twice, and `"suspend"` without a value.
+//! An event's key may go on after the event's name (`run1`, `lock_a`). What differs from rt-app:
+//!
+//! - `run` is in us at the machine's reference speed, whatever `global.calibration` says.
+//! - A key that means nothing is an error; rt-app skips it. So is what could never run or never go
+//!   on: a wait that nothing ends, a barrier that cannot be passed, an unlock without a lock.
+//! - A file without `duration` in which a task loops for ever runs for 10 s; rt-app runs until it is
+//!   interrupted.
+//! - A barrier lets exactly one set of threads pass. In rt-app one that comes back quickly can slip
+//!   through before the others have left.
+//! - When the duration is over everything stops; rt-app lets each thread finish its event.
+//!
+//! And what is as in rt-app's code, though one might expect otherwise:
+//!
+//! - `sync` signals and waits but does not lock; the file must.
+//! - Timers count from the first thread's start plus the task's `delay`, not from their first use.
+//! - A timer's `absolute` mode belongs to the timer, so one mention makes all its uses absolute.
+//! - `runtime` ends by the clock, not by CPU time: a thread that is preempted computes less. It looks
+//!   at the clock every 32 us of work.
+//! - `loop` of a task without `phases` counts its one phase; without `loop`, either kind of task goes
+//!   on for ever.
+//! - `suspend` waits for the name it gives (later releases take the task's own name); a `lock` of the
+//!   same name is the same mutex.
+//! - A forked thread's timers count from the first thread's start too, so its first ones are missed.
+//!
+//! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`,
+//! `taskgroup`; and where logs go.
+
+use crate::params::{Args, Param, Unit};
+use crate::{Better, Metric, MetricId, Start, Workload};
+use config::{Action, Config};
+use json::Source;
+use machine::Machine;
+use machine::input::BadInput;
+use std::sync::Arc;
+use thread::Thread;
+
+mod check;
+mod config;
+mod event;
+mod field;
+mod grammar;
+mod json;
+mod sched;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+/// The parameters of every rt-app file.
+pub const PARAMS: &[Param] = &[Param {
+    name: "duration",
+    unit: Unit::Seconds,
+    default: 10_000_000_000,
+    min: 1_000_000,
+    max: 3_600_000_000_000,
+    help: "how long to run; the default is the file's `duration`, else until all threads end, or 10 s \
+           if some never do",
+}];
+
+/// More threads than this from one task share its metrics.
+const MAX_LOGGED_INSTANCES: u32 = 8;
+
+/// From the first thread's start until the last one ended, s. Has no sample if the duration ended the
+/// run.
+const TIME: MetricId = 0;
+
+/// Where the shared words are.
+mod word {
+    /// rt-app's `t_zero`, ns, and whether it has been set.
+    pub const ZERO: usize = 0;
+    pub const ZERO_SET: usize = 1;
+    /// Threads that have not ended.
+    pub const LIVE: usize = 2;
+    /// How many CPUs the machine has.
+    pub const CPUS: usize = 3;
+    /// The first shared timer; after the timers, how often each task has been forked.
+    pub const TIMERS: usize = 4;
+}
+
+/// An rt-app file, ready to run.
+pub struct RtApp {
+    name: String,
+    description: String,
+    metrics: Vec<Metric>,
+    plan: Arc<Plan>,
+    duration: Option<u64>,
+}
+
+/// What all threads of all runs share.
+struct Plan {
+    config: Config,
+    /// For each task, where its threads' measurements go: one for each instance, or one for all.
+    logs: Vec<Vec<Log>>,
+}
+
+/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase.
+#[derive(Clone, Copy)]
+struct Log {
+    /// Time from the loop's beginning to its end.
+    period: MetricId,
+    /// Time from beginning to end of `run` and `runtime` events, if there are any.
+    run: Option<MetricId>,
+    /// If there are timers, of loops with one: time left when it was set, and how much later than
+    /// set the thread ran.
+    timer: Option<(MetricId, MetricId)>,
+}
+
+impl Plan {
+    fn forks_word(&self, task: usize) -> usize {
+        word::TIMERS + self.config.timers.len() + task
+    }
+
+    /// A task's name; with more than one instance, followed by rt-app's number of the thread.
+    fn thread_name(&self, task: usize, instance: usize) -> String {
+        let tasks = &self.config.tasks;
+        match tasks[task].instances {
+            0 | 1 => tasks[task].name.to_string(),
+            _ => {
+                let before: u32 = tasks[..task].iter().map(|task| task.instances).sum();
+                format!("{}-{}", tasks[task].name, before as usize + instance)
+            }
+        }
+    }
+}
+
+/// One line for a person: the comment that a file begins with, up to its first sentence's end.
+pub fn description(text: &str) -> String {
+    let comment = text
+        .trim_start_matches(|c: char| c.is_whitespace() || c == '{')
+        .strip_prefix("/*")
+        .and_then(|rest| rest.split_once("*/"))
+        .map_or("", |(comment, _)| comment);
+    let words: Vec<_> = comment
+        .split_whitespace()
+        .filter(|word| *word != "*")
+        .collect();
+    let sentence = words.join(" ");
+    match sentence.split(". ").next().unwrap_or_default() {
+        "" => "an rt-app file".to_owned(),
+        first => first.trim_end_matches('.').to_owned(),
+    }
+}
+
+impl RtApp {
+    /// Reads `text`, the content of `file`. `args` are of [`PARAMS`]. The first mistake comes back
+    /// with its line and what was expected.
+    pub fn parse(name: &str, file: &str, text: &str, args: &Args) -> Result<RtApp, Box<BadInput>> {
+        let config = grammar::parse(Source { file, text })?;
+        let endless = config.tasks.iter().any(|task| task.endless());
+        let duration = args
+            .given("duration")
+            .or(config.duration)
+            .or(endless.then_some(args.get("duration")));
+        let mut plan = Plan {
+            config,
+            logs: Vec::new(),
+        };
+        let metrics = plan.lay_out_logs();
+        Ok(RtApp {
+            name: name.to_owned(),
+            description: description(text),
+            metrics,
+            plan: Arc::new(plan),
+            duration,
+        })
+    }
+}
+
+impl Plan {
+    /// Decides what is measured: [`TIME`], and each thread's or task's columns.
+    fn lay_out_logs(&mut self) -> Vec<Metric> {
+        let mut metrics = Vec::new();
+        let mut add = |name: String, unit, better| {
+            metrics.push(Metric { name, unit, better });
+            metrics.len() - 1
+        };
+        add("time".to_owned(), "s", Better::Lower);
+        for index in 0..self.config.tasks.len() {
+            let task = &self.config.tasks[index];
+            let timer = task.has(|action| matches!(action, Action::Timer { .. }));
+            let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
+            let forked = |other: &config::Task| other.has(|action| *action == Action::Fork(index));
+            let each =
+                task.instances <= MAX_LOGGED_INSTANCES && !self.config.tasks.iter().any(forked);
+            let names = match each {
+                true => (0..task.instances as usize)
+                    .map(|instance| self.thread_name(index, instance))
+                    .collect(),
+                false => vec![task.name.to_string()],
+            };
+            let logs = names.iter().map(|name| {
+                let mut column = |column, better| add(format!("{name}/{column}"), "us", better);
+                Log {
+                    run: run.then(|| column("run", Better::Lower)),
+                    period: column("period", Better::Lower),
+                    timer: timer.then(|| {
+                        (
+                            column("slack", Better::Higher),
+                            column("wu_lat", Better::Lower),
+                        )
+                    }),
+                }
+            });
+            self.logs.push(logs.collect());
+        }
+        metrics
+    }
+}
+
+impl Workload for RtApp {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads
+    /// of a task with more than 8 instances, or that is forked, share `TASK/...`.
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// `cpus` must have a CPU that `machine` has.
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        let all = machine.all_cpus();
+        for task in &self.plan.config.tasks {
+            let phases = task.phases.iter().map(|phase| &phase.affinity);
+            for mask in phases.chain([&task.affinity]).flatten() {
+                if !mask.is_subset(&all) {
+                    return Err(Box::new(BadInput::whole(
+                        format!(
+                            "workload `{}`: task `{}` is bound to CPUs {mask}, machine `{}` has {all}",
+                            self.name, task.name, machine.name
+                        ),
+                        "expected a machine that has these CPUs",
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, machine: &Machine) -> Start {
+        let config = &self.plan.config;
+        let tasks: Vec<_> = (0..config.tasks.len())
+            .flat_map(|task| {
+                let instances = config.tasks[task].instances as usize;
+                (0..instances).map(move |instance| (task, instance))
+            })
+            .map(|(task, instance)| Thread::initial(&self.plan, task, instance))
+            .collect();
+        let mut shared = vec![0; self.plan.forks_word(config.tasks.len())];
+        shared[word::LIVE] = tasks.len() as u64;
+        shared[word::CPUS] = machine.cpus.len() as u64;
+        let all_started = tasks.len() as u32;
+        Start {
+            tasks,
+            mutexes: config.mutexes,
+            condvars: config.condvars,
+            barriers: std::iter::once(all_started)
+                .chain(config.barriers.iter().copied())
+                .collect(),
+            streams: Vec::new(),
+            shared,
+            duration_ns: self.duration,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Mistakes that only show when tasks are seen together: what could never run, or never go on.
+
+use super::config::{Action, Event, Task};
+use super::event::Names;
+use super::field::Field;
+use super::json::Source;
+use machine::input::BadInput;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+type Check = Result<(), Box<BadInput>>;
+
+/// A task that starts no thread must be forked by another.
+pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
+    for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
+        let forked = tasks
+            .iter()
+            .any(|other| other.has(|action| *action == Action::Fork(index)));
+        if task.instances == 0 && !forked {
+            return Err(field.bad_key(
+                format!("task `{}` starts no thread and none forks it", task.name),
+                "expected an `instance` of at least 1, or a `fork` of it",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A thread locks what it does not hold, and unlocks and waits with what it does hold; when it ends
+/// it holds nothing.
+pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
+    tasks
+        .iter()
+        .try_for_each(|task| Holding::default().walk_task(source, task, names))
+}
+
+#[derive(Default)]
+struct Holding {
+    /// Mutexes held, and where they were locked.
+    held: BTreeMap<u32, Range<usize>>,
+}
+
+impl Holding {
+    /// Going round twice shows all that going round for ever would.
+    fn walk_task(&mut self, source: Source<'_>, task: &Task, names: &Names) -> Check {
+        let rounds = |loops: Option<u32>| loops.unwrap_or(2).min(2);
+        for _ in 0..rounds(task.loops) {
+            for phase in &task.phases {
+                for _ in 0..rounds(phase.loops) {
+                    for event in &phase.events {
+                        self.walk(source, event, names)?;
+                    }
+                }
+            }
+        }
+        match self.held.first_key_value() {
+            Some((&mutex, at)) => Err(source.bad(
+                at,
+                format!("task `{}` never unlocks `{}`", task.name, names.name(mutex)),
+                "expected an `unlock` for every `lock`",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn walk(&mut self, source: Source<'_>, event: &Event, names: &Names) -> Check {
+        let wrong = |message: String, expected| Err(source.bad(&event.at, message, expected));
+        match event.action {
+            Action::Lock(mutex) => match self.held.insert(mutex, event.at.clone()) {
+                None => {}
+                Some(_) => {
+                    let name = names.name(mutex);
+                    return wrong(
+                        format!("`{name}` is locked by the task that holds it"),
+                        "expected an `unlock` before: the task would wait for itself",
+                    );
+                }
+            },
+            Action::Unlock(mutex) => match self.held.remove(&mutex) {
+                Some(_) => {}
+                None => {
+                    let name = names.name(mutex);
+                    return wrong(
+                        format!("`{name}` is unlocked but not held"),
+                        "expected a `lock` before it",
+                    );
+                }
+            },
+            Action::Wait { mutex, .. } if !self.held.contains_key(&mutex) => {
+                let name = names.name(mutex);
+                return wrong(
+                    format!("a wait with mutex `{name}`, which is not held"),
+                    "expected a `lock` of the mutex before it",
+                );
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Who waits must be woken by someone, and who wakes must have someone to wake.
+pub fn condvars(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
+    let mut waited = BTreeMap::new();
+    let mut woken = BTreeMap::new();
+    for event in tasks.iter().flat_map(Task::events) {
+        match event.action {
+            Action::Wait { cond, .. } => waited.entry(cond).or_insert(&event.at),
+            Action::Signal(cond) | Action::Broadcast(cond) => {
+                woken.entry(cond).or_insert(&event.at)
+            }
+            _ => continue,
+        };
+    }
+    for (cond, at) in &waited {
+        if !woken.contains_key(cond) {
+            return Err(source.bad(
+                at,
+                format!("nothing ever wakes who waits for `{}`", names.name(*cond)),
+                "expected a task with a `resume`, `signal`, `broad` or `sync` of that name",
+            ));
+        }
+    }
+    for (cond, at) in &woken {
+        if !waited.contains_key(cond) {
+            return Err(source.bad(
+                at,
+                format!("no task ever waits for `{}`", names.name(*cond)),
+                "expected a task with a `suspend`, `wait` or `sync` of that name",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many threads each barrier waits for: as rt-app counts, the instances of every task that
+/// names it. An error if so many can never meet there.
+pub fn barriers(
+    source: Source<'_>,
+    tasks: &[Task],
+    names: &Names,
+) -> Result<Vec<u32>, Box<BadInput>> {
+    let mut threads = vec![0; names.len()];
+    // From a barrier to those that some task meets right after it.
+    let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
+    for task in tasks {
+        let mut met = Vec::new();
+        for event in task.events() {
+            let Action::Barrier(barrier) = event.action else {
+                continue;
+            };
+            let name = names.name(barrier);
+            if met.contains(&barrier) {
+                return Err(source.bad(
+                    &event.at,
+                    format!("barrier `{name}` stands twice in task `{}`", task.name),
+                    "expected a name of its own for each meeting: rt-app waits for as many threads \
+                     as the name stands, which can never meet",
+                ));
+            }
+            if task.instances == 0 {
+                return Err(source.bad(
+                    &event.at,
+                    format!("barrier `{name}` in task `{}`, which is forked", task.name),
+                    "expected barriers in tasks with an `instance` of at least 1: rt-app counts \
+                     only those",
+                ));
+            }
+            threads[barrier as usize] += task.instances;
+            if let Some(&before) = met.last() {
+                after[before as usize].push((barrier, &event.at));
+            }
+            met.push(barrier);
+        }
+    }
+    let mut state = vec![Visit::New; names.len()];
+    for barrier in 0..names.len() as u32 {
+        if let Some((back, at)) = find_cycle(barrier, &after, &mut state) {
+            return Err(source.bad(
+                at,
+                format!("barrier `{}` can never be passed", names.name(back)),
+                "expected all tasks to meet barriers in the same order",
+            ));
+        }
+    }
+    Ok(threads)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    New,
+    Under,
+    Done,
+}
+
+/// Depth first without recursion; a way back to a barrier that is still under visit is a cycle.
+fn find_cycle<'a>(
+    from: u32,
+    after: &[Vec<(u32, &'a Range<usize>)>],
+    state: &mut [Visit],
+) -> Option<(u32, &'a Range<usize>)> {
+    if state[from as usize] != Visit::New {
+        return None;
+    }
+    let mut path = vec![(from, 0)];
+    state[from as usize] = Visit::Under;
+    while let Some((barrier, next)) = path.last_mut() {
+        let Some(&(to, at)) = after[*barrier as usize].get(*next) else {
+            state[*barrier as usize] = Visit::Done;
+            path.pop();
+            continue;
+        };
+        *next += 1;
+        match state[to as usize] {
+            Visit::Under => return Some((to, at)),
+            Visit::Done => {}
+            Visit::New => {
+                state[to as usize] = Visit::Under;
+                path.push((to, 0));
+            }
+        }
+    }
+    None
+}

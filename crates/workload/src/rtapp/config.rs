@@ -1,0 +1,152 @@
+//! An rt-app file, read and checked: what its threads do, with every name resolved.
+
+use crate::SchedPolicy;
+use machine::CpuMask;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A whole file.
+#[derive(Default)]
+pub struct Config {
+    /// `global.duration`, ns; `None` is rt-app's -1, until all threads have ended.
+    pub duration: Option<u64>,
+    /// `global.cumulative_slack`.
+    pub cumulative_slack: bool,
+    /// In the file's order.
+    pub tasks: Vec<Task>,
+    /// How many mutexes there are.
+    pub mutexes: usize,
+    /// How many condition variables there are.
+    pub condvars: usize,
+    /// For each barrier, how many threads it waits for.
+    pub barriers: Vec<u32>,
+    /// The timers that all threads share.
+    pub timers: Vec<TimerMode>,
+}
+
+/// One entry of `tasks`.
+pub struct Task {
+    /// Its key.
+    pub name: Arc<str>,
+    /// `instance`: threads at the start.
+    pub instances: u32,
+    /// `delay`, ns.
+    pub delay: u64,
+    /// `loop`; `None` is for ever.
+    pub loops: Option<u32>,
+    /// Policy and priority at its start.
+    pub policy: SchedPolicy,
+    /// `cpus`.
+    pub affinity: Option<CpuMask>,
+    /// At least one.
+    pub phases: Vec<Phase>,
+    /// The timers of which each thread has its own.
+    pub timers: Vec<TimerMode>,
+}
+
+/// One entry of `phases`.
+pub struct Phase {
+    /// `loop`; `None` is for ever.
+    pub loops: Option<u32>,
+    /// `cpus`; without it, the task's.
+    pub affinity: Option<CpuMask>,
+    /// A change of policy or priority.
+    pub policy: Option<SchedPolicy>,
+    /// In order; at least one.
+    pub events: Vec<Event>,
+}
+
+/// Something that a thread does, and where the file says so.
+#[derive(Clone)]
+pub struct Event {
+    /// What.
+    pub action: Action,
+    /// Where.
+    pub at: Range<usize>,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `run`: ns at the reference speed.
+    Run(u64),
+    /// `runtime`: computes until so many ns have passed.
+    Runtime(u64),
+    /// `mem`, `iorun`: ns at the reference speed, outside the log's `run`.
+    Copy(u64),
+    /// `sleep`, ns.
+    Sleep(u64),
+    /// `timer`: period in ns.
+    Timer {
+        /// Which.
+        timer: Timer,
+        /// ns.
+        period: u64,
+    },
+    /// `lock`.
+    Lock(u32),
+    /// `unlock`.
+    Unlock(u32),
+    /// `wait`.
+    Wait {
+        /// On what.
+        cond: u32,
+        /// Held.
+        mutex: u32,
+    },
+    /// `signal`.
+    Signal(u32),
+    /// `broad`.
+    Broadcast(u32),
+    /// `barrier`.
+    Barrier(u32),
+    /// `yield`.
+    Yield,
+    /// `fork` of a task, by index.
+    Fork(usize),
+}
+
+/// A timer, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// Of [`Config::timers`].
+    Shared(usize),
+    /// Of [`Task::timers`]: a `ref` that begins with `unique`.
+    Own(usize),
+}
+
+/// What a timer does when its time has passed already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimerMode {
+    /// The next period counts from then.
+    #[default]
+    Relative,
+    /// The next period counts from the time that passed.
+    Absolute,
+}
+
+impl Task {
+    /// All events, phase by phase.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.phases.iter().flat_map(|phase| &phase.events)
+    }
+
+    /// Does any event fit?
+    pub fn has(&self, fits: impl Fn(&Action) -> bool) -> bool {
+        self.events().any(|event| fits(&event.action))
+    }
+
+    /// Does it go on until it is stopped?
+    pub fn endless(&self) -> bool {
+        self.loops.is_none() || self.phases.iter().any(|phase| phase.loops.is_none())
+    }
+}
+
+impl Phase {
+    /// Has it a timer?
+    pub fn has_timer(&self) -> bool {
+        self.events
+            .iter()
+            .any(|event| matches!(event.action, Action::Timer { .. }))
+    }
+}

@@ -1,0 +1,304 @@
+//! The grammar's events: what a key such as `run`, `timer2` or `lock_a` makes a thread do.
+
+use super::config::{Action, Event, Timer, TimerMode};
+use super::field::{Field, NATURAL, no_repeats};
+use machine::input::BadInput;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What `mem` writes a ns, bytes. An assumption, of the order of a mobile core's memory bandwidth;
+/// the reference core's real rate is not part of a machine's description.
+const MEM_BYTES_PER_NS: u64 = 4;
+/// One `write(2)` of `iorun`, ns at the reference speed, as to the default device `/dev/null`. An
+/// assumption, of the order of a system call; devices that make a task wait are not modelled.
+const WRITE_WORK: u64 = 500;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Run,
+    Runtime,
+    Sleep,
+    Mem,
+    Iorun,
+    Lock,
+    Unlock,
+    Wait,
+    Sync,
+    Signal,
+    Broad,
+    Barrier,
+    Timer,
+    Suspend,
+    Resume,
+    Yield,
+    Fork,
+    /// Of releases after 1.0.
+    Later,
+}
+
+/// rt-app compares only the first letters of a key, so that `run1` is a `run`; where one name begins
+/// with another, the longer one stands first.
+const KINDS: [(&str, Kind); 20] = [
+    ("runtime", Kind::Runtime),
+    ("run", Kind::Run),
+    ("sleep", Kind::Sleep),
+    ("memrun", Kind::Later),
+    ("mem", Kind::Mem),
+    ("iorun", Kind::Iorun),
+    ("lock", Kind::Lock),
+    ("unlock", Kind::Unlock),
+    ("wait", Kind::Wait),
+    ("sync", Kind::Sync),
+    ("signal", Kind::Signal),
+    ("broad", Kind::Broad),
+    ("barrier", Kind::Barrier),
+    ("timer", Kind::Timer),
+    ("suspend", Kind::Suspend),
+    ("resume", Kind::Resume),
+    ("yield", Kind::Yield),
+    ("fork", Kind::Fork),
+    ("sem_post", Kind::Later),
+    ("sem_wait", Kind::Later),
+];
+
+fn kind(key: &str) -> Option<Kind> {
+    KINDS
+        .iter()
+        .find(|(name, _)| key.starts_with(name))
+        .map(|&(_, kind)| kind)
+}
+
+/// Is this key an event?
+pub fn is_event(key: &str) -> bool {
+    kind(key).is_some()
+}
+
+/// The events that can be written, for messages.
+pub fn names() -> String {
+    let known = KINDS
+        .iter()
+        .filter(|(_, kind)| !matches!(kind, Kind::Later));
+    let names: Vec<_> = known.map(|&(name, _)| name).collect();
+    names.join(", ")
+}
+
+/// Names of one kind of resource, numbered as they are met. rt-app makes a resource when it is first
+/// named.
+#[derive(Default)]
+pub struct Names(BTreeMap<String, u32>);
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(name.to_owned()).or_insert(next)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The name of number `wanted`.
+    pub fn name(&self, wanted: u32) -> &str {
+        let found = self.0.iter().find(|&(_, &number)| number == wanted);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+/// Timers by name, with their modes.
+#[derive(Default)]
+pub struct Timers {
+    names: Names,
+    /// By number.
+    pub modes: Vec<TimerMode>,
+}
+
+impl Timers {
+    /// rt-app keeps the mode with the timer and never takes `absolute` back.
+    fn number(&mut self, name: &str, mode: TimerMode) -> usize {
+        let number = self.names.number(name) as usize;
+        self.modes.resize(self.names.len(), TimerMode::Relative);
+        if mode == TimerMode::Absolute {
+            self.modes[number] = mode;
+        }
+        number
+    }
+}
+
+/// Everything that events name.
+#[derive(Default)]
+pub struct Resources {
+    /// Mutexes. A `suspend` or `resume` uses one of the name it gives.
+    pub mutexes: Names,
+    /// Condition variables, likewise.
+    pub condvars: Names,
+    /// Barriers.
+    pub barriers: Names,
+    /// Timers that threads share.
+    pub timers: Timers,
+    /// Tasks, for `fork`.
+    pub tasks: BTreeMap<String, usize>,
+    /// `global.mem_buffer_size`, bytes.
+    pub buffer: u64,
+}
+
+/// Reads the event at `field` of the task named `task` and appends what it does.
+pub fn read(
+    field: Field<'_>,
+    task: &str,
+    own_timers: &mut Timers,
+    resources: &mut Resources,
+    events: &mut Vec<Event>,
+) -> Result<(), Box<BadInput>> {
+    let at = field.entry.key_at.clone();
+    let mut push = |action| {
+        let at: Range<usize> = at.clone();
+        events.push(Event { action, at });
+    };
+    match kind(field.key()).expect("is_event was asked first") {
+        Kind::Run => push(Action::Run(field.microseconds("work")?)),
+        Kind::Runtime => push(Action::Runtime(field.microseconds("a time to run")?)),
+        Kind::Sleep => push(Action::Sleep(field.microseconds("a time to sleep")?)),
+        Kind::Mem => {
+            let bytes = field.integer(NATURAL, "how many bytes to write")? as u64;
+            push(Action::Copy(bytes / MEM_BYTES_PER_NS));
+        }
+        Kind::Iorun => {
+            let bytes = field.integer(NATURAL, "how many bytes to write")? as u64;
+            push(Action::Copy(bytes.div_ceil(resources.buffer) * WRITE_WORK));
+        }
+        Kind::Lock => push(Action::Lock(mutex(field, resources)?)),
+        Kind::Unlock => push(Action::Unlock(mutex(field, resources)?)),
+        Kind::Wait => push(wait(field, resources)?),
+        Kind::Sync => {
+            let wait = wait(field, resources)?;
+            if let Action::Wait { cond, .. } = wait {
+                push(Action::Signal(cond));
+            }
+            push(wait);
+        }
+        Kind::Signal => push(Action::Signal(condvar(field, resources)?)),
+        Kind::Broad => push(Action::Broadcast(condvar(field, resources)?)),
+        Kind::Barrier => {
+            let name = field.name("the barrier's name")?;
+            push(Action::Barrier(resources.barriers.number(name)));
+        }
+        Kind::Timer => push(timer(field, own_timers, resources)?),
+        Kind::Suspend => {
+            let name = suspend_name(field, task)?;
+            let mutex = resources.mutexes.number(name);
+            let cond = resources.condvars.number(name);
+            push(Action::Lock(mutex));
+            push(Action::Wait { cond, mutex });
+            push(Action::Unlock(mutex));
+        }
+        Kind::Resume => {
+            let name = field.name("the name that the other task suspends with")?;
+            let mutex = resources.mutexes.number(name);
+            push(Action::Lock(mutex));
+            push(Action::Broadcast(resources.condvars.number(name)));
+            push(Action::Unlock(mutex));
+        }
+        Kind::Yield => push(Action::Yield),
+        Kind::Fork => {
+            let name = field.name("the task to create")?;
+            let Some(&task) = resources.tasks.get(name) else {
+                let tasks: Vec<_> = resources.tasks.keys().map(String::as_str).collect();
+                return Err(field.bad(format!("one of the tasks {}", tasks.join(", "))));
+            };
+            push(Action::Fork(task));
+        }
+        Kind::Later => {
+            return Err(field.bad_key(
+                format!("`{}` is not simulated", field.key()),
+                format!("expected an event of rt-app 1.0: {}", names()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn mutex(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadInput>> {
+    Ok(resources.mutexes.number(field.name("the mutex's name")?))
+}
+
+fn condvar(field: Field<'_>, resources: &mut Resources) -> Result<u32, Box<BadInput>> {
+    let name = field.name("the condition variable's name")?;
+    Ok(resources.condvars.number(name))
+}
+
+/// The name may be left out: it is then the task's own.
+fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadInput>> {
+    if field.entry.value.is_none() {
+        return Ok(task);
+    }
+    match field.string("the name that resumes it")? {
+        "" => Ok(task),
+        name => Ok(name),
+    }
+}
+
+/// The fields of an object that has these and no others.
+fn members<'a, const N: usize>(
+    field: Field<'a>,
+    names: [&str; N],
+) -> Result<[Option<Field<'a>>; N], Box<BadInput>> {
+    let shape = names.join(", ");
+    let fields = field.object(&format!("{{ {shape} }}"))?;
+    no_repeats(&fields, |_| false)?;
+    let mut found = [None; N];
+    for member in fields {
+        let Some(index) = names.iter().position(|name| *name == member.key()) else {
+            return Err(member.bad_key(
+                format!("unknown key `{}` in `{}`", member.key(), field.key()),
+                format!("expected {shape}"),
+            ));
+        };
+        found[index] = Some(member);
+    }
+    Ok(found)
+}
+
+fn required<'a>(
+    field: Field<'a>,
+    member: Option<Field<'a>>,
+    what: &str,
+) -> Result<Field<'a>, Box<BadInput>> {
+    member.ok_or_else(|| {
+        field.bad_key(
+            format!("`{}` lacks `{what}`", field.key()),
+            format!("expected an object with `{what}`"),
+        )
+    })
+}
+
+fn wait(field: Field<'_>, resources: &mut Resources) -> Result<Action, Box<BadInput>> {
+    let [cond, mutex] = members(field, ["ref", "mutex"])?;
+    let cond = condvar(required(field, cond, "ref")?, resources)?;
+    let mutex = self::mutex(required(field, mutex, "mutex")?, resources)?;
+    Ok(Action::Wait { cond, mutex })
+}
+
+fn timer(
+    field: Field<'_>,
+    own: &mut Timers,
+    resources: &mut Resources,
+) -> Result<Action, Box<BadInput>> {
+    let [name, period, mode] = members(field, ["ref", "period", "mode"])?;
+    let name = required(field, name, "ref")?.name("the timer's name, or `unique`")?;
+    let period = required(field, period, "period")?.microseconds("the timer's period")?;
+    let mode = match mode {
+        None => TimerMode::Relative,
+        Some(mode) => match mode.string("the timer's mode")? {
+            "relative" => TimerMode::Relative,
+            "absolute" => TimerMode::Absolute,
+            _ => return Err(mode.bad("\"relative\" or \"absolute\"")),
+        },
+    };
+    let timer = if name.starts_with("unique") {
+        Timer::Own(own.number(name, mode))
+    } else {
+        Timer::Shared(resources.timers.number(name, mode))
+    };
+    Ok(Action::Timer { timer, period })
+}

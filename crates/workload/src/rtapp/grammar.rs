@@ -1,0 +1,346 @@
+//! The grammar's objects: the file, `global`, tasks and phases.
+
+use super::check;
+use super::config::{Config, Event, Phase, Task};
+use super::event::{self, Resources, Timers};
+use super::field::{Field, NATURAL, fields, no_repeats};
+use super::json::{self, Kind, Source};
+use super::sched::{Class, Settings};
+use crate::SchedPolicy;
+use machine::input::BadInput;
+
+/// rt-app's `mem_buffer_size`, bytes, where the file has none.
+const DEFAULT_BUFFER: u64 = 4 << 20;
+
+/// The most threads that a file may start.
+const MAX_THREADS: u64 = 100_000;
+
+const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
+                         dl-deadline, dl-period, nodes_membind, taskgroup";
+const PHASE_KEYS: &str = "loop, cpus, policy, priority, dl-runtime, dl-deadline, dl-period, \
+                          nodes_membind, taskgroup";
+
+type Read<T> = Result<T, Box<BadInput>>;
+
+/// Reads and checks a file.
+pub fn parse(source: Source<'_>) -> Read<Config> {
+    let root = json::parse(source)?;
+    let Kind::Object(entries) = &root.kind else {
+        return Err(source.bad(
+            &root.at,
+            format!("the file is {}", root.describe()),
+            "expected an object with `tasks`",
+        ));
+    };
+    let sections = fields(source, entries);
+    no_repeats(&sections, |_| false)?;
+    let (mut global, mut tasks) = (None, None);
+    for section in sections {
+        match section.key() {
+            "global" => global = Some(section),
+            "tasks" => tasks = Some(section),
+            // rt-app makes resources when events name them; this section is from older releases.
+            "resources" => drop(section.object("resources by name")?),
+            key => {
+                return Err(section.bad_key(
+                    format!("unknown key `{key}`"),
+                    "expected tasks, global or resources",
+                ));
+            }
+        }
+    }
+    let Some(tasks) = tasks else {
+        return Err(source.bad(
+            &(root.at.start..root.at.start + 1),
+            "`tasks` is missing",
+            "expected an object with `tasks`",
+        ));
+    };
+    let global = Global::read(global)?;
+    let mut config = Config {
+        duration: global.duration,
+        cumulative_slack: global.cumulative_slack,
+        ..Config::default()
+    };
+    read_tasks(tasks, &global, &mut config)?;
+    Ok(config)
+}
+
+struct Global {
+    duration: Option<u64>,
+    default_policy: Class,
+    cumulative_slack: bool,
+    buffer: u64,
+}
+
+impl Global {
+    fn read(section: Option<Field<'_>>) -> Read<Global> {
+        let mut global = Global {
+            duration: None,
+            default_policy: Class::Other,
+            cumulative_slack: false,
+            buffer: DEFAULT_BUFFER,
+        };
+        let Some(section) = section else {
+            return Ok(global);
+        };
+        let fields = section.object("global settings")?;
+        no_repeats(&fields, |_| false)?;
+        for field in fields {
+            global.set(field)?;
+        }
+        Ok(global)
+    }
+
+    fn set(&mut self, field: Field<'_>) -> Read<()> {
+        match field.key() {
+            "duration" => {
+                let range = -1..=*NATURAL.end();
+                self.duration = match field.integer(range, "seconds, or -1 for no limit")? {
+                    -1 => None,
+                    0 => return Err(field.bad("seconds from 1, or -1 for no limit")),
+                    seconds => Some(seconds as u64 * 1_000_000_000),
+                };
+            }
+            "default_policy" => self.default_policy = Class::read(field)?,
+            "cumulative_slack" => self.cumulative_slack = field.boolean()?,
+            "mem_buffer_size" => {
+                self.buffer = field.integer(1..=*NATURAL.end(), "bytes")? as u64;
+            }
+            // Which CPU rt-app measures `run` on, or its ns per loop. Here `run` is work at the
+            // reference speed, which needs no measuring.
+            "calibration" => match field.value("\"CPU0\" or ns per loop")?.kind {
+                Kind::Number(_) => {
+                    field.integer(1..=*NATURAL.end(), "ns per loop")?;
+                }
+                _ => {
+                    let text = field.string("a CPU such as \"CPU0\"")?;
+                    let number = text.strip_prefix("CPU").unwrap_or_default();
+                    if number.parse::<u16>().is_err() {
+                        return Err(field.bad("a CPU such as \"CPU0\", or ns per loop"));
+                    }
+                }
+            },
+            // Simulated mutexes do not inherit priority, simulated memory is never paged out, and
+            // what would be logged is measured.
+            "pi_enabled" | "lock_pages" | "gnuplot" => drop(field.boolean()?),
+            "logdir" | "log_basename" | "io_device" => drop(field.string("a path")?),
+            "log_size" => match field
+                .value("MB, or \"file\", \"disable\" or \"auto\"")?
+                .kind
+            {
+                Kind::Number(_) => drop(field.integer(NATURAL, "MB")?),
+                _ => drop(field.string("\"file\", \"disable\" or \"auto\"")?),
+            },
+            "ftrace" => match field.value("true, false or categories")?.kind {
+                Kind::String(_) => drop(field.string("categories")?),
+                _ => drop(field.boolean()?),
+            },
+            // Read by releases before 1.0; its own examples still have it.
+            "frag" => {}
+            key => {
+                return Err(field.bad_key(
+                    format!("unknown key `{key}` in `global`"),
+                    "expected duration, calibration, default_policy, pi_enabled, lock_pages, \
+                     logdir, log_basename, log_size, ftrace, gnuplot, io_device, \
+                     mem_buffer_size or cumulative_slack",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_tasks(section: Field<'_>, global: &Global, config: &mut Config) -> Read<()> {
+    let tasks = section.object("tasks by name")?;
+    no_repeats(&tasks, |_| false)?;
+    let mut resources = Resources {
+        buffer: global.buffer,
+        ..Resources::default()
+    };
+    for (index, task) in tasks.iter().enumerate() {
+        resources.tasks.insert(task.key().to_owned(), index);
+    }
+    for &task in &tasks {
+        let task = read_task(task, global, &mut resources)?;
+        config.tasks.push(task);
+    }
+    check::instances(&tasks, &config.tasks)?;
+    let threads: u64 = config.tasks.iter().map(|task| task.instances as u64).sum();
+    if threads == 0 {
+        return Err(section.bad_key(
+            "`tasks` starts no thread",
+            "expected a task with an `instance` of at least 1 (the default)",
+        ));
+    }
+    if threads > MAX_THREADS {
+        return Err(section.bad_key(
+            format!("`tasks` starts {threads} threads"),
+            format!("expected at most {MAX_THREADS}"),
+        ));
+    }
+    check::mutexes(section.source, &config.tasks, &resources.mutexes)?;
+    check::condvars(section.source, &config.tasks, &resources.condvars)?;
+    config.barriers = check::barriers(section.source, &config.tasks, &resources.barriers)?;
+    config.mutexes = resources.mutexes.len();
+    config.condvars = resources.condvars.len();
+    config.timers = resources.timers.modes;
+    Ok(())
+}
+
+fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Read<Task> {
+    let fields = task.object("a task")?;
+    no_repeats(&fields, event::is_event)?;
+    let phases = fields.iter().find(|field| field.key() == "phases").copied();
+    let mut settings = Settings::default();
+    let (mut instances, mut delay, mut affinity, mut loops) = (1, 0, None, None);
+    for &field in &fields {
+        let is_legacy_runtime = field.key() == "runtime";
+        if settings.take(field, true)? && !is_legacy_runtime {
+            continue;
+        }
+        match field.key() {
+            "instance" => {
+                instances = field.integer(NATURAL, "how many threads to start")? as u32;
+            }
+            "delay" => delay = field.microseconds("a time to wait at the start")?,
+            "cpus" => affinity = Some(field.cpus()?),
+            "loop" => loops = Some(read_loops(field)?),
+            "phases" => {}
+            key if event::is_event(key) => {
+                if phases.is_some() && !is_legacy_runtime {
+                    return Err(field.bad_key(
+                        format!("event `{key}` beside `phases`"),
+                        "expected it inside a phase: rt-app skips it here",
+                    ));
+                }
+            }
+            _ if ignored(field)? => {}
+            key => {
+                return Err(field.bad_key(
+                    format!("unknown key `{key}` in task `{}`", task.key()),
+                    format!("expected {TASK_KEYS}, or an event: {}", event::names()),
+                ));
+            }
+        }
+    }
+    let policy = settings.of_task(global.default_policy, task)?;
+    let mut timers = Timers::default();
+    let mut read = Vec::new();
+    let loops = match phases {
+        Some(section) => {
+            let phases = section.object("phases by name")?;
+            if phases.is_empty() {
+                return Err(section.bad("at least one phase"));
+            }
+            let mut current = policy;
+            for phase in phases {
+                let phase = read_phase(phase, task.key(), current, &mut timers, resources)?;
+                current = phase.policy.unwrap_or(current);
+                read.push(phase);
+            }
+            loops.unwrap_or(None)
+        }
+        None => {
+            let events = read_events(task, &fields, task.key(), &mut timers, resources)?;
+            read.push(Phase {
+                loops: loops.unwrap_or(Some(1)),
+                affinity: None,
+                policy: None,
+                events,
+            });
+            // One phase without `loop` goes on for ever, with `loop` that often.
+            loops.map(|_| 1)
+        }
+    };
+    Ok(Task {
+        name: task.key().into(),
+        instances,
+        delay,
+        loops,
+        policy,
+        affinity,
+        phases: read,
+        timers: timers.modes,
+    })
+}
+
+fn read_phase(
+    phase: Field<'_>,
+    task: &str,
+    current: SchedPolicy,
+    timers: &mut Timers,
+    resources: &mut Resources,
+) -> Read<Phase> {
+    let fields = phase.object("a phase")?;
+    no_repeats(&fields, event::is_event)?;
+    let mut settings = Settings::default();
+    let (mut affinity, mut loops) = (None, Some(1));
+    for &field in &fields {
+        if settings.take(field, false)? {
+            continue;
+        }
+        match field.key() {
+            "cpus" => affinity = Some(field.cpus()?),
+            "loop" => loops = read_loops(field)?,
+            key if event::is_event(key) => {}
+            _ if ignored(field)? => {}
+            key => {
+                return Err(field.bad_key(
+                    format!("unknown key `{key}` in phase `{}`", phase.key()),
+                    format!("expected {PHASE_KEYS}, or an event: {}", event::names()),
+                ));
+            }
+        }
+    }
+    Ok(Phase {
+        loops,
+        affinity,
+        policy: settings.of_phase(current)?,
+        events: read_events(phase, &fields, task, timers, resources)?,
+    })
+}
+
+fn read_events(
+    owner: Field<'_>,
+    fields: &[Field<'_>],
+    task: &str,
+    timers: &mut Timers,
+    resources: &mut Resources,
+) -> Read<Vec<Event>> {
+    let mut events = Vec::new();
+    for &field in fields.iter().filter(|field| event::is_event(field.key())) {
+        event::read(field, task, timers, resources, &mut events)?;
+    }
+    if events.is_empty() {
+        return Err(owner.bad_key(
+            format!("`{}` has no events", owner.key()),
+            format!("expected at least one of {}", event::names()),
+        ));
+    }
+    Ok(events)
+}
+
+/// `None` is for ever.
+fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
+    let expected = "how often to loop: at least 1, or -1 for ever";
+    match field.integer(-1..=*NATURAL.end(), expected)? {
+        -1 => Ok(None),
+        0 => Err(field.bad(expected)),
+        count => Ok(Some(count as u32)),
+    }
+}
+
+/// Keys that place memory and cgroups, neither of which is simulated.
+fn ignored(field: Field<'_>) -> Read<bool> {
+    match field.key() {
+        "nodes_membind" => drop(field.cpus()?),
+        "taskgroup" => {
+            if !field.string("a cgroup's path")?.starts_with('/') {
+                return Err(field.bad("a cgroup's path that begins with `/`"));
+            }
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

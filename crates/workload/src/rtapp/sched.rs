@@ -1,0 +1,175 @@
+//! Scheduling settings of a task or a phase: `policy`, `priority`, `dl-*`.
+
+use super::field::{Field, INT};
+use crate::SchedPolicy;
+use machine::input::BadInput;
+use std::ops::RangeInclusive;
+
+/// A policy without its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `SCHED_OTHER`
+    Other,
+    /// `SCHED_BATCH`
+    Batch,
+    /// `SCHED_IDLE`
+    Idle,
+    /// `SCHED_FIFO`
+    Fifo,
+    /// `SCHED_RR`
+    RoundRobin,
+    /// `SCHED_DEADLINE`
+    Deadline,
+}
+
+const CLASSES: [(&str, Class); 6] = [
+    ("SCHED_OTHER", Class::Other),
+    ("SCHED_BATCH", Class::Batch),
+    ("SCHED_IDLE", Class::Idle),
+    ("SCHED_FIFO", Class::Fifo),
+    ("SCHED_RR", Class::RoundRobin),
+    ("SCHED_DEADLINE", Class::Deadline),
+];
+
+const NICE: RangeInclusive<i64> = -20..=19;
+const RT_PRIORITY: RangeInclusive<i64> = 1..=99;
+/// rt-app's priority for a real-time task that names none.
+const DEFAULT_RT_PRIORITY: i64 = 10;
+/// The shortest budget that the kernel accepts, ns (`1 << DL_SCALE`).
+const DL_MIN_RUNTIME: u64 = 1024;
+
+impl Class {
+    /// Reads a policy's name.
+    pub fn read(field: Field<'_>) -> Result<Class, Box<BadInput>> {
+        let names = CLASSES.map(|(name, _)| name).join(", ");
+        let text = field.string("a scheduling policy")?;
+        CLASSES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|&(_, class)| class)
+            .ok_or_else(|| field.bad(format!("one of {names}")))
+    }
+
+    /// The class of a policy.
+    pub fn of(policy: SchedPolicy) -> Class {
+        match policy {
+            SchedPolicy::Normal { .. } => Class::Other,
+            SchedPolicy::Batch { .. } => Class::Batch,
+            SchedPolicy::Idle => Class::Idle,
+            SchedPolicy::Fifo { .. } => Class::Fifo,
+            SchedPolicy::RoundRobin { .. } => Class::RoundRobin,
+            SchedPolicy::Deadline { .. } => Class::Deadline,
+        }
+    }
+}
+
+/// The settings of one object, as they stand.
+#[derive(Clone, Copy, Default)]
+pub struct Settings<'a> {
+    policy: Option<(Class, Field<'a>)>,
+    priority: Option<Field<'a>>,
+    runtime: Option<Field<'a>>,
+    deadline: Option<Field<'a>>,
+    period: Option<Field<'a>>,
+}
+
+impl<'a> Settings<'a> {
+    /// Takes `field` if it is a setting. `legacy` also takes the names without `dl-`, which rt-app
+    /// still reads at task level.
+    pub fn take(&mut self, field: Field<'a>, legacy: bool) -> Result<bool, Box<BadInput>> {
+        match field.key() {
+            "policy" => self.policy = Some((Class::read(field)?, field)),
+            "priority" => self.priority = Some(field),
+            "dl-runtime" => self.runtime = Some(field),
+            "dl-deadline" => self.deadline = Some(field),
+            "dl-period" => self.period = Some(field),
+            "runtime" if legacy => self.runtime = self.runtime.or(Some(field)),
+            "deadline" if legacy => self.deadline = self.deadline.or(Some(field)),
+            "period" if legacy => self.period = self.period.or(Some(field)),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The policy of a task, in a file with this default.
+    pub fn of_task(&self, default: Class, task: Field<'_>) -> Result<SchedPolicy, Box<BadInput>> {
+        let class = self.policy.map_or(default, |(class, _)| class);
+        self.resolve(class, self.policy.map_or(task, |(_, field)| field))
+    }
+
+    /// What a phase changes when `current` is in force; `None` if nothing.
+    pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
+        match (self.policy, self.priority) {
+            (Some((class, field)), _) => self.resolve(class, field).map(Some),
+            (None, Some(field)) => match current {
+                SchedPolicy::Deadline { .. } => Ok(None),
+                _ => self.resolve(Class::of(current), field).map(Some),
+            },
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn resolve(&self, class: Class, place: Field<'_>) -> Result<SchedPolicy, Box<BadInput>> {
+        let priority = |range: RangeInclusive<i64>, default, what| match self.priority {
+            Some(field) => field.integer(range, what),
+            None => Ok(default),
+        };
+        let nice = || {
+            priority(
+                NICE,
+                0,
+                "the nice value of a SCHED_OTHER or SCHED_BATCH task",
+            )
+        };
+        let rt = || {
+            let what = "the priority of a SCHED_FIFO or SCHED_RR task";
+            priority(RT_PRIORITY, DEFAULT_RT_PRIORITY, what)
+        };
+        Ok(match class {
+            Class::Other => SchedPolicy::Normal {
+                nice: nice()? as i8,
+            },
+            Class::Batch => SchedPolicy::Batch {
+                nice: nice()? as i8,
+            },
+            Class::Fifo => SchedPolicy::Fifo {
+                priority: rt()? as u8,
+            },
+            Class::RoundRobin => SchedPolicy::RoundRobin {
+                priority: rt()? as u8,
+            },
+            Class::Idle => {
+                priority(INT, 0, "a priority")?;
+                SchedPolicy::Idle
+            }
+            Class::Deadline => self.deadline(place)?,
+        })
+    }
+
+    fn deadline(&self, place: Field<'_>) -> Result<SchedPolicy, Box<BadInput>> {
+        let time = |field: Option<Field<'_>>, default, what| match field {
+            Some(field) => field.microseconds(what),
+            None => Ok(default),
+        };
+        let runtime_ns = time(self.runtime, 0, "the budget of a SCHED_DEADLINE task")?;
+        let period_ns = time(self.period, runtime_ns, "the period")?;
+        let deadline_ns = time(self.deadline, period_ns, "the deadline")?;
+        if !(DL_MIN_RUNTIME <= runtime_ns && runtime_ns <= deadline_ns && deadline_ns <= period_ns)
+        {
+            return Err(place.bad_key(
+                format!(
+                    "SCHED_DEADLINE with a runtime of {}, deadline of {} and period of {} us",
+                    runtime_ns / 1000,
+                    deadline_ns / 1000,
+                    period_ns / 1000
+                ),
+                "expected 2 us <= dl-runtime <= dl-deadline <= dl-period",
+            ));
+        }
+        Ok(SchedPolicy::Deadline {
+            runtime_ns,
+            deadline_ns,
+            period_ns,
+        })
+    }
+}

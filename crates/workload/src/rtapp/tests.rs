@@ -1,0 +1,13 @@
+//! Whole files: what runs, what is refused and on which line, and that nothing panics.
+
+use super::*;
+
+mod examples;
+mod garbage;
+mod refused;
+mod runs;
+
+fn parse(text: &str) -> Result<RtApp, Box<BadInput>> {
+    let args = Args::read("t", PARAMS, None).unwrap();
+    RtApp::parse("t", "t.json", text, &args)
+}

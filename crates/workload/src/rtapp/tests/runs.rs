@@ -1,0 +1,288 @@
+//! What files do when they run.
+
+use super::*;
+use crate::SchedPolicy;
+use crate::fake::{self, Kernel};
+use machine::CpuMask;
+
+/// A file of these tasks.
+fn tasks(tasks: &str) -> RtApp {
+    parse(&format!("{{ \"tasks\": {{ {tasks} }} }}")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn samples(workload: &RtApp, kernel: &Kernel, name: &str) -> Vec<f64> {
+    let metric = workload
+        .metrics()
+        .iter()
+        .position(|metric| metric.name == name)
+        .unwrap_or_else(|| panic!("no metric {name}"));
+    kernel.recorder.samples(metric).to_vec()
+}
+
+/// When `task` began to run, us.
+fn runs(kernel: &Kernel, task: &str) -> Vec<u64> {
+    let own = kernel.runs.iter().filter(|(name, _)| name == task);
+    own.map(|&(_, at)| at / 1000).collect()
+}
+
+#[test]
+fn run_and_sleep_alternate() {
+    let workload = tasks(r#" "a": { "loop": 3, "run": 1000, "sleep": 2000 } "#);
+    let kernel = Kernel::run(&workload, 1);
+    assert_eq!(samples(&workload, &kernel, "a/run"), [1000.0; 3]);
+    // The kernel's timer slack of 50 us belongs to the period.
+    assert_eq!(samples(&workload, &kernel, "a/period"), [3050.0; 3]);
+    assert_eq!(samples(&workload, &kernel, "time"), [0.009153]);
+}
+
+#[test]
+fn a_timer_keeps_the_period_and_measures_slack() {
+    let workload = tasks(
+        r#" "a": { "loop": 4, "run": 3000, "timer": { "ref": "unique", "period": 10000 } } "#,
+    );
+    let kernel = Kernel::run(&workload, 1);
+    let slack = samples(&workload, &kernel, "a/slack");
+    assert_eq!(slack[0], 7000.0);
+    // Later loops begin 50 us late by timer slack, and 1 us by the log.
+    assert_eq!(slack[1..], [6949.0; 3]);
+    assert_eq!(samples(&workload, &kernel, "a/wu_lat"), [50.0; 4]);
+}
+
+#[test]
+fn a_missed_timer_starts_anew_only_if_it_is_relative() {
+    let slack = |mode: &str| {
+        let workload = tasks(&format!(
+            r#" "a": {{ "loop": 1, "phases": {{
+                "late": {{ "run": 25000, "timer": {{ "ref": "unique", "period": 10000, "mode": "{mode}" }} }},
+                "early": {{ "run": 1000, "timer": {{ "ref": "unique", "period": 10000 }} }} }} }} "#
+        ));
+        let kernel = Kernel::run(&workload, 1);
+        samples(&workload, &kernel, "a/slack")
+    };
+    assert_eq!(slack("relative"), [-15000.0, 10000.0 - 1001.0]);
+    assert_eq!(slack("absolute"), [-15000.0, 20000.0 - 26001.0]);
+}
+
+#[test]
+fn instances_share_a_named_timer_and_have_their_own_unique_one() {
+    let wakeups = |name: &str| {
+        let workload = tasks(&format!(
+            r#" "a": {{ "instance": 2, "loop": 2, "run": 100, "timer": {{ "ref": "{name}", "period": 10000 }} }} "#
+        ));
+        let kernel = Kernel::run(&workload, 2);
+        (
+            runs(&kernel, "a-0").len(),
+            samples(&workload, &kernel, "time")[0],
+        )
+    };
+    let (_, own) = wakeups("unique");
+    let (_, shared) = wakeups("tick");
+    assert!((0.02..0.021).contains(&own), "{own}");
+    assert!((0.04..0.041).contains(&shared), "{shared}");
+}
+
+#[test]
+fn cumulative_slack_adds_up_the_timers_of_a_phase() {
+    let slack = |cumulative: bool| {
+        let workload = parse(&format!(
+            r#"{{ "global": {{ "cumulative_slack": {cumulative} }}, "tasks": {{ "a": {{ "loop": 1,
+                "run": 1000, "timer": {{ "ref": "unique", "period": 5000 }},
+                "run": 1000, "timer": {{ "ref": "unique", "period": 5000 }} }} }} }}"#
+        ))
+        .unwrap();
+        let kernel = Kernel::run(&workload, 1);
+        samples(&workload, &kernel, "a/slack")
+    };
+    assert_eq!(slack(false), [3950.0]);
+    assert_eq!(slack(true), [4000.0 + 3950.0]);
+}
+
+#[test]
+fn runtime_ends_by_the_clock() {
+    let workload = tasks(r#" "a": { "loop": 1, "runtime": 1000 } "#);
+    let kernel = Kernel::run(&workload, 1);
+    assert_eq!(samples(&workload, &kernel, "a/run"), [1024.0]);
+    // Two on one CPU: each is done after 10 ms, not after 10 ms of its own.
+    let workload = tasks(r#" "a": { "instance": 2, "loop": 1, "runtime": 10000 } "#);
+    let kernel = Kernel::run(&workload, 1);
+    assert!(samples(&workload, &kernel, "time")[0] < 0.0202);
+}
+
+#[test]
+fn resume_wakes_every_suspended_task() {
+    let workload = tasks(
+        r#" "one": { "loop": 2, "suspend", "run": 100 },
+            "two": { "loop": 2, "suspend": "one", "run": 100 },
+            "waker": { "loop": 2, "sleep": 5000, "resume": "one" } "#,
+    );
+    let kernel = Kernel::run(&workload, 2);
+    assert!(kernel.left().is_empty(), "{:?}", kernel.left());
+    for task in ["one", "two"] {
+        let periods = samples(&workload, &kernel, &format!("{task}/period"));
+        assert!(periods.iter().all(|&us| us > 5000.0), "{periods:?}");
+    }
+}
+
+#[test]
+fn barriers_hold_all_instances() {
+    let workload = tasks(
+        r#" "a": { "instance": 3, "loop": 2, "run": 100, "barrier": "b" },
+            "late": { "loop": 2, "sleep": 9000, "barrier": "b", "run": 100 } "#,
+    );
+    let kernel = Kernel::run(&workload, 4);
+    assert!(kernel.left().is_empty());
+    for index in 0..3 {
+        let periods = samples(&workload, &kernel, &format!("a-{index}/period"));
+        assert!(periods.iter().all(|&us| us > 8000.0), "{periods:?}");
+    }
+}
+
+#[test]
+fn wait_and_signal_pass_a_token() {
+    let workload = tasks(
+        r#" "a": { "loop": 5, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m", "run": 10 },
+            "b": { "loop": 5, "sleep": 1000, "lock": "m", "signal": "c", "unlock": "m" } "#,
+    );
+    let kernel = Kernel::run(&workload, 1);
+    assert!(kernel.left().is_empty());
+    assert_eq!(samples(&workload, &kernel, "a/run"), [10.0; 5]);
+}
+
+#[test]
+fn delay_counts_from_the_common_start() {
+    let workload =
+        tasks(r#" "a": { "loop": 1, "run": 10 }, "b": { "delay": 4000, "loop": 1, "run": 10 } "#);
+    let kernel = Kernel::run(&workload, 1);
+    assert_eq!(runs(&kernel, "a")[0], 0);
+    assert_eq!(runs(&kernel, "b")[0], 4050);
+}
+
+#[test]
+fn fork_starts_another_thread_of_a_task() {
+    let workload = tasks(
+        r#" "child": { "instance": 0, "loop": 1, "run": 500 },
+            "parent": { "loop": 3, "fork": "child", "sleep": 1000 } "#,
+    );
+    let kernel = Kernel::run(&workload, 2);
+    assert_eq!(samples(&workload, &kernel, "child/run"), [500.0; 3]);
+    assert_eq!(kernel.tasks.len(), 4);
+    assert!(kernel.left().is_empty());
+}
+
+#[test]
+fn a_task_may_not_fork_for_ever() {
+    let workload = tasks(r#" "a": { "loop": -1, "fork": "a" } "#);
+    let kernel = Kernel::run(&workload, 2);
+    assert_eq!(kernel.tasks.len(), 1 + 1024);
+}
+
+#[test]
+fn policies_and_priorities_change_by_phase() {
+    let workload = tasks(
+        r#" "a": { "policy": "SCHED_FIFO", "priority": 30, "loop": 1, "phases": {
+                "as-task": { "run": 10 },
+                "higher": { "priority": 40, "run": 10 },
+                "fair": { "policy": "SCHED_OTHER", "priority": -5, "run": 10 },
+                "stays": { "run": 10 } } },
+            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 1000, "dl-period": 10000, "loop": 1, "run": 10 },
+            "rr": { "policy": "SCHED_RR", "loop": 1, "run": 10 } "#,
+    );
+    let kernel = Kernel::run(&workload, 3);
+    let of = |task: &str| {
+        let own = kernel.policies.iter().filter(|(name, _)| name == task);
+        own.map(|&(_, policy)| policy).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("a"),
+        [
+            SchedPolicy::Fifo { priority: 30 },
+            SchedPolicy::Fifo { priority: 40 },
+            SchedPolicy::Normal { nice: -5 },
+        ]
+    );
+    assert_eq!(
+        of("dl"),
+        [SchedPolicy::Deadline {
+            runtime_ns: 1_000_000,
+            deadline_ns: 10_000_000,
+            period_ns: 10_000_000,
+        }]
+    );
+    assert_eq!(of("rr"), [SchedPolicy::RoundRobin { priority: 10 }]);
+}
+
+#[test]
+fn affinity_is_the_phases_then_the_tasks_then_all() {
+    let workload = tasks(
+        r#" "a": { "cpus": [2], "loop": 1, "phases": {
+                "p1": { "cpus": [0], "run": 10 }, "p2": { "loop": 2, "run": 10 } } },
+            "b": { "loop": 1, "phases": { "p1": { "cpus": [1, 2], "run": 10 }, "p2": { "run": 10 } } } "#,
+    );
+    let kernel = Kernel::run(&workload, 3);
+    let of = |task: &str| {
+        let own = kernel.affinities.iter().filter(|(name, _)| name == task);
+        own.map(|(_, mask)| mask.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("a"), ["0", "2"]);
+    assert_eq!(of("b"), ["1-2", "0-2"]);
+}
+
+#[test]
+fn cpus_must_be_the_machines() {
+    let workload = tasks(r#" "a": { "phases": { "p": { "cpus": [0, 7], "run": 10 } } } "#);
+    assert!(workload.check(&fake::machine(8)).is_ok());
+    let error = workload.check(&fake::machine(4)).unwrap_err();
+    assert!(error.message().contains("0,7"), "{error}");
+    assert!(error.message().contains("0-3"), "{error}");
+}
+
+#[test]
+fn duration_is_given_or_the_files_or_needed() {
+    let start = |text: &str, args| {
+        let args = Args::read("t", PARAMS, args).unwrap();
+        let workload = RtApp::parse("t", "t.json", text, &args).unwrap();
+        workload.start(&fake::machine(1)).duration_ns
+    };
+    let endless = r#"{ "tasks": { "a": { "run": 10 } } }"#;
+    let ends = r#"{ "tasks": { "a": { "loop": 2, "run": 10 } } }"#;
+    let limited = r#"{ "tasks": { "a": { "loop": -1, "run": 10 } }, "global": { "duration": 6 } }"#;
+    assert_eq!(start(endless, None), Some(10_000_000_000));
+    assert_eq!(start(ends, None), None);
+    assert_eq!(start(limited, None), Some(6_000_000_000));
+    assert_eq!(start(limited, Some("duration=500ms")), Some(500_000_000));
+}
+
+#[test]
+fn threads_of_large_or_forked_tasks_share_metrics() {
+    let workload = tasks(
+        r#" "few": { "instance": 2, "loop": 1, "run": 10 },
+            "many": { "instance": 9, "loop": 1, "run": 10 },
+            "parent": { "loop": 1, "sleep": 10, "fork": "few" } "#,
+    );
+    let names: Vec<_> = workload.metrics().iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "time",
+            "few/run",
+            "few/period",
+            "many/run",
+            "many/period",
+            "parent/period"
+        ]
+    );
+    let kernel = Kernel::run(&workload, 2);
+    assert_eq!(samples(&workload, &kernel, "many/run").len(), 9);
+    assert_eq!(samples(&workload, &kernel, "few/run").len(), 3);
+    assert_eq!(kernel.tasks[2].0, "many-2");
+}
+
+#[test]
+fn the_mask_of_all_cpus_is_the_machines() {
+    // A phase that is bound and one that is not, on a machine smaller than MAX_CPUS.
+    let workload = tasks(
+        r#" "a": { "loop": 2, "phases": { "p": { "cpus": [0], "run": 1 }, "q": { "run": 1 } } } "#,
+    );
+    let kernel = Kernel::run(&workload, 2);
+    assert_eq!(kernel.affinities[1].1, CpuMask::first_n(2));
+}

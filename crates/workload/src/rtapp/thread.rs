@@ -1,0 +1,343 @@
+//! A thread of an rt-app file as a program, step by step as rt-app's `thread_body()` and
+//! `run_event()` go.
+
+use super::config::{Action, Phase, Task, Timer, TimerMode};
+use super::{Log, Plan, TIME, word};
+use crate::{Env, Op, Program, SchedPolicy, TaskSpec};
+use machine::CpuMask;
+use std::sync::Arc;
+
+/// What `runtime` computes between two looks at the clock: 32 us of the calibrated CPU.
+const RUNTIME_CHUNK: u64 = 32_000;
+
+/// rt-app gives up when one task has been forked so often; here the thread that forks ends.
+const FORKS_LIMIT: u64 = 1024;
+
+/// `pthread_create`, ns at the reference speed. An assumption.
+const FORK_WORK: u64 = 30_000;
+
+/// What rt-app itself does for a loop of a phase, ns at the reference speed: reading clocks and
+/// writing the log's line. An assumption; it also lets time pass in a loop of events that take none.
+const LOOP_WORK: u64 = 1_000;
+
+/// The barrier that all threads of the start meet at first.
+const START_BARRIER: u32 = 0;
+
+/// One thread.
+pub struct Thread {
+    plan: Arc<Plan>,
+    task: usize,
+    log: Log,
+    step: Step,
+    /// In `phases`, and how often it has been run; how often all phases have been run.
+    phase: usize,
+    phase_loops: u32,
+    thread_loops: u32,
+    /// In the phase's `events`.
+    event: usize,
+    doing: Doing,
+    forked: bool,
+    /// When timers start from, ns.
+    first: u64,
+    /// Next expiries of its own timers; see [`Thread::timer`].
+    timers: Vec<u64>,
+    policy: SchedPolicy,
+    /// Of its parent; `None` is all CPUs.
+    default_affinity: Option<CpuMask>,
+    affinity: Option<CpuMask>,
+    line: Line,
+}
+
+enum Step {
+    Start,
+    Delay,
+    TaskPolicy,
+    Affinity,
+    PhasePolicy,
+    Begin,
+    Events,
+    /// After a loop; is there another?
+    EndLoop(bool),
+}
+
+/// The event under way, where something is left to do when its op is done.
+enum Doing {
+    Nothing,
+    Run { since: u64 },
+    Runtime { since: u64, until: u64 },
+    Timer { due: u64 },
+}
+
+/// A line of rt-app's log: what one loop of a phase measures, ns.
+#[derive(Default)]
+struct Line {
+    start: u64,
+    run: u64,
+    slack: i64,
+    wakeup_latency: u64,
+}
+
+impl Thread {
+    /// A thread that exists when rt-app has started.
+    pub fn initial(plan: &Arc<Plan>, task: usize, instance: usize) -> TaskSpec {
+        let name = plan.thread_name(task, instance);
+        let thread = Thread::new(plan, task, instance);
+        TaskSpec::new(name, thread)
+    }
+
+    fn new(plan: &Arc<Plan>, task: usize, instance: usize) -> Thread {
+        let logs = &plan.logs[task];
+        Thread {
+            plan: Arc::clone(plan),
+            task,
+            log: logs[instance.min(logs.len() - 1)],
+            step: Step::Start,
+            phase: 0,
+            phase_loops: 0,
+            thread_loops: 0,
+            event: 0,
+            doing: Doing::Nothing,
+            forked: false,
+            first: 0,
+            timers: vec![0; plan.config.tasks[task].timers.len()],
+            policy: SchedPolicy::Normal { nice: 0 },
+            default_affinity: None,
+            affinity: None,
+            line: Line::default(),
+        }
+    }
+
+    /// A thread inherits policy and affinity from the one that creates it.
+    fn forked(&self, task: usize) -> TaskSpec {
+        let thread = Thread {
+            forked: true,
+            policy: self.policy,
+            default_affinity: self.affinity,
+            affinity: self.affinity,
+            ..Thread::new(&self.plan, task, 0)
+        };
+        TaskSpec {
+            policy: self.policy,
+            affinity: self.affinity,
+            ..TaskSpec::new(Arc::clone(&self.plan.config.tasks[task].name), thread)
+        }
+    }
+
+    fn phase<'a>(&self, task: &'a Task) -> &'a Phase {
+        &task.phases[self.phase]
+    }
+
+    fn set_policy(&mut self, policy: SchedPolicy) -> Option<Op> {
+        (self.policy != policy).then(|| {
+            self.policy = policy;
+            Op::SetPolicy(policy)
+        })
+    }
+
+    fn set_affinity(&mut self, env: &Env<'_>, wanted: Option<CpuMask>) -> Option<Op> {
+        let wanted = wanted.or(self.default_affinity);
+        (self.affinity != wanted).then(|| {
+            self.affinity = wanted;
+            let all = || CpuMask::first_n(env.shared[word::CPUS] as usize);
+            Op::SetAffinity(Box::new(wanted.unwrap_or_else(all)))
+        })
+    }
+
+    /// Finishes the event under way; gives an op if it has not ended.
+    fn finish(&mut self, env: &mut Env<'_>) -> Option<Op> {
+        match self.doing {
+            Doing::Nothing => {}
+            Doing::Run { since } => self.line.run += env.now - since,
+            Doing::Runtime { since, until } => {
+                if env.now < until {
+                    return Some(Op::Run {
+                        work: RUNTIME_CHUNK,
+                    });
+                }
+                self.line.run += env.now - since;
+            }
+            Doing::Timer { due } => self.line.wakeup_latency += env.now - due,
+        }
+        self.doing = Doing::Nothing;
+        None
+    }
+
+    fn begin(&mut self, env: &mut Env<'_>, action: Action) -> Option<Op> {
+        Some(match action {
+            Action::Run(work) => {
+                self.doing = Doing::Run { since: env.now };
+                Op::Run { work }
+            }
+            Action::Runtime(ns) => {
+                self.doing = Doing::Runtime {
+                    since: env.now,
+                    until: env.now + ns,
+                };
+                Op::Run {
+                    work: RUNTIME_CHUNK,
+                }
+            }
+            Action::Copy(work) => Op::Run { work },
+            Action::Sleep(ns) => Op::Sleep { ns },
+            Action::Timer { timer, period } => return self.timer(env, timer, period),
+            Action::Lock(mutex) => Op::Lock(mutex),
+            Action::Unlock(mutex) => Op::Unlock(mutex),
+            Action::Wait { cond, mutex } => Op::Wait { cond, mutex },
+            Action::Signal(cond) => Op::Signal(cond),
+            Action::Broadcast(cond) => Op::Broadcast(cond),
+            Action::Barrier(barrier) => Op::Barrier(START_BARRIER + 1 + barrier),
+            Action::Yield => Op::Yield,
+            Action::Fork(task) => {
+                let forks = &mut env.shared[self.plan.forks_word(task)];
+                if *forks == FORKS_LIMIT {
+                    return Some(self.exit(env));
+                }
+                *forks += 1;
+                env.shared[word::LIVE] += 1;
+                Op::Fork {
+                    child: Box::new(self.forked(task)),
+                    work: FORK_WORK,
+                }
+            }
+        })
+    }
+
+    /// A timer's state is its next expiry plus 1; 0 before its first use, when it counts from the
+    /// thread's first time.
+    fn timer(&mut self, env: &mut Env<'_>, timer: Timer, period: u64) -> Option<Op> {
+        let config = &self.plan.config;
+        let (state, mode) = match timer {
+            Timer::Shared(index) => (&mut env.shared[word::TIMERS + index], config.timers[index]),
+            Timer::Own(index) => (
+                &mut self.timers[index],
+                config.tasks[self.task].timers[index],
+            ),
+        };
+        let last = state.checked_sub(1).unwrap_or(self.first);
+        let due = last + period;
+        let slack = due as i64 - env.now as i64;
+        self.line.slack = match config.cumulative_slack {
+            true => self.line.slack + slack,
+            false => slack,
+        };
+        let missed = due <= env.now;
+        *state = 1 + match mode {
+            TimerMode::Relative if missed => env.now,
+            _ => due,
+        };
+        if missed {
+            self.line.wakeup_latency = 0;
+            return None;
+        }
+        self.doing = Doing::Timer { due };
+        Some(Op::SleepUntil { at: due })
+    }
+
+    /// Logs the loop of a phase that has ended and turns to the next one. Is there one?
+    fn end_loop(&mut self, env: &mut Env<'_>, task: &Task) -> bool {
+        let phase = self.phase(task);
+        let us = |ns: u64| ns as f64 / 1e3;
+        let recorder = &mut env.recorder;
+        recorder.record(self.log.period, us(env.now - self.line.start));
+        if let Some(run) = self.log.run {
+            recorder.record(run, us(self.line.run));
+        }
+        if let Some((slack, wakeup_latency)) = self.log.timer
+            && phase.has_timer()
+        {
+            recorder.record(slack, self.line.slack as f64 / 1e3);
+            recorder.record(wakeup_latency, us(self.line.wakeup_latency));
+        }
+        self.event = 0;
+        self.phase_loops = self.phase_loops.wrapping_add(1);
+        if phase.loops != Some(self.phase_loops) {
+            return true;
+        }
+        self.phase_loops = 0;
+        self.phase += 1;
+        if self.phase < task.phases.len() {
+            return true;
+        }
+        self.phase = 0;
+        self.thread_loops = self.thread_loops.wrapping_add(1);
+        task.loops != Some(self.thread_loops)
+    }
+
+    fn exit(&self, env: &mut Env<'_>) -> Op {
+        env.shared[word::LIVE] -= 1;
+        if env.shared[word::LIVE] == 0 {
+            let ns = env.now - env.shared[word::ZERO];
+            env.recorder.record(TIME, ns as f64 / 1e9);
+        }
+        Op::Exit
+    }
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        let plan = Arc::clone(&self.plan);
+        let task = &plan.config.tasks[self.task];
+        if let Some(op) = self.finish(env) {
+            return op;
+        }
+        // Ends at an op, or at the end of the task: each round gets on by a step or an event.
+        loop {
+            let op = match self.step {
+                Step::Start => {
+                    self.step = Step::Delay;
+                    // rt-app's first thread sets the time that all count from.
+                    if env.shared[word::ZERO_SET] == 0 {
+                        env.shared[word::ZERO_SET] = 1;
+                        env.shared[word::ZERO] = env.now;
+                    }
+                    (!self.forked).then_some(Op::Barrier(START_BARRIER))
+                }
+                Step::Delay => {
+                    self.step = Step::TaskPolicy;
+                    self.first = env.shared[word::ZERO] + task.delay;
+                    (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
+                }
+                Step::TaskPolicy => {
+                    self.step = Step::Affinity;
+                    self.set_policy(task.policy)
+                }
+                Step::Affinity => {
+                    self.step = Step::PhasePolicy;
+                    let wanted = self.phase(task).affinity.or(task.affinity);
+                    self.set_affinity(env, wanted)
+                }
+                Step::PhasePolicy => {
+                    self.step = Step::Begin;
+                    let policy = self.phase(task).policy.unwrap_or(self.policy);
+                    self.set_policy(policy)
+                }
+                Step::Begin => {
+                    self.step = Step::Events;
+                    self.line = Line {
+                        start: env.now,
+                        ..Line::default()
+                    };
+                    None
+                }
+                Step::Events => match self.phase(task).events.get(self.event) {
+                    Some(event) => {
+                        self.event += 1;
+                        self.begin(env, event.action)
+                    }
+                    None => {
+                        self.step = Step::EndLoop(self.end_loop(env, task));
+                        Some(Op::Run { work: LOOP_WORK })
+                    }
+                },
+                Step::EndLoop(true) => {
+                    self.step = Step::Affinity;
+                    None
+                }
+                Step::EndLoop(false) => Some(self.exit(env)),
+            };
+            if let Some(op) = op {
+                return op;
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! sysbench's cpu test: threads take requests from one shared counter until none are left; a request
+//! computes primes.
+//!
+//! After sysbench 0.4.12, `sb_cpu.c` and `sysbench.c`: the main thread creates the threads while it
+//! holds a mutex that each of them takes first, starts the clock, lets go, and joins them. A thread
+//! looks whether requests are left without the counter's mutex, then takes the mutex to count its
+//! request, so up to threads - 1 requests too many may be done.
+
+use crate::catalog::Benchmark;
+use crate::params::{Args, Param, Unit};
+use crate::{
+    Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec, Workload,
+};
+use machine::Machine;
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "threads",
+        unit: Unit::Count,
+        default: 1,
+        min: 1,
+        max: 4096,
+        help: "sysbench's --num-threads (default 1)",
+    },
+    Param {
+        name: "requests",
+        unit: Unit::Count,
+        default: 1000,
+        min: 1,
+        max: 1_000_000,
+        help: "requests for each thread; sysbench's --max-requests is this times threads, since \
+               published times of `--max-requests=1000` grow with the number of threads as 1000 each",
+    },
+    Param {
+        name: "request",
+        unit: Unit::Microseconds,
+        default: 16_470_000,
+        min: 1_000,
+        max: 1_000_000_000_000,
+        help: "work of one request at the reference speed; the default is --cpu-max-prime=10000 on a \
+               Cortex-A15 of ARM's TC2, calibrated on 1000 requests in 16.47 s by one thread",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "sysbench-cpu",
+    description: "sysbench --test=cpu: threads share a fixed number of CPU-bound requests",
+    params: PARAMS,
+    make: |name, args| Box::new(Sysbench::new(name, args)),
+};
+
+/// Reading options and preparing the test, ns at the reference speed. An assumption: it runs before
+/// the clock starts and only decides how long the main thread has run when it forks.
+const START_UP_WORK: u64 = 2_000_000;
+
+/// `pthread_create`, ns at the reference speed. An assumption, also outside the measured time.
+const CREATE_WORK: u64 = 30_000;
+
+const TIME: MetricId = 0;
+const LATENCY: MetricId = 1;
+
+/// Held by the main thread until all threads exist.
+const START_MUTEX: MutexId = 0;
+/// Guards the counter.
+const REQUEST_MUTEX: MutexId = 1;
+/// The shared word that counts requests.
+const PERFORMED: usize = 0;
+
+struct Sysbench {
+    name: String,
+    threads: u64,
+    requests: u64,
+    request_work: u64,
+    metrics: [Metric; 2],
+}
+
+impl Sysbench {
+    fn new(name: String, args: &Args) -> Sysbench {
+        let metric = |name: &str, unit| Metric {
+            name: name.to_owned(),
+            unit,
+            better: Better::Lower,
+        };
+        Sysbench {
+            name,
+            threads: args.get("threads"),
+            requests: args.get("threads") * args.get("requests"),
+            request_work: args.get("request"),
+            metrics: [metric("time", "s"), metric("request_latency", "ms")],
+        }
+    }
+}
+
+impl Workload for Sysbench {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        BENCHMARK.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        Some(CpuBound {
+            work: self.requests * self.request_work,
+            parallelism: self.threads as usize,
+            metric: TIME,
+        })
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let main = Main {
+            step: Step::StartUp,
+            to_create: self.threads,
+            requests: self.requests,
+            request_work: self.request_work,
+            started: 0,
+        };
+        Start {
+            tasks: vec![TaskSpec::new("sysbench", main)],
+            mutexes: 2,
+            shared: vec![0],
+            ..Start::default()
+        }
+    }
+}
+
+enum Step {
+    StartUp,
+    Hold,
+    Create,
+    Join,
+    Report,
+}
+
+struct Main {
+    step: Step,
+    to_create: u64,
+    requests: u64,
+    request_work: u64,
+    started: u64,
+}
+
+impl Program for Main {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        match self.step {
+            Step::StartUp => {
+                self.step = Step::Hold;
+                Op::Run {
+                    work: START_UP_WORK,
+                }
+            }
+            Step::Hold => {
+                self.step = Step::Create;
+                Op::Lock(START_MUTEX)
+            }
+            Step::Create if self.to_create > 0 => {
+                self.to_create -= 1;
+                let thread = Thread {
+                    next: Next::TakeStart,
+                    requests: self.requests,
+                    request_work: self.request_work,
+                    began: 0,
+                };
+                Op::Fork {
+                    child: Box::new(TaskSpec::new("sysbench", thread)),
+                    work: CREATE_WORK,
+                }
+            }
+            Step::Create => {
+                self.step = Step::Join;
+                self.started = env.now;
+                Op::Unlock(START_MUTEX)
+            }
+            Step::Join => {
+                self.step = Step::Report;
+                Op::Join
+            }
+            Step::Report => {
+                let seconds = (env.now - self.started) as f64 / 1e9;
+                env.recorder.record(TIME, seconds);
+                Op::Exit
+            }
+        }
+    }
+}
+
+enum Next {
+    TakeStart,
+    LeaveStart,
+    GetRequest,
+    CountRequest,
+    Execute,
+    Done,
+}
+
+struct Thread {
+    next: Next,
+    requests: u64,
+    request_work: u64,
+    began: u64,
+}
+
+impl Program for Thread {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        if matches!(self.next, Next::Done) {
+            let milliseconds = (env.now - self.began) as f64 / 1e6;
+            env.recorder.record(LATENCY, milliseconds);
+            self.next = Next::GetRequest;
+        }
+        match self.next {
+            Next::TakeStart => {
+                self.next = Next::LeaveStart;
+                Op::Lock(START_MUTEX)
+            }
+            Next::LeaveStart => {
+                self.next = Next::GetRequest;
+                Op::Unlock(START_MUTEX)
+            }
+            Next::GetRequest if env.shared[PERFORMED] >= self.requests => Op::Exit,
+            Next::GetRequest => {
+                self.next = Next::CountRequest;
+                Op::Lock(REQUEST_MUTEX)
+            }
+            Next::CountRequest => {
+                env.shared[PERFORMED] += 1;
+                self.next = Next::Execute;
+                Op::Unlock(REQUEST_MUTEX)
+            }
+            Next::Execute | Next::Done => {
+                self.began = env.now;
+                self.next = Next::Done;
+                Op::Run {
+                    work: self.request_work,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+
+    fn run(threads: u64, cpus: usize) -> Kernel {
+        let text = format!("threads={threads}");
+        let args = Args::read("sysbench-cpu", PARAMS, Some(&text)).unwrap();
+        Kernel::run(&Sysbench::new("s".to_owned(), &args), cpus)
+    }
+
+    /// Published on two Cortex-A15: 16.47 s for one thread, 16.47 s (at best) for two.
+    #[test]
+    fn threads_share_the_requests() {
+        for threads in [1, 2] {
+            let kernel = run(threads, 2);
+            let time = kernel.recorder.samples(TIME)[0];
+            assert!((time - 16.47).abs() < 0.01, "{time}");
+            let latencies = kernel.recorder.samples(LATENCY);
+            assert_eq!(latencies.len() as u64, threads * 1000);
+            assert!(latencies.iter().all(|&ms| (ms - 16.47).abs() < 1e-6));
+        }
+    }
+
+    #[test]
+    fn the_bound_is_met_when_every_thread_has_a_cpu() {
+        let args = Args::read("sysbench-cpu", PARAMS, Some("threads=3,requests=100")).unwrap();
+        let workload = Sysbench::new("s".to_owned(), &args);
+        let bound = workload.cpu_bound().unwrap();
+        let best = bound.work as f64 / bound.parallelism as f64 / 1e9;
+        let time = Kernel::run(&workload, 3).recorder.samples(bound.metric)[0];
+        assert!(time >= best && time < best * 1.02, "{time} {best}");
+    }
+}
