@@ -1,7 +1,6 @@
 //! Random workloads for property tests: small rt-app files that are sure to end.
 
-use crate::params::Args;
-use crate::rtapp::{PARAMS, RtApp};
+use crate::rtapp::RtApp;
 use crate::{Rng, Workload};
 use std::fmt::Write;
 
@@ -14,8 +13,7 @@ pub const MAX_TASKS: usize = 20;
 /// If the file does not parse, which is an error of this module.
 pub fn workload(seed: u64, tasks: usize, cpus: usize) -> Box<dyn Workload> {
     let text = rt_app_json(seed, tasks, cpus);
-    let args = Args::read("random", PARAMS, None).expect("no arguments");
-    match RtApp::parse("random", "random.json", &text, &args) {
+    match RtApp::parse("random", "random.json", &text, None) {
         Ok(workload) => Box::new(workload),
         Err(error) => panic!("{error}\n{text}"),
     }

@@ -70,9 +70,9 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         return Ok((benchmark.make)(name_or_path.to_owned(), &args));
     }
     if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
-        let args = Args::read(name, rtapp::PARAMS, params)?;
+        let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
         let file = format!("workloads/{name}.json");
-        return Ok(Box::new(RtApp::parse(name_or_path, &file, text, &args)?));
+        return Ok(Box::new(RtApp::parse(name_or_path, &file, text, duration)?));
     }
     let path = Path::new(name);
     if !path.exists() && path.extension().is_none() && path.components().count() == 1 {
@@ -83,9 +83,9 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         )));
     }
     let text = input::read(path, "rt-app JSON file")?;
-    let args = Args::read(name, rtapp::PARAMS, params)?;
+    let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(Box::new(RtApp::parse(&stem, name, &text, &args)?))
+    Ok(Box::new(RtApp::parse(&stem, name, &text, duration)?))
 }
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {
@@ -124,6 +124,32 @@ mod tests {
         stems.sort();
         let embedded: Vec<_> = FILES.iter().map(|(name, _)| *name).collect();
         assert_eq!(stems, embedded);
+    }
+
+    #[test]
+    fn every_file_of_workloads_measures_all_its_metrics() {
+        for (name, _) in FILES {
+            let workload = load(name).unwrap();
+            let kernel = crate::fake::Kernel::run(&*workload, 4);
+            // `time` has no sample in a run that its duration ends.
+            let first = usize::from(!kernel.left().is_empty());
+            for (index, metric) in workload.metrics().iter().enumerate().skip(first) {
+                let samples = kernel.recorder.samples(index);
+                assert!(!samples.is_empty(), "{name}: {}", metric.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_a_file_and_takes_a_duration() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/mixed.json");
+        let duration = |name: &str| {
+            let workload = load(name).unwrap();
+            assert_eq!(workload.name(), "mixed");
+            workload.start(&crate::fake::machine(1)).duration_ns
+        };
+        assert_eq!(duration(path), Some(5_000_000_000));
+        assert_eq!(duration(&format!("{path}:duration=20ms")), Some(20_000_000));
     }
 
     #[test]

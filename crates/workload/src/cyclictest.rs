@@ -19,7 +19,7 @@ const PARAMS: &[Param] = &[
         default: 2,
         min: 1,
         max: 1024,
-        help: "cyclictest's -t (default 2, as the mixed-capacity measurements had)",
+        help: "cyclictest's -t NUM (default 2; cyclictest without -t starts 1)",
     },
     Param {
         name: "interval",
@@ -51,7 +51,7 @@ const PARAMS: &[Param] = &[
         default: 10_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "cyclictest's -D (default 10 s, as the mixed-capacity measurements had)",
+        help: "cyclictest's -D (default 10 s; cyclictest without -D never ends)",
     },
 ];
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use catalog::{builtin, load, parameters};
 pub use params::{Param, Unit};
-pub use record::{Better, Metric, MetricId, Recorder};
+pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
 pub use rng::Rng;
 
 #[cfg(any(test, feature = "arbitrary"))]
@@ -193,8 +193,7 @@ pub enum Op {
         /// ns at the reference speed.
         work: u64,
     },
-    /// Compute until this much of the task's own CPU time has passed, whatever the CPU's speed
-    /// (rt-app's `runtime` event).
+    /// Compute until this much of the task's own CPU time has passed, whatever the CPU's speed.
     RunFor {
         /// CPU time, ns.
         ns: u64,

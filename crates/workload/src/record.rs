@@ -23,28 +23,91 @@ pub struct Metric {
     pub better: Better,
 }
 
+/// The most samples that are kept of a metric, which bounds a run's memory.
+pub const MAX_SAMPLES: usize = 1 << 20;
+
 /// Collects one run's measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    samples: Vec<Vec<f64>>,
+    series: Vec<Series>,
+}
+
+#[derive(Clone, Debug)]
+struct Series {
+    samples: Vec<f64>,
+    /// Every how manyth sample is kept; a power of two.
+    stride: u64,
+    recorded: u64,
 }
 
 impl Recorder {
     /// One for so many metrics.
     pub fn new(metrics: usize) -> Recorder {
+        let empty = Series {
+            samples: Vec::new(),
+            stride: 1,
+            recorded: 0,
+        };
         Recorder {
-            samples: vec![Vec::new(); metrics],
+            series: vec![empty; metrics],
         }
     }
 
     /// Adds a sample, in the metric's unit.
     #[inline]
     pub fn record(&mut self, metric: MetricId, value: f64) {
-        self.samples[metric].push(value);
+        let series = &mut self.series[metric];
+        if series.is_turn() && series.samples.len() == MAX_SAMPLES {
+            series.halve();
+        }
+        if series.is_turn() {
+            series.samples.push(value);
+        }
+        series.recorded += 1;
     }
 
-    /// The samples of `metric` in the order they were made.
+    /// The samples of `metric` in the order they were made. Of more than [`MAX_SAMPLES`], every
+    /// second, fourth, eighth, ... is kept.
     pub fn samples(&self, metric: MetricId) -> &[f64] {
-        &self.samples[metric]
+        &self.series[metric].samples
+    }
+}
+
+impl Series {
+    fn is_turn(&self) -> bool {
+        self.recorded & (self.stride - 1) == 0
+    }
+
+    fn halve(&mut self) {
+        let mut keep = false;
+        self.samples.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        self.stride *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_all_samples_until_there_are_too_many() {
+        let mut recorder = Recorder::new(2);
+        (0..MAX_SAMPLES).for_each(|sample| recorder.record(1, sample as f64));
+        assert_eq!(recorder.samples(1).len(), MAX_SAMPLES);
+        assert!(recorder.samples(0).is_empty());
+    }
+
+    #[test]
+    fn thins_out_evenly() {
+        let mut recorder = Recorder::new(1);
+        let count = MAX_SAMPLES * 5;
+        (0..count).for_each(|sample| recorder.record(0, sample as f64));
+        let samples = recorder.samples(0);
+        assert_eq!(samples.len(), count / 8);
+        let even = samples.windows(2).all(|pair| pair[1] - pair[0] == 8.0);
+        assert!(even && samples[0] == 0.0);
     }
 }

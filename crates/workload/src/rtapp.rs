@@ -29,7 +29,7 @@
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`,
 //! `taskgroup`; and where logs go.
 
-use crate::params::{Args, Param, Unit};
+use crate::params::{Param, Unit};
 use crate::{Better, Metric, MetricId, Start, Workload};
 use config::{Action, Config};
 use json::Source;
@@ -53,12 +53,15 @@ mod thread;
 pub const PARAMS: &[Param] = &[Param {
     name: "duration",
     unit: Unit::Seconds,
-    default: 10_000_000_000,
+    default: ENDLESS_DURATION,
     min: 1_000_000,
     max: 3_600_000_000_000,
     help: "how long to run; the default is the file's `duration`, else until all threads end, or 10 s \
            if some never do",
 }];
+
+/// How long a file runs that says nothing about it and never ends by itself, ns.
+const ENDLESS_DURATION: u64 = 10_000_000_000;
 
 /// More threads than this from one task share its metrics.
 const MAX_LOGGED_INSTANCES: u32 = 8;
@@ -145,15 +148,19 @@ pub fn description(text: &str) -> String {
 }
 
 impl RtApp {
-    /// Reads `text`, the content of `file`. `args` are of [`PARAMS`]. The first mistake comes back
-    /// with its line and what was expected.
-    pub fn parse(name: &str, file: &str, text: &str, args: &Args) -> Result<RtApp, Box<BadInput>> {
+    /// Reads `text`, the content of `file`. `duration`, ns, goes before what the file says. The first
+    /// mistake comes back with its line and what was expected.
+    pub fn parse(
+        name: &str,
+        file: &str,
+        text: &str,
+        duration: Option<u64>,
+    ) -> Result<RtApp, Box<BadInput>> {
         let config = grammar::parse(Source { file, text })?;
         let endless = config.tasks.iter().any(|task| task.endless());
-        let duration = args
-            .given("duration")
+        let duration = duration
             .or(config.duration)
-            .or(endless.then_some(args.get("duration")));
+            .or(endless.then_some(ENDLESS_DURATION));
         let mut plan = Plan {
             config,
             logs: Vec::new(),

@@ -36,7 +36,7 @@ const PARAMS: &[Param] = &[
         unit: Unit::Microseconds,
         default: 16_470_000,
         min: 1_000,
-        max: 1_000_000_000_000,
+        max: 1_000_000_000,
         help: "work of one request at the reference speed; the default is --cpu-max-prime=10000 on a \
                Cortex-A15 of ARM's TC2, calibrated on 1000 requests in 16.47 s by one thread",
     },

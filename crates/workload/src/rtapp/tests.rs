@@ -8,6 +8,5 @@ mod refused;
 mod runs;
 
 fn parse(text: &str) -> Result<RtApp, Box<BadInput>> {
-    let args = Args::read("t", PARAMS, None).unwrap();
-    RtApp::parse("t", "t.json", text, &args)
+    RtApp::parse("t", "t.json", text, None)
 }

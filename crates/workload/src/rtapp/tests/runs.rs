@@ -238,9 +238,8 @@ fn cpus_must_be_the_machines() {
 
 #[test]
 fn duration_is_given_or_the_files_or_needed() {
-    let start = |text: &str, args| {
-        let args = Args::read("t", PARAMS, args).unwrap();
-        let workload = RtApp::parse("t", "t.json", text, &args).unwrap();
+    let start = |text: &str, duration| {
+        let workload = RtApp::parse("t", "t.json", text, duration).unwrap();
         workload.start(&fake::machine(1)).duration_ns
     };
     let endless = r#"{ "tasks": { "a": { "run": 10 } } }"#;
@@ -249,7 +248,7 @@ fn duration_is_given_or_the_files_or_needed() {
     assert_eq!(start(endless, None), Some(10_000_000_000));
     assert_eq!(start(ends, None), None);
     assert_eq!(start(limited, None), Some(6_000_000_000));
-    assert_eq!(start(limited, Some("duration=500ms")), Some(500_000_000));
+    assert_eq!(start(limited, Some(500_000_000)), Some(500_000_000));
 }
 
 #[test]
@@ -285,4 +284,42 @@ fn the_mask_of_all_cpus_is_the_machines() {
     );
     let kernel = Kernel::run(&workload, 2);
     assert_eq!(kernel.affinities[1].1, CpuMask::first_n(2));
+}
+
+#[test]
+fn sync_signals_and_then_waits() {
+    let workload = tasks(
+        r#" "server": { "loop": 2, "lock": "m", "wait": { "ref": "c", "mutex": "m" }, "unlock": "m",
+                        "run": 3000, "lock": "m", "signal": "c", "unlock": "m" },
+            "client": { "loop": 2, "sleep": 1000, "lock": "m", "sync": { "ref": "c", "mutex": "m" },
+                        "unlock": "m" } "#,
+    );
+    let kernel = Kernel::run(&workload, 2);
+    assert!(kernel.left().is_empty(), "{:?}", kernel.left());
+    // Its sleep and timer slack, and the server's work.
+    assert_eq!(samples(&workload, &kernel, "client/period"), [4050.0; 2]);
+}
+
+#[test]
+fn memory_and_io_take_time_that_is_not_run() {
+    let workload = parse(
+        r#"{ "global": { "mem_buffer_size": 1000 },
+             "tasks": { "a": { "loop": 1, "mem": 4000000, "run": 100, "iorun": 20000 } } }"#,
+    )
+    .unwrap();
+    let kernel = Kernel::run(&workload, 1);
+    assert_eq!(samples(&workload, &kernel, "a/run"), [100.0]);
+    // 4 MB at 4 bytes a ns, and 20 writes of 1000 bytes at 500 ns.
+    assert_eq!(
+        samples(&workload, &kernel, "a/period"),
+        [1000.0 + 100.0 + 10.0]
+    );
+}
+
+#[test]
+fn yield_lets_another_go_first() {
+    let workload =
+        tasks(r#" "a": { "loop": 1, "yield", "run": 100 }, "b": { "loop": 1, "run": 100 } "#);
+    let kernel = Kernel::run(&workload, 1);
+    assert!(runs(&kernel, "b")[0] < runs(&kernel, "a")[0]);
 }
