@@ -434,7 +434,7 @@ mod tests {
         let place = error
             .message()
             .strip_prefix("f.toml:")
-            .expect(error.message());
+            .expect("a message that begins with the file");
         let (line, _) = place.split_once(':').unwrap();
         (
             line.parse().unwrap(),

@@ -31,7 +31,9 @@ impl BadInput {
         message: impl Into<String>,
         expected: impl Into<String>,
     ) -> BadInput {
-        let start = at.start.min(text.len());
+        // At the end of the text there is nothing to point at: its last character stands for it.
+        let last = text.char_indices().next_back().map_or(0, |(last, _)| last);
+        let start = at.start.min(last);
         let line = text.as_bytes()[..start]
             .iter()
             .filter(|&&byte| byte == b'\n')
@@ -87,7 +89,10 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
                 message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
                 format!("expected {expected}"),
             ),
-            None => (error.message().to_owned(), "expected valid TOML".to_owned()),
+            None => match error.message().strip_prefix("missing field ") {
+                Some(field) => (error.message().to_owned(), format!("expected {field} here")),
+                None => (error.message().to_owned(), "expected valid TOML".to_owned()),
+            },
         };
         let message = match message.as_str() {
             "" => "this does not fit here",
@@ -96,4 +101,52 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
         let at = error.span().unwrap_or(0..0);
         Box::new(BadInput::at(file, text, at, message, expected))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_text_can_be_pointed_at() {
+        for text in ["a = [", "a = [\n", "a = \"\u{e9}", ""] {
+            let bad = BadInput::at(
+                "f",
+                text,
+                text.len()..text.len(),
+                "unfinished",
+                "expected more",
+            );
+            assert!(bad.message().starts_with("f:1: "), "{}", bad.message());
+            let shown = format!("{:?}", miette::Report::new(bad));
+            assert!(
+                text.is_empty() || shown.contains("expected more"),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn toml_errors_say_what_was_expected() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            #[serde(rename = "number")]
+            _number: u32,
+        }
+        for (text, line, message, expected) in [
+            ("number = 1\nnumer = 2\n", 2, "numer", "number"),
+            ("\nnumber = \"1\"\n", 2, "invalid type", "expected u32"),
+            ("", 1, "missing field", "expected `number`"),
+        ] {
+            let bad = from_toml::<File>("f", text).unwrap_err();
+            assert!(
+                bad.message().starts_with(&format!("f:{line}: ")),
+                "{}",
+                bad.message()
+            );
+            assert!(bad.message().contains(message), "{}", bad.message());
+            assert!(bad.expected().contains(expected), "{}", bad.expected());
+        }
+    }
 }
