@@ -15,7 +15,8 @@
 struct equipoise_map {
 	u32 type;
 	u32 key_size;
-	u32 value_size; /* rounded up to 8: the distance between values */
+	u32 value_size;
+	u32 stride; /* from value to value: value_size rounded up to 8 */
 	u32 max_entries;
 	u32 storage; /* task and cgroup storage: which of equipoise_storage[] */
 	u32 index; /* which of the kernel's maps */
@@ -59,7 +60,6 @@ struct equipoise_kernel {
 	u32 (*any_distribute)(void *k, const struct cpumask *a, const struct cpumask *b);
 	struct task_struct *(*task_from_pid)(void *k, s32 pid);
 	struct cgroup *(*cgroup)(void *k, u64 id);
-	struct cgroup *(*cgroup_next)(void *k, struct cgroup *of, struct cgroup *after, u32 flags);
 	void *(*storage_get)(void *k, struct equipoise_map *map, void **slot, const void *init, u64 flags);
 	void (*storage_delete)(void *k, struct equipoise_map *map, void **slot);
 	void *(*map_lookup)(void *k, struct equipoise_map *map, const void *key);

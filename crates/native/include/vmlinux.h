@@ -471,6 +471,7 @@ struct bpf_iter_scx_dsq {
 	u64 flags;
 	u64 cursor;
 	struct task_struct *task;
+	u64 end;
 	u64 slice;
 	u64 vtime;
 };

@@ -8,15 +8,42 @@ use std::process::Command;
 pub const HEADERS: &[(&str, &str)] = &[
     ("vmlinux.h", include_str!("../include/vmlinux.h")),
     ("simulated.h", include_str!("../include/simulated.h")),
-    ("asm-generic/errno.h", include_str!("../include/asm-generic/errno.h")),
-    ("bpf/bpf_helpers.h", include_str!("../include/bpf/bpf_helpers.h")),
-    ("bpf/bpf_tracing.h", include_str!("../include/bpf/bpf_tracing.h")),
-    ("bpf/bpf_core_read.h", include_str!("../include/bpf/bpf_core_read.h")),
-    ("scx/common.bpf.h", include_str!("../include/scx/common.bpf.h")),
-    ("scx/compat.bpf.h", include_str!("../include/scx/compat.bpf.h")),
-    ("scx/cpumask.bpf.h", include_str!("../include/scx/cpumask.bpf.h")),
-    ("scx/object.bpf.h", include_str!("../include/scx/object.bpf.h")),
-    ("scx/user_exit_info.h", include_str!("../include/scx/user_exit_info.h")),
+    (
+        "asm-generic/errno.h",
+        include_str!("../include/asm-generic/errno.h"),
+    ),
+    (
+        "bpf/bpf_helpers.h",
+        include_str!("../include/bpf/bpf_helpers.h"),
+    ),
+    (
+        "bpf/bpf_tracing.h",
+        include_str!("../include/bpf/bpf_tracing.h"),
+    ),
+    (
+        "bpf/bpf_core_read.h",
+        include_str!("../include/bpf/bpf_core_read.h"),
+    ),
+    (
+        "scx/common.bpf.h",
+        include_str!("../include/scx/common.bpf.h"),
+    ),
+    (
+        "scx/compat.bpf.h",
+        include_str!("../include/scx/compat.bpf.h"),
+    ),
+    (
+        "scx/cpumask.bpf.h",
+        include_str!("../include/scx/cpumask.bpf.h"),
+    ),
+    (
+        "scx/object.bpf.h",
+        include_str!("../include/scx/object.bpf.h"),
+    ),
+    (
+        "scx/user_exit_info.h",
+        include_str!("../include/scx/user_exit_info.h"),
+    ),
 ];
 
 /// What every scheduler is compiled with. `-g`: maps and globals are found by their debugging
@@ -45,7 +72,12 @@ const FLAGS: &[&str] = &[
 
 /// Compiles `source` to the shared object `output` with the headers in `include`. The error is what
 /// the compiler and the linker said, or why they could not be run.
-pub fn compile(compiler: Option<OsString>, source: &Path, include: &Path, output: &Path) -> Result<(), String> {
+pub fn compile(
+    compiler: Option<OsString>,
+    source: &Path,
+    include: &Path,
+    output: &Path,
+) -> Result<(), String> {
     let compiler = compiler.unwrap_or_else(|| "cc".into());
     let run = Command::new(&compiler)
         .args(FLAGS)

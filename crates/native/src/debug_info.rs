@@ -25,9 +25,15 @@ pub struct MapDefinition {
 }
 
 /// The definitions of the variables `names`, by name.
-pub fn maps(file: &object::File<'_>, names: &[&str]) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
+pub fn maps(
+    file: &object::File<'_>,
+    names: &[&str],
+) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
     let section = |id: gimli::SectionId| -> Result<&[u8], gimli::Error> {
-        Ok(file.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or(&[]))
+        Ok(file
+            .section_by_name(id.name())
+            .and_then(|section| section.data().ok())
+            .unwrap_or(&[]))
     };
     let sections = gimli::DwarfSections::load(section)?;
     let dwarf = sections.borrow(|data| EndianSlice::new(data, RunTimeEndian::Little));
@@ -40,7 +46,9 @@ pub fn maps(file: &object::File<'_>, names: &[&str]) -> Result<HashMap<String, M
             if entry.tag() != gimli::DW_TAG_variable {
                 continue;
             }
-            let Some(name) = entry.attr_value(gimli::DW_AT_name) else { continue };
+            let Some(name) = entry.attr_value(gimli::DW_AT_name) else {
+                continue;
+            };
             let name = dwarf.attr_string(&unit, name)?;
             let name = name.to_string()?;
             if let (true, Some(kind)) = (names.contains(&name), reference(entry)) {
@@ -86,7 +94,8 @@ fn map<'a>(
     let mut members = tree.root()?.children();
     while let Some(member) = members.next()? {
         let member = member.entry();
-        let (Some(name), Some(kind)) = (member.attr_value(gimli::DW_AT_name), reference(member)) else {
+        let (Some(name), Some(kind)) = (member.attr_value(gimli::DW_AT_name), reference(member))
+        else {
             continue;
         };
         let name = dwarf.attr_string(unit, name)?;
@@ -97,7 +106,9 @@ fn map<'a>(
                 .unwrap_or(0) as u32;
             continue;
         }
-        let Some(pointee) = reference(&resolve(unit, kind)?) else { continue };
+        let Some(pointee) = reference(&resolve(unit, kind)?) else {
+            continue;
+        };
         let number = || length(unit, pointee).map(|length| length as u32);
         let size = || size_of(unit, pointee).map(|size| size as u32);
         match name.to_string()? {
@@ -136,7 +147,10 @@ fn length(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Erro
 /// The size in bytes of the type at `offset`.
 fn size_of(unit: &Unit<Slice<'_>>, offset: UnitOffset) -> Result<u64, gimli::Error> {
     let entry = resolve(unit, offset)?;
-    if let Some(size) = entry.attr_value(gimli::DW_AT_byte_size).and_then(|value| value.udata_value()) {
+    if let Some(size) = entry
+        .attr_value(gimli::DW_AT_byte_size)
+        .and_then(|value| value.udata_value())
+    {
         return Ok(size);
     }
     match (entry.tag(), reference(&entry)) {

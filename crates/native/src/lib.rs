@@ -31,7 +31,8 @@ impl Object {
         static OBJECT: OnceLock<Object> = OnceLock::new();
         OBJECT.get_or_init(|| {
             let image = include_bytes!(concat!(env!("OUT_DIR"), "/equipoise.so"));
-            Object::parse("scheduler/main.bpf.c", image.to_vec()).expect("it was compiled with this crate")
+            Object::parse("scheduler/main.bpf.c", image.to_vec())
+                .expect("it was compiled with this crate")
         })
     }
 
@@ -39,9 +40,12 @@ impl Object {
     pub fn compile(source: &Path) -> Result<Object, Error> {
         let name = source.display();
         if let Err(error) = std::fs::File::open(source) {
-            return Err(Error(format!("{name}: {error}; expected a scheduler in C (FILE.bpf.c)")));
+            return Err(Error(format!(
+                "{name}: {error}; expected a scheduler in C (FILE.bpf.c)"
+            )));
         }
-        let folder = tempfile::tempdir().map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
         let include = folder.path().join("include");
         let output = folder.path().join("scheduler.so");
         let built = compile::HEADERS
@@ -54,7 +58,9 @@ impl Object {
             .map_err(|error| error.to_string())
             .and_then(|()| compile::compile(std::env::var_os("CC"), source, &include, &output))
             .map_err(|said| Error(explain(&name.to_string(), &said)))
-            .and_then(|()| std::fs::read(&output).map_err(|error| Error(format!("{name}: {error}"))))?;
+            .and_then(|()| {
+                std::fs::read(&output).map_err(|error| Error(format!("{name}: {error}")))
+            })?;
         Object::parse(&name.to_string(), built)
     }
 }
@@ -67,7 +73,11 @@ fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
-    let errors: Vec<&str> = said.lines().filter(|line| line.contains("error:")).take(5).collect();
+    let errors: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("error:"))
+        .take(5)
+        .collect();
     if errors.is_empty() {
         format!("{source}: {}", said.trim())
     } else {
@@ -78,16 +88,23 @@ fn explain(source: &str, said: &str) -> String {
 /// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
 /// `FILE:LINE: undefined reference to 'NAME'`.
 fn missing_function(line: &str) -> Option<String> {
-    let declared = ["implicit declaration of function", "call to undeclared function"];
+    let declared = [
+        "implicit declaration of function",
+        "call to undeclared function",
+    ];
     let known = declared.iter().any(|what| line.contains(what));
     if !known && !line.contains("undefined reference to") {
         return None;
     }
     let name = line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)?;
-    let mut parts = line.split(':').skip_while(|part| part.ends_with("ld") || part.trim().is_empty());
+    let mut parts = line
+        .split(':')
+        .skip_while(|part| part.ends_with("ld") || part.trim().is_empty());
     let file = parts.next()?;
     let number: usize = parts.next()?.parse().ok()?;
-    Some(format!("{file}:{number}: {name}() is not a function that the simulated kernel supports"))
+    Some(format!(
+        "{file}:{number}: {name}() is not a function that the simulated kernel supports"
+    ))
 }
 
 #[cfg(test)]
@@ -117,19 +134,44 @@ mod tests {
              SCX_OPS_DEFINE(ops, .name = \"x\");",
         )
         .unwrap();
-        let of = |name: &str| object.maps().iter().find(|map| map.name == name).unwrap().definition;
-        let expected = MapDefinition { kind: 2, key_size: 4, value_size: 16, max_entries: 300, values_offset: 0 };
+        let of = |name: &str| {
+            object
+                .maps()
+                .iter()
+                .find(|map| map.name == name)
+                .unwrap()
+                .definition
+        };
+        let expected = MapDefinition {
+            kind: 2,
+            key_size: 4,
+            value_size: 16,
+            max_entries: 300,
+            values_offset: 0,
+        };
         assert_eq!(of("array"), expected);
-        assert_eq!((of("two").kind, of("two").value_size, of("two").max_entries), (22, 4, 4096));
+        assert_eq!(
+            (of("two").kind, of("two").value_size, of("two").max_entries),
+            (22, 4, 4096)
+        );
         assert_eq!((of("sizes").key_size, of("sizes").value_size), (4, 8));
     }
 
     #[test]
     fn globals_are_set_in_the_image() {
-        let object = compile(&format!("{MINIMAL}const volatile u64 slice_ns = 7; u32 counter;")).unwrap();
+        let object = compile(&format!(
+            "{MINIMAL}const volatile u64 slice_ns = 7; u32 counter;"
+        ))
+        .unwrap();
         assert_eq!(object.global_size("slice_ns"), Some(8));
-        let global = |symbol: &str, bytes: &[u8]| Global { symbol: symbol.into(), bytes: bytes.into() };
-        let set = [global("slice_ns", &[1, 2, 3, 4, 5, 6, 7, 8]), global("counter", &[9, 0, 0, 0])];
+        let global = |symbol: &str, bytes: &[u8]| Global {
+            symbol: symbol.into(),
+            bytes: bytes.into(),
+        };
+        let set = [
+            global("slice_ns", &[1, 2, 3, 4, 5, 6, 7, 8]),
+            global("counter", &[9, 0, 0, 0]),
+        ];
         let (image, later) = object.image(&set).unwrap();
         let offset = object.variable("slice_ns").unwrap().file_offset.unwrap() as usize;
         assert_eq!(image[offset..offset + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -140,21 +182,45 @@ mod tests {
 
     #[test]
     fn an_unsupported_function_is_named_with_its_line() {
-        let undeclared = compile(&format!("{MINIMAL}void f(void)\n{{\n\tbpf_no_such_thing(1);\n}}\n")).unwrap_err();
-        assert!(undeclared.0.contains("test.bpf.c:5: bpf_no_such_thing() is not"), "{undeclared}");
+        let undeclared = compile(&format!(
+            "{MINIMAL}void f(void)\n{{\n\tbpf_no_such_thing(1);\n}}\n"
+        ))
+        .unwrap_err();
+        assert!(
+            undeclared
+                .0
+                .contains("test.bpf.c:5: bpf_no_such_thing() is not"),
+            "{undeclared}"
+        );
         let declared = compile(&format!(
             "{MINIMAL}extern int scx_bpf_new_one(int) __ksym;\nint f(void)\n{{\n\treturn scx_bpf_new_one(1);\n}}\n"
         ))
         .unwrap_err();
-        assert!(declared.0.contains("test.bpf.c:6: scx_bpf_new_one() is not"), "{declared}");
+        assert!(
+            declared
+                .0
+                .contains("test.bpf.c:6: scx_bpf_new_one() is not"),
+            "{declared}"
+        );
     }
 
     #[test]
     fn other_mistakes_keep_the_compilers_words() {
         let syntax = compile(&format!("{MINIMAL}int x = ;\n")).unwrap_err();
-        assert!(syntax.0.contains("test.bpf.c:3:") && syntax.0.contains("error:"), "{syntax}");
-        assert!(compile("#include <scx/common.bpf.h>\n").unwrap_err().0.contains("no sched_ext_ops"));
+        assert!(
+            syntax.0.contains("test.bpf.c:3:") && syntax.0.contains("error:"),
+            "{syntax}"
+        );
+        assert!(
+            compile("#include <scx/common.bpf.h>\n")
+                .unwrap_err()
+                .0
+                .contains("no sched_ext_ops")
+        );
         let missing = Object::compile(Path::new("/no/such/file.bpf.c")).unwrap_err();
-        assert!(missing.0.starts_with("/no/such/file.bpf.c: No such file"), "{missing}");
+        assert!(
+            missing.0.starts_with("/no/such/file.bpf.c: No such file"),
+            "{missing}"
+        );
     }
 }

@@ -51,27 +51,41 @@ pub struct Map {
 impl Object {
     /// Reads the shared object `image`, compiled from `source`.
     pub(crate) fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
-        let unreadable = |error: &dyn std::fmt::Display| Error(format!("{source}: the compiled object is unreadable: {error}"));
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Error(format!(
+                "{source}: the compiled object is unreadable: {error}"
+            ))
+        };
         let file = object::File::parse(&*image).map_err(|error| unreadable(&error))?;
         let mut variables = BTreeMap::new();
         let mut map_symbols = Vec::new();
         let mut ops = Vec::new();
         for symbol in file.symbols() {
-            let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else { continue };
+            let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else {
+                continue;
+            };
             if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
                 continue;
             }
-            let section = file.section_by_index(index).map_err(|error| unreadable(&error))?;
+            let section = file
+                .section_by_index(index)
+                .map_err(|error| unreadable(&error))?;
             let file_offset = match section.kind() {
                 SectionKind::UninitializedData => None,
-                _ => section.file_range().map(|(start, _)| start + symbol.address() - section.address()),
+                _ => section
+                    .file_range()
+                    .map(|(start, _)| start + symbol.address() - section.address()),
             };
             match section.name().unwrap_or_default() {
                 ".maps" => map_symbols.push((name, symbol.address(), symbol.size())),
                 ".struct_ops" | ".struct_ops.link" => ops.push((name, symbol.address())),
                 _ => {}
             }
-            let variable = Variable { address: symbol.address(), size: symbol.size(), file_offset };
+            let variable = Variable {
+                address: symbol.address(),
+                size: symbol.size(),
+                file_offset,
+            };
             variables.insert(name.to_owned(), variable);
         }
         let names: Vec<&str> = map_symbols.iter().map(|&(name, ..)| name).collect();
@@ -80,8 +94,15 @@ impl Object {
         let maps = map_symbols
             .into_iter()
             .map(|(name, address, size)| match definitions.get(name) {
-                Some(&definition) => Ok(Map { name: name.to_owned(), address, size, definition }),
-                None => Err(Error(format!("{source}: map `{name}` has no debugging information"))),
+                Some(&definition) => Ok(Map {
+                    name: name.to_owned(),
+                    address,
+                    size,
+                    definition,
+                }),
+                None => Err(Error(format!(
+                    "{source}: map `{name}` has no debugging information"
+                ))),
             })
             .collect::<Result<_, _>>()?;
         let ops = match ops[..] {
@@ -97,12 +118,19 @@ impl Object {
                 )));
             }
         };
-        Ok(Object { image, variables, maps, ops })
+        Ok(Object {
+            image,
+            variables,
+            maps,
+            ops,
+        })
     }
 
     /// The size in bytes of the global variable `symbol`, if there is one.
     pub fn global_size(&self, symbol: &str) -> Option<usize> {
-        self.variables.get(symbol).map(|variable| variable.size as usize)
+        self.variables
+            .get(symbol)
+            .map(|variable| variable.size as usize)
     }
 
     /// The variable `symbol`, if there is one.
@@ -122,7 +150,10 @@ impl Object {
 
     /// The shared object to load, with `globals` set in it. Those without bytes in the file (`.bss`)
     /// cannot be set here and are returned, to be written once it is loaded.
-    pub fn image<'a>(&self, globals: &'a [Global]) -> Result<(Vec<u8>, Vec<(Variable, &'a [u8])>), Error> {
+    pub fn image<'a>(
+        &self,
+        globals: &'a [Global],
+    ) -> Result<(Vec<u8>, Vec<(Variable, &'a [u8])>), Error> {
         let mut image = self.image.clone();
         let mut later = Vec::new();
         for Global { symbol, bytes } in globals {

@@ -1,5 +1,25 @@
 //! The simulated kernel: runs a workload on a machine under a sched_ext scheduler, deterministically.
 
+mod abi;
+mod cgroup;
+mod cpu;
+mod dsq;
+mod events;
+mod ext;
+mod idle;
+mod instance;
+mod kernel;
+mod kfuncs;
+mod lifecycle;
+mod maps;
+mod objects;
+mod program;
+mod rt;
+mod sched;
+mod task;
+mod timers;
+
+use kernel::Kernel;
 use machine::Machine;
 use native::{Global, Object};
 use workload::{Recorder, Workload};
@@ -162,6 +182,14 @@ pub enum Error {
 }
 
 /// Runs `config` to its end.
-pub fn run(_config: Config<'_>) -> Result<Outcome, Error> {
-    todo!()
+pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
+    let (scheduler, read, limit) = (config.scheduler, config.read, config.time_limit_ns);
+    let mut kernel = Kernel::boot(config)?;
+    match kernel.run(limit) {
+        Ok(()) => Ok(kernel.outcome(scheduler, read)),
+        Err(error) => {
+            kernel.disable_scheduler(Some(&error));
+            Err(error)
+        }
+    }
 }

@@ -127,7 +127,7 @@ static inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 c
 
 	if (cpu >= __KERNEL->nr_cpu_ids || index >= m->max_entries)
 		return NULL;
-	return m->values + ((u64)cpu * m->max_entries + index) * m->value_size;
+	return m->values + ((u64)cpu * m->max_entries + index) * m->stride;
 }
 
 static inline void *bpf_map_lookup_elem(void *map, const void *key)
@@ -138,7 +138,7 @@ static inline void *bpf_map_lookup_elem(void *map, const void *key)
 	case BPF_MAP_TYPE_ARRAY: {
 		u32 index = *(const u32 *)key;
 
-		return index < m->max_entries ? m->values + (u64)index * m->value_size : NULL;
+		return index < m->max_entries ? m->values + (u64)index * m->stride : NULL;
 	}
 	case BPF_MAP_TYPE_ARRAY_OF_MAPS: {
 		u32 index = *(const u32 *)key;

@@ -1,0 +1,206 @@
+//! A CPU, and how a task's time passes on it.
+//!
+//! A running task computes from `run_start` on. Whatever the kernel does on the CPU (a switch, a
+//! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
+//! the debt noted, and the task resumed that much later.
+
+use crate::dsq::Dsq;
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+use machine::{Costs, CpuMask, Machine, time_for, work_in};
+use std::collections::VecDeque;
+
+/// One CPU of the simulated machine.
+pub struct Cpu {
+    /// Work a nanosecond, in 1/2^20 of the reference.
+    pub speed: u32,
+    pub costs: Costs,
+    /// Index of the cluster it is in.
+    pub cluster: usize,
+
+    /// What runs; `None` is the idle task.
+    pub curr: Option<TaskPtr>,
+    /// sched_ext's local queue.
+    pub local: Dsq,
+    /// Runnable RT tasks that do not run, most urgent first.
+    pub rt: VecDeque<TaskPtr>,
+    pub need_resched: bool,
+
+    /// `balance_one()`'s state: is it under way, and did it decide to keep the current task?
+    pub in_balance: bool,
+    pub keep: bool,
+    /// A higher class has the CPU and the scheduler was told so.
+    pub released: bool,
+
+    /// Kernel time to be spent before the task goes on, ns.
+    pub debt: u64,
+    /// When the task computes again, while `armed`.
+    pub run_start: u64,
+    /// A `Done` event of this generation is announced.
+    pub armed: bool,
+    pub generation: u32,
+    pub tick_queued: bool,
+
+    pub idle_since: u64,
+    pub busy_since: u64,
+    /// Round-robin position of `cpumask_any_and_distribute()`.
+    pub distribute: usize,
+}
+
+impl Cpu {
+    /// The CPUs of `machine`, idle.
+    pub fn all(machine: &Machine) -> Vec<Cpu> {
+        let clusters = machine.clusters();
+        let cluster_of = |cpu: usize| {
+            clusters
+                .iter()
+                .position(|span: &CpuMask| span.contains(cpu))
+                .unwrap_or(0)
+        };
+        machine
+            .cpus
+            .iter()
+            .enumerate()
+            .map(|(id, cpu)| {
+                let core_type = &machine.core_types[cpu.core_type];
+                Cpu {
+                    speed: core_type.speed,
+                    costs: core_type.costs,
+                    cluster: cluster_of(id),
+                    curr: None,
+                    local: Dsq::default(),
+                    rt: VecDeque::new(),
+                    need_resched: false,
+                    in_balance: false,
+                    keep: false,
+                    released: false,
+                    debt: 0,
+                    run_start: 0,
+                    armed: false,
+                    generation: 0,
+                    tick_queued: false,
+                    idle_since: 0,
+                    busy_since: 0,
+                    distribute: 0,
+                }
+            })
+            .collect()
+    }
+
+    /// How long leaving the idle state takes that an idle period up to `now` has entered, ns.
+    pub fn idle_exit_ns(&self, now: u64) -> u64 {
+        let slept = now - self.idle_since;
+        self.costs.idle_states[..self.costs.nr_idle_states]
+            .iter()
+            .take_while(|state| state.min_residency_ns <= slept)
+            .last()
+            .map_or(0, |state| state.exit_latency_ns)
+    }
+}
+
+impl Kernel<'_> {
+    /// Kernel code starts on `cpu`: an interrupt, or a system call of its task.
+    #[inline]
+    pub fn enter(&mut self, cpu: usize) {
+        self.set_cpu(cpu);
+        self.pause(cpu);
+    }
+
+    /// Kernel code on `cpu` ends: sends the kicks, reschedules if it must, and lets the task go on.
+    /// While nothing else can happen before the task is done computing, it goes on here at once.
+    pub fn leave(&mut self, cpu: usize) {
+        while self.failure.is_none() {
+            self.send_kicks(cpu);
+            if self.cpus[cpu].need_resched {
+                self.schedule(cpu);
+                continue;
+            }
+            let Some(task) = self.cpus[cpu].curr else {
+                return;
+            };
+            let done = self.resume(cpu, task);
+            if self.events.next_time().is_some_and(|next| next <= done) {
+                let generation = self.cpus[cpu].generation;
+                self.events.push(
+                    done,
+                    What::Done {
+                        cpu: cpu as u32,
+                        generation,
+                    },
+                );
+                return;
+            }
+            self.set_now(done);
+            self.computed(cpu, task);
+        }
+    }
+
+    /// The task on `cpu` is done computing, if nothing came in between.
+    pub fn done(&mut self, cpu: usize, generation: u32) {
+        if !self.cpus[cpu].armed || self.cpus[cpu].generation != generation {
+            return;
+        }
+        self.set_cpu(cpu);
+        if let Some(task) = self.cpus[cpu].curr {
+            self.computed(cpu, task);
+        }
+        self.leave(cpu);
+    }
+
+    fn computed(&mut self, cpu: usize, mut task: TaskPtr) {
+        self.cpus[cpu].armed = false;
+        task.left = 0;
+        self.advance(cpu, task);
+    }
+
+    /// Adds kernel time on `cpu`, ns: its task goes on later.
+    #[inline]
+    pub fn charge(&mut self, cpu: usize, ns: u64) {
+        if self.cpus[cpu].curr.is_some() {
+            self.cpus[cpu].debt += ns;
+            self.counters.overhead_ns[cpu] += ns;
+        }
+    }
+
+    /// Stops the computing on `cpu` now, noting what is left of it.
+    #[inline]
+    pub fn pause(&mut self, cpu: usize) {
+        let now = self.now();
+        let cpu = &mut self.cpus[cpu];
+        if !cpu.armed {
+            return;
+        }
+        cpu.armed = false;
+        cpu.generation = cpu.generation.wrapping_add(1);
+        if now < cpu.run_start {
+            cpu.debt += cpu.run_start - now;
+            return;
+        }
+        let Some(mut task) = cpu.curr else { return };
+        let ran = now - cpu.run_start;
+        let done = if task.own_time {
+            ran
+        } else {
+            work_in(ran, cpu.speed)
+        };
+        task.left = task.left.saturating_sub(done);
+    }
+
+    /// Lets `task` compute on `cpu`; returns when it will be done.
+    #[inline]
+    fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
+        let now = self.now();
+        let cpu = &mut self.cpus[cpu];
+        cpu.run_start = now + cpu.debt;
+        cpu.debt = 0;
+        cpu.armed = true;
+        cpu.generation = cpu.generation.wrapping_add(1);
+        cpu.run_start
+            + if task.own_time {
+                task.left
+            } else {
+                time_for(task.left, cpu.speed)
+            }
+    }
+}

@@ -1,0 +1,158 @@
+//! Which CPUs are idle, as sched_ext's built-in idle tracking knows it, and choosing among them.
+
+use crate::abi::{self, Ops};
+use crate::ext::{call_op, kf};
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+use machine::{CpuMask, Machine};
+
+/// The built-in idle masks (`idle_masks`).
+pub struct IdleMasks {
+    /// Idle CPUs.
+    pub cpus: CpuMask,
+    /// CPUs all of whose SMT siblings are idle.
+    pub cores: CpuMask,
+    pub online: CpuMask,
+    /// SMT siblings of each CPU, itself among them; empty where no core has more than one thread.
+    siblings: Vec<CpuMask>,
+    /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
+    pub enabled: bool,
+}
+
+impl IdleMasks {
+    pub fn new(machine: &Machine, ops: &Ops) -> IdleMasks {
+        let all = machine.all_cpus();
+        let smt = machine.levels.iter().find(|level| level.name == "SMT");
+        let spans: &[CpuMask] = smt.map_or(&[], |level| &level.spans);
+        let siblings = if spans.iter().any(|span| span.count() > 1) {
+            let of = |cpu| {
+                spans
+                    .iter()
+                    .find(|span| span.contains(cpu))
+                    .copied()
+                    .unwrap_or(CpuMask::one(cpu))
+            };
+            (0..machine.cpus.len()).map(of).collect()
+        } else {
+            Vec::new()
+        };
+        IdleMasks {
+            cpus: all,
+            cores: all,
+            online: all,
+            siblings,
+            enabled: ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0,
+        }
+    }
+
+    /// Does any core have more than one thread?
+    pub fn has_smt(&self) -> bool {
+        !self.siblings.is_empty()
+    }
+
+    fn update(&mut self, cpu: usize, idle: bool) {
+        if idle {
+            self.cpus.set(cpu);
+        } else {
+            self.cpus.clear(cpu);
+        }
+        if let Some(siblings) = self.siblings.get(cpu) {
+            if !idle {
+                self.cores = self.cores.without(siblings);
+            } else if siblings.is_subset(&self.cpus) {
+                self.cores = self.cores.or(siblings);
+            }
+        }
+    }
+
+    /// Claims `cpu` if it is idle: `test_and_clear_cpu_idle()`.
+    pub fn claim(&mut self, cpu: usize) -> bool {
+        if let Some(siblings) = self.siblings.get(cpu) {
+            self.cores = self.cores.without(siblings);
+        }
+        let idle = self.cpus.contains(cpu);
+        self.cpus.clear(cpu);
+        idle
+    }
+}
+
+impl Kernel<'_> {
+    /// `scx_update_idle()` on a change between the idle task and another.
+    pub fn update_idle(&mut self, cpu: usize, idle: bool) {
+        if let Some(update_idle) = self.ops.update_idle {
+            call_op!(self, kf::REST, update_idle, cpu as i32, idle);
+        }
+        self.refresh_idle(cpu, idle);
+    }
+
+    /// The same without a change, when an idle CPU was woken for nothing.
+    pub fn refresh_idle(&mut self, cpu: usize, idle: bool) {
+        if self.idle_masks.enabled {
+            self.idle_masks.update(cpu, idle);
+        }
+    }
+
+    /// `cpumask_any_and_distribute()`: takes turns.
+    pub fn any_distribute(&mut self, a: &CpuMask, b: &CpuMask) -> Option<usize> {
+        let both = a.and(b);
+        let this = self.this_cpu();
+        let turn = &mut self.cpus[this].distribute;
+        let cpu = both.first_from(*turn + 1).or_else(|| both.first())?;
+        *turn = cpu;
+        Some(cpu)
+    }
+
+    /// `scx_pick_idle_cpu()`.
+    pub fn pick_idle_cpu(&mut self, allowed: &CpuMask, flags: u64) -> Option<usize> {
+        loop {
+            let mut found = None;
+            if self.idle_masks.has_smt() {
+                let cores = self.idle_masks.cores;
+                found = self.any_distribute(&cores, allowed);
+                if found.is_none() && flags & abi::PICK_IDLE_CORE != 0 {
+                    return None;
+                }
+            }
+            let cpus = self.idle_masks.cpus;
+            let cpu = match found {
+                Some(cpu) => cpu,
+                None => self.any_distribute(&cpus, allowed)?,
+            };
+            if self.idle_masks.claim(cpu) {
+                return Some(cpu);
+            }
+        }
+    }
+
+    /// `scx_select_cpu_dfl()`: the CPU, and whether it is idle and claimed.
+    pub fn select_cpu_dfl(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, bool) {
+        let allowed = task.abi.cpus_mask;
+        let this = self.this_cpu();
+        let waker_exits = self.cpus[this]
+            .curr
+            .is_some_and(|curr| curr.abi.flags & abi::PF_EXITING != 0);
+        if wake_flags & abi::WAKE_SYNC != 0
+            && !self.idle_masks.cpus.is_empty()
+            && !waker_exits
+            && self.cpus[this].local.is_empty()
+            && allowed.contains(this)
+        {
+            return (this, true);
+        }
+        if self.idle_masks.has_smt() {
+            if self.idle_masks.cores.contains(prev) && self.idle_masks.claim(prev) {
+                return (prev, true);
+            }
+            if let Some(cpu) = self.pick_idle_cpu(&allowed, abi::PICK_IDLE_CORE) {
+                return (cpu, true);
+            }
+        }
+        if self.idle_masks.claim(prev) {
+            return (prev, true);
+        }
+        match self.pick_idle_cpu(&allowed, 0) {
+            Some(cpu) => (cpu, true),
+            None => (prev, false),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What tasks wait for each other with: mutexes, condition variables, barriers and streams.
+
+use crate::abi;
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+use std::collections::VecDeque;
+
+/// The kernel objects of one run.
+pub struct Objects {
+    mutexes: Vec<Mutex>,
+    condvars: Vec<VecDeque<TaskPtr>>,
+    barriers: Vec<Barrier>,
+    streams: Vec<Stream>,
+}
+
+#[derive(Default)]
+struct Mutex {
+    owner: Option<TaskPtr>,
+    waiters: VecDeque<TaskPtr>,
+}
+
+struct Barrier {
+    parties: u32,
+    waiters: Vec<TaskPtr>,
+}
+
+struct Stream {
+    capacity: u64,
+    used: u64,
+    readers: Vec<TaskPtr>,
+    writers: Vec<TaskPtr>,
+}
+
+impl Objects {
+    pub fn new(mutexes: usize, condvars: usize, barriers: &[u32], streams: &[u64]) -> Objects {
+        Objects {
+            mutexes: (0..mutexes).map(|_| Mutex::default()).collect(),
+            condvars: vec![VecDeque::new(); condvars],
+            barriers: barriers
+                .iter()
+                .map(|&parties| Barrier {
+                    parties,
+                    waiters: Vec::new(),
+                })
+                .collect(),
+            streams: streams
+                .iter()
+                .map(|&capacity| Stream {
+                    capacity,
+                    used: 0,
+                    readers: Vec::new(),
+                    writers: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Takes the mutex, or queues for it. A futex: whoever comes first after it is released gets it.
+    pub fn lock(&mut self, task: TaskPtr, mutex: u32) -> bool {
+        let state = &mut self.objects.mutexes[mutex as usize];
+        match state.owner {
+            None => {
+                state.owner = Some(task);
+                true
+            }
+            Some(owner) if owner == task => {
+                self.task_error(task, format!("locks mutex {mutex}, which it holds"));
+                true
+            }
+            Some(_) => {
+                state.waiters.push_back(task);
+                false
+            }
+        }
+    }
+
+    pub fn unlock(&mut self, task: TaskPtr, mutex: u32) {
+        let state = &mut self.objects.mutexes[mutex as usize];
+        if state.owner != Some(task) {
+            return self.task_error(
+                task,
+                format!("unlocks mutex {mutex}, which it does not hold"),
+            );
+        }
+        state.owner = None;
+        if let Some(waiter) = state.waiters.pop_front() {
+            self.wake(waiter, 0);
+        }
+    }
+
+    /// Queues for the condition and releases the mutex.
+    pub fn wait(&mut self, task: TaskPtr, cond: u32, mutex: u32) {
+        self.objects.condvars[cond as usize].push_back(task);
+        self.unlock(task, mutex);
+    }
+
+    pub fn signal(&mut self, cond: u32) {
+        if let Some(waiter) = self.objects.condvars[cond as usize].pop_front() {
+            self.wake(waiter, 0);
+        }
+    }
+
+    pub fn broadcast(&mut self, cond: u32) {
+        let mut waiters = std::mem::take(&mut self.objects.condvars[cond as usize]);
+        for waiter in waiters.drain(..) {
+            self.wake(waiter, 0);
+        }
+        self.objects.condvars[cond as usize] = waiters;
+    }
+
+    /// Arrives at the barrier; `true` if the task was the last and has woken the others.
+    pub fn arrive(&mut self, task: TaskPtr, barrier: u32) -> bool {
+        let state = &mut self.objects.barriers[barrier as usize];
+        if state.waiters.len() as u32 + 1 < state.parties {
+            state.waiters.push(task);
+            return false;
+        }
+        let mut waiters = std::mem::take(&mut state.waiters);
+        for waiter in waiters.drain(..) {
+            self.wake(waiter, 0);
+        }
+        self.objects.barriers[barrier as usize].waiters = waiters;
+        true
+    }
+
+    /// Puts bytes into the stream and wakes its readers, or queues for room.
+    pub fn put(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> bool {
+        let state = &mut self.objects.streams[stream as usize];
+        if bytes > state.capacity {
+            let capacity = state.capacity;
+            self.task_error(
+                task,
+                format!("writes {bytes} bytes at once to a stream that holds {capacity}"),
+            );
+            return true;
+        }
+        if state.used + bytes > state.capacity {
+            state.writers.push(task);
+            return false;
+        }
+        state.used += bytes;
+        self.wake_stream(stream, |stream| &mut stream.readers);
+        true
+    }
+
+    /// Takes bytes from the stream, or queues for them.
+    pub fn take(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> bool {
+        let state = &mut self.objects.streams[stream as usize];
+        if bytes > state.capacity {
+            let capacity = state.capacity;
+            self.task_error(
+                task,
+                format!("reads {bytes} bytes at once from a stream that holds {capacity}"),
+            );
+            return true;
+        }
+        if state.used < bytes {
+            state.readers.push(task);
+            return false;
+        }
+        state.used -= bytes;
+        true
+    }
+
+    /// After a read: sockets wake their writers once no more than a quarter is in use
+    /// (`unix_writable()`, net/unix/af_unix.c).
+    pub fn room_made(&mut self, stream: u32) {
+        let state = &self.objects.streams[stream as usize];
+        if !state.writers.is_empty() && state.used * 4 <= state.capacity {
+            self.wake_stream(stream, |stream| &mut stream.writers);
+        }
+    }
+
+    /// Wakes all that wait (`wake_up_interruptible_sync_poll()`): the waker is about to sleep.
+    fn wake_stream(&mut self, stream: u32, queue: fn(&mut Stream) -> &mut Vec<TaskPtr>) {
+        let waiters = queue(&mut self.objects.streams[stream as usize]);
+        if waiters.is_empty() {
+            return;
+        }
+        let mut waiters = std::mem::take(waiters);
+        for waiter in waiters.drain(..) {
+            self.wake(waiter, abi::WAKE_SYNC);
+        }
+        *queue(&mut self.objects.streams[stream as usize]) = waiters;
+    }
+}

@@ -1,0 +1,213 @@
+//! Running programs: carrying out one op after another on behalf of the task that a CPU runs.
+
+use crate::abi;
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::task::{Class, Doing, TaskPtr};
+use workload::{Env, Op, SchedPolicy};
+
+/// How many ops a program may do without time passing before it is taken to be stuck.
+const MAX_INSTANT_OPS: u32 = 1_000_000;
+
+/// What a task does after a step of its program.
+enum Step {
+    /// Goes on at once.
+    Go,
+    /// Computes, as `Task::left` says, or leaves the CPU.
+    Pass,
+}
+
+impl Kernel<'_> {
+    /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
+    /// or has kernel time to pay for.
+    pub fn advance(&mut self, cpu: usize, mut task: TaskPtr) {
+        for _ in 0..MAX_INSTANT_OPS {
+            let doing = std::mem::replace(&mut task.op, Doing::Next);
+            let step = match doing {
+                Doing::Next => {
+                    let op = self.next_op(cpu, task);
+                    self.begin(cpu, task, op)
+                }
+                Doing::Op(op) => self.begin(cpu, task, op),
+                Doing::Sleeping => Step::Go,
+                Doing::Waiting { relock: None } => Step::Go,
+                Doing::Waiting {
+                    relock: Some(mutex),
+                } => self.begin(cpu, task, Op::Lock(mutex)),
+                Doing::ReadDone { stream } => {
+                    self.room_made(stream);
+                    Step::Go
+                }
+                Doing::WriteReady { stream, bytes } => {
+                    if self.put(task, stream, bytes) {
+                        Step::Go
+                    } else {
+                        task.op = Doing::WriteReady { stream, bytes };
+                        self.sleep(cpu, task, "room in a stream")
+                    }
+                }
+            };
+            if matches!(step, Step::Pass) || self.cpus[cpu].debt > 0 || self.cpus[cpu].need_resched
+            {
+                return;
+            }
+            if self.failure.is_some() {
+                return;
+            }
+        }
+        self.task_error(
+            task,
+            format!("does {MAX_INSTANT_OPS} operations without time passing"),
+        );
+    }
+
+    fn next_op(&mut self, cpu: usize, mut task: TaskPtr) -> Op {
+        let now = self.now();
+        let cpu_time = task.abi.se.sum_exec_runtime + (now - task.abi.se.exec_start);
+        let mut env = Env {
+            now,
+            cpu,
+            due: task.due,
+            woken_at: task.woken_at,
+            cpu_time,
+            shared: &mut self.shared,
+            rng: &mut self.rng,
+            recorder: &mut self.recorder,
+        };
+        let op = task.program.next(&mut env);
+        task.due = now;
+        op
+    }
+
+    /// Computes `amount`, then goes on with `then`.
+    fn compute(&mut self, mut task: TaskPtr, amount: u64, own_time: bool, then: Doing) -> Step {
+        task.op = then;
+        task.left = amount;
+        task.own_time = own_time;
+        if amount == 0 { Step::Go } else { Step::Pass }
+    }
+
+    /// The task sleeps until it is woken.
+    fn sleep(&mut self, cpu: usize, mut task: TaskPtr, waits_for: &'static str) -> Step {
+        task.abi.state = abi::TASK_INTERRUPTIBLE;
+        task.waits_for = waits_for;
+        self.cpus[cpu].need_resched = true;
+        Step::Pass
+    }
+
+    fn sleep_until(&mut self, cpu: usize, mut task: TaskPtr, due: u64) -> Step {
+        task.due = due;
+        if due <= self.now() {
+            return Step::Go;
+        }
+        // Normal tasks' timers may expire up to their slack later, and with nothing to merge with do.
+        let slack = match task.policy {
+            SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
+                task.timer_slack_ns
+            }
+            _ => 0,
+        };
+        self.sleeping += 1;
+        self.events.push(due + slack, What::Expiry { task });
+        task.op = Doing::Sleeping;
+        self.sleep(cpu, task, "a timer")
+    }
+
+    fn begin(&mut self, cpu: usize, mut task: TaskPtr, op: Op) -> Step {
+        match op {
+            Op::Run { work } => self.compute(task, work, false, Doing::Next),
+            Op::RunFor { ns } => self.compute(task, ns, true, Doing::Next),
+            Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
+            Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
+            Op::Lock(mutex) => {
+                if self.lock(task, mutex) {
+                    return Step::Go;
+                }
+                task.op = Doing::Op(Op::Lock(mutex));
+                self.sleep(cpu, task, "a mutex")
+            }
+            Op::Unlock(mutex) => {
+                self.unlock(task, mutex);
+                Step::Go
+            }
+            Op::Wait { cond, mutex } => {
+                // Asleep before the mutex is released: its next owner may signal at once.
+                task.op = Doing::Waiting {
+                    relock: Some(mutex),
+                };
+                let step = self.sleep(cpu, task, "a condition");
+                self.wait(task, cond, mutex);
+                step
+            }
+            Op::Signal(cond) => {
+                self.signal(cond);
+                Step::Go
+            }
+            Op::Broadcast(cond) => {
+                self.broadcast(cond);
+                Step::Go
+            }
+            Op::Barrier(barrier) => {
+                if self.arrive(task, barrier) {
+                    return Step::Go;
+                }
+                task.op = Doing::Waiting { relock: None };
+                self.sleep(cpu, task, "a barrier")
+            }
+            Op::Write {
+                stream,
+                bytes,
+                work,
+            } => self.compute(task, work, false, Doing::WriteReady { stream, bytes }),
+            Op::Read {
+                stream,
+                bytes,
+                work,
+            } => {
+                if self.take(task, stream, bytes) {
+                    return self.compute(task, work, false, Doing::ReadDone { stream });
+                }
+                task.op = Doing::Op(Op::Read {
+                    stream,
+                    bytes,
+                    work,
+                });
+                self.sleep(cpu, task, "bytes in a stream")
+            }
+            Op::Fork { child, work: 0 } => {
+                self.fork(cpu, task, *child);
+                Step::Go
+            }
+            Op::Fork { child, work } => {
+                self.compute(task, work, false, Doing::Op(Op::Fork { child, work: 0 }))
+            }
+            Op::Join => {
+                if task.children == 0 {
+                    return Step::Go;
+                }
+                task.joining = true;
+                self.sleep(cpu, task, "its children")
+            }
+            Op::Yield => {
+                match task.class {
+                    Class::Rt => task.rr_left = 0,
+                    Class::Ext => self.yield_ext(task),
+                }
+                self.cpus[cpu].need_resched = true;
+                Step::Pass
+            }
+            Op::SetAffinity(mask) => {
+                self.set_affinity(cpu, task, *mask);
+                Step::Pass
+            }
+            Op::SetPolicy(policy) => {
+                self.change_policy(cpu, task, policy);
+                Step::Pass
+            }
+            Op::Exit => {
+                self.exit(cpu, task);
+                Step::Pass
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The real-time class: fixed priorities, FIFO or round robin within one. Deadline tasks are in it
+//! too, above all priorities.
+
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+use workload::SchedPolicy;
+
+/// `RR_TIMESLICE`, include/linux/sched/rt.h, ns.
+const RR_TIMESLICE_NS: u64 = 100_000_000;
+
+impl Kernel<'_> {
+    pub fn enqueue_rt(&mut self, task: TaskPtr) {
+        self.rq(task.cpu()).nr_running += 1;
+        self.queue_rt(task, false);
+    }
+
+    /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its turn
+    /// is over.
+    pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.update_curr(cpu, task);
+        if task.on_rq {
+            self.queue_rt(task, task.rr_left != 0);
+        }
+    }
+
+    fn queue_rt(&mut self, task: TaskPtr, head: bool) {
+        let cpu = task.cpu();
+        let prio = task.abi.prio;
+        let queue = &mut self.cpus[cpu].rt;
+        let index = queue.partition_point(|other| {
+            if head {
+                other.abi.prio < prio
+            } else {
+                other.abi.prio <= prio
+            }
+        });
+        queue.insert(index, task);
+        self.rt_queued += 1;
+    }
+
+    pub fn dequeue_rt(&mut self, task: TaskPtr) {
+        self.rq(task.cpu()).nr_running -= 1;
+        self.unqueue_rt(task.cpu(), task);
+    }
+
+    fn unqueue_rt(&mut self, cpu: usize, task: TaskPtr) {
+        if let Some(index) = self.cpus[cpu].rt.iter().position(|&other| other == task) {
+            self.cpus[cpu].rt.remove(index);
+            self.rt_queued -= 1;
+        }
+    }
+
+    /// The most urgent of the queued tasks and `prev`, the runnable RT task that ran.
+    pub fn pick_rt(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        let head = self.cpus[cpu].rt.front().copied();
+        match (head, prev) {
+            (Some(head), Some(prev)) if head.abi.prio < prev.abi.prio => Some(head),
+            // Round robin over: the next of the same priority has its turn.
+            (Some(head), Some(prev)) if head.abi.prio == prev.abi.prio && prev.rr_left == 0 => {
+                Some(head)
+            }
+            (_, Some(prev)) => Some(prev),
+            (head, None) => head,
+        }
+    }
+
+    pub fn set_next_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+        self.unqueue_rt(cpu, task);
+        if task.rr_left == 0 {
+            task.rr_left = match task.policy {
+                SchedPolicy::RoundRobin { .. } => RR_TIMESLICE_NS,
+                _ => u64::MAX,
+            };
+        }
+    }
+
+    pub fn tick_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+        self.update_curr(cpu, task);
+        if task.rr_left == u64::MAX {
+            return;
+        }
+        task.rr_left = task.rr_left.saturating_sub(self.tick_ns);
+        if task.rr_left == 0 {
+            if self.cpus[cpu]
+                .rt
+                .front()
+                .is_some_and(|head| head.abi.prio <= task.abi.prio)
+            {
+                self.cpus[cpu].need_resched = true;
+            } else {
+                task.rr_left = RR_TIMESLICE_NS;
+            }
+        }
+    }
+
+    /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
+    pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
+        let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
+            Some(curr) if curr.class == crate::task::Class::Rt => curr.abi.prio,
+            Some(_) => i32::MAX - 1,
+            None => i32::MAX,
+        };
+        let allowed = &task.abi.cpus_mask;
+        if allowed.contains(prev) && urgency(self, prev) > task.abi.prio {
+            return prev;
+        }
+        let this = self.this_cpu();
+        allowed
+            .iter()
+            .max_by_key(|&cpu| {
+                (
+                    urgency(self, cpu),
+                    cpu == prev,
+                    cpu == this,
+                    self.cpus[cpu].cluster == self.cpus[prev].cluster,
+                )
+            })
+            .filter(|&cpu| urgency(self, cpu) > task.abi.prio)
+            .unwrap_or(prev)
+    }
+
+    /// `pull_rt_task()`: takes the most urgent waiting task that may run here and is more urgent than
+    /// what this CPU has.
+    pub fn pull_rt(&mut self, cpu: usize) {
+        let own = self.cpus[cpu]
+            .rt
+            .front()
+            .map_or(i32::MAX, |task| task.abi.prio);
+        let candidate = (0..self.cpus.len())
+            .filter(|&other| other != cpu)
+            .flat_map(|other| self.cpus[other].rt.iter().copied())
+            .filter(|task| task.abi.cpus_mask.contains(cpu) && task.abi.prio < own)
+            .min_by_key(|task| task.abi.prio);
+        if let Some(task) = candidate {
+            self.dequeue_rt(task);
+            self.set_task_cpu(task, cpu);
+            self.enqueue_rt(task);
+        }
+    }
+}
