@@ -1,0 +1,426 @@
+//! What must hold for a machine file to describe a machine.
+
+use super::{CoreFile, IdleFile, MachineFile, PackageFile, SpeedFile};
+use crate::input::BadInput;
+use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, Level, MAX_CPUS, MAX_IDLE_STATES, Machine};
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+
+/// A cost or latency above this is a slip of units.
+const MAX_COST_NS: u64 = 1_000_000_000;
+/// The range of the kernel's CONFIG_HZ, generously.
+const HZ: RangeInclusive<u32> = 10..=10_000;
+const CAPACITY: RangeInclusive<u32> = 1..=65_536;
+
+type Result<T> = std::result::Result<T, Box<BadInput>>;
+
+/// The file being read, for what has to be said about it.
+pub(super) struct Reader<'a> {
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl Reader<'_> {
+    fn bad<T>(&self, at: Range<usize>, message: String, expected: impl Into<String>) -> Result<T> {
+        Err(Box::new(BadInput::at(
+            self.file, self.text, at, message, expected,
+        )))
+    }
+
+    pub(super) fn machine(&self, machine: MachineFile) -> Result<Machine> {
+        self.name(&machine.name)?;
+        let hz = self.within(&machine.hz, "hz", HZ)?;
+        let core_types = self.core_types(&machine.core)?;
+        let (cpus, levels) = self.topology(&machine.core, &machine.package)?;
+        Ok(Machine {
+            name: machine.name.into_inner(),
+            description: machine.description,
+            hz,
+            cpus,
+            core_types,
+            levels,
+        })
+    }
+
+    fn name(&self, name: &Spanned<String>) -> Result<()> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.get_ref().is_empty() || !name.get_ref().chars().all(plain) {
+            return self.bad(
+                name.span(),
+                format!("`{}` cannot be a machine's name", name.get_ref()),
+                "expected letters, digits, `-`, `_` and `.`",
+            );
+        }
+        Ok(())
+    }
+
+    fn within(&self, value: &Spanned<u32>, what: &str, range: RangeInclusive<u32>) -> Result<u32> {
+        if range.contains(value.get_ref()) {
+            return Ok(*value.get_ref());
+        }
+        self.bad(
+            value.span(),
+            format!("{what} is {}", value.get_ref()),
+            format!("expected {} to {}", range.start(), range.end()),
+        )
+    }
+
+    fn core_types(&self, cores: &BTreeMap<Spanned<String>, CoreFile>) -> Result<Vec<CoreType>> {
+        let kind = |core: &CoreFile| core.speed.get_ref().time.is_some();
+        let mut rates = Vec::new();
+        for core in cores.values() {
+            rates.push(self.rate(&core.speed)?);
+            if cores.values().next().map(kind) != Some(kind(core)) {
+                return self.bad(
+                    core.speed.span(),
+                    "speeds are given in two ways".to_owned(),
+                    "expected `time` on all core types or `rate` on all",
+                );
+            }
+        }
+        let fastest = rates.iter().copied().fold(0.0, f64::max);
+        let mut core_types = Vec::new();
+        for ((name, core), rate) in cores.iter().zip(rates) {
+            self.within(&core.capacity, "capacity", CAPACITY)?;
+            let speed = (rate / fastest * f64::from(1 << 20)).round() as u32;
+            // Below 1/1024 of the fastest the fixed point would be coarser than 0.1 %.
+            if speed < 1 << 10 {
+                return self.bad(
+                    core.speed.span(),
+                    "this core type is more than 1024 times slower than the fastest".to_owned(),
+                    "expected speeds in the same unit on all core types",
+                );
+            }
+            core_types.push(CoreType {
+                name: name.get_ref().clone(),
+                speed,
+                costs: self.costs(core)?,
+            });
+        }
+        Ok(core_types)
+    }
+
+    fn rate(&self, speed: &Spanned<SpeedFile>) -> Result<f64> {
+        let (value, rate) = match speed.get_ref() {
+            SpeedFile {
+                time: Some(time),
+                rate: None,
+                ..
+            } => (time, 1.0 / time.get_ref()),
+            SpeedFile {
+                time: None,
+                rate: Some(rate),
+                ..
+            } => (rate, *rate.get_ref()),
+            _ => {
+                return self.bad(
+                    speed.span(),
+                    "a speed is one number".to_owned(),
+                    "expected either `time` or `rate`",
+                );
+            }
+        };
+        if *value.get_ref() > 0.0 && value.get_ref().is_finite() && rate.is_finite() {
+            return Ok(rate);
+        }
+        self.bad(
+            value.span(),
+            format!("the speed is {}", value.get_ref()),
+            "expected a number above 0",
+        )
+    }
+
+    fn costs(&self, core: &CoreFile) -> Result<Costs> {
+        let file = &core.costs;
+        let (idle_states, nr_idle_states) = self.idle_states(&core.idle)?;
+        Ok(Costs {
+            context_switch_ns: self.cost(&file.context_switch_ns, 1)?,
+            wakeup_ns: self.cost(&file.wakeup_ns, 1)?,
+            ipi_near_ns: self.cost(&file.ipi_near_ns, 1)?,
+            ipi_far_ns: self.cost(&file.ipi_far_ns, 1)?,
+            tick_ns: self.cost(&file.tick_ns, 1)?,
+            timer_irq_ns: self.cost(&file.timer_irq_ns, 1)?,
+            migration_near_ns: self.cost(&file.migration_near_ns, 1)?,
+            migration_far_ns: self.cost(&file.migration_far_ns, 1)?,
+            idle_states,
+            nr_idle_states,
+        })
+    }
+
+    /// `value`, given in units of `unit_ns`, as ns.
+    fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
+        match value.get_ref().checked_mul(unit_ns) {
+            Some(ns) if ns <= MAX_COST_NS => Ok(ns),
+            _ => self.bad(
+                value.span(),
+                format!("{} is longer than a second", value.get_ref()),
+                format!("expected 0 to {}", MAX_COST_NS / unit_ns),
+            ),
+        }
+    }
+
+    fn idle_states(&self, states: &[IdleFile]) -> Result<([IdleState; MAX_IDLE_STATES], usize)> {
+        let mut idle_states = [IdleState::default(); MAX_IDLE_STATES];
+        let mut shallower = IdleState::default();
+        for (index, state) in states.iter().enumerate() {
+            if index == MAX_IDLE_STATES {
+                return self.bad(
+                    state.min_residency_us.span(),
+                    "too many idle states".to_owned(),
+                    format!("expected at most {MAX_IDLE_STATES}, as the kernel's cpuidle"),
+                );
+            }
+            let next = IdleState {
+                min_residency_ns: self.cost(&state.min_residency_us, 1000)?,
+                exit_latency_ns: self.cost(&state.exit_latency_us, 1000)?,
+            };
+            if next.min_residency_ns < shallower.min_residency_ns
+                || next.exit_latency_ns < shallower.exit_latency_ns
+            {
+                return self.bad(
+                    state.min_residency_us.span(),
+                    "this idle state is not deeper than the one before it".to_owned(),
+                    "expected residencies and exit latencies that rise from state to state",
+                );
+            }
+            idle_states[index] = next;
+            shallower = next;
+        }
+        Ok((idle_states, states.len()))
+    }
+
+    fn topology(
+        &self,
+        cores: &BTreeMap<Spanned<String>, CoreFile>,
+        packages: &Spanned<Vec<PackageFile>>,
+    ) -> Result<(Vec<Cpu>, Vec<Level>)> {
+        let mut cpus: Vec<Option<Cpu>> = Vec::new();
+        let (mut mc, mut pkg) = (Vec::new(), Vec::new());
+        let mut used = vec![false; cores.len()];
+        for package in packages.get_ref() {
+            let mut package_span = CpuMask::EMPTY;
+            for cluster in &package.cluster {
+                let core_type = self.core_type(cores, &cluster.core)?;
+                used[core_type] = true;
+                let span = self.cluster_span(&cluster.cpus)?;
+                for cpu in span.iter() {
+                    if cpus.len() <= cpu {
+                        cpus.resize_with(cpu + 1, || None);
+                    }
+                    let capacity = *cores[cluster.core.get_ref().as_str()].capacity.get_ref();
+                    if cpus[cpu]
+                        .replace(Cpu {
+                            core_type,
+                            capacity,
+                        })
+                        .is_some()
+                    {
+                        return self.bad(
+                            cluster.cpus.span(),
+                            format!("CPU {cpu} is in two clusters"),
+                            "expected each CPU in one cluster",
+                        );
+                    }
+                }
+                package_span = package_span.or(&span);
+                mc.push(span);
+            }
+            pkg.push(package_span);
+        }
+        if let Some((name, _)) = cores.keys().zip(&used).find(|(_, used)| !**used) {
+            return self.bad(
+                name.span(),
+                format!("no cluster has `{}` cores", name.get_ref()),
+                "expected every core type to be used",
+            );
+        }
+        let last = cpus.len().saturating_sub(1);
+        if let Some(missing) = cpus.iter().position(Option::is_none) {
+            return self.bad(
+                packages.span(),
+                format!("CPU {missing} is in no cluster"),
+                format!("expected every CPU from 0 to {last} in a cluster"),
+            );
+        }
+        let cpus: Vec<Cpu> = cpus.into_iter().flatten().collect();
+        if cpus.is_empty() {
+            return self.bad(
+                packages.span(),
+                "the machine has no CPU".to_owned(),
+                "expected a cluster with at least one CPU",
+            );
+        }
+        Ok((cpus, levels(mc, pkg)))
+    }
+
+    fn core_type(
+        &self,
+        cores: &BTreeMap<Spanned<String>, CoreFile>,
+        name: &Spanned<String>,
+    ) -> Result<usize> {
+        match cores
+            .keys()
+            .position(|core| core.get_ref() == name.get_ref())
+        {
+            Some(index) => Ok(index),
+            None => self.bad(
+                name.span(),
+                format!("no core type is called `{}`", name.get_ref()),
+                format!(
+                    "expected {}",
+                    cores
+                        .keys()
+                        .map(|core| core.get_ref().as_str())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+            ),
+        }
+    }
+
+    fn cluster_span(&self, list: &Spanned<String>) -> Result<CpuMask> {
+        list.get_ref().parse().or_else(|expected: String| {
+            self.bad(
+                list.span(),
+                format!("`{}` is not a list of CPUs", list.get_ref()),
+                format!("{expected} (at most {MAX_CPUS} CPUs)"),
+            )
+        })
+    }
+}
+
+/// The kernel's levels: MC spans a cluster, PKG a package, and with several packages, each its own
+/// node, NUMA spans them all.
+pub(crate) fn levels(mc: Vec<CpuMask>, pkg: Vec<CpuMask>) -> Vec<Level> {
+    let numa = (pkg.len() > 1).then(|| {
+        let all = pkg.iter().fold(CpuMask::EMPTY, |all, span| all.or(span));
+        Level {
+            name: "NUMA",
+            spans: vec![all],
+        }
+    });
+    let mut levels = vec![
+        Level {
+            name: "MC",
+            spans: mc,
+        },
+        Level {
+            name: "PKG",
+            spans: pkg,
+        },
+    ];
+    levels.extend(numa);
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = include_str!("../../../../machines/tc2.toml");
+
+    /// The error that `GOOD` gives with `from` replaced by `to`: its line and whole text.
+    fn error(from: &str, to: &str) -> (usize, String) {
+        assert_eq!(
+            GOOD.matches(from).count(),
+            1,
+            "`{from}` is not once in the file"
+        );
+        let error = Machine::parse("f.toml", &GOOD.replace(from, to)).unwrap_err();
+        let place = error
+            .message()
+            .strip_prefix("f.toml:")
+            .expect("a message that begins with the file");
+        let (line, _) = place.split_once(':').unwrap();
+        (
+            line.parse().unwrap(),
+            format!("{} {}", error.message(), error.expected()),
+        )
+    }
+
+    fn line_of(part: &str) -> usize {
+        GOOD.lines().position(|line| line.contains(part)).unwrap() + 1
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let a7 = "cpus = \"2-4\"";
+        for (from, to, says) in [
+            ("hz = 100", "hz = 0", "expected 10 to 10000"),
+            ("hz = 100", "hz = \"100\"", "expected u32"),
+            ("hz = 100", "ghz = 100", "ghz"),
+            ("capacity = 1441", "capacity = 0", "expected 1 to 65536"),
+            ("capacity = 1441", "capacity = -5", "expected u32"),
+            ("time = 33.5", "time = 0.0", "expected a number above 0"),
+            ("time = 33.5", "time = -1", "expected a number above 0"),
+            ("time = 33.5", "time = nan", "expected a number above 0"),
+            ("time = 33.5", "rate = 33.5", "`time` on all"),
+            (
+                "time = 33.5",
+                "time = 33.5, rate = 1.0",
+                "either `time` or `rate`",
+            ),
+            ("time = 33.5", "time = 33500", "1024 times slower"),
+            (a7, "cpus = \"1-4\"", "CPU 1 is in two clusters"),
+            (a7, "cpus = \"4-2\"", "rising range"),
+            (a7, "cpus = \"2-1024\"", "below 1024"),
+            (a7, "cpus = \"\"", "expected a CPU list"),
+            (
+                "core = \"cortex-a7\"",
+                "core = \"cortex-a8\"",
+                "cortex-a15, cortex-a7",
+            ),
+            (
+                "min_residency_us = 2500",
+                "min_residency_us = 0",
+                "rise from state to state",
+            ),
+            (
+                "exit_latency_us = 700",
+                "exit_latency_us = 1000001",
+                "expected 0 to 1000000",
+            ),
+            (
+                "name = \"tc2\"",
+                "name = \"t c 2\"",
+                "cannot be a machine's name",
+            ),
+        ] {
+            let (line, text) = error(from, to);
+            assert!(text.contains(says), "{text}");
+            assert_eq!(line, line_of(from), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_gap_in_the_cpu_numbers_is_named() {
+        let (_, text) = error("cpus = \"2-4\"", "cpus = \"3-5\"");
+        assert!(text.contains("CPU 2 is in no cluster"), "{text}");
+    }
+
+    #[test]
+    fn an_unused_core_type_is_an_error() {
+        let (_, text) = error("core = \"cortex-a7\"", "core = \"cortex-a15\"");
+        assert!(text.contains("no cluster has `cortex-a7` cores"), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (from, says) in [("hz = 100", "hz"), ("wakeup_ns = 4_000", "wakeup_ns")] {
+            let (_, text) = error(from, "");
+            assert!(text.contains(says), "{text}");
+        }
+        assert!(Machine::parse("f.toml", "").is_err());
+        assert!(Machine::parse("f.toml", "[[[").is_err());
+    }
+
+    #[test]
+    fn packages_are_nodes() {
+        let machine = Machine::find("smp-2x8").unwrap();
+        let names: Vec<_> = machine.levels.iter().map(|level| level.name).collect();
+        assert_eq!(names, ["MC", "PKG", "NUMA"]);
+        assert_eq!(machine.levels[1].spans.len(), 2);
+        assert_eq!(machine.levels[2].spans, [CpuMask::first_n(16)]);
+    }
+}
