@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Active balance: a CPU that should get load, but finds only a running task or none that may move,
+ * asks for it. Where the kernel has its stopper thread take the CPU, here the CPU is made to
+ * reschedule and gives a task away in ops.dispatch().
+ */
+#ifndef __EQUIPOISE_ACTIVE_H
+#define __EQUIPOISE_ACTIVE_H
+
+#include "balance_env.h"
+#include "fair.h"
+#include "misfit.h"
+
+/* May the task that runs on @cpu use @other? */
+static __noinline bool curr_allowed(u32 cpu, u32 other)
+{
+	struct task_struct *p = bpf_task_from_pid(rq_of(cpu)->curr.pid);
+	bool allowed;
+
+	if (!p)
+		return false;
+	allowed = task_allowed(p, other);
+	bpf_task_release(p);
+	return allowed;
+}
+
+/* Asks src_cpu to push a task to dst_cpu. False if it is already pushing one. */
+static __always_inline bool request_push(const struct balance_env *env)
+{
+	struct fair_rq *busiest = rq_of(env->src_cpu);
+
+	if (busiest->active_balance)
+		return false;
+	busiest->active_balance = true;
+	busiest->push_cpu = env->dst_cpu;
+	this_counters()->active_balances++;
+	if (busiest->nr_running == 1 && misfit_active_balance(env))
+		this_counters()->misfit_moves++;
+	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* Gives a waiting task of @cpu to @push_cpu. */
+static __noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		struct fair_entity *se = entity_of(p);
+
+		if (!se || !task_allowed(p, push_cpu))
+			continue;
+		migrate_entity(se, push_cpu);
+		add_leftmost(rq_of(push_cpu), se->vruntime);
+		scx_bpf_dispatch_from_dsq_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
+		if (!scx_bpf_dispatch_vtime_from_dsq(BPF_FOR_EACH_ITER, p, push_cpu, 0)) {
+			migrate_entity(se, cpu);
+			continue;
+		}
+		check_preempt_curr(p, se, push_cpu, now);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * In ops.dispatch(): answers request_push(). Returns true if it is @prev that leaves: from now on it
+ * counts there, and ops.enqueue() follows its account.
+ */
+static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u32 push_cpu = rq->push_cpu;
+	struct fair_entity *se;
+
+	rq->active_balance = false;
+	if (push_cpu == cpu)
+		return false;
+	if (push_queued_task(cpu, push_cpu, now))
+		return false;
+	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu))
+		return false;
+	put_curr(rq, se, now);
+	migrate_entity(se, push_cpu);
+	return true;
+}
+
+#endif /* __EQUIPOISE_ACTIVE_H */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler shares with user space: the policy and the topology, which user space fills in
+ * before it loads the scheduler, and the counters, which it reads. crates/policy mirrors these
+ * structures; a test there compares sizes and offsets.
+ *
+ * Fixed-width types only; __u32 and __u64 come from vmlinux.h or <linux/types.h>.
+ */
+#ifndef __EQUIPOISE_INTF_H
+#define __EQUIPOISE_INTF_H
+
+/* Static limits. MAX_CPUS is a power of two, so that an index can be masked. */
+#define MAX_CPUS 1024
+/* Domain levels above one CPU. */
+#define MAX_LEVELS 8
+/*
+ * Domains of at least two CPUs that grow from level to level: at most 512 + 256 + ... And groups
+ * partition domains: at most 1024 + 512 + ...
+ */
+#define MAX_DOMAINS 1024
+#define MAX_GROUPS 2048
+
+/* struct policy::load_tracking: what the load of a task is in balancing. */
+#define LOAD_WEIGHT 0 /* its weight, as in Linux 3.9 */
+#define LOAD_PELT 1   /* its runnable average times its weight, as in Linux 3.11 */
+
+/* Switches and numbers over the one body of code; a preset in policies/ is a set of these. */
+struct policy {
+	/* CFS's tunables, as scaled to the number of CPUs, ns. */
+	__u64 sched_latency;
+	__u64 sched_min_granularity;
+	__u64 sched_wakeup_granularity;
+	/* A task that ran within this time is cache-hot, ns. */
+	__u64 sched_migration_cost;
+	/* How many tasks one pass over a busy runqueue looks at. */
+	__u32 sched_nr_migrate;
+	/* LOAD_WEIGHT or LOAD_PELT. */
+	__u32 load_tracking;
+	/* Force a task that is too heavy for its CPU onto a CPU of higher capacity. */
+	__u32 misfit;
+	/* An idle CPU pulls wherever a group has more tasks than CPUs. */
+	__u32 idle_pull;
+};
+
+/* The machine as a whole. */
+struct machine {
+	/* Time between ticks, ns. */
+	__u64 tick_ns;
+	/* CPUs are numbered 0..nr_cpus. */
+	__u32 nr_cpus;
+	__u32 pad;
+};
+
+/* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */
+#define SD_LOAD_BALANCE 0x0001
+#define SD_BALANCE_NEWIDLE 0x0002
+#define SD_BALANCE_FORK 0x0008
+#define SD_BALANCE_WAKE 0x0010
+#define SD_WAKE_AFFINE 0x0020
+#define SD_SHARE_CPUPOWER 0x0080
+#define SD_SHARE_PKG_RESOURCES 0x0200
+#define SD_PREFER_SIBLING 0x1000
+
+/*
+ * A sched_domain. Its CPUs are cpu_list[first .. first + weight), its groups
+ * groups[first_group .. first_group + nr_groups), by their first CPU.
+ */
+struct domain {
+	__u32 first;
+	__u32 weight;
+	__u32 first_group;
+	__u32 nr_groups;
+	__u32 flags;
+	/* Percent of the local load that the busiest must exceed. */
+	__u32 imbalance_pct;
+	/* So many failed attempts leave cache-hot tasks alone. */
+	__u32 cache_nice_tries;
+	/* Which cpu_load[] counts, by why the CPU balances. */
+	__u32 busy_idx;
+	__u32 idle_idx;
+	__u32 newidle_idx;
+	__u32 wake_idx;
+	__u32 forkexec_idx;
+	/* A busy CPU balances this many times less often. */
+	__u32 busy_factor;
+	/* Bounds of the balance interval, ms. */
+	__u32 min_interval;
+	__u32 max_interval;
+	__u32 pad;
+};
+
+/* A sched_group: CPUs cpu_list[first .. first + weight). */
+struct group {
+	__u32 first;
+	__u32 weight;
+	/* Sum of its CPUs' capacities. */
+	__u32 power;
+	__u32 pad;
+};
+
+/* A CPU's place in the topology. */
+struct cpu_levels {
+	/* cpu_power, cpu_capacity: 1024 is nominal. */
+	__u32 power;
+	/* How many domains span the CPU. */
+	__u32 nr_levels;
+	/* How many of them, from the bottom, share a last-level cache. */
+	__u32 nr_llc_levels;
+	/* The first CPU that shares the last-level cache: equal ids share. */
+	__u32 llc_id;
+	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
+	__u16 domain[MAX_LEVELS];
+	__u16 group[MAX_LEVELS];
+};
+
+/* What happened on one CPU. Only that CPU counts. */
+struct counters {
+	/* Passes of load_balance(), over all domains and kinds of idleness. */
+	__u64 balance_calls;
+	/* Tasks that they pulled. */
+	__u64 pulled;
+	/* Times that the CPU ran out of work and looked for some; did not, because it would soon be
+	   busy; tasks that it pulled. */
+	__u64 newidle_calls;
+	__u64 newidle_skipped;
+	__u64 newidle_pulled;
+	/* Running tasks asked for from another CPU, and of these the ones too heavy for theirs. */
+	__u64 active_balances;
+	__u64 misfit_moves;
+	/* Idle CPUs asked to balance for all idle CPUs. */
+	__u64 nohz_kicks;
+};
+
+#endif /* __EQUIPOISE_INTF_H */

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Equipoise: fair scheduling and load balancing for machines whose CPUs are not all alike or not all
+ * awake, as a sched_ext scheduler. The same source runs in Linux (6.12 and later) as BPF and in the
+ * simulated kernel as a native object.
+ *
+ * Each CPU has a dispatch queue, its runqueue, ordered by vruntime. A task runs with an endless slice
+ * until the tick, a wakeup or the balancer takes the slice away; then ops.dispatch() decides.
+ */
+#include <scx/common.bpf.h>
+
+#include "newidle.h"
+#include "nohz.h"
+#include "pick.h"
+#include "placement.h"
+
+char _license[] SEC("license") = "GPL";
+
+struct balance_timer {
+	struct bpf_timer timer;
+};
+
+/* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timers SEC(".maps");
+
+static int run_rebalance_domains(void *map, int *key, struct balance_timer *timer)
+{
+	rebalance_domains(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline void raise_balance(u32 cpu)
+{
+	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
+
+	if (timer)
+		bpf_timer_start(&timer->timer, 0, BPF_F_TIMER_CPU_PIN);
+}
+
+static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
+{
+	if (!time_before(jiffies, rq_of(cpu)->next_balance) && levels_of(cpu)->nr_levels)
+		raise_balance(cpu);
+	nohz_balance_exit_idle(cpu);
+	if (nohz_kick_needed(cpu, jiffies))
+		nohz_balancer_kick();
+}
+
+/* The runqueue that @p is to join. */
+static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
+{
+	/* One that is being pushed, or was queued elsewhere than on the core's runqueue. */
+	if (se->on_rq && task_allowed(p, se->cpu))
+		return se->cpu;
+	return scx_bpf_task_cpu(p);
+}
+
+/* @p becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
+static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 enq_flags, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_min_vruntime(rq, curr_vruntime(rq, now));
+	renormalize_vruntime(se, cpu);
+	if (se->forked) {
+		se->forked = false;
+		se->avg.last_update_time = now;
+	} else {
+		update_entity_load_avg(se, now, false, false);
+		if (enq_flags & SCX_ENQ_WAKEUP) {
+			place_sleeper(rq, se);
+			update_avg_idle(rq, now);
+		}
+	}
+	account_entity_enqueue(se, cpu);
+}
+
+s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct fair_entity *se = entity_of(p);
+
+	return se ? select_task_rq_fair(p, se, prev_cpu, wake_flags) : prev_cpu;
+}
+
+void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct fair_entity *se = entity_of(p);
+	u64 now = bpf_ktime_get_ns();
+	bool arrives;
+	u32 cpu;
+
+	if (!se) {
+		scx_bpf_error("%d has no storage", p->pid);
+		return;
+	}
+	cpu = enqueue_cpu(p, se);
+	arrives = !se->on_rq || (s32)cpu != scx_bpf_task_cpu(p);
+	if (!se->on_rq)
+		enqueue_entity(se, cpu, enq_flags, now);
+	else if (se->cpu != cpu)
+		migrate_entity(se, cpu);
+
+	add_leftmost(rq_of(cpu), se->vruntime);
+	scx_bpf_dispatch_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
+	if (arrives)
+		check_preempt_curr(p, se, cpu, now);
+	else if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
+void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct fair_entity *se = NULL;
+	struct fair_rq *rq = rq_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	/* May prev go on? */
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid)
+		se = entity_of(prev);
+
+	rq->need_resched = false;
+	rq->dispatching = true;
+	if (rq->active_balance && active_load_balance(cpu, se ? prev : NULL, now))
+		se = NULL;
+	if (rq->nohz_balance_kick)
+		nohz_idle_balance(cpu, now);
+	else if (!rq->nr_running)
+		idle_balance(cpu, now);
+	rq->dispatching = false;
+
+	pick_next_entity(cpu, prev, se, now);
+}
+
+void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
+{
+	struct fair_entity *se = entity_of(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+
+	if (!se)
+		return;
+	/* Only if sched_ext went round our queues. */
+	if (!se->on_rq)
+		account_entity_enqueue(se, cpu);
+	else if (se->cpu != cpu)
+		migrate_entity(se, cpu);
+	set_curr(rq_of(cpu), p, se, bpf_ktime_get_ns());
+}
+
+void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
+{
+	struct fair_rq *rq = rq_of(scx_bpf_task_cpu(p));
+	struct fair_entity *se;
+
+	/* A task that is being pushed has stopped already. */
+	if (rq->curr.pid == p->pid && (se = entity_of(p)))
+		put_curr(rq, se, bpf_ktime_get_ns());
+}
+
+void BPF_STRUCT_OPS(equipoise_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct fair_entity *se = entity_of(p);
+
+	if (!se || !se->on_rq)
+		return;
+	clear_buddies(rq_of(se->cpu), p->pid);
+	account_entity_dequeue(se);
+}
+
+void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 now = bpf_ktime_get_ns(), jiffies = jiffies_at(now);
+	struct fair_entity *se = entity_of(p);
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!se)
+		return;
+	update_curr(rq, now);
+	update_entity_load_avg(se, now, true, true);
+	rq->curr.load = entity_load(se);
+	update_cpu_load_active(cpu, jiffies);
+	if (rq->nr_running > 1 && check_preempt_tick(rq)) {
+		rq->need_resched = true;
+		p->scx.slice = 0;
+	}
+	trigger_load_balance(cpu, jiffies);
+}
+
+bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct fair_rq *rq = rq_of(bpf_get_smp_processor_id());
+
+	if (rq->nr_running > 1) {
+		clear_buddies(rq, from->pid);
+		rq->skip = true;
+	}
+	from->scx.slice = 0;
+	return false;
+}
+
+void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	rq->idle = idle;
+	if (idle)
+		nohz_balance_enter_idle(cpu);
+	else
+		update_cpu_load_nohz(rq, jiffies_at(bpf_ktime_get_ns()));
+}
+
+/* A higher class takes the CPU: what waits for it must stay where others can pull it from. */
+void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
+void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
+{
+	struct fair_entity *se = entity_of(p);
+
+	if (se)
+		reweight_entity(p, se);
+}
+
+void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
+{
+	struct fair_entity *se = entity_of(p);
+
+	if (!se)
+		return;
+	reweight_entity(p, se);
+	if (se->forked) {
+		place_forked(se, bpf_get_smp_processor_id(), bpf_ktime_get_ns());
+	} else {
+		se->cpu = scx_bpf_task_cpu(p);
+		se->vruntime = rq_of(se->cpu)->min_vruntime;
+	}
+}
+
+void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
+{
+	struct fair_entity *se = entity_of(p);
+
+	if (se && se->on_rq)
+		account_entity_dequeue(se);
+}
+
+s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct fair_entity *se = bpf_task_storage_get(&entities, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!se)
+		return -ENOMEM;
+	se->forked = args->fork;
+	se->avg.last_update_time = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
+{
+	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
+	s32 err;
+
+	if (!timer)
+		return -ENOENT;
+	init_rq(cpu, jiffies);
+	nohz_balance_enter_idle(cpu);
+	err = scx_bpf_create_dsq(cpu, -1);
+	if (err)
+		return err;
+	err = bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
+	if (err)
+		return err;
+	return bpf_timer_set_callback(&timer->timer, run_rebalance_domains);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
+{
+	u64 jiffies = jiffies_at(bpf_ktime_get_ns());
+	int cpu;
+	s32 err;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		err = init_cpu(cpu, jiffies);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+UEI_DEFINE(uei);
+
+void BPF_STRUCT_OPS(equipoise_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+SCX_OPS_DEFINE(equipoise_ops,
+	       .select_cpu = (void *)equipoise_select_cpu,
+	       .enqueue = (void *)equipoise_enqueue,
+	       .dispatch = (void *)equipoise_dispatch,
+	       .running = (void *)equipoise_running,
+	       .stopping = (void *)equipoise_stopping,
+	       .quiescent = (void *)equipoise_quiescent,
+	       .tick = (void *)equipoise_tick,
+	       .yield = (void *)equipoise_yield,
+	       .update_idle = (void *)equipoise_update_idle,
+	       .cpu_release = (void *)equipoise_cpu_release,
+	       .set_weight = (void *)equipoise_set_weight,
+	       .enable = (void *)equipoise_enable,
+	       .disable = (void *)equipoise_disable,
+	       .init_task = (void *)equipoise_init_task,
+	       .init = (void *)equipoise_init,
+	       .exit = (void *)equipoise_exit,
+	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
+	       .name = "equipoise");

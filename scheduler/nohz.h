@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Balancing for CPUs that have no tick. A busy CPU whose tick sees a reason kicks the first idle CPU
+ * (the idle load balancer), which then balances on behalf of all of them. Linux 3.9's
+ * nohz_kick_needed(), nohz_balancer_kick() and nohz_idle_balance().
+ */
+#ifndef __EQUIPOISE_NOHZ_H
+#define __EQUIPOISE_NOHZ_H
+
+#include "balance.h"
+
+struct nohz {
+	/* CPUs with tick_stopped. */
+	u64 idle_cpus_mask[MAX_CPUS / 64];
+	u32 nr_cpus;
+	/* jiffies */
+	u64 next_balance;
+};
+
+struct nohz nohz;
+
+/* The tick of @cpu stops as it goes idle. */
+static __always_inline void nohz_balance_enter_idle(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (rq->tick_stopped)
+		return;
+	rq->tick_stopped = true;
+	__sync_fetch_and_or(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], 1ULL << (cpu % 64));
+	__sync_fetch_and_add(&nohz.nr_cpus, 1);
+}
+
+/* The first tick of @cpu after it was idle. */
+static __always_inline void nohz_balance_exit_idle(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!rq->tick_stopped)
+		return;
+	rq->tick_stopped = false;
+	__sync_fetch_and_and(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], ~(1ULL << (cpu % 64)));
+	__sync_fetch_and_add(&nohz.nr_cpus, -1);
+}
+
+static __always_inline bool nohz_idle_cpu(u32 cpu)
+{
+	return nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)] >> (cpu % 64) & 1;
+}
+
+/* How many CPUs of @sg have a tick: sgp->nr_busy_cpus. */
+static __always_inline u32 nr_busy_cpus(const struct group *sg)
+{
+	u32 busy = 0;
+	int i;
+
+	bpf_for(i, 0, sg->weight)
+		busy += !rq_of(nth_cpu(sg, i))->tick_stopped;
+	return busy;
+}
+
+/* Has @cpu, which is busy, work for an idle one? */
+static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
+{
+	u32 nr_levels = levels_of(cpu)->nr_llc_levels;
+	int level;
+
+	if (!nohz.nr_cpus || time_before(jiffies, nohz.next_balance))
+		return false;
+	if (rq_of(cpu)->nr_running >= 2 || misfit_kick(cpu))
+		return true;
+	/* Busy siblings of a group that shares a cache. */
+	bpf_for(level, 0, nr_levels)
+		if (nr_busy_cpus(group_at(local_group_of(cpu, level))) > 1)
+			return true;
+	return false;
+}
+
+/* The first CPU without a tick, or -1. */
+static __noinline s32 find_new_ilb(void)
+{
+	int word, bit;
+
+	bpf_for(word, 0, MAX_CPUS / 64) {
+		u64 mask = nohz.idle_cpus_mask[word & (MAX_CPUS / 64 - 1)];
+
+		if (!mask)
+			continue;
+		bpf_for(bit, 0, 64)
+			if (mask >> bit & 1)
+				return word * 64 + bit;
+	}
+	return -1;
+}
+
+static __noinline void nohz_balancer_kick(void)
+{
+	s32 ilb;
+
+	nohz.next_balance++;
+	ilb = find_new_ilb();
+	if (ilb < 0 || !idle_cpu(ilb) || rq_of(ilb)->nohz_balance_kick)
+		return;
+	rq_of(ilb)->nohz_balance_kick = true;
+	this_counters()->nohz_kicks++;
+	scx_bpf_kick_cpu(ilb, SCX_KICK_IDLE);
+}
+
+/* The idle load balancer's work: first for itself, then for the others, until it has work to run. */
+static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
+{
+	struct fair_rq *this_rq = rq_of(this_cpu);
+	u64 jiffies = jiffies_at(now);
+	int cpu;
+
+	this_rq->nohz_balance_kick = false;
+	if (!idle_cpu(this_cpu))
+		return;
+	rebalance_domains(this_cpu, LB_IDLE, now);
+	bpf_for(cpu, 0, nr_cpus()) {
+		struct fair_rq *rq = rq_of(cpu);
+
+		if (cpu == (int)this_cpu || !nohz_idle_cpu(cpu) || !idle_cpu(cpu))
+			continue;
+		if (this_rq->nr_running)
+			break;
+		if (!weighted_cpuload(cpu))
+			update_cpu_load_nohz(rq, jiffies);
+		rebalance_domains(cpu, LB_IDLE, now);
+		if (time_before(rq->next_balance, this_rq->next_balance))
+			this_rq->next_balance = rq->next_balance;
+	}
+	nohz.next_balance = this_rq->next_balance;
+}
+
+#endif /* __EQUIPOISE_NOHZ_H */

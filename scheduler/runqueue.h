@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Runqueues: what one CPU's scheduling knows, and what the others may read of it. The tasks
+ * themselves are in the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ *
+ * A remote CPU may change nr_running and the load sums (atomically) and leave notes (active_balance,
+ * next_pid, ...). Everything else is written by the CPU itself, or while it is idle by whoever
+ * balances for it.
+ */
+#ifndef __EQUIPOISE_RUNQUEUE_H
+#define __EQUIPOISE_RUNQUEUE_H
+
+#include "pelt.h"
+#include "topology.h"
+
+#define CPU_LOAD_IDX_MAX 5
+
+/* The task on the CPU: what the tick and a waker need of it without looking it up. */
+struct running {
+	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
+	s32 pid;
+	u32 policy;
+	u32 weight;
+	u32 inv_weight;
+	u64 vruntime;
+	/* vruntime counts until here, ns. */
+	u64 exec_start;
+	/* CPU time since it was picked, ns. */
+	u64 delta_exec;
+	/* Its load in balancing. */
+	u64 load;
+};
+
+/* What the kernel keeps in each CPU's struct sched_domain. */
+struct domain_state {
+	/* jiffies */
+	u64 last_balance;
+	/* ms */
+	u32 balance_interval;
+	u32 nr_balance_failed;
+};
+
+struct fair_rq {
+	struct running curr;
+	u64 min_vruntime;
+	/* The smallest vruntime of the tasks that wait, or less; ~0 if none waits. */
+	u64 leftmost;
+
+	/* Tasks runnable here: waiting and running. */
+	u32 nr_running;
+	/* Does the idle task have the CPU? */
+	bool idle;
+	/* curr has been told to stop. */
+	bool need_resched;
+	/* curr yields: do not pick it if that is not too unfair. */
+	bool skip;
+	/* Inside ops.dispatch(): what arrives here needs no preemption. */
+	bool dispatching;
+	/* Sums over the runnable tasks: weights, and runnable averages times weights. */
+	u64 load_weight;
+	u64 runnable_load_avg;
+
+	/* Buddies: who should run next, and who was interrupted. */
+	s32 next_pid;
+	s32 last_pid;
+
+	/* Load over the last ticks: slower from index to index. */
+	u64 cpu_load[CPU_LOAD_IDX_MAX];
+	/* jiffies */
+	u64 last_load_update_tick;
+
+	/* When the CPU last ran out of work, or 0; how long it usually lasts. ns */
+	u64 idle_stamp;
+	u64 avg_idle;
+
+	/* Someone wants the running task on push_cpu. */
+	bool active_balance;
+	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
+	bool tick_stopped;
+	/* Asked to balance for all idle CPUs. */
+	bool nohz_balance_kick;
+	u32 push_cpu;
+
+	/* When the next domain is due, jiffies. */
+	u64 next_balance;
+	struct domain_state sd[MAX_LEVELS];
+
+	/* Utilization of the CPU by our tasks. */
+	struct pelt avg;
+} __attribute__((aligned(64)));
+
+struct fair_rq runqueues[MAX_CPUS];
+
+static __always_inline struct fair_rq *rq_of(u32 cpu)
+{
+	return &runqueues[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
+{
+	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
+}
+
+/* Idle, and not about to have work. */
+static __always_inline bool idle_cpu(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return rq->idle && !READ_ONCE(rq->nr_running);
+}
+
+/* The load that balancing sees on @cpu. */
+static __always_inline u64 weighted_cpuload(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) :
+						   READ_ONCE(rq->load_weight);
+}
+
+static __always_inline u64 cpu_avg_load_per_task(u32 cpu)
+{
+	u64 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
+
+	return nr_running ? weighted_cpuload(cpu) / nr_running : 0;
+}
+
+static __always_inline void init_rq(u32 cpu, u64 jiffies)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	rq->leftmost = ~0ULL;
+	/* Far enough from 0 that no vruntime is ever below it. */
+	rq->min_vruntime = NSEC_PER_SEC;
+	rq->idle = true;
+	rq->avg_idle = 2 * policy.sched_migration_cost;
+	rq->last_load_update_tick = jiffies;
+	rq->next_balance = jiffies;
+	for (u32 level = 0; level < MAX_LEVELS; level++) {
+		rq->sd[level].last_balance = jiffies;
+		rq->sd[level].balance_interval = domain_of(cpu, level)->min_interval;
+	}
+}
+
+#endif /* __EQUIPOISE_RUNQUEUE_H */

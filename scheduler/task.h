@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks: what the scheduler knows of each, and which runqueue it counts in. A task counts in one
+ * runqueue from its wakeup until it sleeps, whether it waits in that CPU's dispatch queue or runs.
+ */
+#ifndef __EQUIPOISE_TASK_H
+#define __EQUIPOISE_TASK_H
+
+#include "runqueue.h"
+
+/* include/uapi/linux/sched.h; macros are not in a kernel's vmlinux.h. */
+#ifndef SCHED_BATCH
+#define SCHED_BATCH 3
+#define SCHED_IDLE 5
+#endif
+
+/* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
+struct fair_entity {
+	/* Measured against min_vruntime of the runqueue of cpu. */
+	u64 vruntime;
+	/* When it last ran, ns. */
+	u64 exec_start;
+	/* Where it counts, or last did. */
+	u32 cpu;
+	u32 weight;
+	/* 2^32 / weight */
+	u32 inv_weight;
+	bool on_rq;
+	/* Forked and not yet woken. */
+	bool forked;
+	/* Its share of runnable_load_avg: runnable average times weight. */
+	u64 load_avg_contrib;
+	struct pelt avg;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fair_entity);
+} entities SEC(".maps");
+
+/* NULL for a task that sched_ext did not announce, which does not happen. */
+static __always_inline struct fair_entity *entity_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&entities, p, NULL, 0);
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/*
+ * The weight of a nice level; each is worth about 10 % of CPU time against its neighbour
+ * (sched_prio_to_weight in kernel/sched/core.c).
+ */
+static const u32 prio_to_weight[40] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,  3121,  2501,	 1991,	1586,  1277,
+	1024,  820,   655,   526,   423,   335,	  272,	 215,	172,   137,
+	110,   87,    70,    56,    45,	   36,	  29,	 23,	18,    15,
+};
+#define WEIGHT_IDLEPRIO 3
+
+static __always_inline u32 task_weight(const struct task_struct *p)
+{
+	u32 nice = p->static_prio - 100;
+
+	if (p->policy == SCHED_IDLE)
+		return WEIGHT_IDLEPRIO;
+	return nice < 40 ? prio_to_weight[nice] : NICE_0_LOAD;
+}
+
+/* task_h_load(): what balancing would move with the task. */
+static __always_inline u64 entity_load(const struct fair_entity *se)
+{
+	return policy.load_tracking == LOAD_PELT ? se->load_avg_contrib : se->weight;
+}
+
+/*
+ * Brings the task's averages up to @now. A queued task's are as old as its last event, as in the
+ * kernel.
+ */
+static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
+{
+	u64 contrib;
+
+	if (!update_pelt(&se->avg, now, runnable, running))
+		return;
+	contrib = pelt_avg(&se->avg, se->avg.runnable_sum, se->weight);
+	if (se->on_rq)
+		__sync_fetch_and_add(&rq_of(se->cpu)->runnable_load_avg, contrib - se->load_avg_contrib);
+	se->load_avg_contrib = contrib;
+}
+
+/* Counts the task in the runqueue of @cpu. */
+static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	se->cpu = cpu;
+	se->on_rq = true;
+	__sync_fetch_and_add(&rq->nr_running, 1);
+	__sync_fetch_and_add(&rq->load_weight, se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+}
+
+static __always_inline void account_entity_dequeue(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_of(se->cpu);
+
+	se->on_rq = false;
+	__sync_fetch_and_add(&rq->nr_running, -1);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+}
+
+/* Keeps the task's lead or lag while it changes to the runqueue of @cpu, where min_vruntime differs. */
+static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
+{
+	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
+}
+
+/* Moves a runnable task's account to @cpu. */
+static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+{
+	renormalize_vruntime(se, cpu);
+	account_entity_dequeue(se);
+	account_entity_enqueue(se, cpu);
+}
+
+/* A new nice level or policy. */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+{
+	u32 weight = task_weight(p), cpu = se->cpu;
+	bool on_rq = se->on_rq;
+
+	if (on_rq)
+		account_entity_dequeue(se);
+	se->weight = weight;
+	se->inv_weight = (1ULL << 32) / weight;
+	se->load_avg_contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
+	if (on_rq)
+		account_entity_enqueue(se, cpu);
+}
+
+#endif /* __EQUIPOISE_TASK_H */
