@@ -1,0 +1,33 @@
+# The words a newcomer types. `make run` needs Rust and a C compiler; `make test` installs what else
+# it needs when it may (root on a machine with apt).
+
+CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
+C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h)
+CARGO_FLAGS := --locked --workspace
+
+.PHONY: run test bench format check-format lint tools
+
+run:
+	cargo run --locked --release -- reproduce mixed-capacity
+
+test: tools check-format lint
+	cargo test $(CARGO_FLAGS)
+
+bench:
+	cargo bench --locked -p simulator
+
+# What the tests use beyond Rust and a C compiler.
+tools:
+	tests/install-tools
+
+format:
+	cargo fmt --all
+	$(CLANG_FORMAT) -i $(C_FILES)
+
+check-format:
+	cargo fmt --all --check
+	$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
+
+lint:
+	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include scheduler/main.bpf.c
