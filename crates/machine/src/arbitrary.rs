@@ -1,6 +1,7 @@
 //! Random machines, for property tests (`--features arbitrary`).
 
-use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, MAX_IDLE_STATES, Machine, file};
+use crate::file::reader::levels;
+use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, MAX_IDLE_STATES, Machine};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -63,7 +64,7 @@ fn assemble(
         hz,
         cpus,
         core_types,
-        levels: file::levels(mc, pkg),
+        levels: levels(mc, pkg),
     }
 }
 

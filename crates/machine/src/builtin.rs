@@ -84,4 +84,15 @@ mod tests {
         let spans: Vec<_> = tc2.clusters().iter().map(|span| span.to_string()).collect();
         assert_eq!(spans, ["0-1", "2-4"]);
     }
+
+    #[test]
+    fn the_halves_of_tc2_are_the_same_silicon() {
+        let (whole, half) = (
+            Machine::find("tc2").unwrap(),
+            Machine::find("tc2-smp").unwrap(),
+        );
+        let (whole, half) = (&whole.core_types[0], &half.core_types[0]);
+        assert_eq!(whole.name, half.name);
+        assert_eq!((whole.speed, whole.costs), (half.speed, half.costs));
+    }
 }

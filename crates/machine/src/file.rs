@@ -25,9 +25,7 @@
 //! cpus = "0-1"
 //! ```
 
-mod reader;
-
-pub(crate) use reader::levels;
+pub(crate) mod reader;
 
 use crate::Machine;
 use crate::input::{self, BadInput};
