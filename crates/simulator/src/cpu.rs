@@ -117,6 +117,7 @@ impl Kernel<'_> {
                 continue;
             }
             let Some(task) = self.cpus[cpu].curr else {
+                self.cpus[cpu].debt = 0;
                 return;
             };
             let done = self.resume(cpu, task);
@@ -154,19 +155,17 @@ impl Kernel<'_> {
         self.advance(cpu, task);
     }
 
-    /// Adds kernel time on `cpu`, ns: its task goes on later.
+    /// Adds kernel time on `cpu`, ns: its task, or the one it is about to switch to, goes on later.
     #[inline]
     pub fn charge(&mut self, cpu: usize, ns: u64) {
-        if self.cpus[cpu].curr.is_some() {
-            self.cpus[cpu].debt += ns;
-            self.counters.overhead_ns[cpu] += ns;
-        }
+        self.cpus[cpu].debt += ns;
     }
 
     /// Stops the computing on `cpu` now, noting what is left of it.
     #[inline]
     pub fn pause(&mut self, cpu: usize) {
         let now = self.now();
+        let overhead = &mut self.counters.overhead_ns[cpu];
         let cpu = &mut self.cpus[cpu];
         if !cpu.armed {
             return;
@@ -175,6 +174,7 @@ impl Kernel<'_> {
         cpu.generation = cpu.generation.wrapping_add(1);
         if now < cpu.run_start {
             cpu.debt += cpu.run_start - now;
+            *overhead -= cpu.run_start - now;
             return;
         }
         let Some(mut task) = cpu.curr else { return };
@@ -191,7 +191,9 @@ impl Kernel<'_> {
     #[inline]
     fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let now = self.now();
+        let overhead = &mut self.counters.overhead_ns[cpu];
         let cpu = &mut self.cpus[cpu];
+        *overhead += cpu.debt;
         cpu.run_start = now + cpu.debt;
         cpu.debt = 0;
         cpu.armed = true;
