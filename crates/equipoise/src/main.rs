@@ -1,2 +1,28 @@
-//! The command.
-fn main() {}
+//! `equipoise`: which CPU load balancing suits this machine and this load?
+
+mod catalog;
+mod cli;
+mod compare;
+mod error;
+mod output;
+mod progress;
+mod reproduce;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Cli { command, output } = Cli::parse();
+    let result = match command {
+        Command::Reproduce(args) => reproduce::run(args, &output),
+        Command::Compare(args) => compare::run(args, &output),
+        Command::Machine { action } => catalog::machine(action, &output),
+        Command::Workload { action } => catalog::workload(action, &output),
+        Command::Policy { action } => catalog::policy(action, &output),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    }
+}

@@ -1,1 +1,24 @@
+//! Measuring: repeated runs over seeds, their statistics, comparisons of schedulers, and the
+//! experiments that reproduce published tables.
 //!
+//! [`measure`] runs [`Case`]s; [`Comparison`] and [`Reproduction`] are what the two commands are made
+//! of. What a table publishes is read by [`Reproduction::cells`], after the runs, and by nothing
+//! else.
+
+mod compare;
+mod experiment;
+mod limit;
+mod reproduce;
+mod runs;
+mod samples;
+mod scheduler;
+mod stats;
+
+pub use compare::{Comparison, Entry};
+pub use experiment::{Block, Column, Experiment, Row, Source, Stat};
+pub use limit::limit_s;
+pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
+pub use runs::{Case, Failure, Measured, Run, Runs, measure, trace};
+pub use samples::{Pooled, Samples};
+pub use scheduler::Scheduler;
+pub use stats::{Change, paired_change};

@@ -1,1 +1,24 @@
+//! What the command prints: tables for a terminal, HTML pages, JSON, and traces of scheduling
+//! events.
 //!
+//! Tables and pages are made from a [`Page`], which says what is shown and not how; JSON has its own
+//! contract, see [`json`].
+
+mod chart;
+mod comparison;
+mod html;
+pub mod json;
+mod machine;
+mod number;
+mod page;
+mod reproduction;
+mod terminal;
+pub mod trace;
+
+pub use chart::{Bar, Chart};
+pub use comparison::comparison;
+pub use html::html;
+pub use machine::machine;
+pub use page::{Cell, Page, Table, Tone};
+pub use reproduction::reproduction;
+pub use terminal::{Style, terminal};

@@ -1,0 +1,165 @@
+//! `equipoise machine|workload|policy list|show|check`.
+
+use crate::cli::{Catalog, Output};
+use crate::error::Error;
+use crate::output;
+use machine::Machine;
+use machine::input::BadInput;
+use policy::Policy;
+use report::{Page, Table};
+use std::path::PathBuf;
+use workload::{Better, Unit, Workload};
+
+/// The machines.
+pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
+    match action {
+        Catalog::List => {
+            let machines =
+                Machine::names().map(|name| Ok((name, Machine::find(name)?.description)));
+            list("machines", machines.collect::<Result<_, Error>>()?, output)
+        }
+        Catalog::Show { name } => {
+            let machine = Machine::find(&name)?;
+            output::show(output, &machine.name, report::machine(&machine))
+        }
+        Catalog::Check { files } => check(&files, output, |file| {
+            let machine = Machine::load(file.as_ref())?;
+            Ok(format!(
+                "machine {}, {} CPUs",
+                machine.name,
+                machine.cpus.len()
+            ))
+        }),
+    }
+}
+
+/// The workloads.
+pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
+    match action {
+        Catalog::List => list("workloads", workload::builtin().collect(), output),
+        Catalog::Show { name } => {
+            let workload = workload::load(&name)?;
+            let page = workload_page(&name, workload.as_ref());
+            output::show(output, &output::file_name(&name), page)
+        }
+        Catalog::Check { files } => check(&files, output, |file| {
+            // A path, even where a workload has the same name.
+            let path = if file.contains('/') {
+                file.to_owned()
+            } else {
+                format!("./{file}")
+            };
+            let workload = workload::load(&path)?;
+            Ok(format!(
+                "workload {}: {}",
+                workload.name(),
+                workload.description()
+            ))
+        }),
+    }
+}
+
+/// The policies.
+pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
+    match action {
+        Catalog::List => {
+            let policies = Policy::names().map(|name| Ok((name, Policy::find(name)?.description)));
+            list("policies", policies.collect::<Result<_, Error>>()?, output)
+        }
+        Catalog::Show { name } => {
+            let policy = Policy::find(&name)?;
+            output::show(output, &policy.name, policy_page(&policy))
+        }
+        Catalog::Check { files } => check(&files, output, |file| {
+            let path = if file.contains('/') {
+                file.to_owned()
+            } else {
+                format!("./{file}")
+            };
+            let policy = Policy::find(&path)?;
+            Ok(format!("policy {}: {}", policy.name, policy.description))
+        }),
+    }
+}
+
+fn list(what: &str, entries: Vec<(&str, String)>, output: &Output) -> Result<(), Error> {
+    let rows = entries
+        .into_iter()
+        .map(|(name, about)| vec![name.into(), about.into()]);
+    let page = Page {
+        title: what.to_owned(),
+        tables: vec![table("", &["name", "description"], rows.collect())],
+        ..Page::default()
+    };
+    output::show(output, what, page)
+}
+
+/// A line for each file; the first that is not well-formed is the error, and nothing else is said.
+fn check(
+    files: &[PathBuf],
+    output: &Output,
+    read: impl Fn(&str) -> Result<String, Box<BadInput>>,
+) -> Result<(), Error> {
+    let mut rows = Vec::new();
+    for file in files {
+        let file = file.to_string_lossy();
+        let found = read(&file)?;
+        rows.push(vec![file.as_ref().into(), found.into()]);
+    }
+    let page = Page {
+        title: "well-formed".to_owned(),
+        tables: vec![table("", &["file", "what"], rows)],
+        ..Page::default()
+    };
+    output::show(output, "check", page)
+}
+
+fn workload_page(name: &str, workload: &dyn Workload) -> Page {
+    let metrics = workload.metrics().iter().map(|metric| {
+        let better = match metric.better {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+        };
+        vec![
+            metric.name.as_str().into(),
+            metric.unit.into(),
+            better.into(),
+        ]
+    });
+    let base = name.split(':').next().unwrap_or(name);
+    let params = workload::parameters(base).iter().map(|param| {
+        let default = match param.unit {
+            Unit::Count => param.default.to_string(),
+            _ => format!("{} us", param.default as f64 / 1e3),
+        };
+        vec![param.name.into(), default.into(), param.help.into()]
+    });
+    Page {
+        title: format!("{}: {}", workload.name(), workload.description()),
+        tables: vec![
+            table("Metrics", &["metric", "unit", "better"], metrics.collect()),
+            table(
+                "Parameters",
+                &["name", "default", "meaning"],
+                params.collect(),
+            ),
+        ],
+        ..Page::default()
+    }
+}
+
+fn policy_page(policy: &Policy) -> Page {
+    Page {
+        title: format!("{}: {}", policy.name, policy.description),
+        ..Page::default()
+    }
+}
+
+fn table(title: &str, header: &[&str], rows: Vec<Vec<report::Cell>>) -> Table {
+    Table {
+        title: title.to_owned(),
+        header: header.iter().map(|name| name.to_string()).collect(),
+        text_columns: header.len(),
+        rows,
+    }
+}

@@ -1,0 +1,201 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Which CPU load balancing suits this machine and this load?
+///
+/// Runs schedulers for Linux's sched_ext in a simulated kernel, on any machine you can describe, and
+/// shows how they compare: times, latencies, and what the scheduler did. The same seed gives the same
+/// result, to the last nanosecond.
+#[derive(Parser)]
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  equipoise reproduce mixed-capacity
+  equipoise compare --machine tc2 --workload hackbench --policy cfs --policy capacity
+  equipoise compare --machine my-board.toml --workload my-rt-app.json --policy cfs --scheduler my.bpf.c
+  equipoise compare --machine tc2 --workload mixed --policy capacity --runs 1 --trace trace.txt
+  equipoise machine show tc2
+
+Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
+wrong."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run published experiments: their tables beside the simulated ones
+    Reproduce(Reproduce),
+    /// Run a workload on a machine under several schedulers, side by side
+    Compare(Compare),
+    /// The machines that can be simulated
+    Machine {
+        #[command(subcommand)]
+        action: Catalog,
+    },
+    /// The workloads: benchmark models and rt-app files
+    Workload {
+        #[command(subcommand)]
+        action: Catalog,
+    },
+    /// The policies of Equipoise's own scheduler
+    Policy {
+        #[command(subcommand)]
+        action: Catalog,
+    },
+}
+
+/// What every command takes.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// How to write results
+    #[arg(long, global = true, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Write results to files in this folder, not to standard output
+    #[arg(long, global = true, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for a terminal
+    Table,
+    /// JSON for programs; versioned
+    Json,
+    /// A page that stands alone, with charts
+    Html,
+}
+
+/// How to run what is run.
+#[derive(Args)]
+#[command(next_help_heading = "Runs")]
+pub struct Runs {
+    /// Runs of each workload under each scheduler, every one with another seed
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// What the seeds derive from; run i has the same seed under every scheduler
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Simulations at a time [default: the number of CPUs]; no influence on results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Write the scheduling events of the first run to FILE: ftrace text for Perfetto (.txt, .ftrace)
+    /// or Chrome's JSON (.json). With several schedulers or rows, one file each: FILE.NAME.txt
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+impl From<&Runs> for lab::Runs {
+    fn from(runs: &Runs) -> lab::Runs {
+        lab::Runs {
+            count: runs.runs,
+            seed: runs.seed,
+            jobs: runs.jobs.unwrap_or(0) as usize,
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Reproduce {
+    /// Names, or paths of experiment files [default: all that come with Equipoise]
+    #[arg(value_name = "EXPERIMENT")]
+    pub experiments: Vec<String>,
+    /// Only the rows whose name matches, such as `sysbench_*`
+    #[arg(long, value_name = "GLOB")]
+    pub rows: Option<glob::Pattern>,
+    #[command(flatten)]
+    pub runs: Runs,
+}
+
+#[derive(Args)]
+pub struct Compare {
+    /// A machine's name (see `machine list`), or the path of a machine file
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: String,
+    /// A workload's name with its parameters, such as `sysbench-cpu:threads=5` (see `workload list`),
+    /// or the path of an rt-app JSON file
+    #[arg(long, value_name = "WORKLOAD")]
+    pub workload: String,
+    /// A policy's name (see `policy list`), or the path of a policy file; the first is the baseline
+    #[arg(
+        long = "policy",
+        value_name = "POLICY",
+        required_unless_present = "schedulers"
+    )]
+    pub policies: Vec<String>,
+    /// A sched_ext scheduler in C, to be compiled with $CC and run beside the policies
+    #[arg(long = "scheduler", value_name = "FILE.bpf.c")]
+    pub schedulers: Vec<PathBuf>,
+    /// Give a `const volatile` variable of the schedulers in C a value, as their loader would
+    #[arg(long = "set", value_name = "VAR=VALUE", requires = "schedulers", value_parser = setting)]
+    pub settings: Vec<(String, i64)>,
+    #[command(flatten)]
+    pub runs: Runs,
+}
+
+#[derive(Subcommand)]
+pub enum Catalog {
+    /// Names, with a line about each
+    List,
+    /// All about one
+    Show {
+        /// A name, or the path of a file
+        name: String,
+    },
+    /// Is this file well-formed?
+    Check {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// `NAME=VALUE`, the value a decimal or 0x number, or true or false.
+fn setting(text: &str) -> Result<(String, i64), String> {
+    let expected = || format!("expected NAME=VALUE with an integer value, found `{text}`");
+    let (name, value) = text.split_once('=').ok_or_else(expected)?;
+    if name.is_empty() {
+        return Err(expected());
+    }
+    let value = match value {
+        "true" => Some(1),
+        "false" => Some(0),
+        _ => match value.strip_prefix("0x") {
+            // All 64 bits of an unsigned variable, whose bytes the value's are.
+            Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
+            None => value.parse().ok(),
+        },
+    };
+    Ok((name.to_owned(), value.ok_or_else(expected)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_integers() {
+        assert_eq!(setting("a=1"), Ok(("a".to_owned(), 1)));
+        assert_eq!(setting("a=-0"), Ok(("a".to_owned(), 0)));
+        assert_eq!(setting("slice_ns=0x10"), Ok(("slice_ns".to_owned(), 16)));
+        assert_eq!(setting("fifo=true"), Ok(("fifo".to_owned(), 1)));
+        for wrong in ["a", "=1", "a=", "a=1.5", "a=0x", "a=b=1"] {
+            assert!(setting(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong, how it is said, and the exit status.
+
+use machine::input::BadInput;
+use miette::{MietteHandlerOpts, Report};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub enum Error {
+    /// The command line or a file is wrong: status 2.
+    Input(Box<BadInput>),
+    /// A simulation failed: status 1.
+    Run(Box<lab::Failure>),
+    /// The results cannot be written: status 1.
+    Write(String),
+}
+
+impl Error {
+    /// For `path`, which cannot be written.
+    pub fn write(path: &Path, error: &io::Error) -> Error {
+        Error::Write(format!("{}: {error}", path.display()))
+    }
+
+    /// Says it on standard error.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Error::Input(bad) => {
+                // A broken line is for a person's eyes; a program looks for the whole message.
+                let wrap = io::stderr().is_terminal();
+                // Fails only where a hook is set already, and there is none before this.
+                let _ = miette::set_hook(Box::new(move |_| {
+                    Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
+                }));
+                eprintln!("{:?}", Report::new(*bad));
+                ExitCode::from(2)
+            }
+            Error::Run(failure) => {
+                eprintln!("error: {failure}");
+                ExitCode::FAILURE
+            }
+            Error::Write(message) => {
+                eprintln!("error: {message}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<Box<BadInput>> for Error {
+    fn from(bad: Box<BadInput>) -> Error {
+        Error::Input(bad)
+    }
+}
+
+impl From<Box<lab::Failure>> for Error {
+    fn from(failure: Box<lab::Failure>) -> Error {
+        Error::Run(failure)
+    }
+}

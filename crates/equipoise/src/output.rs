@@ -1,0 +1,218 @@
+//! Where results go. Files are written under temporary names beside their places and get their own
+//! when all went well, so that nothing is ever half written.
+
+use crate::cli::{Format, Output};
+use crate::error::Error;
+use console::Term;
+use lab::{Case, Runs};
+use machine::input::BadInput;
+use report::trace::Kind;
+use report::{Page, Style, html, json, terminal};
+use std::fs::Permissions;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A result that has a name of its own.
+pub struct Document {
+    /// The file's name in the output folder, without its extension.
+    pub name: String,
+    /// For tables and HTML.
+    pub page: Page,
+    /// For JSON.
+    pub json: String,
+}
+
+/// Files that are complete but not yet in their places.
+#[derive(Default)]
+pub struct Staged(Vec<(NamedTempFile, PathBuf)>);
+
+impl Staged {
+    /// A file that will be at `path`, with what `fill` writes.
+    pub fn add(
+        &mut self,
+        path: &Path,
+        fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let mut file = tempfile::Builder::new()
+            // What the umask leaves of it, as for any other file.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .map_err(|error| Error::write(path, &error))?;
+        let mut out = BufWriter::new(file.as_file_mut());
+        fill(&mut out)?;
+        out.flush().map_err(|error| Error::write(path, &error))?;
+        drop(out);
+        self.0.push((file, path.to_owned()));
+        Ok(())
+    }
+
+    /// Puts all files in their places.
+    pub fn commit(self) -> Result<(), Error> {
+        for (file, path) in self.0 {
+            file.persist(&path)
+                .map_err(|error| Error::write(&path, &error.error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes `documents`, and what is `staged` already. `all` is the JSON of all documents together,
+/// for standard output.
+pub fn emit(
+    output: &Output,
+    documents: &[Document],
+    all: &str,
+    mut staged: Staged,
+) -> Result<(), Error> {
+    let Some(folder) = &output.out else {
+        staged.commit()?;
+        return print(&text(output.format, documents, all));
+    };
+    std::fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
+    for document in documents {
+        let (extension, text) = match output.format {
+            Format::Table => ("txt", terminal(&document.page, Style::default())),
+            Format::Json => ("json", document.json.clone()),
+            Format::Html => (
+                "html",
+                html(&document.name, std::slice::from_ref(&document.page)),
+            ),
+        };
+        let path = folder.join(format!("{}.{extension}", document.name));
+        staged.add(&path, |out| {
+            out.write_all(text.as_bytes())
+                .map_err(|error| Error::write(&path, &error))
+        })?;
+    }
+    staged.commit()
+}
+
+/// Shows a page that has no JSON of its own.
+pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
+    let json = json::page(&page);
+    let document = Document {
+        name: name.to_owned(),
+        page,
+        json: json.clone(),
+    };
+    emit(output, &[document], &json, Staged::default())
+}
+
+fn text(format: Format, documents: &[Document], all: &str) -> String {
+    match format {
+        Format::Json => all.to_owned(),
+        Format::Html => {
+            let pages: Vec<Page> = documents
+                .iter()
+                .map(|document| document.page.clone())
+                .collect();
+            html("Equipoise", &pages)
+        }
+        Format::Table => {
+            let term = Term::stdout();
+            let style = Style {
+                colour: term.is_term() && console::colors_enabled(),
+                width: term.size_checked().map(|(_, columns)| columns),
+            };
+            let pages: Vec<String> = documents
+                .iter()
+                .map(|document| terminal(&document.page, style))
+                .collect();
+            pages.join("\n")
+        }
+    }
+}
+
+/// To standard output. Whoever closes it early, as `head` does, has read enough.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::write(Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The kind of trace that `file` asks for by its name.
+pub fn trace_kind(file: &Path) -> Result<Kind, Error> {
+    Kind::of(file).ok_or_else(|| {
+        Error::Input(Box::new(BadInput::whole(
+            format!("{}: no such kind of trace", file.display()),
+            "expected a name that ends in .txt, .ftrace or .systrace (ftrace text), or .json",
+        )))
+    })
+}
+
+/// Traces the first run of each of `cases` to `file`; if there are several, to files with their names
+/// put before the extension.
+pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
+    let kind = trace_kind(file)?;
+    let mut staged = Staged::default();
+    for (name, case) in cases {
+        let path = match cases {
+            [_] => file.to_owned(),
+            _ => with_name(file, name),
+        };
+        staged.add(&path, |out| {
+            let mut writer = kind.writer(out, case.machine.cpus.len());
+            lab::trace(case, runs, writer.as_mut())?;
+            writer.finish().map_err(|error| Error::write(&path, &error))
+        })?;
+    }
+    Ok(staged)
+}
+
+fn with_name(file: &Path, name: &str) -> PathBuf {
+    let extension = file.extension().unwrap_or_default().to_string_lossy();
+    file.with_extension(format!("{}.{extension}", file_name(name)))
+}
+
+/// `name` as part of a file's name.
+pub fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=".contains(c);
+    name.chars()
+        .map(|c| if plain(c) { c } else { '-' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_before_the_extension() {
+        let path = with_name(Path::new("a/t.txt"), "Mixed cpu_power/x");
+        assert_eq!(path, Path::new("a/t.Mixed-cpu_power-x.txt"));
+    }
+
+    #[test]
+    fn a_file_is_in_its_place_only_when_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let mut staged = Staged::default();
+        let write = |out: &mut dyn Write| {
+            out.write_all(b"text")
+                .map_err(|error| Error::write(Path::new("a"), &error))
+        };
+        staged.add(&path, write).unwrap();
+        assert!(!path.exists());
+        staged.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"text");
+
+        let mut staged = Staged::default();
+        let fails = |out: &mut dyn Write| {
+            write(out)?;
+            Err(Error::Write("no".to_owned()))
+        };
+        staged.add(&folder.path().join("b.txt"), fails).unwrap_err();
+        drop(staged);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,41 @@
+//! A progress bar on standard error, for what takes longer than a second, on a terminal only.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counts finished runs.
+pub struct Progress {
+    bar: ProgressBar,
+    began: Instant,
+}
+
+impl Progress {
+    /// Of so many runs.
+    pub fn new(runs: usize) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+            bar.set_style(style);
+        }
+        Progress {
+            bar,
+            began: Instant::now(),
+        }
+    }
+
+    /// One more is done.
+    pub fn done(&self) {
+        if self.bar.is_hidden() && self.began.elapsed() > PATIENCE {
+            // Stays hidden where standard error is not a terminal.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(1);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

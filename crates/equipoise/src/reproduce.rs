@@ -1,0 +1,88 @@
+//! `equipoise reproduce`.
+
+use crate::cli::{Output, Reproduce};
+use crate::error::Error;
+use crate::output::{self, Document, Staged};
+use crate::progress::Progress;
+use lab::{Case, Experiment, Reproduction};
+use machine::input::BadInput;
+
+/// Runs the experiments and shows their tables.
+pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
+    if let Some(file) = &args.runs.trace {
+        output::trace_kind(file)?;
+    }
+    let experiments = find(&args)?;
+    let runs = lab::Runs::from(&args.runs);
+    let count: usize = experiments
+        .iter()
+        .map(|experiment| experiment.cases().len())
+        .sum();
+    let progress = Progress::new(count * runs.count as usize);
+    let reproductions: Vec<Reproduction> = experiments
+        .into_iter()
+        .map(|experiment| Reproduction::run(experiment, runs, &|| progress.done()))
+        .collect::<Result<_, _>>()?;
+    drop(progress);
+    let staged = match &args.runs.trace {
+        Some(file) => {
+            let cases: Vec<_> = reproductions
+                .iter()
+                .flat_map(|reproduction| named_cases(&reproduction.experiment))
+                .collect();
+            output::trace(file, &cases, &runs)?
+        }
+        None => Staged::default(),
+    };
+    let documents: Vec<Document> = reproductions
+        .iter()
+        .map(|reproduction| Document {
+            name: output::file_name(&reproduction.experiment.name),
+            page: report::reproduction(reproduction),
+            json: report::json::reproductions(std::slice::from_ref(reproduction)),
+        })
+        .collect();
+    let all = report::json::reproductions(&reproductions);
+    output::emit(output, &documents, &all, staged)
+}
+
+fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {
+    let mut experiments: Vec<Experiment> = if args.experiments.is_empty() {
+        Experiment::names()
+            .map(Experiment::find)
+            .collect::<Result<_, _>>()?
+    } else {
+        let names = args.experiments.iter();
+        names
+            .map(|name| Experiment::find(name))
+            .collect::<Result<_, _>>()?
+    };
+    if let Some(glob) = &args.rows {
+        let mut names: Vec<String> = Vec::new();
+        for experiment in &mut experiments {
+            names.extend(experiment.rows().map(|(_, row)| row.name.clone()));
+            experiment.retain_rows(|row| glob.matches(row));
+        }
+        experiments.retain(|experiment| experiment.rows().next().is_some());
+        if experiments.is_empty() {
+            names.sort_unstable();
+            names.dedup();
+            return Err(Error::Input(Box::new(BadInput::whole(
+                format!("no row matches `{glob}`"),
+                format!("expected a pattern for {}", names.join(", ")),
+            ))));
+        }
+    }
+    Ok(experiments)
+}
+
+/// The cases of `experiment`, named after block, row and column.
+fn named_cases(experiment: &Experiment) -> Vec<(String, Case<'_>)> {
+    let names = experiment.rows().flat_map(|(block, row)| {
+        experiment
+            .columns
+            .iter()
+            .map(move |column| format!("{}.{}.{}", block.name, row.name, column.name))
+    });
+    names.zip(experiment.cases()).collect()
+}

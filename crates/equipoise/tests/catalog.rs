@@ -1,0 +1,131 @@
+//! `machine|workload|policy list|show|check`, and what every command does with its output.
+
+mod common;
+
+use common::{command, files, json, root, stdout};
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn what_is_listed_can_be_shown() {
+    for what in ["machine", "workload", "policy"] {
+        let list = json(&[what, "list", "--format", "json"]);
+        assert_eq!(list["schema"], 1);
+        let rows = list["tables"][0]["rows"].as_array().unwrap();
+        assert!(!rows.is_empty());
+        for row in rows {
+            let name = row[0].as_str().unwrap();
+            let about = row[1].as_str().unwrap();
+            assert!(!about.is_empty(), "{name}");
+            assert!(
+                stdout(&[what, "show", name]).contains(about),
+                "{what} show {name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_files_of_the_source_tree_are_well_formed() {
+    for (what, folder) in [
+        ("machine", "machines"),
+        ("workload", "workloads"),
+        ("policy", "policies"),
+    ] {
+        let folder = root().join(folder);
+        let names = files(&folder);
+        assert!(!names.is_empty());
+        let paths: Vec<String> = names
+            .iter()
+            .map(|name| folder.join(name).to_str().unwrap().to_owned())
+            .collect();
+        let args: Vec<&str> = [what, "check"]
+            .into_iter()
+            .chain(paths.iter().map(String::as_str))
+            .collect();
+        let said = stdout(&args);
+        assert!(paths.iter().all(|path| said.contains(path)), "{said}");
+    }
+}
+
+#[test]
+fn results_go_to_a_folder_instead_when_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("a/b");
+    let out_arg = out.to_str().unwrap();
+    for (format, file) in [
+        ("table", "tc2.txt"),
+        ("json", "tc2.json"),
+        ("html", "tc2.html"),
+    ] {
+        let args = ["machine", "show", "tc2", "--format", format];
+        let there = stdout(&args);
+        assert_eq!(stdout(&[&args[..], &["--out", out_arg]].concat()), "");
+        let written = std::fs::read_to_string(out.join(file)).unwrap();
+        assert!(written.contains("cortex-a15"));
+        if format != "html" {
+            assert_eq!(written, there);
+        }
+    }
+    assert_eq!(files(&out), ["tc2.html", "tc2.json", "tc2.txt"]);
+}
+
+#[test]
+fn html_is_a_whole_page_without_anything_from_elsewhere() {
+    let page = stdout(&["machine", "show", "tc2", "--format", "html"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    for outside in ["<script", "src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    // More than a pipe holds, so that the command is still writing when the reader is gone.
+    let names: Vec<String> = std::iter::repeat_n(root().join("machines/tc2.toml"), 2000)
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect();
+    let mut child = command(&["machine", "check"])
+        .args(names)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    let mut some = [0; 10];
+    pipe.read_exact(&mut some).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stderr, b"");
+    assert!(output.status.success());
+}
+
+#[test]
+fn help_names_every_command() {
+    let help = stdout(&["--help"]);
+    for command in [
+        "reproduce",
+        "compare",
+        "machine",
+        "workload",
+        "policy",
+        "--format",
+        "--out",
+    ] {
+        assert!(help.contains(command), "{command}");
+    }
+    let help = stdout(&["compare", "--help"]);
+    for option in [
+        "--machine",
+        "--workload",
+        "--policy",
+        "--scheduler",
+        "--set",
+        "--runs",
+        "--seed",
+        "--jobs",
+        "--trace",
+    ] {
+        assert!(help.contains(option), "{option}");
+    }
+}

@@ -1,0 +1,261 @@
+//! `reproduce` and `compare`: the JSON contract, and equal results from equal inputs.
+
+mod common;
+
+use common::{files, json, run, stdout, text};
+use serde_json::Value;
+
+const BUSY: [&str; 7] = [
+    "compare",
+    "--machine",
+    "tc2",
+    "--workload",
+    "busy:threads=3,duration=100ms",
+    "--policy",
+    "cfs",
+];
+
+fn compare(more: &[&'static str]) -> Vec<&'static str> {
+    [&BUSY[..], more].concat()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+/// `value` has at least these keys.
+fn has(value: &Value, wanted: &[&str]) {
+    let keys = keys(value);
+    for key in wanted {
+        assert!(keys.contains(key), "{key} is not in {value}");
+    }
+}
+
+#[test]
+fn reproduce_keeps_its_contract() {
+    let result = json(&[
+        "reproduce",
+        "mixed-capacity",
+        "--runs",
+        "1",
+        "--rows",
+        "sysbench_[12]t",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(result["schema"], 1);
+    let experiment = &result["experiments"][0];
+    assert_eq!(experiment["name"], "mixed-capacity");
+    assert!(
+        experiment["source"]
+            .as_str()
+            .unwrap()
+            .contains("2013-03-25")
+    );
+    let cells = experiment["cells"].as_array().unwrap();
+    // Two blocks of two rows, three statistics and three columns each.
+    assert_eq!(cells.len(), 2 * 2 * 3 * 3);
+    for cell in cells {
+        has(
+            cell,
+            &[
+                "row",
+                "column",
+                "stat",
+                "unit",
+                "published",
+                "simulated",
+                "runs",
+            ],
+        );
+        assert!(cell["simulated"].as_f64().unwrap() > 0.0, "{cell}");
+        assert_eq!(cell["runs"], 1);
+        // No scheduler is faster than the machine.
+        let (value, limit) = (
+            cell["simulated"].as_f64().unwrap(),
+            cell["limit"].as_f64().unwrap(),
+        );
+        assert!(value >= limit, "{cell}");
+    }
+    has(
+        &experiment["summary"],
+        &["mean_abs_error_pct", "sign_agreement_pct"],
+    );
+}
+
+#[test]
+fn compare_keeps_its_contract() {
+    let result = json(&compare(&[
+        "--policy", "capacity", "--runs", "3", "--format", "json",
+    ]));
+    has(
+        &result,
+        &["schema", "machine", "workload", "results", "counters"],
+    );
+    assert_eq!(
+        (&result["schema"], &result["machine"]),
+        (&1.into(), &"tc2".into())
+    );
+    let results = result["results"].as_array().unwrap();
+    assert!(results.len() >= 2 && results.len().is_multiple_of(2));
+    for entry in results {
+        has(
+            entry,
+            &[
+                "policy", "metric", "unit", "better", "n", "mean", "min", "max", "p50", "p95",
+                "p99",
+            ],
+        );
+        assert!(["lower", "higher"].contains(&entry["better"].as_str().unwrap()));
+        let order = ["min", "p50", "p95", "p99", "max"].map(|key| entry[key].as_f64().unwrap());
+        assert!(order.is_sorted(), "{entry}");
+    }
+    let counters = result["counters"].as_array().unwrap();
+    let policies: Vec<_> = counters.iter().map(|entry| &entry["policy"]).collect();
+    assert_eq!(policies, ["cfs", "capacity"]);
+    for entry in counters {
+        has(
+            entry,
+            &[
+                "policy",
+                "context_switches",
+                "migrations",
+                "wakeups",
+                "balance_calls",
+                "energy_j",
+                "simulated_s",
+                "wall_s",
+            ],
+        );
+        assert!(entry["simulated_s"].as_f64().unwrap() > 0.0);
+        assert!(entry["context_switches"].as_f64().unwrap() > 0.0);
+    }
+}
+
+/// The results without what depends on the computer: how long they took to make.
+fn without_wall(mut result: Value) -> Value {
+    for entry in result["counters"].as_array_mut().unwrap() {
+        entry.as_object_mut().unwrap().remove("wall_s").unwrap();
+    }
+    result
+}
+
+#[test]
+fn jobs_have_no_influence() {
+    let one = [
+        "--policy", "capacity", "--runs", "5", "--format", "json", "--jobs", "1",
+    ];
+    let two = [
+        "--policy", "capacity", "--runs", "5", "--format", "json", "--jobs", "2",
+    ];
+    assert_eq!(
+        without_wall(json(&compare(&one))),
+        without_wall(json(&compare(&two)))
+    );
+
+    let args = [
+        "reproduce",
+        "--runs",
+        "2",
+        "--rows",
+        "sysbench_2t",
+        "--format",
+        "json",
+    ];
+    let one = stdout(&[&args[..], &["--jobs", "1"]].concat());
+    let two = stdout(&[&args[..], &["--jobs", "2"]].concat());
+    assert_eq!(one, two);
+}
+
+#[test]
+fn the_seed_decides() {
+    let args = |seed| compare(&["--runs", "2", "--format", "json", "--seed", seed]);
+    let (one, again, other) = (json(&args("1")), json(&args("1")), json(&args("2")));
+    assert_eq!(one["results"], again["results"]);
+    assert_ne!(
+        (&one["results"], &one["counters"]),
+        (&other["results"], &other["counters"])
+    );
+}
+
+#[test]
+fn traces_repeat_byte_for_byte() {
+    for name in ["trace.txt", "trace.json"] {
+        let traces = [(); 2].map(|()| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            let mut args = compare(&["--runs", "2", "--trace"]);
+            args.push(path.to_str().unwrap());
+            stdout(&args);
+            assert_eq!(files(folder.path()), [name]);
+            std::fs::read_to_string(path).unwrap()
+        });
+        assert!(traces[0].contains("busy"), "{name}");
+        assert!(traces[0] == traces[1], "{name} differs");
+    }
+}
+
+#[test]
+fn several_schedulers_have_a_trace_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    let mut args = compare(&["--policy", "capacity", "--runs", "1", "--trace"]);
+    args.push(path.to_str().unwrap());
+    stdout(&args);
+    assert_eq!(files(folder.path()), ["t.capacity.txt", "t.cfs.txt"]);
+}
+
+/// A scheduler that takes tasks and never gives them back.
+const STALLS: &str = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile u64 slice_ns = 1000000;
+const volatile u8 small = 1;
+void BPF_STRUCT_OPS(stalls_enqueue, struct task_struct *p, u64 enq_flags) {}
+SCX_OPS_DEFINE(stalls_ops, .enqueue = (void *)stalls_enqueue, .name = "stalls");
+"#;
+
+#[test]
+fn a_failed_run_is_named_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("stalls.bpf.c");
+    std::fs::write(&source, STALLS).unwrap();
+    let out = folder.path().join("out");
+    let mut args = compare(&["--runs", "3", "--set", "slice_ns=5", "--scheduler"]);
+    args.extend([source.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let output = run(&args);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(text(&output.stdout), "");
+    for part in ["stalls", "tc2", "run 0", "seed"] {
+        assert!(stderr.contains(part), "{part} is not in {stderr}");
+    }
+    assert_eq!(files(folder.path()), ["stalls.bpf.c"]);
+}
+
+#[test]
+fn a_setting_must_fit_the_scheduler() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("stalls.bpf.c");
+    std::fs::write(&source, STALLS).unwrap();
+    for setting in ["no_such=1", "small=300"] {
+        let args = compare(&[
+            "--set",
+            setting,
+            "--scheduler",
+            source.to_str().unwrap().to_owned().leak(),
+        ]);
+        let output = run(&args);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{setting}: {}",
+            text(&output.stderr)
+        );
+    }
+}

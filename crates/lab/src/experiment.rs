@@ -1,0 +1,376 @@
+//! Experiments: published tables, and what has to be run to reproduce them (`experiments/*.toml`).
+//!
+//! ```toml
+//! name = "mixed-capacity"
+//! title = "..."
+//!
+//! [source]
+//! author = "..."
+//! date = "2013-03-25"
+//! title = "[RFC PATCH 0/2] ..."       # of the mail or paper
+//! list = "linux-kernel"               # where it was published: a list, or a URL
+//!
+//! [[column]]
+//! name = "3.9-rc2"                    # as the table calls it
+//! policy = "cfs"
+//!
+//! [[block]]                           # a part of the table, on one machine
+//! name = "SMP"
+//! machine = "tc2-smp"
+//!
+//! [[block.row]]
+//! name = "sysbench_5t"
+//! workload = "sysbench-cpu:threads=5"
+//! metric = "time"
+//! unit = "s"
+//! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
+//! ```
+
+use crate::Scheduler;
+use machine::Machine;
+use machine::input::{self, BadInput};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use workload::{Better, Workload};
+
+/// The experiments that come with Equipoise: name, file, text.
+const BUILTIN: &[(&str, &str, &str)] = &[(
+    "mixed-capacity",
+    "experiments/mixed-capacity.toml",
+    include_str!("../../../experiments/mixed-capacity.toml"),
+)];
+
+/// A published table, and how to run it.
+pub struct Experiment {
+    /// The name that `reproduce` takes.
+    pub name: String,
+    /// One line for a person.
+    pub title: String,
+    /// Where the table was published.
+    pub source: Source,
+    /// The schedulers that the table compares; the first is the baseline.
+    pub columns: Vec<Column>,
+    /// The parts of the table.
+    pub blocks: Vec<Block>,
+}
+
+/// Where a table was published.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Who.
+    pub author: String,
+    /// When, as YYYY-MM-DD.
+    pub date: String,
+    /// The title of the mail or paper.
+    pub title: String,
+    /// The mailing list, or a URL.
+    pub list: String,
+}
+
+/// A scheduler of the table.
+pub struct Column {
+    /// As the table calls it.
+    pub name: String,
+    /// What is run for it.
+    pub scheduler: Scheduler,
+}
+
+/// A part of the table: rows measured on one machine.
+pub struct Block {
+    /// As the table calls it.
+    pub name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row of the table: one metric of one workload.
+pub struct Row {
+    /// As the table calls it.
+    pub name: String,
+    /// The workload.
+    pub workload: Box<dyn Workload>,
+    /// Index into its metrics.
+    pub metric: usize,
+    /// The metric's unit.
+    pub unit: &'static str,
+    /// Which way it is good.
+    pub better: Better,
+    /// For each column what was published; `None` where nothing was.
+    pub(crate) published: BTreeMap<Stat, Vec<Option<f64>>>,
+}
+
+/// What the table makes of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stat {
+    /// Mean over all samples of all runs.
+    Avg,
+    /// The smallest sample of any run.
+    Min,
+    /// The largest sample of any run.
+    Max,
+}
+
+impl Stat {
+    /// All of them.
+    pub const ALL: [Stat; 3] = [Stat::Avg, Stat::Min, Stat::Max];
+
+    /// As in files and output: `avg`, `min`, `max`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stat::Avg => "avg",
+            Stat::Min => "min",
+            Stat::Max => "max",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentFile {
+    name: String,
+    title: String,
+    source: Source,
+    column: Vec<ColumnFile>,
+    block: Vec<BlockFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnFile {
+    name: String,
+    policy: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BlockFile {
+    name: String,
+    machine: Spanned<String>,
+    row: Vec<RowFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowFile {
+    name: String,
+    workload: Spanned<String>,
+    metric: Spanned<String>,
+    unit: Spanned<String>,
+    #[serde(default)]
+    published: BTreeMap<Stat, Spanned<Vec<Spanned<toml::Value>>>>,
+}
+
+type Result<T> = std::result::Result<T, Box<BadInput>>;
+
+impl Experiment {
+    /// The names of the experiments that come with Equipoise.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|&(name, ..)| name)
+    }
+
+    /// The experiment that comes with Equipoise under this name, else the one in this file. What has
+    /// a slash or ends in `.toml` is always a file.
+    pub fn find(name_or_path: &str) -> Result<Experiment> {
+        if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
+            return Experiment::parse(file, text);
+        }
+        let path = Path::new(name_or_path);
+        if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
+            let text = input::read(path, "experiment file")?;
+            return Experiment::parse(name_or_path, &text);
+        }
+        Err(Box::new(BadInput::whole(
+            format!("no experiment is called `{name_or_path}`"),
+            format!(
+                "expected {}, or the path of an experiment file",
+                Experiment::names().collect::<Vec<_>>().join(", ")
+            ),
+        )))
+    }
+
+    /// The experiment that `text`, the content of `file`, describes.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment> {
+        Reader { file, text }.experiment(input::from_toml(file, text)?)
+    }
+
+    /// Every row with its block, in the table's order.
+    pub fn rows(&self) -> impl Iterator<Item = (&Block, &Row)> {
+        self.blocks
+            .iter()
+            .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
+    }
+
+    /// Leaves the rows out for which `keep` (of the row's name) is false, and blocks without rows.
+    pub fn retain_rows(&mut self, keep: impl Fn(&str) -> bool) {
+        for block in &mut self.blocks {
+            block.rows.retain(|row| keep(&row.name));
+        }
+        self.blocks.retain(|block| !block.rows.is_empty());
+    }
+}
+
+/// The file being read, for what has to be said about it.
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn bad(&self, at: Range<usize>, message: &str, expected: &str) -> Box<BadInput> {
+        Box::new(BadInput::at(self.file, self.text, at, message, expected))
+    }
+
+    /// What `find` finds under `name`; its complaint is about this place in this file.
+    fn find<T>(&self, name: &Spanned<String>, find: impl Fn(&str) -> Result<T>) -> Result<T> {
+        find(name.get_ref())
+            .map_err(|error| self.bad(name.span(), error.message(), error.expected()))
+    }
+
+    fn experiment(&self, file: ExperimentFile) -> Result<Experiment> {
+        let column = |column: ColumnFile| -> Result<Column> {
+            Ok(Column {
+                name: column.name,
+                scheduler: self.find(&column.policy, Scheduler::policy)?,
+            })
+        };
+        let columns = file
+            .column
+            .into_iter()
+            .map(column)
+            .collect::<Result<Vec<_>>>()?;
+        let block = |block: BlockFile| -> Result<Block> {
+            Ok(Block {
+                name: block.name,
+                machine: self.find(&block.machine, Machine::find)?,
+                rows: block
+                    .row
+                    .into_iter()
+                    .map(|row| self.row(row, columns.len()))
+                    .collect::<Result<_>>()?,
+            })
+        };
+        let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
+        Ok(Experiment {
+            name: file.name,
+            title: file.title,
+            source: file.source,
+            columns,
+            blocks,
+        })
+    }
+
+    fn row(&self, row: RowFile, columns: usize) -> Result<Row> {
+        let workload = self.find(&row.workload, workload::load)?;
+        let names: Vec<&str> = workload.metrics().iter().map(|m| m.name.as_str()).collect();
+        let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
+            return Err(self.bad(
+                row.metric.span(),
+                &format!("`{}` does not measure this", workload.name()),
+                &format!("expected {}", names.join(", ")),
+            ));
+        };
+        let (unit, better) = (
+            workload.metrics()[metric].unit,
+            workload.metrics()[metric].better,
+        );
+        if unit != row.unit.get_ref() {
+            return Err(self.bad(
+                row.unit.span(),
+                "the metric has another unit",
+                &format!("expected {unit}, the published numbers in it"),
+            ));
+        }
+        let mut published = BTreeMap::new();
+        for (stat, cells) in row.published {
+            if cells.get_ref().len() != columns {
+                return Err(self.bad(
+                    cells.span(),
+                    &format!("{} numbers for {columns} columns", cells.get_ref().len()),
+                    "expected a number, or \"-\", for each column",
+                ));
+            }
+            let cells = cells.get_ref().iter().map(|cell| self.cell(cell));
+            published.insert(stat, cells.collect::<Result<_>>()?);
+        }
+        Ok(Row {
+            name: row.name,
+            workload,
+            metric,
+            unit,
+            better,
+            published,
+        })
+    }
+
+    fn cell(&self, cell: &Spanned<toml::Value>) -> Result<Option<f64>> {
+        match cell.get_ref() {
+            toml::Value::Float(number) if number.is_finite() => Ok(Some(*number)),
+            toml::Value::Integer(number) => Ok(Some(*number as f64)),
+            toml::Value::String(dash) if dash == "-" => Ok(None),
+            _ => Err(self.bad(
+                cell.span(),
+                "this is not a published number",
+                "expected a number, or \"-\" where none is published",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_builtin_experiment_is_well_formed_and_named_after_its_file() {
+        for name in Experiment::names() {
+            let experiment = Experiment::find(name).unwrap_or_else(|error| panic!("{error:?}"));
+            assert_eq!(experiment.name, name);
+            assert!(experiment.rows().count() > 0);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_said_with_their_line() {
+        let (_, _, good) = BUILTIN[0];
+        for (from, to, says) in [
+            ("policy = \"cfs\"", "policy = \"bfs\"", "bfs"),
+            ("machine = \"tc2\"", "machine = \"tc3\"", "tc2-smp"),
+            (
+                "[27.22, 27.71, 24.14]",
+                "[27.22, 27.71]",
+                "2 numbers for 3 columns",
+            ),
+            (
+                "[27.22, 27.71, 24.14]",
+                "[27.22, 27.71, \"?\"]",
+                "\"-\" where none",
+            ),
+            ("date = \"2013-03-25\"", "when = \"2013-03-25\"", "when"),
+        ] {
+            assert_eq!(good.matches(from).count(), 1, "{from}");
+            let error = Experiment::parse("e.toml", &good.replace(from, to))
+                .err()
+                .unwrap();
+            let text = format!("{} {}", error.message(), error.expected());
+            let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
+            assert!(text.starts_with(&format!("e.toml:{line}:")), "{text}");
+            assert!(text.contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_can_be_left_out() {
+        let mut experiment = Experiment::find("mixed-capacity").unwrap();
+        experiment.retain_rows(|row| row == "hackbench");
+        assert_eq!(experiment.rows().count(), 2);
+        experiment.retain_rows(|_| false);
+        assert!(experiment.blocks.is_empty());
+    }
+}

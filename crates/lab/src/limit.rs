@@ -1,0 +1,48 @@
+//! The best time a machine can do, whatever the scheduler.
+
+use machine::{Machine, time_for};
+use workload::CpuBound;
+
+/// The time in seconds that CPU-bound work takes when the machine's `parallelism` fastest CPUs do
+/// nothing else from beginning to end: work / sum of their speeds.
+pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
+    let mut speeds: Vec<u32> = machine
+        .cpus
+        .iter()
+        .map(|cpu| machine.core_types[cpu.core_type].speed)
+        .collect();
+    speeds.sort_unstable_by(|a, b| b.cmp(a));
+    let total: u64 = speeds
+        .iter()
+        .take(work.parallelism)
+        .map(|&speed| u64::from(speed))
+        .sum();
+    // 1024 CPUs of full speed are 2^30: the sum fits.
+    let ns = time_for(work.work, u32::try_from(total).unwrap_or(u32::MAX).max(1));
+    ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_the_fastest() {
+        let tc2 = Machine::find("tc2").unwrap();
+        let limit = |parallelism| {
+            limit_s(
+                &CpuBound {
+                    work: 10_000_000_000,
+                    parallelism,
+                    metric: 0,
+                },
+                &tc2,
+            )
+        };
+        assert_eq!(limit(1), 10.0);
+        assert_eq!(limit(2), 5.0);
+        let little = 16.47 / 33.5;
+        assert!((limit(5) - 10.0 / (2.0 + 3.0 * little)).abs() < 1e-4);
+        assert_eq!(limit(5), limit(100));
+    }
+}

@@ -1,0 +1,263 @@
+//! A published table beside the simulated one.
+
+use crate::{
+    Block, Case, Experiment, Failure, Measured, Pooled, Row, Runs, Stat, limit_s, measure,
+};
+
+/// Differences between schedulers below this many per cent count as none ([`sign`]).
+pub const NO_DIFFERENCE_PCT: f64 = 1.0;
+
+/// An experiment with its simulated results.
+pub struct Reproduction {
+    /// The table.
+    pub experiment: Experiment,
+    /// How it was run.
+    pub runs: Runs,
+    /// The rows, in the order of [`Experiment::rows`].
+    pub rows: Vec<ReproducedRow>,
+}
+
+/// The simulated results of a row.
+pub struct ReproducedRow {
+    /// For each column; `None` if no run measured anything.
+    pub simulated: Vec<Option<Pooled>>,
+    /// The best possible time, s, where the row is CPU-bound.
+    pub limit: Option<f64>,
+}
+
+/// A cell of the table.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// The part of the table.
+    pub block: &'a str,
+    /// The row.
+    pub row: &'a str,
+    /// The column.
+    pub column: &'a str,
+    /// The machine that was simulated.
+    pub machine: &'a str,
+    /// The workload that was simulated.
+    pub workload: &'a str,
+    /// The scheduler that was simulated.
+    pub policy: &'a str,
+    /// What of the row's metric.
+    pub stat: Stat,
+    /// The metric's unit.
+    pub unit: &'static str,
+    /// The number in the table; `None` if it has none here.
+    pub published: Option<f64>,
+    /// The number from the simulation; `None` if no run measured anything.
+    pub simulated: Option<f64>,
+    /// The best possible value of the row's metric, where it is CPU-bound.
+    pub limit: Option<f64>,
+}
+
+impl Cell<'_> {
+    /// By how much the simulation is off, in per cent of the published number; below 0 where the
+    /// simulated number is the smaller one.
+    pub fn error_pct(&self) -> Option<f64> {
+        Some((self.simulated? / self.published? - 1.0) * 100.0).filter(|error| error.is_finite())
+    }
+}
+
+/// How well a table is reproduced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// The mean of |error| over all published cells, in per cent; `None` if there are none.
+    pub mean_abs_error_pct: Option<f64>,
+    /// Over all published cells that are not in the first column, and whose first column is
+    /// published: in how many per cent the [`sign`] of the change from the first column is the same
+    /// in the table and in the simulation. `None` if there are none.
+    pub sign_agreement_pct: Option<f64>,
+}
+
+/// The direction of the change from `baseline` to `other`: -1, 0 or 1, where 0 is a change of less
+/// than [`NO_DIFFERENCE_PCT`].
+pub fn sign(baseline: f64, other: f64) -> i8 {
+    let threshold = baseline.abs() * NO_DIFFERENCE_PCT / 100.0;
+    match other - baseline {
+        change if change > threshold => 1,
+        change if change < -threshold => -1,
+        _ => 0,
+    }
+}
+
+impl Reproduction {
+    /// Runs every cell of `experiment`, published or not. `done` is called after each run.
+    pub fn run(
+        experiment: Experiment,
+        runs: Runs,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Reproduction, Box<Failure>> {
+        let cases = experiment.cases();
+        let measured = measure(&cases, &runs, done)?;
+        let columns = experiment.columns.len();
+        let rows = experiment
+            .rows()
+            .zip(measured.chunks(columns.max(1)))
+            .map(|((block, row), measured)| reproduced(block, row, measured))
+            .collect();
+        Ok(Reproduction {
+            experiment,
+            runs,
+            rows,
+        })
+    }
+
+    /// The cells, row by row, for each statistic column by column.
+    pub fn cells(&self) -> Vec<Cell<'_>> {
+        let mut cells = Vec::new();
+        for ((block, row), reproduced) in self.experiment.rows().zip(&self.rows) {
+            for stat in Stat::ALL {
+                for (index, column) in self.experiment.columns.iter().enumerate() {
+                    let published = row.published.get(&stat).and_then(|cells| cells[index]);
+                    let simulated = reproduced.simulated[index].as_ref();
+                    cells.push(Cell {
+                        block: &block.name,
+                        row: &row.name,
+                        column: &column.name,
+                        machine: &block.machine.name,
+                        workload: row.workload.name(),
+                        policy: column.scheduler.name(),
+                        stat,
+                        unit: row.unit,
+                        published,
+                        simulated: simulated.map(|pooled| match stat {
+                            Stat::Avg => pooled.mean,
+                            Stat::Min => pooled.min,
+                            Stat::Max => pooled.max,
+                        }),
+                        limit: reproduced.limit,
+                    });
+                }
+            }
+        }
+        cells
+    }
+
+    /// How well the table is reproduced.
+    pub fn summary(&self) -> Summary {
+        summary(&self.cells(), self.experiment.columns.len())
+    }
+}
+
+impl Experiment {
+    /// What has to be run: for each row, each column.
+    pub fn cases(&self) -> Vec<Case<'_>> {
+        self.rows()
+            .flat_map(|(block, row)| {
+                self.columns.iter().map(move |column| Case {
+                    machine: &block.machine,
+                    workload: row.workload.as_ref(),
+                    scheduler: &column.scheduler,
+                })
+            })
+            .collect()
+    }
+}
+
+fn reproduced(block: &Block, row: &Row, measured: &[Measured]) -> ReproducedRow {
+    let cpu_bound = row.workload.cpu_bound();
+    ReproducedRow {
+        simulated: measured
+            .iter()
+            .map(|measured| Pooled::new(measured.samples(row.metric)))
+            .collect(),
+        limit: cpu_bound
+            .filter(|bound| bound.metric == row.metric)
+            .map(|bound| limit_s(&bound, &block.machine)),
+    }
+}
+
+/// `cells` are in groups of `columns` that differ in their column alone.
+fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
+    let errors: Vec<f64> = cells
+        .iter()
+        .filter_map(|cell| cell.error_pct().map(f64::abs))
+        .collect();
+    let mut agreements = Vec::new();
+    for group in cells.chunks(columns.max(1)) {
+        let [baseline, others @ ..] = group else {
+            continue;
+        };
+        let signs = |cell: &Cell<'_>| {
+            let published = sign(baseline.published?, cell.published?);
+            let simulated = sign(baseline.simulated?, cell.simulated?);
+            Some(if published == simulated { 100.0 } else { 0.0 })
+        };
+        agreements.extend(others.iter().filter_map(signs));
+    }
+    let mean = |values: &[f64]| {
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Summary {
+        mean_abs_error_pct: mean(&errors),
+        sign_agreement_pct: mean(&agreements),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(published: Option<f64>, simulated: f64) -> Cell<'static> {
+        Cell {
+            block: "",
+            row: "",
+            column: "",
+            machine: "",
+            workload: "",
+            policy: "",
+            stat: Stat::Avg,
+            unit: "s",
+            published,
+            simulated: Some(simulated),
+            limit: None,
+        }
+    }
+
+    #[test]
+    fn errors_are_over_published_cells_alone() {
+        let cells = [
+            cell(Some(10.0), 11.0),
+            cell(None, 7.0),
+            cell(Some(10.0), 8.0),
+        ];
+        let summary = summary(&cells, 3);
+        assert!((summary.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
+        // 10 -> 10 is published as no change; 11 -> 8 is one.
+        assert_eq!(summary.sign_agreement_pct, Some(0.0));
+    }
+
+    #[test]
+    fn signs_agree_when_both_go_the_same_way_or_nowhere() {
+        let group = |published: f64, simulated: f64| {
+            [cell(Some(10.0), 10.0), cell(Some(published), simulated)]
+        };
+        for (published, simulated, agreement) in [
+            (8.0, 5.0, 100.0),
+            (8.0, 12.0, 0.0),
+            (10.05, 9.95, 100.0),
+            (10.05, 9.0, 0.0),
+        ] {
+            let summary = summary(&group(published, simulated), 2);
+            assert_eq!(
+                summary.sign_agreement_pct,
+                Some(agreement),
+                "{published} {simulated}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_published_cell_there_is_no_summary() {
+        let summary = summary(&[cell(None, 1.0), cell(None, 2.0)], 2);
+        assert_eq!(
+            summary,
+            Summary {
+                mean_abs_error_pct: None,
+                sign_agreement_pct: None
+            }
+        );
+    }
+}

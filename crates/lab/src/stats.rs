@@ -1,0 +1,96 @@
+//! Is a difference between two schedulers more than chance?
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The two-sided confidence of [`Change::margin_pct`].
+const CONFIDENCE: f64 = 0.95;
+
+/// How much a scheduler changes a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Change of the mean against the baseline, in per cent of the baseline.
+    pub mean_pct: f64,
+    /// Half the width of its 95 % confidence interval, in per cent of the baseline; `None` for a
+    /// single run, which says nothing of chance.
+    pub margin_pct: Option<f64>,
+}
+
+impl Change {
+    /// Does the confidence interval leave out zero?
+    pub fn is_significant(&self) -> bool {
+        self.margin_pct
+            .is_some_and(|margin| self.mean_pct.abs() > margin)
+    }
+}
+
+/// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same
+/// seed. The interval is Student's for the mean of the paired differences. `None` if there are no
+/// runs, the baseline is 0, or the two are not pairs.
+pub fn paired_change(baseline: &[f64], other: &[f64]) -> Option<Change> {
+    let n = baseline.len();
+    if n == 0 || n != other.len() {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let per_cent = 100.0 / mean(baseline).abs();
+    if !per_cent.is_finite() {
+        return None;
+    }
+    let differences: Vec<f64> = baseline.iter().zip(other).map(|(a, b)| b - a).collect();
+    let difference = mean(&differences);
+    Some(Change {
+        mean_pct: difference * per_cent,
+        margin_pct: (n > 1).then(|| standard_error(&differences) * t_quantile(n - 1) * per_cent),
+    })
+}
+
+fn standard_error(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (n - 1.0) / n).sqrt()
+}
+
+fn t_quantile(degrees_of_freedom: usize) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees_of_freedom as f64)
+        .map_or(f64::NAN, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paired_interval_as_in_the_textbook() {
+        // Differences 1, 2, 3, 4: mean 2.5, standard error 0.6455, t(3) = 3.1824.
+        let change = paired_change(&[10.0; 4], &[11.0, 12.0, 13.0, 14.0]).unwrap();
+        assert!((change.mean_pct - 25.0).abs() < 1e-9);
+        assert!(
+            (change.margin_pct.unwrap() - 20.543).abs() < 1e-2,
+            "{change:?}"
+        );
+        assert!(change.is_significant());
+    }
+
+    #[test]
+    fn pairing_cancels_what_seeds_have_in_common() {
+        let change = paired_change(&[10.0, 20.0, 30.0], &[11.0, 21.0, 31.0]).unwrap();
+        assert!(change.margin_pct.unwrap() < 1e-9);
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_no_baseline_no_change() {
+        let change = paired_change(&[10.0], &[9.0]).unwrap();
+        assert_eq!(
+            change,
+            Change {
+                mean_pct: -10.0,
+                margin_pct: None
+            }
+        );
+        assert!(!change.is_significant());
+        assert_eq!(paired_change(&[], &[]), None);
+        assert_eq!(paired_change(&[0.0], &[1.0]), None);
+        assert_eq!(paired_change(&[1.0], &[1.0, 2.0]), None);
+    }
+}

@@ -1,0 +1,177 @@
+//! A machine for people: its tree of packages, clusters and CPUs, what its kernel operations cost,
+//! and the sched domains the kernel would build.
+
+use crate::number::number;
+use crate::{Cell, Page, Table, Tone};
+use machine::{CoreType, CpuMask, Machine};
+
+/// The page of `machine`.
+pub fn machine(machine: &Machine) -> Page {
+    Page {
+        title: format!("{}: {}", machine.name, machine.description),
+        notes: vec![format!("{} CPUs, HZ {}", machine.cpus.len(), machine.hz)],
+        tables: vec![topology(machine), core_types(machine), domains(machine)],
+        ..Page::default()
+    }
+}
+
+/// As lstopo's tree: packages, their clusters, the clusters' CPUs.
+fn topology(machine: &Machine) -> Table {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let packages = machine.levels.iter().find(|level| level.name == "PKG");
+    let whole = [machine.all_cpus()];
+    let packages = packages.map_or(&whole[..], |level| &level.spans);
+    for (index, package) in packages.iter().enumerate() {
+        let name = format!("package {index}");
+        rows.push(vec![
+            name.into(),
+            package.to_string().into(),
+            "".into(),
+            "".into(),
+            "".into(),
+        ]);
+        for (index, cluster) in machine.clusters().iter().enumerate() {
+            if cluster.is_subset(package) {
+                let name = format!("  cluster {index}");
+                rows.extend(cluster_rows(machine, name, cluster));
+            }
+        }
+    }
+    Table {
+        title: "Topology".to_owned(),
+        header: ["", "CPUs", "core", "capacity", "speed"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 3,
+        rows,
+    }
+}
+
+/// The CPUs of a cluster, those that are alike in one line.
+fn cluster_rows(machine: &Machine, name: String, cluster: &CpuMask) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    let mut left = *cluster;
+    while let Some(first) = left.first() {
+        let like = |cpu: usize| {
+            let (a, b) = (&machine.cpus[cpu], &machine.cpus[first]);
+            (a.core_type, a.capacity) == (b.core_type, b.capacity)
+        };
+        let alike: CpuMask = left.iter().filter(|&cpu| like(cpu)).collect();
+        let cpu = &machine.cpus[first];
+        let core = &machine.core_types[cpu.core_type];
+        rows.push(vec![
+            if rows.is_empty() {
+                name.clone().into()
+            } else {
+                Cell::default()
+            },
+            alike.to_string().into(),
+            core.name.as_str().into(),
+            cpu.capacity.to_string().into(),
+            format!("{:.3}", f64::from(core.speed) / f64::from(1 << 20)).into(),
+        ]);
+        left = left.without(&alike);
+    }
+    rows
+}
+
+fn core_types(machine: &Machine) -> Table {
+    let mut header = vec!["cost".to_owned(), "unit".to_owned()];
+    header.extend(machine.core_types.iter().map(|core| core.name.clone()));
+    let us = |ns: u64| number(ns as f64 / 1e3);
+    let row = |name: &str, cost: &dyn Fn(&CoreType) -> String| -> Vec<Cell> {
+        let mut row = vec![name.into(), Cell::new("us", Tone::Dim)];
+        row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
+        row
+    };
+    let mut rows = vec![
+        row("context switch", &|core| us(core.costs.context_switch_ns)),
+        row("wakeup", &|core| us(core.costs.wakeup_ns)),
+        row("IPI near, far", &|core| {
+            format!(
+                "{}, {}",
+                us(core.costs.ipi_near_ns),
+                us(core.costs.ipi_far_ns)
+            )
+        }),
+        row("tick", &|core| us(core.costs.tick_ns)),
+        row("timer interrupt", &|core| us(core.costs.timer_irq_ns)),
+        row("migration near, far", &|core| {
+            format!(
+                "{}, {}",
+                us(core.costs.migration_near_ns),
+                us(core.costs.migration_far_ns)
+            )
+        }),
+    ];
+    let states = machine
+        .core_types
+        .iter()
+        .map(|core| core.costs.nr_idle_states)
+        .max();
+    for state in 0..states.unwrap_or(0) {
+        rows.push(row(
+            &format!("idle state {state}: exit, residency"),
+            &|core| {
+                if state >= core.costs.nr_idle_states {
+                    return "-".to_owned();
+                }
+                let idle = &core.costs.idle_states[state];
+                format!(
+                    "{}, {}",
+                    us(idle.exit_latency_ns),
+                    us(idle.min_residency_ns)
+                )
+            },
+        ));
+    }
+    Table {
+        title: "Costs".to_owned(),
+        header,
+        text_columns: 2,
+        rows,
+    }
+}
+
+/// The levels that add something: a span that its child covers already makes no domain.
+fn domains(machine: &Machine) -> Table {
+    let mut below: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for level in &machine.levels {
+        for span in &level.spans {
+            let groups: Vec<String> = below
+                .iter()
+                .filter(|group| group.is_subset(span))
+                .map(CpuMask::to_string)
+                .collect();
+            if groups.len() > 1 {
+                rows.push(vec![
+                    level.name.into(),
+                    span.to_string().into(),
+                    groups.join(" | ").into(),
+                ]);
+            }
+        }
+        below.clone_from(&level.spans);
+    }
+    Table {
+        title: "Sched domains".to_owned(),
+        header: ["level", "span", "groups"].map(str::to_owned).to_vec(),
+        text_columns: 3,
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Style, terminal};
+
+    #[test]
+    fn one_package_and_two() {
+        for name in ["smp-2", "smp-2x8"] {
+            let page = machine(&Machine::find(name).unwrap());
+            insta::assert_snapshot!(format!("machine-{name}"), terminal(&page, Style::default()));
+        }
+    }
+}

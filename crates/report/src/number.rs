@@ -1,0 +1,50 @@
+//! Numbers for people: four significant digits.
+
+/// `value` with four significant digits, never in scientific notation for what people measure.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let magnitude = value.abs();
+    if magnitude >= 1e9 || (magnitude > 0.0 && magnitude < 1e-4) {
+        return format!("{value:.3e}");
+    }
+    let digits_before_point = if magnitude < 1.0 {
+        1
+    } else {
+        magnitude.log10() as usize + 1
+    };
+    format!("{value:.*}", 4usize.saturating_sub(digits_before_point))
+}
+
+/// [`number`], or a dash.
+pub(crate) fn number_or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
+}
+
+/// A signed percentage with one decimal.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{value:+.1} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits() {
+        for (value, text) in [
+            (16.474, "16.47"),
+            (2.1, "2.100"),
+            (135.04, "135.0"),
+            (12345.6, "12346"),
+            (0.0, "0.000"),
+            (0.01234, "0.012"),
+            (-75.75, "-75.75"),
+            (1e12, "1.000e12"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+    }
+}
