@@ -5,7 +5,6 @@
 //! the debt noted, and the task resumed that much later.
 
 use crate::dsq::Dsq;
-use crate::events::What;
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
 use machine::{Costs, CpuMask, Machine, time_for, work_in};
@@ -37,9 +36,8 @@ pub struct Cpu {
     pub debt: u64,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
-    /// A `Done` event of this generation is announced.
+    /// It computes, or will.
     pub armed: bool,
-    pub generation: u32,
     pub tick_queued: bool,
 
     pub idle_since: u64,
@@ -78,7 +76,6 @@ impl Cpu {
                     debt: 0,
                     run_start: 0,
                     armed: false,
-                    generation: 0,
                     tick_queued: false,
                     idle_since: 0,
                     busy_since: 0,
@@ -121,15 +118,8 @@ impl Kernel<'_> {
                 return;
             };
             let done = self.resume(cpu, task);
-            if self.events.next_time().is_some_and(|next| next <= done) {
-                let generation = self.cpus[cpu].generation;
-                self.events.push(
-                    done,
-                    What::Done {
-                        cpu: cpu as u32,
-                        generation,
-                    },
-                );
+            if self.events.next_time() <= done {
+                self.events.set_done(cpu, done);
                 return;
             }
             self.set_now(done);
@@ -137,11 +127,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task on `cpu` is done computing, if nothing came in between.
-    pub fn done(&mut self, cpu: usize, generation: u32) {
-        if !self.cpus[cpu].armed || self.cpus[cpu].generation != generation {
-            return;
-        }
+    /// The task on `cpu` is done computing.
+    pub fn done(&mut self, cpu: usize) {
         self.set_cpu(cpu);
         if let Some(task) = self.cpus[cpu].curr {
             self.computed(cpu, task);
@@ -163,15 +150,15 @@ impl Kernel<'_> {
 
     /// Stops the computing on `cpu` now, noting what is left of it.
     #[inline]
-    pub fn pause(&mut self, cpu: usize) {
+    pub fn pause(&mut self, id: usize) {
         let now = self.now();
-        let overhead = &mut self.counters.overhead_ns[cpu];
-        let cpu = &mut self.cpus[cpu];
+        let overhead = &mut self.counters.overhead_ns[id];
+        let cpu = &mut self.cpus[id];
         if !cpu.armed {
             return;
         }
         cpu.armed = false;
-        cpu.generation = cpu.generation.wrapping_add(1);
+        self.events.clear_done(id);
         if now < cpu.run_start {
             cpu.debt += cpu.run_start - now;
             *overhead -= cpu.run_start - now;
@@ -197,7 +184,6 @@ impl Kernel<'_> {
         cpu.run_start = now + cpu.debt;
         cpu.debt = 0;
         cpu.armed = true;
-        cpu.generation = cpu.generation.wrapping_add(1);
         cpu.run_start
             + if task.own_time {
                 task.left

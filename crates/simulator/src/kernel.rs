@@ -115,7 +115,7 @@ impl<'a> Kernel<'a> {
             alive: 0,
             runnable: 0,
             sleeping: 0,
-            events: Events::default(),
+            events: Events::new(nr_cpus),
             objects: Objects::new(mutexes, condvars, &barriers, &streams),
             kf_mask: 0,
             user_dsqs: UserDsqs::default(),
@@ -207,7 +207,7 @@ impl<'a> Kernel<'a> {
             }
             self.set_now(time);
             match what {
-                What::Done { cpu, generation } => self.done(cpu as usize, generation),
+                What::Done { cpu } => self.done(cpu as usize),
                 What::Tick { cpu } => self.tick(cpu as usize),
                 What::Resched { cpu } => self.resched_interrupt(cpu as usize),
                 What::Expiry { task } => self.sleep_expired(task),
