@@ -1,1 +1,138 @@
+//! Policies: what the scheduler in `scheduler/` is told to do. A policy is data, switches and numbers
+//! over one body of code; presets are in `policies/`, and a file of one's own can extend them.
 //!
+//! This crate is also the scheduler's user-space half: it builds the sched domains of a machine
+//! ([`Domains`]) and lays everything out as the scheduler's global variables ([`Policy::globals`]),
+//! the same for the simulated kernel and for BPF.
+
+mod builtin;
+mod counters;
+mod domains;
+mod file;
+mod layout;
+
+pub use counters::{COUNTERS, Counters};
+pub use domains::{Domain, Domains, Flags};
+
+use machine::Machine;
+use native::Global;
+
+/// A policy, complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The name that `--policy` takes.
+    pub name: String,
+    /// One line for a person.
+    pub description: String,
+    /// The switches and numbers.
+    pub settings: Settings,
+}
+
+/// What a policy can set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Each runnable task should run once within this, ns, for one CPU.
+    pub sched_latency_ns: u64,
+    /// But for no less than this, ns, for one CPU.
+    pub sched_min_granularity_ns: u64,
+    /// A task that wakes up preempts one that is ahead by more than this, ns, for one CPU.
+    pub sched_wakeup_granularity_ns: u64,
+    /// How these three grow with the number of CPUs.
+    pub tunable_scaling: TunableScaling,
+    /// A task that ran within this time is cache-hot, ns.
+    pub sched_migration_cost_ns: u64,
+    /// How many tasks one pass over a busy runqueue looks at.
+    pub sched_nr_migrate: u32,
+    /// What the load of a task is in balancing.
+    pub load_tracking: LoadTracking,
+    /// Force a task that is too heavy for its CPU onto a CPU of higher capacity.
+    pub misfit: bool,
+    /// An idle CPU pulls wherever a group has more tasks than CPUs.
+    pub idle_pull: bool,
+}
+
+impl Settings {
+    /// Names and values, as in a policy file.
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("sched_latency_ns", self.sched_latency_ns.to_string()),
+            (
+                "sched_min_granularity_ns",
+                self.sched_min_granularity_ns.to_string(),
+            ),
+            (
+                "sched_wakeup_granularity_ns",
+                self.sched_wakeup_granularity_ns.to_string(),
+            ),
+            (
+                "tunable_scaling",
+                format!("{:?}", self.tunable_scaling).to_lowercase(),
+            ),
+            (
+                "sched_migration_cost_ns",
+                self.sched_migration_cost_ns.to_string(),
+            ),
+            ("sched_nr_migrate", self.sched_nr_migrate.to_string()),
+            (
+                "load_tracking",
+                format!("{:?}", self.load_tracking).to_lowercase(),
+            ),
+            ("misfit", self.misfit.to_string()),
+            ("idle_pull", self.idle_pull.to_string()),
+        ]
+    }
+}
+
+/// `sysctl_sched_tunable_scaling`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TunableScaling {
+    /// Not at all.
+    None,
+    /// 1 + log2 of the number of CPUs.
+    Log,
+    /// With the number of CPUs.
+    Linear,
+}
+
+impl TunableScaling {
+    /// The factor for so many CPUs; more than 8 count as 8 (`get_update_sysctl_factor()`).
+    pub fn factor(self, cpus: usize) -> u64 {
+        let cpus = cpus.clamp(1, 8) as u64;
+        match self {
+            TunableScaling::None => 1,
+            TunableScaling::Log => 1 + u64::from(cpus.ilog2()),
+            TunableScaling::Linear => cpus,
+        }
+    }
+}
+
+/// What the load of a task is in balancing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadTracking {
+    /// Its weight (Linux 3.9).
+    Weight,
+    /// Its runnable average times its weight (Linux 3.11).
+    Pelt,
+}
+
+impl Policy {
+    /// The scheduler's global variables for this policy on `machine`.
+    pub fn globals(&self, machine: &Machine) -> Vec<Global> {
+        layout::globals(&self.settings, machine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunables_grow_as_the_kernels_do() {
+        let log = [1, 2, 3, 4, 5, 7, 8, 64].map(|cpus| TunableScaling::Log.factor(cpus));
+        assert_eq!(log, [1, 2, 2, 3, 3, 3, 4, 4]);
+        assert_eq!(TunableScaling::Linear.factor(5), 5);
+        assert_eq!(TunableScaling::None.factor(5), 1);
+    }
+}

@@ -1,0 +1,107 @@
+//! The presets (`policies/` in the source tree), and finding a policy by name.
+
+use crate::Policy;
+use machine::input::{self, BadInput};
+use std::path::Path;
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            $name,
+            concat!("policies/", $name, ".toml"),
+            include_str!(concat!("../../../policies/", $name, ".toml")),
+        )),*]
+    };
+}
+
+/// Name, file, text; each after what it extends.
+const BUILTIN: &[(&str, &str, &str)] = builtin!["cfs", "cfs-pelt", "capacity"];
+
+impl Policy {
+    /// The names of the presets.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|&(name, ..)| name)
+    }
+
+    /// The preset of this name, else the policy in this file. What has a slash or ends in `.toml` is
+    /// always a file.
+    pub fn find(name_or_path: &str) -> Result<Policy, Box<BadInput>> {
+        if let Some((file, text)) = preset(name_or_path) {
+            return Policy::parse(file, text);
+        }
+        let path = Path::new(name_or_path);
+        if name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.is_file() {
+            return Policy::load(path);
+        }
+        Err(Box::new(BadInput::whole(
+            format!("no policy is called `{name_or_path}`"),
+            format!("{}, or the path of a policy file", expected_names()),
+        )))
+    }
+
+    /// The policy described in the file `path`.
+    pub fn load(path: &Path) -> Result<Policy, Box<BadInput>> {
+        let text = input::read(path, "policy file")?;
+        Policy::parse(&path.to_string_lossy(), &text)
+    }
+}
+
+/// File and text of the preset `name`.
+pub(crate) fn preset(name: &str) -> Option<(&'static str, &'static str)> {
+    let (_, file, text) = BUILTIN.iter().find(|(preset, ..)| *preset == name)?;
+    Some((file, text))
+}
+
+/// For messages.
+pub(crate) fn expected_names() -> String {
+    format!(
+        "expected {}",
+        Policy::names().collect::<Vec<_>>().join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadTracking;
+
+    #[test]
+    fn every_preset_is_well_formed_and_named_after_its_file() {
+        for name in Policy::names() {
+            let policy = Policy::find(name).unwrap_or_else(|error| panic!("{error:?}"));
+            assert_eq!(policy.name, name);
+        }
+    }
+
+    #[test]
+    fn each_design_adds_its_own_to_the_one_before() {
+        let [cfs, pelt, capacity] =
+            ["cfs", "cfs-pelt", "capacity"].map(|name| Policy::find(name).unwrap().settings);
+        let expected = crate::Settings {
+            load_tracking: LoadTracking::Pelt,
+            ..cfs
+        };
+        assert_eq!(pelt, expected);
+        assert_eq!(
+            capacity,
+            crate::Settings {
+                misfit: true,
+                idle_pull: true,
+                ..pelt
+            }
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = Policy::find("o1").unwrap_err();
+        assert!(error.message().contains("`o1`"));
+        assert!(error.expected().contains("cfs-pelt"));
+        assert!(
+            Policy::find("no/such.toml")
+                .unwrap_err()
+                .message()
+                .starts_with("no/such.toml: ")
+        );
+    }
+}

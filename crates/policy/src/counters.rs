@@ -1,0 +1,48 @@
+//! What the scheduler counted.
+
+use crate::layout;
+
+/// The scheduler's global variable that has them.
+pub const COUNTERS: &str = "counters";
+
+/// Sums over all CPUs of the scheduler's `counters`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Passes of load balancing over a domain, of all kinds.
+    pub balance_calls: u64,
+    /// Tasks that they pulled.
+    pub pulled: u64,
+    /// Times that a CPU ran out of work and looked for some.
+    pub newidle_calls: u64,
+    /// Times that it did not look, because it usually has work again soon.
+    pub newidle_skipped: u64,
+    /// Tasks that the looking brought.
+    pub newidle_pulled: u64,
+    /// Running tasks asked for from another CPU.
+    pub active_balances: u64,
+    /// Those of them that were too heavy for their CPU.
+    pub misfit_moves: u64,
+    /// Idle CPUs asked to balance for all idle CPUs.
+    pub nohz_kicks: u64,
+}
+
+impl Counters {
+    /// The sums of what is in the variable [`COUNTERS`]; `None` if `bytes` are not as long as that.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Counters> {
+        let per_cpu = layout::counters(bytes)?;
+        Some(
+            per_cpu
+                .iter()
+                .fold(Counters::default(), |sum, cpu| Counters {
+                    balance_calls: sum.balance_calls + cpu.balance_calls,
+                    pulled: sum.pulled + cpu.pulled,
+                    newidle_calls: sum.newidle_calls + cpu.newidle_calls,
+                    newidle_skipped: sum.newidle_skipped + cpu.newidle_skipped,
+                    newidle_pulled: sum.newidle_pulled + cpu.newidle_pulled,
+                    active_balances: sum.active_balances + cpu.active_balances,
+                    misfit_moves: sum.misfit_moves + cpu.misfit_moves,
+                    nohz_kicks: sum.nohz_kicks + cpu.nohz_kicks,
+                }),
+        )
+    }
+}

@@ -1,0 +1,353 @@
+//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 makes
+//! them of the machine's topology, without those that add nothing.
+
+use machine::{CpuMask, Machine};
+use std::fmt;
+use std::ops::BitOr;
+
+/// `SD_*` flags of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Balance here at all.
+    pub const LOAD_BALANCE: Flags = Flags(0x0001);
+    /// Balance when about to become idle.
+    pub const BALANCE_NEWIDLE: Flags = Flags(0x0002);
+    /// Place forked tasks.
+    pub const BALANCE_FORK: Flags = Flags(0x0008);
+    /// Consider waking a task on the waker's CPU.
+    pub const WAKE_AFFINE: Flags = Flags(0x0020);
+    /// The CPUs are hardware threads of a core.
+    pub const SHARE_CPUPOWER: Flags = Flags(0x0080);
+    /// The CPUs share a last-level cache.
+    pub const SHARE_PKG_RESOURCES: Flags = Flags(0x0200);
+    /// Rather have tasks in a sibling of this domain.
+    pub const PREFER_SIBLING: Flags = Flags(0x1000);
+
+    /// These need at least two groups to mean anything.
+    const NEED_GROUPS: Flags = Flags(0x0001 | 0x0002 | 0x0008 | 0x0080 | 0x0200 | 0x1000);
+
+    /// Is any flag of `other` set?
+    pub fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// One sched domain; parameters as in `struct sched_domain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// The topology level it is of.
+    pub level: &'static str,
+    /// Its CPUs.
+    pub span: CpuMask,
+    /// The partition of `span` that is balanced, by first CPU.
+    pub groups: Vec<CpuMask>,
+    /// What happens at this level.
+    pub flags: Flags,
+    /// Percent of the local load that the busiest must exceed.
+    pub imbalance_pct: u32,
+    /// So many failed attempts leave cache-hot tasks alone.
+    pub cache_nice_tries: u32,
+    /// Which of a CPU's load averages counts when it balances while busy.
+    pub busy_idx: u32,
+    /// The same, while idle. Newly idle CPUs, forks and wakeups see the present load (index 0).
+    pub idle_idx: u32,
+    /// A busy CPU balances this many times less often.
+    pub busy_factor: u32,
+    /// Shortest balance interval, ms.
+    pub min_interval: u32,
+    /// Longest balance interval, ms.
+    pub max_interval: u32,
+}
+
+impl Domain {
+    /// With the parameters of Linux 3.9 for this level: `SD_SIBLING_INIT`, `SD_MC_INIT`, `SD_CPU_INIT`
+    /// in include/linux/topology.h and `sd_numa_init()` for node distances of up to 30.
+    fn new(level: &'static str, span: CpuMask, groups: Vec<CpuMask>) -> Domain {
+        let weight = span.count() as u32;
+        let flags =
+            Flags::LOAD_BALANCE | Flags::BALANCE_NEWIDLE | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
+        let package = Domain {
+            level,
+            span,
+            groups,
+            flags: flags | Flags::PREFER_SIBLING,
+            imbalance_pct: 125,
+            cache_nice_tries: 1,
+            busy_idx: 2,
+            idle_idx: 1,
+            busy_factor: 64,
+            min_interval: 1,
+            max_interval: 4,
+        };
+        match level {
+            "SMT" => Domain {
+                flags: flags | Flags::SHARE_CPUPOWER | Flags::SHARE_PKG_RESOURCES,
+                imbalance_pct: 110,
+                cache_nice_tries: 0,
+                busy_idx: 0,
+                idle_idx: 0,
+                max_interval: 2,
+                ..package
+            },
+            "MC" => Domain {
+                flags: flags | Flags::SHARE_PKG_RESOURCES,
+                idle_idx: 0,
+                ..package
+            },
+            "NUMA" => Domain {
+                flags,
+                cache_nice_tries: 2,
+                busy_idx: 3,
+                idle_idx: 2,
+                busy_factor: 32,
+                min_interval: weight,
+                max_interval: 2 * weight,
+                ..package
+            },
+            _ => package,
+        }
+    }
+
+    /// `sd_degenerate()`: is there nothing that it does?
+    fn is_degenerate(&self) -> bool {
+        if self.span.count() == 1 {
+            return true;
+        }
+        let balances = self.flags.has(Flags::NEED_GROUPS) && self.groups.len() > 1;
+        !balances && !self.flags.has(Flags::WAKE_AFFINE)
+    }
+
+    /// `sd_parent_degenerate()`: does `self` do nothing that its child does not? (SD_PREFER_SIBLING is
+    /// among the flags that need groups as since Linux 3.12; before, it kept a level of one group that
+    /// balanced nothing.)
+    fn adds_nothing_to(&self, child: &Domain) -> bool {
+        if self.is_degenerate() {
+            return true;
+        }
+        let flags = match self.groups.len() {
+            1 => self.flags.without(Flags::NEED_GROUPS),
+            _ => self.flags,
+        };
+        self.span == child.span && flags.without(child.flags) == Flags(0)
+    }
+}
+
+/// `MC 0-1: 0 | 1`
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups: Vec<String> = self.groups.iter().map(CpuMask::to_string).collect();
+        write!(f, "{} {}: {}", self.level, self.span, groups.join(" | "))
+    }
+}
+
+/// The sched domains of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domains {
+    /// By level, then by first CPU.
+    pub domains: Vec<Domain>,
+    /// For each CPU its domains from the smallest span up, as indices into `domains`.
+    pub cpus: Vec<Vec<usize>>,
+}
+
+impl Domains {
+    /// Those of `machine`.
+    pub fn new(machine: &Machine) -> Domains {
+        let mut domains = all_levels(machine);
+        let cpus: Vec<Vec<usize>> = (0..machine.cpus.len())
+            .map(|cpu| attach(&mut domains, cpu))
+            .collect();
+        keep_used(domains, cpus)
+    }
+
+    /// The domains of `cpu`, from the smallest span up.
+    pub fn of(&self, cpu: usize) -> impl Iterator<Item = &Domain> {
+        self.cpus[cpu].iter().map(|&index| &self.domains[index])
+    }
+}
+
+/// One line a domain.
+impl fmt::Display for Domains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.domains
+            .iter()
+            .try_for_each(|domain| writeln!(f, "{domain}"))
+    }
+}
+
+/// A domain for every span of every level. Its groups are the spans of the level below.
+fn all_levels(machine: &Machine) -> Vec<Domain> {
+    let single: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
+    let mut below = &single;
+    let mut domains = Vec::new();
+    for level in &machine.levels {
+        let mut spans: Vec<&CpuMask> = level.spans.iter().filter(|span| !span.is_empty()).collect();
+        spans.sort_by_key(|span| span.first());
+        for span in spans {
+            let mut groups: Vec<CpuMask> = below
+                .iter()
+                .filter(|group| group.intersects(span))
+                .copied()
+                .collect();
+            groups.sort_by_key(CpuMask::first);
+            domains.push(Domain::new(level.name, *span, groups));
+        }
+        below = &level.spans;
+    }
+    domains
+}
+
+/// `cpu_attach_domain()`: the domains of `cpu` that are worth having, from the bottom up.
+fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
+    let mut kept: Vec<usize> = Vec::new();
+    for index in 0..domains.len() {
+        if !domains[index].span.contains(cpu) {
+            continue;
+        }
+        match kept.last() {
+            Some(&child) if domains[index].adds_nothing_to(&domains[child]) => {
+                // Whatever ends up covering the span prefers siblings.
+                if domains[index].span == domains[child].span
+                    && domains[index].flags.has(Flags::PREFER_SIBLING)
+                {
+                    domains[child].flags = domains[child].flags | Flags::PREFER_SIBLING;
+                }
+            }
+            _ => kept.push(index),
+        }
+    }
+    if kept
+        .first()
+        .is_some_and(|&first| domains[first].is_degenerate())
+    {
+        kept.remove(0);
+    }
+    kept
+}
+
+/// Drops the domains that no CPU is attached to.
+fn keep_used(domains: Vec<Domain>, cpus: Vec<Vec<usize>>) -> Domains {
+    let mut used: Vec<usize> = cpus.iter().flatten().copied().collect();
+    used.sort_unstable();
+    used.dedup();
+    let renumber = |index: &usize| used.binary_search(index).expect("it is used");
+    Domains {
+        cpus: cpus
+            .iter()
+            .map(|levels| levels.iter().map(renumber).collect())
+            .collect(),
+        domains: used.iter().map(|&index| domains[index].clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::Level;
+    use proptest::prelude::*;
+
+    fn of(name: &str) -> Domains {
+        Domains::new(&Machine::find(name).unwrap())
+    }
+
+    fn mask(list: &str) -> CpuMask {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn two_clusters_make_two_levels() {
+        let tc2 = of("tc2");
+        assert_eq!(
+            tc2.to_string(),
+            "MC 0-1: 0 | 1\nMC 2-4: 2 | 3 | 4\nPKG 0-4: 0-1 | 2-4\n"
+        );
+        assert_eq!(
+            tc2.cpus,
+            [vec![0, 2], vec![0, 2], vec![1, 2], vec![1, 2], vec![1, 2]]
+        );
+        assert!(!tc2.domains[0].flags.has(Flags::PREFER_SIBLING));
+        assert!(tc2.domains[2].flags.has(Flags::PREFER_SIBLING));
+    }
+
+    #[test]
+    fn one_cluster_makes_one_level() {
+        let smp = of("tc2-smp");
+        assert_eq!(smp.to_string(), "MC 0-1: 0 | 1\n");
+        assert_eq!(smp.cpus, [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn one_cpu_has_no_domain() {
+        let mut machine = Machine::find("tc2-smp").unwrap();
+        machine.cpus.truncate(1);
+        machine
+            .levels
+            .iter_mut()
+            .for_each(|level| level.spans = vec![mask("0")]);
+        let domains = Domains::new(&machine);
+        assert!(domains.domains.is_empty());
+        assert_eq!(domains.cpus, [Vec::<usize>::new()]);
+    }
+
+    #[test]
+    fn a_lone_cpu_in_its_cluster_skips_the_level() {
+        let mut machine = Machine::find("tc2").unwrap();
+        let spans = |lists: &[&str]| lists.iter().map(|list| mask(list)).collect::<Vec<_>>();
+        machine.levels = vec![
+            Level {
+                name: "SMT",
+                spans: spans(&["0", "1", "2-3", "4"]),
+            },
+            Level {
+                name: "MC",
+                spans: spans(&["0-1", "2-3", "4"]),
+            },
+            Level {
+                name: "PKG",
+                spans: spans(&["0-4"]),
+            },
+        ];
+        let domains = Domains::new(&machine);
+        assert_eq!(
+            domains.to_string(),
+            "SMT 2-3: 2 | 3\nMC 0-1: 0 | 1\nPKG 0-4: 0-1 | 2-3 | 4\n"
+        );
+        assert_eq!(domains.cpus[4], [2]);
+    }
+
+    proptest! {
+        #[test]
+        fn groups_partition_domains_that_grow(machine in machine::arbitrary::machine()) {
+            let domains = Domains::new(&machine);
+            for domain in &domains.domains {
+                let union = domain.groups.iter().fold(CpuMask::EMPTY, |all, group| all.or(group));
+                prop_assert_eq!(union, domain.span);
+                let sum: usize = domain.groups.iter().map(CpuMask::count).sum();
+                prop_assert_eq!(sum, domain.span.count());
+                prop_assert!(domain.span.count() > 1);
+            }
+            for cpu in 0..machine.cpus.len() {
+                let spans: Vec<&CpuMask> = domains.of(cpu).map(|domain| &domain.span).collect();
+                prop_assert!(spans.iter().all(|span| span.contains(cpu)));
+                prop_assert!(spans.windows(2).all(|pair| pair[0] != pair[1] && pair[0].is_subset(pair[1])));
+            }
+            if machine.cpus.len() > 1 {
+                let top = domains.of(0).last().map(|domain| domain.span);
+                prop_assert_eq!(top, Some(machine.all_cpus()));
+            }
+        }
+    }
+}

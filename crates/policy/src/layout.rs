@@ -1,0 +1,231 @@
+//! The scheduler's global variables as bytes: `scheduler/intf.h` in Rust.
+
+use crate::{Domain, Domains, Flags, LoadTracking, Settings};
+use bytemuck::{Pod, Zeroable};
+use machine::{CpuMask, MAX_CPUS, Machine};
+use native::Global;
+
+const MAX_LEVELS: usize = 8;
+const MAX_DOMAINS: usize = 1024;
+const MAX_GROUPS: usize = 2048;
+
+const NSEC_PER_SEC: u64 = 1_000_000_000;
+
+/// `struct policy`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct PolicyC {
+    sched_latency: u64,
+    sched_min_granularity: u64,
+    sched_wakeup_granularity: u64,
+    sched_migration_cost: u64,
+    sched_nr_migrate: u32,
+    load_tracking: u32,
+    misfit: u32,
+    idle_pull: u32,
+}
+
+/// `struct machine`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct MachineC {
+    tick_ns: u64,
+    nr_cpus: u32,
+    pad: u32,
+}
+
+/// `struct domain`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct DomainC {
+    first: u32,
+    weight: u32,
+    first_group: u32,
+    nr_groups: u32,
+    flags: u32,
+    imbalance_pct: u32,
+    cache_nice_tries: u32,
+    busy_idx: u32,
+    idle_idx: u32,
+    newidle_idx: u32,
+    wake_idx: u32,
+    forkexec_idx: u32,
+    busy_factor: u32,
+    min_interval: u32,
+    max_interval: u32,
+    pad: u32,
+}
+
+/// `struct group`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct GroupC {
+    first: u32,
+    weight: u32,
+    power: u32,
+    pad: u32,
+}
+
+/// `struct cpu_levels`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct CpuLevelsC {
+    power: u32,
+    nr_levels: u32,
+    nr_llc_levels: u32,
+    llc_id: u32,
+    domain: [u16; MAX_LEVELS],
+    group: [u16; MAX_LEVELS],
+}
+
+/// `struct counters`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct CountersC {
+    pub(crate) balance_calls: u64,
+    pub(crate) pulled: u64,
+    pub(crate) newidle_calls: u64,
+    pub(crate) newidle_skipped: u64,
+    pub(crate) newidle_pulled: u64,
+    pub(crate) active_balances: u64,
+    pub(crate) misfit_moves: u64,
+    pub(crate) nohz_kicks: u64,
+}
+
+/// The variable `counters`, by CPU.
+pub(crate) fn counters(bytes: &[u8]) -> Option<Vec<CountersC>> {
+    const SIZE: usize = size_of::<CountersC>();
+    (bytes.len() == MAX_CPUS * SIZE).then(|| {
+        bytes
+            .chunks_exact(SIZE)
+            .map(bytemuck::pod_read_unaligned)
+            .collect()
+    })
+}
+
+/// Every variable that user space sets.
+pub(crate) fn globals(settings: &Settings, machine: &Machine) -> Vec<Global> {
+    let tables = Tables::new(machine);
+    vec![
+        global("policy", &[policy(settings, machine.cpus.len())]),
+        global("machine", &[machine_c(machine)]),
+        global("domains", &tables.domains),
+        global("groups", &tables.groups),
+        global("cpu_list", &tables.cpu_list),
+        global("cpu_levels", &tables.cpu_levels),
+    ]
+}
+
+fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
+    Global {
+        symbol: symbol.to_owned(),
+        bytes: bytemuck::cast_slice(value).to_vec(),
+    }
+}
+
+fn policy(settings: &Settings, cpus: usize) -> PolicyC {
+    let factor = settings.tunable_scaling.factor(cpus);
+    PolicyC {
+        sched_latency: settings.sched_latency_ns * factor,
+        sched_min_granularity: settings.sched_min_granularity_ns * factor,
+        sched_wakeup_granularity: settings.sched_wakeup_granularity_ns * factor,
+        sched_migration_cost: settings.sched_migration_cost_ns,
+        sched_nr_migrate: settings.sched_nr_migrate,
+        load_tracking: match settings.load_tracking {
+            LoadTracking::Weight => 0,
+            LoadTracking::Pelt => 1,
+        },
+        misfit: settings.misfit.into(),
+        idle_pull: settings.idle_pull.into(),
+    }
+}
+
+fn machine_c(machine: &Machine) -> MachineC {
+    MachineC {
+        tick_ns: NSEC_PER_SEC / u64::from(machine.hz),
+        nr_cpus: machine.cpus.len() as u32,
+        pad: 0,
+    }
+}
+
+/// The topology.
+struct Tables {
+    domains: Vec<DomainC>,
+    groups: Vec<GroupC>,
+    cpu_list: Vec<u16>,
+    cpu_levels: Vec<CpuLevelsC>,
+}
+
+impl Tables {
+    /// Domains grow from level to level, so that the tables' static sizes are enough for any machine
+    /// of up to [`MAX_CPUS`]; see intf.h.
+    fn new(machine: &Machine) -> Tables {
+        let domains = Domains::new(machine);
+        let mut tables = Tables {
+            domains: Vec::new(),
+            groups: Vec::new(),
+            cpu_list: Vec::new(),
+            cpu_levels: Vec::new(),
+        };
+        let power = |group: &CpuMask| group.iter().map(|cpu| machine.cpus[cpu].capacity).sum();
+        let mut group_of = Vec::new();
+        for domain in &domains.domains {
+            tables.domains.push(DomainC {
+                first: tables.cpu_list.len() as u32,
+                weight: domain.span.count() as u32,
+                first_group: tables.groups.len() as u32,
+                nr_groups: domain.groups.len() as u32,
+                flags: domain.flags.0,
+                imbalance_pct: domain.imbalance_pct,
+                cache_nice_tries: domain.cache_nice_tries,
+                busy_idx: domain.busy_idx,
+                idle_idx: domain.idle_idx,
+                newidle_idx: 0,
+                wake_idx: 0,
+                forkexec_idx: 0,
+                busy_factor: domain.busy_factor,
+                min_interval: domain.min_interval,
+                max_interval: domain.max_interval,
+                pad: 0,
+            });
+            let mut of_cpu = vec![0; machine.cpus.len()];
+            for group in &domain.groups {
+                group
+                    .iter()
+                    .for_each(|cpu| of_cpu[cpu] = tables.groups.len() as u16);
+                tables.groups.push(GroupC {
+                    first: tables.cpu_list.len() as u32,
+                    weight: group.count() as u32,
+                    power: power(group),
+                    pad: 0,
+                });
+                tables.cpu_list.extend(group.iter().map(|cpu| cpu as u16));
+            }
+            group_of.push(of_cpu);
+        }
+        for (cpu, levels) in domains.cpus.iter().enumerate() {
+            let mut row = CpuLevelsC {
+                power: machine.cpus[cpu].capacity,
+                nr_levels: levels.len() as u32,
+                ..Zeroable::zeroed()
+            };
+            for (level, &index) in levels.iter().enumerate() {
+                row.domain[level] = index as u16;
+                row.group[level] = group_of[index][cpu];
+            }
+            let shares_cache = |domain: &&Domain| domain.flags.has(Flags::SHARE_PKG_RESOURCES);
+            let llc: Vec<&Domain> = domains.of(cpu).take_while(shares_cache).collect();
+            row.nr_llc_levels = llc.len() as u32;
+            row.llc_id = llc
+                .last()
+                .and_then(|domain| domain.span.first())
+                .unwrap_or(cpu) as u32;
+            tables.cpu_levels.push(row);
+        }
+        tables.domains.resize(MAX_DOMAINS, Zeroable::zeroed());
+        tables.groups.resize(MAX_GROUPS, Zeroable::zeroed());
+        tables.cpu_list.resize(MAX_DOMAINS * MAX_LEVELS, 0);
+        tables.cpu_levels.resize(MAX_CPUS, Zeroable::zeroed());
+        tables
+    }
+}
