@@ -2,9 +2,6 @@
 
 use crate::layout;
 
-/// The scheduler's global variable that has them.
-pub const COUNTERS: &str = "counters";
-
 /// Sums over all CPUs of the scheduler's `counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -27,7 +24,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The sums of what is in the variable [`COUNTERS`]; `None` if `bytes` are not as long as that.
+    /// The scheduler's global variable that has them.
+    pub const SYMBOL: &str = "counters";
+
+    /// The sums of what is in [`Counters::SYMBOL`]; `None` if `bytes` are not as long as that.
     pub fn from_bytes(bytes: &[u8]) -> Option<Counters> {
         let per_cpu = layout::counters(bytes)?;
         Some(

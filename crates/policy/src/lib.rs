@@ -11,7 +11,7 @@ mod domains;
 mod file;
 mod layout;
 
-pub use counters::{COUNTERS, Counters};
+pub use counters::Counters;
 pub use domains::{Domain, Domains, Flags};
 
 use machine::Machine;

@@ -3,7 +3,7 @@
 
 use libloading::{Library, Symbol};
 use machine::Machine;
-use policy::{COUNTERS, Counters, Policy};
+use policy::{Counters, Policy};
 use std::path::Path;
 use std::process::Command;
 
@@ -303,7 +303,6 @@ fn tables_mean_the_same_to_c() {
         [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
     );
 
-    assert_eq!(COUNTERS, "counters");
     let mut counters = vec![0u8; sizes[6] as usize];
     for (index, word) in counters.chunks_exact_mut(8).enumerate() {
         word.copy_from_slice(&(if index / 8 < 2 { index as u64 } else { 0 }).to_ne_bytes());
@@ -334,5 +333,7 @@ fn the_scheduler_has_every_variable() {
             global.symbol
         );
     }
-    assert!(Counters::from_bytes(&vec![0; object.global_size(COUNTERS).unwrap()]).is_some());
+    assert!(
+        Counters::from_bytes(&vec![0; object.global_size(Counters::SYMBOL).unwrap()]).is_some()
+    );
 }
