@@ -48,6 +48,7 @@ struct equipoise_kernel {
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
 	s32 (*iter_dsq_new)(void *k, struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags);
 	struct task_struct *(*iter_dsq_next)(void *k, struct bpf_iter_scx_dsq *it);
+	void (*iter_dsq_destroy)(void *k, struct bpf_iter_scx_dsq *it);
 	void (*exit)(void *k, s64 code, const char *message);
 	void (*error)(void *k, const char *message);
 	void (*dump)(void *k, const char *text);

@@ -470,7 +470,6 @@ struct bpf_iter_scx_dsq {
 	u64 dsq_id;
 	u64 flags;
 	u64 cursor;
-	struct task_struct *task;
 	u64 end;
 	u64 slice;
 	u64 vtime;

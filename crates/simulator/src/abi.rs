@@ -174,7 +174,6 @@ pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
     pub cursor: u64,
-    pub task: *mut TaskStruct,
     pub end: u64,
     pub slice: u64,
     pub vtime: u64,
@@ -270,6 +269,7 @@ pub struct Table {
     pub kick_cpu: unsafe extern "C" fn(*mut c_void, i32, u64),
     pub iter_dsq_new: unsafe extern "C" fn(*mut c_void, *mut IterDsq, u64, u64) -> i32,
     pub iter_dsq_next: unsafe extern "C" fn(*mut c_void, *mut IterDsq) -> Task,
+    pub iter_dsq_destroy: unsafe extern "C" fn(*mut c_void, *mut IterDsq),
     pub exit: unsafe extern "C" fn(*mut c_void, i64, *const c_char),
     pub error: unsafe extern "C" fn(*mut c_void, *const c_char),
     pub dump: unsafe extern "C" fn(*mut c_void, *const c_char),
@@ -355,6 +355,7 @@ pub const TASK_DEQD_FOR_SLEEP: u32 = 1 << 3;
 pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 pub const OPS_ENQ_EXITING: u64 = 1 << 2;
+pub const OPS_ALL_FLAGS: u64 = 0xf | 1 << 16;
 pub const WAKE_FORK: u64 = 0x04;
 pub const WAKE_TTWU: u64 = 0x08;
 pub const WAKE_SYNC: u64 = 0x10;

@@ -4,6 +4,7 @@
 //! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
 //! the debt noted, and the task resumed that much later.
 
+use crate::abi;
 use crate::dsq::Dsq;
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
@@ -67,7 +68,7 @@ impl Cpu {
                     costs: core_type.costs,
                     cluster: cluster_of(id),
                     curr: None,
-                    local: Dsq::default(),
+                    local: Dsq::new(abi::DSQ_LOCAL),
                     rt: VecDeque::new(),
                     need_resched: false,
                     in_balance: false,

@@ -25,22 +25,41 @@ pub enum Order {
 /// an end, where moving a few entries is faster than any tree.
 #[derive(Debug)]
 pub struct Dsq {
+    id: u64,
     tasks: VecDeque<Queued>,
     order: Order,
     sequence: u64,
+    /// Iterations under way; the innermost is last.
+    cursors: Vec<Cursor>,
 }
 
-impl Default for Dsq {
-    fn default() -> Dsq {
-        Dsq {
-            tasks: VecDeque::new(),
-            order: Order::Fifo,
-            sequence: 0,
-        }
-    }
+/// Where an iteration is: the next task is at `gap`, or before it in reverse. Tasks come and go
+/// around it.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    gap: usize,
+    reverse: bool,
+    /// Number of the latest insertion when the iteration began.
+    end: u64,
 }
 
 impl Dsq {
+    /// An empty queue.
+    pub fn new(id: u64) -> Dsq {
+        Dsq {
+            id,
+            tasks: VecDeque::new(),
+            order: Order::Fifo,
+            sequence: 0,
+            cursors: Vec::new(),
+        }
+    }
+
+    /// What the scheduler calls it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -82,6 +101,7 @@ impl Dsq {
         };
         if head {
             self.tasks.push_front(queued);
+            self.inserted(0);
         } else {
             self.tasks.push_back(queued);
         }
@@ -104,6 +124,15 @@ impl Dsq {
                 task,
             },
         );
+        self.inserted(index);
+    }
+
+    /// Keeps iterations between the same tasks.
+    #[inline]
+    fn inserted(&mut self, index: usize) {
+        for cursor in &mut self.cursors {
+            cursor.gap += usize::from(index < cursor.gap);
+        }
     }
 
     /// Where `task` is.
@@ -114,6 +143,41 @@ impl Dsq {
     #[inline]
     pub fn remove_at(&mut self, index: usize) {
         self.tasks.remove(index);
+        for cursor in &mut self.cursors {
+            cursor.gap -= usize::from(index < cursor.gap);
+        }
+    }
+
+    /// Begins an iteration over the tasks that are queued now; returns its number.
+    pub fn open(&mut self, reverse: bool) -> usize {
+        self.cursors.push(Cursor {
+            gap: if reverse { self.tasks.len() } else { 0 },
+            reverse,
+            end: self.sequence,
+        });
+        self.cursors.len() - 1
+    }
+
+    /// The next task of an iteration.
+    pub fn next(&mut self, iteration: usize) -> Option<TaskPtr> {
+        let cursor = self.cursors.get_mut(iteration)?;
+        loop {
+            let index = if cursor.reverse {
+                cursor.gap.checked_sub(1)?
+            } else {
+                cursor.gap
+            };
+            let queued = self.tasks.get(index)?;
+            cursor.gap = if cursor.reverse { index } else { index + 1 };
+            if queued.sequence <= cursor.end {
+                return Some(queued.task);
+            }
+        }
+    }
+
+    /// Ends an iteration, and those begun within it.
+    pub fn close(&mut self, iteration: usize) {
+        self.cursors.truncate(iteration);
     }
 }
 
@@ -149,7 +213,7 @@ impl UserDsqs {
             return false;
         }
         let index = self.queues.len() as u32;
-        self.queues.push(Some(Dsq::default()));
+        self.queues.push(Some(Dsq::new(id)));
         if id < SMALL_IDS {
             if self.small.len() <= id as usize {
                 self.small.resize(id as usize + 1, NONE);

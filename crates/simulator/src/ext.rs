@@ -214,6 +214,9 @@ impl Kernel<'_> {
         task.ops_state = OpsState::None;
         task.dsq = on;
         let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
+        if vtime_order && !matches!(on, OnDsq::User(_)) {
+            self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
+        }
         match on {
             OnDsq::User(index) => {
                 let order = if vtime_order {
@@ -229,15 +232,12 @@ impl Kernel<'_> {
                     dsq.push(task, head);
                 }
                 if mixed {
+                    let id = dsq.id();
                     let already = if vtime_order { "FIFO" } else { "PRIQ" };
                     self.scheduler_error(format!(
-                        "the DSQ of {} already had {already}-enqueued tasks",
-                        task.label()
+                        "DSQ ID {id:#018x} already had {already}-enqueued tasks"
                     ));
                 }
-            }
-            OnDsq::Global | OnDsq::Local(_) if vtime_order => {
-                self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
             }
             OnDsq::Global => self.global_dsq.push(task, head),
             OnDsq::Local(cpu) => {
@@ -589,7 +589,7 @@ impl Kernel<'_> {
                     ms / 1000,
                     ms % 1000
                 );
-                self.scheduler_exit(abi::EXIT_ERROR_STALL, message);
+                self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message);
             }
             None => self
                 .events

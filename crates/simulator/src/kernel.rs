@@ -7,6 +7,7 @@ use crate::events::{Events, What};
 use crate::ext::{DirectTask, Dispatch};
 use crate::idle::IdleMasks;
 use crate::instance::Instance;
+use crate::lifecycle::Exit;
 use crate::objects::Objects;
 use crate::task::TaskPtr;
 use crate::timers::Timer;
@@ -58,6 +59,8 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
+    /// Why the scheduler leaves, if it is the scheduler's doing.
+    pub exit: Option<Exit>,
     pub dump: String,
 
     pub table: *mut Table,
@@ -119,7 +122,7 @@ impl<'a> Kernel<'a> {
             objects: Objects::new(mutexes, condvars, &barriers, &streams),
             kf_mask: 0,
             user_dsqs: UserDsqs::default(),
-            global_dsq: Dsq::default(),
+            global_dsq: Dsq::new(abi::DSQ_GLOBAL),
             direct_task: DirectTask::None,
             dispatches: Vec::new(),
             max_dispatches: if ops.dispatch_max_batch == 0 {
@@ -150,6 +153,7 @@ impl<'a> Kernel<'a> {
             },
             trace: config.trace,
             failure: None,
+            exit: None,
             dump: String::new(),
             ops,
             table,
@@ -159,6 +163,9 @@ impl<'a> Kernel<'a> {
             instance,
         };
         kernel.enable_scheduler();
+        if kernel.failure.is_some() {
+            return Ok(kernel);
+        }
         kernel.start_shell(tasks);
         if let Some(duration) = duration_ns {
             kernel.events.push(duration, What::End);
@@ -224,7 +231,7 @@ impl<'a> Kernel<'a> {
 
     /// What came out, after [`Kernel::run`].
     pub fn outcome(mut self, scheduler: &native::Object, read: &[&str]) -> Outcome {
-        self.disable_scheduler(None);
+        self.disable_scheduler();
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].curr.is_some() {
                 self.counters.busy_ns[cpu] += self.now() - self.cpus[cpu].busy_since;
@@ -327,29 +334,6 @@ impl<'a> Kernel<'a> {
         if let Some(trace) = &mut self.trace {
             trace.event(now, cpu, event);
         }
-    }
-
-    /// The scheduler did something wrong: it is out, and the run ends. The first error counts.
-    pub fn scheduler_exit(&mut self, kind: u32, message: String) {
-        if self.failure.is_some() {
-            return;
-        }
-        let reason = match kind {
-            abi::EXIT_UNREG_BPF => "unregistered from BPF",
-            abi::EXIT_ERROR_BPF => "scx_bpf_error",
-            abi::EXIT_ERROR_STALL => "runnable task stall",
-            _ => "runtime error",
-        };
-        self.failure = Some(Error::SchedulerExit {
-            at_ns: self.now(),
-            reason: reason.into(),
-            message,
-        });
-    }
-
-    /// `scx_ops_error()`.
-    pub fn scheduler_error(&mut self, message: String) {
-        self.scheduler_exit(abi::EXIT_ERROR, message);
     }
 
     /// The workload did something that cannot go on.

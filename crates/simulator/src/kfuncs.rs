@@ -36,6 +36,7 @@ pub fn table(nr_cpus: usize, tick_ns: u64, rqs: *mut Rq) -> Table {
         kick_cpu,
         iter_dsq_new,
         iter_dsq_next,
+        iter_dsq_destroy,
         exit,
         error,
         dump,
@@ -147,15 +148,10 @@ impl Kernel<'_> {
         true
     }
 
-    /// A queue that can be looked into.
-    fn shared_dsq(&self, id: u64) -> Option<&Dsq> {
-        match id {
-            abi::DSQ_GLOBAL => Some(&self.global_dsq),
-            id => self
-                .user_dsqs
-                .find(id)
-                .map(|index| self.user_dsqs.get(index)),
-        }
+    /// `find_user_dsq()`.
+    fn user_dsq(&mut self, id: u64) -> Option<&mut Dsq> {
+        let index = self.user_dsqs.find(id)?;
+        Some(self.user_dsqs.get_mut(index))
     }
 }
 
@@ -180,7 +176,10 @@ unsafe extern "C" fn destroy_dsq(k: *mut c_void, id: u64) {
         return;
     };
     if !kernel.user_dsqs.get(index).is_empty() {
-        return kernel.scheduler_error(format!("attempting to destroy in-use dsq {id:#018x}"));
+        let nr = kernel.user_dsqs.get(index).len();
+        return kernel.scheduler_error(format!(
+            "attempting to destroy in-use dsq {id:#018x} (nr={nr})"
+        ));
     }
     kernel.user_dsqs.destroy(id);
 }
@@ -191,14 +190,14 @@ unsafe extern "C" fn dsq_nr_queued(k: *mut c_void, id: u64) -> i32 {
         return kernel.cpus[kernel.this_cpu()].local.len() as i32;
     }
     if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
-        let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as usize;
-        return kernel
-            .cpus
-            .get(cpu)
-            .map_or(-abi::ENOENT, |cpu| cpu.local.len() as i32);
+        let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
+        if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
+            return kernel.cpus[cpu as usize].local.len() as i32;
+        }
+        return -abi::ENOENT;
     }
     kernel
-        .shared_dsq(id)
+        .user_dsq(id)
         .map_or(-abi::ENOENT, |dsq| dsq.len() as i32)
 }
 
@@ -307,7 +306,14 @@ unsafe extern "C" fn dispatch_from_dsq(
     let Some(source) = kernel.user_dsqs.find(it.dsq_id) else {
         return false;
     };
-    if task.dsq != OnDsq::User(source) {
+    let since = |dsq: &Dsq| {
+        let index = dsq.position(task)?;
+        dsq.get(index).map(|queued| queued.sequence)
+    };
+    // It may have left the queue and come back since the iteration began.
+    if task.dsq != OnDsq::User(source)
+        || since(kernel.user_dsqs.get(source)).is_none_or(|since| since > it.end)
+    {
         return false;
     }
     if set & abi::ITER_HAS_VTIME != 0 {
@@ -322,11 +328,6 @@ unsafe extern "C" fn dispatch_from_dsq(
     } else {
         kernel.find_dsq_for_dispatch(task, dsq_id)
     };
-    // The task, which the cursor has passed, is about to go.
-    if it.task == p {
-        it.cursor -= 1;
-        it.task = null_mut();
-    }
     kernel.move_between(task, dsq, flags);
     true
 }
@@ -348,11 +349,13 @@ unsafe extern "C" fn kick_cpu(k: *mut c_void, cpu: i32, flags: u64) {
     if flags & abi::KICK_IDLE != 0 && flags & (abi::KICK_PREEMPT | abi::KICK_WAIT) != 0 {
         return kernel.scheduler_error("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".into());
     }
-    kernel.kicks.push((cpu as u32, flags));
+    let target = &kernel.cpus[cpu as usize];
+    // can_skip_idle_kick()
+    if flags & abi::KICK_IDLE == 0 || target.curr.is_none() || target.in_balance {
+        kernel.kicks.push((cpu as u32, flags));
+    }
 }
 
-/// The cursor counts tasks passed from the head (from the tail in reverse); `end` is the number of the
-/// latest insertion, which hides later ones.
 unsafe extern "C" fn iter_dsq_new(
     k: *mut c_void,
     it: *mut IterDsq,
@@ -360,61 +363,51 @@ unsafe extern "C" fn iter_dsq_new(
     flags: u64,
 ) -> i32 {
     let kernel = unsafe { kernel(k) };
-    let (result, end) = if flags & !abi::ITER_REV != 0 {
-        (-abi::EINVAL, 0)
+    let mut new = IterDsq {
+        dsq_id: abi::DSQ_INVALID,
+        flags: 0,
+        cursor: 0,
+        end: 0,
+        slice: 0,
+        vtime: 0,
+    };
+    let result = if flags & !abi::ITER_REV != 0 {
+        -abi::EINVAL
+    } else if let Some(dsq) = kernel.user_dsq(dsq_id) {
+        new.dsq_id = dsq_id;
+        new.cursor = dsq.open(flags & abi::ITER_REV != 0) as u64;
+        new.end = dsq.sequence();
+        0
     } else {
-        match kernel.shared_dsq(dsq_id) {
-            Some(dsq) => (0, dsq.sequence()),
-            None => (-abi::ENOENT, 0),
-        }
+        -abi::ENOENT
     };
-    unsafe {
-        it.write(IterDsq {
-            dsq_id,
-            flags,
-            cursor: 0,
-            task: null_mut(),
-            end,
-            slice: 0,
-            vtime: 0,
-        })
-    };
+    unsafe { it.write(new) };
     result
 }
 
 unsafe extern "C" fn iter_dsq_next(k: *mut c_void, it: *mut IterDsq) -> *mut TaskStruct {
-    let (kernel, it) = unsafe { (kernel(k), &mut *it) };
-    let Some(dsq) = kernel.shared_dsq(it.dsq_id) else {
-        return null_mut();
-    };
-    loop {
-        let passed = it.cursor as usize;
-        let index = if it.flags & abi::ITER_REV == 0 {
-            Some(passed)
-        } else {
-            dsq.len().checked_sub(passed + 1)
-        };
-        let Some(queued) = index.and_then(|index| dsq.get(index)) else {
-            it.task = null_mut();
-            return null_mut();
-        };
-        it.cursor += 1;
-        if queued.sequence <= it.end {
-            it.task = queued.task.abi();
-            return it.task;
-        }
+    let (kernel, it) = unsafe { (kernel(k), &*it) };
+    kernel
+        .user_dsq(it.dsq_id)
+        .and_then(|dsq| dsq.next(it.cursor as usize))
+        .map_or(null_mut(), TaskPtr::abi)
+}
+
+unsafe extern "C" fn iter_dsq_destroy(k: *mut c_void, it: *mut IterDsq) {
+    let (kernel, it) = unsafe { (kernel(k), &*it) };
+    if let Some(dsq) = kernel.user_dsq(it.dsq_id) {
+        dsq.close(it.cursor as usize);
     }
 }
 
 unsafe extern "C" fn exit(k: *mut c_void, code: i64, message: *const c_char) {
     let kernel = unsafe { kernel(k) };
-    let message = unsafe { text(message) };
-    kernel.scheduler_exit(abi::EXIT_UNREG_BPF, format!("{message} (exit code {code})"));
+    kernel.scheduler_exit(abi::EXIT_UNREG_BPF, code, unsafe { text(message) });
 }
 
 unsafe extern "C" fn error(k: *mut c_void, message: *const c_char) {
     let kernel = unsafe { kernel(k) };
-    kernel.scheduler_exit(abi::EXIT_ERROR_BPF, unsafe { text(message) });
+    kernel.scheduler_exit(abi::EXIT_ERROR_BPF, 0, unsafe { text(message) });
 }
 
 unsafe extern "C" fn dump(k: *mut c_void, line: *const c_char) {
@@ -455,7 +448,13 @@ unsafe extern "C" fn cpuperf_set(k: *mut c_void, cpu: i32, perf: u32) {
 }
 
 unsafe extern "C" fn cpumask(k: *mut c_void, which: u32) -> *const CpuMask {
-    let masks = &unsafe { kernel(k) }.idle_masks;
+    let kernel = unsafe { kernel(k) };
+    if which >= 2 && !kernel.idle_masks.enabled {
+        kernel.scheduler_error("built-in idle tracking is disabled".into());
+        static NONE: CpuMask = CpuMask::EMPTY;
+        return &raw const NONE;
+    }
+    let masks = &kernel.idle_masks;
     match which {
         0 | 1 => &raw const masks.online,
         2 => &raw const masks.cpus,

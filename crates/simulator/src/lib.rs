@@ -188,7 +188,7 @@ pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
     match kernel.run(limit) {
         Ok(()) => Ok(kernel.outcome(scheduler, read)),
         Err(error) => {
-            kernel.disable_scheduler(Some(&error));
+            kernel.disable_scheduler();
             Err(error)
         }
     }

@@ -6,17 +6,102 @@ use crate::abi;
 use crate::ext::{call_op, kf};
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr::null;
 
+/// `SCX_WATCHDOG_MAX_TIMEOUT`, ms.
+const WATCHDOG_MAX_TIMEOUT_MS: u32 = 30_000;
+
+/// Why the scheduler leaves (`struct scx_exit_info`).
+pub struct Exit {
+    /// `SCX_EXIT_*`.
+    pub kind: u32,
+    /// What `scx_bpf_exit()` was given.
+    pub code: i64,
+    pub message: String,
+}
+
+/// `scx_exit_reason()`.
+fn reason(kind: u32) -> &'static CStr {
+    match kind {
+        abi::EXIT_UNREG => c"unregistered from user space",
+        abi::EXIT_UNREG_BPF => c"unregistered from BPF",
+        abi::EXIT_ERROR => c"runtime error",
+        abi::EXIT_ERROR_BPF => c"scx_bpf_error",
+        abi::EXIT_ERROR_STALL => c"runnable task stall",
+        _ => c"<UNKNOWN>",
+    }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
 impl Kernel<'_> {
+    /// `scx_ops_exit_kind()`: the scheduler is out, and the run ends. The first reason counts.
+    pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        let explained = match code {
+            0 => message.clone(),
+            code => format!("{message} (exit code {code})"),
+        };
+        self.failure = Some(Error::SchedulerExit {
+            at_ns: self.now(),
+            reason: reason(kind).to_string_lossy().into_owned(),
+            message: explained,
+        });
+        self.exit = Some(Exit {
+            kind,
+            code,
+            message,
+        });
+    }
+
+    /// `scx_ops_error()`.
+    pub fn scheduler_error(&mut self, message: String) {
+        self.scheduler_exit(abi::EXIT_ERROR, 0, message);
+    }
+
+    /// What is refused before any op is called: `bpf_scx_init_member()`, `validate_ops()`.
+    fn validate_ops(&self) -> Result<(), String> {
+        let ops = &self.ops;
+        if ops.name[0] == 0 {
+            return Err("ops.name is empty".into());
+        }
+        if ops.timeout_ms > WATCHDOG_MAX_TIMEOUT_MS {
+            return Err(format!(
+                "ops.timeout_ms is {}; expected at most {WATCHDOG_MAX_TIMEOUT_MS}",
+                ops.timeout_ms
+            ));
+        }
+        if ops.dispatch_max_batch > i32::MAX as u32 {
+            return Err(format!(
+                "ops.dispatch_max_batch is {}; expected at most {}",
+                ops.dispatch_max_batch,
+                i32::MAX
+            ));
+        }
+        if ops.flags & !abi::OPS_ALL_FLAGS != 0 {
+            return Err(format!("ops.flags has unknown flags: {:#x}", ops.flags));
+        }
+        if ops.flags & abi::OPS_ENQ_LAST != 0 && ops.enqueue.is_none() {
+            return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
+        }
+        Ok(())
+    }
+
     /// `scx_ops_enable()`, before there are tasks.
     pub fn enable_scheduler(&mut self) {
         self.set_cpu(0);
+        if let Err(message) = self.validate_ops() {
+            return self.scheduler_error(message);
+        }
         if let Some(init) = self.ops.init {
             let result = call_op!(self, kf::UNLOCKED, init);
             if result != 0 {
-                self.scheduler_error(format!("ops.init() failed ({result})"));
+                return self.scheduler_error(format!("ops.init() failed ({result})"));
             }
         }
         if let Some(cgroup_init) = self.ops.cgroup_init {
@@ -30,46 +115,45 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_disable()`: dumps if there was an error, then ends each task's and the scheduler's
-    /// stay.
-    pub fn disable_scheduler(&mut self, error: Option<&Error>) {
-        if error.is_some() {
-            self.dump_scheduler();
+    /// stay. A run that ends for another reason than the scheduler's unregisters it.
+    pub fn disable_scheduler(&mut self) {
+        let exit = self.exit.take().unwrap_or(Exit {
+            kind: abi::EXIT_UNREG,
+            code: 0,
+            message: String::new(),
+        });
+        if exit.kind >= abi::EXIT_ERROR {
+            self.dump_scheduler(&exit);
+        }
+        if let Some(cgroup_exit) = self.ops.cgroup_exit {
+            let root = self.root_cgroup.cgroup();
+            call_op!(self, kf::UNLOCKED, cgroup_exit, root);
         }
         for task in self.tasks.clone() {
             if !task.exited {
                 self.exit_task(task);
             }
         }
-        if let Some(cgroup_exit) = self.ops.cgroup_exit {
-            let root = self.root_cgroup.cgroup();
-            call_op!(self, kf::UNLOCKED, cgroup_exit, root);
-        }
-        if let Some(exit) = self.ops.exit {
-            let message = error.map_or(String::new(), ToString::to_string);
-            let message = CString::new(message.replace('\0', "")).unwrap_or_default();
-            let dump = CString::new(self.dump.replace('\0', "")).unwrap_or_default();
-            let (kind, reason) = match error {
-                Some(_) => (abi::EXIT_ERROR, c"runtime error"),
-                None => (abi::EXIT_UNREG, c"unregistered from user space"),
-            };
+        if let Some(ops_exit) = self.ops.exit {
+            let (message, dump) = (c_string(&exit.message), c_string(&self.dump));
             let mut info = abi::ExitInfo {
-                kind,
-                exit_code: 0,
-                reason: reason.as_ptr(),
+                kind: exit.kind,
+                exit_code: exit.code,
+                reason: reason(exit.kind).as_ptr(),
                 bt: null(),
                 bt_len: 0,
                 msg: message.as_ptr(),
                 dump: dump.as_ptr(),
             };
-            call_op!(self, kf::UNLOCKED, exit, &raw mut info);
+            call_op!(self, kf::UNLOCKED, ops_exit, &raw mut info);
         }
     }
 
-    fn dump_scheduler(&mut self) {
+    fn dump_scheduler(&mut self, exit: &Exit) {
         let mut context = abi::DumpCtx {
-            kind: abi::EXIT_ERROR,
-            exit_code: 0,
-            reason: c"runtime error".as_ptr(),
+            kind: exit.kind,
+            exit_code: exit.code,
+            reason: reason(exit.kind).as_ptr(),
             at_ns: self.now(),
             at_jiffies: self.now() / self.tick_ns,
         };
@@ -123,6 +207,12 @@ impl Kernel<'_> {
             call_op!(self, kf::REST, enable, task.abi());
         }
         self.weight_changed(task);
+    }
+
+    /// `switching_to_scx()`: a task of another class comes under the scheduler.
+    pub fn switching_to_ext(&mut self, task: TaskPtr) {
+        self.enable_task(task);
+        self.affinity_changed(task);
     }
 
     /// `scx_ops_disable_task()`.

@@ -551,7 +551,7 @@ impl Kernel<'_> {
             set_policy(&mut task, policy);
             match (was, task.class) {
                 (Class::Ext, Class::Rt) => kernel.disable_task(task),
-                (Class::Rt, Class::Ext) => kernel.enable_task(task),
+                (Class::Rt, Class::Ext) => kernel.switching_to_ext(task),
                 (Class::Ext, Class::Ext) => kernel.weight_changed(task),
                 (Class::Rt, Class::Rt) => {}
             }

@@ -151,7 +151,7 @@ static inline struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq 
 
 static inline void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
 {
-	it->task = NULL;
+	__kcall(iter_dsq_destroy, it);
 }
 
 /* CPUs */
