@@ -71,12 +71,7 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
             output::show(output, &policy.name, policy_page(&policy))
         }
         Catalog::Check { files } => check(&files, output, |file| {
-            let path = if file.contains('/') {
-                file.to_owned()
-            } else {
-                format!("./{file}")
-            };
-            let policy = Policy::find(&path)?;
+            let policy = Policy::load(file.as_ref())?;
             Ok(format!("policy {}: {}", policy.name, policy.description))
         }),
     }
@@ -149,8 +144,11 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
 }
 
 fn policy_page(policy: &Policy) -> Page {
+    let settings = policy.settings.list().into_iter();
+    let rows = settings.map(|(name, value)| vec![name.into(), value.into()]);
     Page {
         title: format!("{}: {}", policy.name, policy.description),
+        tables: vec![table("Settings", &["name", "value"], rows.collect())],
         ..Page::default()
     }
 }

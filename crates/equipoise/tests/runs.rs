@@ -137,6 +137,33 @@ fn compare_keeps_its_contract() {
     }
 }
 
+#[test]
+fn tables_and_pages_have_all_rows_and_columns() {
+    let args = ["reproduce", "--runs", "2", "--rows", "sysbench_*"];
+    let names = [
+        "3.9-rc2",
+        "+shi+patches",
+        "sysbench_1t",
+        "sysbench_5t",
+        "Mixed cpu_power",
+        "limit",
+    ];
+    let table = stdout(&args);
+    let page = stdout(&[&args[..], &["--format", "html"]].concat());
+    for name in names {
+        assert!(table.contains(name), "{name} is not in {table}");
+        assert!(page.contains(name), "{name} is not in the page");
+    }
+    assert!(!table.contains("cyclictest"));
+    // A chart for each of three rows in two blocks.
+    assert_eq!(page.matches("<svg").count(), 6);
+
+    let table = stdout(&compare(&["--policy", "capacity", "--runs", "2"]));
+    for name in ["cfs", "capacity", "change", "switches"] {
+        assert!(table.contains(name), "{name} is not in {table}");
+    }
+}
+
 /// The results without what depends on the computer: how long they took to make.
 fn without_wall(mut result: Value) -> Value {
     for entry in result["counters"].as_array_mut().unwrap() {

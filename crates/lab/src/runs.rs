@@ -55,8 +55,8 @@ pub struct Run {
     pub samples: Vec<Samples>,
     /// What the kernel counted.
     pub counters: simulator::Counters,
-    /// How often the scheduler balanced, where it is one that counts.
-    pub balance_calls: Option<u64>,
+    /// What the scheduler counted, where it is Equipoise's own.
+    pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
     /// How long the simulation took.
@@ -84,6 +84,20 @@ impl Measured {
     /// The mean over the runs of what `count` takes from each; NaN without a run.
     pub fn mean_of(&self, count: impl Fn(&Run) -> f64) -> f64 {
         self.runs.iter().map(count).sum::<f64>() / self.runs.len() as f64
+    }
+
+    /// As [`Measured::mean_of`], of what the scheduler counted; `None` if it did not.
+    pub fn mean_of_balancing(&self, count: impl Fn(&policy::Counters) -> u64) -> Option<f64> {
+        let counts: Option<Vec<f64>> = self
+            .runs
+            .iter()
+            .map(|run| {
+                run.balancing
+                    .as_ref()
+                    .map(|counters| count(counters) as f64)
+            })
+            .collect();
+        counts.map(|counts| counts.iter().sum::<f64>() / counts.len() as f64)
     }
 }
 
@@ -170,7 +184,7 @@ fn keep(case: &Case<'_>, outcome: Outcome, wall: Duration) -> Run {
         samples: metrics
             .map(|metric| Samples::new(outcome.recorder.samples(metric)))
             .collect(),
-        balance_calls: case.scheduler.balance_calls(&outcome.read),
+        balancing: case.scheduler.counters(&outcome.read),
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
         wall,

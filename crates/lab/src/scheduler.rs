@@ -25,7 +25,7 @@ impl Scheduler {
     pub fn policy(name_or_path: &str) -> Result<Scheduler, Box<BadInput>> {
         let policy = Policy::find(name_or_path)?;
         Ok(Scheduler {
-            name: name_or_path.to_owned(),
+            name: policy.name.clone(),
             code: Code::Policy(policy),
         })
     }
@@ -81,15 +81,14 @@ impl Scheduler {
     /// The globals to read after a run ([`simulator::Config::read`]).
     pub(crate) fn counters_symbol(&self) -> &'static [&'static str] {
         match &self.code {
-            Code::Policy(_) => &[policy::COUNTERS],
+            Code::Policy(_) => &[policy::Counters::SYMBOL],
             Code::Foreign { .. } => &[],
         }
     }
 
-    /// How often the scheduler balanced, from what was read.
-    pub(crate) fn balance_calls(&self, read: &[Vec<u8>]) -> Option<u64> {
-        let counters = policy::Counters::from_bytes(read.first()?)?;
-        Some(counters.balance_calls)
+    /// What the scheduler counted, from what was read; `None` for one that is not Equipoise's.
+    pub(crate) fn counters(&self, read: &[Vec<u8>]) -> Option<policy::Counters> {
+        policy::Counters::from_bytes(read.first()?)
     }
 }
 

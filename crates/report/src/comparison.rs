@@ -8,7 +8,11 @@ use workload::{Better, Metric};
 /// The page of `comparison`.
 pub fn comparison(comparison: &Comparison) -> Page {
     let entries = comparison.entries();
-    let groups: Vec<&[Entry<'_>]> = entries.chunks(comparison.schedulers.len().max(1)).collect();
+    // What no run measured is of no interest to a person.
+    let groups: Vec<&[Entry<'_>]> = entries
+        .chunks(comparison.schedulers.len().max(1))
+        .filter(|group| group.iter().any(|entry| entry.pooled.is_some()))
+        .collect();
     let runs = &comparison.runs;
     Page {
         title: format!(
@@ -77,7 +81,7 @@ fn distribution(entry: &Entry<'_>, is_best: bool) -> Vec<Cell> {
     cells
 }
 
-/// The index of the best mean; `None` if it is shared.
+/// The index of the best mean; `None` if it is shared, or has no other to be better than.
 fn best(group: &[Entry<'_>]) -> Option<usize> {
     let better = group.first()?.metric.better;
     let cost = |entry: &Entry<'_>| {
@@ -95,7 +99,7 @@ fn best(group: &[Entry<'_>]) -> Option<usize> {
     let shared = costs
         .iter()
         .any(|&(other, cost)| other != index && cost == least);
-    (!shared).then_some(index)
+    (!shared && costs.len() > 1).then_some(index)
 }
 
 fn change(change: Option<Change>, metric: &Metric) -> Cell {
@@ -135,34 +139,32 @@ fn counters(comparison: &Comparison) -> Table {
         "migrations",
         "wakeups",
         "balance calls",
+        "pulled",
+        "active",
         "simulated s",
         "wall s",
     ];
     let row = |name: &str, measured: &Measured| -> Vec<Cell> {
         let whole = |value: f64| Cell::from(format!("{value:.0}"));
-        let balance = measured.mean_of(|run| run.balance_calls.map_or(f64::NAN, |n| n as f64));
+        let balancing = |value: Option<f64>| value.map_or("-".into(), whole);
         vec![
             name.into(),
             whole(measured.mean_of(|run| run.counters.context_switches as f64)),
             whole(measured.mean_of(|run| run.counters.migrations as f64)),
             whole(measured.mean_of(|run| run.counters.wakeups as f64)),
-            if balance.is_nan() {
-                "-".into()
-            } else {
-                whole(balance)
-            },
+            balancing(measured.mean_of_balancing(|counters| counters.balance_calls)),
+            balancing(measured.mean_of_balancing(|counters| counters.pulled)),
+            balancing(measured.mean_of_balancing(|counters| counters.active_balances)),
             number(measured.mean_of(|run| run.simulated_ns as f64 / 1e9)).into(),
             number(measured.mean_of(|run| run.wall.as_secs_f64())).into(),
         ]
     };
+    let measured = comparison.schedulers.iter().zip(&comparison.measured);
     Table {
         title: "A run, on average".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         text_columns: 1,
-        rows: comparison
-            .schedulers
-            .iter()
-            .zip(&comparison.measured)
+        rows: measured
             .map(|(scheduler, measured)| row(scheduler.name(), measured))
             .collect(),
     }

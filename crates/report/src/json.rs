@@ -17,7 +17,8 @@
 //!   its 95 % confidence interval (both null for the first policy), `limit` as above.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`,
 //!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
-//!   machine without power data), `simulated_s`, `wall_s`.
+//!   machine without power data), `simulated_s`, `wall_s`; `balancing`: what else Equipoise's own
+//!   scheduler counts, named as in `policy::Counters` (null for other schedulers).
 //!
 //! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of
 //! the texts that a person sees.
@@ -107,6 +108,18 @@ struct Counters<'a> {
     energy_j: Option<f64>,
     simulated_s: f64,
     wall_s: f64,
+    balancing: Option<Balancing>,
+}
+
+#[derive(Serialize)]
+struct Balancing {
+    pulled: f64,
+    newidle_calls: f64,
+    newidle_skipped: f64,
+    newidle_pulled: f64,
+    active_balances: f64,
+    misfit_moves: f64,
+    nohz_kicks: f64,
 }
 
 #[derive(Serialize)]
@@ -243,15 +256,27 @@ fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
 }
 
 fn counters<'a>(policy: &'a str, measured: &Measured) -> Counters<'a> {
-    let balance = measured.mean_of(|run| run.balance_calls.map_or(f64::NAN, |n| n as f64));
     Counters {
         policy,
         context_switches: measured.mean_of(|run| run.counters.context_switches as f64),
         migrations: measured.mean_of(|run| run.counters.migrations as f64),
         wakeups: measured.mean_of(|run| run.counters.wakeups as f64),
-        balance_calls: (!balance.is_nan()).then_some(balance),
+        balance_calls: measured.mean_of_balancing(|counters| counters.balance_calls),
         energy_j: None,
         simulated_s: measured.mean_of(|run| run.simulated_ns as f64 / 1e9),
         wall_s: measured.mean_of(|run| run.wall.as_secs_f64()),
+        balancing: balancing(measured),
     }
+}
+
+fn balancing(measured: &Measured) -> Option<Balancing> {
+    Some(Balancing {
+        pulled: measured.mean_of_balancing(|counters| counters.pulled)?,
+        newidle_calls: measured.mean_of_balancing(|counters| counters.newidle_calls)?,
+        newidle_skipped: measured.mean_of_balancing(|counters| counters.newidle_skipped)?,
+        newidle_pulled: measured.mean_of_balancing(|counters| counters.newidle_pulled)?,
+        active_balances: measured.mean_of_balancing(|counters| counters.active_balances)?,
+        misfit_moves: measured.mean_of_balancing(|counters| counters.misfit_moves)?,
+        nohz_kicks: measured.mean_of_balancing(|counters| counters.nohz_kicks)?,
+    })
 }
