@@ -93,7 +93,12 @@ impl Kernel<'_> {
     }
 
     /// `enqueue_task_scx()`.
-    pub fn enqueue_ext(&mut self, mut task: TaskPtr, flags: u64) {
+    pub fn enqueue_ext(&mut self, task: TaskPtr, flags: u64) {
+        self.becomes_runnable(task, flags);
+        self.do_enqueue(task, flags);
+    }
+
+    fn becomes_runnable(&mut self, mut task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
         self.set_runnable(task);
         task.abi.scx.flags |= abi::TASK_QUEUED;
@@ -103,7 +108,24 @@ impl Kernel<'_> {
         if let Some(runnable) = self.ops.runnable {
             call_op!(self, kf::REST, runnable, task.abi(), flags);
         }
-        self.do_enqueue(task, flags);
+    }
+
+    /// Puts the task back that runs on `cpu` and was dequeued to be changed: the scheduler is not
+    /// asked where to.
+    pub fn restore_ext(&mut self, cpu: usize, task: TaskPtr) {
+        self.becomes_runnable(task, abi::ENQ_RESTORE);
+        self.set_next_ext(cpu, task);
+    }
+
+    /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
+    pub fn push_ext(&mut self, cpu: usize, task: TaskPtr, to: usize) {
+        self.update_curr_ext(cpu, task);
+        if let Some(stopping) = self.ops.stopping {
+            call_op!(self, kf::REST, stopping, task.abi(), true);
+        }
+        self.set_runnable(task);
+        self.migrate(task, to);
+        self.do_enqueue(task, 0);
     }
 
     fn set_runnable(&mut self, mut task: TaskPtr) {

@@ -13,13 +13,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PERCPU_HASH: u32 = 5;
-const PERCPU_ARRAY: u32 = 6;
+pub const PERCPU_ARRAY: u32 = 6;
 const LRU_HASH: u32 = 9;
 const ARRAY_OF_MAPS: u32 = 12;
 const QUEUE: u32 = 22;
 const STACK: u32 = 23;
 const TASK_STORAGE: u32 = 29;
 const CGRP_STORAGE: u32 = 32;
+
+/// How many removed values are kept; more than one call of an op removes.
+const KEPT_REMOVED: usize = 4096;
+
+/// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
+const NR_CPU_IDS: &str = "nr_cpu_ids";
 
 /// A loaded scheduler. Dropping it unloads it.
 pub struct Instance {
@@ -32,6 +38,8 @@ pub struct Instance {
     _maps: Box<[Map]>,
     /// What arrays point to.
     _values: Vec<Box<[u64]>>,
+    /// Values removed from hashes of late: C may hold pointers to them until its call ends.
+    removed: VecDeque<Box<[u64]>>,
     // In this order: the loader knows the object by the descriptor's name, which must not be given to
     // another before the object is unloaded.
     _library: Library,
@@ -52,14 +60,24 @@ pub enum Contents {
 }
 
 impl Instance {
-    /// Loads `object` with `globals` set. `table` is what its calls go to.
+    /// Loads `object` with `globals` set, and `nr_cpu_ids` if it has such a global of 4 bytes that is
+    /// not among them. `table` is what its calls go to.
     pub fn load(
         object: &Object,
         globals: &[Global],
         table: *mut Table,
         nr_cpus: usize,
     ) -> Result<Instance, Error> {
-        let (image, later) = object.image(globals)?;
+        let mut globals = globals.to_vec();
+        if object.global_size(NR_CPU_IDS) == Some(4)
+            && !globals.iter().any(|global| global.symbol == NR_CPU_IDS)
+        {
+            globals.push(Global {
+                symbol: NR_CPU_IDS.into(),
+                bytes: (nr_cpus as u32).to_ne_bytes().into(),
+            });
+        }
+        let (image, later) = object.image(&globals)?;
         let failed = |error: &dyn std::fmt::Display| {
             Error(format!("the scheduler cannot be loaded: {error}"))
         };
@@ -111,6 +129,7 @@ impl Instance {
             base,
             _maps: Box::default(),
             _values: Vec::new(),
+            removed: VecDeque::new(),
             _library: library,
             _file: file.into(),
         };
@@ -195,6 +214,14 @@ impl Instance {
             };
         }
         Ok(())
+    }
+
+    /// Keeps a removed value for longer than any one call can use it.
+    pub fn keep_removed(&mut self, value: Box<[u64]>) {
+        if self.removed.len() >= KEPT_REMOVED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back(value);
     }
 
     /// The bytes of the global `symbol`; empty if there is none.

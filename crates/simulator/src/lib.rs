@@ -32,7 +32,8 @@ pub struct Config<'a> {
     pub workload: &'a dyn Workload,
     /// The scheduler.
     pub scheduler: &'a Object,
-    /// Its globals, set before it is loaded.
+    /// Its globals, set before it is loaded. A global `nr_cpu_ids` of 4 bytes is the number of the
+    /// machine's CPUs unless it is set here, as every loader of such schedulers sets it.
     pub globals: &'a [Global],
     /// Globals of the scheduler to read when the run is over ([`Outcome::read`]).
     pub read: &'a [&'a str],

@@ -1,7 +1,7 @@
 //! BPF maps whose contents C cannot reach by itself: hashes, queues and stacks.
 
 use crate::abi::{self, Map};
-use crate::instance::Contents;
+use crate::instance::{Contents, PERCPU_ARRAY};
 use crate::kernel::Kernel;
 use std::ffi::c_void;
 use std::slice;
@@ -24,8 +24,34 @@ fn words(value: &[u8]) -> Box<[u64]> {
     value.chunks(8).map(word).collect()
 }
 
+impl Map {
+    /// The value at `index` as `cpu` sees it.
+    fn element(&self, cpu: usize, index: u32) -> *mut u8 {
+        let copy = if self.kind == PERCPU_ARRAY { cpu } else { 0 };
+        let position = copy * self.max_entries as usize + index as usize;
+        self.values.wrapping_add(position * self.stride as usize)
+    }
+}
+
 /// C's pointers name objects of the map's own sizes in all of these.
 impl Kernel<'_> {
+    /// The key and the value that `inside` is a part of, in an array or a hash.
+    pub fn entry_around(&mut self, map: &Map, inside: *mut u8) -> Option<(Box<[u8]>, *mut u8)> {
+        match &mut self.instance.contents[map.index as usize] {
+            Contents::Direct if map.stride > 0 => {
+                let offset = (inside as usize).checked_sub(map.values as usize)?;
+                let index = (offset / map.stride as usize) as u32;
+                (index < map.max_entries)
+                    .then(|| (Box::from(index.to_ne_bytes()), map.element(0, index)))
+            }
+            Contents::Hash(values) => values
+                .iter_mut()
+                .find(|(_, value)| value.as_ptr_range().contains(&inside.cast_const().cast()))
+                .map(|(key, value)| (key.clone(), value.as_mut_ptr().cast())),
+            _ => None,
+        }
+    }
+
     pub unsafe fn map_lookup(&mut self, map: &Map, key: *const u8) -> *mut u8 {
         let key = unsafe { slice::from_raw_parts(key, map.key_size as usize) };
         match &mut self.instance.contents[map.index as usize] {
@@ -44,16 +70,18 @@ impl Kernel<'_> {
         flags: u64,
     ) -> i64 {
         let value = unsafe { slice::from_raw_parts(value, map.value_size as usize) };
+        let cpu = self.this_cpu();
         match &mut self.instance.contents[map.index as usize] {
             Contents::Direct => {
                 let index = unsafe { key.cast::<u32>().read_unaligned() };
                 if index >= map.max_entries || map.values.is_null() {
                     return error(abi::E2BIG);
                 }
-                unsafe {
-                    let to = map.values.add(index as usize * map.stride as usize);
-                    to.copy_from(value.as_ptr(), value.len());
+                if flags & NOEXIST != 0 {
+                    return error(abi::EEXIST);
                 }
+                let to = map.element(cpu, index);
+                unsafe { to.copy_from(value.as_ptr(), value.len()) };
                 0
             }
             Contents::Hash(values) => {
@@ -81,7 +109,13 @@ impl Kernel<'_> {
     pub unsafe fn map_delete(&mut self, map: &Map, key: *const u8) -> i64 {
         let key = unsafe { slice::from_raw_parts(key, map.key_size as usize) };
         match &mut self.instance.contents[map.index as usize] {
-            Contents::Hash(values) => values.remove(key).map_or(error(abi::ENOENT), |_| 0),
+            Contents::Hash(values) => match values.remove(key) {
+                Some(value) => {
+                    self.instance.keep_removed(value);
+                    0
+                }
+                None => error(abi::ENOENT),
+            },
             _ => error(abi::EINVAL),
         }
     }
@@ -141,6 +175,7 @@ impl Kernel<'_> {
     ) -> i64 {
         type Callback = unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8, *mut c_void) -> i64;
         let callback: Callback = unsafe { std::mem::transmute(callback) };
+        let cpu = self.this_cpu();
         let entries: Vec<(Box<[u8]>, *mut u8)> =
             match &mut self.instance.contents[map.index as usize] {
                 Contents::Hash(values) => values
@@ -148,12 +183,7 @@ impl Kernel<'_> {
                     .map(|(key, value)| (key.clone(), value.as_mut_ptr().cast()))
                     .collect(),
                 Contents::Direct => (0..map.max_entries)
-                    .map(|index| {
-                        let value = map
-                            .values
-                            .wrapping_add(index as usize * map.stride as usize);
-                        (Box::from(index.to_ne_bytes()), value)
-                    })
+                    .map(|index| (Box::from(index.to_ne_bytes()), map.element(cpu, index)))
                     .collect(),
                 _ => return error(abi::EINVAL),
             };

@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::task::{Class, Doing, TaskPtr};
 use workload::{Env, Op, SchedPolicy};
 
-/// How many ops a program may do without time passing before it is taken to be stuck.
+/// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
 
 /// What a task does after a step of its program.
@@ -21,7 +21,7 @@ impl Kernel<'_> {
     /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
     /// or has kernel time to pay for.
     pub fn advance(&mut self, cpu: usize, mut task: TaskPtr) {
-        for _ in 0..MAX_INSTANT_OPS {
+        loop {
             let doing = std::mem::replace(&mut task.op, Doing::Next);
             let step = match doing {
                 Doing::Next => {
@@ -55,10 +55,6 @@ impl Kernel<'_> {
                 return;
             }
         }
-        self.task_error(
-            task,
-            format!("does {MAX_INSTANT_OPS} operations without time passing"),
-        );
     }
 
     fn next_op(&mut self, cpu: usize, mut task: TaskPtr) -> Op {
@@ -76,6 +72,17 @@ impl Kernel<'_> {
         };
         let op = task.program.next(&mut env);
         task.due = now;
+        if task.instant != now {
+            task.instant = now;
+            task.instant_ops = 0;
+        }
+        task.instant_ops += 1;
+        if task.instant_ops > MAX_INSTANT_OPS {
+            self.task_error(
+                task,
+                format!("does {MAX_INSTANT_OPS} operations without time passing"),
+            );
+        }
         op
     }
 

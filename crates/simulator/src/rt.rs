@@ -8,6 +8,16 @@ use workload::SchedPolicy;
 /// `RR_TIMESLICE`, include/linux/sched/rt.h, ns.
 const RR_TIMESLICE_NS: u64 = 100_000_000;
 
+/// Gives a task whose turn is over, or that yielded, its next time slice.
+fn refill(mut task: TaskPtr) {
+    if task.rr_left == 0 {
+        task.rr_left = match task.policy {
+            SchedPolicy::RoundRobin { .. } => RR_TIMESLICE_NS,
+            _ => u64::MAX,
+        };
+    }
+}
+
 impl Kernel<'_> {
     pub fn enqueue_rt(&mut self, task: TaskPtr) {
         self.rq(task.cpu()).nr_running += 1;
@@ -59,19 +69,32 @@ impl Kernel<'_> {
             (Some(head), Some(prev)) if head.abi.prio == prev.abi.prio && prev.rr_left == 0 => {
                 Some(head)
             }
-            (_, Some(prev)) => Some(prev),
+            (_, Some(prev)) => {
+                refill(prev);
+                Some(prev)
+            }
             (head, None) => head,
         }
     }
 
-    pub fn set_next_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+    /// Puts the task back that runs on `cpu` and was dequeued to be changed.
+    pub fn restore_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+        self.rq(cpu).nr_running += 1;
+        task.rr_left = 0;
+        refill(task);
+    }
+
+    /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
+    pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
+        self.update_curr(cpu, task);
+        self.rq(cpu).nr_running -= 1;
+        self.set_task_cpu(task, to);
+        self.enqueue_rt(task);
+    }
+
+    pub fn set_next_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.unqueue_rt(cpu, task);
-        if task.rr_left == 0 {
-            task.rr_left = match task.policy {
-                SchedPolicy::RoundRobin { .. } => RR_TIMESLICE_NS,
-                _ => u64::MAX,
-            };
-        }
+        refill(task);
     }
 
     pub fn tick_rt(&mut self, cpu: usize, mut task: TaskPtr) {

@@ -149,6 +149,8 @@ impl Kernel<'_> {
             program: spec.program,
             op: Doing::Next,
             left: 0,
+            instant_ops: 0,
+            instant: 0,
             own_time: false,
             waits_for: "nothing",
             on_rq: false,
@@ -384,6 +386,8 @@ impl Kernel<'_> {
         if next != prev {
             self.put_prev(cpu, prev, next);
             self.switch(cpu, prev, next, switched_out_runnable);
+        } else if next.is_none() {
+            self.refresh_idle(cpu, true);
         }
         if let Some(task) = prev.filter(|task| task.abi.state == abi::TASK_DEAD) {
             self.reap(task);
@@ -510,21 +514,30 @@ impl Kernel<'_> {
         delta
     }
 
-    /// Puts the current task, which must be runnable, off the CPU and changes it; it is queued anew.
-    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`.)
+    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it back.
+    /// It runs on, unless the CPU is not allowed any more: then it is queued on one that is.
+    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
     fn change(&mut self, cpu: usize, mut task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
-        self.deactivate(task, 0);
+        self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);
+        task.on_rq = true;
+        task.abi.on_rq = 1;
+        self.runnable += 1;
+        task.abi.se.exec_start = self.now();
+        match task.class {
+            Class::Rt => self.restore_rt(cpu, task),
+            Class::Ext => self.restore_ext(cpu, task),
+        }
         let allowed = task.abi.cpus_mask;
         if !allowed.contains(cpu) {
             let to = allowed.first().unwrap_or(cpu);
-            self.set_task_cpu(task, to);
+            match task.class {
+                Class::Rt => self.push_rt(cpu, task, to),
+                Class::Ext => self.push_ext(cpu, task, to),
+            }
+            self.switch(cpu, Some(task), None, true);
+            self.check_preempt(task);
         }
-        self.put_prev(cpu, Some(task), None);
-        self.switch(cpu, Some(task), None, true);
-        task.abi.state = abi::TASK_RUNNING;
-        self.activate(task, 0);
-        self.check_preempt(task);
         self.cpus[cpu].need_resched = true;
     }
 

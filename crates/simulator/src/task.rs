@@ -20,6 +20,9 @@ pub struct Task {
     pub op: Doing,
     /// Compute left before `op` goes on, in the unit that `own_time` says.
     pub left: u64,
+    /// How many ops it began at `instant`, ns.
+    pub instant_ops: u32,
+    pub instant: u64,
     /// `left` is CPU time (ns), not work at the reference speed.
     pub own_time: bool,
     /// Why it sleeps, for messages.

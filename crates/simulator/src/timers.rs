@@ -103,23 +103,18 @@ impl Kernel<'_> {
         }
         timer.active = false;
         let (cpu, callback, map) = (timer.cpu, timer.callback, timer.map);
-        // SAFETY: the map variable that the timer was initialised with, and its value: the timer is the
-        // value's first or a later member, so the key is the value's position.
-        let (mut key, value) = unsafe {
-            let runtime: &Map = &*Instance::map_of(map);
-            let offset = (timer.timer as usize).wrapping_sub(runtime.values as usize);
-            let key = offset / runtime.stride.max(1) as usize;
-            (
-                key as u32,
-                runtime.values.wrapping_add(key * runtime.stride as usize),
-            )
+        let timer = timer.timer.cast::<u8>();
+        // SAFETY: the map variable that the timer was initialised with.
+        let runtime: &Map = unsafe { &*Instance::map_of(map) };
+        let Some((mut key, value)) = self.entry_around(runtime, timer) else {
+            return;
         };
         self.enter(cpu);
         self.charge(cpu, self.cpus[cpu].costs.timer_irq_ns);
         // SAFETY: bpf_timer's callback type.
-        let callback: unsafe extern "C" fn(*mut c_void, *mut u32, *mut u8) -> i32 =
+        let callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
             unsafe { std::mem::transmute(callback) };
-        crate::ext::call_op!(self, kf::UNLOCKED, callback, map, &raw mut key, value);
+        crate::ext::call_op!(self, kf::UNLOCKED, callback, map, key.as_mut_ptr(), value);
         self.leave(cpu);
     }
 }
