@@ -237,6 +237,51 @@ fn several_schedulers_have_a_trace_each() {
     assert_eq!(files(folder.path()), ["t.capacity.txt", "t.cfs.txt"]);
 }
 
+/// One queue for all CPUs.
+const FIFO: &str = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile u64 slice = 20000000;
+s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(0, -1); }
+void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags) {
+    scx_bpf_dsq_insert(p, 0, slice, enq_flags);
+}
+void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) {
+    scx_bpf_dsq_move_to_local(0);
+}
+SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fifo_dispatch,
+    .init = (void *)fifo_init, .name = "fifo");
+"#;
+
+#[test]
+fn a_scheduler_in_c_is_a_column_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("fifo.bpf.c");
+    std::fs::write(&source, FIFO).unwrap();
+    let switches = |setting: &str| {
+        let mut args = vec![
+            "compare",
+            "--machine",
+            "tc2-smp",
+            "--workload",
+            "busy:threads=4",
+        ];
+        args.extend(["--policy", "cfs", "--runs", "1", "--format", "json"]);
+        args.extend(["--set", setting, "--scheduler", source.to_str().unwrap()]);
+        let result = json(&args);
+        let (own, foreign) = (&result["counters"][0], &result["counters"][1]);
+        assert_eq!(
+            (&own["policy"], &foreign["policy"]),
+            (&"cfs".into(), &"fifo".into())
+        );
+        assert!(own["balance_calls"].is_number() && foreign["balance_calls"].is_null());
+        foreign["context_switches"].as_f64().unwrap()
+    };
+    // Two busy threads for each CPU: slices a tenth as long are switches ten times as often.
+    let (long, short) = (switches("slice=100000000"), switches("slice=10000000"));
+    assert!(short > 5.0 * long, "{short} and {long} switches");
+}
+
 /// A scheduler that takes tasks and never gives them back.
 const STALLS: &str = r#"
 #include <scx/common.bpf.h>

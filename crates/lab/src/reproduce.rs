@@ -260,4 +260,32 @@ mod tests {
             }
         );
     }
+
+    #[test]
+    fn what_is_published_has_no_influence_on_what_is_simulated() {
+        let text = include_str!("../../../experiments/mixed-capacity.toml");
+        let run = |text: &str| {
+            let mut experiment = Experiment::parse("e.toml", text).unwrap();
+            experiment.retain_rows(|row| row == "sysbench_5t");
+            let runs = Runs {
+                count: 2,
+                seed: 7,
+                jobs: 1,
+            };
+            Reproduction::run(experiment, runs, &|| ()).unwrap()
+        };
+        let numbers = "published.avg = [27.22, 27.71, 24.14]";
+        assert_eq!(text.matches(numbers).count(), 1);
+        let all = run(text);
+        let withheld = run(&text.replace(numbers, "published.avg = [99.0, 1, \"-\"]"));
+        let (all, withheld) = (all.cells(), withheld.cells());
+        let simulated = |cells: &[Cell<'_>]| -> Vec<Option<f64>> {
+            cells.iter().map(|cell| cell.simulated).collect()
+        };
+        assert_eq!(simulated(&all), simulated(&withheld));
+        assert!(simulated(&all).iter().all(Option::is_some));
+        let published: Vec<_> = withheld[..3].iter().map(|cell| cell.published).collect();
+        assert_eq!(published, [Some(99.0), Some(1.0), None]);
+        assert_eq!(withheld[2].error_pct(), None);
+    }
 }
