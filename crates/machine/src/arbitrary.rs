@@ -77,29 +77,27 @@ fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
 
 fn costs() -> impl Strategy<Value = Costs> {
     let idle = vec((0..2_000_000u64, 0..500_000u64), 0..=3);
-    (vec(0..20_000u64, 6), (0..50_000u64, 0..200_000u64), idle).prop_map(
-        |(ns, (near, far), idle)| {
-            let mut costs = Costs {
-                context_switch_ns: ns[0],
-                wakeup_ns: ns[1],
-                ipi_near_ns: ns[2],
-                ipi_far_ns: ns[2] + ns[3],
-                tick_ns: ns[4],
-                timer_irq_ns: ns[5],
-                migration_near_ns: near,
-                migration_far_ns: near + far,
-                idle_states: [IdleState::default(); MAX_IDLE_STATES],
-                nr_idle_states: idle.len(),
-            };
-            let mut state = IdleState::default();
-            for (slot, (residency, latency)) in costs.idle_states.iter_mut().zip(idle) {
-                state.min_residency_ns += residency;
-                state.exit_latency_ns += latency;
-                *slot = state;
-            }
-            costs
-        },
-    )
+    (vec(0..20_000u64, 6), (0..100u64, 0..400u64), idle).prop_map(|(ns, (near, far), idle)| {
+        let mut costs = Costs {
+            context_switch_ns: ns[0],
+            wakeup_ns: ns[1],
+            ipi_near_ns: ns[2],
+            ipi_far_ns: ns[2] + ns[3],
+            tick_ns: ns[4],
+            timer_irq_ns: ns[5],
+            refill_near_ns: near,
+            refill_far_ns: near + far,
+            idle_states: [IdleState::default(); MAX_IDLE_STATES],
+            nr_idle_states: idle.len(),
+        };
+        let mut state = IdleState::default();
+        for (slot, (residency, latency)) in costs.idle_states.iter_mut().zip(idle) {
+            state.min_residency_ns += residency;
+            state.exit_latency_ns += latency;
+            *slot = state;
+        }
+        costs
+    })
 }
 
 #[cfg(test)]

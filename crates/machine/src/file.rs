@@ -79,8 +79,8 @@ struct CostsFile {
     ipi_far_ns: Spanned<u64>,
     tick_ns: Spanned<u64>,
     timer_irq_ns: Spanned<u64>,
-    migration_near_ns: Spanned<u64>,
-    migration_far_ns: Spanned<u64>,
+    refill_near_ns: Spanned<u64>,
+    refill_far_ns: Spanned<u64>,
 }
 
 #[derive(Deserialize)]

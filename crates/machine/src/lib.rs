@@ -68,16 +68,20 @@ pub struct Costs {
     pub tick_ns: u64,
     /// From a timer's expiry until its handler has woken its task (interrupt entry and handler).
     pub timer_irq_ns: u64,
-    /// Cold caches: extra time for a task's first run on a CPU after a migration within a cluster.
-    pub migration_near_ns: u64,
-    /// See `migration_near_ns`; across clusters.
-    pub migration_far_ns: u64,
+    /// Cold caches: fetching a line of [`CACHE_LINE`] bytes after a migration within a cluster. A
+    /// migrated task pays it for each line of its footprint.
+    pub refill_near_ns: u64,
+    /// See `refill_near_ns`; across clusters.
+    pub refill_far_ns: u64,
     /// Time to leave an idle state. The state is the deepest whose `min_residency_ns` the idle
     /// period exceeds; states run from the shallowest to the deepest.
     pub idle_states: [IdleState; MAX_IDLE_STATES],
     /// How many of `idle_states` there are.
     pub nr_idle_states: usize,
 }
+
+/// Bytes in a cache line, on every machine described so far.
+pub const CACHE_LINE: u64 = 64;
 
 /// The most idle states a core type may have (the kernel's CPUIDLE_STATE_MAX).
 pub const MAX_IDLE_STATES: usize = 10;

@@ -96,11 +96,11 @@ fn core_types(machine: &Machine) -> Table {
         }),
         row("tick", &|core| us(core.costs.tick_ns)),
         row("timer interrupt", &|core| us(core.costs.timer_irq_ns)),
-        row("migration near, far", &|core| {
+        row("cache line refill near, far", &|core| {
             format!(
                 "{}, {}",
-                us(core.costs.migration_near_ns),
-                us(core.costs.migration_far_ns)
+                us(core.costs.refill_near_ns),
+                us(core.costs.refill_far_ns)
             )
         }),
     ];

@@ -5,7 +5,7 @@ use crate::abi::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::task::{Class, Doing, OnDsq, OpsState, Task, TaskPtr};
-use machine::{CpuMask, Machine};
+use machine::{CACHE_LINE, CpuMask, Machine};
 use std::ptr::{null, null_mut};
 use workload::{SchedPolicy, TaskSpec};
 
@@ -167,6 +167,7 @@ impl Kernel<'_> {
             woken_at: self.now(),
             timer_slack_ns: spec.timer_slack_ns.unwrap_or(DEFAULT_TIMER_SLACK_NS),
             rr_left: 0,
+            footprint: spec.footprint,
             parent,
             children: 0,
             joining: false,
@@ -493,11 +494,8 @@ impl Kernel<'_> {
         if from != cpu {
             task.ran_on = cpu as u32;
             let near = self.cpus[from].cluster == self.cpus[cpu].cluster;
-            cost += if near {
-                costs.migration_near_ns
-            } else {
-                costs.migration_far_ns
-            };
+            let line = if near { costs.refill_near_ns } else { costs.refill_far_ns };
+            cost += task.footprint / CACHE_LINE * line;
         }
         self.charge(cpu, cost);
     }

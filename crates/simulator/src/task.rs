@@ -6,6 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use workload::{Op, Program, SchedPolicy};
 
+/// The pid of the first task.
+pub const FIRST_PID: i32 = 1000;
+
 /// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
 #[repr(C)]
 pub struct Task {
@@ -51,6 +54,8 @@ pub struct Task {
     pub due: u64,
     pub woken_at: u64,
     pub timer_slack_ns: u64,
+    /// Bytes that it works on; fetched anew after a migration.
+    pub footprint: u64,
     /// Round-robin time left, ns.
     pub rr_left: u64,
 
@@ -142,6 +147,11 @@ impl TaskPtr {
     #[inline]
     pub fn pid(self) -> i32 {
         self.abi.pid
+    }
+
+    /// How many tasks were created before it.
+    pub fn index(self) -> usize {
+        (self.abi.pid - FIRST_PID) as usize
     }
 
     /// `comm[pid]`, as sched_ext's messages have it.

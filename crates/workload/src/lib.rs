@@ -81,6 +81,10 @@ pub struct Start {
     pub duration_ns: Option<u64>,
 }
 
+/// [`TaskSpec::footprint`] where a workload does not say otherwise, bytes: half of a usual L1 data
+/// cache (32 KiB). An assumption.
+pub const DEFAULT_FOOTPRINT: u64 = 16 << 10;
+
 /// A task to create.
 pub struct TaskSpec {
     /// `comm`, at most 15 bytes are kept.
@@ -91,6 +95,8 @@ pub struct TaskSpec {
     pub affinity: Option<CpuMask>,
     /// `PR_SET_TIMERSLACK`, ns; applies to `SCHED_NORMAL` sleeps. `None` is the kernel's 50 us.
     pub timer_slack_ns: Option<u64>,
+    /// Bytes that it works on between two switches: what a migration makes it fetch again.
+    pub footprint: u64,
     /// What it does.
     pub program: Box<dyn Program>,
 }
@@ -103,6 +109,7 @@ impl TaskSpec {
             policy: SchedPolicy::Normal { nice: 0 },
             affinity: None,
             timer_slack_ns: None,
+            footprint: DEFAULT_FOOTPRINT,
             program: Box::new(program),
         }
     }

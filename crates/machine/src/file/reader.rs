@@ -141,8 +141,8 @@ impl Reader<'_> {
             ipi_far_ns: self.cost(&file.ipi_far_ns, 1)?,
             tick_ns: self.cost(&file.tick_ns, 1)?,
             timer_irq_ns: self.cost(&file.timer_irq_ns, 1)?,
-            migration_near_ns: self.cost(&file.migration_near_ns, 1)?,
-            migration_far_ns: self.cost(&file.migration_far_ns, 1)?,
+            refill_near_ns: self.cost(&file.refill_near_ns, 1)?,
+            refill_far_ns: self.cost(&file.refill_far_ns, 1)?,
             idle_states,
             nr_idle_states,
         })
@@ -334,8 +334,8 @@ ipi_near_ns = 3
 ipi_far_ns = 4
 tick_ns = 5
 timer_irq_ns = 6
-migration_near_ns = 7
-migration_far_ns = 8
+refill_near_ns = 7
+refill_far_ns = 8
 
 [core.cortex-a7]
 capacity = 606
@@ -349,8 +349,8 @@ ipi_near_ns = 3
 ipi_far_ns = 4
 tick_ns = 5
 timer_irq_ns = 6
-migration_near_ns = 7
-migration_far_ns = 8
+refill_near_ns = 7
+refill_far_ns = 8
 
 [[core.cortex-a7.idle]]
 name = "WFI"
