@@ -34,7 +34,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	busiest->active_balance = true;
 	busiest->push_cpu = env->dst_cpu;
 	this_counters()->active_balances++;
-	if (busiest->nr_running == 1 && misfit_active_balance(env))
+	if (cpu_nr_running(env->src_cpu) == 1 && misfit_active_balance(env))
 		this_counters()->misfit_moves++;
 	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
 	return true;

@@ -22,7 +22,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 
 	if (p->policy == SCHED_IDLE)
 		return false;
-	if (rq_of(bpf_get_smp_processor_id())->nr_running &&
+	if (cpu_nr_running(bpf_get_smp_processor_id()) &&
 	    (src_rq->next_pid == p->pid || src_rq->last_pid == p->pid))
 		return true;
 	return (s64)(now - se->exec_start) < (s64)policy.sched_migration_cost;
@@ -74,7 +74,7 @@ static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
 static __noinline u32 move_tasks(struct balance_env *env, u64 now)
 {
 	u32 src_cpu = env->src_cpu, dst_cpu = env->dst_cpu, loop = 0, pulled = 0;
-	u32 nr_running = rq_of(src_cpu)->nr_running;
+	u32 nr_running = cpu_nr_running(src_cpu);
 	u32 loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
 	struct fair_rq *dst_rq = rq_of(dst_cpu);
 	struct task_struct *p;
@@ -200,7 +200,7 @@ static __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idl
 		if (src < 0)
 			goto out_balanced;
 		env->src_cpu = src;
-		if (rq_of(src)->nr_running <= 1)
+		if (cpu_nr_running(src) <= 1)
 			break;
 		env->flags |= LBF_ALL_PINNED;
 		moved = move_tasks_to_group(env, now);

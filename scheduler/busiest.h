@@ -38,7 +38,7 @@ static __always_inline void update_sg_lb_stats(struct balance_env *env, const st
 	__builtin_memset(sgs, 0, sizeof(*sgs));
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
-		u64 nr_running = READ_ONCE(rq_of(cpu)->nr_running), load;
+		u64 nr_running = cpu_nr_running(cpu), load;
 
 		if (excluded(env, cpu))
 			continue;
@@ -204,7 +204,7 @@ static __noinline s32 find_busiest_queue(struct balance_env *env, const struct g
 			continue;
 		if (misfit_queue(env, cpu))
 			overloaded = cpu;
-		if (group_capacity(sd, power) && rq_of(cpu)->nr_running == 1 && (s64)wl > env->imbalance)
+		if (group_capacity(sd, power) && cpu_nr_running(cpu) == 1 && (s64)wl > env->imbalance)
 			continue;
 		wl = wl * SCHED_POWER_SCALE / power;
 		if (wl > max_load) {

@@ -129,7 +129,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		se = NULL;
 	if (rq->nohz_balance_kick)
 		nohz_idle_balance(cpu, now);
-	else if (!rq->nr_running)
+	else if (!cpu_nr_running(cpu))
 		idle_balance(cpu, now);
 	rq->dispatching = false;
 

@@ -32,7 +32,7 @@ static __always_inline bool misfit_queue(const struct balance_env *env, u32 cpu)
 {
 	u64 load = weighted_cpuload(cpu);
 
-	return policy.misfit && rq_of(cpu)->nr_running == 1 && load > power_of(cpu) &&
+	return policy.misfit && cpu_nr_running(cpu) == 1 && load > power_of(cpu) &&
 	       load > weighted_cpuload(env->dst_cpu) && dst_is_better(env, cpu);
 }
 

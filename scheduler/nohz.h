@@ -67,7 +67,7 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 
 	if (!nohz.nr_cpus || time_before(jiffies, nohz.next_balance))
 		return false;
-	if (rq_of(cpu)->nr_running >= 2 || misfit_kick(cpu))
+	if (cpu_nr_running(cpu) >= 2 || misfit_kick(cpu))
 		return true;
 	/* Busy siblings of a group that shares a cache. */
 	bpf_for(level, 0, nr_levels)
@@ -126,7 +126,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 
 		if (cpu == (int)this_cpu || !nohz_idle_cpu(cpu) || !idle_cpu(cpu))
 			continue;
-		if (this_rq->nr_running)
+		if (cpu_nr_running(this_cpu))
 			break;
 		if (!weighted_cpuload(cpu))
 			update_cpu_load_nohz(rq, jiffies);

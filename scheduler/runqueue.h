@@ -46,7 +46,7 @@ struct fair_rq {
 	/* The smallest vruntime of the tasks that wait, or less; ~0 if none waits. */
 	u64 leftmost;
 
-	/* Tasks runnable here: waiting and running. */
+	/* Our tasks that are runnable here, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
 	/* Does the idle task have the CPU? */
 	bool idle;
@@ -109,6 +109,15 @@ static __always_inline bool idle_cpu(u32 cpu)
 	return rq->idle && !READ_ONCE(rq->nr_running);
 }
 
+/* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
+static __always_inline u32 cpu_nr_running(u32 cpu)
+{
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+	u32 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
+
+	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
+}
+
 /* The load that balancing sees on @cpu. */
 static __always_inline u64 weighted_cpuload(u32 cpu)
 {
@@ -120,7 +129,7 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 
 static __always_inline u64 cpu_avg_load_per_task(u32 cpu)
 {
-	u64 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
+	u64 nr_running = cpu_nr_running(cpu);
 
 	return nr_running ? weighted_cpuload(cpu) / nr_running : 0;
 }
