@@ -122,7 +122,8 @@ static __always_inline void update_curr(struct fair_rq *rq, u64 now)
 }
 
 /* @p gets the CPU. */
-static __always_inline void set_curr(struct fair_rq *rq, const struct task_struct *p, struct fair_entity *se, u64 now)
+static __always_inline void set_curr(struct fair_rq *rq, const struct task_struct *p, struct fair_entity *se,
+				     u64 now)
 {
 	update_entity_load_avg(se, now, true, false);
 	update_pelt(&rq->avg, now, rq->nr_running > 1, false);

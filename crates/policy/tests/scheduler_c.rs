@@ -1,13 +1,14 @@
 //! The scheduler's C, compiled as it is and called from here: its arithmetic against a floating-point
 //! reference, its structures against this crate's mirror of them.
 
+mod common;
+
+use common::compile;
 use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::{Counters, Policy};
-use std::path::Path;
-use std::process::Command;
 
-/// The kernel's types and words that the headers use.
+/// The kernel's types and words that a header alone uses.
 const PRELUDE: &str = r#"
 #include <linux/types.h>
 typedef __u8 u8; typedef __u16 u16; typedef __u32 u32; typedef __u64 u64; typedef __s32 s32; typedef __s64 s64;
@@ -17,37 +18,6 @@ typedef _Bool bool;
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 "#;
-
-/// Compiles `code` with the scheduler's folder on the include path.
-fn compile(code: &str) -> Library {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, object) = (folder.path().join("test.c"), folder.path().join("test.so"));
-    std::fs::write(&source, format!("{PRELUDE}\n{code}")).unwrap();
-    let scheduler = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scheduler");
-    let output = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args([
-            "-std=gnu11",
-            "-O2",
-            "-Wall",
-            "-Werror",
-            "-fwrapv",
-            "-shared",
-            "-fPIC",
-            "-I",
-        ])
-        .arg(&scheduler)
-        .arg("-o")
-        .args([&object, &source])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    // SAFETY: the library is what was just compiled, and has no initializers.
-    unsafe { Library::new(&object) }.unwrap()
-}
 
 /// `struct pelt`
 #[repr(C)]
@@ -63,13 +33,14 @@ struct Pelt {
 type Update = unsafe extern "C" fn(*mut Pelt, u64, bool, bool) -> bool;
 
 fn pelt() -> Library {
-    compile(
+    compile(&format!(
+        "{PRELUDE}{}",
         r#"#include "pelt.h"
         bool update(struct pelt *sa, u64 now, bool runnable, bool running)
         { return update_pelt(sa, now, runnable, running); }
         u64 decay(u64 val, u64 n) { return decay_load(val, n); }
         u64 size(void) { return sizeof(struct pelt); }"#,
-    )
+    ))
 }
 
 /// y, with y^32 = 1/2.
@@ -190,7 +161,8 @@ fn a_clock_that_is_behind_changes_nothing() {
 /// The C side reads every table that `globals` lays out: what it says of tc2 is what tc2 is.
 #[test]
 fn tables_mean_the_same_to_c() {
-    let library = compile(
+    let library = compile(&format!(
+        "{PRELUDE}{}",
         r#"#include "intf.h"
         const u32 sizes[] = {
             sizeof(struct policy), sizeof(struct machine), sizeof(struct domain) * MAX_DOMAINS,
@@ -246,7 +218,7 @@ fn tables_mean_the_same_to_c() {
             }
         }
         u64 misfit_moves(const struct counters *c) { return c->misfit_moves; }"#,
-    );
+    ));
     let globals = Policy::find("capacity")
         .unwrap()
         .globals(&Machine::find("tc2").unwrap());
