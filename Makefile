@@ -3,7 +3,7 @@
 
 CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h)
-CARGO_FLAGS := --locked --workspace
+CARGO_FLAGS := --locked
 
 .PHONY: run test bench format check-format lint tools
 
@@ -14,7 +14,7 @@ test: tools check-format lint
 	cargo test $(CARGO_FLAGS)
 
 bench:
-	cargo bench --locked -p simulator
+	cargo bench --locked -p simulator --bench context_switches
 
 # What the tests use beyond Rust and a C compiler.
 tools:
