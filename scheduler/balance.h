@@ -137,8 +137,8 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 /* So many failures that the running task should be moved; or it should be anyway. */
 static __always_inline bool need_active_balance(const struct balance_env *env)
 {
-	return misfit_active_balance(env) || env_domain_state(env)->nr_balance_failed >
-						     env_domain(env)->cache_nice_tries + 2;
+	return misfit_active_balance(env) ||
+	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries + 2;
 }
 
 static __always_inline void grow_interval(struct domain_state *ds, const struct domain *sd, u32 flags)

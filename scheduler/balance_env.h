@@ -22,8 +22,8 @@ enum balance_idle {
 
 /* A group's share in the statistics of its domain. */
 struct group_stats {
-	u64 avg_load; /* load over power */
-	u64 group_load; /* biased to or from the CPU that balances */
+	u64 avg_load;	       /* load over power */
+	u64 group_load;	       /* biased to or from the CPU that balances */
 	u64 sum_weighted_load; /* unbiased */
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */

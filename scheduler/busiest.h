@@ -76,8 +76,7 @@ static __always_inline void update_sg_lb_stats(struct balance_env *env, const st
 
 	/* Uneven by more than an average task, and not for want of tasks. */
 	if (!local_group && max_nr_running > min_nr_running + 1 &&
-	    max_cpu_load - min_cpu_load >=
-		    (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0))
+	    max_cpu_load - min_cpu_load >= (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0))
 		sgs->group_imb = true;
 	if (idle_pull(env, sg->weight, sgs->sum_nr_running))
 		sgs->group_imb = true;
@@ -91,8 +90,7 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 {
 	const struct group_stats *sgs = &env->sgs;
 
-	return sgs->avg_load > env->sds.max_load &&
-	       (sgs->sum_nr_running > sgs->group_capacity || sgs->group_imb);
+	return sgs->avg_load > env->sds.max_load && (sgs->sum_nr_running > sgs->group_capacity || sgs->group_imb);
 }
 
 /* The statistics of the whole domain, local group first. */

@@ -20,6 +20,7 @@
  */
 #define DEGRADE_SHIFT 7
 static const u8 degrade_zero_ticks[CPU_LOAD_IDX_MAX] = { 0, 8, 32, 64, 128 };
+/* clang-format off */
 static const u8 degrade_factor[CPU_LOAD_IDX_MAX][DEGRADE_SHIFT + 1] = {
 	{ 0 },
 	{ 64, 32, 8 },
@@ -27,6 +28,7 @@ static const u8 degrade_factor[CPU_LOAD_IDX_MAX][DEGRADE_SHIFT + 1] = {
 	{ 112, 98, 75, 43, 15, 1 },
 	{ 120, 112, 98, 76, 45, 16, 2 },
 };
+/* clang-format on */
 
 static __always_inline u64 decay_load_missed(u64 load, u64 missed, u32 idx)
 {

@@ -301,6 +301,7 @@ void BPF_STRUCT_OPS(equipoise_exit, struct scx_exit_info *info)
 	UEI_RECORD(uei, info);
 }
 
+/* clang-format off */
 SCX_OPS_DEFINE(equipoise_ops,
 	       .select_cpu = (void *)equipoise_select_cpu,
 	       .enqueue = (void *)equipoise_enqueue,

@@ -195,8 +195,8 @@ static __noinline s32 select_idlest_cpu(struct task_struct *p, u32 cpu, s32 new_
 }
 
 /* The CPU for @p, which was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
-static __always_inline s32 select_task_rq_fair(struct task_struct *p, const struct fair_entity *se,
-					       s32 prev_cpu, u64 wake_flags)
+static __always_inline s32 select_task_rq_fair(struct task_struct *p, const struct fair_entity *se, s32 prev_cpu,
+					       u64 wake_flags)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	int level;

@@ -123,8 +123,7 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
 
-	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) :
-						   READ_ONCE(rq->load_weight);
+	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
 }
 
 static __always_inline u64 cpu_avg_load_per_task(u32 cpu)

@@ -19,8 +19,8 @@ struct equipoise_map {
 	u32 stride; /* from value to value: value_size rounded up to 8 */
 	u32 max_entries;
 	u32 storage; /* task and cgroup storage: which of equipoise_storage[] */
-	u32 index; /* which of the kernel's maps */
-	u8 *values; /* arrays: values, by CPU and then by key */
+	u32 index;   /* which of the kernel's maps */
+	u8 *values;  /* arrays: values, by CPU and then by key */
 };
 
 /* [abi] */

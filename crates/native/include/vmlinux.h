@@ -339,7 +339,8 @@ struct scx_cgroup_init_args {
 	u32 weight;
 };
 
-struct scx_cpu_acquire_args {};
+struct scx_cpu_acquire_args {
+};
 
 /* [abi] */
 struct scx_cpu_release_args {

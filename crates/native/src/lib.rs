@@ -7,7 +7,7 @@ mod debug_info;
 mod object;
 
 pub use debug_info::MapDefinition;
-pub use object::{Global, Map, Object, Variable};
+pub use object::{Global, Image, Map, Object, Variable};
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -172,9 +172,9 @@ mod tests {
             global("slice_ns", &[1, 2, 3, 4, 5, 6, 7, 8]),
             global("counter", &[9, 0, 0, 0]),
         ];
-        let (image, later) = object.image(&set).unwrap();
+        let Image { bytes, later } = object.image(&set).unwrap();
         let offset = object.variable("slice_ns").unwrap().file_offset.unwrap() as usize;
-        assert_eq!(image[offset..offset + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(bytes[offset..offset + 8], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(later.len(), 1);
         assert!(object.image(&[global("absent", &[])]).is_err());
         assert!(object.image(&[global("counter", &[0])]).is_err());

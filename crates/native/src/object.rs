@@ -24,6 +24,15 @@ pub struct Object {
     ops: u64,
 }
 
+/// A shared object as it is to be loaded.
+#[derive(Debug)]
+pub struct Image<'a> {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Globals without bytes in the file (`.bss`), to be written once it is loaded.
+    pub later: Vec<(Variable, &'a [u8])>,
+}
+
 /// A variable of the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -148,12 +157,8 @@ impl Object {
         self.ops
     }
 
-    /// The shared object to load, with `globals` set in it. Those without bytes in the file (`.bss`)
-    /// cannot be set here and are returned, to be written once it is loaded.
-    pub fn image<'a>(
-        &self,
-        globals: &'a [Global],
-    ) -> Result<(Vec<u8>, Vec<(Variable, &'a [u8])>), Error> {
+    /// The shared object to load, with `globals` set in it.
+    pub fn image<'a>(&self, globals: &'a [Global]) -> Result<Image<'a>, Error> {
         let mut image = self.image.clone();
         let mut later = Vec::new();
         for Global { symbol, bytes } in globals {
@@ -172,6 +177,9 @@ impl Object {
                 None => later.push((variable, bytes.as_slice())),
             }
         }
-        Ok((image, later))
+        Ok(Image {
+            bytes: image,
+            later,
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::abi::{self, Map, Ops, Table};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use native::{Error, Global, Object};
+use native::{Error, Global, Image, Object};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -77,14 +77,14 @@ impl Instance {
                 bytes: (nr_cpus as u32).to_ne_bytes().into(),
             });
         }
-        let (image, later) = object.image(&globals)?;
+        let Image { bytes, later } = object.image(&globals)?;
         let failed = |error: &dyn std::fmt::Display| {
             Error(format!("the scheduler cannot be loaded: {error}"))
         };
         let file =
             memfd_create("scheduler", MemfdFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let mut file = std::fs::File::from(file);
-        file.write_all(&image).map_err(|error| failed(&error))?;
+        file.write_all(&bytes).map_err(|error| failed(&error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: the object was compiled by us from a scheduler; it has no constructors.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }

@@ -217,10 +217,10 @@ impl Kernel<'_> {
 
     /// `scx_ops_disable_task()`.
     pub fn disable_task(&mut self, mut task: TaskPtr) {
-        if std::mem::take(&mut task.enabled) {
-            if let Some(disable) = self.ops.disable {
-                call_op!(self, kf::REST, disable, task.abi());
-            }
+        if std::mem::take(&mut task.enabled)
+            && let Some(disable) = self.ops.disable
+        {
+            call_op!(self, kf::REST, disable, task.abi());
         }
     }
 

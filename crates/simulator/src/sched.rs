@@ -376,12 +376,10 @@ impl Kernel<'_> {
         self.cpus[cpu].need_resched = false;
         let prev = self.cpus[cpu].curr;
         let mut switched_out_runnable = true;
-        if let Some(mut task) = prev {
-            if task.abi.state != abi::TASK_RUNNING {
-                switched_out_runnable = false;
-                task.abi.nvcsw += 1;
-                self.deactivate(task, abi::DEQ_SLEEP);
-            }
+        if let Some(mut task) = prev.filter(|task| task.abi.state != abi::TASK_RUNNING) {
+            switched_out_runnable = false;
+            task.abi.nvcsw += 1;
+            self.deactivate(task, abi::DEQ_SLEEP);
         }
         let next = self.pick_next(cpu, prev);
         if next != prev {

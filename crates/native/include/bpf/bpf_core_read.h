@@ -18,7 +18,7 @@
 #define __core_read2(src, a, b) ((src)->a->b)
 #define __core_read3(src, a, b, c) ((src)->a->b->c)
 #define __core_read4(src, a, b, c, d) ((src)->a->b->c->d)
-#define BPF_CORE_READ(src, ...)                                                                        \
+#define BPF_CORE_READ(src, ...) \
 	__core_nth(__VA_ARGS__, _, __core_read4, __core_read3, __core_read2, __core_read1)(src, __VA_ARGS__)
 
 #endif /* __BPF_CORE_READ_H__ */

@@ -53,12 +53,11 @@
 #endif
 
 /* Loops that the verifier needs spelled out; here they are plain loops. */
-#define bpf_for(i, start, end)                                                                         \
-	for (int ___end_##i = ((i) = (start), (end)); (i) < ___end_##i; (i)++)
+#define bpf_for(i, start, end) for (int ___end_##i = ((i) = (start), (end)); (i) < ___end_##i; (i)++)
 #define bpf_repeat(n) for (u64 ___i = 0, ___n = (n); ___i < ___n; ___i++)
-#define bpf_for_each(type, cur, args...)                                                               \
+#define bpf_for_each(type, cur, args...)                                                                   \
 	for (struct bpf_iter_##type ___it __attribute__((aligned(8), cleanup(bpf_iter_##type##_destroy))), \
-	     *___p __attribute__((unused)) = (bpf_iter_##type##_new(&___it, ##args), NULL);              \
+	     *___p __attribute__((unused)) = (bpf_iter_##type##_new(&___it, ##args), NULL);                \
 	     ((cur) = bpf_iter_##type##_next(&___it));)
 
 #define can_loop true
@@ -253,7 +252,7 @@ static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, vo
 			return i + 1;
 	return i;
 }
-#define bpf_loop(nr_loops, callback, ctx, flags)                                                       \
+#define bpf_loop(nr_loops, callback, ctx, flags) \
 	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx)
 
 /* One callback at a time runs in the simulation: there is nothing to lock out. */
@@ -267,26 +266,35 @@ static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 	(void)lock;
 }
 
-#define bpf_printk(fmt, args...)                                                                       \
-	({                                                                                             \
-		char ___line[256];                                                                     \
-		int ___len = __builtin_snprintf(___line, sizeof(___line), fmt, ##args);                \
-		__kcall(printk, ___line);                                                              \
-		___len;                                                                                \
+#define bpf_printk(fmt, args...)                                                        \
+	({                                                                              \
+		char ___line[256];                                                      \
+		int ___len = __builtin_snprintf(___line, sizeof(___line), fmt, ##args); \
+		__kcall(printk, ___line);                                               \
+		___len;                                                                 \
 	})
 
-#define bpf_probe_read_kernel(dst, size, src) ({ __builtin_memcpy(dst, src, size); 0; })
-#define bpf_probe_read_kernel_str(dst, size, src)                                                      \
-	({                                                                                             \
-		char *___dst = (char *)(dst);                                                          \
-		const char *___src = (const char *)(src);                                              \
-		long ___n = 0, ___size = (size);                                                       \
-		while (___n < ___size && (___dst[___n] = ___src[___n]))                                \
-			___n++;                                                                        \
-		if (___n == ___size && ___size)                                                        \
-			___dst[___n - 1] = 0;                                                          \
-		___n + 1;                                                                              \
+#define bpf_probe_read_kernel(dst, size, src)     \
+	({                                        \
+		__builtin_memcpy(dst, src, size); \
+		0;                                \
 	})
+#define bpf_probe_read_kernel_str(dst, size, src)                       \
+	({                                                              \
+		char *___dst = (char *)(dst);                           \
+		const char *___src = (const char *)(src);               \
+		long ___n = 0, ___size = (size);                        \
+		while (___n < ___size && (___dst[___n] = ___src[___n])) \
+			___n++;                                         \
+		if (___n == ___size && ___size)                         \
+			___dst[___n - 1] = 0;                           \
+		___n + 1;                                               \
+	})
+
+static inline long bpf_strncmp(const char *s1, u32 s1_sz, const char *s2)
+{
+	return __builtin_strncmp(s1, s2, s1_sz);
+}
 
 static inline void *__equipoise_kptr_xchg(void **slot, void *value)
 {
@@ -295,7 +303,6 @@ static inline void *__equipoise_kptr_xchg(void **slot, void *value)
 	*slot = value;
 	return old;
 }
-#define bpf_kptr_xchg(slot, value)                                                                     \
-	((typeof(*(slot)))__equipoise_kptr_xchg((void **)(slot), (void *)(value)))
+#define bpf_kptr_xchg(slot, value) ((typeof(*(slot)))__equipoise_kptr_xchg((void **)(slot), (void *)(value)))
 
 #endif /* __BPF_HELPERS__ */

@@ -31,16 +31,16 @@
 /* A loader resizes such an array to the number of CPUs; here it has room for the most there can be. */
 #define RESIZABLE_ARRAY(elfsec, arr) arr[EQUIPOISE_MAX_CPUS]
 
-#define MEMBER_VPTR(base, member)                                                                      \
-	({                                                                                             \
-		typeof((base)member) *___m = &((base)member);                                          \
-		u64 ___o = (u64)___m - (u64)&(base);                                                   \
-		___o <= sizeof(base) - sizeof(*___m) ? ___m : NULL;                                    \
+#define MEMBER_VPTR(base, member)                                   \
+	({                                                          \
+		typeof((base)member) *___m = &((base)member);       \
+		u64 ___o = (u64)___m - (u64) & (base);              \
+		___o <= sizeof(base) - sizeof(*___m) ? ___m : NULL; \
 	})
-#define ARRAY_ELEM_PTR(arr, i, n)                                                                      \
-	({                                                                                             \
-		u64 ___i = (i);                                                                        \
-		___i < (u64)(n) ? &(arr)[___i] : NULL;                                                 \
+#define ARRAY_ELEM_PTR(arr, i, n)                      \
+	({                                             \
+		u64 ___i = (i);                        \
+		___i < (u64)(n) ? &(arr)[___i] : NULL; \
 	})
 
 #define __contains(name, node)
@@ -51,11 +51,11 @@
 
 /* Reporting */
 
-#define __scx_message(call, fmt, args...)                                                              \
-	({                                                                                             \
-		char ___msg[SCX_EXIT_MSG_LEN];                                                         \
-		__builtin_snprintf(___msg, sizeof(___msg), fmt, ##args);                               \
-		call;                                                                                  \
+#define __scx_message(call, fmt, args...)                                \
+	({                                                               \
+		char ___msg[SCX_EXIT_MSG_LEN];                           \
+		__builtin_snprintf(___msg, sizeof(___msg), fmt, ##args); \
+		call;                                                    \
 	})
 #define scx_bpf_exit(code, fmt, args...) __scx_message(__kcall(exit, code, ___msg), fmt, ##args)
 #define scx_bpf_error(fmt, args...) __scx_message(__kcall(error, ___msg), fmt, ##args)
@@ -83,8 +83,7 @@ static inline void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice
 	__kcall(dispatch, p, dsq_id, slice, enq_flags);
 }
 
-static inline void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
-					  u64 enq_flags)
+static inline void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)
 {
 	__kcall(dispatch_vtime, p, dsq_id, slice, vtime, enq_flags);
 }
@@ -128,8 +127,8 @@ static inline bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it, struct
 	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags);
 }
 
-static inline bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-						   u64 dsq_id, u64 enq_flags)
+static inline bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+						   u64 enq_flags)
 {
 	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags | EQUIPOISE_ENQ_VTIME);
 }
@@ -329,7 +328,7 @@ static inline u32 log2_u32(u32 v)
 /* One more than the logarithm, as the kernel's header has it. */
 static inline u32 log2_u64(u64 v)
 {
-	return v >> 32 ? 64 - __builtin_clzll(v) : log2_u32(v) + 1;
+	return v >> 32 ? 64 - (u32)__builtin_clzll(v) : log2_u32(v) + 1;
 }
 
 #include "cpumask.bpf.h"

@@ -16,17 +16,17 @@ struct user_exit_info {
 	char msg[UEI_MSG_LEN];
 };
 
-#define UEI_DEFINE(name)                                                                               \
-	char name##_dump[UEI_DUMP_DFL_LEN] __attribute__((unused));                                    \
+#define UEI_DEFINE(name)                                            \
+	char name##_dump[UEI_DUMP_DFL_LEN] __attribute__((unused)); \
 	struct user_exit_info name
 
-#define UEI_RECORD(name, ei)                                                                           \
-	({                                                                                             \
-		bpf_probe_read_kernel_str(name.reason, sizeof(name.reason), (ei)->reason);             \
-		bpf_probe_read_kernel_str(name.msg, sizeof(name.msg), (ei)->msg);                      \
-		bpf_probe_read_kernel_str(name##_dump, sizeof(name##_dump), (ei)->dump);               \
-		name.exit_code = (ei)->exit_code;                                                      \
-		name.kind = (ei)->kind;                                                                \
+#define UEI_RECORD(name, ei)                                                               \
+	({                                                                                 \
+		bpf_probe_read_kernel_str(name.reason, sizeof(name.reason), (ei)->reason); \
+		bpf_probe_read_kernel_str(name.msg, sizeof(name.msg), (ei)->msg);          \
+		bpf_probe_read_kernel_str(name##_dump, sizeof(name##_dump), (ei)->dump);   \
+		name.exit_code = (ei)->exit_code;                                          \
+		name.kind = (ei)->kind;                                                    \
 	})
 
 #endif /* __USER_EXIT_INFO_H */
