@@ -52,8 +52,8 @@ static __noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
 			continue;
 		migrate_entity(se, push_cpu);
 		add_leftmost(rq_of(push_cpu), se->vruntime);
-		scx_bpf_dispatch_from_dsq_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
-		if (!scx_bpf_dispatch_vtime_from_dsq(BPF_FOR_EACH_ITER, p, push_cpu, 0)) {
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, push_cpu, 0)) {
 			migrate_entity(se, cpu);
 			continue;
 		}

@@ -93,8 +93,8 @@ static __noinline u32 move_tasks(struct balance_env *env, u64 now)
 
 		migrate_entity(se, dst_cpu);
 		add_leftmost(dst_rq, se->vruntime);
-		scx_bpf_dispatch_from_dsq_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
-		if (!scx_bpf_dispatch_vtime_from_dsq(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
 			migrate_entity(se, src_cpu);
 			continue;
 		}

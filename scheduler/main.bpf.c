@@ -106,7 +106,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		migrate_entity(se, cpu);
 
 	add_leftmost(rq_of(cpu), se->vruntime);
-	scx_bpf_dispatch_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
 	if (arrives)
 		check_preempt_curr(p, se, cpu, now);
 	else if (enq_flags & SCX_ENQ_LAST)

@@ -34,7 +34,7 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 		if (wakeup_preempt_entity(p->scx.dsq_vtime, left, weight, inv_weight) == 1)
 			return false;
 		if (p->pid == pid)
-			return scx_bpf_dispatch_from_dsq(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+			return scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
 	}
 	return false;
 }
@@ -81,7 +81,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 		return;
 	}
 	rq->leftmost = second;
-	if (!scx_bpf_consume(cpu) && se)
+	if (!scx_bpf_dsq_move_to_local(cpu, 0) && se)
 		keep_prev(rq, prev);
 }
 

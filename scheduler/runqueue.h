@@ -89,11 +89,11 @@ struct fair_rq {
 	struct pelt avg;
 } __attribute__((aligned(64)));
 
-struct fair_rq runqueues[MAX_CPUS];
+struct fair_rq fair_rqs[MAX_CPUS];
 
 static __always_inline struct fair_rq *rq_of(u32 cpu)
 {
-	return &runqueues[cpu & (MAX_CPUS - 1)];
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 
 static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)

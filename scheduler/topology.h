@@ -140,9 +140,4 @@ static __always_inline u64 jiffies_per_sec(void)
 	return NSEC_PER_SEC / machine.tick_ns;
 }
 
-static __always_inline bool time_before(u64 a, u64 b)
-{
-	return (s64)(a - b) < 0;
-}
-
 #endif /* __EQUIPOISE_TOPOLOGY_H */

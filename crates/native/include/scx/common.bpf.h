@@ -331,6 +331,18 @@ static inline u32 log2_u64(u64 v)
 	return v >> 32 ? 64 - (u32)__builtin_clzll(v) : log2_u32(v) + 1;
 }
 
+/* Times that may wrap around: include/linux/jiffies.h. */
+
+static inline bool time_after(u64 a, u64 b)
+{
+	return (s64)(b - a) < 0;
+}
+
+static inline bool time_before(u64 a, u64 b)
+{
+	return time_after(b, a);
+}
+
 #include "cpumask.bpf.h"
 #include "object.bpf.h"
 #include "compat.bpf.h"

@@ -18,7 +18,8 @@
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dispatch(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_insert_vtime(p, dsq_id, slice, vtime, enq_flags) \
 	scx_bpf_dispatch_vtime(p, dsq_id, slice, vtime, enq_flags)
-#define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_consume(dsq_id)
+/* Linux 7.1's has enq_flags as well, which mean nothing in a local queue. */
+#define scx_bpf_dsq_move_to_local(dsq_id, ...) scx_bpf_consume(dsq_id)
 #define scx_bpf_dsq_move_set_slice(it, slice) scx_bpf_dispatch_from_dsq_set_slice(it, slice)
 #define scx_bpf_dsq_move_set_vtime(it, vtime) scx_bpf_dispatch_from_dsq_set_vtime(it, vtime)
 #define scx_bpf_dsq_move(it, p, dsq_id, enq_flags) scx_bpf_dispatch_from_dsq(it, p, dsq_id, enq_flags)
