@@ -88,7 +88,8 @@ impl Cpu {
 
     /// How long leaving the idle state takes that an idle period up to `now` has entered, ns.
     pub fn idle_exit_ns(&self, now: u64) -> u64 {
-        let slept = now - self.idle_since;
+        // An interrupt that is waking it is not handled yet.
+        let slept = now.saturating_sub(self.idle_since);
         self.costs.idle_states[..self.costs.nr_idle_states]
             .iter()
             .take_while(|state| state.min_residency_ns <= slept)
@@ -112,6 +113,9 @@ impl Kernel<'_> {
             self.send_kicks(cpu);
             if self.cpus[cpu].need_resched {
                 self.schedule(cpu);
+                if self.check.is_some() {
+                    self.check_state();
+                }
                 continue;
             }
             let Some(task) = self.cpus[cpu].curr else {
@@ -140,6 +144,12 @@ impl Kernel<'_> {
     fn computed(&mut self, cpu: usize, mut task: TaskPtr) {
         self.cpus[cpu].armed = false;
         task.left = 0;
+        let now = self.now();
+        if let Some(check) = &mut self.check {
+            let speed = self.cpus[cpu].speed;
+            check.computed(task, cpu, now - self.cpus[cpu].run_start, speed);
+            check.ends(task, speed);
+        }
         self.advance(cpu, task);
     }
 
@@ -167,6 +177,9 @@ impl Kernel<'_> {
         }
         let Some(mut task) = cpu.curr else { return };
         let ran = now - cpu.run_start;
+        if let Some(check) = &mut self.check {
+            check.computed(task, id, ran, cpu.speed);
+        }
         let done = if task.own_time {
             ran
         } else {

@@ -237,6 +237,14 @@ impl UserDsqs {
         }
     }
 
+    /// The queues and their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Dsq)> {
+        self.queues
+            .iter()
+            .enumerate()
+            .filter_map(|(index, dsq)| Some((index as u32, dsq.as_ref()?)))
+    }
+
     /// The queue at `index`, which [`UserDsqs::find`] gave.
     #[inline]
     pub fn get(&self, index: u32) -> &Dsq {

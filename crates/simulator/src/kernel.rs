@@ -1,6 +1,7 @@
 //! The kernel as a whole: its state, how it boots, and the loop that lets time pass.
 
 use crate::abi::{self, CssSet, Ops, Rq, Table, TaskStruct};
+use crate::check::Checker;
 use crate::cpu::Cpu;
 use crate::dsq::{Dsq, UserDsqs};
 use crate::events::{Events, What};
@@ -9,7 +10,7 @@ use crate::idle::IdleMasks;
 use crate::instance::Instance;
 use crate::lifecycle::Exit;
 use crate::objects::Objects;
-use crate::task::TaskPtr;
+use crate::task::{FIRST_PID, TaskPtr};
 use crate::timers::Timer;
 use crate::{Config, Counters, Error, Event, Outcome, Trace, kfuncs};
 use machine::Machine;
@@ -62,6 +63,8 @@ pub struct Kernel<'a> {
     /// Why the scheduler leaves, if it is the scheduler's doing.
     pub exit: Option<Exit>,
     pub dump: String,
+    /// Checks the run's invariants, if asked to.
+    pub check: Option<Box<Checker>>,
 
     pub table: *mut Table,
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
@@ -72,12 +75,9 @@ pub struct Kernel<'a> {
     pub instance: Instance,
 }
 
-/// The pid of the shell, the first task.
-const FIRST_PID: i32 = 1000;
-
 impl<'a> Kernel<'a> {
     /// A kernel that has booted, with the scheduler loaded and the shell about to start the workload.
-    pub fn boot(config: Config<'a>) -> Result<Kernel<'a>, Error> {
+    pub fn boot(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kernel<'a>, Error> {
         let machine = config.machine;
         let nr_cpus = machine.cpus.len();
         let start = config.workload.start(machine);
@@ -155,6 +155,7 @@ impl<'a> Kernel<'a> {
             failure: None,
             exit: None,
             dump: String::new(),
+            check,
             ops,
             table,
             rqs,
@@ -166,11 +167,11 @@ impl<'a> Kernel<'a> {
         if kernel.failure.is_some() {
             return Ok(kernel);
         }
-        kernel.start_shell(tasks);
         if let Some(duration) = duration_ns {
             kernel.events.push(duration, What::End);
         }
         kernel.events.push(kernel.watchdog_ns / 2, What::Watchdog);
+        kernel.start_shell(tasks);
         Ok(kernel)
     }
 
@@ -225,19 +226,29 @@ impl<'a> Kernel<'a> {
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),
             }
+            if self.check.is_some() {
+                self.check_state();
+            }
         }
         Err(self.failure.take().expect("the loop ended on it"))
     }
 
     /// What came out, after [`Kernel::run`].
-    pub fn outcome(mut self, scheduler: &native::Object, read: &[&str]) -> Outcome {
+    pub fn outcome(mut self, scheduler: &native::Object, read: &[&str]) -> Result<Outcome, Error> {
         self.disable_scheduler();
+        // It is out already: an error that it makes on its way means nothing.
+        self.failure = None;
         for cpu in 0..self.cpus.len() {
+            self.pause(cpu);
             if self.cpus[cpu].curr.is_some() {
                 self.counters.busy_ns[cpu] += self.now() - self.cpus[cpu].busy_since;
             }
         }
-        Outcome {
+        self.check_sums();
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        Ok(Outcome {
             simulated_ns: self.now(),
             read: read
                 .iter()
@@ -245,7 +256,7 @@ impl<'a> Kernel<'a> {
                 .collect(),
             recorder: std::mem::take(&mut self.recorder),
             counters: std::mem::take(&mut self.counters),
-        }
+        })
     }
 
     fn deadlock(&self) -> Error {
@@ -301,6 +312,11 @@ impl<'a> Kernel<'a> {
     #[inline]
     pub fn rq(&mut self, cpu: usize) -> &mut Rq {
         &mut self.rqs[cpu]
+    }
+
+    /// As [`Kernel::rq`], to look at.
+    pub fn rq_ref(&self, cpu: usize) -> &Rq {
+        &self.rqs[cpu]
     }
 
     /// This kernel as C knows it, for the time of one call into the scheduler.

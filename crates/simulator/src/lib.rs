@@ -2,6 +2,7 @@
 
 mod abi;
 mod cgroup;
+mod check;
 mod cpu;
 mod dsq;
 mod events;
@@ -19,6 +20,9 @@ mod sched;
 mod task;
 mod timers;
 
+pub use check::Check;
+
+use check::Checker;
 use kernel::Kernel;
 use machine::Machine;
 use native::{Global, Object};
@@ -177,6 +181,14 @@ pub enum Error {
         /// The limit, ns.
         limit_ns: u64,
     },
+    /// The simulation is at fault: something that always holds does not ([`run_checked`]).
+    #[error("broken invariant at {at_ns} ns: {message}")]
+    Invariant {
+        /// When, ns.
+        at_ns: u64,
+        /// What does not hold.
+        message: String,
+    },
     /// The scheduler's object and the configuration do not fit.
     #[error(transparent)]
     Object(#[from] native::Error),
@@ -184,10 +196,22 @@ pub enum Error {
 
 /// Runs `config` to its end.
 pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
+    run_kernel(config, None)
+}
+
+/// Runs `config` to its end and checks the simulation itself on the way, which takes longer. What does
+/// not hold is [`Error::Invariant`].
+pub fn run_checked(config: Config<'_>, check: Check) -> Result<Outcome, Error> {
+    run_kernel(config, Some(check))
+}
+
+fn run_kernel(config: Config<'_>, check: Option<Check>) -> Result<Outcome, Error> {
     let (scheduler, read, limit) = (config.scheduler, config.read, config.time_limit_ns);
-    let mut kernel = Kernel::boot(config)?;
+    let nr_cpus = config.machine.cpus.len();
+    let checker = check.map(|check| Box::new(Checker::new(check, nr_cpus)));
+    let mut kernel = Kernel::boot(config, checker)?;
     match kernel.run(limit) {
-        Ok(()) => Ok(kernel.outcome(scheduler, read)),
+        Ok(()) => kernel.outcome(scheduler, read),
         Err(error) => {
             kernel.disable_scheduler();
             Err(error)

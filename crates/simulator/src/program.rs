@@ -91,6 +91,9 @@ impl Kernel<'_> {
         task.op = then;
         task.left = amount;
         task.own_time = own_time;
+        if let Some(check) = &mut self.check {
+            check.begins(task, amount, own_time);
+        }
         if amount == 0 { Step::Go } else { Step::Pass }
     }
 

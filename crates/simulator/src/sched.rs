@@ -492,7 +492,11 @@ impl Kernel<'_> {
         if from != cpu {
             task.ran_on = cpu as u32;
             let near = self.cpus[from].cluster == self.cpus[cpu].cluster;
-            let line = if near { costs.refill_near_ns } else { costs.refill_far_ns };
+            let line = if near {
+                costs.refill_near_ns
+            } else {
+                costs.refill_far_ns
+            };
             cost += task.footprint / CACHE_LINE * line;
         }
         self.charge(cpu, cost);
@@ -632,15 +636,16 @@ impl Kernel<'_> {
         let cpu = task.cpu();
         let cost = self.cpus[cpu].costs.timer_irq_ns;
         let mut at = self.now() + cost;
-        if self.cpus[cpu].curr.is_some() {
-            self.enter(cpu);
-            self.charge(cpu, cost);
-            self.leave(cpu);
-        } else {
+        if self.cpus[cpu].curr.is_none() {
             at += self.cpus[cpu].idle_exit_ns(self.now());
             self.cpus[cpu].idle_since = at;
+            return self.events.push(at, What::Wake { task });
         }
+        // Before the task goes on, which may be for longer.
         self.events.push(at, What::Wake { task });
+        self.enter(cpu);
+        self.charge(cpu, cost);
+        self.leave(cpu);
     }
 
     /// The timer's handler wakes its task.

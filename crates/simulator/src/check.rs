@@ -1,0 +1,329 @@
+//! Invariants of a run, checked while it goes on when a caller asks for it ([`crate::run_checked`]).
+//!
+//! After every event: each runnable task is in exactly one place and may be there, the counters agree
+//! with the queues, no CPU sleeps over work in its own queue, and nobody waits longer than the
+//! watchdog allows. For every computing: the task got exactly its work, and a CPU's busy time is what
+//! its tasks computed plus the kernel's overhead.
+
+use crate::Error;
+use crate::kernel::Kernel;
+use crate::task::{Class, Doing, OnDsq, OpsState, TaskPtr};
+use machine::CpuMask;
+
+/// What is checked during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    idle_limit_ns: Option<u64>,
+}
+
+impl Check {
+    /// What holds under any scheduler.
+    pub const INVARIANTS: Check = Check {
+        idle_limit_ns: None,
+    };
+
+    /// Also what a scheduler may promise: no CPU is idle for longer than `max_ns` while another has
+    /// two or more runnable tasks, one of which waits and may run on it.
+    pub const fn work_conserving(max_ns: u64) -> Check {
+        Check {
+            idle_limit_ns: Some(max_ns),
+        }
+    }
+}
+
+/// What has to be remembered from event to event.
+pub struct Checker {
+    check: Check,
+    /// By CPU: ns that tasks computed on it.
+    computed_ns: Vec<u64>,
+    /// By task, in order of creation.
+    work: Vec<Work>,
+    /// By CPU: since when it is idle while another has a task for it, ns.
+    idle_since: Vec<Option<u64>>,
+    /// The first violation.
+    found: Option<String>,
+}
+
+/// The computing that a task does.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// Asked for: work, or CPU time if `own_time`.
+    asked: u64,
+    own_time: bool,
+    /// Done, in 1/2^20.
+    done: u128,
+    /// In how many pieces; each may round by one unit.
+    pieces: u128,
+}
+
+impl Checker {
+    /// For a machine of `nr_cpus`.
+    pub fn new(check: Check, nr_cpus: usize) -> Checker {
+        Checker {
+            check,
+            computed_ns: vec![0; nr_cpus],
+            work: Vec::new(),
+            idle_since: vec![None; nr_cpus],
+            found: None,
+        }
+    }
+
+    fn work_of(&mut self, task: TaskPtr) -> &mut Work {
+        let index = task.index();
+        if self.work.len() <= index {
+            self.work.resize(index + 1, Work::default());
+        }
+        &mut self.work[index]
+    }
+
+    fn violation(&mut self, message: String) {
+        self.found.get_or_insert(message);
+    }
+
+    /// `task` is to compute.
+    pub fn begins(&mut self, task: TaskPtr, asked: u64, own_time: bool) {
+        *self.work_of(task) = Work {
+            asked,
+            own_time,
+            ..Work::default()
+        };
+    }
+
+    /// `task` has computed for `ns` on `cpu`, whose speed is in 1/2^20.
+    pub fn computed(&mut self, task: TaskPtr, cpu: usize, ns: u64, speed: u32) {
+        self.computed_ns[cpu] += ns;
+        let work = self.work_of(task);
+        let rate = if work.own_time { 1 << 20 } else { speed };
+        work.done += u128::from(ns) * u128::from(rate);
+        work.pieces += 1;
+    }
+
+    /// `task` is done with what it was to compute, on a CPU of `speed`.
+    pub fn ends(&mut self, task: TaskPtr, speed: u32) {
+        let Work {
+            asked,
+            own_time,
+            done,
+            pieces,
+        } = std::mem::take(self.work_of(task));
+        let least = u128::from(asked) << 20;
+        // The last nanosecond may not be needed in full, and what a pause cut off is done again.
+        let most = match own_time {
+            true => least,
+            false => least + (pieces << 20) + u128::from(speed),
+        };
+        if !(least..=most).contains(&done) {
+            self.violation(format!(
+                "{} was to compute {asked} and did {:.3}",
+                task.label(),
+                done as f64 / f64::from(1 << 20)
+            ));
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Checks everything that can be seen now. Called between events.
+    pub fn check_state(&mut self) {
+        let Some(mut checker) = self.check.take() else {
+            return;
+        };
+        if let Some(message) = checker
+            .found
+            .take()
+            .or_else(|| self.check_tasks().err())
+            .or_else(|| self.check_cpus().err())
+            .or_else(|| self.check_idle(&mut checker).err())
+        {
+            self.invariant_broken(message);
+        }
+        self.check = Some(checker);
+    }
+
+    /// Checks the sums when a run is over and no CPU computes.
+    pub fn check_sums(&mut self) {
+        let Some(checker) = self.check.take() else {
+            return;
+        };
+        let counters = &self.counters;
+        let wrong = (0..self.cpus.len()).find(|&cpu| {
+            counters.busy_ns[cpu] != checker.computed_ns[cpu] + counters.overhead_ns[cpu]
+        });
+        if let Some(cpu) = wrong {
+            self.invariant_broken(format!(
+                "CPU {cpu} was busy for {} ns: {} computing, {} overhead",
+                self.counters.busy_ns[cpu],
+                checker.computed_ns[cpu],
+                self.counters.overhead_ns[cpu]
+            ));
+        }
+    }
+
+    fn invariant_broken(&mut self, message: String) {
+        if self.failure.is_none() {
+            self.failure = Some(Error::Invariant {
+                at_ns: self.now(),
+                message,
+            });
+        }
+    }
+
+    /// Every task is where it should be, and only there.
+    fn check_tasks(&self) -> Result<(), String> {
+        let mut places = vec![0; self.tasks.len()];
+        let mut found = |task: TaskPtr, right: bool, place: &str| {
+            places[task.index()] += 1;
+            match right {
+                true => Ok(()),
+                false => Err(format!("{} is {place} and does not know it", task.label())),
+            }
+        };
+        for (id, cpu) in self.cpus.iter().enumerate() {
+            if let Some(task) = cpu.curr {
+                found(task, task.cpu() == id && task.dsq == OnDsq::None, "running")?;
+            }
+            for queued in cpu.local.iter() {
+                let right = queued.task.dsq == OnDsq::Local(id as u32) && queued.task.cpu() == id;
+                found(queued.task, right, "on a local queue")?;
+            }
+            for &task in &cpu.rt {
+                found(
+                    task,
+                    task.cpu() == id && task.class == Class::Rt,
+                    "on the RT queue",
+                )?;
+            }
+        }
+        for queued in self.global_dsq.iter() {
+            found(
+                queued.task,
+                queued.task.dsq == OnDsq::Global,
+                "on the global queue",
+            )?;
+        }
+        for (index, dsq) in self.user_dsqs.iter() {
+            for queued in dsq.iter() {
+                let right = queued.task.dsq == OnDsq::User(index);
+                found(queued.task, right, "on a user queue")?;
+            }
+        }
+        for (task, places) in self.tasks.iter().copied().zip(places) {
+            self.check_task(task, places)?;
+        }
+        Ok(())
+    }
+
+    /// `places` is how many CPUs and queues `task` was found on.
+    fn check_task(&self, task: TaskPtr, places: usize) -> Result<(), String> {
+        let label = || task.label();
+        let custody = usize::from(task.ops_state == OpsState::Queued);
+        let places = places + custody;
+        if places != usize::from(task.on_rq) {
+            let state = if task.on_rq {
+                "runnable"
+            } else {
+                "not runnable"
+            };
+            return Err(format!("{} is {state} and in {places} places", label()));
+        }
+        if task.on_rq && task.exited {
+            return Err(format!("{} has exited and is runnable", label()));
+        }
+        let bound = custody == 0 && !matches!(task.dsq, OnDsq::User(_) | OnDsq::Global);
+        if task.on_rq && bound && !task.abi.cpus_mask.contains(task.cpu()) {
+            return Err(format!(
+                "{} is on CPU {}, where it may not be",
+                label(),
+                task.cpu()
+            ));
+        }
+        let waits = task.on_rq && task.class == Class::Ext && !self.runs(task);
+        let waited = self.now().saturating_sub(task.runnable_at);
+        if waits && waited > self.watchdog_ns + self.watchdog_ns / 2 {
+            return Err(format!(
+                "{} has waited for {waited} ns and the watchdog did not see it",
+                label()
+            ));
+        }
+        Ok(())
+    }
+
+    fn runs(&self, task: TaskPtr) -> bool {
+        self.cpus[task.cpu()].curr == Some(task)
+    }
+
+    /// Counters agree with the queues, and no CPU sleeps over its own work.
+    fn check_cpus(&self) -> Result<(), String> {
+        let mut runnable = vec![(0, 0); self.cpus.len()];
+        let mut sleeping = 0;
+        for task in self.tasks.iter().filter(|task| !task.exited) {
+            if task.on_rq {
+                let (all, ext) = &mut runnable[task.cpu()];
+                *all += 1;
+                *ext += u32::from(task.class == Class::Ext);
+            } else {
+                sleeping += usize::from(matches!(task.op, Doing::Sleeping));
+            }
+        }
+        let equal = |what: &str, counted: usize, is: usize| match counted == is {
+            true => Ok(()),
+            false => Err(format!("{what} is {counted}, and there are {is}")),
+        };
+        for (id, (cpu, (all, ext))) in self.cpus.iter().zip(&runnable).enumerate() {
+            let rq = self.rq_ref(id);
+            let counted = |what: &str, counted: u32, is: u32| {
+                equal(
+                    &format!("{what} of CPU {id}"),
+                    counted as usize,
+                    is as usize,
+                )
+            };
+            counted("nr_running", rq.nr_running, *all)?;
+            counted("scx.nr_running", rq.scx.nr_running, *ext)?;
+            let local = cpu.local.len() as u32;
+            counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
+            if cpu.curr.is_none() && (local > 0 || !cpu.rt.is_empty()) && !cpu.need_resched {
+                return Err(format!("CPU {id} is idle over its own queue"));
+            }
+            if cpu.curr.is_some() && self.idle_masks.enabled && self.idle_masks.cpus.contains(id) {
+                return Err(format!("CPU {id} is busy and in the idle mask"));
+            }
+        }
+        let on_rq = runnable.iter().map(|&(all, _)| all as usize).sum();
+        equal("the number of runnable tasks", self.runnable, on_rq)?;
+        equal("the number of sleeping tasks", self.sleeping, sleeping)?;
+        let alive = self.tasks.iter().filter(|task| !task.exited).count();
+        equal("the number of tasks", self.alive, alive)?;
+        let rt_queued = self.cpus.iter().map(|cpu| cpu.rt.len()).sum();
+        equal(
+            "the number of RT tasks that wait",
+            self.rt_queued,
+            rt_queued,
+        )
+    }
+
+    /// No CPU is idle for too long while another has a task for it.
+    fn check_idle(&self, checker: &mut Checker) -> Result<(), String> {
+        let Some(limit) = checker.check.idle_limit_ns else {
+            return Ok(());
+        };
+        let now = self.now();
+        let mut wanted = CpuMask::EMPTY;
+        for task in self.tasks.iter().filter(|task| task.on_rq) {
+            if !self.runs(*task) && self.rq_ref(task.cpu()).nr_running >= 2 {
+                wanted = wanted.or(&task.abi.cpus_mask);
+            }
+        }
+        for (id, cpu) in self.cpus.iter().enumerate() {
+            let idle = cpu.curr.is_none() && !cpu.need_resched && wanted.contains(id);
+            if let Some(since) = checker.idle_since[id].filter(|since| now - since > limit) {
+                return Err(format!(
+                    "CPU {id} was idle for {} ns while another had two runnable tasks",
+                    now - since
+                ));
+            }
+            checker.idle_since[id] = idle.then(|| checker.idle_since[id].unwrap_or(now));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Which ops are called for a task's life, in which order; slices and the tick.
+
+use crate::support::*;
+use machine::CpuMask;
+use workload::{Op, SchedPolicy, TaskSpec};
+
+/// Notes every op that is called for a task.
+const EVERYTHING: &str = r#"
+#define SHARED 0
+s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { note("init", NULL, 0); return scx_bpf_create_dsq(SHARED, -1); }
+void BPF_STRUCT_OPS(all_exit, struct scx_exit_info *ei) { note("exit", NULL, ei->kind); }
+s32 BPF_STRUCT_OPS(all_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	note("init_task", p, args->fork);
+	return 0;
+}
+void BPF_STRUCT_OPS(all_enable, struct task_struct *p) { note("enable", p, p->scx.weight); }
+void BPF_STRUCT_OPS(all_disable, struct task_struct *p) { note("disable", p, 0); }
+void BPF_STRUCT_OPS(all_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	note("exit_task", p, args->cancelled);
+}
+s32 BPF_STRUCT_OPS(all_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	note("select_cpu", p, wake_flags);
+	return prev_cpu;
+}
+void BPF_STRUCT_OPS(all_runnable, struct task_struct *p, u64 flags) { note("runnable", p, flags); }
+void BPF_STRUCT_OPS(all_enqueue, struct task_struct *p, u64 flags)
+{
+	note("enqueue", p, flags);
+	scx_bpf_dispatch(p, SHARED, 8 * 1000000, flags);
+}
+void BPF_STRUCT_OPS(all_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+void BPF_STRUCT_OPS(all_running, struct task_struct *p) { note("running", p, p->scx.slice); }
+void BPF_STRUCT_OPS(all_tick, struct task_struct *p) { note("tick", p, p->scx.slice); }
+void BPF_STRUCT_OPS(all_stopping, struct task_struct *p, bool runnable) { note("stopping", p, runnable); }
+void BPF_STRUCT_OPS(all_quiescent, struct task_struct *p, u64 flags) { note("quiescent", p, flags); }
+void BPF_STRUCT_OPS(all_set_weight, struct task_struct *p, u32 weight) { note("set_weight", p, weight); }
+void BPF_STRUCT_OPS(all_set_cpumask, struct task_struct *p, const struct cpumask *mask)
+{
+	note("set_cpumask", p, bpf_cpumask_weight(mask));
+}
+"#;
+const OPS: &str = ".init = (void *)all_init, .exit = (void *)all_exit, .init_task = (void *)all_init_task,
+	.enable = (void *)all_enable, .disable = (void *)all_disable, .exit_task = (void *)all_exit_task,
+	.select_cpu = (void *)all_select_cpu, .runnable = (void *)all_runnable, .enqueue = (void *)all_enqueue,
+	.dispatch = (void *)all_dispatch, .running = (void *)all_running, .stopping = (void *)all_stopping,
+	.quiescent = (void *)all_quiescent, .set_weight = (void *)all_set_weight,
+	.set_cpumask = (void *)all_set_cpumask";
+
+#[test]
+fn a_task_is_born_runs_sleeps_wakes_and_dies() {
+    let workload = tasks(|| [task("a", [run_for(1), sleep_for(1), run_for(1)])]);
+    let ran = run(&machine(2), &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(
+        ran.log(),
+        [
+            "init",
+            "init_task a",
+            "enable a",
+            "set_weight a",
+            "select_cpu a",
+            "runnable a",
+            "enqueue a",
+            "running a",
+            "stopping a",
+            "quiescent a",
+            "select_cpu a",
+            "runnable a",
+            "enqueue a",
+            "running a",
+            "stopping a",
+            "quiescent a",
+            "disable a",
+            "exit_task a",
+            "exit",
+        ]
+    );
+    assert_eq!(ran.numbers("init_task"), [1], "it came by fork");
+    assert_eq!(ran.numbers("enable"), [100]);
+    assert_eq!(
+        ran.numbers("select_cpu"),
+        [0x04, 0x08],
+        "WF_FORK, then WF_TTWU"
+    );
+    // SCX_ENQ_CPU_SELECTED; the second is a wakeup.
+    assert_eq!(ran.numbers("runnable"), [0x400, 0x401]);
+    assert_eq!(ran.numbers("enqueue"), [0x400, 0x401]);
+    assert_eq!(ran.numbers("stopping"), [0, 0], "it left the CPU to sleep");
+    assert_eq!(ran.numbers("quiescent"), [1, 1], "SCX_DEQ_SLEEP");
+    assert_eq!(ran.numbers("exit"), [64], "SCX_EXIT_UNREG");
+}
+
+#[test]
+fn a_task_that_may_run_on_one_cpu_only_is_not_asked_about() {
+    let workload = tasks(|| [bound("a", 1, [run_for(1)])]);
+    let ran = run(&machine(2), &workload, &scheduler(EVERYTHING, OPS));
+    assert!(ran.tasks("select_cpu").is_empty());
+    assert_eq!(ran.numbers("enqueue"), [0]);
+}
+
+#[test]
+fn a_slice_ends_at_the_tick_after_it_and_the_task_is_queued_again() {
+    let workload = tasks(|| [bound("a", 0, [run_for(30)]), bound("b", 0, [run_for(30)])]);
+    let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
+    let lines = ran.lines();
+    let stops: Vec<_> = lines
+        .iter()
+        .filter(|line| line.what == "stopping")
+        .collect();
+    assert!(stops.len() >= 6);
+    for pair in lines.windows(2) {
+        if pair[0].what == "stopping" && pair[0].number == 1 {
+            let again = ("enqueue", &pair[0].task);
+            assert_eq!((pair[1].what.as_str(), &pair[1].task), again);
+        }
+    }
+    let runs: Vec<_> = lines.iter().filter(|line| line.what == "running").collect();
+    for (run, stop) in runs.iter().zip(&stops) {
+        let ran = stop.at - run.at;
+        // 8 ms are over, and the next tick is at most one period of 4 ms away.
+        assert!(
+            stop.number == 0 || (8 * MS..12 * MS).contains(&ran),
+            "{ran}"
+        );
+    }
+    // They take turns.
+    let order = ran.tasks("running");
+    assert!(
+        order[..6].windows(2).all(|pair| pair[0] != pair[1]),
+        "{order:?}"
+    );
+}
+
+#[test]
+fn a_lone_task_is_kept_when_its_slice_is_over() {
+    let workload = tasks(|| [bound("a", 0, [run_for(50)])]);
+    let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(ran.tasks("enqueue").len(), 1);
+    assert_eq!(ran.tasks("running").len(), 1);
+}
+
+#[test]
+fn the_tick_op_is_called_at_the_ticks_and_sees_the_slice_shrink() {
+    let ops = format!("{OPS}, .tick = (void *)all_tick");
+    let workload = tasks(|| [bound("a", 0, [run_for(50)])]);
+    let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, &ops));
+    let lines = ran.lines();
+    let ticks: Vec<_> = lines.iter().filter(|line| line.what == "tick").collect();
+    assert!((12..=13).contains(&ticks.len()), "{}", ticks.len());
+    for pair in ticks.windows(2) {
+        assert_eq!(pair[1].at - pair[0].at, 4 * MS);
+        let refilled = pair[0].number == 0;
+        assert!(refilled || pair[1].number < pair[0].number);
+    }
+}
+
+#[test]
+fn a_new_weight_is_told_while_the_task_stays_on_its_cpu() {
+    let workload = tasks(|| {
+        let nicer = Op::SetPolicy(SchedPolicy::Normal { nice: 5 });
+        [bound("a", 0, [run_for(1), nicer, run_for(1)])]
+    });
+    let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(ran.numbers("set_weight"), [100, 33], "335 of 1024");
+    assert_eq!(
+        ran.log()[4..14],
+        [
+            "runnable a",
+            "enqueue a",
+            "running a",
+            "stopping a",
+            "quiescent a",
+            "set_weight a",
+            "runnable a",
+            "running a",
+            "stopping a",
+            "quiescent a"
+        ][..],
+        "dequeued and restored, and ops.enqueue() is not asked"
+    );
+}
+
+#[test]
+fn nice_levels_are_weights_as_cgroups_count_them() {
+    for (nice, weight) in [(-20, 8668), (-1, 125), (0, 100), (1, 80), (19, 1)] {
+        let workload = tasks(|| {
+            [TaskSpec {
+                policy: SchedPolicy::Normal { nice },
+                ..task("a", [run_for(1)])
+            }]
+        });
+        let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
+        assert_eq!(ran.numbers("enable"), [weight], "nice {nice}");
+    }
+}
+
+#[test]
+fn a_task_that_may_not_stay_moves_to_a_cpu_of_its_new_mask() {
+    let workload = tasks(|| {
+        let all_but_0 = CpuMask::first_n(3).without(&CpuMask::one(0));
+        let moved = Op::SetAffinity(Box::new(all_but_0));
+        [bound("a", 0, [run_for(1), moved, run_for(1)])]
+    });
+    let ran = run(&machine(3), &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(ran.numbers("set_cpumask"), [2]);
+    let cpus: Vec<_> = ran
+        .lines()
+        .into_iter()
+        .filter(|line| line.what == "running")
+        .collect();
+    assert_eq!((cpus[0].cpu, cpus.last().unwrap().cpu > 0), (0, true));
+    assert_eq!(ran.tasks("quiescent").len(), 2, "a move is not a sleep");
+}
+
+#[test]
+fn a_task_under_another_class_is_not_the_schedulers() {
+    let workload = tasks(|| {
+        let real_time = Op::SetPolicy(SchedPolicy::Fifo { priority: 1 });
+        let normal = Op::SetPolicy(SchedPolicy::Normal { nice: 0 });
+        [bound(
+            "a",
+            0,
+            [run_for(1), real_time, run_for(1), normal, run_for(1)],
+        )]
+    });
+    let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
+    assert_eq!(
+        ran.log()[..18],
+        [
+            "init",
+            "init_task a",
+            "enable a",
+            "set_weight a",
+            "runnable a",
+            "enqueue a",
+            "running a",
+            "stopping a",
+            "quiescent a",
+            "disable a",
+            "enable a",
+            "set_weight a",
+            "set_cpumask a",
+            "runnable a",
+            "running a",
+            "stopping a",
+            "quiescent a",
+            "disable a"
+        ][..]
+    );
+}
+
+#[test]
+fn yield_gives_up_the_slice_unless_the_scheduler_says_otherwise() {
+    let workload = || {
+        tasks(|| {
+            let yields = || [run_for(1), Op::Yield, run_for(1)];
+            [bound("a", 0, yields()), bound("b", 0, yields())]
+        })
+    };
+    let ran = run(&machine(1), &workload(), &scheduler(EVERYTHING, OPS));
+    assert_eq!(ran.tasks("running"), ["a", "b", "a", "b"]);
+    let text = format!(
+        "{EVERYTHING}bool BPF_STRUCT_OPS(keeps, struct task_struct *from, struct task_struct *to)
+         {{ note(\"yield\", from, !to); return false; }}"
+    );
+    let ops = format!("{OPS}, .yield = (void *)keeps");
+    let ran = run(&machine(1), &workload(), &scheduler(&text, &ops));
+    assert_eq!(ran.tasks("running"), ["a", "b"]);
+    assert_eq!(ran.numbers("yield"), [1, 1], "sched_yield() is to nobody");
+}
+
+#[test]
+fn without_ops_tasks_share_the_global_queue() {
+    let workload = tasks(|| {
+        let spin = || task("spin", [run_for(100)]);
+        [spin(), spin(), spin(), spin()]
+    });
+    let ran = run(&machine(2), &workload, &scheduler("", ".flags = 0"));
+    assert_eq!(ran.outcome.simulated_ns, 200 * MS);
+}

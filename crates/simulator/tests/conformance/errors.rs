@@ -1,0 +1,349 @@
+//! What ends a run: errors of the scheduler, with ext.c's messages, and of the workload.
+
+use crate::support::*;
+use native::Object;
+use simulator::Error;
+use workload::{Env, Op, Start, TaskSpec};
+
+fn one() -> impl workload::Workload {
+    tasks(|| [task("a", [run_for(1)])])
+}
+
+/// ops.select_cpu() and ops.enqueue() are these.
+fn placing(select_cpu: &str, enqueue: &str) -> Object {
+    let text = format!(
+        "s32 BPF_STRUCT_OPS(place, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+        {{ {select_cpu} }}
+        void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags) {{ {enqueue} }}"
+    );
+    scheduler(
+        &text,
+        ".select_cpu = (void *)place, .enqueue = (void *)queue",
+    )
+}
+
+const ENQUEUE: &str = "scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
+
+fn error(select_cpu: &str, enqueue: &str) -> String {
+    let (reason, message) = exit_of(&machine(2), &one(), &placing(select_cpu, enqueue));
+    assert_eq!(reason, "runtime error");
+    message
+}
+
+#[test]
+fn errors_of_placement() {
+    let cases = [
+        (
+            "return prev_cpu;",
+            "scx_bpf_dispatch(p, 0xbad, 1, 0);",
+            "non-existent DSQ 0xbad for sh[1000]",
+        ),
+        (
+            "return prev_cpu;",
+            "scx_bpf_dispatch_vtime(p, SCX_DSQ_LOCAL, 1, 1, 0);",
+            "cannot use vtime ordering for built-in DSQs",
+        ),
+        (
+            "return prev_cpu;",
+            "scx_bpf_dispatch_vtime(p, SCX_DSQ_GLOBAL, 1, 1, 0);",
+            "cannot use vtime ordering for built-in DSQs",
+        ),
+        ("return 2;", ENQUEUE, "invalid CPU 2 from ops.select_cpu()"),
+        (
+            "return -1;",
+            ENQUEUE,
+            "invalid CPU -1 from ops.select_cpu()",
+        ),
+        (
+            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); return 0;",
+            ENQUEUE,
+            "a[1001] already direct-dispatched",
+        ),
+        (
+            "return prev_cpu;",
+            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 7, 1, 0);",
+            "invalid CPU 7 in SCX_DSQ_LOCAL_ON dispatch verdict",
+        ),
+        (
+            "return prev_cpu;",
+            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 1ULL << 60);",
+            "invalid enq_flags 0x1000000000000000",
+        ),
+        (
+            "return prev_cpu;",
+            "bool idle; scx_bpf_select_cpu_dfl(p, 0, 0, &idle);",
+            "kfunc with mask 0x8 called from an operation only allowing 0x4",
+        ),
+        (
+            "return prev_cpu;",
+            "scx_bpf_consume(0);",
+            "kfunc with mask 0x2 called from an operation only allowing 0x4",
+        ),
+        (
+            "scx_bpf_kick_cpu(0, SCX_KICK_IDLE | SCX_KICK_PREEMPT); return prev_cpu;",
+            ENQUEUE,
+            "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE",
+        ),
+        (
+            "scx_bpf_cpuperf_set(0, 1025); return 0;",
+            ENQUEUE,
+            "Invalid cpuperf target 1025 for CPU 0",
+        ),
+    ];
+    for (select_cpu, enqueue, message) in cases {
+        assert_eq!(error(select_cpu, enqueue), message);
+    }
+}
+
+#[test]
+fn another_task_than_the_one_enqueued_cannot_be_dispatched() {
+    let message = error(
+        "return prev_cpu;",
+        "if (p->pid == 1000) { scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); return; }
+        struct task_struct *other = bpf_task_from_pid(1000);
+        if (other) scx_bpf_dispatch(other, SCX_DSQ_LOCAL, 1, 0);",
+    );
+    assert_eq!(
+        message,
+        "scheduling for a[1001] but trying to direct-dispatch sh[1000]"
+    );
+}
+
+#[test]
+fn a_cpu_that_a_task_may_not_run_on_is_an_error() {
+    let workload = tasks(|| [bound("a", 1, [run_for(1)])]);
+    let enqueue = "scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, 0);";
+    let (_, message) = exit_of(&machine(2), &workload, &placing("return 0;", enqueue));
+    assert_eq!(
+        message,
+        "SCX_DSQ_LOCAL[_ON] target CPU 0 not allowed for a[1001]"
+    );
+}
+
+#[test]
+fn queues_of_one_order_only() {
+    let text = "s32 BPF_STRUCT_OPS_SLEEPABLE(mix_init) { return scx_bpf_create_dsq(5, -1); }
+        void BPF_STRUCT_OPS(mix, struct task_struct *p, u64 enq_flags)
+        {
+            if (p->pid == 1000) scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+            else if (p->pid & 1) scx_bpf_dispatch(p, 5, SCX_SLICE_DFL, 0);
+            else scx_bpf_dispatch_vtime(p, 5, SCX_SLICE_DFL, 0, 0);
+        }";
+    let mixed = scheduler(text, ".init = (void *)mix_init, .enqueue = (void *)mix");
+    let two = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(1)])));
+    let (_, message) = exit_of(&machine(1), &two, &mixed);
+    assert_eq!(
+        message,
+        "DSQ ID 0x0000000000000005 already had FIFO-enqueued tasks"
+    );
+}
+
+#[test]
+fn a_lost_task_is_a_stall() {
+    let ops = |timeout| format!(".enqueue = (void *)lose, .timeout_ms = {timeout}");
+    let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
+        { if (p->comm[0] != 'b') scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
+    let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(60_000)])));
+    let (reason, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(5000)));
+    assert_eq!(reason, "runnable task stall");
+    // The watchdog looks every 2.5 s.
+    assert_eq!(message, "b[1002] failed to run for 7.500s");
+    let (_, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(0)));
+    assert_eq!(
+        message, "b[1002] failed to run for 45.000s",
+        "30 s unless it says otherwise"
+    );
+}
+
+#[test]
+fn a_scheduler_that_cannot_start_is_out() {
+    let refused = [
+        (
+            ".flags = SCX_OPS_ENQ_LAST",
+            "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented",
+        ),
+        (".flags = 1 << 10", "ops.flags has unknown flags: 0x400"),
+        (
+            ".timeout_ms = 30001",
+            "ops.timeout_ms is 30001; expected at most 30000",
+        ),
+        (".init = (void *)fail_init", "ops.init() failed (-12)"),
+        (
+            ".init_task = (void *)fail_init_task",
+            "ops.init_task() failed (-12) for sh[1000]",
+        ),
+    ];
+    let text = "s32 BPF_STRUCT_OPS_SLEEPABLE(fail_init) { return -ENOMEM; }
+        s32 BPF_STRUCT_OPS_SLEEPABLE(fail_init_task, struct task_struct *p) { return -ENOMEM; }
+        void BPF_STRUCT_OPS(on_exit, struct scx_exit_info *ei)
+        { bpf_printk(\"%d %lld %s: %s\", ei->kind, ei->exit_code, ei->reason, ei->msg); }";
+    for (ops, expected) in refused {
+        let ops = format!("{ops}, .exit = (void *)on_exit");
+        let mut recording = Recording::default();
+        let scheduler = scheduler(text, &ops);
+        let result = try_run(&machine(1), &one(), &scheduler, &[], Some(&mut recording));
+        assert!(result.is_err());
+        let said = format!("1024 0 runtime error: {expected}");
+        assert_eq!(recording.printed, [said], "ops.exit() is told");
+    }
+}
+
+#[test]
+fn the_scheduler_ends_itself_with_a_code_and_a_message() {
+    let text = |how: &str| {
+        format!(
+            "void BPF_STRUCT_OPS(leave, struct task_struct *p) {{ {how} }}
+            void BPF_STRUCT_OPS(on_dump, struct scx_dump_ctx *ctx) {{ scx_bpf_dump(\"dumped %d\", ctx->kind); }}
+            void BPF_STRUCT_OPS(on_exit, struct scx_exit_info *ei)
+            {{ bpf_printk(\"%d %lld %s: %s|%s\", ei->kind, ei->exit_code, ei->reason, ei->msg, ei->dump); }}"
+        )
+    };
+    let ops = ".running = (void *)leave, .dump = (void *)on_dump, .exit = (void *)on_exit";
+    let cases = [
+        (
+            "scx_bpf_exit(7, \"so %s\", \"long\");",
+            "65 7 unregistered from BPF: so long|",
+            "so long (exit code 7)",
+        ),
+        (
+            "scx_bpf_error(\"bad %d\", 3);",
+            "1025 0 scx_bpf_error: bad 3|dumped 1025",
+            "bad 3",
+        ),
+    ];
+    for (how, told, shown) in cases {
+        let mut recording = Recording::default();
+        let scheduler = scheduler(&text(how), ops);
+        match try_run(&machine(1), &one(), &scheduler, &[], Some(&mut recording)) {
+            Err(Error::SchedulerExit { message, .. }) => assert_eq!(message, shown),
+            _ => panic!("it left"),
+        }
+        assert_eq!(recording.printed, [told]);
+    }
+}
+
+#[test]
+fn a_timer_may_not_dispatch() {
+    let text = "struct holder { struct bpf_timer timer; };
+        struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1);
+                 __type(key, u32); __type(value, struct holder); } timers SEC(\".maps\");
+        static int expired(void *map, int *key, struct holder *holder)
+        {
+            struct task_struct *p = bpf_task_from_pid(1001);
+            if (p) scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, 1, 0);
+            return 0;
+        }
+        s32 BPF_STRUCT_OPS_SLEEPABLE(timer_init)
+        {
+            u32 key = 0;
+            struct holder *holder = bpf_map_lookup_elem(&timers, &key);
+            bpf_timer_init(&holder->timer, &timers, CLOCK_MONOTONIC);
+            bpf_timer_set_callback(&holder->timer, expired);
+            return bpf_timer_start(&holder->timer, 500000, 0);
+        }";
+    let (_, message) = exit_of(
+        &machine(1),
+        &one(),
+        &scheduler(text, ".init = (void *)timer_init"),
+    );
+    assert_eq!(
+        message,
+        "kfunc with mask 0x6 called from an operation only allowing 0x0"
+    );
+}
+
+#[test]
+fn without_idle_tracking_there_is_no_idle_mask() {
+    let text = |call: &str| {
+        format!(
+            "s32 BPF_STRUCT_OPS(ask, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+            {{ bool idle; {call}; return prev_cpu; }}
+            void BPF_STRUCT_OPS(idle_update, s32 cpu, bool idle) {{}}"
+        )
+    };
+    for call in [
+        "scx_bpf_pick_idle_cpu(p->cpus_ptr, 0)",
+        "scx_bpf_test_and_clear_cpu_idle(0)",
+        "scx_bpf_get_idle_cpumask()",
+        "scx_bpf_get_idle_smtmask()",
+        "scx_bpf_select_cpu_dfl(p, 0, 0, &idle)",
+    ] {
+        let scheduler = scheduler(
+            &text(call),
+            ".select_cpu = (void *)ask, .update_idle = (void *)idle_update",
+        );
+        let (_, message) = exit_of(&machine(2), &one(), &scheduler);
+        assert_eq!(message, "built-in idle tracking is disabled", "{call}");
+    }
+}
+
+fn fails(start: impl Fn() -> Start + Send + Sync) -> Error {
+    let plain = scheduler(FIFO, "FIFO_OPS");
+    match try_run(&machine(2), &Script(start), &plain, &[], None) {
+        Err(error) => error,
+        Ok(_) => panic!("nothing went wrong"),
+    }
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_are_a_deadlock() {
+    let error = fails(|| Start {
+        tasks: vec![
+            task("a", [Op::Lock(0), sleep_for(1), Op::Lock(1)]),
+            task("b", [Op::Lock(1), sleep_for(1), Op::Lock(0)]),
+        ],
+        mutexes: 2,
+        ..Start::default()
+    });
+    let Error::Deadlock { waiting, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        waiting,
+        "sh[1000] waits for its children, a[1001] waits for a mutex, b[1002] waits for a mutex"
+    );
+}
+
+#[test]
+fn what_a_kernel_would_refuse_names_the_task() {
+    let error = fails(|| Start {
+        tasks: vec![task("a", [Op::Unlock(0)])],
+        mutexes: 1,
+        ..Start::default()
+    });
+    assert_eq!(
+        error.to_string(),
+        "task a[1001] at 0 ns: unlocks mutex 0, which it does not hold"
+    );
+}
+
+#[test]
+fn a_program_that_lets_no_time_pass_is_stuck() {
+    for endless in [|| Op::Run { work: 0 }, || Op::Yield] {
+        let error = fails(move || {
+            let spins = TaskSpec::new("spins", move |_: &mut Env<'_>| endless());
+            Start {
+                tasks: vec![spins],
+                ..Start::default()
+            }
+        });
+        let message = error.to_string();
+        assert!(message.contains("spins[1001]"), "{message}");
+        assert!(
+            message.contains("operations without time passing"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_cut_off() {
+    let error = fails(|| Start {
+        tasks: vec![task("a", [run_for(200_000)])],
+        ..Start::default()
+    });
+    assert_eq!(
+        error.to_string(),
+        "not done after 100000000000 ns of simulated time"
+    );
+}

@@ -1,0 +1,12 @@
+//! Does the simulated kernel behave as Linux 6.12's `kernel/sched/ext.c`? Small schedulers note which
+//! op was called, and the tests say what the kernel calls. Every run here is checked for the
+//! simulation's own invariants as well.
+
+mod bpf;
+mod callbacks;
+mod cpus;
+mod dispatch;
+mod errors;
+mod kernel_tree;
+mod properties;
+mod support;

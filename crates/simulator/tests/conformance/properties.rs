@@ -1,0 +1,167 @@
+//! Whatever the machine and the workload: the invariants hold, all tasks finish, the same inputs give
+//! the same run, and runs at the same time do not meet.
+
+use crate::support::Recording;
+use machine::Machine;
+use machine::arbitrary::machine;
+use native::{Global, Object};
+use policy::Policy;
+use proptest::prelude::*;
+use simulator::{Check, Config, Outcome, Trace};
+use std::sync::LazyLock;
+use workload::arbitrary::{MAX_TASKS, workload};
+
+/// Weighted virtual time on one queue for all CPUs.
+const VTIME: &str = r#"
+#define SHARED 0
+u64 vtime_now;
+static bool before(u64 a, u64 b) { return (s64)(a - b) < 0; }
+s32 BPF_STRUCT_OPS_SLEEPABLE(v_init) { return scx_bpf_create_dsq(SHARED, -1); }
+s32 BPF_STRUCT_OPS(v_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+
+	if (idle)
+		scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+	return cpu;
+}
+void BPF_STRUCT_OPS(v_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u64 vtime = p->scx.dsq_vtime;
+
+	if (before(vtime, vtime_now - SCX_SLICE_DFL))
+		vtime = vtime_now - SCX_SLICE_DFL;
+	scx_bpf_dispatch_vtime(p, SHARED, SCX_SLICE_DFL, vtime, enq_flags);
+}
+void BPF_STRUCT_OPS(v_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+void BPF_STRUCT_OPS(v_running, struct task_struct *p)
+{
+	if (before(vtime_now, p->scx.dsq_vtime))
+		vtime_now = p->scx.dsq_vtime;
+}
+void BPF_STRUCT_OPS(v_stopping, struct task_struct *p, bool runnable)
+{
+	p->scx.dsq_vtime += (SCX_SLICE_DFL - p->scx.slice) * 100 / p->scx.weight;
+}
+void BPF_STRUCT_OPS(v_enable, struct task_struct *p) { p->scx.dsq_vtime = vtime_now; }
+"#;
+const VTIME_OPS: &str = ".init = (void *)v_init, .select_cpu = (void *)v_select,
+	.enqueue = (void *)v_enqueue, .dispatch = (void *)v_dispatch, .running = (void *)v_running,
+	.stopping = (void *)v_stopping, .enable = (void *)v_enable";
+
+static GLOBAL_FIFO: LazyLock<Object> =
+    LazyLock::new(|| crate::support::scheduler("", ".timeout_ms = 5000"));
+static VTIME_SCHEDULER: LazyLock<Object> =
+    LazyLock::new(|| crate::support::scheduler(VTIME, VTIME_OPS));
+
+#[derive(Clone, Debug)]
+struct Case {
+    machine: Machine,
+    /// What the random workload is made from.
+    workload_seed: u64,
+    tasks: usize,
+    seed: u64,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (machine(), any::<u64>(), 1..=MAX_TASKS, any::<u64>()).prop_map(
+        |(machine, workload_seed, tasks, seed)| Case {
+            machine,
+            workload_seed,
+            tasks,
+            seed,
+        },
+    )
+}
+
+fn run(
+    case: &Case,
+    scheduler: &Object,
+    globals: &[Global],
+    trace: Option<&mut dyn Trace>,
+) -> Result<Outcome, simulator::Error> {
+    let workload = workload(case.workload_seed, case.tasks, case.machine.cpus.len());
+    simulator::run_checked(
+        Config {
+            machine: &case.machine,
+            workload: &*workload,
+            scheduler,
+            globals,
+            read: &[],
+            seed: case.seed,
+            time_limit_ns: 600_000_000_000,
+            trace: trace.map(|trace| -> &mut dyn Trace { trace }),
+        },
+        Check::INVARIANTS,
+    )
+}
+
+/// Runs twice, with a record of everything that happened.
+fn same_twice(case: &Case, scheduler: &Object, globals: &[Global]) -> Result<(), TestCaseError> {
+    let recorded = || {
+        let mut recording = Recording::default();
+        let outcome = run(case, scheduler, globals, Some(&mut recording));
+        outcome.map(|outcome| (format!("{outcome:?}"), recording.text))
+    };
+    let outcomes = recorded().and_then(|first| Ok((first, recorded()?)));
+    match outcomes {
+        Ok((first, second)) => prop_assert!(first == second, "two runs differ"),
+        Err(error) => return Err(TestCaseError::fail(error.to_string())),
+    }
+    Ok(())
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(24))]
+
+    #[test]
+    fn runs_end_well_and_repeat_under_a_global_fifo(case in case()) {
+        same_twice(&case, &GLOBAL_FIFO, &[])?;
+    }
+
+    #[test]
+    fn runs_end_well_and_repeat_under_virtual_time(case in case()) {
+        same_twice(&case, &VTIME_SCHEDULER, &[])?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(12))]
+
+    #[test]
+    fn runs_end_well_and_repeat_under_each_policy(case in case()) {
+        for name in Policy::names() {
+            let policy = Policy::find(name).unwrap();
+            same_twice(&case, Object::equipoise(), &policy.globals(&case.machine))
+                .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+        }
+    }
+
+    #[test]
+    fn runs_at_the_same_time_do_not_meet(case in case()) {
+        let alone = run(&case, &VTIME_SCHEDULER, &[], None).map(|outcome| format!("{outcome:?}"));
+        let together: Vec<_> = std::thread::scope(|scope| {
+            let other = Case { seed: !case.seed, ..case.clone() };
+            let threads: Vec<_> = [case.clone(), other, case.clone()]
+                .into_iter()
+                .map(|case| scope.spawn(move || run(&case, &VTIME_SCHEDULER, &[], None)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let alone = alone.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        for index in [0, 2] {
+            let outcome = together[index].as_ref().map(|outcome| format!("{outcome:?}"));
+            prop_assert_eq!(outcome.ok(), Some(alone.clone()));
+        }
+    }
+}

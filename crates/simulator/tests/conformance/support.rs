@@ -1,0 +1,273 @@
+//! Machines, workloads and schedulers for the tests, and what is read back from them.
+
+use machine::{CoreType, Costs, Cpu, CpuMask, Level, Machine};
+use native::{Global, Object};
+use simulator::{Check, Config, Error, Event, Outcome, Trace};
+use std::fmt::Write;
+use workload::{Env, Metric, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
+
+pub const MS: u64 = 1_000_000;
+
+/// `cpus` equal CPUs in one cluster, on which the kernel costs nothing and ticks 250 times a second.
+pub fn machine(cpus: usize) -> Machine {
+    let span = vec![CpuMask::first_n(cpus)];
+    Machine {
+        name: "test".into(),
+        description: "a machine without costs".into(),
+        hz: 250,
+        cpus: vec![
+            Cpu {
+                core_type: 0,
+                capacity: 1024
+            };
+            cpus
+        ],
+        core_types: vec![CoreType {
+            name: "core".into(),
+            speed: 1 << 20,
+            costs: Costs::default(),
+        }],
+        levels: vec![Level {
+            name: "MC",
+            spans: span,
+        }],
+    }
+}
+
+/// As [`machine`], with two threads a core: CPUs 0 and 1, 2 and 3, and so on.
+pub fn smt_machine(cores: usize) -> Machine {
+    let mut machine = machine(2 * cores);
+    let spans = (0..cores)
+        .map(|core| CpuMask::one(2 * core).or(&CpuMask::one(2 * core + 1)))
+        .collect();
+    machine.levels.insert(0, Level { name: "SMT", spans });
+    machine
+}
+
+/// A workload made by a function.
+pub struct Script<F>(pub F);
+
+impl<F: Fn() -> Start + Send + Sync> Workload for Script<F> {
+    fn name(&self) -> &str {
+        "script"
+    }
+    fn description(&self) -> &str {
+        "tasks of a test"
+    }
+    fn metrics(&self) -> &[Metric] {
+        &[]
+    }
+    fn start(&self, _machine: &Machine) -> Start {
+        (self.0)()
+    }
+}
+
+/// A workload of the tasks that `tasks` makes.
+pub fn tasks<const N: usize>(
+    tasks: impl Fn() -> [TaskSpec; N] + Send + Sync,
+) -> Script<impl Fn() -> Start + Send + Sync> {
+    Script(move || Start {
+        tasks: tasks().into(),
+        ..Start::default()
+    })
+}
+
+/// Does `ops`, then exits.
+pub fn play(ops: impl IntoIterator<Item = Op> + 'static) -> impl Program {
+    let mut ops = ops.into_iter().collect::<Vec<_>>().into_iter();
+    move |_: &mut Env<'_>| ops.next().unwrap_or(Op::Exit)
+}
+
+/// A normal task that does `ops`.
+pub fn task(name: &str, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
+    TaskSpec::new(name, play(ops))
+}
+
+/// As [`task`], bound to one CPU.
+pub fn bound(name: &str, cpu: usize, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
+    TaskSpec {
+        affinity: Some(CpuMask::one(cpu)),
+        timer_slack_ns: Some(0),
+        ..task(name, ops)
+    }
+}
+
+/// As [`bound`], of the FIFO policy.
+pub fn fifo(name: &str, cpu: usize, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
+    TaskSpec {
+        policy: SchedPolicy::Fifo { priority: 50 },
+        ..bound(name, cpu, ops)
+    }
+}
+
+pub fn run_for(ms: u64) -> Op {
+    Op::Run { work: ms * MS }
+}
+
+pub fn sleep_for(ms: u64) -> Op {
+    Op::Sleep { ns: ms * MS }
+}
+
+/// In front of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] gives back.
+/// Only tasks of the workload are noted, not the shell that starts them.
+const PROLOGUE: &str = r#"
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+struct line { char what[16]; char comm[16]; s64 number; u64 at; s32 cpu; s32 pid; };
+struct line lines[4096];
+u32 nr_lines;
+static void write_line(const char *what, struct task_struct *p, s64 number)
+{
+	struct line *line = &lines[nr_lines & 4095];
+
+	if (p && p->pid == 1000)
+		return;
+	nr_lines++;
+	__builtin_strncpy(line->what, what, 15);
+	if (p)
+		__builtin_memcpy(line->comm, p->comm, 16);
+	line->number = number;
+	line->at = bpf_ktime_get_ns();
+	line->cpu = bpf_get_smp_processor_id();
+	line->pid = p ? p->pid : 0;
+}
+#define note(what, p, number) write_line(what, p, number)
+"#;
+
+/// What the ops of a scheduler need not say when a test is not about it: one FIFO for all.
+pub const FIFO: &str = r#"
+#define SHARED 0
+s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }
+void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dispatch(p, SHARED, SCX_SLICE_DFL, enq_flags);
+}
+void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+#define FIFO_OPS .init = (void *)fifo_init, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fifo_dispatch
+"#;
+
+/// Compiles a scheduler: the prologue, then `text`, whose ops are `ops`.
+pub fn scheduler(text: &str, ops: &str) -> Object {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("test.bpf.c");
+    let text = format!("{PROLOGUE}{text}\nSCX_OPS_DEFINE(test_ops, {ops}, .name = \"test\");\n");
+    std::fs::write(&source, text).unwrap();
+    Object::compile(&source).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One line of the log.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub what: String,
+    pub task: String,
+    pub number: i64,
+    pub at: u64,
+    pub cpu: i32,
+}
+
+/// A run that has ended well.
+pub struct Ran {
+    pub outcome: Outcome,
+}
+
+impl Ran {
+    /// Everything noted.
+    pub fn lines(&self) -> Vec<Line> {
+        let count = u32::from_ne_bytes(self.outcome.read[1][..].try_into().unwrap()) as usize;
+        assert!(count <= 4096, "the log is full");
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(16);
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        };
+        self.outcome.read[0]
+            .chunks(56)
+            .take(count)
+            .map(|line| Line {
+                what: text(&line[..16]),
+                task: text(&line[16..32]),
+                number: i64::from_ne_bytes(line[32..40].try_into().unwrap()),
+                at: u64::from_ne_bytes(line[40..48].try_into().unwrap()),
+                cpu: i32::from_ne_bytes(line[48..52].try_into().unwrap()),
+            })
+            .collect()
+    }
+
+    /// `what task` of each line.
+    pub fn log(&self) -> Vec<String> {
+        let say = |line: Line| format!("{} {}", line.what, line.task).trim_end().to_owned();
+        self.lines().into_iter().map(say).collect()
+    }
+
+    /// The numbers of the lines that say `what`.
+    pub fn numbers(&self, what: &str) -> Vec<i64> {
+        let lines = self.lines().into_iter();
+        lines
+            .filter(|line| line.what == what)
+            .map(|line| line.number)
+            .collect()
+    }
+
+    /// The tasks of the lines that say `what`.
+    pub fn tasks(&self, what: &str) -> Vec<String> {
+        let lines = self.lines().into_iter();
+        lines
+            .filter(|line| line.what == what)
+            .map(|line| line.task)
+            .collect()
+    }
+}
+
+/// Runs `workload` on `machine` under `scheduler`.
+pub fn try_run<'a>(
+    machine: &'a Machine,
+    workload: &'a dyn Workload,
+    scheduler: &'a Object,
+    globals: &'a [Global],
+    trace: Option<&'a mut dyn Trace>,
+) -> Result<Ran, Error> {
+    let config = Config {
+        machine,
+        workload,
+        scheduler,
+        globals,
+        read: &["lines", "nr_lines"],
+        seed: 1,
+        time_limit_ns: 100_000 * MS,
+        trace,
+    };
+    let outcome = simulator::run_checked(config, Check::INVARIANTS)?;
+    Ok(Ran { outcome })
+}
+
+/// As [`try_run`], and nothing goes wrong.
+pub fn run(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> Ran {
+    try_run(machine, workload, scheduler, &[], None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The scheduler's exit: reason and message.
+pub fn exit_of(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> (String, String) {
+    match try_run(machine, workload, scheduler, &[], None) {
+        Err(Error::SchedulerExit {
+            reason, message, ..
+        }) => (reason, message),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("nothing went wrong"),
+    }
+}
+
+/// Keeps a run's events, as text.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub struct Recording {
+    pub text: String,
+    /// What was printed with bpf_printk().
+    pub printed: Vec<String>,
+}
+
+impl Trace for Recording {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        writeln!(self.text, "{now} {cpu} {event:?}").unwrap();
+        if let Event::Printk(line) = event {
+            self.printed.push(line.to_owned());
+        }
+    }
+}
