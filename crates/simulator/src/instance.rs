@@ -1,10 +1,11 @@
 //! One loaded scheduler: a fresh copy of the object with its own globals, and its maps.
 
 use crate::abi::{self, Map, Ops, Table};
+use crate::kfuncs;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use native::{Error, Global, Image, Object};
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_void;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -40,6 +41,8 @@ pub struct Instance {
     _values: Vec<Box<[u64]>>,
     /// Values removed from hashes of late: C may hold pointers to them until its call ends.
     removed: VecDeque<Box<[u64]>>,
+    /// Objects that the scheduler allocated and has not dropped.
+    pub allocated: BTreeSet<*mut c_void>,
     // In this order: the loader knows the object by the descriptor's name, which must not be given to
     // another before the object is unloaded.
     _library: Library,
@@ -130,6 +133,7 @@ impl Instance {
             _maps: Box::default(),
             _values: Vec::new(),
             removed: VecDeque::new(),
+            allocated: BTreeSet::new(),
             _library: library,
             _file: file.into(),
         };
@@ -244,5 +248,13 @@ impl Instance {
     /// `variable` is the address of a map variable of this instance.
     pub unsafe fn map_of(variable: *const c_void) -> *mut Map {
         unsafe { variable.cast::<*mut Map>().read() }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        for object in std::mem::take(&mut self.allocated) {
+            kfuncs::release(object);
+        }
     }
 }

@@ -595,12 +595,16 @@ unsafe extern "C" fn timer_cancel(k: *mut c_void, timer: *mut BpfTimer) -> i64 {
     unsafe { kernel(k) }.timer_cancel(timer)
 }
 
-unsafe extern "C" fn alloc(_k: *mut c_void, size: u64) -> *mut c_void {
-    zeroed(size as usize)
+unsafe extern "C" fn alloc(k: *mut c_void, size: u64) -> *mut c_void {
+    let object = zeroed(size as usize);
+    unsafe { kernel(k) }.instance.allocated.insert(object);
+    object
 }
 
-unsafe extern "C" fn free(_k: *mut c_void, object: *mut c_void) {
-    release(object);
+unsafe extern "C" fn free(k: *mut c_void, object: *mut c_void) {
+    if unsafe { kernel(k) }.instance.allocated.remove(&object) {
+        release(object);
+    }
 }
 
 unsafe extern "C" fn random(k: *mut c_void) -> u32 {

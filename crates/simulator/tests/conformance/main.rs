@@ -4,6 +4,7 @@
 
 mod bpf;
 mod callbacks;
+mod check;
 mod cpus;
 mod dispatch;
 mod errors;

@@ -1,0 +1,71 @@
+//! The checker itself: what it is asked to see, it sees.
+
+use crate::support::*;
+use native::Object;
+use simulator::{Check, Config, Error, Outcome};
+
+/// Two spinners that both start on CPU 0 of two.
+fn checked(scheduler: &Object, check: Check) -> Result<Outcome, Error> {
+    let workload = tasks(|| ["a", "b"].map(|name| task(name, [run_for(50)])));
+    let config = Config {
+        machine: &machine(2),
+        workload: &workload,
+        scheduler,
+        globals: &[],
+        read: &[],
+        seed: 1,
+        time_limit_ns: 1000 * MS,
+        trace: None,
+    };
+    simulator::run_checked(config, check)
+}
+
+fn all_on_cpu_0() -> Object {
+    let text = "s32 BPF_STRUCT_OPS(zero, struct task_struct *p, s32 prev_cpu, u64 wake_flags) { return 0; }
+        void BPF_STRUCT_OPS(local, struct task_struct *p, u64 enq_flags)
+        { scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, enq_flags); }";
+    scheduler(text, ".select_cpu = (void *)zero, .enqueue = (void *)local")
+}
+
+#[test]
+fn an_idle_cpu_beside_a_loaded_one_is_seen_if_asked_for() {
+    let unfair = all_on_cpu_0();
+    checked(&unfair, Check::INVARIANTS).unwrap();
+    let Err(Error::Invariant { message, at_ns }) = checked(&unfair, Check::work_conserving(5 * MS))
+    else {
+        panic!("CPU 1 was idle")
+    };
+    assert!(message.starts_with("CPU 1 was idle for"), "{message}");
+    assert!((5 * MS..15 * MS).contains(&at_ns), "{at_ns}");
+}
+
+#[test]
+fn sharing_one_queue_is_work_conserving() {
+    let fair = scheduler("", ".flags = 0");
+    checked(&fair, Check::work_conserving(MS)).unwrap();
+}
+
+#[test]
+fn a_counter_that_a_scheduler_corrupts_is_seen() {
+    let text = "void BPF_STRUCT_OPS(corrupt, struct task_struct *p)
+        { if (p->pid != 1000) scx_bpf_cpu_rq(scx_bpf_task_cpu(p))->nr_running += 5; }";
+    let bad = scheduler(text, ".running = (void *)corrupt");
+    let Err(Error::Invariant { message, .. }) = checked(&bad, Check::INVARIANTS) else {
+        panic!("nr_running was wrong")
+    };
+    assert!(message.starts_with("nr_running of CPU"), "{message}");
+}
+
+#[test]
+fn a_task_that_is_moved_behind_the_kernels_back_is_seen() {
+    let text = "void BPF_STRUCT_OPS(corrupt, struct task_struct *p)
+        { if (p->pid != 1000) p->thread_info.cpu ^= 1; }";
+    let bad = scheduler(text, ".tick = (void *)corrupt");
+    let Err(Error::Invariant { message, .. }) = checked(&bad, Check::INVARIANTS) else {
+        panic!("the task did not know where it was")
+    };
+    assert!(
+        message.ends_with("is running and does not know it"),
+        "{message}"
+    );
+}
