@@ -311,6 +311,28 @@ fn a_failed_run_is_named_and_nothing_is_written() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_division_by_zero_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("divides.bpf.c");
+    let divides = STALLS.replace(
+        "u64 enq_flags) {}",
+        "u64 enq_flags) { small_time = slice_ns / (small - 1); }",
+    );
+    let divides = divides.replace("void BPF", "u64 small_time;\nvoid BPF");
+    std::fs::write(&source, divides).unwrap();
+    let mut args = compare(&["--scheduler"]);
+    args.push(source.to_str().unwrap());
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("divided by zero"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
 fn a_setting_must_fit_the_scheduler() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("stalls.bpf.c");

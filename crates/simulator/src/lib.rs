@@ -7,6 +7,7 @@ mod cpu;
 mod dsq;
 mod events;
 mod ext;
+mod fault;
 mod idle;
 mod instance;
 mod kernel;
@@ -21,6 +22,7 @@ mod task;
 mod timers;
 
 pub use check::Check;
+pub use fault::report_division_by_zero;
 
 use check::Checker;
 use kernel::Kernel;

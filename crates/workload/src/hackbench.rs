@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn time_is_work_over_cpus_when_nothing_else_costs() {
-        let kernel = run("groups=4,fds=4,loops=20");
+        let kernel = run("groups=4,fds=4,loops=20,write_work=8us,read_work=7us");
         let messages = 4.0 * 4.0 * 4.0 * 20.0;
         let best = messages * 15e-6 / 2.0;
         let time = kernel.recorder.samples(TIME)[0];
