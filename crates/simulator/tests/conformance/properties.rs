@@ -1,7 +1,7 @@
 //! Whatever the machine and the workload: the invariants hold, all tasks finish, the same inputs give
 //! the same run, and runs at the same time do not meet.
 
-use crate::support::Recording;
+use crate::support::{MS, Recording, Script, run_for, task};
 use machine::Machine;
 use machine::arbitrary::machine;
 use native::{Global, Object};
@@ -55,6 +55,10 @@ static GLOBAL_FIFO: LazyLock<Object> =
 static VTIME_SCHEDULER: LazyLock<Object> =
     LazyLock::new(|| crate::support::scheduler(VTIME, VTIME_OPS));
 
+/// What our scheduler promises for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
+/// domain, here 64 at most, and at a tick, 10 ms apart at most.
+const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
+
 #[derive(Clone, Debug)]
 struct Case {
     machine: Machine,
@@ -80,6 +84,7 @@ fn run(
     scheduler: &Object,
     globals: &[Global],
     trace: Option<&mut dyn Trace>,
+    check: Check,
 ) -> Result<Outcome, simulator::Error> {
     let workload = workload(case.workload_seed, case.tasks, case.machine.cpus.len());
     simulator::run_checked(
@@ -93,15 +98,20 @@ fn run(
             time_limit_ns: 600_000_000_000,
             trace: trace.map(|trace| -> &mut dyn Trace { trace }),
         },
-        Check::INVARIANTS,
+        check,
     )
 }
 
 /// Runs twice, with a record of everything that happened.
-fn same_twice(case: &Case, scheduler: &Object, globals: &[Global]) -> Result<(), TestCaseError> {
+fn same_twice(
+    case: &Case,
+    scheduler: &Object,
+    globals: &[Global],
+    check: Check,
+) -> Result<(), TestCaseError> {
     let recorded = || {
         let mut recording = Recording::default();
-        let outcome = run(case, scheduler, globals, Some(&mut recording));
+        let outcome = run(case, scheduler, globals, Some(&mut recording), check);
         outcome.map(|outcome| (format!("{outcome:?}"), recording.text))
     };
     let outcomes = recorded().and_then(|first| Ok((first, recorded()?)));
@@ -122,39 +132,39 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(24))]
+    #![proptest_config(config(64))]
 
     #[test]
     fn runs_end_well_and_repeat_under_a_global_fifo(case in case()) {
-        same_twice(&case, &GLOBAL_FIFO, &[])?;
+        same_twice(&case, &GLOBAL_FIFO, &[], Check::INVARIANTS)?;
     }
 
     #[test]
     fn runs_end_well_and_repeat_under_virtual_time(case in case()) {
-        same_twice(&case, &VTIME_SCHEDULER, &[])?;
+        same_twice(&case, &VTIME_SCHEDULER, &[], Check::INVARIANTS)?;
     }
 }
 
 proptest! {
-    #![proptest_config(config(12))]
+    #![proptest_config(config(32))]
 
     #[test]
     fn runs_end_well_and_repeat_under_each_policy(case in case()) {
         for name in Policy::names() {
             let policy = Policy::find(name).unwrap();
-            same_twice(&case, Object::equipoise(), &policy.globals(&case.machine))
+            same_twice(&case, Object::equipoise(), &policy.globals(&case.machine), Check::INVARIANTS)
                 .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
 
     #[test]
     fn runs_at_the_same_time_do_not_meet(case in case()) {
-        let alone = run(&case, &VTIME_SCHEDULER, &[], None).map(|outcome| format!("{outcome:?}"));
+        let alone = run(&case, &VTIME_SCHEDULER, &[], None, Check::INVARIANTS).map(|outcome| format!("{outcome:?}"));
         let together: Vec<_> = std::thread::scope(|scope| {
             let other = Case { seed: !case.seed, ..case.clone() };
             let threads: Vec<_> = [case.clone(), other, case.clone()]
                 .into_iter()
-                .map(|case| scope.spawn(move || run(&case, &VTIME_SCHEDULER, &[], None)))
+                .map(|case| scope.spawn(move || run(&case, &VTIME_SCHEDULER, &[], None, Check::INVARIANTS)))
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -162,6 +172,34 @@ proptest! {
         for index in [0, 2] {
             let outcome = together[index].as_ref().map(|outcome| format!("{outcome:?}"));
             prop_assert_eq!(outcome.ok(), Some(alone.clone()));
+        }
+    }
+}
+
+#[test]
+fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
+    for (machine, loads) in [("smp-8", 6..10), ("tc2", 2..8), ("smp-2x8", 12..20)] {
+        let machine = Machine::find(machine).unwrap();
+        for (name, tasks) in Policy::names().flat_map(|name| loads.clone().map(move |n| (name, n)))
+        {
+            let spinner = |index: u64| task("spinner", [run_for(200 + 100 * index)]);
+            let workload = Script(move || workload::Start {
+                tasks: (0..tasks).map(spinner).collect(),
+                ..workload::Start::default()
+            });
+            let config = Config {
+                machine: &machine,
+                workload: &workload,
+                scheduler: Object::equipoise(),
+                globals: &Policy::find(name).unwrap().globals(&machine),
+                read: &[],
+                seed: tasks,
+                time_limit_ns: 600_000 * MS,
+                trace: None,
+            };
+            if let Err(error) = simulator::run_checked(config, BALANCED) {
+                panic!("{tasks} tasks on {} under {name}: {error}", machine.name);
+            }
         }
     }
 }
