@@ -85,7 +85,7 @@ impl<'a> Kernel<'a> {
         let mut kernel_rng = Rng::new(config.seed ^ 0x6b65_726e_656c);
         let root_cgroup = crate::cgroup::Root::new();
         let mut idle_tasks: Box<[TaskStruct]> = (0..nr_cpus)
-            .map(|cpu| crate::sched::idle_task(cpu, machine))
+            .map(|cpu| crate::fork::idle_task(cpu, machine))
             .collect();
         let mut rqs: Box<[Rq]> = idle_tasks
             .iter_mut()
