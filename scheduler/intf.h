@@ -40,6 +40,9 @@ struct policy {
 	__u32 misfit;
 	/* An idle CPU pulls wherever a group has more tasks than CPUs. */
 	__u32 idle_pull;
+	/* A CPU that runs out of work more often than this on average does not look for some, ns; 0:
+	   however often. */
+	__u64 newidle_limit;
 };
 
 /* The machine as a whole. */
@@ -120,9 +123,10 @@ struct counters {
 	/* Tasks that they pulled. */
 	__u64 pulled;
 	/* Times that the CPU ran out of work and looked for some; did not, because it would soon be
-	   busy; tasks that it pulled. */
+	   busy; did not, because that happens too often; tasks that it pulled. */
 	__u64 newidle_calls;
 	__u64 newidle_skipped;
+	__u64 newidle_limited;
 	__u64 newidle_pulled;
 	/* Running tasks asked for from another CPU, and of these the ones too heavy for theirs. */
 	__u64 active_balances;

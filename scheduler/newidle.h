@@ -1,12 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * New-idle balance: a CPU that runs out of work looks for some before it idles, unless it usually
- * idles for less time than a migration costs. idle_balance() of Linux 3.9.
+ * idles for less time than a migration costs. idle_balance() of Linux 3.9; and, as policy
+ * `newidle_limit`, not if it has come to that too often lately, after
+ *
+ *	[RFC] sched: Limit idle_balance() when it is being used too frequently, Jason Low, 2013-07-16
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
 
 #include "balance.h"
+
+/*
+ * @rq runs out of work at @now: does it too often? The average follows an eighth of the way, whether or
+ * not the CPU then balances; a long time since the last is a fresh start, so that it takes many short
+ * ones to get below the limit.
+ */
+static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
+{
+	u64 since = now - rq->prev_idle_balance, max = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
+
+	if (!policy.newidle_limit)
+		return false;
+	rq->prev_idle_balance = now;
+	if (since > max)
+		rq->avg_time_between_ib = max;
+	else
+		rq->avg_time_between_ib += (s64)(since - rq->avg_time_between_ib) >> 3;
+	return rq->avg_time_between_ib < policy.newidle_limit;
+}
 
 /* @cpu has nothing to run. */
 static __noinline void idle_balance(u32 cpu, u64 now)
@@ -20,6 +42,10 @@ static __noinline void idle_balance(u32 cpu, u64 now)
 	rq->idle_stamp = now;
 	if (rq->avg_idle < policy.sched_migration_cost) {
 		this_counters()->newidle_skipped++;
+		return;
+	}
+	if (newidle_limited(rq, now)) {
+		this_counters()->newidle_limited++;
 		return;
 	}
 	this_counters()->newidle_calls++;

@@ -14,6 +14,8 @@
 #include "topology.h"
 
 #define CPU_LOAD_IDX_MAX 5
+/* The average time between new-idle balances starts at, and is at most, this many times the limit. */
+#define NEWIDLE_LIMIT_MAX 20
 
 /* The task on the CPU: what the tick and a waker need of it without looking it up. */
 struct running {
@@ -72,6 +74,9 @@ struct fair_rq {
 	/* When the CPU last ran out of work, or 0; how long it usually lasts. ns */
 	u64 idle_stamp;
 	u64 avg_idle;
+	/* When it last did, and how long it usually is from one time to the next. ns */
+	u64 prev_idle_balance;
+	u64 avg_time_between_ib;
 
 	/* Someone wants the running task on push_cpu. */
 	bool active_balance;
@@ -142,6 +147,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	rq->avg_idle = 2 * policy.sched_migration_cost;
+	rq->avg_time_between_ib = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
 	rq->last_load_update_tick = jiffies;
 	rq->next_balance = jiffies;
 	for (u32 level = 0; level < MAX_LEVELS; level++) {

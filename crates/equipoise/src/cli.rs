@@ -125,7 +125,8 @@ pub struct Compare {
     /// or the path of an rt-app JSON file
     #[arg(long, value_name = "WORKLOAD")]
     pub workload: String,
-    /// A policy's name (see `policy list`), or the path of a policy file; the first is the baseline
+    /// A policy's name (see `policy list`), which may be followed by settings as in
+    /// `cfs:newidle_limit_ns=5000000`, or the path of a policy file; the first is the baseline
     #[arg(
         long = "policy",
         value_name = "POLICY",

@@ -15,7 +15,7 @@ macro_rules! builtin {
 }
 
 /// Name, file, text; each after what it extends.
-const BUILTIN: &[(&str, &str, &str)] = builtin!["cfs", "cfs-pelt", "capacity"];
+const BUILTIN: &[(&str, &str, &str)] = builtin!["cfs", "cfs-pelt", "capacity", "newidle-limit"];
 
 impl Policy {
     /// The names of the presets.
@@ -24,8 +24,14 @@ impl Policy {
     }
 
     /// The preset of this name, else the policy in this file. What has a slash or ends in `.toml` is
-    /// always a file.
+    /// always a file. A preset may be followed by settings of one's own, as in a policy file:
+    /// `capacity:newidle_limit_ns=5000000,misfit=false`.
     pub fn find(name_or_path: &str) -> Result<Policy, Box<BadInput>> {
+        if let Some((name, settings)) = name_or_path.split_once(':')
+            && preset(name).is_some()
+        {
+            return extended(name_or_path, name, settings);
+        }
         if let Some((file, text)) = preset(name_or_path) {
             return Policy::parse(file, text);
         }
@@ -44,6 +50,19 @@ impl Policy {
         let text = input::read(path, "policy file")?;
         Policy::parse(&path.to_string_lossy(), &text)
     }
+}
+
+/// The preset `base` with `settings` (`NAME=VALUE,...`), under the name `whole`.
+fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadInput>> {
+    let lines = settings.replace(',', "\n");
+    let description = Policy::find(base)?.description;
+    let text = format!("{lines}\nname = \"{base}\"\ndescription = \"\"\nextends = \"{base}\"\n");
+    let policy = Policy::parse(whole, &text)?;
+    Ok(Policy {
+        name: whole.to_owned(),
+        description: format!("{description}; with {settings}"),
+        ..policy
+    })
 }
 
 /// File and text of the preset `name`.
@@ -90,6 +109,30 @@ mod tests {
                 ..pelt
             }
         );
+    }
+
+    #[test]
+    fn a_preset_takes_settings_of_ones_own() {
+        let policy = Policy::find("capacity:newidle_limit_ns=5000000,misfit=false").unwrap();
+        let expected = crate::Settings {
+            newidle_limit_ns: 5_000_000,
+            misfit: false,
+            ..Policy::find("capacity").unwrap().settings
+        };
+        assert_eq!(policy.settings, expected);
+        assert_eq!(
+            policy.name,
+            "capacity:newidle_limit_ns=5000000,misfit=false"
+        );
+        for wrong in [
+            "cfs:misfit",
+            "cfs:misfit=1",
+            "cfs:no_such=1",
+            "cfs:extends=\"cfs\"",
+        ] {
+            let error = Policy::find(wrong).unwrap_err();
+            assert!(error.message().starts_with(wrong), "{}", error.message());
+        }
     }
 
     #[test]

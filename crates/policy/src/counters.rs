@@ -13,6 +13,8 @@ pub struct Counters {
     pub newidle_calls: u64,
     /// Times that it did not look, because it usually has work again soon.
     pub newidle_skipped: u64,
+    /// Times that it did not look, because it runs out of work too often.
+    pub newidle_limited: u64,
     /// Tasks that the looking brought.
     pub newidle_pulled: u64,
     /// Running tasks asked for from another CPU.
@@ -38,6 +40,7 @@ impl Counters {
                     pulled: sum.pulled + cpu.pulled,
                     newidle_calls: sum.newidle_calls + cpu.newidle_calls,
                     newidle_skipped: sum.newidle_skipped + cpu.newidle_skipped,
+                    newidle_limited: sum.newidle_limited + cpu.newidle_limited,
                     newidle_pulled: sum.newidle_pulled + cpu.newidle_pulled,
                     active_balances: sum.active_balances + cpu.active_balances,
                     misfit_moves: sum.misfit_moves + cpu.misfit_moves,

@@ -28,11 +28,12 @@ struct PolicyFile {
     load_tracking: Option<LoadTracking>,
     misfit: Option<bool>,
     idle_pull: Option<bool>,
+    newidle_limit_ns: Option<Spanned<u64>>,
 }
 
 /// The kernel's bounds of the granularities (`min_sched_granularity_ns`, kernel/sysctl.c).
 const GRANULARITY_NS: RangeInclusive<u64> = 100_000..=1_000_000_000;
-/// Its bounds of the wakeup granularity; the migration cost has none there.
+/// Its bounds of the wakeup granularity; the migration cost and the limit have none there.
 const UP_TO_A_SECOND_NS: RangeInclusive<u64> = 0..=1_000_000_000;
 /// A pass holds the runqueues' attention for as long as this many tasks take.
 const NR_MIGRATE: RangeInclusive<u64> = 1..=1024;
@@ -161,6 +162,12 @@ impl Reader<'_> {
                 policy.idle_pull.or(base.map(|base| base.idle_pull)),
                 policy,
                 "idle_pull",
+            )?,
+            newidle_limit_ns: number(
+                &policy.newidle_limit_ns,
+                "newidle_limit_ns",
+                UP_TO_A_SECOND_NS,
+                base.map(|base| base.newidle_limit_ns),
             )?,
         })
     }

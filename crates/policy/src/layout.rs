@@ -23,6 +23,7 @@ struct PolicyC {
     load_tracking: u32,
     misfit: u32,
     idle_pull: u32,
+    newidle_limit: u64,
 }
 
 /// `struct machine`
@@ -86,6 +87,7 @@ pub(crate) struct CountersC {
     pub(crate) pulled: u64,
     pub(crate) newidle_calls: u64,
     pub(crate) newidle_skipped: u64,
+    pub(crate) newidle_limited: u64,
     pub(crate) newidle_pulled: u64,
     pub(crate) active_balances: u64,
     pub(crate) misfit_moves: u64,
@@ -137,6 +139,7 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
         },
         misfit: settings.misfit.into(),
         idle_pull: settings.idle_pull.into(),
+        newidle_limit: settings.newidle_limit_ns,
     }
 }
 

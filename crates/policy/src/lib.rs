@@ -49,6 +49,9 @@ pub struct Settings {
     pub misfit: bool,
     /// An idle CPU pulls wherever a group has more tasks than CPUs.
     pub idle_pull: bool,
+    /// A CPU that runs out of work more often than this on average does not look for some, ns; 0:
+    /// however often.
+    pub newidle_limit_ns: u64,
 }
 
 impl Settings {
@@ -79,6 +82,7 @@ impl Settings {
             ),
             ("misfit", self.misfit.to_string()),
             ("idle_pull", self.idle_pull.to_string()),
+            ("newidle_limit_ns", self.newidle_limit_ns.to_string()),
         ]
     }
 }

@@ -179,7 +179,8 @@ fn tables_mean_the_same_to_c() {
             case 4: return p->sched_nr_migrate;
             case 5: return p->load_tracking == LOAD_PELT;
             case 6: return p->misfit;
-            default: return p->idle_pull;
+            case 7: return p->idle_pull;
+            default: return p->newidle_limit;
             }
         }
         u64 machine_field(const struct machine *m, int i) { return i ? m->nr_cpus : m->tick_ns; }
@@ -252,8 +253,8 @@ fn tables_mean_the_same_to_c() {
         };
     // Five CPUs: 1 + log2(5) = 3.
     assert_eq!(
-        row("policy_field", "policy", 0, 0, 8),
-        [18_000_000, 2_250_000, 3_000_000, 500_000, 32, 1, 1, 1]
+        row("policy_field", "policy", 0, 0, 9),
+        [18_000_000, 2_250_000, 3_000_000, 500_000, 32, 1, 1, 1, 0]
     );
     assert_eq!(row("machine_field", "machine", 0, 0, 2), [10_000_000, 5]);
 
@@ -276,16 +277,19 @@ fn tables_mean_the_same_to_c() {
     );
 
     let mut counters = vec![0u8; sizes[6] as usize];
-    for (index, word) in counters.chunks_exact_mut(8).enumerate() {
-        word.copy_from_slice(&(if index / 8 < 2 { index as u64 } else { 0 }).to_ne_bytes());
+    // Two CPUs whose counters are 0, 1, 2, ... in the order of their fields.
+    let words = sizes[6] as usize / 8 / machine::MAX_CPUS;
+    for (index, word) in counters.chunks_exact_mut(8).enumerate().take(2 * words) {
+        word.copy_from_slice(&(index as u64).to_ne_bytes());
     }
     let misfit_moves: Symbol<unsafe extern "C" fn(*const u8) -> u64> =
         unsafe { library.get(b"misfit_moves") }.unwrap();
-    let both = unsafe { misfit_moves(counters.as_ptr()) + misfit_moves(counters[64..].as_ptr()) };
+    let both =
+        unsafe { misfit_moves(counters.as_ptr()) + misfit_moves(counters[words * 8..].as_ptr()) };
     let sums = Counters::from_bytes(&counters).unwrap();
     assert_eq!(
         (sums.misfit_moves, sums.balance_calls, sums.nohz_kicks),
-        (both, 8, 22)
+        (both, words as u64, 3 * words as u64 - 2)
     );
     assert_eq!(Counters::from_bytes(&counters[8..]), None);
 }

@@ -1,0 +1,57 @@
+//! When the scheduler stops looking for work on a CPU that runs out of it too often: its own C,
+//! against the rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
+
+mod common;
+
+use libloading::{Library, Symbol};
+
+const MS: u64 = 1_000_000;
+
+/// Is the CPU limited when it runs out of work at each of these times, ns?
+fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
+    let library: Library = common::compile(&format!(
+        r#"#include <scx/common.bpf.h>
+        #include "newidle.h"
+        const volatile struct policy policy = {{ .newidle_limit = {limit_ns}ULL }};
+        const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 1 }};
+        void init(void) {{ init_rq(0, 0); }}
+        int ask(u64 now) {{ return newidle_limited(rq_of(0), now); }}
+        SCX_OPS_DEFINE(ops, .name = "test");"#
+    ));
+    // SAFETY: the functions are as declared above.
+    unsafe {
+        let init: Symbol<unsafe extern "C" fn()> = library.get("init").unwrap();
+        let ask: Symbol<unsafe extern "C" fn(u64) -> i32> = library.get("ask").unwrap();
+        init();
+        times.into_iter().map(|now| ask(now) != 0).collect()
+    }
+}
+
+#[test]
+fn it_takes_a_row_of_short_times_to_be_limited() {
+    // The average starts at 20 limits, 100 ms, and goes an eighth of the way to 1 ms each time:
+    // 1 + 99 * (7/8)^n is below 5 from n = 25 on (the first is far from time 0).
+    let answers = limited(5 * MS, (0..40).map(|n| 1000 * MS + n * MS));
+    let first = answers.iter().position(|&limited| limited).unwrap();
+    let formula = (1..)
+        .find(|&n| 1.0 + 99.0 * 0.875f64.powi(n) < 5.0)
+        .unwrap();
+    assert_eq!(first as i32, formula);
+    assert!(answers[first..].iter().all(|&limited| limited));
+}
+
+#[test]
+fn a_long_time_is_a_fresh_start() {
+    let often = (0..40).map(|n| 1000 * MS + n * MS);
+    let answers = limited(
+        5 * MS,
+        often.chain([1039 * MS + 101 * MS, 1039 * MS + 102 * MS]),
+    );
+    assert!(answers[39] && !answers[40] && !answers[41]);
+}
+
+#[test]
+fn rare_times_and_no_limit_are_never_limited() {
+    assert!(!limited(5 * MS, (0..200).map(|n| n * 6 * MS)).contains(&true));
+    assert!(!limited(0, (0..200).map(|n| n * 1000)).contains(&true));
+}
