@@ -1,0 +1,93 @@
+//! The command line, with the options that sched_ext's schedulers have in common.
+
+use clap::Parser;
+use policy::Policy;
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
+
+/// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
+///
+/// Fair scheduling and load balancing as in CFS, with the policies of published designs on top: a
+/// sched_ext scheduler that the simulator `equipoise` runs unchanged. Machines are read from sysfs:
+/// capacities, hardware threads, caches, clusters and NUMA nodes.
+///
+/// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
+/// scheduler takes over; so it does if this program is killed. When a CPU comes or goes, the scheduler
+/// is loaded anew.
+#[derive(Debug, Parser)]
+#[command(
+    name = "scx_equipoise",
+    max_term_width = 100,
+    version,
+    disable_version_flag = true,
+    after_help = "\
+Exit status: 0 when told to stop, 1 when the scheduler cannot be loaded or failed, 2 when the command \
+line or a file is wrong."
+)]
+pub struct Opts {
+    #[arg(short, long, default_value = "capacity", help = policy_help())]
+    pub policy: String,
+
+    /// Take topology and capacities from a machine file (or the name of a machine that comes with
+    /// Equipoise) instead of sysfs; it must have as many CPUs as this machine
+    #[arg(short, long)]
+    pub machine: Option<String>,
+
+    /// Exit debug dump buffer length; 0 is the kernel's default
+    #[arg(long, default_value_t = 0)]
+    pub exit_dump_len: u32,
+
+    /// Enable stats monitoring with the specified interval, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub stats: Option<f64>,
+
+    /// Run in stats monitoring mode with the specified interval, in seconds. Scheduler is not launched
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub monitor: Option<f64>,
+
+    /// Enable verbose output, including libbpf details
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// Print scheduler version and exit
+    #[arg(short = 'V', long)]
+    pub version: bool,
+
+    /// Show descriptions for statistics
+    #[arg(long)]
+    pub help_stats: bool,
+
+    #[command(flatten, next_help_heading = "Libbpf Options")]
+    pub libbpf: LibbpfOpts,
+}
+
+fn policy_help() -> String {
+    let names = Policy::names().collect::<Vec<_>>().join(", ");
+    format!("A policy's name ({names}), or the path of a policy file")
+}
+
+/// Seconds between two lines of statistics: from a millisecond to a day.
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds, 0.001 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Opts::command().debug_assert();
+    }
+
+    #[test]
+    fn intervals_are_positive_and_finite() {
+        assert_eq!(interval("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "inf", "nan", "1e9", "x"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the scheduler costs: the kernel's own count of each BPF program's calls and time.
+
+use anyhow::{Context, Result};
+use libbpf_rs::Object;
+use libbpf_rs::libbpf_sys::{
+    BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info,
+};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// Calls of one callback, and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// How often it was called.
+    pub calls: u64,
+    /// Time in all of them, ns.
+    pub ns: u64,
+}
+
+/// While this lives, the kernel measures all BPF programs (`BPF_ENABLE_STATS`). Measuring costs two
+/// readings of the clock a call.
+#[derive(Debug)]
+pub struct Measuring {
+    _enabled: OwnedFd,
+}
+
+impl Measuring {
+    /// Begins to measure.
+    pub fn start() -> Result<Measuring> {
+        // SAFETY: no pointers; the descriptor that comes back is ours.
+        let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+        if fd < 0 {
+            let error = std::io::Error::from_raw_os_error(-fd);
+            return Err(error).context("cannot measure BPF programs");
+        }
+        // SAFETY: as above.
+        let _enabled = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Measuring { _enabled })
+    }
+}
+
+/// The cost so far of each callback in `object`, by its name in `struct sched_ext_ops`. What timers run
+/// is not a program of its own and not in it.
+pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
+    let mut costs = BTreeMap::new();
+    for program in object.progs() {
+        let name = program.name().to_string_lossy();
+        let Some(callback) = name.strip_prefix("equipoise_") else {
+            continue;
+        };
+        let mut info = bpf_prog_info::default();
+        let mut len = size_of_val(&info) as u32;
+        // SAFETY: `info` is as long as `len` says, and asks for no arrays.
+        let status =
+            unsafe { bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut len) };
+        if status != 0 {
+            let error = std::io::Error::from_raw_os_error(-status);
+            return Err(error).with_context(|| format!("cannot ask about {name}"));
+        }
+        let cost = Cost {
+            calls: info.run_cnt,
+            ns: info.run_time_ns,
+        };
+        costs.insert(callback.to_owned(), cost);
+    }
+    Ok(costs)
+}

@@ -1,0 +1,49 @@
+//! What can go wrong, how it is said, and the exit status.
+
+use machine::input::BadInput;
+use miette::{MietteHandlerOpts, Report};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+/// Why the scheduler is not, or no longer, loaded.
+#[derive(Debug)]
+pub enum Error {
+    /// A policy or machine file is wrong: status 2.
+    Input(Box<BadInput>),
+    /// It cannot be loaded, or it failed: status 1.
+    Run(anyhow::Error),
+}
+
+impl Error {
+    /// Says it on standard error.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Error::Input(bad) => {
+                // A broken line is for a person's eyes; a program looks for the whole message.
+                let wrap = io::stderr().is_terminal();
+                // Fails only where a hook is set already, and there is none before this.
+                let _ = miette::set_hook(Box::new(move |_| {
+                    Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
+                }));
+                eprintln!("{:?}", Report::new(*bad));
+                ExitCode::from(2)
+            }
+            Error::Run(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<Box<BadInput>> for Error {
+    fn from(bad: Box<BadInput>) -> Error {
+        Error::Input(bad)
+    }
+}
+
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Error {
+        Error::Run(error)
+    }
+}

@@ -1,0 +1,63 @@
+//! The scheduler's global variables, found by name in the object's BTF, as the native object's are by
+//! its debugging information: what user space sets is the same on both sides.
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::btf::types::{DataSec, Var};
+use libbpf_rs::btf::{Btf, BtfType};
+use libbpf_rs::{AsRawLibbpf, OpenObject};
+use native::Global;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Sets `globals` in an object that is not yet loaded.
+pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
+    let variables = variables(object)?;
+    for Global { symbol, bytes } in globals {
+        let Some((section, range)) = variables.get(symbol) else {
+            bail!("the scheduler has no variable `{symbol}`");
+        };
+        if range.len() != bytes.len() {
+            bail!(
+                "the scheduler's `{symbol}` has {} bytes, not {}",
+                range.len(),
+                bytes.len()
+            );
+        }
+        // libbpf names the map of a section after the object and the section.
+        let mut map = object
+            .maps_mut()
+            .find(|map| map.name().to_string_lossy().ends_with(section.as_str()))
+            .with_context(|| format!("the scheduler has no section {section}"))?;
+        map.initial_value_mut()
+            .and_then(|value| value.get_mut(range.clone()))
+            .with_context(|| format!("`{symbol}` is not within {section}"))?
+            .copy_from_slice(bytes);
+    }
+    Ok(())
+}
+
+/// Section and place in it of every global variable.
+fn variables(object: &OpenObject) -> Result<HashMap<String, (String, Range<usize>)>> {
+    // SAFETY: the pointer is the object's own and is not kept.
+    let raw = unsafe { object.as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(raw)?.context("the scheduler has no BTF")?;
+    let mut found = HashMap::new();
+    for section in btf.type_by_kind::<DataSec<'_>>() {
+        let section_name = name(&section);
+        for entry in section.iter() {
+            if let Some(variable) = btf.type_by_id::<Var<'_>>(entry.ty) {
+                let start = entry.offset as usize;
+                let place = (section_name.clone(), start..start + entry.size);
+                found.insert(name(&variable), place);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn name(item: &BtfType<'_>) -> String {
+    item.name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,244 @@
+//! The machine that this runs on, as the scheduler's user-space half wants it: from sysfs, or from a
+//! machine file.
+
+use anyhow::{Context, Result, bail};
+use machine::input::BadInput;
+use machine::{CoreType, Costs, Cpu, CpuMask, Level, MAX_CPUS, Machine};
+use rustix::time::{ClockId, clock_getres};
+use scx_utils::{NR_CPU_IDS, Topology};
+use std::collections::BTreeMap;
+
+/// The machine of this name or in this file, if it has as many CPUs as this machine.
+pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
+    fit(Machine::find(name_or_path)?, *NR_CPU_IDS)
+}
+
+/// The machine as it is now, or as `described`; CPUs that are not `online` are in no span.
+pub fn machine(described: Option<&Machine>, online: &CpuMask) -> Result<Machine> {
+    let mut machine = match described {
+        Some(described) => described.clone(),
+        None => assemble(*NR_CPU_IDS, &places()?),
+    };
+    if machine.cpus.len() > MAX_CPUS {
+        bail!("{} CPUs are more than {MAX_CPUS}", machine.cpus.len());
+    }
+    keep_online(&mut machine, online);
+    machine.hz = hz();
+    Ok(machine)
+}
+
+/// The CPUs that are online, as the kernel lists them.
+pub fn online() -> Result<CpuMask> {
+    const FILE: &str = "/sys/devices/system/cpu/online";
+    let list = std::fs::read_to_string(FILE).context(FILE)?;
+    list.trim().parse().map_err(anyhow::Error::msg)
+}
+
+/// Where each CPU is, by sysfs.
+fn places() -> Result<Vec<Place>> {
+    let topology = Topology::new().context("cannot read the topology from sysfs")?;
+    Ok(topology
+        .all_cpus
+        .values()
+        .map(|cpu| Place::of(cpu))
+        .collect())
+}
+
+/// `CONFIG_HZ` of this kernel: the coarse clocks advance once a tick.
+fn hz() -> u32 {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    (1e9 / tick.tv_nsec as f64).round() as u32
+}
+
+/// A machine file is for a machine of as many CPUs.
+fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
+    if described.cpus.len() == cpus {
+        return Ok(described);
+    }
+    Err(Box::new(BadInput::whole(
+        format!(
+            "machine `{}` does not fit: it has {} CPUs, and this machine has {cpus}",
+            described.name,
+            described.cpus.len(),
+        ),
+        format!("expected a description of {cpus} CPUs"),
+    )))
+}
+
+/// Takes the CPUs that are not `online` out of all spans.
+fn keep_online(machine: &mut Machine, online: &CpuMask) {
+    for level in &mut machine.levels {
+        for span in &mut level.spans {
+            *span = span.and(online);
+        }
+        level.spans.retain(|span| !span.is_empty());
+    }
+}
+
+/// Where a CPU is; equal numbers share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    cpu: usize,
+    /// 1024 is the largest on the machine.
+    capacity: u32,
+    core: usize,
+    /// The last-level cache, or where sysfs tells nothing of caches the cluster.
+    cache: (usize, isize),
+    node: usize,
+}
+
+impl Place {
+    fn of(cpu: &scx_utils::Cpu) -> Place {
+        const UNKNOWN: usize = usize::MAX;
+        let knows_caches = cpu.l2_id != UNKNOWN || cpu.l3_id != UNKNOWN;
+        Place {
+            cpu: cpu.id,
+            // scx_utils guesses from highest_perf or the maximum frequency what the kernel does not say.
+            capacity: cpu.kernel_cpu_capacity.unwrap_or(cpu.cpu_capacity).max(1) as u32,
+            core: cpu.core_id,
+            cache: if knows_caches {
+                (cpu.llc_id, 0)
+            } else {
+                (cpu.package_id, cpu.cluster_id)
+            },
+            node: cpu.node_id,
+        }
+    }
+}
+
+/// A machine of `cpus` CPUs, of which those in `places` are online, with the kernel's default levels:
+/// `default_topology` in kernel/sched/topology.c, where PKG is the CPUs of a NUMA node.
+fn assemble(cpus: usize, places: &[Place]) -> Machine {
+    const NOMINAL: u32 = 1024;
+    let mut capacities = vec![NOMINAL; cpus];
+    for place in places {
+        capacities[place.cpu] = place.capacity;
+    }
+    let mut kinds = capacities.clone();
+    kinds.sort_unstable_by(|a, b| b.cmp(a));
+    kinds.dedup();
+    Machine {
+        name: "host".to_owned(),
+        description: "this machine, as sysfs describes it".to_owned(),
+        hz: hz(),
+        cpus: capacities
+            .iter()
+            .map(|&capacity| Cpu {
+                core_type: kinds.iter().position(|&kind| kind == capacity).unwrap_or(0),
+                capacity,
+            })
+            .collect(),
+        core_types: kinds
+            .iter()
+            .map(|&capacity| CoreType {
+                name: format!("capacity-{capacity}"),
+                speed: ((u64::from(capacity) << 20) / u64::from(kinds[0])) as u32,
+                costs: Costs::default(),
+            })
+            .collect(),
+        levels: vec![
+            level("SMT", places, |place| (place.node, place.core)),
+            level("MC", places, |place| (place.node, place.cache)),
+            level("PKG", places, |place| place.node),
+            level("NUMA", places, |_| ()),
+        ],
+    }
+}
+
+/// The CPUs that agree on `key` make a span.
+fn level<K: Ord>(name: &'static str, places: &[Place], key: impl Fn(&Place) -> K) -> Level {
+    let mut spans: BTreeMap<K, CpuMask> = BTreeMap::new();
+    for place in places {
+        spans
+            .entry(key(place))
+            .or_insert(CpuMask::EMPTY)
+            .set(place.cpu);
+    }
+    Level {
+        name,
+        spans: spans.into_values().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::Domains;
+
+    fn place(cpu: usize, capacity: u32, core: usize, cache: usize, node: usize) -> Place {
+        Place {
+            cpu,
+            capacity,
+            core,
+            cache: (cache, 0),
+            node,
+        }
+    }
+
+    fn domains(machine: &Machine) -> String {
+        Domains::new(machine).to_string()
+    }
+
+    #[test]
+    fn two_clusters_make_the_domains_of_tc2() {
+        let board = assemble(
+            5,
+            &[
+                place(0, 1024, 0, 0, 0),
+                place(1, 1024, 1, 0, 0),
+                place(2, 430, 2, 1, 0),
+                place(3, 430, 3, 1, 0),
+                place(4, 430, 4, 1, 0),
+            ],
+        );
+        let tc2 = Machine::find("tc2").unwrap();
+        assert_eq!(domains(&board), domains(&tc2));
+        assert_eq!(board.core_types.len(), 2);
+        assert_eq!(board.core_types[board.cpus[0].core_type].speed, 1 << 20);
+        assert_eq!(board.cpus[4].capacity, 430);
+    }
+
+    #[test]
+    fn threads_caches_and_nodes_are_levels() {
+        let server: Vec<Place> = (0..8)
+            .map(|cpu| place(cpu, 1024, cpu % 4, (cpu % 4) / 2, (cpu % 4) / 2))
+            .collect();
+        assert_eq!(
+            domains(&assemble(8, &server)),
+            "SMT 0,4: 0 | 4\nSMT 1,5: 1 | 5\nSMT 2,6: 2 | 6\nSMT 3,7: 3 | 7\n\
+             MC 0-1,4-5: 0,4 | 1,5\nMC 2-3,6-7: 2,6 | 3,7\n\
+             NUMA 0-7: 0-1,4-5 | 2-3,6-7\n"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_is_in_no_domain() {
+        let places = [place(0, 1024, 0, 0, 0), place(2, 1024, 2, 0, 0)];
+        let machine = assemble(3, &places);
+        assert_eq!(machine.cpus.len(), 3);
+        assert_eq!(domains(&machine), "MC 0,2: 0 | 2\n");
+
+        let mut described = Machine::find("tc2").unwrap();
+        keep_online(&mut described, &[0, 1, 3].into_iter().collect());
+        let domains = Domains::new(&described);
+        assert!(domains.cpus[2].is_empty() && domains.cpus[4].is_empty());
+        assert_eq!(domains.to_string(), "MC 0-1: 0 | 1\nPKG 0-1,3: 0-1 | 3\n");
+    }
+
+    #[test]
+    fn a_machine_file_must_have_as_many_cpus() {
+        let tc2 = Machine::find("tc2").unwrap();
+        assert!(fit(tc2.clone(), 5).is_ok());
+        let error = fit(tc2, 4).unwrap_err();
+        assert!(
+            error
+                .message()
+                .contains("has 5 CPUs, and this machine has 4")
+        );
+    }
+
+    #[test]
+    fn the_tick_is_one_that_kernels_have() {
+        assert!((100..=1000).contains(&hz()), "{}", hz());
+    }
+}

@@ -1,0 +1,114 @@
+//! The scheduler's life: open, configure, load, attach, watch, detach.
+
+use crate::cli::Opts;
+use crate::cost;
+use crate::globals;
+use crate::host;
+use crate::skeleton::{BpfSkel, BpfSkelBuilder};
+use crate::stats::{self, Totals};
+use anyhow::{Context, Result};
+use crossbeam::channel::RecvTimeoutError;
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{Link, OpenObject};
+use machine::{CpuMask, Machine};
+use policy::{Counters, Domains, Policy};
+use scx_stats::prelude::StatsServer;
+use scx_utils::{
+    scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
+};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often to look whether the scheduler is still there.
+const WATCH: Duration = Duration::from_millis(200);
+
+/// What to do when it has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It was told to, or taken out by the kernel.
+    Stop,
+    /// The CPUs have changed.
+    Restart,
+}
+
+/// A loaded and attached scheduler.
+pub struct Scheduler<'object> {
+    skeleton: BpfSkel<'object>,
+    link: Link,
+    stats: StatsServer<(), Totals>,
+    /// The CPUs that it was configured for.
+    online: CpuMask,
+}
+
+impl<'object> Scheduler<'object> {
+    /// Loads and attaches it for `policy` on `machine`, of which the CPUs in `online` are.
+    pub fn load(
+        opts: &Opts,
+        policy: &Policy,
+        machine: &Machine,
+        online: CpuMask,
+        object: &'object mut MaybeUninit<OpenObject>,
+    ) -> Result<Scheduler<'object>> {
+        try_set_rlimit_infinity();
+        let builder = BpfSkelBuilder::default();
+        let open_opts = opts.libbpf.clone().into_bpf_open_opts();
+        let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
+        skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
+        globals::set(skeleton.open_object_mut(), &policy.globals(machine))?;
+
+        let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
+        let link = scx_ops_attach!(skeleton, equipoise_ops)?;
+        let stats = StatsServer::new(stats::server_data())
+            .launch()
+            .context("cannot serve statistics")?;
+        log::info!("policy {} on {} CPUs", policy.name, machine.cpus.len());
+        for domain in &Domains::new(machine).domains {
+            log::info!("{domain}");
+        }
+        Ok(Scheduler {
+            skeleton,
+            link,
+            stats,
+            online,
+        })
+    }
+
+    /// Serves statistics until the scheduler leaves or `shutdown` is set. An error if it failed.
+    pub fn run(self, shutdown: &AtomicBool) -> Result<Next> {
+        // The kernel tells of CPUs that came or went since the scheduler was opened. One that was
+        // about to go then may have been taken for online all the same.
+        let moved_on = host::online()? != self.online;
+        let (answers, requests) = self.stats.channels();
+        while !moved_on && !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skeleton, uei) {
+            match requests.recv_timeout(WATCH) {
+                Ok(()) => answers.send(self.totals()?)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // Detaches, and waits until it has left.
+        drop(self.link);
+        let info = uei_report!(&self.skeleton, uei)?;
+        Ok(if moved_on || info.should_restart() {
+            Next::Restart
+        } else {
+            Next::Stop
+        })
+    }
+
+    /// What it has counted since it was loaded.
+    fn totals(&self) -> Result<Totals> {
+        let bss = self.skeleton.maps.bss_data.as_ref();
+        let counters = &bss.context("the scheduler has no variables")?.counters;
+        // SAFETY: plain integers, in memory that the kernel keeps mapped. It may change meanwhile, one
+        // aligned word at a time.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(counters.as_ptr().cast::<u8>(), size_of_val(counters))
+        };
+        Ok(Totals {
+            counters: Counters::from_bytes(bytes).context("unknown counters")?,
+            callbacks: cost::callbacks(self.skeleton.object())?,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Statistics over scx_stats: what the scheduler did between two requests, and what it cost.
+
+use crate::NAME;
+use crate::cost::{Cost, Measuring};
+use anyhow::Result;
+use policy::Counters;
+use scx_stats::prelude::*;
+use scx_stats_derive::{Stats, stat_doc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// All since the scheduler was loaded; where it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// What it counts itself.
+    pub counters: Counters,
+    /// What the kernel counts, by callback.
+    pub callbacks: BTreeMap<String, Cost>,
+}
+
+/// What one callback did in an interval.
+#[stat_doc]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
+pub struct Callback {
+    #[stat(desc = "Calls of the callback")]
+    pub calls: u64,
+    #[stat(desc = "Average time in the callback, ns a call")]
+    pub ns_per_call: f64,
+}
+
+/// What happened in an interval.
+#[stat_doc]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
+#[stat(top)]
+pub struct Metrics {
+    #[stat(desc = "Passes of load balancing over a domain, of all kinds")]
+    pub balance_calls: u64,
+    #[stat(desc = "Tasks that load balancing pulled")]
+    pub pulled: u64,
+    #[stat(desc = "Times that a CPU ran out of work and looked for some")]
+    pub newidle_calls: u64,
+    #[stat(desc = "Times that it did not look, because it usually has work again soon")]
+    pub newidle_skipped: u64,
+    #[stat(desc = "Times that it did not look, because it had come to that too often lately")]
+    pub newidle_limited: u64,
+    #[stat(desc = "Tasks that the looking brought")]
+    pub newidle_pulled: u64,
+    #[stat(desc = "Running tasks asked for from another CPU")]
+    pub active_balances: u64,
+    #[stat(desc = "Those of them that were too heavy for their CPU")]
+    pub misfit_moves: u64,
+    #[stat(desc = "Idle CPUs asked to balance for all idle CPUs")]
+    pub nohz_kicks: u64,
+    #[stat(desc = "The BPF side's cost, by callback")]
+    pub callbacks: BTreeMap<String, Callback>,
+}
+
+impl Metrics {
+    /// What happened from `before` to `after`.
+    fn between(before: &Totals, after: &Totals) -> Metrics {
+        let (a, b) = (&before.counters, &after.counters);
+        Metrics {
+            balance_calls: b.balance_calls - a.balance_calls,
+            pulled: b.pulled - a.pulled,
+            newidle_calls: b.newidle_calls - a.newidle_calls,
+            newidle_skipped: b.newidle_skipped - a.newidle_skipped,
+            newidle_limited: b.newidle_limited - a.newidle_limited,
+            newidle_pulled: b.newidle_pulled - a.newidle_pulled,
+            active_balances: b.active_balances - a.active_balances,
+            misfit_moves: b.misfit_moves - a.misfit_moves,
+            nohz_kicks: b.nohz_kicks - a.nohz_kicks,
+            callbacks: after
+                .callbacks
+                .iter()
+                .map(|(name, now)| {
+                    let then = before.callbacks.get(name).copied().unwrap_or_default();
+                    let calls = now.calls - then.calls;
+                    let ns_per_call = (now.ns - then.ns) as f64 / calls.max(1) as f64;
+                    (name.clone(), Callback { calls, ns_per_call })
+                })
+                .collect(),
+        }
+    }
+
+    fn format(&self, out: &mut impl Write) -> Result<()> {
+        writeln!(
+            out,
+            "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} active={} \
+             misfit={} nohz_kicks={}",
+            self.balance_calls,
+            self.pulled,
+            self.newidle_calls,
+            self.newidle_skipped,
+            self.newidle_limited,
+            self.newidle_pulled,
+            self.active_balances,
+            self.misfit_moves,
+            self.nohz_kicks,
+        )?;
+        write!(out, "[{NAME}] ns/call (calls):")?;
+        for (name, callback) in self.callbacks.iter().filter(|(_, c)| c.calls > 0) {
+            write!(
+                out,
+                " {name}={:.0} ({})",
+                callback.ns_per_call, callback.calls
+            )?;
+        }
+        writeln!(out)?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// The server's side: a client gets what happened since it last asked. The kernel measures callbacks
+/// only while there is a client.
+pub fn server_data() -> StatsServerData<(), Totals> {
+    let open: Box<dyn StatsOpener<(), Totals>> = Box::new(move |(requests, answers)| {
+        let measuring = Measuring::start()?;
+        requests.send(())?;
+        let mut before = answers.recv()?;
+        let read: Box<dyn StatsReader<(), Totals>> = Box::new(move |_, (requests, answers)| {
+            let _ = &measuring;
+            requests.send(())?;
+            let after = answers.recv()?;
+            let metrics = Metrics::between(&before, &after);
+            before = after;
+            metrics.to_json()
+        });
+        Ok(read)
+    });
+    StatsServerData::new()
+        .add_meta(Callback::meta())
+        .add_meta(Metrics::meta())
+        .add_ops("top", StatsOps { open, close: None })
+}
+
+/// The client's side: prints statistics every `interval` until `shutdown` is set.
+pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
+    scx_utils::monitor_stats::<Metrics>(
+        &[],
+        interval,
+        || shutdown.load(Ordering::Relaxed),
+        |metrics| metrics.format(&mut std::io::stdout().lock()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(pulled: u64, calls: u64, ns: u64) -> Totals {
+        Totals {
+            counters: Counters {
+                pulled,
+                ..Counters::default()
+            },
+            callbacks: [("enqueue".to_owned(), Cost { calls, ns })].into(),
+        }
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_totals() {
+        let metrics = Metrics::between(&totals(3, 10, 5_000), &totals(7, 30, 15_000));
+        assert_eq!(metrics.pulled, 4);
+        assert_eq!(metrics.callbacks["enqueue"].calls, 20);
+        assert_eq!(metrics.callbacks["enqueue"].ns_per_call, 500.0);
+    }
+
+    #[test]
+    fn what_was_not_called_is_not_shown() {
+        let mut text = Vec::new();
+        let metrics = Metrics::between(&totals(0, 10, 5_000), &totals(0, 10, 5_000));
+        metrics.format(&mut text).unwrap();
+        assert!(!String::from_utf8(text).unwrap().contains("enqueue"));
+    }
+
+    #[test]
+    fn every_statistic_is_described() {
+        let mut text = Vec::new();
+        server_data().describe_meta(&mut text, None).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            text.contains("misfit_moves") && text.contains("ns_per_call"),
+            "{text}"
+        );
+    }
+}
