@@ -3,13 +3,20 @@
 use machine::{Machine, time_for};
 use workload::CpuBound;
 
-/// The time in seconds that CPU-bound work takes when the machine's `parallelism` fastest CPUs do
-/// nothing else from beginning to end: work / sum of their speeds.
+/// The time in seconds that CPU-bound work takes when the machine's `parallelism` best CPUs do nothing
+/// else from beginning to end: work / sum of their speeds, where a core's second hardware thread is
+/// worth what it adds to the first.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
-    let mut speeds: Vec<u32> = machine
-        .cpus
-        .iter()
-        .map(|cpu| machine.core_types[cpu.core_type].speed)
+    let mut speeds: Vec<u32> = (0..machine.cpus.len())
+        .map(|cpu| {
+            let before = machine
+                .siblings(cpu)
+                .iter()
+                .take_while(|&other| other < cpu)
+                .count();
+            let core = |busy: usize| machine.thread_speed(cpu, busy) * busy as u32;
+            core(before + 1) - core(before)
+        })
         .collect();
     speeds.sort_unstable_by(|a, b| b.cmp(a));
     let total: u64 = speeds
@@ -44,5 +51,23 @@ mod tests {
         let little = 16.47 / 33.5;
         assert!((limit(5) - 10.0 / (2.0 + 3.0 * little)).abs() < 1e-4);
         assert_eq!(limit(5), limit(100));
+    }
+
+    #[test]
+    fn a_second_thread_is_worth_what_it_adds() {
+        let machine = Machine::find("smt-4").unwrap();
+        let limit = |parallelism| {
+            limit_s(
+                &CpuBound {
+                    work: 10_000_000_000,
+                    parallelism,
+                    metric: 0,
+                },
+                &machine,
+            )
+        };
+        assert_eq!(limit(4), 2.5);
+        assert!((limit(5) - 10.0 / 4.25).abs() < 1e-4);
+        assert!((limit(8) - 2.0).abs() < 1e-4);
     }
 }

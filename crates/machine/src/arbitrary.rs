@@ -38,7 +38,7 @@ fn assemble(
         numbers.len()
     ];
     let mut numbers = numbers.iter().copied();
-    let (mut mc, mut pkg) = (Vec::new(), vec![CpuMask::EMPTY; 4]);
+    let (mut smt, mut mc, mut pkg) = (Vec::new(), Vec::new(), vec![CpuMask::EMPTY; 4]);
     for &(size, core_type, package) in clusters {
         let core_type = core_type % core_types.len();
         let span: CpuMask = numbers.by_ref().take(size).collect();
@@ -48,6 +48,15 @@ fn assemble(
                 capacity: core_types[core_type].0,
             };
         }
+        // Cores whose threads gain by sharing are taken to have two.
+        let gains = core_types[core_type].1.smt_throughput > 1 << 20;
+        let threads = if gains && size % 2 == 0 { 2 } else { 1 };
+        let members: Vec<usize> = span.iter().collect();
+        smt.extend(
+            members
+                .chunks(threads)
+                .map(|core| core.iter().copied().collect::<CpuMask>()),
+        );
         pkg[package] = pkg[package].or(&span);
         mc.push(span);
     }
@@ -64,15 +73,24 @@ fn assemble(
         hz,
         cpus,
         core_types,
-        levels: levels(mc, pkg),
+        levels: levels(smt, mc, pkg),
     }
 }
 
 fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
-    (64..=4096u32, (1u32 << 16)..=1 << 20, costs()).prop_map(|(capacity, speed, costs)| {
-        let name = format!("core-{capacity}");
-        (capacity, CoreType { name, speed, costs })
-    })
+    let smt = prop_oneof![Just(1u32 << 20), (1u32 << 20)..=2 << 20];
+    (64..=4096u32, (1u32 << 16)..=1 << 20, smt, costs()).prop_map(
+        |(capacity, speed, smt_throughput, costs)| {
+            let name = format!("core-{capacity}");
+            let core = CoreType {
+                name,
+                speed,
+                smt_throughput,
+                costs,
+            };
+            (capacity, core)
+        },
+    )
 }
 
 fn costs() -> impl Strategy<Value = Costs> {

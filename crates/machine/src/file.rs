@@ -23,6 +23,7 @@
 //! [[package.cluster]]                         # CPUs that share a last-level cache
 //! core = "cortex-a15"
 //! cpus = "0-1"
+//! threads = 1                                 # hardware threads a core (default 1), see ClusterFile
 //! ```
 
 pub(crate) mod reader;
@@ -49,6 +50,8 @@ struct MachineFile {
 struct CoreFile {
     capacity: Spanned<u32>,
     speed: Spanned<SpeedFile>,
+    /// What all hardware threads of a core do together, of what one does alone. Without it: 1.
+    smt_throughput: Option<Spanned<f64>>,
     costs: CostsFile,
     #[serde(default)]
     idle: Vec<IdleFile>,
@@ -103,6 +106,9 @@ struct PackageFile {
 struct ClusterFile {
     core: Spanned<String>,
     cpus: Spanned<String>,
+    /// Hardware threads a core. With 2, the first half of `cpus` are the cores' first threads and the
+    /// second half, in the same order, their second ones, as Linux numbers them on most machines.
+    threads: Option<Spanned<usize>>,
 }
 
 impl Machine {

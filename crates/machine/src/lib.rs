@@ -48,6 +48,9 @@ pub struct CoreType {
     /// Work done a nanosecond, relative to the machine's fastest core type, in units of 1/2^20:
     /// `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
+    /// What all hardware threads of a core do together when all are busy, of what one does alone, in
+    /// units of 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
+    pub smt_throughput: u32,
     /// What the kernel's own operations cost here.
     pub costs: Costs,
 }
@@ -110,9 +113,34 @@ impl Machine {
         CpuMask::first_n(self.cpus.len())
     }
 
-    /// The cluster (smallest topology level) that each CPU is in, as spans.
+    /// The clusters, of which each CPU is in one: what shares a last-level cache.
     pub fn clusters(&self) -> &[CpuMask] {
-        self.levels.first().map_or(&[], |level| &level.spans)
+        let mc = self.levels.iter().find(|level| level.name == "MC");
+        mc.or(self.levels.first()).map_or(&[], |level| &level.spans)
+    }
+
+    /// The hardware threads of `cpu`'s core, itself among them.
+    pub fn siblings(&self, cpu: usize) -> CpuMask {
+        self.levels
+            .iter()
+            .filter(|level| level.name == "SMT")
+            .flat_map(|level| level.spans.iter().copied())
+            .find(|span| span.contains(cpu))
+            .unwrap_or(CpuMask::one(cpu))
+    }
+
+    /// Speed of `cpu` while `busy` of its core's hardware threads are busy, itself among them (1/2^20
+    /// of the reference). The core's throughput grows in equal steps from one busy thread to all, and
+    /// is shared equally.
+    pub fn thread_speed(&self, cpu: usize, busy: usize) -> u32 {
+        let core = &self.core_types[self.cpus[cpu].core_type];
+        let threads = self.siblings(cpu).count() as u64;
+        if threads == 1 || busy <= 1 {
+            return core.speed;
+        }
+        let gain = u64::from(core.smt_throughput.saturating_sub(1 << 20));
+        let throughput = (1 << 20) + gain * (busy as u64 - 1) / (threads - 1);
+        (u64::from(core.speed) * throughput / busy as u64 >> 20) as u32
     }
 
     /// How long `work` takes on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest

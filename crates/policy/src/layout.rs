@@ -151,6 +151,17 @@ fn machine_c(machine: &Machine) -> MachineC {
     }
 }
 
+/// `cpu_power` of a CPU. A hardware thread has its part of the core's, which SMT makes a little more
+/// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
+fn cpu_power(machine: &Machine, cpu: usize) -> u32 {
+    const SMT_GAIN: u64 = 1178;
+    let capacity = machine.cpus[cpu].capacity;
+    match machine.siblings(cpu).count() as u64 {
+        1 => capacity,
+        threads => (u64::from(capacity) * (SMT_GAIN / threads) / 1024).max(1) as u32,
+    }
+}
+
 /// The topology.
 struct Tables {
     domains: Vec<DomainC>,
@@ -170,7 +181,7 @@ impl Tables {
             cpu_list: Vec::new(),
             cpu_levels: Vec::new(),
         };
-        let power = |group: &CpuMask| group.iter().map(|cpu| machine.cpus[cpu].capacity).sum();
+        let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu)).sum();
         let mut group_of = Vec::new();
         for domain in &domains.domains {
             tables.domains.push(DomainC {
@@ -208,7 +219,7 @@ impl Tables {
         }
         for (cpu, levels) in domains.cpus.iter().enumerate() {
             let mut row = CpuLevelsC {
-                power: machine.cpus[cpu].capacity,
+                power: cpu_power(machine, cpu),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
             };

@@ -29,6 +29,7 @@ fn topology(machine: &Machine) -> Table {
             "".into(),
             "".into(),
             "".into(),
+            "".into(),
         ]);
         for (index, cluster) in machine.clusters().iter().enumerate() {
             if cluster.is_subset(package) {
@@ -39,11 +40,25 @@ fn topology(machine: &Machine) -> Table {
     }
     Table {
         title: "Topology".to_owned(),
-        header: ["", "CPUs", "core", "capacity", "speed"]
+        header: ["", "CPUs", "core", "capacity", "speed", "threads a core"]
             .map(str::to_owned)
             .to_vec(),
         text_columns: 3,
         rows,
+    }
+}
+
+/// What is in units of 1/2^20.
+fn ratio(fixed: u32) -> String {
+    format!("{:.3}", f64::from(fixed) / f64::from(1 << 20))
+}
+
+/// How many hardware threads the core of `cpu` has, and what they do together.
+fn threads(machine: &Machine, cpu: usize) -> String {
+    let core = &machine.core_types[machine.cpus[cpu].core_type];
+    match machine.siblings(cpu).count() {
+        1 => "1".to_owned(),
+        threads => format!("{threads} ({} together)", ratio(core.smt_throughput)),
     }
 }
 
@@ -68,7 +83,8 @@ fn cluster_rows(machine: &Machine, name: String, cluster: &CpuMask) -> Vec<Vec<C
             alike.to_string().into(),
             core.name.as_str().into(),
             cpu.capacity.to_string().into(),
-            format!("{:.3}", f64::from(core.speed) / f64::from(1 << 20)).into(),
+            ratio(core.speed).into(),
+            threads(machine, first).into(),
         ]);
         left = left.without(&alike);
     }
@@ -169,7 +185,7 @@ mod tests {
 
     #[test]
     fn one_package_and_two() {
-        for name in ["smp-2", "smp-2x8"] {
+        for name in ["smp-2", "smp-2x8", "smt-4"] {
             let page = machine(&Machine::find(name).unwrap());
             insta::assert_snapshot!(format!("machine-{name}"), terminal(&page, Style::default()));
         }

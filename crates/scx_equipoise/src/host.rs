@@ -133,6 +133,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
             .map(|&capacity| CoreType {
                 name: format!("capacity-{capacity}"),
                 speed: ((u64::from(capacity) << 20) / u64::from(kinds[0])) as u32,
+                smt_throughput: 1 << 20,
                 costs: Costs::default(),
             })
             .collect(),

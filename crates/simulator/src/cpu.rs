@@ -13,8 +13,12 @@ use std::collections::VecDeque;
 
 /// One CPU of the simulated machine.
 pub struct Cpu {
-    /// Work a nanosecond, in 1/2^20 of the reference.
+    /// Work a nanosecond, in 1/2^20 of the reference; less while its core's other threads are busy.
     pub speed: u32,
+    /// The other hardware threads of its core.
+    pub siblings: Vec<usize>,
+    /// Its speed while so many of them (the index) are busy.
+    speeds: Vec<u32>,
     pub costs: Costs,
     /// Index of the cluster it is in.
     pub cluster: usize,
@@ -63,8 +67,17 @@ impl Cpu {
             .enumerate()
             .map(|(id, cpu)| {
                 let core_type = &machine.core_types[cpu.core_type];
+                let siblings: Vec<usize> = machine
+                    .siblings(id)
+                    .iter()
+                    .filter(|&other| other != id)
+                    .collect();
                 Cpu {
                     speed: core_type.speed,
+                    speeds: (0..=siblings.len())
+                        .map(|busy| machine.thread_speed(id, busy + 1))
+                        .collect(),
+                    siblings,
                     costs: core_type.costs,
                     cluster: cluster_of(id),
                     curr: None,
@@ -186,6 +199,30 @@ impl Kernel<'_> {
             work_in(ran, cpu.speed)
         };
         task.left = task.left.saturating_sub(done);
+    }
+
+    /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
+    pub fn share_core(&mut self, cpu: usize) {
+        for index in 0..self.cpus[cpu].siblings.len() {
+            self.set_thread_speed(self.cpus[cpu].siblings[index]);
+        }
+        self.set_thread_speed(cpu);
+    }
+
+    fn set_thread_speed(&mut self, id: usize) {
+        let is_busy = |&&other: &&usize| self.cpus[other].curr.is_some();
+        let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
+        let speed = self.cpus[id].speeds[busy];
+        if self.cpus[id].speed == speed {
+            return;
+        }
+        let computes = self.cpus[id].curr.filter(|_| self.cpus[id].armed);
+        self.pause(id);
+        self.cpus[id].speed = speed;
+        if let Some(task) = computes {
+            let done = self.resume(id, task);
+            self.events.set_done(id, done);
+        }
     }
 
     /// Lets `task` compute on `cpu`; returns when it will be done.

@@ -218,6 +218,7 @@ impl Kernel<'_> {
                 rq.clock = now;
                 self.set_cpu(cpu);
                 if prev.is_none() {
+                    self.share_core(cpu);
                     self.cpus[cpu].busy_since = now;
                     self.start_tick(cpu);
                 }
@@ -236,6 +237,7 @@ impl Kernel<'_> {
                 state.debt = 0;
                 state.idle_since = now;
                 self.counters.busy_ns[cpu] += now - state.busy_since;
+                self.share_core(cpu);
                 self.update_idle(cpu, true);
             }
         }

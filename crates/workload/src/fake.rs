@@ -27,6 +27,7 @@ pub fn machine(cpus: usize) -> Machine {
         core_types: vec![CoreType {
             name: "fake".to_owned(),
             speed: 1 << 20,
+            smt_throughput: 1 << 20,
             costs: Costs::default(),
         }],
         levels: Vec::new(),

@@ -1,6 +1,6 @@
 //! What must hold for a machine file to describe a machine.
 
-use super::{CoreFile, IdleFile, MachineFile, PackageFile, SpeedFile};
+use super::{ClusterFile, CoreFile, IdleFile, MachineFile, PackageFile, SpeedFile};
 use crate::input::BadInput;
 use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, Level, MAX_CPUS, MAX_IDLE_STATES, Machine};
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ const MAX_COST_NS: u64 = 1_000_000_000;
 /// The range of the kernel's CONFIG_HZ, generously.
 const HZ: RangeInclusive<u32> = 10..=10_000;
 const CAPACITY: RangeInclusive<u32> = 1..=65_536;
+/// The most hardware threads of a core (POWER8's eight).
+const MAX_THREADS: usize = 8;
 
 type Result<T> = std::result::Result<T, Box<BadInput>>;
 
@@ -95,10 +97,25 @@ impl Reader<'_> {
             core_types.push(CoreType {
                 name: name.get_ref().clone(),
                 speed,
+                smt_throughput: self.smt_throughput(core)?,
                 costs: self.costs(core)?,
             });
         }
         Ok(core_types)
+    }
+
+    fn smt_throughput(&self, core: &CoreFile) -> Result<u32> {
+        let Some(throughput) = &core.smt_throughput else {
+            return Ok(1 << 20);
+        };
+        if (1.0..=MAX_THREADS as f64).contains(throughput.get_ref()) {
+            return Ok((throughput.get_ref() * f64::from(1 << 20)).round() as u32);
+        }
+        self.bad(
+            throughput.span(),
+            format!("smt_throughput is {}", throughput.get_ref()),
+            format!("expected 1 (no gain) to {MAX_THREADS}"),
+        )
     }
 
     fn rate(&self, speed: &Spanned<SpeedFile>) -> Result<f64> {
@@ -196,7 +213,7 @@ impl Reader<'_> {
         packages: &Spanned<Vec<PackageFile>>,
     ) -> Result<(Vec<Cpu>, Vec<Level>)> {
         let mut cpus: Vec<Option<Cpu>> = Vec::new();
-        let (mut mc, mut pkg) = (Vec::new(), Vec::new());
+        let (mut smt, mut mc, mut pkg) = (Vec::new(), Vec::new(), Vec::new());
         let mut used = vec![false; cores.len()];
         for package in packages.get_ref() {
             let mut package_span = CpuMask::EMPTY;
@@ -224,6 +241,7 @@ impl Reader<'_> {
                     }
                 }
                 package_span = package_span.or(&span);
+                smt.extend(self.cores(cluster, &span)?);
                 mc.push(span);
             }
             pkg.push(package_span);
@@ -251,7 +269,7 @@ impl Reader<'_> {
                 "expected a cluster with at least one CPU",
             );
         }
-        Ok((cpus, levels(mc, pkg)))
+        Ok((cpus, levels(smt, mc, pkg)))
     }
 
     fn core_type(
@@ -279,6 +297,32 @@ impl Reader<'_> {
         }
     }
 
+    /// The hardware threads of each core of the cluster that is `span`.
+    fn cores(&self, cluster: &ClusterFile, span: &CpuMask) -> Result<Vec<CpuMask>> {
+        let threads = match &cluster.threads {
+            Some(threads) if !(1..=MAX_THREADS).contains(threads.get_ref()) => {
+                return self.bad(
+                    threads.span(),
+                    format!("threads is {}", threads.get_ref()),
+                    format!("expected 1 to {MAX_THREADS}"),
+                );
+            }
+            Some(threads) => *threads.get_ref(),
+            None => 1,
+        };
+        let cpus: Vec<usize> = span.iter().collect();
+        let cores = cpus.len() / threads;
+        if cores * threads != cpus.len() {
+            return self.bad(
+                cluster.cpus.span(),
+                format!("{} CPUs are not cores of {threads} threads", cpus.len()),
+                format!("expected a multiple of {threads} CPUs"),
+            );
+        }
+        let core = |first: usize| cpus[first..].iter().step_by(cores).copied().collect();
+        Ok((0..cores).map(core).collect())
+    }
+
     fn cluster_span(&self, list: &Spanned<String>) -> Result<CpuMask> {
         list.get_ref().parse().or_else(|expected: String| {
             self.bad(
@@ -290,9 +334,14 @@ impl Reader<'_> {
     }
 }
 
-/// The kernel's levels: MC spans a cluster, PKG a package, and with several packages, each its own
-/// node, NUMA spans them all.
-pub(crate) fn levels(mc: Vec<CpuMask>, pkg: Vec<CpuMask>) -> Vec<Level> {
+/// The kernel's levels: where there are hardware threads, SMT spans a core; MC spans a cluster, PKG a
+/// package, and with several packages, each its own node, NUMA spans them all.
+pub(crate) fn levels(smt: Vec<CpuMask>, mc: Vec<CpuMask>, pkg: Vec<CpuMask>) -> Vec<Level> {
+    let threads = smt.iter().any(|core| core.count() > 1);
+    let smt = threads.then_some(Level {
+        name: "SMT",
+        spans: smt,
+    });
     let numa = (pkg.len() > 1).then(|| {
         let all = pkg.iter().fold(CpuMask::EMPTY, |all, span| all.or(span));
         Level {
@@ -300,18 +349,15 @@ pub(crate) fn levels(mc: Vec<CpuMask>, pkg: Vec<CpuMask>) -> Vec<Level> {
             spans: vec![all],
         }
     });
-    let mut levels = vec![
-        Level {
-            name: "MC",
-            spans: mc,
-        },
-        Level {
-            name: "PKG",
-            spans: pkg,
-        },
-    ];
-    levels.extend(numa);
-    levels
+    let mc = Level {
+        name: "MC",
+        spans: mc,
+    };
+    let pkg = Level {
+        name: "PKG",
+        spans: pkg,
+    };
+    smt.into_iter().chain([mc, pkg]).chain(numa).collect()
 }
 
 #[cfg(test)]

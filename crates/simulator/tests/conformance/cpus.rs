@@ -368,3 +368,27 @@ fn real_time_tasks_run_by_priority_and_in_turn() {
         "{order:?}"
     );
 }
+
+/// When the last of the tasks, which do `work` ms each on its own CPU, ends.
+fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
+    let mut machine = smt_machine(2);
+    machine.core_types[0].smt_throughput = 5 << 18;
+    let workload = tasks(|| cpus_and_work.map(|(cpu, work)| bound("t", cpu, [run_for(work)])));
+    run(
+        &machine,
+        &workload,
+        &queueing("scx_bpf_kick_cpu(scx_bpf_task_cpu(p), 0);", "SCX_SLICE_INF"),
+    )
+    .outcome
+    .simulated_ns
+        / MS
+}
+
+#[test]
+fn threads_of_a_core_share_what_it_can_do() {
+    assert_eq!(all_done_ms([(0, 10), (2, 10)]), 10);
+    // Together 1.25 of one: 0.625 each.
+    assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
+    // The shorter one ends after 8 ms, when the other has 5 ms left and the core to itself.
+    assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);
+}

@@ -25,6 +25,7 @@ pub fn machine(cpus: usize) -> Machine {
         core_types: vec![CoreType {
             name: "core".into(),
             speed: 1 << 20,
+            smt_throughput: 1 << 20,
             costs: Costs::default(),
         }],
         levels: vec![Level {
