@@ -140,7 +140,7 @@ impl Machine {
         }
         let gain = u64::from(core.smt_throughput.saturating_sub(1 << 20));
         let throughput = (1 << 20) + gain * (busy as u64 - 1) / (threads - 1);
-        (u64::from(core.speed) * throughput / busy as u64 >> 20) as u32
+        ((u64::from(core.speed) * throughput / busy as u64) >> 20) as u32
     }
 
     /// How long `work` takes on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest
