@@ -1,8 +1,9 @@
-//! How fast the simulator is: hackbench on TC2 under each policy, in context switches a second of one
-//! core (criterion's "elements").
+//! How fast the simulator is, in context switches a second of one core (criterion's "elements"):
+//! hackbench on TC2 under each policy, and on ever larger machines.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use machine::Machine;
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use machine::{CpuMask, Level, Machine};
 use native::Object;
 use policy::Policy;
 use simulator::{Config, Outcome, run};
@@ -23,23 +24,65 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
     run(config).expect("hackbench runs")
 }
 
-fn hackbench(criterion: &mut Criterion) {
-    let machine = Machine::find("tc2").expect("it is built in");
-    let workload = workload::load("hackbench").expect("it is built in");
-    let mut group = criterion.benchmark_group("hackbench on tc2");
-    group.sample_size(20);
-    for name in Policy::names() {
-        let policy = Policy::find(name).expect("it is built in");
-        let switches = simulate(&machine, &*workload, &policy)
-            .counters
-            .context_switches;
-        group.throughput(Throughput::Elements(switches));
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(simulate(&machine, &*workload, &policy)));
-        });
-    }
-    group.finish();
+/// Measures one simulation.
+fn bench(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: impl Into<String>,
+    machine: &Machine,
+    workload: &str,
+    policy: &str,
+) {
+    let workload = workload::load(workload).expect("it is built in");
+    let policy = Policy::find(policy).expect("it is built in");
+    let switches = simulate(machine, &*workload, &policy)
+        .counters
+        .context_switches;
+    group.throughput(Throughput::Elements(switches));
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| black_box(simulate(machine, &*workload, &policy)));
+    });
 }
 
-criterion_group!(benches, hackbench);
+fn policies(criterion: &mut Criterion) {
+    let machine = Machine::find("tc2").expect("it is built in");
+    let mut group = criterion.benchmark_group("hackbench on tc2");
+    group.sample_size(20);
+    for policy in Policy::names() {
+        bench(&mut group, policy, &machine, "hackbench", policy);
+    }
+}
+
+/// `smt-4` with so many packages of so many cores.
+fn large(packages: usize, cores: usize) -> Machine {
+    let mut machine = Machine::find("smt-4").expect("it is built in");
+    let all = packages * cores;
+    let core = |core: usize| CpuMask::one(core).or(&CpuMask::one(core + all));
+    let package = |package: usize| {
+        (package * cores..(package + 1) * cores)
+            .map(core)
+            .fold(CpuMask::EMPTY, |span, core| span.or(&core))
+    };
+    let level = |name, spans| Level { name, spans };
+    machine.cpus = vec![machine.cpus[0].clone(); 2 * all];
+    machine.levels = vec![
+        level("SMT", (0..all).map(core).collect()),
+        level("MC", (0..packages).map(package).collect()),
+        level("NUMA", vec![machine.all_cpus()]),
+    ];
+    machine
+}
+
+/// Twenty tasks a CPU.
+fn sizes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("hackbench by CPUs");
+    group.sample_size(10);
+    for (packages, cores) in [(1, 4), (2, 8), (8, 10), (16, 32)] {
+        let machine = large(packages, cores);
+        let cpus = machine.cpus.len();
+        let workload = format!("hackbench:groups={},loops=5", cpus / 2);
+        bench(&mut group, cpus.to_string(), &machine, &workload, "cfs");
+    }
+}
+
+criterion_group!(benches, policies, sizes);
 criterion_main!(benches);
