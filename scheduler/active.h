@@ -12,7 +12,7 @@
 #include "misfit.h"
 
 /* May the task that runs on @cpu use @other? */
-static __noinline bool curr_allowed(u32 cpu, u32 other)
+__noinline bool curr_allowed(u32 cpu, u32 other)
 {
 	struct task_struct *p = bpf_task_from_pid(rq_of(cpu)->curr.pid);
 	bool allowed;
@@ -41,7 +41,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 }
 
 /* Gives a waiting task of @cpu to @push_cpu. */
-static __noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
+__noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
 {
 	struct task_struct *p;
 
@@ -57,7 +57,7 @@ static __noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
 			migrate_entity(se, cpu);
 			continue;
 		}
-		check_preempt_curr(p, se, push_cpu, now);
+		check_preempt_curr(p, push_cpu, now);
 		return true;
 	}
 	return false;
@@ -78,7 +78,8 @@ static __always_inline bool active_load_balance(u32 cpu, struct task_struct *pre
 		return false;
 	if (push_queued_task(cpu, push_cpu, now))
 		return false;
-	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu))
+	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu) ||
+	    is_migration_disabled(prev))
 		return false;
 	put_curr(rq, se, now);
 	migrate_entity(se, push_cpu);

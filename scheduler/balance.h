@@ -28,35 +28,33 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)policy.sched_migration_cost;
 }
 
-/* The first CPU of dst_cpu's group that @p may use, for what dst_cpu itself may not have. */
-static __noinline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
+/* The first CPU of @group that @p may use, or -1. */
+__noinline s32 first_allowed_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
-	const struct group *sg = group_at(env_local_group(env));
+	const struct group *sg = group_at(group);
+	s32 found = -1;
 	int i;
 
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 
 		if (task_allowed(p, cpu)) {
-			env->flags |= LBF_SOME_PINNED;
-			env->new_dst_cpu = cpu;
-			return;
+			found = cpu;
+			break;
 		}
 	}
+	return found;
 }
 
-/* May @p, which waits on src_cpu, move to dst_cpu? */
-static __always_inline bool can_migrate_task(struct task_struct *p, const struct fair_entity *se,
-					     struct balance_env *env, u64 now)
+/* What dst_cpu itself may not have, another CPU of its group may: new_dst_cpu. */
+static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
-	if (!task_allowed(p, env->dst_cpu)) {
-		if (!(env->flags & LBF_SOME_PINNED))
-			find_other_dst_cpu(p, env);
-		return false;
-	}
-	env->flags &= ~LBF_ALL_PINNED;
-	return !task_hot(p, se, env, now) ||
-	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+	s32 cpu = first_allowed_cpu(p, env_local_group(env));
+
+	if (cpu < 0)
+		return;
+	env->flags |= LBF_SOME_PINNED;
+	env->new_dst_cpu = cpu;
 }
 
 /* Too much of a load for the imbalance. */
@@ -67,50 +65,68 @@ static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
 	return (s64)(load / 2) > env->imbalance;
 }
 
+/* May and should @p, which waits on src_cpu, move to dst_cpu? */
+__noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull,
+				 u64 now)
+{
+	const struct fair_entity *se = entity_of(p);
+
+	if (!se || too_heavy(env, entity_load(se)))
+		return false;
+	if (!task_allowed(p, env->dst_cpu)) {
+		if (!(env->flags & LBF_SOME_PINNED))
+			find_other_dst_cpu(p, env);
+		return false;
+	}
+	env->flags &= ~LBF_ALL_PINNED;
+	return !task_hot(p, se, env, now) ||
+	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+}
+
 /*
  * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up. In the order in which
  * they would run, where the kernel starts with the one that was enqueued last.
  */
-static __noinline u32 move_tasks(struct balance_env *env, u64 now)
+__noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 {
-	u32 src_cpu = env->src_cpu, dst_cpu = env->dst_cpu, loop = 0, pulled = 0;
-	u32 nr_running = cpu_nr_running(src_cpu);
-	u32 loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
-	struct fair_rq *dst_rq = rq_of(dst_cpu);
+	u32 src_cpu = env->src_cpu, dst_cpu = env->dst_cpu, nr_running = cpu_nr_running(src_cpu);
 	struct task_struct *p;
 
 	if (env->imbalance <= 0)
 		return 0;
+	env->loop = 0;
+	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
+	env->pulled = 0;
 	bpf_for_each(scx_dsq, p, src_cpu, 0) {
 		struct fair_entity *se = entity_of(p);
 		u64 load;
 
-		if (!se || ++loop > loop_max)
+		if (!se || ++env->loop > env->loop_max)
 			break;
 		load = entity_load(se);
-		if (too_heavy(env, load) || !can_migrate_task(p, se, env, now))
+		if (!can_migrate_task(p, env, now))
 			continue;
 
 		migrate_entity(se, dst_cpu);
-		add_leftmost(dst_rq, se->vruntime);
+		add_leftmost(rq_of(dst_cpu), se->vruntime);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
 			migrate_entity(se, src_cpu);
 			continue;
 		}
-		check_preempt_curr(p, se, dst_cpu, now);
-		pulled++;
+		check_preempt_curr(p, dst_cpu, now);
+		env->pulled++;
 		env->imbalance -= load;
 		if (env->imbalance <= 0)
 			break;
 	}
 	/* The running task is among those that the kernel asks. */
-	if (env->flags & LBF_ALL_PINNED && loop <= loop_max && !too_heavy(env, rq_of(src_cpu)->curr.load) &&
-	    curr_allowed(src_cpu, dst_cpu))
+	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
+	    !too_heavy(env, rq_of(src_cpu)->curr.load) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
-	if (pulled)
-		update_leftmost(src_cpu);
-	return pulled;
+	if (env->pulled)
+		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
+	return env->pulled;
 }
 
 /*
@@ -175,7 +191,7 @@ static __always_inline void balance_failed(struct balance_env *env)
  * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes
  * false if another CPU is to do it for this group.
  */
-static __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance)
+__noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
 {
 	struct domain_state *ds = domain_state_of(dst_cpu, level);
 	struct domain *sd = domain_of(dst_cpu, level);
@@ -196,7 +212,7 @@ static __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idl
 	/* Each turn but the last excludes a CPU whose tasks are all pinned. */
 	bpf_for(redo, 0, nr_cpus()) {
 		group = find_busiest_group(env);
-		src = group < 0 ? -1 : find_busiest_queue(env, group_at(group));
+		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
 		env->src_cpu = src;
@@ -236,8 +252,8 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	return interval ? interval : 1;
 }
 
-/* Balances all domains of @cpu that are due. */
-static __noinline void rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
+/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+__noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
 	u32 nr_levels = levels_of(cpu)->nr_levels;
@@ -265,6 +281,7 @@ static __noinline void rebalance_domains(u32 cpu, enum balance_idle idle, u64 no
 	}
 	if (nr_levels)
 		rq_of(cpu)->next_balance = next_balance;
+	return next_balance;
 }
 
 #endif /* __EQUIPOISE_BALANCE_H */

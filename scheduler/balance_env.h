@@ -28,6 +28,11 @@ struct group_stats {
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */
 	u64 idle_cpus;
+	/* The extremes of its CPUs, if it is not the local group. */
+	u64 max_cpu_load, min_cpu_load;
+	u64 max_nr_running, min_nr_running;
+	/* Or -1; of the local group. */
+	s32 first_idle_cpu;
 	bool group_imb; /* uneven within */
 	bool group_has_capacity;
 };
@@ -70,11 +75,19 @@ struct balance_env {
 	u32 new_dst_cpu;
 	/* Load to move. */
 	s64 imbalance;
+	/* Tasks looked at, how many at most, and how many moved. */
+	u32 loop;
+	u32 loop_max;
+	u32 pulled;
 	/* Is this the CPU to balance for its group? */
 	bool balance;
 	/* CPUs found to have nothing that may move; valid if any is. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
+	/* The CPU to pull from: the busiest of its group, and one with a task too heavy for it; or -1. */
+	u64 busiest_queue_load;
+	s32 busiest_queue;
+	s32 misfit_queue;
 	struct domain_stats sds;
 	struct group_stats sgs;
 } __attribute__((aligned(64)));

@@ -23,66 +23,82 @@ static __always_inline u32 get_sd_load_idx(const struct domain *sd, enum balance
 }
 
 /*
- * The statistics of @sg, which is dst_cpu's own or not. Clears env->balance if another CPU of dst_cpu's
- * group should balance: the first idle one, else the first.
+ * Adds @cpu to the statistics of its group, which is dst_cpu's own or not. They are all in env->sgs, of
+ * which the verifier follows no values: it need not try every order of them.
  */
-static __always_inline void update_sg_lb_stats(struct balance_env *env, const struct group *sg, u32 load_idx,
-					       bool local_group)
+__noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u32 load_idx, bool local_group)
 {
-	u64 max_cpu_load = 0, min_cpu_load = ~0ULL, max_nr_running = 0, min_nr_running = ~0ULL;
 	struct group_stats *sgs = &env->sgs;
-	u32 balance_cpu = nth_cpu(sg, 0);
-	bool idle_found = false;
+	u64 nr_running = cpu_nr_running(cpu), load;
+
+	if (excluded(env, cpu))
+		return false;
+	if (local_group) {
+		if (sgs->first_idle_cpu < 0 && idle_cpu(cpu))
+			sgs->first_idle_cpu = cpu;
+		load = target_load(cpu, load_idx);
+	} else {
+		load = source_load(cpu, load_idx);
+		if (load > sgs->max_cpu_load)
+			sgs->max_cpu_load = load;
+		if (load < sgs->min_cpu_load)
+			sgs->min_cpu_load = load;
+		if (nr_running > sgs->max_nr_running)
+			sgs->max_nr_running = nr_running;
+		if (nr_running < sgs->min_nr_running)
+			sgs->min_nr_running = nr_running;
+		if (misfit_cpu(env, cpu, load, load_idx))
+			sgs->group_imb = true;
+	}
+	sgs->group_load += load;
+	sgs->sum_nr_running += nr_running;
+	sgs->sum_weighted_load += weighted_cpuload(cpu);
+	sgs->idle_cpus += idle_cpu(cpu);
+	return true;
+}
+
+/* More tasks on one CPU than on another, by more than an average task, and not for want of tasks? */
+static __always_inline bool uneven(const struct group_stats *sgs)
+{
+	return sgs->max_nr_running > sgs->min_nr_running + 1 &&
+	       sgs->max_cpu_load - sgs->min_cpu_load >=
+		       (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0);
+}
+
+/*
+ * The statistics of @group, which is dst_cpu's own or not. False, in env->balance too, if another CPU of
+ * dst_cpu's group should balance: the first idle one, else the first.
+ */
+__noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, u32 load_idx, bool local_group)
+{
+	const struct group *sg = group_at(group);
+	struct group_stats *sgs = &env->sgs;
+	u32 balance_cpu;
 	int i;
 
 	__builtin_memset(sgs, 0, sizeof(*sgs));
-	bpf_for(i, 0, sg->weight) {
-		u32 cpu = nth_cpu(sg, i);
-		u64 nr_running = cpu_nr_running(cpu), load;
+	sgs->min_cpu_load = ~0ULL;
+	sgs->min_nr_running = ~0ULL;
+	sgs->first_idle_cpu = -1;
+	bpf_for(i, 0, sg->weight)
+		add_cpu_stats(env, nth_cpu(sg, i), load_idx, local_group);
 
-		if (excluded(env, cpu))
-			continue;
-		if (local_group) {
-			if (!idle_found && idle_cpu(cpu)) {
-				idle_found = true;
-				balance_cpu = cpu;
-			}
-			load = target_load(cpu, load_idx);
-		} else {
-			load = source_load(cpu, load_idx);
-			if (load > max_cpu_load)
-				max_cpu_load = load;
-			if (load < min_cpu_load)
-				min_cpu_load = load;
-			if (nr_running > max_nr_running)
-				max_nr_running = nr_running;
-			if (nr_running < min_nr_running)
-				min_nr_running = nr_running;
-			if (misfit_cpu(env, cpu, load, load_idx))
-				sgs->group_imb = true;
-		}
-		sgs->group_load += load;
-		sgs->sum_nr_running += nr_running;
-		sgs->sum_weighted_load += weighted_cpuload(cpu);
-		sgs->idle_cpus += idle_cpu(cpu);
-	}
-
+	balance_cpu = sgs->first_idle_cpu >= 0 ? (u32)sgs->first_idle_cpu : nth_cpu(sg, 0);
 	if (local_group && env->idle != LB_NEWLY_IDLE && balance_cpu != env->dst_cpu) {
 		env->balance = false;
-		return;
+		return false;
 	}
 
 	sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sg->power;
 
-	/* Uneven by more than an average task, and not for want of tasks. */
-	if (!local_group && max_nr_running > min_nr_running + 1 &&
-	    max_cpu_load - min_cpu_load >= (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0))
+	if (!local_group && uneven(sgs))
 		sgs->group_imb = true;
 	if (idle_pull(env, sg->weight, sgs->sum_nr_running))
 		sgs->group_imb = true;
 
 	sgs->group_capacity = group_capacity(env_domain(env), sg->power);
 	sgs->group_has_capacity = sgs->group_capacity > sgs->sum_nr_running;
+	return true;
 }
 
 /* Is the group of env->sgs busier than the busiest so far, and too busy? */
@@ -94,7 +110,7 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 }
 
 /* The statistics of the whole domain, local group first. */
-static __noinline void update_sd_lb_stats(struct balance_env *env)
+static __always_inline void update_sd_lb_stats(struct balance_env *env)
 {
 	struct domain *sd = env_domain(env);
 	u32 local = env_local_group(env), load_idx = get_sd_load_idx(sd, env->idle);
@@ -109,9 +125,8 @@ static __noinline void update_sd_lb_stats(struct balance_env *env)
 		u32 index = nth_group(sd, local, i);
 		struct group *sg = group_at(index);
 
-		update_sg_lb_stats(env, sg, load_idx, !i);
-		if (!env->balance)
-			return;
+		if (!update_sg_lb_stats(env, index, load_idx, !i))
+			break;
 		sds->total_load += sgs->group_load;
 		sds->total_pwr += sg->power;
 
@@ -168,7 +183,7 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
  * The busiest group of the domain if there is an imbalance, and in env->imbalance how much load should
  * move. -1 if not, or if this is not the CPU to balance (env->balance).
  */
-static __always_inline s32 find_busiest_group(struct balance_env *env)
+__noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
 	struct domain_stats *sds = &env->sds;
 
@@ -184,33 +199,47 @@ static __always_inline s32 find_busiest_group(struct balance_env *env)
 }
 
 /*
- * The CPU of @sg with the most load for its power, or -1. One that runs a single task is only a
- * candidate if that task is small enough to move, or too heavy for the CPU.
+ * Is @cpu the busiest of its group so far? One that runs a single task is only a candidate if that task
+ * is small enough to move.
  */
-static __noinline s32 find_busiest_queue(struct balance_env *env, const struct group *sg)
+static __always_inline bool busier_queue(const struct balance_env *env, u32 cpu, u64 *load)
 {
-	struct domain *sd = env_domain(env);
-	s32 busiest = -1, overloaded = -1;
-	u64 max_load = 0;
+	u64 wl = weighted_cpuload(cpu), power = power_of(cpu);
+
+	if (group_capacity(env_domain(env), power) && cpu_nr_running(cpu) == 1 && (s64)wl > env->imbalance)
+		return false;
+	*load = wl * SCHED_POWER_SCALE / power;
+	return *load > env->busiest_queue_load;
+}
+
+/* Considers @cpu as one to pull from: as the busiest, or as one whose task is too heavy for it. */
+__noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
+{
+	u64 load;
+
+	if (excluded(env, cpu))
+		return false;
+	if (misfit_queue(env, cpu))
+		env->misfit_queue = cpu;
+	if (busier_queue(env, cpu, &load)) {
+		env->busiest_queue_load = load;
+		env->busiest_queue = cpu;
+	}
+	return true;
+}
+
+/* The CPU of @group with the most load for its power, else one with a task too heavy for it, or -1. */
+__noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
+{
+	const struct group *sg = group_at(group);
 	int i;
 
-	bpf_for(i, 0, sg->weight) {
-		u32 cpu = nth_cpu(sg, i), power = power_of(cpu);
-		u64 wl = weighted_cpuload(cpu);
-
-		if (excluded(env, cpu))
-			continue;
-		if (misfit_queue(env, cpu))
-			overloaded = cpu;
-		if (group_capacity(sd, power) && cpu_nr_running(cpu) == 1 && (s64)wl > env->imbalance)
-			continue;
-		wl = wl * SCHED_POWER_SCALE / power;
-		if (wl > max_load) {
-			max_load = wl;
-			busiest = cpu;
-		}
-	}
-	return busiest >= 0 ? busiest : overloaded;
+	env->busiest_queue_load = 0;
+	env->busiest_queue = -1;
+	env->misfit_queue = -1;
+	bpf_for(i, 0, sg->weight)
+		consider_queue(env, nth_cpu(sg, i));
+	return env->busiest_queue >= 0 ? env->busiest_queue : env->misfit_queue;
 }
 
 #endif /* __EQUIPOISE_BUSIEST_H */

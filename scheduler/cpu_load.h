@@ -79,25 +79,28 @@ static __noinline void update_cpu_load_nohz(struct fair_rq *rq, u64 jiffies)
 	decay_cpu_load(rq, 0, pending);
 }
 
+/* rq->cpu_load[@idx - 1]; index 0 is the present, @total. */
+static __always_inline u64 cpu_load_average(u32 cpu, u32 idx, u64 total)
+{
+	/* All 64 bits are compared, as all 64 index. */
+	u64 i = idx - 1ULL;
+
+	return i < CPU_LOAD_IDX_MAX - 1 ? rq_of(cpu)->cpu_load[i] : total;
+}
+
 /* The load of a CPU that one might take tasks from: rather too low than too high. */
 static __always_inline u64 source_load(u32 cpu, u32 idx)
 {
-	u64 total = weighted_cpuload(cpu), average;
+	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);
 
-	if (!idx || idx >= CPU_LOAD_IDX_MAX)
-		return total;
-	average = rq_of(cpu)->cpu_load[idx - 1];
 	return average < total ? average : total;
 }
 
 /* The load of a CPU that one might give tasks to: rather too high than too low. */
 static __always_inline u64 target_load(u32 cpu, u32 idx)
 {
-	u64 total = weighted_cpuload(cpu), average;
+	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);
 
-	if (!idx || idx >= CPU_LOAD_IDX_MAX)
-		return total;
-	average = rq_of(cpu)->cpu_load[idx - 1];
 	return average > total ? average : total;
 }
 

@@ -79,18 +79,17 @@ static __always_inline void add_leftmost(struct fair_rq *rq, u64 vruntime)
 		rq->leftmost = vruntime;
 }
 
-/* Tasks have left the dispatch queue of @cpu, and not by being picked. */
-static __noinline void update_leftmost(u32 cpu)
+/* The vruntime of the first task in the dispatch queue of @cpu; ~0 if there is none. */
+__noinline u64 first_vruntime(u32 cpu)
 {
-	struct fair_rq *rq = rq_of(cpu);
+	u64 first = ~0ULL;
 	struct task_struct *p;
-	u64 leftmost = ~0ULL;
 
 	bpf_for_each(scx_dsq, p, cpu, 0) {
-		leftmost = p->scx.dsq_vtime;
+		first = p->scx.dsq_vtime;
 		break;
 	}
-	rq->leftmost = leftmost;
+	return first;
 }
 
 /*
@@ -204,37 +203,39 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 }
 
 /*
- * @p has become runnable on @cpu: make the CPU look, if it should. A task that preempts becomes the
- * next buddy, as it need not be leftmost; where many tasks wait, the one it interrupts becomes the
- * last buddy, as its cache is still warm.
+ * @p has become runnable on @cpu: make the CPU look, if it should. True if it does. A task that preempts becomes
+ * the next buddy, as it need not be leftmost; where many tasks wait, the one it interrupts becomes the last buddy,
+ * as its cache is still warm.
  */
-static __noinline void check_preempt_curr(struct task_struct *p, struct fair_entity *se, u32 cpu, u64 now)
+__noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
+	struct fair_entity *se = entity_of(p);
 	struct fair_rq *rq = rq_of(cpu);
 	struct running *curr = &rq->curr;
 	bool curr_idle;
 
-	if (rq->dispatching)
-		return;
+	if (!se || rq->dispatching)
+		return false;
 	if (!curr->pid) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
+		return true;
 	}
 	if (rq->need_resched)
-		return;
+		return false;
 	curr_idle = curr->policy == SCHED_IDLE;
 	if (!curr_idle || p->policy == SCHED_IDLE) {
 		/* Batch and idle tasks wait for the tick. */
 		if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
-			return;
+			return false;
 		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1)
-			return;
+			return false;
 		rq->next_pid = p->pid;
 	}
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
 	rq->need_resched = true;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
 }
 
 #endif /* __EQUIPOISE_FAIR_H */

@@ -38,8 +38,11 @@ static __always_inline void raise_balance(u32 cpu)
 {
 	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
 
-	if (timer)
-		bpf_timer_start(&timer->timer, 0, BPF_F_TIMER_CPU_PIN);
+	if (!timer)
+		return;
+	/* Not in ops.init(), which may sleep: there the callback could not iterate over a queue. */
+	bpf_timer_set_callback(&timer->timer, run_rebalance_domains);
+	bpf_timer_start(&timer->timer, 0, BPF_F_TIMER_CPU_PIN);
 }
 
 static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
@@ -108,7 +111,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	add_leftmost(rq_of(cpu), se->vruntime);
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
 	if (arrives)
-		check_preempt_curr(p, se, cpu, now);
+		check_preempt_curr(p, cpu, now);
 	else if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }
@@ -270,14 +273,13 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	if (!timer)
 		return -ENOENT;
 	init_rq(cpu, jiffies);
-	nohz_balance_enter_idle(cpu);
+	/* One without domains may be offline, and could not answer a kick. */
+	if (levels_of(cpu)->nr_levels)
+		nohz_balance_enter_idle(cpu);
 	err = scx_bpf_create_dsq(cpu, -1);
 	if (err)
 		return err;
-	err = bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
-	if (err)
-		return err;
-	return bpf_timer_set_callback(&timer->timer, run_rebalance_domains);
+	return bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)

@@ -30,8 +30,8 @@ static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 	return rq->avg_time_between_ib < policy.newidle_limit;
 }
 
-/* @cpu has nothing to run. */
-static __noinline void idle_balance(u32 cpu, u64 now)
+/* @cpu has nothing to run. Returns how many tasks it got. */
+__noinline u32 idle_balance(u32 cpu, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec();
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
@@ -42,11 +42,11 @@ static __noinline void idle_balance(u32 cpu, u64 now)
 	rq->idle_stamp = now;
 	if (rq->avg_idle < policy.sched_migration_cost) {
 		this_counters()->newidle_skipped++;
-		return;
+		return 0;
 	}
 	if (newidle_limited(rq, now)) {
 		this_counters()->newidle_limited++;
-		return;
+		return 0;
 	}
 	this_counters()->newidle_calls++;
 
@@ -71,6 +71,7 @@ static __noinline void idle_balance(u32 cpu, u64 now)
 	/* What was set while the CPU was busy is too late for an idle one. */
 	if (pulled || time_before(rq->next_balance, jiffies))
 		rq->next_balance = next_balance;
+	return pulled;
 }
 
 /* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */

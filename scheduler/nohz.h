@@ -60,7 +60,7 @@ static __always_inline u32 nr_busy_cpus(const struct group *sg)
 }
 
 /* Has @cpu, which is busy, work for an idle one? */
-static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
+__noinline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 {
 	u32 nr_levels = levels_of(cpu)->nr_llc_levels;
 	int level;
@@ -77,23 +77,20 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 }
 
 /* The first CPU without a tick, or -1. */
-static __noinline s32 find_new_ilb(void)
+__noinline s32 find_new_ilb(void)
 {
-	int word, bit;
+	s32 found = -1;
+	int cpu;
 
-	bpf_for(word, 0, MAX_CPUS / 64) {
-		u64 mask = nohz.idle_cpus_mask[word & (MAX_CPUS / 64 - 1)];
-
-		if (!mask)
-			continue;
-		bpf_for(bit, 0, 64)
-			if (mask >> bit & 1)
-				return word * 64 + bit;
-	}
-	return -1;
+	bpf_for(cpu, 0, nr_cpus())
+		if (nohz_idle_cpu(cpu)) {
+			found = cpu;
+			break;
+		}
+	return found;
 }
 
-static __noinline void nohz_balancer_kick(void)
+static __always_inline void nohz_balancer_kick(void)
 {
 	s32 ilb;
 

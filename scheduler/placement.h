@@ -9,15 +9,14 @@
 #include "task.h"
 
 /*
- * May @p, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making an imbalance? A
- * waker that is about to sleep (@sync) does not count.
+ * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making
+ * an imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
  */
-static __always_inline bool wake_affine(const struct domain *sd, const struct fair_entity *se, u32 this_cpu,
-					u32 prev_cpu, bool sync)
+__noinline bool wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
 {
+	const struct domain *sd = domain_of(this_cpu, level);
 	s64 this_load = target_load(this_cpu, sd->wake_idx);
 	s64 load = source_load(prev_cpu, sd->wake_idx);
-	s64 weight = entity_load(se);
 	bool balanced = true;
 
 	if (sync && rq_of(this_cpu)->curr.pid)
@@ -34,19 +33,39 @@ static __always_inline bool wake_affine(const struct domain *sd, const struct fa
 	       this_load + (s64)target_load(prev_cpu, sd->wake_idx) <= (s64)cpu_avg_load_per_task(this_cpu);
 }
 
-/* The first CPU of @sg that @p may use, if all of @sg is idle and it does not have @target; or -1. */
-static __always_inline s32 idle_group_cpu(const struct task_struct *p, const struct group *sg, u32 target)
+/* The first CPU of @group that @p may use, if all of it is idle and it does not have @target; or -1. */
+__noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 target)
 {
+	const struct group *sg = group_at(group);
+	bool all_idle = true;
 	s32 found = -1;
 	int i;
 
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 
-		if (cpu == target || !idle_cpu(cpu))
-			return -1;
+		if (cpu == target || !idle_cpu(cpu)) {
+			all_idle = false;
+			break;
+		}
 		if (found < 0 && task_allowed(p, cpu))
 			found = cpu;
+	}
+	return all_idle ? found : -1;
+}
+
+/* A CPU of the first group of @target's domain at @level that is idle altogether, or -1. */
+__noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 level)
+{
+	struct domain *sd = domain_of(target, level);
+	u32 local = local_group_of(target, level);
+	s32 found = -1;
+	int i;
+
+	bpf_for(i, 0, sd->nr_groups) {
+		found = idle_group_cpu(p, nth_group(sd, local, i), target);
+		if (found >= 0)
+			break;
 	}
 	return found;
 }
@@ -55,72 +74,76 @@ static __always_inline s32 idle_group_cpu(const struct task_struct *p, const str
  * @target, or an idle CPU that shares its cache: best the one that @p was on, else one in the largest
  * group that is idle altogether.
  */
-static __noinline s32 select_idle_sibling(struct task_struct *p, u32 prev_cpu, u32 target)
+__noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 target)
 {
 	u32 nr_levels = levels_of(target)->nr_llc_levels;
-	int down, i;
+	s32 found = -1;
+	int down;
 
 	if (idle_cpu(target))
 		return target;
 	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && idle_cpu(prev_cpu))
 		return prev_cpu;
 	bpf_for(down, 0, nr_levels) {
-		u32 level = nr_levels - 1 - down;
-		struct domain *sd = domain_of(target, level);
-		u32 local = local_group_of(target, level);
-
-		bpf_for(i, 0, sd->nr_groups) {
-			s32 cpu = idle_group_cpu(p, group_at(nth_group(sd, local, i)), target);
-
-			if (cpu >= 0)
-				return cpu;
-		}
+		found = idle_cpu_at(p, target, nr_levels - 1 - down);
+		if (found >= 0)
+			break;
 	}
-	return target;
+	return found >= 0 ? found : (s32)target;
 }
 
 /*
- * The group of @cpu's domain at @level with the least load for its power, or NULL if that is @cpu's
- * own or not enough better.
+ * The load of @group for its power, @cpu's own (@local) seen rather too low and others too high; or
+ * ~0 if @p may use none of its CPUs.
  */
-static __always_inline struct group *find_idlest_group(const struct task_struct *p, u32 cpu, u32 level,
-						       u32 load_idx)
+__noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u32 load_idx, bool local)
+{
+	const struct group *sg = group_at(group);
+	bool allowed = false;
+	u64 avg_load = 0;
+	int i;
+
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		avg_load += local ? source_load(cpu, load_idx) : target_load(cpu, load_idx);
+		allowed |= task_allowed(p, cpu);
+	}
+	return allowed ? avg_load * SCHED_POWER_SCALE / sg->power : ~0ULL;
+}
+
+/*
+ * The number of the group of @cpu's domain at @level with the least load for its power, or -1 if that
+ * is @cpu's own or not enough better.
+ */
+__noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level, u32 load_idx)
 {
 	struct domain *sd = domain_of(cpu, level);
 	u32 local = local_group_of(cpu, level), imbalance = 100 + (sd->imbalance_pct - 100) / 2;
 	u64 min_load = ~0ULL, this_load = 0;
-	struct group *idlest = NULL;
-	int i, j;
+	s32 idlest = -1;
+	int i;
 
 	bpf_for(i, 0, sd->nr_groups) {
-		struct group *sg = group_at(nth_group(sd, local, i));
-		bool allowed = false;
-		u64 avg_load = 0;
+		u32 group = nth_group(sd, local, i);
+		u64 avg_load = group_load_for(p, group, load_idx, !i);
 
-		bpf_for(j, 0, sg->weight) {
-			u32 other = nth_cpu(sg, j);
-
-			avg_load += i ? target_load(other, load_idx) : source_load(other, load_idx);
-			allowed |= task_allowed(p, other);
-		}
-		if (!allowed)
+		if (avg_load == ~0ULL)
 			continue;
-		avg_load = avg_load * SCHED_POWER_SCALE / sg->power;
 		if (!i) {
 			this_load = avg_load;
 		} else if (avg_load < min_load) {
 			min_load = avg_load;
-			idlest = sg;
+			idlest = group;
 		}
 	}
-	if (!idlest || 100 * this_load < imbalance * min_load)
-		return NULL;
-	return idlest;
+	return 100 * this_load < imbalance * min_load ? -1 : idlest;
 }
 
-/* The CPU of @sg that @p may use with the least load; @this_cpu if it is as good; or -1. */
-static __always_inline s32 find_idlest_cpu(const struct task_struct *p, const struct group *sg, u32 this_cpu)
+/* The CPU of @group that @p may use with the least load; @this_cpu if it is as good; or -1. */
+__noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
+	const struct group *sg = group_at(group);
 	u64 min_load = ~0ULL;
 	s32 idlest = -1;
 	int i;
@@ -140,7 +163,7 @@ static __always_inline s32 find_idlest_cpu(const struct task_struct *p, const st
 }
 
 /* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
-static __always_inline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
+__noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 {
 	u32 found = 0;
 	int level;
@@ -157,7 +180,7 @@ static __always_inline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 }
 
 /* From the top down, into the idlest group and its idlest CPU. */
-static __noinline s32 select_idlest_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
+__noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 new_cpu, u32 sd_flag)
 {
 	u32 levels = level_below(cpu, sd_flag, ~0U);
 	int i;
@@ -165,8 +188,7 @@ static __noinline s32 select_idlest_cpu(struct task_struct *p, u32 cpu, s32 new_
 	/* Each step goes to a smaller domain, by level or by CPU. */
 	bpf_for(i, 0, 2 * MAX_LEVELS) {
 		struct domain *sd;
-		struct group *sg;
-		s32 idlest;
+		s32 group, idlest;
 
 		if (!levels)
 			break;
@@ -175,13 +197,13 @@ static __noinline s32 select_idlest_cpu(struct task_struct *p, u32 cpu, s32 new_
 			levels--;
 			continue;
 		}
-		sg = find_idlest_group(p, cpu, levels - 1,
-				       sd_flag == SD_BALANCE_WAKE ? sd->wake_idx : sd->forkexec_idx);
-		if (!sg) {
+		group = find_idlest_group(p, cpu, levels - 1,
+					  sd_flag == SD_BALANCE_WAKE ? sd->wake_idx : sd->forkexec_idx);
+		if (group < 0) {
 			levels--;
 			continue;
 		}
-		idlest = find_idlest_cpu(p, sg, cpu);
+		idlest = find_idlest_cpu(p, group, cpu);
 		if (idlest >= 0)
 			new_cpu = idlest;
 		if (idlest < 0 || idlest == (s32)cpu) {
@@ -199,6 +221,7 @@ static __always_inline s32 select_task_rq_fair(struct task_struct *p, const stru
 					       u64 wake_flags)
 {
 	u32 cpu = bpf_get_smp_processor_id();
+	s32 target = -1;
 	int level;
 
 	if (wake_flags & SCX_WAKE_FORK)
@@ -207,14 +230,16 @@ static __always_inline s32 select_task_rq_fair(struct task_struct *p, const stru
 		return select_idlest_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
 
 	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
-		struct domain *sd = domain_of(cpu, level);
-
-		if (!(sd->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
+		if (!(domain_of(cpu, level)->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
 			continue;
-		if ((s32)cpu != prev_cpu && wake_affine(sd, se, cpu, prev_cpu, wake_flags & SCX_WAKE_SYNC))
-			return select_idle_sibling(p, prev_cpu, cpu);
-		return select_idle_sibling(p, prev_cpu, prev_cpu);
+		target = prev_cpu;
+		if ((s32)cpu != prev_cpu &&
+		    wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC))
+			target = cpu;
+		break;
 	}
+	if (target >= 0)
+		return select_idle_sibling(p, prev_cpu, target);
 	return select_idlest_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
 }
 

@@ -81,7 +81,7 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 }
 
 /* Is @other in @cpu's domain at @level? */
-static __always_inline bool same_domain(u32 cpu, u32 other, u32 level)
+__noinline bool same_domain(u32 cpu, u32 other, u32 level)
 {
 	struct cpu_levels *a = levels_of(cpu), *b = levels_of(other);
 
