@@ -113,9 +113,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 	this_rq->nohz_balance_kick = false;
 	if (!idle_cpu(this_cpu))
 		return;
-	/* The kick took the CPU out of the idle loop: tick_nohz_idle_exit(). */
-	update_cpu_load_nohz(this_rq, jiffies);
-	/* To get here, this CPU has left the idle loop, which is when its ticks are made up for. */
+	/* The kick took the CPU out of the idle loop, where it makes up for its ticks (tick_nohz_idle_exit()). */
 	update_cpu_load_nohz(this_rq, jiffies);
 	rebalance_domains(this_cpu, LB_IDLE, now);
 	bpf_for(cpu, 0, nr_cpus()) {
