@@ -43,7 +43,8 @@ pub fn maps(
         let unit = dwarf.unit(header)?;
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            if entry.tag() != gimli::DW_TAG_variable {
+            // Right below the unit: a function's variable may have a map's name.
+            if entry.tag() != gimli::DW_TAG_variable || entry.depth() != 1 {
                 continue;
             }
             let Some(name) = entry.attr_value(gimli::DW_AT_name) else {

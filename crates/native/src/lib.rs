@@ -39,10 +39,14 @@ impl Object {
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
     pub fn compile(source: &Path) -> Result<Object, Error> {
         let name = source.display();
-        if let Err(error) = std::fs::File::open(source) {
-            return Err(Error(format!(
-                "{name}: {error}; expected a scheduler in C (FILE.bpf.c)"
-            )));
+        let expected = "expected a scheduler in C (FILE.bpf.c)";
+        let opened = std::fs::File::open(source).and_then(|file| file.metadata());
+        match opened {
+            Err(error) => return Err(Error(format!("{name}: {error}; {expected}"))),
+            Ok(found) if !found.is_file() || source.extension() != Some("c".as_ref()) => {
+                return Err(Error(format!("{name}: not a C source file; {expected}")));
+            }
+            Ok(_) => {}
         }
         let folder = tempfile::tempdir()
             .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
@@ -131,6 +135,7 @@ mod tests {
                       one SEC(\".maps\"), two SEC(\".maps\");
              struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(key_size, sizeof(u32));
                       __uint(value_size, sizeof(u64)); __uint(max_entries, 2); } sizes SEC(\".maps\");
+             u64 f(u64 a) { volatile u64 array = a; return array; }
              SCX_OPS_DEFINE(ops, .name = \"x\");",
         )
         .unwrap();
@@ -222,5 +227,12 @@ mod tests {
             missing.0.starts_with("/no/such/file.bpf.c: No such file"),
             "{missing}"
         );
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("scheduler.txt");
+        std::fs::write(&text, MINIMAL).unwrap();
+        for other in [folder.path(), &text] {
+            let refused = Object::compile(other).unwrap_err();
+            assert!(refused.0.contains("not a C source file"), "{refused}");
+        }
     }
 }
