@@ -13,7 +13,7 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    simulator::report_division_by_zero();
+    simulator::report_scheduler_faults();
     let Cli { command, output } = Cli::parse();
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),

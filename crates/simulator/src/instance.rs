@@ -22,6 +22,9 @@ const STACK: u32 = 23;
 const TASK_STORAGE: u32 = 29;
 const CGRP_STORAGE: u32 = 32;
 
+/// An array above this is a slip: every simulation at a time has one of its own.
+const MAX_ARRAY_BYTES: u64 = 1 << 30;
+
 /// How many removed values are kept; more than one call of an op removes.
 const KEPT_REMOVED: usize = 4096;
 
@@ -89,7 +92,8 @@ impl Instance {
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: the object was compiled by us from a scheduler; it has no constructors.
+        // SAFETY: loading runs the constructors of the object, which a scheduler has none of. It is as
+        // trusted as any program that a person compiles and runs.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| failed(&error))?;
         let symbol = |name: &str| -> Result<*mut u8, Error> {
@@ -171,7 +175,13 @@ impl Instance {
                     abi::MAX_STORAGES
                 )));
             }
-            let words = copies * definition.max_entries as usize * stride as usize / 8;
+            let bytes = copies as u64 * u64::from(definition.max_entries) * u64::from(stride);
+            if bytes > MAX_ARRAY_BYTES {
+                return Err(bad(&format!(
+                    "an array of {bytes} bytes; expected at most {MAX_ARRAY_BYTES}"
+                )));
+            }
+            let words = bytes as usize / 8;
             let mut values = if definition.kind == ARRAY_OF_MAPS {
                 // SAFETY: `.values` holds max_entries pointers to other map variables, relocated by
                 // the loader; entries past its end were not initialised and are null.

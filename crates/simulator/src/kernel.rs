@@ -17,6 +17,10 @@ use machine::Machine;
 use std::ffi::c_void;
 use workload::{Op, Recorder, Rng, Start, TaskSpec};
 
+/// How many events may happen at one time before the scheduler is taken to cause them for ever: many
+/// for each task of the largest workload.
+const MAX_INSTANT_EVENTS: u32 = 2_000_000;
+
 /// A simulated kernel that runs one workload under one scheduler.
 pub struct Kernel<'a> {
     pub machine: &'a Machine,
@@ -200,6 +204,7 @@ impl<'a> Kernel<'a> {
 
     /// Lets time pass until the workload is done.
     pub fn run(&mut self, limit_ns: u64) -> Result<(), Error> {
+        let mut instant_events = 0;
         while self.failure.is_none() {
             if self.alive == 0 {
                 return Ok(());
@@ -212,6 +217,17 @@ impl<'a> Kernel<'a> {
             };
             if time >= limit_ns {
                 return Err(Error::TimeLimit { limit_ns });
+            }
+            instant_events = if time > self.now() {
+                0
+            } else {
+                instant_events + 1
+            };
+            if instant_events > MAX_INSTANT_EVENTS {
+                self.scheduler_error(format!(
+                    "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+                ));
+                continue;
             }
             self.set_now(time);
             match what {

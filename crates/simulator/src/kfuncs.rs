@@ -76,10 +76,16 @@ unsafe fn kernel<'a>(k: *mut c_void) -> &'a mut Kernel<'a> {
     unsafe { &mut *k.cast::<Kernel<'a>>() }
 }
 
+/// The task `p`. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
+///
 /// # Safety
-/// `p` is a task that the scheduler was given.
-unsafe fn task(p: *mut TaskStruct) -> TaskPtr {
-    unsafe { TaskPtr::from_abi(p) }.expect("the verifier lets no null task through")
+/// `p` is a task that the scheduler was given, or null.
+unsafe fn task(kernel: &mut Kernel<'_>, p: *mut TaskStruct) -> Option<TaskPtr> {
+    let task = unsafe { TaskPtr::from_abi(p) };
+    if task.is_none() {
+        kernel.scheduler_error("NULL where a task is expected".into());
+    }
+    task
 }
 
 unsafe fn text(text: *const c_char) -> String {
@@ -216,9 +222,11 @@ unsafe extern "C" fn select_cpu_dfl(
         || !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_dfl()")
     {
         (prev, false)
-    } else {
-        let (cpu, idle) = kernel.select_cpu_dfl(unsafe { task(p) }, prev as usize, wake_flags);
+    } else if let Some(task) = unsafe { task(kernel, p) } {
+        let (cpu, idle) = kernel.select_cpu_dfl(task, prev as usize, wake_flags);
         (cpu as i32, idle)
+    } else {
+        (prev, false)
     };
     unsafe { is_idle.write(idle) };
     cpu
@@ -232,8 +240,10 @@ unsafe extern "C" fn dispatch(
     flags: u64,
 ) {
     let kernel = unsafe { kernel(k) };
-    if kernel.may_dispatch(flags) {
-        kernel.dispatch(unsafe { task(p) }, dsq_id, slice, flags);
+    if kernel.may_dispatch(flags)
+        && let Some(task) = unsafe { task(kernel, p) }
+    {
+        kernel.dispatch(task, dsq_id, slice, flags);
     }
 }
 
@@ -246,8 +256,9 @@ unsafe extern "C" fn dispatch_vtime(
     flags: u64,
 ) {
     let kernel = unsafe { kernel(k) };
-    if kernel.may_dispatch(flags) {
-        let mut task = unsafe { task(p) };
+    if kernel.may_dispatch(flags)
+        && let Some(mut task) = unsafe { task(kernel, p) }
+    {
         task.abi.scx.dsq_vtime = vtime;
         kernel.dispatch(task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
     }
@@ -302,7 +313,9 @@ unsafe extern "C" fn dispatch_from_dsq(
     if kernel.kf_mask != kf::UNLOCKED && !kernel.allowed(kf::DISPATCH) {
         return false;
     }
-    let mut task = unsafe { task(p) };
+    let Some(mut task) = (unsafe { task(kernel, p) }) else {
+        return false;
+    };
     let Some(source) = kernel.user_dsqs.find(it.dsq_id) else {
         return false;
     };

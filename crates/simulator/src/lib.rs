@@ -24,7 +24,7 @@ mod task;
 mod timers;
 
 pub use check::Check;
-pub use fault::report_division_by_zero;
+pub use fault::report_scheduler_faults;
 
 use check::Checker;
 use kernel::Kernel;

@@ -50,6 +50,11 @@ fn errors_of_placement() {
         ),
         ("return 2;", ENQUEUE, "invalid CPU 2 from ops.select_cpu()"),
         (
+            "return prev_cpu;",
+            "scx_bpf_dispatch(bpf_task_from_pid(1), SCX_DSQ_GLOBAL, 1, 0);",
+            "NULL where a task is expected",
+        ),
+        (
             "return -1;",
             ENQUEUE,
             "invalid CPU -1 from ops.select_cpu()",
@@ -345,5 +350,47 @@ fn a_run_that_takes_too_long_is_cut_off() {
     assert_eq!(
         error.to_string(),
         "not done after 100000000000 ns of simulated time"
+    );
+}
+
+#[test]
+fn a_timer_that_restarts_itself_at_once_is_stopped() {
+    let text = "
+        struct value { struct bpf_timer timer; };
+        struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, u32);
+                 __type(value, struct value); } timers SEC(\".maps\");
+        static int again(void *map, int *key, struct value *value)
+        { return bpf_timer_start(&value->timer, 0, 0); }
+        s32 BPF_STRUCT_OPS_SLEEPABLE(start)
+        {
+            u32 key = 0;
+            struct value *value = bpf_map_lookup_elem(&timers, &key);
+            if (!value)
+                return -ENOENT;
+            bpf_timer_init(&value->timer, &timers, CLOCK_MONOTONIC);
+            bpf_timer_set_callback(&value->timer, again);
+            return bpf_timer_start(&value->timer, 0, 0);
+        }";
+    let (reason, message) = exit_of(
+        &machine(1),
+        &one(),
+        &scheduler(text, ".init = (void *)start"),
+    );
+    assert_eq!(reason, "runtime error");
+    assert!(message.contains("without time passing"), "{message}");
+}
+
+#[test]
+fn a_map_that_no_simulation_could_hold_is_refused() {
+    let text = "
+        struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 0xffffffff);
+                 __type(key, u32); __type(value, struct task_struct); } tasks SEC(\".maps\");";
+    let scheduler = scheduler(text, ".timeout_ms = 5000");
+    let Err(error) = try_run(&machine(1), &one(), &scheduler, &[], None) else {
+        panic!("it is loaded");
+    };
+    assert!(
+        error.to_string().contains("map `tasks`: an array of"),
+        "{error}"
     );
 }
