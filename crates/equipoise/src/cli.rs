@@ -80,13 +80,13 @@ pub enum Format {
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
     /// Runs of each workload under each scheduler, every one with another seed
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// What the seeds derive from; run i has the same seed under every scheduler
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Simulations at a time [default: the number of CPUs]; no influence on results
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
     /// Write the scheduling events of the first run to FILE: ftrace text for Perfetto (.txt, .ftrace)
     /// or Chrome's JSON (.json). With several schedulers or rows, one file each: FILE.NAME.txt

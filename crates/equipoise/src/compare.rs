@@ -6,12 +6,12 @@ use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
+use machine::input::BadInput;
+use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
-    if let Some(file) = &args.runs.trace {
-        output::trace_kind(file)?;
-    }
+    output::check_places(output, args.runs.trace.as_deref())?;
     let machine = Machine::find(&args.machine)?;
     let workload = workload::load(&args.workload)?;
     let schedulers = schedulers(&args)?;
@@ -48,6 +48,14 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     }
     for source in &args.schedulers {
         schedulers.push(Scheduler::foreign(source, &args.settings)?);
+    }
+    // Results and trace files are told apart by it.
+    let mut names = HashSet::new();
+    if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
+        return Err(Error::Input(Box::new(BadInput::whole(
+            format!("two schedulers are called `{}`", twice.name()),
+            "expected a name for each: a policy's, or that of a scheduler's file",
+        ))));
     }
     Ok(schedulers)
 }

@@ -35,14 +35,10 @@ impl Staged {
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
         let mut file = tempfile::Builder::new()
             // What the umask leaves of it, as for any other file.
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder)
+            .tempfile_in(folder_of(path))
             .map_err(|error| Error::write(path, &error))?;
         let mut out = BufWriter::new(file.as_file_mut());
         fill(&mut out)?;
@@ -140,8 +136,39 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
+/// Is there a place for what is asked for? Asked before anything runs, which may take long.
+pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> {
+    let bad = |path: &Path, message, expected: &str| {
+        Err(Error::Input(Box::new(BadInput::whole(
+            format!("{}: {message}", path.display()),
+            expected,
+        ))))
+    };
+    if let Some(folder) = &output.out
+        && folder.exists()
+        && !folder.is_dir()
+    {
+        return bad(folder, "not a folder", "expected a folder for the results");
+    }
+    if let Some(file) = trace {
+        trace_kind(file)?;
+        if !folder_of(file).is_dir() {
+            return bad(file, "no such folder", "expected a folder that exists");
+        }
+    }
+    Ok(())
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// The kind of trace that `file` asks for by its name.
-pub fn trace_kind(file: &Path) -> Result<Kind, Error> {
+fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: no such kind of trace", file.display()),

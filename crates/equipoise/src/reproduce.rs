@@ -9,9 +9,7 @@ use machine::input::BadInput;
 
 /// Runs the experiments and shows their tables.
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
-    if let Some(file) = &args.runs.trace {
-        output::trace_kind(file)?;
-    }
+    output::check_places(output, args.runs.trace.as_deref())?;
     let experiments = find(&args)?;
     let runs = lab::Runs::from(&args.runs);
     let count: usize = experiments

@@ -54,15 +54,33 @@ impl Policy {
 
 /// The preset `base` with `settings` (`NAME=VALUE,...`), under the name `whole`.
 fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadInput>> {
-    let lines = settings.replace(',', "\n");
+    let lines: Vec<String> = settings.split(',').map(setting).collect();
     let description = Policy::find(base)?.description;
-    let text = format!("{lines}\nname = \"{base}\"\ndescription = \"\"\nextends = \"{base}\"\n");
+    let text = format!(
+        "{}\nname = \"{base}\"\ndescription = \"\"\nextends = \"{base}\"\n",
+        lines.join("\n")
+    );
     let policy = Policy::parse(whole, &text)?;
     Ok(Policy {
         name: whole.to_owned(),
         description: format!("{description}; with {settings}"),
         ..policy
     })
+}
+
+/// `NAME=VALUE` as TOML. A word needs no quotes, which a shell would take away.
+fn setting(text: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    match text.split_once('=') {
+        Some((name, value))
+            if value.starts_with(|c: char| c.is_ascii_alphabetic())
+                && value.chars().all(word)
+                && !["true", "false"].contains(&value) =>
+        {
+            format!("{name}=\"{value}\"")
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// File and text of the preset `name`.
@@ -113,6 +131,10 @@ mod tests {
 
     #[test]
     fn a_preset_takes_settings_of_ones_own() {
+        for pelt in ["cfs:load_tracking=pelt", "cfs:load_tracking=\"pelt\""] {
+            let settings = Policy::find(pelt).unwrap().settings;
+            assert_eq!(settings.load_tracking, LoadTracking::Pelt);
+        }
         let policy = Policy::find("capacity:newidle_limit_ns=5000000,misfit=false").unwrap();
         let expected = crate::Settings {
             newidle_limit_ns: 5_000_000,
@@ -129,6 +151,8 @@ mod tests {
             "cfs:misfit=1",
             "cfs:no_such=1",
             "cfs:extends=\"cfs\"",
+            "cfs:load_tracking=true",
+            "cfs:load_tracking=wait",
         ] {
             let error = Policy::find(wrong).unwrap_err();
             assert!(error.message().starts_with(wrong), "{}", error.message());

@@ -153,7 +153,7 @@ impl Parser<'_> {
         };
         self.source.bad(
             &self.at,
-            format!("not JSON: unexpected {found}"),
+            format!("not JSON: {found} is unexpected here"),
             format!("expected {expected}"),
         )
     }
