@@ -64,7 +64,7 @@ impl Scheduler {
                 *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true }};
                 group = find_busiest_group(env);
                 answer->busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
-                answer->queue = group < 0 ? -1 : find_busiest_queue(env, group_at(group));
+                answer->queue = group < 0 ? -1 : find_busiest_queue(env, group);
                 answer->imbalance = env->imbalance;
                 answer->balance = env->balance;
             }}"#
