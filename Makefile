@@ -5,7 +5,7 @@ CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h)
 CARGO_FLAGS := --locked
 
-.PHONY: run test bench format check-format lint tools
+.PHONY: run test bench vm-kernel test-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -15,6 +15,15 @@ test: tools check-format lint
 
 bench:
 	cargo bench --locked -p simulator --bench context_switches
+
+# A sched_ext kernel in QEMU (see vm/README.md): builds it, once; runs the tests that boot it. The loader
+# needs clang and libbpf's headers besides.
+vm-kernel:
+	vm/build-kernel
+
+test-vm: vm-kernel
+	cargo build --locked -p scx_equipoise
+	vm/test
 
 # What the tests use beyond Rust and a C compiler.
 tools:
