@@ -211,6 +211,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_of(cpu);
 
 	rq->idle = idle;
+	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+	rq->nohz_balance_kick = false;
 	if (idle)
 		nohz_balance_enter_idle(cpu);
 	else

@@ -16,6 +16,8 @@
 
 /* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
 struct fair_entity {
+	/* For where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other CPUs move it. */
+	struct bpf_spin_lock lock;
 	/* Measured against min_vruntime of the runqueue of cpu. */
 	u64 vruntime;
 	/* When it last ran, ns. */
@@ -88,13 +90,15 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 	if (!update_pelt(&se->avg, now, runnable, running))
 		return;
 	contrib = pelt_avg(&se->avg, se->avg.runnable_sum, se->weight);
+	bpf_spin_lock(&se->lock);
 	if (se->on_rq)
 		__sync_fetch_and_add(&rq_of(se->cpu)->runnable_load_avg, contrib - se->load_avg_contrib);
 	se->load_avg_contrib = contrib;
+	bpf_spin_unlock(&se->lock);
 }
 
-/* Counts the task in the runqueue of @cpu. */
-static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
+/* With the lock: counts the task in the runqueue of @cpu. */
+static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
 
@@ -105,7 +109,8 @@ static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 c
 	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
 }
 
-static __always_inline void account_entity_dequeue(struct fair_entity *se)
+/* With the lock: counts it no longer. */
+static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
 
@@ -115,33 +120,62 @@ static __always_inline void account_entity_dequeue(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
 }
 
+/* The task becomes runnable on @cpu. */
+static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
+{
+	bpf_spin_lock(&se->lock);
+	if (!se->on_rq)
+		add_entity(se, cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+/* It is no longer runnable. */
+static __always_inline void account_entity_dequeue(struct fair_entity *se)
+{
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq)
+		remove_entity(se);
+	bpf_spin_unlock(&se->lock);
+}
+
 /* Keeps the task's lead or lag while it changes to the runqueue of @cpu, where min_vruntime differs. */
 static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
 {
 	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
 }
 
-/* Moves a runnable task's account to @cpu. */
+/*
+ * Moves a runnable task's account to @cpu. One that another CPU is moving may stop being runnable in the
+ * meantime, or be picked where it was; whoever runs it puts the account right.
+ */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
-	renormalize_vruntime(se, cpu);
-	account_entity_dequeue(se);
-	account_entity_enqueue(se, cpu);
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		renormalize_vruntime(se, cpu);
+		remove_entity(se);
+		add_entity(se, cpu);
+	}
+	bpf_spin_unlock(&se->lock);
 }
 
 /* A new nice level or policy. */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
 {
-	u32 weight = task_weight(p), cpu = se->cpu;
-	bool on_rq = se->on_rq;
+	u32 weight = task_weight(p);
+	u64 contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
+	bool on_rq;
 
+	bpf_spin_lock(&se->lock);
+	on_rq = se->on_rq;
 	if (on_rq)
-		account_entity_dequeue(se);
+		remove_entity(se);
 	se->weight = weight;
 	se->inv_weight = (1ULL << 32) / weight;
-	se->load_avg_contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
+	se->load_avg_contrib = contrib;
 	if (on_rq)
-		account_entity_enqueue(se, cpu);
+		add_entity(se, se->cpu);
+	bpf_spin_unlock(&se->lock);
 }
 
 #endif /* __EQUIPOISE_TASK_H */
