@@ -75,18 +75,33 @@ pub enum Format {
     Html,
 }
 
+/// All runs are kept until the last is done: of more, memory would not suffice.
+const MAX_RUNS: i64 = 100_000;
+/// Each is a thread; hardly a computer has as many CPUs.
+const MAX_JOBS: i64 = 1024;
+
 /// How to run what is run.
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
     /// Runs of each workload under each scheduler, every one with another seed
-    #[arg(long, default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        default_value_t = 20,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RUNS)
+    )]
     pub runs: u32,
     /// What the seeds derive from; run i has the same seed under every scheduler
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Simulations at a time [default: the number of CPUs]; no influence on results
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_JOBS)
+    )]
     pub jobs: Option<u32>,
     /// Write the scheduling events of the first run to FILE: ftrace text for Perfetto (.txt, .ftrace)
     /// or Chrome's JSON (.json). With several schedulers or rows, one file each: FILE.NAME.txt

@@ -172,6 +172,8 @@ fn a_wrong_command_line_is_explained() {
         (vec!["--policy", "cfs", "--runs", "0"], "--runs"),
         (vec!["--policy", "cfs", "--jobs", "0"], "--jobs"),
         (vec!["--policy", "cfs", "--runs", "x"], "--runs"),
+        (vec!["--policy", "cfs", "--runs", "4294967295"], "100000"),
+        (vec!["--policy", "cfs", "--jobs", "4294967295"], "1024"),
         (vec!["--policy", "cfs", "--format", "xml"], "html"),
         (vec!["--policy", "cfs", "--set", "a=1"], "--scheduler"),
         (vec!["--scheduler", "a.bpf.c", "--set", "a"], "NAME=VALUE"),
