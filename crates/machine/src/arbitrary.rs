@@ -1,7 +1,7 @@
 //! Random machines, for property tests (`--features arbitrary`).
 
 use crate::file::reader::levels;
-use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, MAX_IDLE_STATES, Machine};
+use crate::{CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Opp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -67,6 +67,14 @@ fn assemble(
         .collect();
     // The fastest is the reference.
     core_types[0].speed = 1 << 20;
+    let cpufreq = core_types
+        .iter()
+        .any(|core| !core.opps.is_empty())
+        .then(|| Cpufreq {
+            policies: mc.clone(),
+            transition_latency_ns: 200_000,
+            rate_limit_ns: 1_000_000,
+        });
     Machine {
         name: "random".to_owned(),
         description: "a random machine".to_owned(),
@@ -74,47 +82,73 @@ fn assemble(
         cpus,
         core_types,
         levels: levels(smt, mc, pkg),
+        cpufreq,
     }
 }
 
 fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
     let smt = prop_oneof![Just(1u32 << 20), (1u32 << 20)..=2 << 20];
-    (64..=4096u32, (1u32 << 16)..=1 << 20, smt, costs()).prop_map(
-        |(capacity, speed, smt_throughput, costs)| {
-            let name = format!("core-{capacity}");
-            let core = CoreType {
-                name,
-                speed,
-                smt_throughput,
-                costs,
-            };
-            (capacity, core)
-        },
+    (
+        64..=4096u32,
+        (1u32 << 16)..=1 << 20,
+        smt,
+        costs(),
+        opps(),
+        idle_states(),
     )
+        .prop_map(
+            |(capacity, speed, smt_throughput, costs, opps, idle_states)| {
+                let core = CoreType {
+                    name: format!("core-{capacity}"),
+                    speed,
+                    smt_throughput,
+                    costs,
+                    opps,
+                    idle_states,
+                };
+                (capacity, core)
+            },
+        )
+}
+
+/// None, or up to five.
+fn opps() -> impl Strategy<Value = Vec<Opp>> {
+    vec(100_000..800_000u32, 0..=5).prop_map(|steps| {
+        let mut khz = 0;
+        let mut faster = |step| {
+            khz += step;
+            Opp {
+                khz,
+                microvolt: None,
+            }
+        };
+        steps.into_iter().map(&mut faster).collect()
+    })
+}
+
+fn idle_states() -> impl Strategy<Value = Vec<IdleState>> {
+    vec((0..2_000_000u64, 0..500_000u64), 0..=3).prop_map(|steps| {
+        let mut state = IdleState::default();
+        let mut deeper = |(index, (residency, latency)): (usize, (u64, u64))| {
+            state.name = format!("C{index}");
+            state.min_residency_ns += residency;
+            state.exit_latency_ns += latency;
+            state.clone()
+        };
+        steps.into_iter().enumerate().map(&mut deeper).collect()
+    })
 }
 
 fn costs() -> impl Strategy<Value = Costs> {
-    let idle = vec((0..2_000_000u64, 0..500_000u64), 0..=3);
-    (vec(0..20_000u64, 6), (0..100u64, 0..400u64), idle).prop_map(|(ns, (near, far), idle)| {
-        let mut costs = Costs {
-            context_switch_ns: ns[0],
-            wakeup_ns: ns[1],
-            ipi_near_ns: ns[2],
-            ipi_far_ns: ns[2] + ns[3],
-            tick_ns: ns[4],
-            timer_irq_ns: ns[5],
-            refill_near_ns: near,
-            refill_far_ns: near + far,
-            idle_states: [IdleState::default(); MAX_IDLE_STATES],
-            nr_idle_states: idle.len(),
-        };
-        let mut state = IdleState::default();
-        for (slot, (residency, latency)) in costs.idle_states.iter_mut().zip(idle) {
-            state.min_residency_ns += residency;
-            state.exit_latency_ns += latency;
-            *slot = state;
-        }
-        costs
+    (vec(0..20_000u64, 6), (0..100u64, 0..400u64)).prop_map(|(ns, (near, far))| Costs {
+        context_switch_ns: ns[0],
+        wakeup_ns: ns[1],
+        ipi_near_ns: ns[2],
+        ipi_far_ns: ns[2] + ns[3],
+        tick_ns: ns[4],
+        timer_irq_ns: ns[5],
+        refill_near_ns: near,
+        refill_far_ns: near + far,
     })
 }
 

@@ -15,8 +15,15 @@ macro_rules! builtin {
 }
 
 /// Name, file, text; sorted by name.
-const BUILTIN: &[(&str, &str, &str)] =
-    builtin!["smp-2", "smp-8", "smp-2x8", "smt-4", "tc2", "tc2-smp"];
+const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "hikey-6220",
+    "smp-2",
+    "smp-8",
+    "smp-2x8",
+    "smt-4",
+    "tc2",
+    "tc2-smp"
+];
 
 impl Machine {
     /// The names of the machines that come with Equipoise.

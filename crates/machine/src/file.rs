@@ -19,6 +19,16 @@
 //! min_residency_us = 1
 //! exit_latency_us = 1
 //!
+//! [[core.cortex-a15.opp]]                     # from the slowest; without any: one speed
+//! khz = 1_000_000
+//! microvolt = 1_050_000                       # optional
+//!
+//! [cpufreq]                                   # where a core type has OPPs
+//! source = "where the numbers come from"
+//! shared_by = "cluster"                       # what a policy's CPUs share: core, cluster, package
+//! transition_latency_us = 500
+//! rate_limit_us = 10_000                      # optional, see CpufreqFile
+//!
 //! [[package]]
 //! [[package.cluster]]                         # CPUs that share a last-level cache
 //! core = "cortex-a15"
@@ -26,6 +36,7 @@
 //! threads = 1                                 # hardware threads a core (default 1), see ClusterFile
 //! ```
 
+mod cpufreq;
 pub(crate) mod reader;
 
 use crate::Machine;
@@ -42,6 +53,7 @@ struct MachineFile {
     description: String,
     hz: Spanned<u32>,
     core: BTreeMap<Spanned<String>, CoreFile>,
+    cpufreq: Option<Spanned<CpufreqFile>>,
     package: Spanned<Vec<PackageFile>>,
 }
 
@@ -55,6 +67,39 @@ struct CoreFile {
     costs: CostsFile,
     #[serde(default)]
     idle: Vec<IdleFile>,
+    #[serde(default)]
+    opp: Vec<OppFile>,
+}
+
+/// An operating performance point. Speed and capacity are those of the core type, in the ratio of the
+/// frequency to the highest one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OppFile {
+    khz: Spanned<u32>,
+    microvolt: Option<Spanned<u32>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpufreqFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    shared_by: SharedBy,
+    transition_latency_us: Spanned<u64>,
+    /// schedutil's tunable of this name. Without it: what Linux 6.12 sets it to, see
+    /// `Cpufreq::default_rate_limit_ns`.
+    rate_limit_us: Option<Spanned<u64>>,
+}
+
+/// The CPUs of one cpufreq policy, which run at one frequency, are those of one ...
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SharedBy {
+    Core,
+    Cluster,
+    Package,
 }
 
 /// How fast a core type is: either the time that some fixed piece of work takes on it, or a rate of
@@ -89,8 +134,7 @@ struct CostsFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IdleFile {
-    #[serde(rename = "name")]
-    _name: String,
+    name: String,
     min_residency_us: Spanned<u64>,
     exit_latency_us: Spanned<u64>,
 }

@@ -6,10 +6,12 @@
 #[cfg(feature = "arbitrary")]
 pub mod arbitrary;
 mod builtin;
+mod cpufreq;
 mod file;
 pub mod input;
 mod mask;
 
+pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
 
 /// A machine, as the simulated kernel and the scheduler's user-space half see it.
@@ -29,6 +31,8 @@ pub struct Machine {
     /// `sched_domain_topology`: SMT, MC (last-level cache or cluster), PKG. Levels that add nothing
     /// are left in; whoever builds sched domains drops them.
     pub levels: Vec<Level>,
+    /// How frequencies are changed; `None` if every CPU has one speed.
+    pub cpufreq: Option<Cpufreq>,
 }
 
 /// One logical CPU.
@@ -36,7 +40,8 @@ pub struct Machine {
 pub struct Cpu {
     /// Index into [`Machine::core_types`].
     pub core_type: usize,
-    /// The scheduler's view of its compute capacity (`cpu_power`, `cpu_capacity`), 1024 = nominal.
+    /// The scheduler's view of its compute capacity (`cpu_power`, `cpu_capacity`) at its highest
+    /// frequency, 1024 = nominal.
     pub capacity: u32,
 }
 
@@ -45,14 +50,19 @@ pub struct Cpu {
 pub struct CoreType {
     /// Such as `cortex-a15`.
     pub name: String,
-    /// Work done a nanosecond, relative to the machine's fastest core type, in units of 1/2^20:
-    /// `1 << 20` is full speed. See [`Machine::time_for`].
+    /// Work done a nanosecond at the highest frequency, relative to the machine's fastest core type, in
+    /// units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
     /// What all hardware threads of a core do together when all are busy, of what one does alone, in
     /// units of 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
     pub smt_throughput: u32,
-    /// What the kernel's own operations cost here.
+    /// What the kernel's own operations cost here, at the highest frequency.
     pub costs: Costs,
+    /// Operating performance points from the slowest to the fastest; empty if there is one speed.
+    pub opps: Vec<Opp>,
+    /// cpuidle states from the shallowest to the deepest. An idle period enters the deepest whose
+    /// `min_residency_ns` it exceeds.
+    pub idle_states: Vec<IdleState>,
 }
 
 /// Costs of kernel operations on one kind of core, ns of that core's own time.
@@ -76,11 +86,6 @@ pub struct Costs {
     pub refill_near_ns: u64,
     /// See `refill_near_ns`; across clusters.
     pub refill_far_ns: u64,
-    /// Time to leave an idle state. The state is the deepest whose `min_residency_ns` the idle
-    /// period exceeds; states run from the shallowest to the deepest.
-    pub idle_states: [IdleState; MAX_IDLE_STATES],
-    /// How many of `idle_states` there are.
-    pub nr_idle_states: usize,
 }
 
 /// Bytes in a cache line, on every machine described so far.
@@ -90,8 +95,10 @@ pub const CACHE_LINE: u64 = 64;
 pub const MAX_IDLE_STATES: usize = 10;
 
 /// One cpuidle state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleState {
+    /// As in `/sys/devices/system/cpu/cpu*/cpuidle/state*/name`, such as `WFI`.
+    pub name: String,
     /// The shortest idle period that enters it, ns.
     pub min_residency_ns: u64,
     /// Time to leave it, ns.

@@ -3,14 +3,25 @@
 
 use crate::number::number;
 use crate::{Cell, Page, Table, Tone};
-use machine::{CoreType, CpuMask, Machine};
+use machine::{CoreType, CpuMask, Cpufreq, Machine, Opp};
 
 /// The page of `machine`.
 pub fn machine(machine: &Machine) -> Page {
     Page {
         title: format!("{}: {}", machine.name, machine.description),
         notes: vec![format!("{} CPUs, HZ {}", machine.cpus.len(), machine.hz)],
-        tables: vec![topology(machine), core_types(machine), domains(machine)],
+        tables: [
+            Some(topology(machine)),
+            Some(core_types(machine)),
+            machine
+                .cpufreq
+                .as_ref()
+                .map(|cpufreq| frequencies(machine, cpufreq)),
+            Some(domains(machine)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         ..Page::default()
     }
 }
@@ -123,21 +134,18 @@ fn core_types(machine: &Machine) -> Table {
     let states = machine
         .core_types
         .iter()
-        .map(|core| core.costs.nr_idle_states)
+        .map(|core| core.idle_states.len())
         .max();
     for state in 0..states.unwrap_or(0) {
         rows.push(row(
             &format!("idle state {state}: exit, residency"),
-            &|core| {
-                if state >= core.costs.nr_idle_states {
-                    return "-".to_owned();
-                }
-                let idle = &core.costs.idle_states[state];
-                format!(
+            &|core| match core.idle_states.get(state) {
+                Some(idle) => format!(
                     "{}, {}",
                     us(idle.exit_latency_ns),
                     us(idle.min_residency_ns)
-                )
+                ),
+                None => "-".to_owned(),
             },
         ));
     }
@@ -146,6 +154,31 @@ fn core_types(machine: &Machine) -> Table {
         header,
         text_columns: 2,
         rows,
+    }
+}
+
+/// The cpufreq policies and their OPPs.
+fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
+    let us = |ns: u64| Cell::from(number(ns as f64 / 1e3));
+    let rows = cpufreq.policies.iter().map(|policy| {
+        let opps = policy.first().map_or(&[][..], |cpu| {
+            &machine.core_types[machine.cpus[cpu].core_type].opps
+        });
+        let mhz = |opp: &Opp| number(f64::from(opp.khz) / 1e3);
+        vec![
+            policy.to_string().into(),
+            opps.iter().map(mhz).collect::<Vec<_>>().join(" ").into(),
+            us(cpufreq.transition_latency_ns),
+            us(cpufreq.rate_limit_ns),
+        ]
+    });
+    Table {
+        title: "Frequencies".to_owned(),
+        header: ["policy", "OPPs, MHz", "transition, us", "rate limit, us"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 2,
+        rows: rows.collect(),
     }
 }
 
@@ -185,7 +218,7 @@ mod tests {
 
     #[test]
     fn one_package_and_two() {
-        for name in ["smp-2", "smp-2x8", "smt-4"] {
+        for name in ["hikey-6220", "smp-2", "smp-2x8", "smt-4"] {
             let page = machine(&Machine::find(name).unwrap());
             insta::assert_snapshot!(format!("machine-{name}"), terminal(&page, Style::default()));
         }

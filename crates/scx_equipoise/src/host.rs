@@ -135,6 +135,8 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
                 speed: ((u64::from(capacity) << 20) / u64::from(kinds[0])) as u32,
                 smt_throughput: 1 << 20,
                 costs: Costs::default(),
+                opps: Vec::new(),
+                idle_states: Vec::new(),
             })
             .collect(),
         levels: vec![
@@ -143,6 +145,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
             level("PKG", places, |place| place.node),
             level("NUMA", places, |_| ()),
         ],
+        cpufreq: None,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::abi;
 use crate::dsq::Dsq;
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
-use machine::{Costs, CpuMask, Machine, time_for, work_in};
+use machine::{Costs, CpuMask, IdleState, Machine, time_for, work_in};
 use std::collections::VecDeque;
 
 /// One CPU of the simulated machine.
@@ -20,6 +20,8 @@ pub struct Cpu {
     /// Its speed while so many of them (the index) are busy.
     speeds: Vec<u32>,
     pub costs: Costs,
+    /// From the shallowest to the deepest.
+    pub idle_states: Vec<IdleState>,
     /// Index of the cluster it is in.
     pub cluster: usize,
 
@@ -79,6 +81,7 @@ impl Cpu {
                         .collect(),
                     siblings,
                     costs: core_type.costs,
+                    idle_states: core_type.idle_states.clone(),
                     cluster: cluster_of(id),
                     curr: None,
                     local: Dsq::new(abi::DSQ_LOCAL),
@@ -103,7 +106,7 @@ impl Cpu {
     pub fn idle_exit_ns(&self, now: u64) -> u64 {
         // An interrupt that is waking it is not handled yet.
         let slept = now.saturating_sub(self.idle_since);
-        self.costs.idle_states[..self.costs.nr_idle_states]
+        self.idle_states
             .iter()
             .take_while(|state| state.min_residency_ns <= slept)
             .last()

@@ -15,7 +15,7 @@ const CAPACITY: RangeInclusive<u32> = 1..=65_536;
 /// The most hardware threads of a core (POWER8's eight).
 const MAX_THREADS: usize = 8;
 
-type Result<T> = std::result::Result<T, Box<BadInput>>;
+pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
 
 /// The file being read, for what has to be said about it.
 pub(super) struct Reader<'a> {
@@ -24,7 +24,12 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn bad<T>(&self, at: Range<usize>, message: String, expected: impl Into<String>) -> Result<T> {
+    pub(super) fn bad<T>(
+        &self,
+        at: Range<usize>,
+        message: String,
+        expected: impl Into<String>,
+    ) -> Result<T> {
         Err(Box::new(BadInput::at(
             self.file, self.text, at, message, expected,
         )))
@@ -35,6 +40,7 @@ impl Reader<'_> {
         let hz = self.within(&machine.hz, "hz", HZ)?;
         let core_types = self.core_types(&machine.core)?;
         let (cpus, levels) = self.topology(&machine.core, &machine.package)?;
+        let cpufreq = self.cpufreq(&machine, &cpus, &core_types, &levels)?;
         Ok(Machine {
             name: machine.name.into_inner(),
             description: machine.description,
@@ -42,6 +48,7 @@ impl Reader<'_> {
             cpus,
             core_types,
             levels,
+            cpufreq,
         })
     }
 
@@ -57,7 +64,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn within(&self, value: &Spanned<u32>, what: &str, range: RangeInclusive<u32>) -> Result<u32> {
+    pub(super) fn within(
+        &self,
+        value: &Spanned<u32>,
+        what: &str,
+        range: RangeInclusive<u32>,
+    ) -> Result<u32> {
         if range.contains(value.get_ref()) {
             return Ok(*value.get_ref());
         }
@@ -99,6 +111,8 @@ impl Reader<'_> {
                 speed,
                 smt_throughput: self.smt_throughput(core)?,
                 costs: self.costs(core)?,
+                opps: self.opps(core)?,
+                idle_states: self.idle_states(&core.idle)?,
             });
         }
         Ok(core_types)
@@ -150,7 +164,6 @@ impl Reader<'_> {
 
     fn costs(&self, core: &CoreFile) -> Result<Costs> {
         let file = &core.costs;
-        let (idle_states, nr_idle_states) = self.idle_states(&core.idle)?;
         Ok(Costs {
             context_switch_ns: self.cost(&file.context_switch_ns, 1)?,
             wakeup_ns: self.cost(&file.wakeup_ns, 1)?,
@@ -160,13 +173,11 @@ impl Reader<'_> {
             timer_irq_ns: self.cost(&file.timer_irq_ns, 1)?,
             refill_near_ns: self.cost(&file.refill_near_ns, 1)?,
             refill_far_ns: self.cost(&file.refill_far_ns, 1)?,
-            idle_states,
-            nr_idle_states,
         })
     }
 
     /// `value`, given in units of `unit_ns`, as ns.
-    fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
+    pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match value.get_ref().checked_mul(unit_ns) {
             Some(ns) if ns <= MAX_COST_NS => Ok(ns),
             _ => self.bad(
@@ -177,9 +188,8 @@ impl Reader<'_> {
         }
     }
 
-    fn idle_states(&self, states: &[IdleFile]) -> Result<([IdleState; MAX_IDLE_STATES], usize)> {
-        let mut idle_states = [IdleState::default(); MAX_IDLE_STATES];
-        let mut shallower = IdleState::default();
+    fn idle_states(&self, states: &[IdleFile]) -> Result<Vec<IdleState>> {
+        let mut idle_states: Vec<IdleState> = Vec::new();
         for (index, state) in states.iter().enumerate() {
             if index == MAX_IDLE_STATES {
                 return self.bad(
@@ -189,22 +199,23 @@ impl Reader<'_> {
                 );
             }
             let next = IdleState {
+                name: state.name.clone(),
                 min_residency_ns: self.cost(&state.min_residency_us, 1000)?,
                 exit_latency_ns: self.cost(&state.exit_latency_us, 1000)?,
             };
-            if next.min_residency_ns < shallower.min_residency_ns
-                || next.exit_latency_ns < shallower.exit_latency_ns
-            {
+            if idle_states.last().is_some_and(|shallower| {
+                next.min_residency_ns < shallower.min_residency_ns
+                    || next.exit_latency_ns < shallower.exit_latency_ns
+            }) {
                 return self.bad(
                     state.min_residency_us.span(),
                     "this idle state is not deeper than the one before it".to_owned(),
                     "expected residencies and exit latencies that rise from state to state",
                 );
             }
-            idle_states[index] = next;
-            shallower = next;
+            idle_states.push(next);
         }
-        Ok((idle_states, states.len()))
+        Ok(idle_states)
     }
 
     fn topology(

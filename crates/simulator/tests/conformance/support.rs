@@ -27,11 +27,14 @@ pub fn machine(cpus: usize) -> Machine {
             speed: 1 << 20,
             smt_throughput: 1 << 20,
             costs: Costs::default(),
+            opps: Vec::new(),
+            idle_states: Vec::new(),
         }],
         levels: vec![Level {
             name: "MC",
             spans: span,
         }],
+        cpufreq: None,
     }
 }
 

@@ -1,0 +1,257 @@
+//! Frequencies: OPP tables and cpufreq policies.
+
+use super::reader::{Reader, Result};
+use super::{CoreFile, MachineFile, SharedBy};
+use crate::{CoreType, Cpu, CpuMask, Cpufreq, Level, Opp};
+use std::ops::RangeInclusive;
+
+/// From 1 MHz to 10 GHz: what is beyond is a slip of units.
+const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
+/// From 0.1 V to 5 V, likewise.
+const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
+
+impl Reader<'_> {
+    pub(super) fn opps(&self, core: &CoreFile) -> Result<Vec<Opp>> {
+        let mut opps: Vec<Opp> = Vec::new();
+        for opp in &core.opp {
+            let khz = self.within(&opp.khz, "khz", KHZ)?;
+            if opps.last().is_some_and(|slower| khz <= slower.khz) {
+                return self.bad(
+                    opp.khz.span(),
+                    "this OPP is not faster than the one before it".to_owned(),
+                    "expected frequencies that rise from OPP to OPP",
+                );
+            }
+            let microvolt = match &opp.microvolt {
+                Some(microvolt) => Some(self.within(microvolt, "microvolt", MICROVOLT)?),
+                None => None,
+            };
+            opps.push(Opp { khz, microvolt });
+        }
+        Ok(opps)
+    }
+
+    pub(super) fn cpufreq(
+        &self,
+        machine: &MachineFile,
+        cpus: &[Cpu],
+        core_types: &[CoreType],
+        levels: &[Level],
+    ) -> Result<Option<Cpufreq>> {
+        let scales = machine.core.iter().find(|(_, core)| !core.opp.is_empty());
+        let file = match (&machine.cpufreq, scales) {
+            (None, None) => return Ok(None),
+            (Some(file), Some(_)) => file,
+            (None, Some((name, _))) => {
+                return self.bad(
+                    name.span(),
+                    format!(
+                        "`{}` has OPPs, and nothing says how they change",
+                        name.get_ref()
+                    ),
+                    "expected a [cpufreq] section",
+                );
+            }
+            (Some(file), None) => {
+                return self.bad(
+                    file.span(),
+                    "a [cpufreq] section, and no core type has OPPs".to_owned(),
+                    "expected [[core.NAME.opp]]",
+                );
+            }
+        };
+        let span = file.span();
+        let file = file.get_ref();
+        let policies = policies(file.shared_by, cpus.len(), levels);
+        let kinds = |policy: &CpuMask| -> Vec<usize> {
+            let mut kinds: Vec<usize> = policy.iter().map(|cpu| cpus[cpu].core_type).collect();
+            kinds.dedup();
+            kinds
+        };
+        if let Some(mixed) = policies.iter().find(|policy| kinds(policy).len() > 1) {
+            let names: Vec<&str> = kinds(mixed)
+                .iter()
+                .map(|&kind| core_types[kind].name.as_str())
+                .collect();
+            return self.bad(
+                span,
+                format!(
+                    "CPUs {mixed} share a frequency, and are {}",
+                    names.join(" and ")
+                ),
+                "expected CPUs of one core type to share one",
+            );
+        }
+        let transition_latency_ns = self.cost(&file.transition_latency_us, 1000)?;
+        let rate_limit_ns = match &file.rate_limit_us {
+            Some(limit) => self.cost(limit, 1000)?,
+            None => Cpufreq::default_rate_limit_ns(transition_latency_ns),
+        };
+        Ok(Some(Cpufreq {
+            policies,
+            transition_latency_ns,
+            rate_limit_ns,
+        }))
+    }
+}
+
+/// The spans of what shares a frequency, by their first CPU.
+fn policies(shared_by: SharedBy, cpus: usize, levels: &[Level]) -> Vec<CpuMask> {
+    let level = match shared_by {
+        SharedBy::Core => "SMT",
+        SharedBy::Cluster => "MC",
+        SharedBy::Package => "PKG",
+    };
+    let mut policies = match levels.iter().find(|found| found.name == level) {
+        Some(level) => level.spans.clone(),
+        // Where no core has two threads, a core is a CPU.
+        None => (0..cpus).map(CpuMask::one).collect(),
+    };
+    policies.sort_by_key(CpuMask::first);
+    policies
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CpuMask, Cpufreq, Machine, Opp};
+
+    const GOOD: &str = r#"name = "board"
+description = "two clusters"
+hz = 250
+
+[core.big]
+capacity = 1024
+speed = { rate = 2.0, of = "a test" }
+
+[core.big.costs]
+source = "a test"
+context_switch_ns = 1
+wakeup_ns = 1
+ipi_near_ns = 1
+ipi_far_ns = 1
+tick_ns = 1
+timer_irq_ns = 1
+refill_near_ns = 1
+refill_far_ns = 1
+
+[[core.big.opp]]
+khz = 500_000
+
+[[core.big.opp]]
+khz = 2_000_000
+microvolt = 1_250_000
+
+[core.little]
+capacity = 512
+speed = { rate = 1.0, of = "a test" }
+
+[core.little.costs]
+source = "a test"
+context_switch_ns = 1
+wakeup_ns = 1
+ipi_near_ns = 1
+ipi_far_ns = 1
+tick_ns = 1
+timer_irq_ns = 1
+refill_near_ns = 1
+refill_far_ns = 1
+
+[cpufreq]
+source = "a test"
+shared_by = "cluster"
+transition_latency_us = 300
+
+[[package]]
+
+[[package.cluster]]
+core = "little"
+cpus = "2-3"
+
+[[package.cluster]]
+core = "big"
+cpus = "0-1"
+"#;
+
+    #[test]
+    fn policies_are_clusters_and_a_core_without_opps_has_one_speed() {
+        let machine = Machine::parse("f.toml", GOOD).unwrap();
+        let cpufreq = machine.cpufreq.as_ref().unwrap();
+        let spans: Vec<String> = cpufreq.policies.iter().map(CpuMask::to_string).collect();
+        assert_eq!(spans, ["0-1", "2-3"]);
+        assert_eq!(cpufreq.transition_latency_ns, 300_000);
+        assert_eq!(cpufreq.rate_limit_ns, 450_000);
+        let (big, little) = (&machine.core_types[0], &machine.core_types[1]);
+        assert_eq!((big.nr_opps(), little.nr_opps()), (2, 1));
+        assert_eq!((big.at_opp(1024, 0), big.at_opp(1024, 1)), (256, 1024));
+        assert_eq!(little.at_opp(512, 0), 512);
+        let fastest = Opp {
+            khz: 2_000_000,
+            microvolt: Some(1_250_000),
+        };
+        assert_eq!(big.opps[1], fastest);
+    }
+
+    #[test]
+    fn the_rate_limit_follows_the_transition_latency() {
+        assert_eq!(Cpufreq::default_rate_limit_ns(0), 1_000_000);
+        assert_eq!(Cpufreq::default_rate_limit_ns(500_000), 750_000);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let opps =
+            &GOOD[GOOD.find("[[core.big.opp]]").unwrap()..GOOD.find("[core.little]").unwrap()];
+        let cpufreq = &GOOD[GOOD.find("[cpufreq]").unwrap()..GOOD.find("[[package]]").unwrap()];
+        for (from, to, at, says) in [
+            (
+                "khz = 500_000",
+                "khz = 500",
+                "khz = 500\n",
+                "expected 1000 to 10000000",
+            ),
+            (
+                "khz = 2_000_000",
+                "khz = 500_000",
+                "khz = 500_000\nmicro",
+                "rise from OPP to OPP",
+            ),
+            (
+                "microvolt = 1_250_000",
+                "microvolt = 1",
+                "microvolt",
+                "expected 100000 to 5000000",
+            ),
+            (
+                "shared_by = \"cluster\"",
+                "shared_by = \"package\"",
+                "[cpufreq]",
+                "are big and little",
+            ),
+            (
+                "shared_by = \"cluster\"",
+                "shared_by = \"board\"",
+                "shared_by",
+                "`package`",
+            ),
+            (
+                "transition_latency_us = 300",
+                "",
+                "[cpufreq]",
+                "transition_latency_us",
+            ),
+            (opps, "", "[cpufreq]", "expected [[core.NAME.opp]]"),
+            (cpufreq, "", "[core.big]", "expected a [cpufreq] section"),
+        ] {
+            assert_eq!(GOOD.matches(from).count(), 1, "{from}");
+            let text = GOOD.replace(from, to);
+            let error = Machine::parse("f.toml", &text).unwrap_err();
+            let said = format!("{} {}", error.message(), error.expected());
+            assert!(said.contains(says), "{said}");
+            let line = text[..text.find(at).unwrap()].lines().count() + 1;
+            assert!(
+                said.starts_with(&format!("f.toml:{line}:")),
+                "{line}: {said}"
+            );
+        }
+    }
+}
