@@ -216,7 +216,9 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 
 		if (src < 0)
 			goto out_balanced;
 		env->src_cpu = src;
-		if (cpu_nr_running(src) <= 1)
+		if (env->flags & LBF_POWER_BAL)
+			this_counters()->power_balances++;
+		if (cpu_nr_running(src) <= !(env->flags & LBF_POWER_BAL))
 			break;
 		env->flags |= LBF_ALL_PINNED;
 		moved = move_tasks_to_group(env, now);

@@ -19,6 +19,9 @@ enum balance_idle {
 /* balance_env::flags */
 #define LBF_ALL_PINNED 0x01
 #define LBF_SOME_PINNED 0x02
+/* The balance is to empty a group; it is to spread load. */
+#define LBF_POWER_BAL 0x04
+#define LBF_PERF_BAL 0x08
 
 /* A group's share in the statistics of its domain. */
 struct group_stats {
@@ -28,6 +31,7 @@ struct group_stats {
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */
 	u64 idle_cpus;
+	u64 group_util; /* that its CPUs may come to */
 	/* The extremes of its CPUs, if it is not the local group. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
@@ -61,6 +65,14 @@ struct domain_stats {
 	u64 busiest_nr_running;
 	u64 busiest_idle_cpus;
 	u64 busiest_group_capacity;
+
+	/* For power balance, groups by number, or -1: the local one, the one to fill and the one to empty. */
+	s32 this_group;
+	s32 group_leader;
+	s32 group_min;
+	u64 leader_util;
+	u64 min_util;
+	u64 min_load_per_task;
 };
 
 struct balance_env {

@@ -9,6 +9,7 @@
 #include "balance_env.h"
 #include "imbalance.h"
 #include "misfit.h"
+#include "power_balance.h"
 
 static __always_inline u32 get_sd_load_idx(const struct domain *sd, enum balance_idle idle)
 {
@@ -54,6 +55,9 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u3
 	sgs->sum_nr_running += nr_running;
 	sgs->sum_weighted_load += weighted_cpuload(cpu);
 	sgs->idle_cpus += idle_cpu(cpu);
+	/* A local group that is idle rules out power balance, and others may yet be overloaded. */
+	if (!(env->flags & LBF_PERF_BAL))
+		sgs->group_util += max_rq_util(cpu, false);
 	return true;
 }
 
@@ -121,6 +125,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 
 	__builtin_memset(sds, 0, sizeof(*sds));
 	sds->busiest = -1;
+	init_power_stats(env);
 	bpf_for(i, 0, sd->nr_groups) {
 		u32 index = nth_group(sd, local, i);
 		struct group *sg = group_at(index);
@@ -137,13 +142,15 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 			sds->this_load_per_task = sgs->sum_weighted_load;
 			sds->this_has_capacity = sgs->group_has_capacity;
 			sds->this_idle_cpus = sgs->idle_cpus;
+			update_power_stats(env, index, true);
 			continue;
 		}
 		/*
 		 * The child domain would rather have tasks in its siblings: one task is enough for a
 		 * group, as long as the local one has room for the rest.
 		 */
-		if (prefer_sibling && sds->this_has_capacity && sgs->group_capacity > 1)
+		if (prefer_sibling && env->flags & LBF_PERF_BAL && sds->this_has_capacity &&
+		    sgs->group_capacity > 1)
 			sgs->group_capacity = 1;
 		if (update_sd_pick_busiest(env)) {
 			sds->busiest = index;
@@ -157,6 +164,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 			sds->busiest_has_capacity = sgs->group_has_capacity;
 			sds->group_imb = sgs->group_imb;
 		}
+		update_power_stats(env, index, false);
 	}
 }
 
@@ -180,8 +188,8 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 }
 
 /*
- * The busiest group of the domain if there is an imbalance, and in env->imbalance how much load should
- * move. -1 if not, or if this is not the CPU to balance (env->balance).
+ * The busiest group of the domain if there is an imbalance, or the one to empty, and in env->imbalance how
+ * much load should move. -1 if not, or if this is not the CPU to balance (env->balance).
  */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
@@ -189,6 +197,8 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 
 	env->imbalance = 0;
 	update_sd_lb_stats(env);
+	if (!need_perf_balance(env))
+		return env->balance ? sds->group_min : -1;
 	if (!env->balance || sds->busiest < 0 || !sds->busiest_nr_running)
 		return -1;
 	sds->avg_load = SCHED_POWER_SCALE * sds->total_load / sds->total_pwr;
@@ -206,7 +216,8 @@ static __always_inline bool busier_queue(const struct balance_env *env, u32 cpu,
 {
 	u64 wl = weighted_cpuload(cpu), power = power_of(cpu);
 
-	if (group_capacity(env_domain(env), power) && cpu_nr_running(cpu) == 1 && (s64)wl > env->imbalance)
+	if (!(env->flags & LBF_POWER_BAL) && group_capacity(env_domain(env), power) && cpu_nr_running(cpu) == 1 &&
+	    (s64)wl > env->imbalance)
 		return false;
 	*load = wl * SCHED_POWER_SCALE / power;
 	return *load > env->busiest_queue_load;

@@ -24,6 +24,10 @@
 #define LOAD_WEIGHT 0 /* its weight, as in Linux 3.9 */
 #define LOAD_PELT 1   /* its runnable average times its weight, as in Linux 3.11 */
 
+/* struct policy::sched_balance_policy: what balancing is for. */
+#define BALANCE_PERFORMANCE 0 /* to spread tasks */
+#define BALANCE_POWERSAVING 1 /* to pack them into few groups as long as these have room */
+
 /* Switches and numbers over the one body of code; a preset in policies/ is a set of these. */
 struct policy {
 	/* CFS's tunables, as scaled to the number of CPUs, ns. */
@@ -43,6 +47,11 @@ struct policy {
 	/* A CPU that runs out of work more often than this on average does not look for some, ns; 0:
 	   however often. */
 	__u64 newidle_limit;
+	/* A CPU that idles for less than this on average is woken in bursts, ns. */
+	__u64 sched_burst_threshold;
+	/* BALANCE_PERFORMANCE or BALANCE_POWERSAVING. */
+	__u32 sched_balance_policy;
+	__u32 pad;
 };
 
 /* The machine as a whole. */
@@ -133,6 +142,9 @@ struct counters {
 	__u64 misfit_moves;
 	/* Idle CPUs asked to balance for all idle CPUs. */
 	__u64 nohz_kicks;
+	/* Tasks placed by packing, and passes of load_balance() that were to empty a group. */
+	__u64 power_placed;
+	__u64 power_balances;
 };
 
 #endif /* __EQUIPOISE_INTF_H */

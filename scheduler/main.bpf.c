@@ -68,6 +68,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 {
 	struct fair_rq *rq = rq_of(cpu);
 
+	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 	update_min_vruntime(rq, curr_vruntime(rq, now));
 	renormalize_vruntime(se, cpu);
 	if (se->forked) {
@@ -185,6 +186,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		return;
 	update_curr(rq, now);
 	update_entity_load_avg(se, now, true, true);
+	update_pelt(&rq->avg, now, true, true);
 	rq->curr.load = entity_load(se);
 	update_cpu_load_active(cpu, jiffies);
 	if (rq->nr_running > 1 && check_preempt_tick(rq)) {

@@ -6,6 +6,7 @@
 #define __EQUIPOISE_PLACEMENT_H
 
 #include "cpu_load.h"
+#include "powersave.h"
 #include "task.h"
 
 /*
@@ -216,6 +217,55 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	return new_cpu;
 }
 
+/* A CPU for @p in @cpu's domain at @level if tasks are to be packed and that has room for it, or -1. */
+__noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u32 level, bool wakeup)
+{
+	const struct fair_entity *se = entity_of(p);
+	s32 group, found = -1;
+	u64 putil;
+
+	if (!powersaving() || !se)
+		return -1;
+	putil = task_util(se);
+	/* A new task may do anything. */
+	group = find_group_leader(cpu, level, se->load_avg_contrib == se->weight ? FULL_UTIL : putil, wakeup);
+	if (group < 0)
+		return -1;
+	if (wakeup && !(domain_of(cpu, level)->flags & SD_SHARE_CPUPOWER))
+		found = find_leader_cpu(p, group, cpu, putil);
+	if (found < 0)
+		found = find_idlest_cpu(p, group, cpu);
+	if (found >= 0)
+		this_counters()->power_placed++;
+	return found;
+}
+
+/* The same in the smallest of @cpu's domains with @sd_flag that has room. */
+__noinline s32 select_power_cpu_in(struct task_struct *p __arg_trusted, u32 cpu, u32 sd_flag)
+{
+	s32 found = -1;
+	int level;
+
+	if (!powersaving())
+		return -1;
+	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
+		if (!(domain_of(cpu, level)->flags & sd_flag))
+			continue;
+		found = select_power_cpu(p, cpu, level, sd_flag == SD_BALANCE_WAKE);
+		if (found >= 0)
+			break;
+	}
+	return found;
+}
+
+/* From the top down, or packed. */
+static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
+{
+	s32 found = select_power_cpu_in(p, cpu, sd_flag);
+
+	return found >= 0 ? found : select_idlest_cpu(p, cpu, new_cpu, sd_flag);
+}
+
 /* The CPU for @p, which was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
 static __always_inline s32 select_task_rq_fair(struct task_struct *p, const struct fair_entity *se, s32 prev_cpu,
 					       u64 wake_flags)
@@ -225,13 +275,16 @@ static __always_inline s32 select_task_rq_fair(struct task_struct *p, const stru
 	int level;
 
 	if (wake_flags & SCX_WAKE_FORK)
-		return select_idlest_cpu(p, cpu, cpu, SD_BALANCE_FORK);
+		return select_balanced_cpu(p, cpu, cpu, SD_BALANCE_FORK);
 	if (!task_allowed(p, cpu))
-		return select_idlest_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
+		return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
 
 	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
 		if (!(domain_of(cpu, level)->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
 			continue;
+		target = select_power_cpu(p, cpu, level, true);
+		if (target >= 0)
+			return target;
 		target = prev_cpu;
 		if ((s32)cpu != prev_cpu &&
 		    wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC))
@@ -240,7 +293,7 @@ static __always_inline s32 select_task_rq_fair(struct task_struct *p, const stru
 	}
 	if (target >= 0)
 		return select_idle_sibling(p, prev_cpu, target);
-	return select_idlest_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
+	return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
 }
 
 #endif /* __EQUIPOISE_PLACEMENT_H */

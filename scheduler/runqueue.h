@@ -40,6 +40,8 @@ struct domain_state {
 	/* ms */
 	u32 balance_interval;
 	u32 nr_balance_failed;
+	/* One bit for each of the last balances, the latest lowest: was it for performance? */
+	u64 perf_lb_record;
 };
 
 struct fair_rq {

@@ -15,7 +15,13 @@ macro_rules! builtin {
 }
 
 /// Name, file, text; each after what it extends.
-const BUILTIN: &[(&str, &str, &str)] = builtin!["cfs", "cfs-pelt", "capacity", "newidle-limit"];
+const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "cfs",
+    "cfs-pelt",
+    "capacity",
+    "newidle-limit",
+    "powersaving"
+];
 
 impl Policy {
     /// The names of the presets.
@@ -127,6 +133,11 @@ mod tests {
                 ..pelt
             }
         );
+        let powersaving = crate::Settings {
+            sched_balance_policy: crate::BalancePolicy::Powersaving,
+            ..pelt
+        };
+        assert_eq!(Policy::find("powersaving").unwrap().settings, powersaving);
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub struct Counters {
     pub misfit_moves: u64,
     /// Idle CPUs asked to balance for all idle CPUs.
     pub nohz_kicks: u64,
+    /// Tasks that packing placed.
+    pub power_placed: u64,
+    /// Passes of load balancing that were to empty a group.
+    pub power_balances: u64,
 }
 
 impl Counters {
@@ -45,6 +49,8 @@ impl Counters {
                     active_balances: sum.active_balances + cpu.active_balances,
                     misfit_moves: sum.misfit_moves + cpu.misfit_moves,
                     nohz_kicks: sum.nohz_kicks + cpu.nohz_kicks,
+                    power_placed: sum.power_placed + cpu.power_placed,
+                    power_balances: sum.power_balances + cpu.power_balances,
                 }),
         )
     }

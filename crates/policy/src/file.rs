@@ -7,7 +7,7 @@
 //! sched_migration_cost_ns = 100_000   # settings as in policies/cfs.toml
 //! ```
 
-use crate::{LoadTracking, Policy, Settings, TunableScaling, builtin};
+use crate::{BalancePolicy, LoadTracking, Policy, Settings, TunableScaling, builtin};
 use machine::input::{self, BadInput};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
@@ -29,6 +29,8 @@ struct PolicyFile {
     misfit: Option<bool>,
     idle_pull: Option<bool>,
     newidle_limit_ns: Option<Spanned<u64>>,
+    sched_balance_policy: Option<BalancePolicy>,
+    sched_burst_threshold_ns: Option<Spanned<u64>>,
 }
 
 /// The kernel's bounds of the granularities (`min_sched_granularity_ns`, kernel/sysctl.c).
@@ -168,6 +170,19 @@ impl Reader<'_> {
                 "newidle_limit_ns",
                 UP_TO_A_SECOND_NS,
                 base.map(|base| base.newidle_limit_ns),
+            )?,
+            sched_balance_policy: self.given(
+                policy
+                    .sched_balance_policy
+                    .or(base.map(|base| base.sched_balance_policy)),
+                policy,
+                "sched_balance_policy",
+            )?,
+            sched_burst_threshold_ns: number(
+                &policy.sched_burst_threshold_ns,
+                "sched_burst_threshold_ns",
+                UP_TO_A_SECOND_NS,
+                base.map(|base| base.sched_burst_threshold_ns),
             )?,
         })
     }

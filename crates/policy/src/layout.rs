@@ -1,6 +1,6 @@
 //! The scheduler's global variables as bytes: `scheduler/intf.h` in Rust.
 
-use crate::{Domain, Domains, Flags, LoadTracking, Settings};
+use crate::{BalancePolicy, Domain, Domains, Flags, LoadTracking, Settings};
 use bytemuck::{Pod, Zeroable};
 use machine::{CpuMask, MAX_CPUS, Machine};
 use native::Global;
@@ -24,6 +24,9 @@ struct PolicyC {
     misfit: u32,
     idle_pull: u32,
     newidle_limit: u64,
+    sched_burst_threshold: u64,
+    sched_balance_policy: u32,
+    pad: u32,
 }
 
 /// `struct machine`
@@ -92,6 +95,8 @@ pub(crate) struct CountersC {
     pub(crate) active_balances: u64,
     pub(crate) misfit_moves: u64,
     pub(crate) nohz_kicks: u64,
+    pub(crate) power_placed: u64,
+    pub(crate) power_balances: u64,
 }
 
 /// The variable `counters`, by CPU.
@@ -140,6 +145,12 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
         misfit: settings.misfit.into(),
         idle_pull: settings.idle_pull.into(),
         newidle_limit: settings.newidle_limit_ns,
+        sched_burst_threshold: settings.sched_burst_threshold_ns,
+        sched_balance_policy: match settings.sched_balance_policy {
+            BalancePolicy::Performance => 0,
+            BalancePolicy::Powersaving => 1,
+        },
+        pad: 0,
     }
 }
 

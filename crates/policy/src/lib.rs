@@ -52,6 +52,11 @@ pub struct Settings {
     /// A CPU that runs out of work more often than this on average does not look for some, ns; 0:
     /// however often.
     pub newidle_limit_ns: u64,
+    /// What balancing is for.
+    pub sched_balance_policy: BalancePolicy,
+    /// A CPU that idles for less than this on average is woken in bursts, ns: packing then counts its
+    /// tasks in full.
+    pub sched_burst_threshold_ns: u64,
 }
 
 impl Settings {
@@ -83,6 +88,14 @@ impl Settings {
             ("misfit", self.misfit.to_string()),
             ("idle_pull", self.idle_pull.to_string()),
             ("newidle_limit_ns", self.newidle_limit_ns.to_string()),
+            (
+                "sched_balance_policy",
+                format!("{:?}", self.sched_balance_policy).to_lowercase(),
+            ),
+            (
+                "sched_burst_threshold_ns",
+                self.sched_burst_threshold_ns.to_string(),
+            ),
         ]
     }
 }
@@ -119,6 +132,16 @@ pub enum LoadTracking {
     Weight,
     /// Its runnable average times its weight (Linux 3.11).
     Pelt,
+}
+
+/// What balancing is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BalancePolicy {
+    /// To spread tasks.
+    Performance,
+    /// To pack them into few groups of CPUs as long as these have room.
+    Powersaving,
 }
 
 impl Policy {

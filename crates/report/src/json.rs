@@ -121,6 +121,8 @@ struct Balancing {
     active_balances: f64,
     misfit_moves: f64,
     nohz_kicks: f64,
+    power_placed: f64,
+    power_balances: f64,
 }
 
 #[derive(Serialize)]
@@ -280,5 +282,7 @@ fn balancing(measured: &Measured) -> Option<Balancing> {
         active_balances: measured.mean_of_balancing(|counters| counters.active_balances)?,
         misfit_moves: measured.mean_of_balancing(|counters| counters.misfit_moves)?,
         nohz_kicks: measured.mean_of_balancing(|counters| counters.nohz_kicks)?,
+        power_placed: measured.mean_of_balancing(|counters| counters.power_placed)?,
+        power_balances: measured.mean_of_balancing(|counters| counters.power_balances)?,
     })
 }

@@ -54,6 +54,10 @@ pub struct Metrics {
     pub misfit_moves: u64,
     #[stat(desc = "Idle CPUs asked to balance for all idle CPUs")]
     pub nohz_kicks: u64,
+    #[stat(desc = "Tasks that packing placed")]
+    pub power_placed: u64,
+    #[stat(desc = "Passes of load balancing that were to empty a group")]
+    pub power_balances: u64,
     #[stat(desc = "The BPF side's cost, by callback")]
     pub callbacks: BTreeMap<String, Callback>,
 }
@@ -72,6 +76,8 @@ impl Metrics {
             active_balances: b.active_balances - a.active_balances,
             misfit_moves: b.misfit_moves - a.misfit_moves,
             nohz_kicks: b.nohz_kicks - a.nohz_kicks,
+            power_placed: b.power_placed - a.power_placed,
+            power_balances: b.power_balances - a.power_balances,
             callbacks: after
                 .callbacks
                 .iter()
@@ -89,7 +95,7 @@ impl Metrics {
         writeln!(
             out,
             "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} active={} \
-             misfit={} nohz_kicks={}",
+             misfit={} nohz_kicks={} power_placed={} power_balances={}",
             self.balance_calls,
             self.pulled,
             self.newidle_calls,
@@ -99,6 +105,8 @@ impl Metrics {
             self.active_balances,
             self.misfit_moves,
             self.nohz_kicks,
+            self.power_placed,
+            self.power_balances,
         )?;
         write!(out, "[{NAME}] ns/call (calls):")?;
         for (name, callback) in self.callbacks.iter().filter(|(_, c)| c.calls > 0) {

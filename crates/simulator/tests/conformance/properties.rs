@@ -182,6 +182,11 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
         let machine = Machine::find(machine).unwrap();
         for (name, tasks) in Policy::names().flat_map(|name| loads.clone().map(move |n| (name, n)))
         {
+            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing leaves three
+            // there; packing is the only policy that has them come to it.
+            if name == "powersaving" && machine.name == "tc2" {
+                continue;
+            }
             let spinner = |index: u64| task("spinner", [run_for(200 + 100 * index)]);
             let workload = Script(move || workload::Start {
                 tasks: (0..tasks).map(spinner).collect(),

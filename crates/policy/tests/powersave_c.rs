@@ -1,0 +1,202 @@
+//! When the scheduler's C packs: its own code, compiled and called on the tables of a machine with four
+//! cores of two hardware threads, against the rules of "[patch v7 0/21] sched: power aware scheduling".
+//! CPU n and n + 4 are the threads of core n.
+
+mod common;
+
+use libloading::{Library, Symbol};
+use machine::Machine;
+use policy::Policy;
+
+/// `enum balance_idle`
+const NOT_IDLE: u32 = 0;
+const IDLE: u32 = 1;
+
+/// Domain levels.
+const SMT: u32 = 0;
+const MC: u32 = 1;
+
+/// What `balance` answers: first CPUs of the groups, or -1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Answer {
+    group: i32,
+    power: i32,
+}
+
+struct Scheduler(Library);
+
+impl Scheduler {
+    /// The scheduler's code, with so many busy loops on each CPU.
+    fn new(tasks: [u32; 8]) -> Scheduler {
+        let library = common::compile(
+            r#"#include <scx/common.bpf.h>
+            #include "busiest.h"
+            const volatile struct policy policy = {
+                .load_tracking = LOAD_PELT, .sched_balance_policy = BALANCE_POWERSAVING,
+                .sched_burst_threshold = 100000,
+            };
+            const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 8 };
+            static struct equipoise_kernel kernel;
+            void set_rq(u32 cpu, u32 nr, u32 util, u64 avg_idle)
+            {
+                struct fair_rq *rq = rq_of(cpu);
+
+                equipoise_kernel = &kernel;
+                rq->nr_running = nr;
+                rq->idle = !nr;
+                rq->avg_idle = avg_idle;
+                rq->runnable_load_avg = nr * 1024;
+                rq->avg.period_sum = LOAD_AVG_MAX;
+                rq->avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
+            }
+            s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
+            {
+                s32 group = find_group_leader(cpu, level, putil, wakeup);
+                return group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
+            }
+            void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->perf_lb_record = bits; }
+            struct answer { s32 group, power; };
+            void balance(u32 cpu, u32 level, u32 idle, struct answer *answer)
+            {
+                struct balance_env *env = this_balance_env();
+                s32 group;
+
+                *env = (struct balance_env){ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true };
+                group = find_busiest_group(env);
+                answer->group = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
+                answer->power = !!(env->flags & LBF_POWER_BAL);
+            }"#,
+        );
+        let tables = Policy::find("powersaving")
+            .unwrap()
+            .globals(&Machine::find("smt-4").unwrap());
+        for table in tables
+            .iter()
+            .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
+        {
+            let variable: Symbol<*mut u8> =
+                unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
+            // SAFETY: the scheduler's variable, of the size that its tables have.
+            unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
+        }
+        let scheduler = Scheduler(library);
+        for (cpu, nr) in (0..).zip(tasks) {
+            scheduler.set(cpu, nr, if nr == 0 { 0 } else { 1024 }, 1_000_000);
+        }
+        scheduler
+    }
+
+    /// `cpu` has `nr` tasks, uses `util` of its time (of 1024), and usually idles for `avg_idle` ns.
+    fn set(&self, cpu: u32, nr: u32, util: u32, avg_idle: u64) {
+        let set: Symbol<unsafe extern "C" fn(u32, u32, u32, u64)> =
+            unsafe { self.0.get(b"set_rq") }.unwrap();
+        unsafe { set(cpu, nr, util, avg_idle) }
+    }
+
+    /// The first CPU of the group that a task of `putil` goes to, or -1.
+    fn leader(&self, cpu: u32, level: u32, putil: u64, wakeup: bool) -> i32 {
+        let leader: Symbol<unsafe extern "C" fn(u32, u32, u64, bool) -> i32> =
+            unsafe { self.0.get(b"leader") }.unwrap();
+        unsafe { leader(cpu, level, putil, wakeup) }
+    }
+
+    fn balance(&self, cpu: u32, level: u32, idle: u32) -> Answer {
+        let balance: Symbol<unsafe extern "C" fn(u32, u32, u32, *mut Answer)> =
+            unsafe { self.0.get(b"balance") }.unwrap();
+        let mut answer = Answer::default();
+        unsafe { balance(cpu, level, idle, &mut answer) };
+        answer
+    }
+
+    fn record(&self, cpu: u32, level: u32, bits: u64) {
+        let record: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
+            unsafe { self.0.get(b"record") }.unwrap();
+        unsafe { record(cpu, level, bits) }
+    }
+}
+
+#[test]
+fn a_task_goes_into_the_core_with_the_least_room() {
+    // One thread of core 1 busy, core 2 half busy: cpu_power of a core is 1178.
+    let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
+    scheduler.set(2, 1, 512, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
+    // With both threads of it busy it has none.
+    scheduler.set(5, 1, 1024, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
+    // Two threads of 589 have no room for a whole task beside another.
+    assert_eq!(scheduler.leader(1, SMT, 1024, false), -1);
+    assert_eq!(scheduler.leader(3, SMT, 512, false), 3);
+}
+
+#[test]
+fn a_full_domain_has_no_room() {
+    // Four cores of 1178 have room for three tasks of 1024 and a quarter of one.
+    let scheduler = Scheduler::new([1, 1, 1, 1, 0, 0, 0, 0]);
+    assert_eq!(scheduler.leader(0, MC, 1024, false), -1);
+    assert_eq!(scheduler.leader(0, MC, 600, false), 0);
+}
+
+#[test]
+fn tasks_of_a_cpu_that_is_woken_in_bursts_count_in_full() {
+    let scheduler = Scheduler::new([0; 8]);
+    scheduler.set(3, 1, 10, 50_000);
+    scheduler.set(1, 1, 300, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 100, true), 3);
+    // Not where the task is new: there is no burst of wakeups.
+    assert_eq!(scheduler.leader(0, MC, 100, false), 1);
+}
+
+#[test]
+fn an_idle_thread_of_the_first_core_empties_the_last() {
+    let scheduler = Scheduler::new([1, 1, 0, 1, 0, 0, 0, 0]);
+    let empty_last = Answer { group: 3, power: 1 };
+    assert_eq!(scheduler.balance(4, MC, IDLE), empty_last);
+    // Another core is not the one to fill, and a busy CPU does not pack.
+    assert_eq!(
+        scheduler.balance(5, MC, IDLE),
+        Answer {
+            group: -1,
+            power: 0
+        }
+    );
+    assert_eq!(scheduler.balance(0, MC, NOT_IDLE).power, 0);
+    // An idle core is not woken for it.
+    assert_eq!(
+        scheduler.balance(2, MC, IDLE),
+        Answer {
+            group: -1,
+            power: 0
+        }
+    );
+    // Threads of one core are not packed onto one of them.
+    assert_eq!(scheduler.balance(4, SMT, IDLE).power, 0);
+}
+
+#[test]
+fn an_overloaded_group_is_balanced_for_performance() {
+    let scheduler = Scheduler::new([3, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        scheduler.balance(5, MC, IDLE),
+        Answer { group: 0, power: 0 }
+    );
+    assert_eq!(
+        scheduler.balance(2, MC, IDLE),
+        Answer { group: 0, power: 0 }
+    );
+}
+
+#[test]
+fn packing_waits_until_performance_balance_has_been_rare() {
+    let scheduler = Scheduler::new([1, 1, 0, 0, 0, 0, 0, 0]);
+    let power = |bits| {
+        scheduler.record(4, MC, bits);
+        scheduler.balance(4, MC, IDLE).power
+    };
+    // The record moves up by one bit with each balance.
+    assert_eq!(power(1 << 31), 1);
+    assert_eq!(power(1 << 30), 0);
+    assert_eq!(power(0b1111 << 40), 1);
+    assert_eq!(power(0b11111 << 40), 0);
+}

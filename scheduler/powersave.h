@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Packing: policy `sched_balance_policy = "powersaving"`, after
+ *
+ *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
+ *
+ * Less groups in use cost less power, so a task goes into the group of a domain that is closest to full
+ * and still has room for it, and a light one where the waker runs. A domain without room for the task is
+ * left to the performance rules. What may move later is in power_balance.h.
+ */
+#ifndef __EQUIPOISE_POWERSAVE_H
+#define __EQUIPOISE_POWERSAVE_H
+
+#include "task.h"
+
+/* The utilization of one CPU that is never idle. */
+#define FULL_UTIL SCHED_POWER_SCALE
+
+static __always_inline bool powersaving(void)
+{
+	return policy.sched_balance_policy == BALANCE_POWERSAVING;
+}
+
+/* How much of its time @rq has had tasks to run. */
+static __always_inline u64 rq_util(const struct fair_rq *rq)
+{
+	return pelt_avg(&rq->avg, READ_ONCE(rq->avg.runnable_sum), FULL_UTIL);
+}
+
+/* How much of its time the task has wanted to run. */
+static __always_inline u64 task_util(const struct fair_entity *se)
+{
+	return pelt_avg(&se->avg, se->avg.runnable_sum, FULL_UTIL);
+}
+
+/*
+ * max_rq_util(): the utilization that @cpu may come to with the tasks it has: its own for each of them.
+ * On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks use: they count in
+ * full.
+ */
+__noinline u64 max_rq_util(u32 cpu, bool wakeup)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 nr_running = READ_ONCE(rq->nr_running), util;
+
+	if (wakeup && rq->avg_idle < policy.sched_burst_threshold)
+		return cpu_nr_running(cpu) * FULL_UTIL;
+	if (!nr_running)
+		return 0;
+	util = rq_util(rq);
+	return (util < FULL_UTIL ? util : FULL_UTIL) * nr_running;
+}
+
+__noinline u64 group_max_util(u32 group, bool wakeup)
+{
+	const struct group *sg = group_at(group);
+	u64 util = 0;
+	int i;
+
+	bpf_for(i, 0, sg->weight)
+		util += max_rq_util(nth_cpu(sg, i), wakeup);
+	return util;
+}
+
+/*
+ * The group of @cpu's domain at @level that has the least room left, but some. -1 if the domain is too
+ * full for another @putil.
+ */
+__noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
+{
+	struct domain *sd = domain_of(cpu, level);
+	u32 local = local_group_of(cpu, level);
+	u64 sd_util = 0, total_pwr = 0, min_delta = ~0ULL;
+	s32 leader = -1;
+	int i;
+
+	bpf_for(i, 0, sd->nr_groups) {
+		u32 group = nth_group(sd, local, i);
+		u64 power = group_at(group)->power, util = group_max_util(group, wakeup);
+
+		if (util < power && power - util < min_delta) {
+			min_delta = power - util;
+			leader = group;
+		}
+		sd_util += util;
+		total_pwr += power;
+	}
+	return sd_util + putil < total_pwr ? leader : -1;
+}
+
+/* Room on @cpu for four times @putil: what is left, or less than 1. Heavy tasks find none anywhere. */
+static __always_inline s64 cpu_vacancy(u32 cpu, u64 putil, bool wakeup)
+{
+	return (s64)FULL_UTIL - (s64)max_rq_util(cpu, wakeup) - (s64)(putil << 2);
+}
+
+/*
+ * A CPU for @p, which is woken and light: this one, even as it runs, else the one of @group with the
+ * least room that is enough. -1 if there is none.
+ */
+__noinline s32 find_leader_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu, u64 putil)
+{
+	const struct group *sg = group_at(group);
+	s64 min_vacancy = FULL_UTIL + 1;
+	s32 leader = -1;
+	int i;
+
+	if (task_allowed(p, this_cpu) && cpu_vacancy(this_cpu, putil, true) > 0)
+		return this_cpu;
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+		s64 vacancy;
+
+		if (cpu == this_cpu || !task_allowed(p, cpu))
+			continue;
+		vacancy = cpu_vacancy(cpu, putil, true);
+		if (vacancy > 0 && vacancy < min_vacancy) {
+			min_vacancy = vacancy;
+			leader = cpu;
+		}
+	}
+	return leader;
+}
+
+#endif /* __EQUIPOISE_POWERSAVE_H */
