@@ -140,6 +140,10 @@ pub struct Compare {
     /// or the path of an rt-app JSON file
     #[arg(long, value_name = "WORKLOAD")]
     pub workload: String,
+    /// Keep the workload to the CPUs of these NUMA nodes, such as `0-3`, as numactl does: the rest of
+    /// the machine is there, and idle
+    #[arg(long, value_name = "NODES")]
+    pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings as in
     /// `cfs:newidle_limit_ns=5000000`, or the path of a policy file; the first is the baseline
     #[arg(

@@ -13,7 +13,14 @@ use std::collections::HashSet;
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
     let machine = Machine::find(&args.machine)?;
-    let workload = workload::load(&args.workload)?;
+    let mut workload = workload::load(&args.workload)?;
+    if let Some(nodes) = &args.cpunodebind {
+        let cpus = machine.cpus_of_nodes(nodes).map_err(|expected| {
+            let message = format!("`{nodes}` are not nodes of {}", machine.name);
+            Box::new(BadInput::whole(message, expected))
+        })?;
+        workload = workload::bind(workload, cpus);
+    }
     let schedulers = schedulers(&args)?;
     let runs = lab::Runs::from(&args.runs);
     let progress = Progress::new(schedulers.len() * runs.count as usize);

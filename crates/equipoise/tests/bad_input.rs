@@ -203,3 +203,11 @@ fn a_scheduler_that_does_not_compile_is_the_compilers_to_explain() {
     let complaint = complaint("s.bpf.c", "int x = ;\n", &args);
     assert!(complaint.contains("s.bpf.c:1"), "{complaint}");
 }
+
+#[test]
+fn a_node_that_the_machine_does_not_have_is_refused() {
+    let mut args = vec!["compare", "--machine", "smp-2x8", "--workload", "busy"];
+    args.extend(["--policy", "cfs", "--cpunodebind", "2"]);
+    let stderr = complaint("some.file", "", &args);
+    assert!(stderr.contains("nodes from 0 to 1"), "{stderr}");
+}

@@ -368,3 +368,30 @@ fn a_setting_must_fit_the_scheduler() {
         );
     }
 }
+
+#[test]
+fn a_workload_can_be_kept_to_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt");
+    let mut args = vec!["compare", "--machine", "smp-2x8", "--workload"];
+    args.extend([
+        "hackbench:groups=2,loops=2",
+        "--policy",
+        "cfs",
+        "--runs",
+        "1",
+    ]);
+    args.extend(["--cpunodebind", "1", "--trace", file.to_str().unwrap()]);
+    stdout(&args);
+    let trace = std::fs::read_to_string(&file).unwrap();
+    let runs: Vec<&str> = trace
+        .lines()
+        .filter(|line| line.contains("next_comm=hackbench"))
+        .collect();
+    let cpu = |line: &str| -> usize {
+        let (_, rest) = line.split_once('[').unwrap();
+        rest[..3].parse().unwrap()
+    };
+    assert!(runs.len() > 100);
+    assert!(runs.iter().all(|line| (8..16).contains(&cpu(line))));
+}

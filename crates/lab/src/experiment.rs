@@ -17,6 +17,7 @@
 //! [[block]]                           # a part of the table, on one machine
 //! name = "SMP"
 //! machine = "tc2-smp"
+//! cpunodebind = "0"                   # optional: only on these NUMA nodes
 //!
 //! [[block.row]]
 //! name = "sysbench_5t"
@@ -27,8 +28,8 @@
 //! ```
 
 use crate::Scheduler;
-use machine::Machine;
 use machine::input::{self, BadInput};
+use machine::{CpuMask, Machine};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -153,6 +154,7 @@ struct ColumnFile {
 struct BlockFile {
     name: String,
     machine: Spanned<String>,
+    cpunodebind: Option<Spanned<String>>,
     row: Vec<RowFile>,
 }
 
@@ -246,13 +248,18 @@ impl Reader<'_> {
             .map(column)
             .collect::<Result<Vec<_>>>()?;
         let block = |block: BlockFile| -> Result<Block> {
+            let machine = self.find(&block.machine, Machine::find)?;
+            let cpus = block
+                .cpunodebind
+                .map(|nodes| self.nodes(&nodes, &machine))
+                .transpose()?;
             Ok(Block {
                 name: block.name,
-                machine: self.find(&block.machine, Machine::find)?,
+                machine,
                 rows: block
                     .row
                     .into_iter()
-                    .map(|row| self.row(row, columns.len()))
+                    .map(|row| self.row(row, columns.len(), cpus))
                     .collect::<Result<_>>()?,
             })
         };
@@ -266,8 +273,19 @@ impl Reader<'_> {
         })
     }
 
-    fn row(&self, row: RowFile, columns: usize) -> Result<Row> {
-        let workload = self.find(&row.workload, workload::load)?;
+    /// The CPUs of the nodes that a block's workloads are kept to.
+    fn nodes(&self, nodes: &Spanned<String>, machine: &Machine) -> Result<CpuMask> {
+        machine.cpus_of_nodes(nodes.get_ref()).map_err(|expected| {
+            let message = format!("these are not nodes of {}", machine.name);
+            self.bad(nodes.span(), &message, &expected)
+        })
+    }
+
+    fn row(&self, row: RowFile, columns: usize, cpus: Option<CpuMask>) -> Result<Row> {
+        let mut workload = self.find(&row.workload, workload::load)?;
+        if let Some(cpus) = cpus {
+            workload = workload::bind(workload, cpus);
+        }
         let names: Vec<&str> = workload.metrics().iter().map(|m| m.name.as_str()).collect();
         let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
             return Err(self.bad(

@@ -1,7 +1,7 @@
 //! Random machines, for property tests (`--features arbitrary`).
 
 use crate::file::reader::levels;
-use crate::{CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Opp};
+use crate::{CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Numa, Opp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -81,8 +81,9 @@ fn assemble(
         hz,
         cpus,
         core_types,
-        levels: levels(smt, mc, pkg),
+        levels: levels(smt, mc, pkg, &Numa::default()),
         cpufreq,
+        numa: Numa::default(),
     }
 }
 

@@ -17,6 +17,8 @@ macro_rules! builtin {
 /// Name, file, text; sorted by name.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "hikey-6220",
+    "hp-8s-80c",
+    "hp-8s-80c-ht",
     "smp-2",
     "smp-8",
     "smp-2x8",
@@ -91,6 +93,19 @@ mod tests {
         );
         let spans: Vec<_> = tc2.clusters().iter().map(|span| span.to_string()).collect();
         assert_eq!(spans, ["0-1", "2-4"]);
+    }
+
+    #[test]
+    fn hyper_threading_is_all_that_the_two_eight_socket_machines_differ_in() {
+        let (off, on) = (
+            Machine::find("hp-8s-80c").unwrap(),
+            Machine::find("hp-8s-80c-ht").unwrap(),
+        );
+        assert_eq!((off.cpus.len(), on.cpus.len()), (80, 160));
+        assert_eq!((on.node_of(79), on.node_of(80)), (7, 0));
+        assert_eq!(off.numa, on.numa);
+        let (off, on) = (&off.core_types[0], &on.core_types[0]);
+        assert_eq!((off.speed, off.costs), (on.speed, on.costs));
     }
 
     #[test]

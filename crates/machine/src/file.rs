@@ -4,6 +4,7 @@
 //! name = "board"
 //! description = "two fast cores"
 //! hz = 250                                    # CONFIG_HZ
+//! numa_distances = [[10, 20], [20, 10]]       # optional: from package to package, see Numa
 //!
 //! [core.cortex-a15]
 //! capacity = 1024                             # cpu_capacity, 1024 = nominal
@@ -34,9 +35,16 @@
 //! core = "cortex-a15"
 //! cpus = "0-1"
 //! threads = 1                                 # hardware threads a core (default 1), see ClusterFile
+//!
+//! [memory]                                    # optional: what sharing memory costs, see Memory
+//! source = "where the numbers come from"
+//! cached_ns = 3
+//! line_ns = [50, 200]                         # one for each distance that there is, rising
+//! lock_ns = 100
 //! ```
 
 mod cpufreq;
+mod numa;
 pub(crate) mod reader;
 
 use crate::Machine;
@@ -55,6 +63,19 @@ struct MachineFile {
     core: BTreeMap<Spanned<String>, CoreFile>,
     cpufreq: Option<Spanned<CpufreqFile>>,
     package: Spanned<Vec<PackageFile>>,
+    numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
+    memory: Option<MemoryFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemoryFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    cached_ns: Spanned<u64>,
+    line_ns: Spanned<Vec<Spanned<u64>>>,
+    lock_ns: Spanned<u64>,
 }
 
 #[derive(Deserialize)]

@@ -10,9 +10,11 @@ mod cpufreq;
 mod file;
 pub mod input;
 mod mask;
+mod numa;
 
 pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
+pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE};
 
 /// A machine, as the simulated kernel and the scheduler's user-space half see it.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Machine {
     pub levels: Vec<Level>,
     /// How frequencies are changed; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
+    /// How far apart its packages are, each of which is a NUMA node.
+    pub numa: Numa,
 }
 
 /// One logical CPU.

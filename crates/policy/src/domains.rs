@@ -75,8 +75,10 @@ pub struct Domain {
 
 impl Domain {
     /// With the parameters of Linux 3.9 for this level: `SD_SIBLING_INIT`, `SD_MC_INIT`, `SD_CPU_INIT`
-    /// in include/linux/topology.h and `sd_numa_init()` for node distances of up to 30.
-    fn new(level: &'static str, span: CpuMask, groups: Vec<CpuMask>) -> Domain {
+    /// in include/linux/topology.h and `sd_numa_init()`, for nodes that are at most `distance` apart.
+    fn new(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
+        /// Above, tasks stay on their node: they are neither forked nor woken across.
+        const RECLAIM_DISTANCE: u32 = 30;
         let weight = span.count() as u32;
         let flags =
             Flags::LOAD_BALANCE | Flags::BALANCE_NEWIDLE | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
@@ -109,7 +111,10 @@ impl Domain {
                 ..package
             },
             "NUMA" => Domain {
-                flags,
+                flags: match distance > RECLAIM_DISTANCE {
+                    true => Flags::LOAD_BALANCE | Flags::BALANCE_NEWIDLE,
+                    false => flags,
+                },
                 cache_nice_tries: 2,
                 busy_idx: 3,
                 idle_idx: 2,
@@ -203,7 +208,8 @@ fn all_levels(machine: &Machine) -> Vec<Domain> {
                 .copied()
                 .collect();
             groups.sort_by_key(CpuMask::first);
-            domains.push(Domain::new(level.name, *span, groups));
+            let distance = machine.distance_within(span);
+            domains.push(Domain::new(level.name, *span, groups, distance));
         }
         below = &level.spans;
     }
@@ -326,6 +332,42 @@ mod tests {
             "SMT 2-3: 2 | 3\nMC 0-1: 0 | 1\nPKG 0-4: 0-1 | 2-3 | 4\n"
         );
         assert_eq!(domains.cpus[4], [2]);
+    }
+
+    #[test]
+    fn nodes_make_a_level_for_each_distance() {
+        let domains = of("hp-8s-80c-ht");
+        let first: Vec<String> = domains.of(0).map(Domain::to_string).collect();
+        assert_eq!(first[0], "SMT 0,80: 0 | 80");
+        assert!(first[1].starts_with("MC 0-9,80-89: 0,80 | 1,81 | "));
+        assert!(
+            domains
+                .of(0)
+                .nth(1)
+                .unwrap()
+                .flags
+                .has(Flags::PREFER_SIBLING)
+        );
+        assert_eq!(first[2], "NUMA 0-19,80-99: 0-9,80-89 | 10-19,90-99");
+        assert_eq!(first[3], "NUMA 0-39,80-119: 0-19,80-99 | 20-39,100-119");
+        assert_eq!(first[4], "NUMA 0-159: 0-39,80-119 | 40-79,120-159");
+        assert_eq!(first.len(), 5);
+        assert!(
+            domains
+                .of(0)
+                .all(|domain| domain.flags.has(Flags::WAKE_AFFINE))
+        );
+    }
+
+    #[test]
+    fn tasks_are_not_placed_on_nodes_too_far_away() {
+        let mut machine = Machine::find("smp-2x8").unwrap();
+        machine.numa.distances = vec![vec![10, 40], vec![40, 10]];
+        let domains = Domains::new(&machine);
+        let top = domains.of(0).last().unwrap();
+        assert_eq!(top.level, "NUMA");
+        assert!(!top.flags.has(Flags::WAKE_AFFINE | Flags::BALANCE_FORK));
+        assert!(top.flags.has(Flags::BALANCE_NEWIDLE));
     }
 
     proptest! {

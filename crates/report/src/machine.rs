@@ -3,7 +3,7 @@
 
 use crate::number::number;
 use crate::{Cell, Page, Table, Tone};
-use machine::{CoreType, CpuMask, Cpufreq, Machine, Opp};
+use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp};
 
 /// The page of `machine`.
 pub fn machine(machine: &Machine) -> Page {
@@ -17,6 +17,7 @@ pub fn machine(machine: &Machine) -> Page {
                 .cpufreq
                 .as_ref()
                 .map(|cpufreq| frequencies(machine, cpufreq)),
+            nodes(machine),
             Some(domains(machine)),
         ]
         .into_iter()
@@ -180,6 +181,39 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
         text_columns: 2,
         rows: rows.collect(),
     }
+}
+
+/// From node to node: the distance, and what a line costs.
+fn nodes(machine: &Machine) -> Option<Table> {
+    let nodes = machine.nodes().len();
+    let memory = machine.numa.memory.as_ref();
+    if nodes < 2 && memory.is_none() {
+        return None;
+    }
+    let cell = |a: usize, b: usize| {
+        let distance = machine.numa.distance(a, b);
+        let ns = |memory: &Memory| format!(" ({} ns)", memory.line_ns[a][b]);
+        Cell::from(format!("{distance}{}", memory.map(ns).unwrap_or_default()))
+    };
+    let row = |a: usize| -> Vec<Cell> {
+        let name = Cell::from(format!("node {a}"));
+        std::iter::once(name)
+            .chain((0..nodes).map(|b| cell(a, b)))
+            .collect()
+    };
+    let title = memory.map_or("Distances".to_owned(), |memory| {
+        format!(
+            "Distances, and a line that changed (one that did not: {} ns; a lock: {} ns)",
+            memory.cached_ns, memory.lock_ns
+        )
+    });
+    let header = (0..nodes).map(|node| format!("node {node}"));
+    Some(Table {
+        title,
+        header: std::iter::once(String::new()).chain(header).collect(),
+        text_columns: 1,
+        rows: (0..nodes).map(row).collect(),
+    })
 }
 
 /// The levels that add something: a span that its child covers already makes no domain.

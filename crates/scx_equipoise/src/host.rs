@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use machine::input::BadInput;
-use machine::{CoreType, Costs, Cpu, CpuMask, Level, MAX_CPUS, Machine};
+use machine::{CoreType, Costs, Cpu, CpuMask, Level, MAX_CPUS, Machine, Numa};
 use rustix::time::{ClockId, clock_getres};
 use scx_utils::{NR_CPU_IDS, Topology};
 use std::collections::BTreeMap;
@@ -146,6 +146,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
             level("NUMA", places, |_| ()),
         ],
         cpufreq: None,
+        numa: Numa::default(),
     }
 }
 

@@ -138,7 +138,8 @@ impl Kernel<'_> {
         fork: bool,
     ) -> TaskPtr {
         let all = self.machine.all_cpus();
-        let mask = spec.affinity.map_or(all, |mask| mask.and(&all));
+        let inherited = parent.map_or(all, |parent| parent.abi.cpus_mask);
+        let mask = spec.affinity.map_or(inherited, |mask| mask.and(&all));
         let mut task = TaskPtr::new(Box::new(Task {
             abi: new_task_struct(),
             class: Class::Ext,

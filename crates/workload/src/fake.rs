@@ -2,7 +2,7 @@
 //! costs. It checks what a program may do and nothing about scheduling.
 
 use crate::{Env, Op, Recorder, Rng, SchedPolicy, Start, TaskSpec, Workload};
-use machine::{CoreType, Costs, Cpu, CpuMask, Machine};
+use machine::{CoreType, Costs, Cpu, CpuMask, Machine, Numa};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -34,6 +34,7 @@ pub fn machine(cpus: usize) -> Machine {
         }],
         levels: Vec::new(),
         cpufreq: None,
+        numa: Numa::default(),
     }
 }
 

@@ -9,6 +9,7 @@ use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use std::sync::Arc;
 
+pub use bound::bind;
 pub use catalog::{builtin, load, parameters};
 pub use params::{Param, Unit};
 pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
@@ -16,6 +17,7 @@ pub use rng::Rng;
 
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
+mod bound;
 mod busy;
 mod catalog;
 mod cyclictest;
@@ -91,7 +93,7 @@ pub struct TaskSpec {
     pub name: Arc<str>,
     /// Scheduling policy and its parameters.
     pub policy: SchedPolicy,
-    /// Allowed CPUs; `None` is all.
+    /// Allowed CPUs; `None` is its parent's.
     pub affinity: Option<CpuMask>,
     /// `PR_SET_TIMERSLACK`, ns; applies to `SCHED_NORMAL` sleeps. `None` is the kernel's 50 us.
     pub timer_slack_ns: Option<u64>,

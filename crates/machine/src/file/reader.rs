@@ -2,7 +2,9 @@
 
 use super::{ClusterFile, CoreFile, IdleFile, MachineFile, PackageFile, SpeedFile};
 use crate::input::BadInput;
-use crate::{CoreType, Costs, Cpu, CpuMask, IdleState, Level, MAX_CPUS, MAX_IDLE_STATES, Machine};
+use crate::{
+    CoreType, Costs, Cpu, CpuMask, IdleState, Level, MAX_CPUS, MAX_IDLE_STATES, Machine, Numa,
+};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -39,8 +41,12 @@ impl Reader<'_> {
         self.name(&machine.name)?;
         let hz = self.within(&machine.hz, "hz", HZ)?;
         let core_types = self.core_types(&machine.core)?;
-        let (cpus, levels) = self.topology(&machine.core, &machine.package)?;
+        let mut numa = self.distances(&machine)?;
+        let (cpus, levels) = self.topology(&machine.core, &machine.package, &numa)?;
         let cpufreq = self.cpufreq(&machine, &cpus, &core_types, &levels)?;
+        if let Some(memory) = &machine.memory {
+            numa.memory = Some(self.memory(memory, &numa, machine.package.get_ref().len())?);
+        }
         Ok(Machine {
             name: machine.name.into_inner(),
             description: machine.description,
@@ -49,6 +55,7 @@ impl Reader<'_> {
             core_types,
             levels,
             cpufreq,
+            numa,
         })
     }
 
@@ -222,6 +229,7 @@ impl Reader<'_> {
         &self,
         cores: &BTreeMap<Spanned<String>, CoreFile>,
         packages: &Spanned<Vec<PackageFile>>,
+        numa: &Numa,
     ) -> Result<(Vec<Cpu>, Vec<Level>)> {
         let mut cpus: Vec<Option<Cpu>> = Vec::new();
         let (mut smt, mut mc, mut pkg) = (Vec::new(), Vec::new(), Vec::new());
@@ -280,7 +288,7 @@ impl Reader<'_> {
                 "expected a cluster with at least one CPU",
             );
         }
-        Ok((cpus, levels(smt, mc, pkg)))
+        Ok((cpus, levels(smt, mc, pkg, numa)))
     }
 
     fn core_type(
@@ -346,24 +354,35 @@ impl Reader<'_> {
 }
 
 /// The kernel's levels: where there are hardware threads, SMT spans a core; MC spans a cluster, PKG a
-/// package, and with several packages, each its own node, NUMA spans them all.
-pub(crate) fn levels(smt: Vec<CpuMask>, mc: Vec<CpuMask>, pkg: Vec<CpuMask>) -> Vec<Level> {
+/// package, which is a node, and for each distance between nodes NUMA spans those that are no further
+/// apart.
+pub(crate) fn levels(
+    smt: Vec<CpuMask>,
+    mc: Vec<CpuMask>,
+    pkg: Vec<CpuMask>,
+    numa: &Numa,
+) -> Vec<Level> {
     let threads = smt.iter().any(|core| core.count() > 1);
     let smt = threads.then_some(Level {
         name: "SMT",
         spans: smt,
     });
-    let numa = (pkg.len() > 1).then(|| {
-        let all = pkg.iter().fold(CpuMask::EMPTY, |all, span| all.or(span));
-        Level {
-            name: "NUMA",
-            spans: vec![all],
-        }
-    });
     let mc = Level {
         name: "MC",
         spans: mc,
     };
+    let union = |nodes: &Vec<usize>| {
+        let spans = nodes.iter().map(|&node| &pkg[node]);
+        spans.fold(CpuMask::EMPTY, |all, span| all.or(span))
+    };
+    let beyond_local = numa.levels(pkg.len()).into_iter().skip(1);
+    let numa: Vec<Level> = beyond_local
+        .filter_map(|distance| numa.partition(pkg.len(), distance))
+        .map(|groups| Level {
+            name: "NUMA",
+            spans: groups.iter().map(union).collect(),
+        })
+        .collect();
     let pkg = Level {
         name: "PKG",
         spans: pkg,
@@ -523,6 +542,77 @@ cpus = "2-4"
         }
         assert!(Machine::parse("f.toml", "").is_err());
         assert!(Machine::parse("f.toml", "[[[").is_err());
+    }
+
+    const TWO_NODES: &str = r#"
+[[package]]
+
+[[package.cluster]]
+core = "cortex-a7"
+cpus = "5-6"
+
+[memory]
+source = "a test"
+cached_ns = 9
+line_ns = [50, 100]
+lock_ns = 70
+"#;
+
+    #[test]
+    fn nodes_have_distances_and_lines_have_costs() {
+        let hz = "hz = 100\n";
+        let with = |distances: &str, from: &str, to: &str| {
+            let text = GOOD.replace(hz, &format!("{hz}numa_distances = {distances}\n")) + TWO_NODES;
+            Machine::parse("f.toml", &text.replace(from, to))
+        };
+        let numa = with("[[10, 14], [14, 10]]", "", "").unwrap().numa;
+        assert_eq!(numa.distance(0, 1), 14);
+        assert_eq!(numa.memory.unwrap().line_ns, [[50, 100], [100, 50]]);
+        for (distances, from, to, says) in [
+            ("[[10]]", "", "", "for each of 2 packages"),
+            ("[[10, 14], [14]]", "", "", "for each of 2 packages"),
+            ("[[10, 14], [15, 10]]", "", "", "same both ways"),
+            ("[[11, 14], [14, 10]]", "", "", "expected 10"),
+            ("[[10, 10], [10, 10]]", "", "", "11 to 254"),
+            (
+                "[[10, 14], [14, 10]]",
+                "[50, 100]",
+                "[50]",
+                "one for each distance: 10, 14",
+            ),
+            (
+                "[[10, 14], [14, 10]]",
+                "lock_ns = 70",
+                "lock_ns = 1000000001",
+                "than a second",
+            ),
+            ("[[10, 14], [14, 10]]", "cached_ns = 9", "", "cached_ns"),
+        ] {
+            let error = with(distances, from, to).unwrap_err();
+            let text = format!("{} {}", error.message(), error.expected());
+            assert!(text.contains(says), "{distances}: {text}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_do_not_nest_are_refused() {
+        let ring = "[[10, 20, 20, 30], [20, 10, 30, 20], [20, 30, 10, 20], [30, 20, 20, 10]]";
+        let mut text = GOOD.replace(
+            "hz = 100\n",
+            &format!("hz = 100\nnuma_distances = {ring}\n"),
+        );
+        for cpu in 5..8 {
+            text += &format!(
+                "[[package]]\n[[package.cluster]]\ncore = \"cortex-a7\"\ncpus = \"{cpu}\"\n"
+            );
+        }
+        let error = Machine::parse("f.toml", &text).unwrap_err();
+        assert!(
+            error.message().starts_with("f.toml:4:"),
+            "{}",
+            error.message()
+        );
+        assert!(error.message().contains("20"), "{}", error.message());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Machines, workloads and schedulers for the tests, and what is read back from them.
 
-use machine::{CoreType, Costs, Cpu, CpuMask, Level, Machine};
+use machine::{CoreType, Costs, Cpu, CpuMask, Level, Machine, Numa};
 use native::{Global, Object};
 use simulator::{Check, Config, Error, Event, Outcome, Trace};
 use std::fmt::Write;
@@ -35,6 +35,7 @@ pub fn machine(cpus: usize) -> Machine {
             spans: span,
         }],
         cpufreq: None,
+        numa: Numa::default(),
     }
 }
 
