@@ -332,7 +332,18 @@ fn fault_is_reported(fault: &str, says: &str) {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_division_by_zero_is_reported() {
-    fault_is_reported("small_time = slice_ns / (small - 1);", "divided by zero");
+    fault_is_reported(
+        "small_time = slice_ns / (small - 1);",
+        "its enqueue() divided by zero",
+    );
+}
+
+#[test]
+fn a_call_without_end_is_reported() {
+    fault_is_reported(
+        "while (*(volatile u64 *)&small_time == 0);",
+        "scheduler `stalls`: its enqueue() did not return",
+    );
 }
 
 #[test]

@@ -210,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn a_function_of_the_c_library_is_refused() {
+        let refused = compile(&format!(
+            "{MINIMAL}int usleep(unsigned int us);\nint f(void)\n{{\n\treturn usleep(1);\n}}\n"
+        ))
+        .unwrap_err();
+        assert!(
+            refused
+                .0
+                .contains("test.bpf.c: usleep() is a function of the C library"),
+            "{refused}"
+        );
+        compile(&format!(
+            "{MINIMAL}struct s {{ u64 a[100]; }} from, to;\nvoid f(void)\n{{\n\tto = from;\n}}\n"
+        ))
+        .unwrap();
+    }
+
+    #[test]
     fn other_mistakes_keep_the_compilers_words() {
         let syntax = compile(&format!("{MINIMAL}int x = ;\n")).unwrap_err();
         assert!(

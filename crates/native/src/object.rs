@@ -5,6 +5,12 @@ use crate::debug_info::{self, MapDefinition};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
 
+/// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
+/// `include/` make BPF helpers of.
+const C_LIBRARY: [&str; 9] = [
+    "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
+];
+
 /// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
 /// `skel->rodata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,20 @@ impl Object {
             ))
         };
         let file = object::File::parse(&*image).map_err(|error| unreadable(&error))?;
+        let foreign: Vec<String> = file
+            .dynamic_symbols()
+            .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
+            .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+            .filter(|name| !name.is_empty() && !C_LIBRARY.contains(&name.as_str()))
+            .map(|name| {
+                format!(
+                    "{source}: {name}() is a function of the C library, which BPF does not have"
+                )
+            })
+            .collect();
+        if !foreign.is_empty() {
+            return Err(Error(foreign.join("\n")));
+        }
         let mut variables = BTreeMap::new();
         let mut map_symbols = Vec::new();
         let mut ops = Vec::new();

@@ -244,6 +244,14 @@ pub struct Ops {
     pub name: [u8; 128],
 }
 
+impl Ops {
+    /// The scheduler's name for itself.
+    pub fn name(&self) -> String {
+        let name = self.name.split(|&byte| byte == 0).next();
+        String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+    }
+}
+
 /// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
 #[repr(C)]
 pub struct Table {

@@ -45,10 +45,14 @@ macro_rules! call_op {
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
         let outer = std::mem::replace(&mut $kernel.kf_mask, $mask);
+        let outer_op = $kernel.doing.begin(&stringify!($function));
         $kernel.lend();
         // SAFETY: an op of the loaded scheduler, with arguments of its type; its calls back come
         // through the pointer that was just lent.
         let result = unsafe { function($($argument),*) };
+        if $kernel.doing.end(outer_op) {
+            $kernel.instance.forget_removed();
+        }
         $kernel.kf_mask = outer;
         result
     }};

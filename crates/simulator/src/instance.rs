@@ -25,9 +25,6 @@ const CGRP_STORAGE: u32 = 32;
 /// An array above this is a slip: every simulation at a time has one of its own.
 const MAX_ARRAY_BYTES: u64 = 1 << 30;
 
-/// How many removed values are kept; more than one call of an op removes.
-const KEPT_REMOVED: usize = 4096;
-
 /// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
@@ -42,8 +39,8 @@ pub struct Instance {
     _maps: Box<[Map]>,
     /// What arrays point to.
     _values: Vec<Box<[u64]>>,
-    /// Values removed from hashes of late: C may hold pointers to them until its call ends.
-    removed: VecDeque<Box<[u64]>>,
+    /// Values removed from hashes: C may hold pointers to them until its call ends.
+    removed: Vec<Box<[u64]>>,
     /// Objects that the scheduler allocated and has not dropped.
     pub allocated: BTreeSet<*mut c_void>,
     // In this order: the loader knows the object by the descriptor's name, which must not be given to
@@ -136,7 +133,7 @@ impl Instance {
             base,
             _maps: Box::default(),
             _values: Vec::new(),
-            removed: VecDeque::new(),
+            removed: Vec::new(),
             allocated: BTreeSet::new(),
             _library: library,
             _file: file.into(),
@@ -230,12 +227,17 @@ impl Instance {
         Ok(())
     }
 
-    /// Keeps a removed value for longer than any one call can use it.
+    /// Keeps a removed value until [`Instance::forget_removed`].
     pub fn keep_removed(&mut self, value: Box<[u64]>) {
-        if self.removed.len() >= KEPT_REMOVED {
-            self.removed.pop_front();
+        self.removed.push(value);
+    }
+
+    /// No call into the scheduler is left that may use a removed value.
+    #[inline]
+    pub fn forget_removed(&mut self) {
+        if !self.removed.is_empty() {
+            self.removed.clear();
         }
-        self.removed.push_back(value);
     }
 
     /// The bytes of the global `symbol`; empty if there is none.

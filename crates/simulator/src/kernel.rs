@@ -3,6 +3,7 @@
 use crate::abi::{self, CssSet, Ops, Rq, Table, TaskStruct};
 use crate::check::Checker;
 use crate::cpu::Cpu;
+use crate::doing::Doing;
 use crate::dsq::{Dsq, UserDsqs};
 use crate::events::{Events, What};
 use crate::ext::{DirectTask, Dispatch};
@@ -15,6 +16,7 @@ use crate::timers::Timer;
 use crate::{Config, Counters, Error, Event, Outcome, Trace, kfuncs};
 use machine::Machine;
 use std::ffi::c_void;
+use std::sync::Arc;
 use workload::{Op, Recorder, Rng, Start, TaskSpec};
 
 /// How many events may happen at one time before the scheduler is taken to cause them for ever: many
@@ -70,6 +72,8 @@ pub struct Kernel<'a> {
     /// Checks the run's invariants, if asked to.
     pub check: Option<Box<Checker>>,
 
+    /// For those who look from outside.
+    pub doing: Arc<Doing>,
     pub table: *mut Table,
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
     rqs: Box<[Rq]>,
@@ -160,6 +164,7 @@ impl<'a> Kernel<'a> {
             exit: None,
             dump: String::new(),
             check,
+            doing: Doing::start(ops.name()),
             ops,
             table,
             rqs,

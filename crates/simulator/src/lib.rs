@@ -4,6 +4,7 @@ mod abi;
 mod cgroup;
 mod check;
 mod cpu;
+mod doing;
 mod dsq;
 mod events;
 mod ext;

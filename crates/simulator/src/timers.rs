@@ -112,9 +112,16 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.charge(cpu, self.cpus[cpu].costs.timer_irq_ns);
         // SAFETY: bpf_timer's callback type.
-        let callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
+        let timer_callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
             unsafe { std::mem::transmute(callback) };
-        crate::ext::call_op!(self, kf::UNLOCKED, callback, map, key.as_mut_ptr(), value);
+        crate::ext::call_op!(
+            self,
+            kf::UNLOCKED,
+            timer_callback,
+            map,
+            key.as_mut_ptr(),
+            value
+        );
         self.leave(cpu);
     }
 }
