@@ -52,13 +52,14 @@ fn run(opts: &Opts) -> Result<(), Error> {
     start_logging(opts.verbose)?;
 
     let shutdown = Arc::new(AtomicBool::new(false));
-    let asked = shutdown.clone();
-    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .context("cannot listen for signals")?;
     if let Some(seconds) = opts.monitor {
+        // It has nothing to clean up, and need not wait for its interval to end.
+        on_signal(|| std::process::exit(0))?;
         stats::monitor(Duration::from_secs_f64(seconds), &shutdown)?;
         return Ok(());
     }
+    let asked = shutdown.clone();
+    on_signal(move || asked.store(true, Ordering::Relaxed))?;
 
     let policy = Policy::find(&opts.policy)?;
     let described = opts.machine.as_deref().map(host::describe).transpose()?;
@@ -85,6 +86,11 @@ fn run(opts: &Opts) -> Result<(), Error> {
         }
         log::info!("the CPUs have changed: starting again");
     }
+}
+
+/// What to do on SIGINT and SIGTERM.
+fn on_signal(act: impl FnMut() + Send + 'static) -> Result<(), Error> {
+    Ok(ctrlc::set_handler(act).context("cannot listen for signals")?)
 }
 
 /// To standard error, so that statistics can be piped.

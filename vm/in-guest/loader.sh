@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# What the loader's tests share; sourced after lib.sh. The loader is the scx_equipoise on PATH, where vm/test
+# puts the one it has built.
+
+sched_ext=/sys/kernel/sched_ext
+loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
+policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
+loader_log=$(mktemp)
+
+# load OPTION...: starts the loader, and waits until its scheduler is attached
+load() {
+	"$loader" "$@" >"$loader_log" 2>&1 &
+	loader_pid=$!
+	within 60 attached || {
+		cat "$loader_log"
+		return 1
+	}
+}
+
+attached() {
+	file_is "$sched_ext/state" enabled && grep -q '^equipoise' "$sched_ext/root/ops"
+}
+
+# unload SIGNAL: ends the loader, which must take its scheduler along
+unload() {
+	kill "-$1" "$loader_pid" || return 1
+	local status=0
+	wait "$loader_pid" || status=$?
+	within 20 file_is "$sched_ext/state" disabled || return 1
+	if [ "$1" != KILL ]; then
+		cat "$loader_log"
+		[ "$status" = 0 ] && grep -q '^EXIT: unregistered from user space' "$loader_log"
+	fi
+}
+
+# spin COUNT [COMMAND...]: starts COUNT busy loops, each of which first calls COMMAND with its process id;
+# these are in spinners
+spin() {
+	local i count=$1
+	shift
+	spinners=()
+	for ((i = 0; i < count; i++)); do
+		(
+			[ $# = 0 ] || "$@" "$BASHPID" >/dev/null
+			while :; do :; done
+		) &
+		spinners+=($!)
+	done
+}
+
+stop_spinning() {
+	kill -KILL "${spinners[@]}" 2>/dev/null
+	wait "${spinners[@]}" 2>/dev/null
+	return 0
+}
+
+# ns of CPU time that the task has had
+runtime_of() {
+	cut -d ' ' -f 1 "/proc/$1/schedstat"
+}
