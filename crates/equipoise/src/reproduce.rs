@@ -76,7 +76,7 @@ fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {
 
 /// The cases of `experiment`, named after block, row and column.
 fn named_cases(experiment: &Experiment) -> Vec<(String, Case<'_>)> {
-    let names = experiment.rows().flat_map(|(block, row)| {
+    let names = experiment.loads().into_iter().flat_map(|(block, row)| {
         experiment
             .columns
             .iter()

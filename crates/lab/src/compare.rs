@@ -1,7 +1,8 @@
 //! Schedulers side by side on one machine with one workload.
 
 use crate::{
-    Case, Change, Failure, Measured, Pooled, Runs, Scheduler, limit_s, measure, paired_change,
+    Case, Change, Failure, Measured, Pooled, Runs, Scheduler, limit_s, measure, metrics,
+    paired_change,
 };
 use machine::Machine;
 use workload::{Metric, Workload};
@@ -69,7 +70,10 @@ impl Comparison {
     pub fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries = Vec::new();
         let bound = self.workload.cpu_bound();
-        for (index, metric) in self.workload.metrics().iter().enumerate() {
+        for (index, metric) in metrics(self.workload.as_ref(), &self.machine)
+            .into_iter()
+            .enumerate()
+        {
             let limit = bound
                 .filter(|bound| bound.metric == index)
                 .map(|bound| limit_s(&bound, &self.machine));

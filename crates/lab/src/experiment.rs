@@ -27,7 +27,7 @@
 //! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
 //! ```
 
-use crate::Scheduler;
+use crate::{Scheduler, metrics};
 use machine::input::{self, BadInput};
 use machine::{CpuMask, Machine};
 use serde::Deserialize;
@@ -38,11 +38,18 @@ use toml::Spanned;
 use workload::{Better, Workload};
 
 /// The experiments that come with Equipoise: name, file, text.
-const BUILTIN: &[(&str, &str, &str)] = &[(
-    "mixed-capacity",
-    "experiments/mixed-capacity.toml",
-    include_str!("../../../experiments/mixed-capacity.toml"),
-)];
+const BUILTIN: &[(&str, &str, &str)] = &[
+    (
+        "mixed-capacity",
+        "experiments/mixed-capacity.toml",
+        include_str!("../../../experiments/mixed-capacity.toml"),
+    ),
+    (
+        "power-aware",
+        "experiments/power-aware.toml",
+        include_str!("../../../experiments/power-aware.toml"),
+    ),
+];
 
 /// A published table, and how to run it.
 pub struct Experiment {
@@ -96,7 +103,7 @@ pub struct Row {
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
-    /// Index into its metrics.
+    /// Index into its [`metrics`] on the machine.
     pub metric: usize,
     /// The metric's unit.
     pub unit: &'static str,
@@ -253,14 +260,12 @@ impl Reader<'_> {
                 .cpunodebind
                 .map(|nodes| self.nodes(&nodes, &machine))
                 .transpose()?;
+            let rows = block.row.into_iter();
+            let rows = rows.map(|row| self.row(row, &machine, columns.len(), cpus));
             Ok(Block {
                 name: block.name,
+                rows: rows.collect::<Result<_>>()?,
                 machine,
-                rows: block
-                    .row
-                    .into_iter()
-                    .map(|row| self.row(row, columns.len(), cpus))
-                    .collect::<Result<_>>()?,
             })
         };
         let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
@@ -281,23 +286,31 @@ impl Reader<'_> {
         })
     }
 
-    fn row(&self, row: RowFile, columns: usize, cpus: Option<CpuMask>) -> Result<Row> {
+    fn row(
+        &self,
+        row: RowFile,
+        machine: &Machine,
+        columns: usize,
+        cpus: Option<CpuMask>,
+    ) -> Result<Row> {
         let mut workload = self.find(&row.workload, workload::load)?;
         if let Some(cpus) = cpus {
             workload = workload::bind(workload, cpus);
         }
-        let names: Vec<&str> = workload.metrics().iter().map(|m| m.name.as_str()).collect();
+        let metrics = metrics(workload.as_ref(), machine);
+        let names: Vec<&str> = metrics.iter().map(|m| m.name.as_str()).collect();
         let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
             return Err(self.bad(
                 row.metric.span(),
-                &format!("`{}` does not measure this", workload.name()),
+                &format!(
+                    "`{}` does not measure this on {}",
+                    workload.name(),
+                    machine.name
+                ),
                 &format!("expected {}", names.join(", ")),
             ));
         };
-        let (unit, better) = (
-            workload.metrics()[metric].unit,
-            workload.metrics()[metric].better,
-        );
+        let (unit, better) = (metrics[metric].unit, metrics[metric].better);
         if unit != row.unit.get_ref() {
             return Err(self.bad(
                 row.unit.span(),

@@ -8,6 +8,7 @@
 mod compare;
 mod experiment;
 mod limit;
+mod metrics;
 mod reproduce;
 mod runs;
 mod samples;
@@ -17,6 +18,7 @@ mod stats;
 pub use compare::{Comparison, Entry};
 pub use experiment::{Block, Column, Experiment, Row, Source, Stat};
 pub use limit::limit_s;
+pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
 pub use runs::{Case, Failure, Measured, Run, Runs, measure, trace};
 pub use samples::{Pooled, Samples};

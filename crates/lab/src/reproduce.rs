@@ -89,14 +89,17 @@ impl Reproduction {
         runs: Runs,
         done: &(dyn Fn() + Sync),
     ) -> Result<Reproduction, Box<Failure>> {
-        let cases = experiment.cases();
-        let measured = measure(&cases, &runs, done)?;
+        let measured = measure(&experiment.cases(), &runs, done)?;
         let columns = experiment.columns.len();
-        let rows = experiment
-            .rows()
-            .zip(measured.chunks(columns.max(1)))
-            .map(|((block, row), measured)| reproduced(block, row, measured))
-            .collect();
+        let loads = experiment.loads();
+        let of_row = |(block, row): (&Block, &Row)| {
+            let load = loads
+                .iter()
+                .position(|&load| same_load(load, (block, row)))?;
+            let measured = measured.get(load * columns..(load + 1) * columns)?;
+            Some(reproduced(block, row, measured))
+        };
+        let rows = experiment.rows().filter_map(of_row).collect();
         Ok(Reproduction {
             experiment,
             runs,
@@ -142,9 +145,21 @@ impl Reproduction {
 }
 
 impl Experiment {
-    /// What has to be run: for each row, each column.
+    /// The rows that differ in what is run, by the first of them: several can be about one run.
+    pub fn loads(&self) -> Vec<(&Block, &Row)> {
+        let mut loads: Vec<(&Block, &Row)> = Vec::new();
+        for row in self.rows() {
+            if !loads.iter().any(|&load| same_load(load, row)) {
+                loads.push(row);
+            }
+        }
+        loads
+    }
+
+    /// What has to be run: for each of [`Experiment::loads`], each column.
     pub fn cases(&self) -> Vec<Case<'_>> {
-        self.rows()
+        self.loads()
+            .into_iter()
             .flat_map(|(block, row)| {
                 self.columns.iter().map(move |column| Case {
                     machine: &block.machine,
@@ -154,6 +169,11 @@ impl Experiment {
             })
             .collect()
     }
+}
+
+/// Do both rows of the same block measure the same workload?
+fn same_load(a: (&Block, &Row), b: (&Block, &Row)) -> bool {
+    std::ptr::eq(a.0, b.0) && a.1.workload.name() == b.1.workload.name()
 }
 
 fn reproduced(block: &Block, row: &Row, measured: &[Measured]) -> ReproducedRow {

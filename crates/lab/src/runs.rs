@@ -1,6 +1,6 @@
 //! Repeated runs over seeds, in parallel.
 
-use crate::{Samples, Scheduler};
+use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::Global;
 use rayon::prelude::*;
@@ -51,8 +51,10 @@ impl Runs {
 /// What is kept of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// For each of the workload's metrics.
+    /// For each of its metrics ([`metrics`](crate::metrics())).
     pub samples: Vec<Samples>,
+    /// What it took, by part of the machine; `None` where power is not known.
+    pub energy: Option<simulator::Energy>,
     /// What the kernel counted.
     pub counters: simulator::Counters,
     /// What the scheduler counted, where it is Equipoise's own.
@@ -84,6 +86,15 @@ impl Measured {
     /// The mean over the runs of what `count` takes from each; NaN without a run.
     pub fn mean_of(&self, count: impl Fn(&Run) -> f64) -> f64 {
         self.runs.iter().map(count).sum::<f64>() / self.runs.len() as f64
+    }
+
+    /// The mean energy of a run in the parts for which `which` is true, J; `None` where power is not
+    /// known.
+    pub fn mean_energy_j(&self, which: impl Fn(simulator::Part) -> bool) -> Option<f64> {
+        let of = |run: &Run| run.energy.as_ref().map(|energy| energy.sum_j(&which));
+        let joules: Option<Vec<f64>> = self.runs.iter().map(of).collect();
+        let joules = joules.filter(|joules| !joules.is_empty())?;
+        Some(joules.iter().sum::<f64>() / joules.len() as f64)
     }
 
     /// As [`Measured::mean_of`], of what the scheduler counted; `None` if it did not.
@@ -179,11 +190,14 @@ fn simulate<'a>(
 }
 
 fn keep(case: &Case<'_>, outcome: Outcome, wall: Duration) -> Run {
-    let metrics = 0..case.workload.metrics().len();
+    let own = 0..case.workload.metrics().len();
+    let machines = metrics::samples(&outcome);
     Run {
-        samples: metrics
+        samples: own
             .map(|metric| Samples::new(outcome.recorder.samples(metric)))
+            .chain(machines.iter().map(|sample| Samples::new(sample)))
             .collect(),
+        energy: outcome.energy,
         balancing: case.scheduler.counters(&outcome.read),
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,

@@ -1,7 +1,10 @@
 //! Random machines, for property tests (`--features arbitrary`).
 
 use crate::file::reader::levels;
-use crate::{CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Numa, Opp};
+use crate::{
+    CorePower, CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Numa, Opp, PartIdle,
+    PartPower, Power, Turbo,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -75,6 +78,19 @@ fn assemble(
             transition_latency_ns: 200_000,
             rate_limit_ns: 1_000_000,
         });
+    let fastest = core_types.iter().map(|core| core.opps.last());
+    let turbo = fastest.collect::<Option<Vec<_>>>().map(|fastest| Turbo {
+        khz: fastest
+            .iter()
+            .map(|opp| opp.khz)
+            .rev()
+            .take(1)
+            .chain([1])
+            .collect(),
+        interval_ns: 500_000,
+        limit_mw: Some(2_000),
+        window_ns: 10_000_000,
+    });
     Machine {
         name: "random".to_owned(),
         description: "a random machine".to_owned(),
@@ -84,6 +100,8 @@ fn assemble(
         levels: levels(smt, mc, pkg, &Numa::default()),
         cpufreq,
         numa: Numa::default(),
+        power: Some(power()),
+        turbo,
     }
 }
 
@@ -106,10 +124,31 @@ fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
                     costs,
                     opps,
                     idle_states,
+                    power: Some(CorePower {
+                        dynamic_mw: capacity,
+                        smt_dynamic: smt_throughput,
+                        static_mw: capacity / 8,
+                    }),
                 };
                 (capacity, core)
             },
         )
+}
+
+fn power() -> Power {
+    let part = |active_mw, residency_ns| PartPower {
+        active_mw,
+        idle: vec![PartIdle {
+            residency_ns,
+            power_mw: active_mw / 10,
+            entry_pj: 1000,
+        }],
+    };
+    Power {
+        rest_mw: 1000,
+        package: part(500, 300_000),
+        cluster: part(100, 0),
+    }
 }
 
 /// None, or up to five.
@@ -134,6 +173,8 @@ fn idle_states() -> impl Strategy<Value = Vec<IdleState>> {
             state.name = format!("C{index}");
             state.min_residency_ns += residency;
             state.exit_latency_ns += latency;
+            state.power_mw = 100 / (index as u32 + 1);
+            state.entry_pj = latency;
             state.clone()
         };
         steps.into_iter().enumerate().map(&mut deeper).collect()

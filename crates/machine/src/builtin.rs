@@ -23,6 +23,9 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "smp-8",
     "smp-2x8",
     "smt-4",
+    "snb-4s",
+    "snb-ep-2s",
+    "snb-laptop",
     "tc2",
     "tc2-smp"
 ];

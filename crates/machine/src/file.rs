@@ -30,6 +30,25 @@
 //! transition_latency_us = 500
 //! rate_limit_us = 10_000                      # optional, see CpufreqFile
 //!
+//! [core.cortex-a15.power]                     # optional, then for all core types, with [power]
+//! source = "where the numbers come from"
+//! dynamic_mw = 1_200                          # and so on, see CorePower; idle states then have a
+//! smt_dynamic = 1.0                           # power_mw, and perhaps an entry_uj
+//! static_mw = 150
+//!
+//! [power]                                     # see Power
+//! source = "where the numbers come from"
+//! rest_mw = 2_000
+//! cluster = { active_mw = 100, idle = [{ residency_us = 100, power_mw = 10, entry_uj = 5 }] }
+//! package = { active_mw = 300 }
+//!
+//! [turbo]                                     # optional, see Turbo
+//! source = "where the numbers come from"
+//! khz = [1_200_000, 1_000_000]                # with one core active, with two, ...
+//! interval_us = 1_000
+//! limit_mw = 5_000                            # optional
+//! window_ms = 1_000
+//!
 //! [[package]]
 //! [[package.cluster]]                         # CPUs that share a last-level cache
 //! core = "cortex-a15"
@@ -45,6 +64,7 @@
 
 mod cpufreq;
 mod numa;
+mod power;
 pub(crate) mod reader;
 
 use crate::Machine;
@@ -62,6 +82,8 @@ struct MachineFile {
     hz: Spanned<u32>,
     core: BTreeMap<Spanned<String>, CoreFile>,
     cpufreq: Option<Spanned<CpufreqFile>>,
+    power: Option<Spanned<PowerFile>>,
+    turbo: Option<Spanned<TurboFile>>,
     package: Spanned<Vec<PackageFile>>,
     numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
     memory: Option<MemoryFile>,
@@ -90,6 +112,7 @@ struct CoreFile {
     idle: Vec<IdleFile>,
     #[serde(default)]
     opp: Vec<OppFile>,
+    power: Option<CorePowerFile>,
 }
 
 /// An operating performance point. Speed and capacity are those of the core type, in the ratio of the
@@ -158,6 +181,63 @@ struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
     exit_latency_us: Spanned<u64>,
+    /// What a core draws in it; needed where the machine has power.
+    power_mw: Option<Spanned<u32>>,
+    /// What entering and leaving it takes besides.
+    entry_uj: Option<Spanned<u32>>,
+}
+
+/// What a core draws; see [`crate::CorePower`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CorePowerFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    dynamic_mw: Spanned<u32>,
+    smt_dynamic: Spanned<f64>,
+    static_mw: Spanned<u32>,
+}
+
+/// What everything but the cores draws; see [`crate::Power`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PowerFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    rest_mw: Spanned<u32>,
+    package: Option<PartPowerFile>,
+    cluster: Option<PartPowerFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartPowerFile {
+    active_mw: Spanned<u32>,
+    #[serde(default)]
+    idle: Vec<PartIdleFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartIdleFile {
+    residency_us: Spanned<u64>,
+    power_mw: Spanned<u32>,
+    entry_uj: Option<Spanned<u32>>,
+}
+
+/// See [`crate::Turbo`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TurboFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    khz: Spanned<Vec<u32>>,
+    interval_us: Spanned<u64>,
+    limit_mw: Option<Spanned<u32>>,
+    window_ms: Spanned<u64>,
 }
 
 #[derive(Deserialize)]

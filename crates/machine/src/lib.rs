@@ -11,10 +11,12 @@ mod file;
 pub mod input;
 mod mask;
 mod numa;
+mod power;
 
 pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE};
+pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, Turbo, opp_ratios};
 
 /// A machine, as the simulated kernel and the scheduler's user-space half see it.
 #[derive(Clone, Debug)]
@@ -37,6 +39,10 @@ pub struct Machine {
     pub cpufreq: Option<Cpufreq>,
     /// How far apart its packages are, each of which is a NUMA node.
     pub numa: Numa,
+    /// What its parts draw; `None` if that is not known.
+    pub power: Option<Power>,
+    /// What keeps cores below the frequency that is asked for; `None` if nothing does.
+    pub turbo: Option<Turbo>,
 }
 
 /// One logical CPU.
@@ -67,6 +73,8 @@ pub struct CoreType {
     /// cpuidle states from the shallowest to the deepest. An idle period enters the deepest whose
     /// `min_residency_ns` it exceeds.
     pub idle_states: Vec<IdleState>,
+    /// What a core draws; there where the machine's power is known.
+    pub power: Option<CorePower>,
 }
 
 /// Costs of kernel operations on one kind of core, ns of that core's own time.
@@ -107,6 +115,10 @@ pub struct IdleState {
     pub min_residency_ns: u64,
     /// Time to leave it, ns.
     pub exit_latency_ns: u64,
+    /// What a core draws in it, mW; 0 where power is not known.
+    pub power_mw: u32,
+    /// What entering and leaving it takes besides, pJ.
+    pub entry_pj: u64,
 }
 
 /// One topology level: a partition of the machine's CPUs.

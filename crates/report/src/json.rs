@@ -17,7 +17,8 @@
 //!   its 95 % confidence interval (both null for the first policy), `limit` as above.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`,
 //!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
-//!   machine without power data), `simulated_s`, `wall_s`; `balancing`: what else Equipoise's own
+//!   machine without power data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on,
+//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`, `wall_s`; `balancing`: what else Equipoise's own
 //!   scheduler counts, named as in `policy::Counters` (null for other schedulers).
 //!
 //! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of
@@ -26,6 +27,8 @@
 use crate::Page;
 use lab::{Comparison, Entry, Measured, Pooled, Reproduction};
 use serde::Serialize;
+use simulator::Part;
+use std::collections::BTreeMap;
 use workload::Better;
 
 const SCHEMA: u32 = 1;
@@ -106,6 +109,7 @@ struct Counters<'a> {
     wakeups: f64,
     balance_calls: Option<f64>,
     energy_j: Option<f64>,
+    energy_by_part_j: Option<BTreeMap<String, f64>>,
     simulated_s: f64,
     wall_s: f64,
     balancing: Option<Balancing>,
@@ -265,11 +269,21 @@ fn counters<'a>(policy: &'a str, measured: &Measured) -> Counters<'a> {
         migrations: measured.mean_of(|run| run.counters.migrations as f64),
         wakeups: measured.mean_of(|run| run.counters.wakeups as f64),
         balance_calls: measured.mean_of_balancing(|counters| counters.balance_calls),
-        energy_j: None,
+        energy_j: measured.mean_energy_j(|_| true),
+        energy_by_part_j: energy_by_part(measured),
         simulated_s: measured.mean_of(|run| run.simulated_ns as f64 / 1e9),
         wall_s: measured.mean_of(|run| run.wall.as_secs_f64()),
         balancing: balancing(measured),
     }
+}
+
+fn energy_by_part(measured: &Measured) -> Option<BTreeMap<String, f64>> {
+    let parts = &measured.runs.first()?.energy.as_ref()?.parts;
+    let mean = |of: Part| measured.mean_energy_j(|part| part == of);
+    parts
+        .iter()
+        .map(|&(part, _)| Some((part.to_string(), mean(part)?)))
+        .collect()
 }
 
 fn balancing(measured: &Measured) -> Option<Balancing> {

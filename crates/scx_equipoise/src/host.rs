@@ -137,6 +137,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
                 costs: Costs::default(),
                 opps: Vec::new(),
                 idle_states: Vec::new(),
+                power: None,
             })
             .collect(),
         levels: vec![
@@ -147,6 +148,8 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
         ],
         cpufreq: None,
         numa: Numa::default(),
+        power: None,
+        turbo: None,
     }
 }
 

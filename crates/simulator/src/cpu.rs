@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 pub struct Cpu {
     /// Work a nanosecond, in 1/2^20 of the reference; less while its core's other threads are busy.
     pub speed: u32,
+    /// The highest frequency that the hardware allows, in 1/2^20 of the highest of all.
+    cap: u32,
     /// The other hardware threads of its core.
     pub siblings: Vec<usize>,
     /// Its speed while so many of them (the index) are busy.
@@ -76,6 +78,7 @@ impl Cpu {
                     .collect();
                 Cpu {
                     speed: core_type.speed,
+                    cap: 1 << 20,
                     speeds: (0..=siblings.len())
                         .map(|busy| machine.thread_speed(id, busy + 1))
                         .collect(),
@@ -215,7 +218,8 @@ impl Kernel<'_> {
     fn set_thread_speed(&mut self, id: usize) {
         let is_busy = |&&other: &&usize| self.cpus[other].curr.is_some();
         let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
-        let speed = self.cpus[id].speeds[busy];
+        let full = u64::from(self.cpus[id].speeds[busy]);
+        let speed = ((full * u64::from(self.cpus[id].cap)) >> 20).max(1) as u32;
         if self.cpus[id].speed == speed {
             return;
         }
@@ -226,6 +230,15 @@ impl Kernel<'_> {
             let done = self.resume(id, task);
             self.events.set_done(id, done);
         }
+    }
+
+    /// The hardware lets `cpu` run at the fastest OPP of at most `khz`, or its slowest, from now on.
+    pub fn set_cap(&mut self, cpu: usize, khz: u32) {
+        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
+        let opp = core.opps.partition_point(|opp| opp.khz <= khz).max(1) - 1;
+        self.cpus[cpu].cap = core.at_opp(1 << 20, opp);
+        self.set_thread_speed(cpu);
+        self.meter_opp(cpu, opp);
     }
 
     /// Lets `task` compute on `cpu`; returns when it will be done.

@@ -21,6 +21,10 @@ pub enum What {
     Wake { task: TaskPtr },
     /// A `bpf_timer` expires, unless it was started or cancelled since.
     BpfTimer { timer: u32, generation: u32 },
+    /// A part of the machine that `cpu` is in may enter an idle state; only for the trace.
+    Power { cpu: u32 },
+    /// The control unit of `package` looks what its cores may do.
+    Turbo { package: u32 },
     /// sched_ext's watchdog looks for tasks that do not get to run.
     Watchdog,
     /// The workload's duration is over.

@@ -167,6 +167,7 @@ impl Kernel<'_> {
             timer_slack_ns: spec.timer_slack_ns.unwrap_or(DEFAULT_TIMER_SLACK_NS),
             rr_left: 0,
             footprint: spec.footprint,
+            activity: spec.activity.max(1),
             parent,
             children: 0,
             joining: false,

@@ -5,6 +5,7 @@ use crate::check::Checker;
 use crate::cpu::Cpu;
 use crate::doing::Doing;
 use crate::dsq::{Dsq, UserDsqs};
+use crate::energy::Meters;
 use crate::events::{Events, What};
 use crate::ext::{DirectTask, Dispatch};
 use crate::idle::IdleMasks;
@@ -13,6 +14,7 @@ use crate::lifecycle::Exit;
 use crate::objects::Objects;
 use crate::task::{FIRST_PID, TaskPtr};
 use crate::timers::Timer;
+use crate::turbo::Pcu;
 use crate::{Config, Counters, Error, Event, Outcome, Trace, kfuncs};
 use machine::Machine;
 use std::ffi::c_void;
@@ -64,6 +66,10 @@ pub struct Kernel<'a> {
     pub kernel_rng: Rng,
     pub counters: Counters,
     pub trace: Option<&'a mut dyn Trace>,
+    /// What the machine's parts draw, if that is known.
+    pub meters: Option<Meters>,
+    /// Control units of the packages; none without turbo.
+    pub pcus: Vec<Pcu>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
     /// Why the scheduler leaves, if it is the scheduler's doing.
@@ -160,6 +166,8 @@ impl<'a> Kernel<'a> {
                 ..Counters::default()
             },
             trace: config.trace,
+            meters: Meters::new(machine),
+            pcus: Pcu::all(machine),
             failure: None,
             exit: None,
             dump: String::new(),
@@ -172,6 +180,7 @@ impl<'a> Kernel<'a> {
             root_cgroup,
             instance,
         };
+        kernel.trace_power_from_boot();
         kernel.enable_scheduler();
         if kernel.failure.is_some() {
             return Ok(kernel);
@@ -244,6 +253,8 @@ impl<'a> Kernel<'a> {
                 What::BpfTimer { timer, generation } => {
                     self.bpf_timer_expired(timer as usize, generation)
                 }
+                What::Power { cpu } => self.trace_power(cpu as usize),
+                What::Turbo { package } => self.turbo_interval(package as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),
             }
@@ -269,7 +280,9 @@ impl<'a> Kernel<'a> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
+        let now = self.now();
         Ok(Outcome {
+            energy: self.meters.as_mut().map(|meters| meters.read(now)),
             simulated_ns: self.now(),
             read: read
                 .iter()

@@ -6,6 +6,7 @@ mod check;
 mod cpu;
 mod doing;
 mod dsq;
+mod energy;
 mod events;
 mod ext;
 mod fault;
@@ -23,8 +24,10 @@ mod rt;
 mod sched;
 mod task;
 mod timers;
+mod turbo;
 
 pub use check::Check;
+pub use energy::{Energy, Part};
 pub use fault::report_scheduler_faults;
 
 use check::Checker;
@@ -66,6 +69,8 @@ pub struct Outcome {
     /// The bytes of the globals in [`Config::read`], in that order; empty for one that the scheduler
     /// does not have.
     pub read: Vec<Vec<u8>>,
+    /// The energy that the run took; `None` on a machine whose power is not known.
+    pub energy: Option<Energy>,
 }
 
 /// What the kernel counted over a run.
@@ -144,6 +149,15 @@ pub enum Event<'a> {
         task: (&'a str, i32),
         /// `prio`.
         prio: i32,
+    },
+    /// A part of the machine draws another power; from 0 at the beginning. No tracepoint of the kernel's.
+    Power {
+        /// Which.
+        part: Part,
+        /// From now on, mW.
+        mw: u32,
+        /// Energy that the change itself took, pJ.
+        pj: u64,
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),

@@ -210,6 +210,7 @@ impl Kernel<'_> {
             task.abi.nivcsw += u64::from(prev_runnable);
         }
         self.cpus[cpu].curr = next;
+        self.meter_switch(cpu, next);
         match next {
             Some(mut task) => {
                 task.abi.on_cpu = 1;

@@ -56,6 +56,8 @@ pub struct Task {
     pub timer_slack_ns: u64,
     /// Bytes that it works on; fetched anew after a migration.
     pub footprint: u64,
+    /// What its computing draws, of [`machine::BUSY_LOOP`]; not 0.
+    pub activity: u32,
     /// Round-robin time left, ns.
     pub rr_left: u64,
 

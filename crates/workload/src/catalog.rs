@@ -2,7 +2,7 @@
 
 use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
-use crate::{Workload, busy, cyclictest, hackbench, rtapp, sysbench};
+use crate::{Workload, busy, cyclictest, hackbench, kbuild, rtapp, specjbb, sysbench};
 use machine::input::{self, BadInput};
 use std::path::Path;
 
@@ -15,11 +15,13 @@ pub(crate) struct Benchmark {
     pub(crate) make: fn(String, &Args) -> Box<dyn Workload>,
 }
 
-const BENCHMARKS: [&Benchmark; 4] = [
+const BENCHMARKS: [&Benchmark; 6] = [
     &sysbench::BENCHMARK,
     &hackbench::BENCHMARK,
     &cyclictest::BENCHMARK,
     &busy::BENCHMARK,
+    &kbuild::BENCHMARK,
+    &specjbb::BENCHMARK,
 ];
 
 macro_rules! rt_app_files {

@@ -31,10 +31,13 @@ pub fn machine(cpus: usize) -> Machine {
             costs: Costs::default(),
             opps: Vec::new(),
             idle_states: Vec::new(),
+            power: None,
         }],
         levels: Vec::new(),
         cpufreq: None,
         numa: Numa::default(),
+        power: None,
+        turbo: None,
     }
 }
 

@@ -6,7 +6,7 @@
 //! finished the last one, as a process makes one system call after another.
 
 use machine::input::BadInput;
-use machine::{CpuMask, Machine};
+use machine::{BUSY_LOOP, CpuMask, Machine};
 use std::sync::Arc;
 
 pub use bound::bind;
@@ -24,10 +24,12 @@ mod cyclictest;
 #[cfg(test)]
 mod fake;
 mod hackbench;
+mod kbuild;
 mod params;
 mod record;
 mod rng;
 pub mod rtapp;
+mod specjbb;
 mod sysbench;
 
 /// Something to run: an rt-app file or a benchmark.
@@ -99,6 +101,8 @@ pub struct TaskSpec {
     pub timer_slack_ns: Option<u64>,
     /// Bytes that it works on between two switches: what a migration makes it fetch again.
     pub footprint: u64,
+    /// Dynamic power of its computing, of [`machine::BUSY_LOOP`] for a busy loop's.
+    pub activity: u32,
     /// What it does.
     pub program: Box<dyn Program>,
 }
@@ -112,6 +116,7 @@ impl TaskSpec {
             affinity: None,
             timer_slack_ns: None,
             footprint: DEFAULT_FOOTPRINT,
+            activity: BUSY_LOOP,
             program: Box::new(program),
         }
     }

@@ -47,6 +47,8 @@ impl Reader<'_> {
         if let Some(memory) = &machine.memory {
             numa.memory = Some(self.memory(memory, &numa, machine.package.get_ref().len())?);
         }
+        let power = self.power(&machine)?;
+        let turbo = self.turbo(&machine, &core_types)?;
         Ok(Machine {
             name: machine.name.into_inner(),
             description: machine.description,
@@ -56,6 +58,8 @@ impl Reader<'_> {
             levels,
             cpufreq,
             numa,
+            power,
+            turbo,
         })
     }
 
@@ -120,6 +124,7 @@ impl Reader<'_> {
                 costs: self.costs(core)?,
                 opps: self.opps(core)?,
                 idle_states: self.idle_states(&core.idle)?,
+                power: self.core_power(core)?,
             });
         }
         Ok(core_types)
@@ -205,10 +210,13 @@ impl Reader<'_> {
                     format!("expected at most {MAX_IDLE_STATES}, as the kernel's cpuidle"),
                 );
             }
+            let (power_mw, entry_pj) = self.idle_power(state)?;
             let next = IdleState {
                 name: state.name.clone(),
                 min_residency_ns: self.cost(&state.min_residency_us, 1000)?,
                 exit_latency_ns: self.cost(&state.exit_latency_us, 1000)?,
+                power_mw,
+                entry_pj,
             };
             if idle_states.last().is_some_and(|shallower| {
                 next.min_residency_ns < shallower.min_residency_ns

@@ -101,6 +101,10 @@ impl<W: Write> Trace for Chrome<W> {
                 let args = json!({ "comm": task.0, "pid": task.1 });
                 self.instant(cpu, "sched_process_exit", args);
             }
+            Event::Power { part, mw, pj } => self.write(json!({
+                "name": part.to_string(), "cat": "power", "ph": "C", "pid": 0, "ts": us(now),
+                "args": { "mW": mw, "pJ": pj },
+            })),
             Event::Printk(message) => {
                 self.instant(cpu, "bpf_trace_printk", json!({ "message": message }));
             }

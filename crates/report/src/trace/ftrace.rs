@@ -103,6 +103,9 @@ impl<W: Write> Trace for Ftrace<W> {
                     task.0, task.1
                 ));
             }
+            Event::Power { part, mw, pj } => self
+                .sink
+                .write(format_args!("power: part={part} mw={mw} pj={pj}\n")),
             Event::Printk(message) => self.sink.write(format_args!(
                 "bpf_trace_printk: {}\n",
                 message.trim_end().replace('\n', " ")

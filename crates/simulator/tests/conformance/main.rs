@@ -7,6 +7,7 @@ mod callbacks;
 mod check;
 mod cpus;
 mod dispatch;
+mod energy;
 mod errors;
 mod kernel_tree;
 mod properties;

@@ -29,6 +29,7 @@ pub fn machine(cpus: usize) -> Machine {
             costs: Costs::default(),
             opps: Vec::new(),
             idle_states: Vec::new(),
+            power: None,
         }],
         levels: vec![Level {
             name: "MC",
@@ -36,6 +37,8 @@ pub fn machine(cpus: usize) -> Machine {
         }],
         cpufreq: None,
         numa: Numa::default(),
+        power: None,
+        turbo: None,
     }
 }
 

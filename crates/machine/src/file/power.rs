@@ -1,0 +1,334 @@
+//! Power: what cores, clusters and packages draw, and turbo.
+
+use super::reader::{Reader, Result};
+use super::{CoreFile, IdleFile, MachineFile, PartPowerFile};
+use crate::{CorePower, CoreType, PartIdle, PartPower, Power, Turbo};
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// Up to 10 kW: what is beyond is a slip of units.
+const MW: RangeInclusive<u32> = 0..=10_000_000;
+/// Up to 1 J, likewise.
+const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
+const PJ_PER_UJ: u64 = 1_000_000;
+
+impl Reader<'_> {
+    pub(super) fn core_power(&self, core: &CoreFile) -> Result<Option<CorePower>> {
+        let Some(file) = &core.power else {
+            return Ok(None);
+        };
+        if !(1.0..=8.0).contains(file.smt_dynamic.get_ref()) {
+            return self.bad(
+                file.smt_dynamic.span(),
+                format!("smt_dynamic is {}", file.smt_dynamic.get_ref()),
+                "expected 1 (a second thread costs nothing) to 8",
+            );
+        }
+        Ok(Some(CorePower {
+            dynamic_mw: self.within(&file.dynamic_mw, "dynamic_mw", MW)?,
+            smt_dynamic: (file.smt_dynamic.get_ref() * f64::from(1 << 20)).round() as u32,
+            static_mw: self.within(&file.static_mw, "static_mw", MW)?,
+        }))
+    }
+
+    /// Power in an idle state of a core, mW, and what entering it takes, pJ.
+    pub(super) fn idle_power(&self, state: &IdleFile) -> Result<(u32, u64)> {
+        let mw = match &state.power_mw {
+            Some(mw) => self.within(mw, "power_mw", MW)?,
+            None => 0,
+        };
+        Ok((mw, self.entry_pj(&state.entry_uj)?))
+    }
+
+    fn entry_pj(&self, uj: &Option<Spanned<u32>>) -> Result<u64> {
+        let uj = match uj {
+            Some(uj) => self.within(uj, "entry_uj", ENTRY_UJ)?,
+            None => 0,
+        };
+        Ok(u64::from(uj) * PJ_PER_UJ)
+    }
+
+    pub(super) fn power(&self, machine: &MachineFile) -> Result<Option<Power>> {
+        let with = machine.core.iter().find(|(_, core)| core.power.is_some());
+        let without = machine.core.iter().find(|(_, core)| core.power.is_none());
+        let Some(file) = &machine.power else {
+            return match with {
+                None => Ok(None),
+                Some((name, _)) => self.bad(
+                    name.span(),
+                    format!("`{}` has power, and the machine has none", name.get_ref()),
+                    "expected a [power] section",
+                ),
+            };
+        };
+        if let Some((name, _)) = without {
+            return self.bad(
+                name.span(),
+                format!("the machine has power, and `{}` has none", name.get_ref()),
+                format!("expected [core.{}.power]", name.get_ref()),
+            );
+        }
+        let states = machine.core.values().flat_map(|core| &core.idle);
+        if let Some(state) = states.into_iter().find(|state| state.power_mw.is_none()) {
+            return self.bad(
+                state.min_residency_us.span(),
+                "the machine has power, and this idle state has none".to_owned(),
+                "expected power_mw",
+            );
+        }
+        let file = file.get_ref();
+        Ok(Some(Power {
+            rest_mw: self.within(&file.rest_mw, "rest_mw", MW)?,
+            package: self.part_power(&file.package)?,
+            cluster: self.part_power(&file.cluster)?,
+        }))
+    }
+
+    fn part_power(&self, file: &Option<PartPowerFile>) -> Result<PartPower> {
+        let Some(file) = file else {
+            return Ok(PartPower::default());
+        };
+        let mut power = PartPower {
+            active_mw: self.within(&file.active_mw, "active_mw", MW)?,
+            idle: Vec::new(),
+        };
+        for state in &file.idle {
+            let residency_ns = self.cost(&state.residency_us, 1000)?;
+            let shallower: Option<&PartIdle> = power.idle.last();
+            if shallower.is_some_and(|shallower| residency_ns < shallower.residency_ns) {
+                return self.bad(
+                    state.residency_us.span(),
+                    "this idle state is not deeper than the one before it".to_owned(),
+                    "expected residencies that rise from state to state",
+                );
+            }
+            power.idle.push(PartIdle {
+                residency_ns,
+                power_mw: self.within(&state.power_mw, "power_mw", MW)?,
+                entry_pj: self.entry_pj(&state.entry_uj)?,
+            });
+        }
+        Ok(power)
+    }
+
+    pub(super) fn turbo(
+        &self,
+        machine: &MachineFile,
+        core_types: &[CoreType],
+    ) -> Result<Option<Turbo>> {
+        let Some(file) = &machine.turbo else {
+            return Ok(None);
+        };
+        let span = file.span();
+        let file = file.get_ref();
+        if machine.power.is_none() || core_types.iter().any(|core| core.opps.is_empty()) {
+            return self.bad(
+                span,
+                "a [turbo] section on a machine without power or frequencies".to_owned(),
+                "expected a [power] section, and OPPs for every core type",
+            );
+        }
+        let khz = file.khz.get_ref();
+        if khz.is_empty() || !khz.is_sorted_by(|fewer, more| fewer >= more) {
+            return self.bad(
+                file.khz.span(),
+                "these are not frequencies for one, two, ... active cores".to_owned(),
+                "expected at least one, none higher than the one before it",
+            );
+        }
+        let limit_mw = match &file.limit_mw {
+            Some(limit) => Some(self.within(limit, "limit_mw", 1..=*MW.end())?),
+            None => None,
+        };
+        Ok(Some(Turbo {
+            khz: khz.clone(),
+            interval_ns: self.time(&file.interval_us, 1000)?,
+            limit_mw,
+            window_ns: self.time(&file.window_ms, 1_000_000)?,
+        }))
+    }
+
+    /// As [`Reader::cost`], and not 0.
+    fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
+        match self.cost(value, unit_ns)? {
+            0 => self.bad(value.span(), "this is 0".to_owned(), "expected a time"),
+            ns => Ok(ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Machine, PartIdle};
+
+    const GOOD: &str = r#"name = "server"
+description = "a package"
+hz = 1000
+
+[core.big]
+capacity = 1024
+speed = { rate = 1.0, of = "a test" }
+smt_throughput = 1.25
+
+[core.big.costs]
+source = "a test"
+context_switch_ns = 1
+wakeup_ns = 1
+ipi_near_ns = 1
+ipi_far_ns = 1
+tick_ns = 1
+timer_irq_ns = 1
+refill_near_ns = 1
+refill_far_ns = 1
+
+[[core.big.opp]]
+khz = 1_000_000
+microvolt = 800_000
+
+[[core.big.opp]]
+khz = 2_000_000
+microvolt = 1_000_000
+
+[core.big.power]
+source = "a test"
+dynamic_mw = 8_000
+smt_dynamic = 1.5
+static_mw = 1_000
+
+[[core.big.idle]]
+name = "C6"
+min_residency_us = 200
+exit_latency_us = 100
+power_mw = 50
+entry_uj = 3
+
+[cpufreq]
+source = "a test"
+shared_by = "package"
+transition_latency_us = 10
+
+[power]
+source = "a test"
+rest_mw = 90_000
+
+[power.package]
+active_mw = 20_000
+
+[[power.package.idle]]
+residency_us = 300
+power_mw = 4_000
+
+[turbo]
+source = "a test"
+khz = [2_000_000, 1_000_000]
+interval_us = 1_000
+limit_mw = 95_000
+window_ms = 500
+
+[[package]]
+
+[[package.cluster]]
+core = "big"
+cpus = "0-3"
+threads = 2
+"#;
+
+    #[test]
+    fn power_goes_with_frequency_voltage_and_threads() {
+        let machine = Machine::parse("f.toml", GOOD).unwrap();
+        let core = &machine.core_types[0];
+        let power = core.power.unwrap();
+        let thread = |opp, busy| power.thread_mw(core, opp, busy, 2);
+        assert_eq!((thread(1, 1), thread(1, 2)), (8000, 6000));
+        // Half the frequency at 0.8 of the voltage.
+        assert_eq!((thread(0, 1), thread(0, 2)), (2560, 1920));
+        assert_eq!(
+            (power.static_mw(core, 0), power.static_mw(core, 1)),
+            (640, 1000)
+        );
+        let state = &core.idle_states[0];
+        assert_eq!((state.power_mw, state.entry_pj), (50, 3_000_000));
+        let parts = machine.power.as_ref().unwrap();
+        let sleeping = PartIdle {
+            residency_ns: 300_000,
+            power_mw: 4000,
+            entry_pj: 0,
+        };
+        assert_eq!(parts.package.idle, [sleeping]);
+        assert_eq!((parts.rest_mw, parts.cluster.active_mw), (90_000, 0));
+        let turbo = machine.turbo.as_ref().unwrap();
+        let khz = [0, 1, 2, 3].map(|active| turbo.khz_for(active));
+        assert_eq!(khz, [2_000_000, 2_000_000, 1_000_000, 1_000_000]);
+        assert_eq!(
+            (turbo.limit_mw, turbo.window_ns),
+            (Some(95_000), 500_000_000)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let section =
+            |from: &str, to: &str| &GOOD[GOOD.find(from).unwrap()..GOOD.find(to).unwrap()];
+        let core = section("[core.big.power]", "[[core.big.idle]]");
+        let parts = section("[power]", "[turbo]");
+        let turbo = section("[turbo]", "[[package]]");
+        let without_turbo = GOOD.replace(turbo, "");
+        for (good, from, to, at, says) in [
+            (
+                GOOD,
+                "rest_mw = 90_000",
+                "rest_mw = 90_000_000",
+                "rest_mw",
+                "expected 0 to 10000000",
+            ),
+            (
+                GOOD,
+                "smt_dynamic = 1.5",
+                "smt_dynamic = 0.5",
+                "smt_dynamic",
+                "expected 1 ",
+            ),
+            (
+                GOOD,
+                "power_mw = 50\n",
+                "",
+                "min_residency_us",
+                "expected power_mw",
+            ),
+            (GOOD, core, "", "[core.big]", "expected [core.big.power]"),
+            (
+                GOOD,
+                "[2_000_000, 1_000_000]",
+                "[1_000_000, 2_000_000]",
+                "khz = [",
+                "none higher",
+            ),
+            (
+                GOOD,
+                "window_ms = 500",
+                "window_ms = 0",
+                "window_ms",
+                "expected a time",
+            ),
+            (GOOD, parts, "", "[core.big]", "expected a [power] section"),
+            (
+                without_turbo.as_str(),
+                "power_mw = 4_000\n",
+                "power_mw = 4_000\n[[power.package.idle]]\nresidency_us = 250\npower_mw = 1\n",
+                "residency_us = 250",
+                "residencies that rise",
+            ),
+        ] {
+            assert_eq!(good.matches(from).count(), 1, "{from}");
+            let text = good.replace(from, to);
+            let error = Machine::parse("f.toml", &text).unwrap_err();
+            let said = format!("{} {}", error.message(), error.expected());
+            assert!(said.contains(says), "{said}");
+            let line = text[..text.find(at).unwrap()].lines().count() + 1;
+            assert!(
+                said.starts_with(&format!("f.toml:{line}:")),
+                "{line}: {said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Energy: what each part took is the integral of what the trace says it drew, and known loads take
+//! what they must.
+
+use crate::properties::{Case, case, config};
+use crate::support::{MS, Script, run_for, task};
+use machine::Machine;
+use native::Object;
+use policy::Policy;
+use proptest::prelude::*;
+use simulator::{Check, Config, Energy, Event, Outcome, Part, Trace};
+use std::collections::BTreeMap;
+
+/// Integrates the trace's power.
+#[derive(Default)]
+struct Integral {
+    /// By part: power since when, mW and ns, and energy until then, pJ.
+    parts: BTreeMap<Part, (u32, u64, u128)>,
+}
+
+impl Integral {
+    fn advance(&mut self, part: Part, now: u64) -> &mut (u32, u64, u128) {
+        let (mw, since, pj) = self.parts.entry(part).or_default();
+        *pj += u128::from(*mw) * u128::from(now - *since);
+        *since = now;
+        self.parts.get_mut(&part).unwrap()
+    }
+
+    fn of(mut self, energy: &Energy, end: u64) -> Vec<(Part, u128)> {
+        let parts = energy.parts.iter();
+        parts
+            .map(|&(part, _)| (part, self.advance(part, end).2))
+            .collect()
+    }
+}
+
+impl Trace for Integral {
+    fn event(&mut self, now: u64, _cpu: usize, event: Event<'_>) {
+        if let Event::Power { part, mw, pj } = event {
+            let meter = self.advance(part, now);
+            meter.0 = mw;
+            meter.2 += u128::from(pj);
+        }
+    }
+}
+
+fn run(
+    machine: &Machine,
+    workload: &dyn workload::Workload,
+    policy: &str,
+    seed: u64,
+    trace: Option<&mut dyn Trace>,
+) -> Outcome {
+    let config = Config {
+        machine,
+        workload,
+        scheduler: Object::equipoise(),
+        globals: &Policy::find(policy).unwrap().globals(machine),
+        read: &[],
+        seed,
+        time_limit_ns: 600_000 * MS,
+        trace: trace.map(|trace| -> &mut dyn Trace { trace }),
+    };
+    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"))
+}
+
+proptest! {
+    #![proptest_config(config(32))]
+
+    #[test]
+    fn energy_is_the_integral_of_the_traced_power(case in case()) {
+        let Case { machine, seed, .. } = &case;
+        for policy in ["cfs", "powersaving"] {
+            let workload = case.workload();
+            let mut integral = Integral::default();
+            let traced = run(machine, &*workload, policy, *seed, Some(&mut integral));
+            let energy = traced.energy.as_ref().unwrap();
+            prop_assert_eq!(&integral.of(energy, traced.simulated_ns), &energy.parts);
+            let untraced = run(machine, &*case.workload(), policy, *seed, None);
+            prop_assert_eq!(&untraced.energy, &traced.energy);
+            let parts: f64 = energy.parts.iter().map(|&(of, _)| energy.sum_j(|part| part == of)).sum();
+            prop_assert!((parts / energy.total_j() - 1.0).abs() < 1e-9);
+        }
+    }
+}
+
+/// One busy loop on `machine` for a second.
+fn busy(machine: &Machine) -> Outcome {
+    let workload = Script(|| workload::Start {
+        tasks: vec![task("busy", [run_for(1000)])],
+        ..workload::Start::default()
+    });
+    run(machine, &workload, "cfs", 1, None)
+}
+
+#[test]
+fn a_busy_loop_takes_its_core_its_package_and_the_rest() {
+    let machine = Machine::find("snb-ep-2s").unwrap();
+    let outcome = busy(&machine);
+    let energy = outcome.energy.unwrap();
+    let seconds = outcome.simulated_ns as f64 / 1e9;
+    let watts = |which: fn(Part) -> bool| energy.sum_j(which) / seconds;
+    let close = |watts: f64, expected: f64| {
+        assert!((watts / expected - 1.0).abs() < 0.01, "{watts} {expected}")
+    };
+    let power = machine.power.as_ref().unwrap();
+    let core = machine.core_types[0].power.unwrap();
+    close(
+        watts(|part| matches!(part, Part::Cpu(_))),
+        f64::from(core.dynamic_mw) / 1e3,
+    );
+    // Fifteen cores sleep.
+    let sleeping = machine.core_types[0].idle_states.last().unwrap().power_mw;
+    let cores = f64::from(core.static_mw + 15 * sleeping) / 1e3;
+    close(watts(|part| matches!(part, Part::Core(_))), cores);
+    let packages = f64::from(power.package.active_mw + power.package.idle[0].power_mw) / 1e3;
+    close(watts(|part| matches!(part, Part::Package(_))), packages);
+    close(
+        watts(|part| part == Part::Rest),
+        f64::from(power.rest_mw) / 1e3,
+    );
+}
+
+#[test]
+fn a_machine_without_power_has_no_energy() {
+    assert_eq!(busy(&Machine::find("smp-2").unwrap()).energy, None);
+}
+
+/// How much work a package's first `loops` hardware threads get done in a second, of one core's.
+fn work_of(machine: &Machine, loops: u64) -> f64 {
+    let workload = workload::load(&format!("busy:threads={loops},duration=5")).unwrap();
+    let outcome = run(machine, &*workload, "cfs", 1, None);
+    let work = workload
+        .metrics()
+        .iter()
+        .position(|metric| metric.name == "work")
+        .unwrap();
+    outcome.recorder.samples(work)[0] / 5.0
+}
+
+#[test]
+fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
+    let mut machine = Machine::find("snb-laptop").unwrap();
+    machine.turbo.as_mut().unwrap().limit_mw = None;
+    let close = |work: f64, expected: f64| {
+        assert!((work / expected - 1.0).abs() < 0.01, "{work} {expected}")
+    };
+    close(work_of(&machine, 1), 1.0);
+    close(work_of(&machine, 2), 2.0 * 3.2 / 3.3);
+    close(work_of(&machine, 4), 4.0 * 3.0 / 3.3);
+    close(work_of(&machine, 8), 4.0 * 1.25 * 3.0 / 3.3);
+    // A package at 40 W does less, and draws no more.
+    machine.turbo.as_mut().unwrap().limit_mw = Some(40_000);
+    assert!(work_of(&machine, 8) < 4.0 * 1.25 * 2.9 / 3.3);
+}
