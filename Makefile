@@ -2,7 +2,7 @@
 # it needs when it may (root on a machine with apt).
 
 CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
-C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h)
+C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 
 .PHONY: run test bench vm-kernel test-vm format check-format lint tools

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tracks with the scheduler's own pelt.h what the kernel tracks for the same tasks and runqueues, and
+ * compares wherever the kernel has brought its signal up to date. See the test, `pelt`.
+ *
+ * A signal goes by the address of the kernel's struct sched_avg. Both are fed from the kernel's clock
+ * of the runqueue: a virtual CPU may lose its host's in between two readings of a clock.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "../../scheduler/pelt.h"
+#include "pelt.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Half of what was is gone after 32 ms; after this, ns, nothing is left of how a signal began. */
+#define WARM_UP 1000000000ULL
+#define SCALE 1024
+
+struct signal {
+	struct pelt avg;
+	bool running;
+	/* When it was first seen, ns. */
+	u64 since;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct signal);
+} signals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct compared);
+} results SEC(".maps");
+
+extern const struct rq runqueues __ksym;
+extern const void rt_sched_class __ksym, dl_sched_class __ksym;
+
+static __always_inline const struct rq *rq_of(u32 cpu)
+{
+	return bpf_per_cpu_ptr(&runqueues, cpu);
+}
+
+/* The signal that is the kernel's @avg, begun now if @name is given and there is none. */
+static __always_inline struct signal *signal_of(const struct sched_avg *avg, const char *name, u64 now)
+{
+	u64 key = (u64)avg;
+	struct signal *signal = bpf_map_lookup_elem(&signals, &key);
+	struct signal first = { .avg.last_update_time = now, .since = now };
+	struct compared result = { .cpu = bpf_get_smp_processor_id(), .min_util = SCALE };
+
+	if (signal || !name)
+		return signal;
+	bpf_probe_read_kernel_str(result.name, sizeof(result.name), name);
+	bpf_map_update_elem(&results, &key, &result, BPF_NOEXIST);
+	bpf_map_update_elem(&signals, &key, &first, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&signals, &key);
+}
+
+static __always_inline void set_running(struct signal *signal, u64 now, bool running)
+{
+	if (!signal)
+		return;
+	update_pelt(&signal->avg, now, signal->running, signal->running);
+	signal->running = running;
+}
+
+/* The kernel has brought @avg up to date. */
+static __always_inline void compare(const struct sched_avg *avg, u64 now)
+{
+	u64 key = (u64)avg, ours, theirs = avg->util_avg, diff;
+	struct compared *result = bpf_map_lookup_elem(&results, &key);
+	struct signal *signal = bpf_map_lookup_elem(&signals, &key);
+
+	if (!signal || !result)
+		return;
+	update_pelt(&signal->avg, now, signal->running, signal->running);
+	if (now - signal->since < WARM_UP)
+		return;
+	ours = pelt_avg(&signal->avg, signal->avg.running_sum, SCALE);
+	diff = ours > theirs ? ours - theirs : theirs - ours;
+	result->count++;
+	result->sum_diff += diff;
+	if (diff > result->max_diff)
+		result->max_diff = diff;
+	if (theirs < result->min_util)
+		result->min_util = theirs;
+	if (theirs > result->max_util)
+		result->max_util = theirs;
+}
+
+/* The tasks to track are those of the test, called pelt... */
+static __always_inline bool tracked(const struct task_struct *p)
+{
+	return p->comm[0] == 'p' && p->comm[1] == 'e' && p->comm[2] == 'l' && p->comm[3] == 't';
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	const struct rq *rq = rq_of(bpf_get_smp_processor_id());
+	u64 now;
+
+	if (!rq)
+		return 0;
+	now = rq->clock;
+	set_running(signal_of(&prev->se.avg, tracked(prev) ? prev->comm : NULL, now), now, false);
+	set_running(signal_of(&next->se.avg, tracked(next) ? next->comm : NULL, now), now, true);
+	set_running(signal_of(&rq->avg_rt, "rt", now), now, next->sched_class == &rt_sched_class);
+	set_running(signal_of(&rq->avg_dl, "dl", now), now, next->sched_class == &dl_sched_class);
+	return 0;
+}
+
+SEC("tp_btf/pelt_se_tp")
+int BPF_PROG(on_pelt_se, struct sched_entity *se)
+{
+	compare(&se->avg, se->cfs_rq->rq->clock);
+	return 0;
+}
+
+/* A running task may change its class without a switch; the kernel updates the class's signal then. */
+static __always_inline void compare_class(const struct sched_avg *avg, const struct rq *rq, const void *class)
+{
+	compare(avg, rq->clock);
+	set_running(signal_of(avg, NULL, rq->clock), rq->clock, rq->curr->sched_class == class);
+}
+
+SEC("tp_btf/pelt_rt_tp")
+int BPF_PROG(on_pelt_rt, struct rq *rq)
+{
+	compare_class(&rq->avg_rt, rq, &rt_sched_class);
+	return 0;
+}
+
+SEC("tp_btf/pelt_dl_tp")
+int BPF_PROG(on_pelt_dl, struct rq *rq)
+{
+	compare_class(&rq->avg_dl, rq, &dl_sched_class);
+	return 0;
+}
