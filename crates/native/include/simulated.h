@@ -115,6 +115,8 @@ __equipoise_export const u32 equipoise_abi[] = {
 	offsetof(struct task_struct, equipoise_storage),
 	sizeof(struct sched_ext_entity),
 	sizeof(struct rq),
+	offsetof(struct rq, rt),
+	offsetof(struct rq, dl),
 	offsetof(struct rq, scx),
 	sizeof(struct sched_ext_ops),
 	offsetof(struct sched_ext_ops, init),

@@ -186,12 +186,26 @@ struct scx_rq {
 };
 
 /* [abi] */
+struct rt_rq {
+	unsigned int rt_nr_running;
+};
+
+/* [abi] */
+struct dl_rq {
+	unsigned int dl_nr_running;
+	u64 running_bw;
+};
+
+/* [abi] */
 struct rq {
 	unsigned int nr_running;
 	int cpu;
 	struct task_struct *curr;
 	struct task_struct *idle;
 	u64 clock;
+	u64 clock_task;
+	struct rt_rq rt;
+	struct dl_rq dl;
 	struct scx_rq scx;
 };
 

@@ -7,7 +7,7 @@ mod debug_info;
 mod object;
 
 pub use debug_info::MapDefinition;
-pub use object::{Global, Image, Map, Object, Variable};
+pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -27,8 +27,24 @@ pub struct Object {
     image: Vec<u8>,
     variables: BTreeMap<String, Variable>,
     maps: Vec<Map>,
+    tracepoints: Vec<Tracepoint>,
     ops: u64,
 }
+
+/// A program of the scheduler that runs at a tracepoint of the kernel: a function in section
+/// `tp_btf/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// The tracepoint's name, such as `sched_switch`.
+    pub name: String,
+    /// The function's name.
+    pub function: String,
+    /// The function's address relative to where the object is loaded.
+    pub address: u64,
+}
+
+/// The sections of programs that take a tracepoint's own arguments.
+const TRACEPOINT_SECTION: &str = "tp_btf/";
 
 /// A shared object as it is to be loaded.
 #[derive(Debug)]
@@ -88,24 +104,35 @@ impl Object {
         }
         let mut variables = BTreeMap::new();
         let mut map_symbols = Vec::new();
+        let mut tracepoints = Vec::new();
         let mut ops = Vec::new();
         for symbol in file.symbols() {
             let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else {
                 continue;
             };
-            if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
-                continue;
-            }
             let section = file
                 .section_by_index(index)
                 .map_err(|error| unreadable(&error))?;
+            let section_name = section.name().unwrap_or_default();
+            if let (SymbolKind::Text, Some(tracepoint)) =
+                (symbol.kind(), section_name.strip_prefix(TRACEPOINT_SECTION))
+            {
+                tracepoints.push(Tracepoint {
+                    name: tracepoint.to_owned(),
+                    function: name.to_owned(),
+                    address: symbol.address(),
+                });
+            }
+            if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
+                continue;
+            }
             let file_offset = match section.kind() {
                 SectionKind::UninitializedData => None,
                 _ => section
                     .file_range()
                     .map(|(start, _)| start + symbol.address() - section.address()),
             };
-            match section.name().unwrap_or_default() {
+            match section_name {
                 ".maps" => map_symbols.push((name, symbol.address(), symbol.size())),
                 ".struct_ops" | ".struct_ops.link" => ops.push((name, symbol.address())),
                 _ => {}
@@ -147,10 +174,12 @@ impl Object {
                 )));
             }
         };
+        tracepoints.sort_by_key(|tracepoint| tracepoint.address);
         Ok(Object {
             image,
             variables,
             maps,
+            tracepoints,
             ops,
         })
     }
@@ -170,6 +199,11 @@ impl Object {
     /// The maps, in the order of their addresses.
     pub fn maps(&self) -> &[Map] {
         &self.maps
+    }
+
+    /// The programs at tracepoints, in the order of their addresses.
+    pub fn tracepoints(&self) -> &[Tracepoint] {
+        &self.tracepoints
     }
 
     /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.

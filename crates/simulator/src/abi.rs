@@ -92,6 +92,18 @@ pub struct ScxRq {
     pub cpu_released: bool,
 }
 
+#[repr(C)]
+pub struct RtRq {
+    pub rt_nr_running: u32,
+}
+
+#[repr(C)]
+pub struct DlRq {
+    pub dl_nr_running: u32,
+    /// Of 1/2^20 of the CPU.
+    pub running_bw: u64,
+}
+
 /// What a scheduler may see of a runqueue (`scx_bpf_cpu_rq()`).
 #[repr(C)]
 pub struct Rq {
@@ -100,6 +112,10 @@ pub struct Rq {
     pub curr: *mut TaskStruct,
     pub idle: *mut TaskStruct,
     pub clock: u64,
+    /// `clock` less what interrupts took, ns.
+    pub clock_task: u64,
+    pub rt: RtRq,
+    pub dl: DlRq,
     pub scx: ScxRq,
 }
 
@@ -315,7 +331,7 @@ pub struct Table {
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-const LAYOUT: [usize; 26] = [
+const LAYOUT: [usize; 28] = [
     size_of::<Table>(),
     size_of::<Map>(),
     offset_of!(Map, values),
@@ -329,6 +345,8 @@ const LAYOUT: [usize; 26] = [
     offset_of!(TaskStruct, storage),
     size_of::<SchedExtEntity>(),
     size_of::<Rq>(),
+    offset_of!(Rq, rt),
+    offset_of!(Rq, dl),
     offset_of!(Rq, scx),
     size_of::<Ops>(),
     offset_of!(Ops, init),
@@ -385,6 +403,7 @@ pub const KICK_PREEMPT: u64 = 1 << 1;
 pub const KICK_WAIT: u64 = 1 << 2;
 pub const CPUPERF_ONE: u32 = 1024;
 pub const PREEMPT_RT: u32 = 0;
+pub const PREEMPT_DL: u32 = 1;
 pub const TIMER_ABS: u64 = 1;
 pub const TIMER_CPU_PIN: u64 = 2;
 pub const PF_EXITING: u32 = 4;

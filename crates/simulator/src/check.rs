@@ -193,6 +193,10 @@ impl Kernel<'_> {
                     "on the RT queue",
                 )?;
             }
+            for &task in &cpu.dl {
+                let right = task.cpu() == id && task.class == Class::Dl && !task.dl.throttled;
+                found(task, right, "on the deadline queue")?;
+            }
         }
         for queued in self.global_dsq.iter() {
             found(
@@ -217,7 +221,8 @@ impl Kernel<'_> {
     fn check_task(&self, task: TaskPtr, places: usize) -> Result<(), String> {
         let label = || task.label();
         let custody = usize::from(task.ops_state == OpsState::Queued);
-        let places = places + custody;
+        let throttled = usize::from(task.on_rq && task.dl.throttled && !self.runs(task));
+        let places = places + custody + throttled;
         if places != usize::from(task.on_rq) {
             let state = if task.on_rq {
                 "runnable"
@@ -259,7 +264,7 @@ impl Kernel<'_> {
         for task in self.tasks.iter().filter(|task| !task.exited) {
             if task.on_rq {
                 let (all, ext) = &mut runnable[task.cpu()];
-                *all += 1;
+                *all += u32::from(!task.dl.throttled);
                 *ext += u32::from(task.class == Class::Ext);
             } else {
                 sleeping += usize::from(matches!(task.op, Doing::Sleeping));
@@ -282,14 +287,16 @@ impl Kernel<'_> {
             counted("scx.nr_running", rq.scx.nr_running, *ext)?;
             let local = cpu.local.len() as u32;
             counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
-            if cpu.curr.is_none() && (local > 0 || !cpu.rt.is_empty()) && !cpu.need_resched {
+            let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
+            if cpu.curr.is_none() && queued && !cpu.need_resched {
                 return Err(format!("CPU {id} is idle over its own queue"));
             }
             if cpu.curr.is_some() && self.idle_masks.enabled && self.idle_masks.cpus.contains(id) {
                 return Err(format!("CPU {id} is busy and in the idle mask"));
             }
         }
-        let on_rq = runnable.iter().map(|&(all, _)| all as usize).sum();
+        let on_rq = self.tasks.iter().filter(|task| !task.exited && task.on_rq);
+        let on_rq = on_rq.count();
         equal("the number of runnable tasks", self.runnable, on_rq)?;
         equal("the number of sleeping tasks", self.sleeping, sleeping)?;
         let alive = self.tasks.iter().filter(|task| !task.exited).count();
@@ -299,6 +306,12 @@ impl Kernel<'_> {
             "the number of RT tasks that wait",
             self.rt_queued,
             rt_queued,
+        )?;
+        let dl_queued = self.cpus.iter().map(|cpu| cpu.dl.len()).sum();
+        equal(
+            "the number of deadline tasks that wait",
+            self.dl_queued,
+            dl_queued,
         )
     }
 

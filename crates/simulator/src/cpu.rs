@@ -5,6 +5,7 @@
 //! the debt noted, and the task resumed that much later.
 
 use crate::abi;
+use crate::cpufreq;
 use crate::dsq::Dsq;
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
@@ -15,8 +16,12 @@ use std::collections::VecDeque;
 pub struct Cpu {
     /// Work a nanosecond, in 1/2^20 of the reference; less while its core's other threads are busy.
     pub speed: u32,
-    /// The highest frequency that the hardware allows, in 1/2^20 of the highest of all.
-    cap: u32,
+    /// The OPP that its cpufreq policy is at, and the fastest that the hardware allows: it runs at the
+    /// slower of the two.
+    pub opp: usize,
+    cap: usize,
+    /// The frequency that it runs at, in 1/2^20 of the highest.
+    pub frequency: u32,
     /// The other hardware threads of its core.
     pub siblings: Vec<usize>,
     /// Its speed while so many of them (the index) are busy.
@@ -33,6 +38,8 @@ pub struct Cpu {
     pub local: Dsq,
     /// Runnable RT tasks that do not run, most urgent first.
     pub rt: VecDeque<TaskPtr>,
+    /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
+    pub dl: VecDeque<TaskPtr>,
     pub need_resched: bool,
 
     /// `balance_one()`'s state: is it under way, and did it decide to keep the current task?
@@ -41,8 +48,16 @@ pub struct Cpu {
     /// A higher class has the CPU and the scheduler was told so.
     pub released: bool,
 
+    /// Index of its cpufreq policy, and what its scheduler asks for, of 1024.
+    pub policy: usize,
+    pub cpuperf_target: u32,
+
     /// Kernel time to be spent before the task goes on, ns.
     pub debt: u64,
+    /// What interrupts still take, as of `irq_since`. It is part of `debt`, and comes first; on an idle
+    /// CPU, which owes nothing, it passes all the same.
+    irq_debt: u64,
+    irq_since: u64,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
     /// It computes, or will.
@@ -59,6 +74,8 @@ impl Cpu {
     /// The CPUs of `machine`, idle.
     pub fn all(machine: &Machine) -> Vec<Cpu> {
         let clusters = machine.clusters();
+        let policies = machine.policies();
+        let policy_of = |cpu| policies.iter().position(|span| span.contains(cpu));
         let cluster_of = |cpu: usize| {
             clusters
                 .iter()
@@ -78,7 +95,9 @@ impl Cpu {
                     .collect();
                 Cpu {
                     speed: core_type.speed,
-                    cap: 1 << 20,
+                    opp: core_type.nr_opps() - 1,
+                    cap: core_type.nr_opps() - 1,
+                    frequency: cpufreq::FULL,
                     speeds: (0..=siblings.len())
                         .map(|busy| machine.thread_speed(id, busy + 1))
                         .collect(),
@@ -89,11 +108,16 @@ impl Cpu {
                     curr: None,
                     local: Dsq::new(abi::DSQ_LOCAL),
                     rt: VecDeque::new(),
+                    dl: VecDeque::new(),
                     need_resched: false,
                     in_balance: false,
                     keep: false,
                     released: false,
+                    policy: policy_of(id).unwrap_or(0),
+                    cpuperf_target: abi::CPUPERF_ONE,
                     debt: 0,
+                    irq_debt: 0,
+                    irq_since: 0,
                     run_start: 0,
                     armed: false,
                     tick_queued: false,
@@ -123,6 +147,24 @@ impl Kernel<'_> {
     pub fn enter(&mut self, cpu: usize) {
         self.set_cpu(cpu);
         self.pause(cpu);
+        self.update_rq_clock(cpu);
+    }
+
+    /// The CPU's clocks show the time: `update_rq_clock()`.
+    #[inline]
+    pub fn update_rq_clock(&mut self, id: usize) {
+        let now = self.now();
+        let cpu = &mut self.cpus[id];
+        if cpu.irq_debt > 0 {
+            let passed = cpu.irq_debt.min(now - cpu.irq_since);
+            cpu.irq_debt -= passed;
+            cpu.irq_since += passed;
+            self.counters.irq_ns[id] += passed;
+        }
+        let clock_task = now - self.counters.irq_ns[id];
+        let rq = self.rq(id);
+        rq.clock = now;
+        rq.clock_task = clock_task;
     }
 
     /// Kernel code on `cpu` ends: sends the kicks, reschedules if it must, and lets the task go on.
@@ -162,6 +204,7 @@ impl Kernel<'_> {
 
     fn computed(&mut self, cpu: usize, mut task: TaskPtr) {
         self.cpus[cpu].armed = false;
+        self.update_rq_clock(cpu);
         task.left = 0;
         let now = self.now();
         if let Some(check) = &mut self.check {
@@ -172,10 +215,31 @@ impl Kernel<'_> {
         self.advance(cpu, task);
     }
 
-    /// Adds kernel time on `cpu`, ns: its task, or the one it is about to switch to, goes on later.
+    /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to switch
+    /// to, goes on later.
     #[inline]
     pub fn charge(&mut self, cpu: usize, ns: u64) {
+        let ns = self.kernel_time(cpu, ns);
         self.cpus[cpu].debt += ns;
+    }
+
+    /// The same for time in an interrupt, which is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    #[inline]
+    pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
+        let (ns, now) = (self.kernel_time(cpu, ns), self.now());
+        let cpu = &mut self.cpus[cpu];
+        cpu.debt += ns;
+        cpu.irq_debt += ns;
+        if cpu.curr.is_none() {
+            cpu.irq_since = now;
+        }
+    }
+
+    /// A task comes to an idle CPU. It waits for the interrupt that woke it; an earlier one that is still
+    /// being handled does not hold it up.
+    pub fn end_idle_irq(&mut self, cpu: usize) {
+        let cpu = &mut self.cpus[cpu];
+        cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
     }
 
     /// Stops the computing on `cpu` now, noting what is left of it.
@@ -215,11 +279,12 @@ impl Kernel<'_> {
         self.set_thread_speed(cpu);
     }
 
+    /// Its speed follows from its frequency and from how many threads its core is shared among.
     fn set_thread_speed(&mut self, id: usize) {
         let is_busy = |&&other: &&usize| self.cpus[other].curr.is_some();
         let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
         let full = u64::from(self.cpus[id].speeds[busy]);
-        let speed = ((full * u64::from(self.cpus[id].cap)) >> 20).max(1) as u32;
+        let speed = (full * u64::from(self.cpus[id].frequency) >> 20).max(1) as u32;
         if self.cpus[id].speed == speed {
             return;
         }
@@ -236,7 +301,15 @@ impl Kernel<'_> {
     pub fn set_cap(&mut self, cpu: usize, khz: u32) {
         let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
         let opp = core.opps.partition_point(|opp| opp.khz <= khz).max(1) - 1;
-        self.cpus[cpu].cap = core.at_opp(1 << 20, opp);
+        self.cpus[cpu].cap = opp;
+        self.run_at_opp(cpu);
+    }
+
+    /// `cpu` runs at the OPP that its policy is at, if the hardware allows.
+    pub fn run_at_opp(&mut self, cpu: usize) {
+        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
+        let opp = self.cpus[cpu].opp.min(self.cpus[cpu].cap);
+        self.cpus[cpu].frequency = core.at_opp(cpufreq::FULL, opp);
         self.set_thread_speed(cpu);
         self.meter_opp(cpu, opp);
     }
@@ -249,6 +322,7 @@ impl Kernel<'_> {
         let cpu = &mut self.cpus[cpu];
         *overhead += cpu.debt;
         cpu.run_start = now + cpu.debt;
+        cpu.irq_since = now;
         cpu.debt = 0;
         cpu.armed = true;
         cpu.run_start

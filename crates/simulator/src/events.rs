@@ -19,6 +19,14 @@ pub enum What {
     Expiry { task: TaskPtr },
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
+    /// A deadline task's timer expires, unless its `generation` is over.
+    DlTimer { task: TaskPtr, generation: u32 },
+    /// Its handler gets to fill the budget up.
+    DlReplenish { task: TaskPtr, generation: u32 },
+    /// The 0-lag time of a sleeping deadline task, likewise.
+    DlInactive { task: TaskPtr, generation: u32 },
+    /// The hardware has changed to another frequency.
+    Frequency { policy: u32 },
     /// A `bpf_timer` expires, unless it was started or cancelled since.
     BpfTimer { timer: u32, generation: u32 },
     /// A part of the machine that `cpu` is in may enter an idle state; only for the trace.

@@ -515,7 +515,10 @@ impl Kernel<'_> {
         }
         if let Some(cpu_release) = self.ops.cpu_release {
             let mut args = abi::CpuReleaseArgs {
-                reason: abi::PREEMPT_RT,
+                reason: match next.class {
+                    Class::Dl => abi::PREEMPT_DL,
+                    _ => abi::PREEMPT_RT,
+                },
                 task: next.abi(),
             };
             call_op!(

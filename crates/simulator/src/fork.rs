@@ -2,6 +2,7 @@
 
 use crate::Event;
 use crate::abi::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
+use crate::dl::DlEntity;
 use crate::kernel::Kernel;
 use crate::task::{Class, Doing, OnDsq, OpsState, Task, TaskPtr};
 use machine::{CpuMask, Machine};
@@ -10,6 +11,7 @@ use workload::{SchedPolicy, TaskSpec};
 
 /// The comm of the idle task.
 pub const SWAPPER: &str = "swapper";
+const MAX_DL_PRIO: i32 = 0;
 const MAX_RT_PRIO: i32 = 100;
 pub const DEFAULT_PRIO: i32 = 120;
 /// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), ns.
@@ -86,6 +88,12 @@ impl Rq {
             curr: idle,
             idle,
             clock: 0,
+            clock_task: 0,
+            rt: abi::RtRq { rt_nr_running: 0 },
+            dl: abi::DlRq {
+                dl_nr_running: 0,
+                running_bw: 0,
+            },
             scx: abi::ScxRq {
                 local_dsq: abi::DispatchQ {
                     nr: 0,
@@ -106,8 +114,7 @@ pub fn set_policy(task: &mut Task, policy: SchedPolicy) {
         SchedPolicy::Idle => (Class::Ext, 5, 0, 0),
         SchedPolicy::Fifo { priority } => (Class::Rt, 1, priority.into(), 0),
         SchedPolicy::RoundRobin { priority } => (Class::Rt, 2, priority.into(), 0),
-        // Run above every FIFO priority until there is a deadline class.
-        SchedPolicy::Deadline { .. } => (Class::Rt, 6, 100, 0),
+        SchedPolicy::Deadline { .. } => (Class::Dl, 6, 0, 0),
     };
     task.policy = policy;
     task.class = class;
@@ -115,6 +122,7 @@ pub fn set_policy(task: &mut Task, policy: SchedPolicy) {
     task.abi.rt_priority = rt_priority;
     task.abi.static_prio = DEFAULT_PRIO + i32::from(nice.clamp(-20, 19));
     task.abi.prio = match class {
+        Class::Dl => MAX_DL_PRIO - 1,
         Class::Rt => MAX_RT_PRIO - 1 - rt_priority as i32,
         Class::Ext => task.abi.static_prio,
     };
@@ -166,6 +174,7 @@ impl Kernel<'_> {
             woken_at: self.now(),
             timer_slack_ns: spec.timer_slack_ns.unwrap_or(DEFAULT_TIMER_SLACK_NS),
             rr_left: 0,
+            dl: DlEntity::default(),
             footprint: spec.footprint,
             activity: spec.activity.max(1),
             parent,
@@ -200,6 +209,9 @@ impl Kernel<'_> {
         task.abi.nr_cpus_allowed = task.abi.cpus_mask.count() as i32;
         self.tasks.push(task);
         self.alive += 1;
+        if let Err(refused) = self.admit_dl(task, task.policy) {
+            self.task_error(task, refused);
+        }
         self.init_task(task, fork);
         if task.class == Class::Ext {
             self.enable_task(task);
@@ -254,6 +266,7 @@ impl Kernel<'_> {
     /// After the last switch away from an exiting task.
     pub fn reap(&mut self, mut task: TaskPtr) {
         task.exited = true;
+        self.exit_dl(task);
         self.alive -= 1;
         self.exit_task(task);
         for slot in &mut task.abi.storage {

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Map, Ops, Table};
 use crate::kfuncs;
+use crate::tracepoints::Tracepoints;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use native::{Error, Global, Image, Object};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -32,6 +33,8 @@ const NR_CPU_IDS: &str = "nr_cpu_ids";
 pub struct Instance {
     /// Its ops.
     pub ops: Ops,
+    /// Its programs at tracepoints.
+    pub tracepoints: Tracepoints,
     /// Contents of the maps, by `Map::index`.
     pub contents: Vec<Contents>,
     base: *mut u8,
@@ -129,6 +132,7 @@ impl Instance {
         };
         let mut instance = Instance {
             ops,
+            tracepoints: Tracepoints::of(object, base)?,
             contents: Vec::new(),
             base,
             _maps: Box::default(),

@@ -31,8 +31,9 @@ impl Kernel<'_> {
         };
         self.enter(cpu);
         self.counters.ticks += 1;
-        self.charge(cpu, self.cpus[cpu].costs.tick_ns);
+        self.charge_irq(cpu, self.cpus[cpu].costs.tick_ns);
         match task.class {
+            Class::Dl => self.tick_dl(cpu, task),
             Class::Rt => self.tick_rt(cpu, task),
             Class::Ext => self.tick_ext(cpu, task),
         }
@@ -43,17 +44,29 @@ impl Kernel<'_> {
     /// A task's sleep timer has expired: the interrupt comes as soon as its CPU is awake.
     pub fn sleep_expired(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
-        let cost = self.cpus[cpu].costs.timer_irq_ns;
-        let mut at = self.now() + cost;
-        if self.cpus[cpu].curr.is_none() {
-            at += self.cpus[cpu].idle_exit_ns(self.now());
-            self.cpus[cpu].idle_since = at;
-            return self.events.push(at, What::Wake { task });
-        }
+        let at = self.timer_interrupt(cpu);
         // Before the task goes on, which may be for longer.
         self.events.push(at, What::Wake { task });
+        self.timer_interrupt_done(cpu);
+    }
+
+    /// A timer has expired for `cpu`: when its handler is done.
+    pub fn timer_interrupt(&mut self, cpu: usize) -> u64 {
+        let now = self.now();
+        let cost = self.kernel_time(cpu, self.cpus[cpu].costs.timer_irq_ns);
+        if self.cpus[cpu].curr.is_some() {
+            return now + cost;
+        }
+        let at = now + cost + self.cpus[cpu].idle_exit_ns(now);
+        self.cpus[cpu].idle_since = at;
+        at
+    }
+
+    /// After [`Kernel::timer_interrupt`], when what it leads to is announced: a task that is running goes
+    /// on.
+    pub fn timer_interrupt_done(&mut self, cpu: usize) {
         self.enter(cpu);
-        self.charge(cpu, cost);
+        self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
         self.leave(cpu);
     }
 

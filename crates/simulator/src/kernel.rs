@@ -53,8 +53,13 @@ pub struct Kernel<'a> {
     pub idle_masks: IdleMasks,
     pub timers: Vec<Timer>,
     pub watchdog_ns: u64,
-    /// RT tasks that wait for a CPU.
+    /// RT tasks that wait for a CPU, and deadline tasks.
     pub rt_queued: usize,
+    pub dl_queued: usize,
+    /// Bandwidth promised to deadline tasks, of 1/2^20 of a CPU.
+    pub dl_total_bw: u64,
+    /// cpufreq's policies; none if frequencies never change.
+    pub policies: Vec<crate::cpufreq::Policy>,
 
     pub tick_ns: u64,
     /// When the tick is, modulo its period, ns.
@@ -154,6 +159,9 @@ impl<'a> Kernel<'a> {
                 u64::from(ops.timeout_ms)
             } * 1_000_000,
             rt_queued: 0,
+            dl_queued: 0,
+            dl_total_bw: 0,
+            policies: crate::cpufreq::Policy::all(machine),
             tick_ns,
             tick_phase: kernel_rng.below(tick_ns),
             shared,
@@ -163,6 +171,7 @@ impl<'a> Kernel<'a> {
             counters: Counters {
                 busy_ns: vec![0; nr_cpus],
                 overhead_ns: vec![0; nr_cpus],
+                irq_ns: vec![0; nr_cpus],
                 ..Counters::default()
             },
             trace: config.trace,
@@ -255,6 +264,10 @@ impl<'a> Kernel<'a> {
                 }
                 What::Power { cpu } => self.trace_power(cpu as usize),
                 What::Turbo { package } => self.turbo_interval(package as usize),
+                What::DlTimer { task, generation } => self.dl_timer_expired(task, generation),
+                What::DlReplenish { task, generation } => self.dl_replenish(task, generation),
+                What::DlInactive { task, generation } => self.dl_inactive(task, generation),
+                What::Frequency { policy } => self.frequency_changed(policy as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),
             }

@@ -439,25 +439,23 @@ unsafe extern "C" fn printk(k: *mut c_void, line: *const c_char) {
 /// `scx_bpf_cpuperf_cap()` (0) and `scx_bpf_cpuperf_cur()` (1).
 unsafe extern "C" fn cpuperf(k: *mut c_void, cpu: i32, what: u32) -> u32 {
     let kernel = unsafe { kernel(k) };
-    if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_*()") || what == 1 {
+    if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_*()") {
         return abi::CPUPERF_ONE;
     }
-    let cpus = &kernel.machine.cpus;
-    let most = cpus
-        .iter()
-        .map(|cpu| cpu.capacity)
-        .max()
-        .unwrap_or(abi::CPUPERF_ONE);
-    (u64::from(cpus[cpu as usize].capacity) * u64::from(abi::CPUPERF_ONE) / u64::from(most)) as u32
+    match what {
+        0 => kernel.cpuperf_cap(cpu as usize),
+        _ => kernel.cpuperf_cur(cpu as usize),
+    }
 }
 
-/// CPUs run at one frequency: a valid request has no effect.
 unsafe extern "C" fn cpuperf_set(k: *mut c_void, cpu: i32, perf: u32) {
     let kernel = unsafe { kernel(k) };
     if perf > abi::CPUPERF_ONE {
         return kernel.scheduler_error(format!("Invalid cpuperf target {perf} for CPU {cpu}"));
     }
-    kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()");
+    if kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
+        kernel.set_cpuperf(cpu as usize, perf);
+    }
 }
 
 unsafe extern "C" fn cpumask(k: *mut c_void, which: u32) -> *const CpuMask {

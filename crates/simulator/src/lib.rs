@@ -4,6 +4,8 @@ mod abi;
 mod cgroup;
 mod check;
 mod cpu;
+mod cpufreq;
+mod dl;
 mod doing;
 mod dsq;
 mod energy;
@@ -24,6 +26,7 @@ mod rt;
 mod sched;
 mod task;
 mod timers;
+mod tracepoints;
 mod turbo;
 
 pub use check::Check;
@@ -86,6 +89,12 @@ pub struct Counters {
     pub ticks: u64,
     /// Tasks created.
     pub forks: u64,
+    /// Changes of a cpufreq policy's frequency (the sum of `stats/total_trans`).
+    pub frequency_transitions: u64,
+    /// Times that a deadline task used up its budget.
+    pub dl_throttled: u64,
+    /// Per CPU: ns spent in interrupts, part of `overhead_ns` where the CPU was busy.
+    pub irq_ns: Vec<u64>,
     /// Per CPU: ns spent running tasks (kernel overhead on their behalf included).
     pub busy_ns: Vec<u64>,
     /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
@@ -158,6 +167,11 @@ pub enum Event<'a> {
         mw: u32,
         /// Energy that the change itself took, pJ.
         pj: u64,
+    },
+    /// `cpu_frequency`; its `cpu_id` is the event's.
+    CpuFrequency {
+        /// `state`: kHz.
+        khz: u32,
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),

@@ -59,7 +59,8 @@ impl Kernel<'_> {
 
     fn next_op(&mut self, cpu: usize, mut task: TaskPtr) -> Op {
         let now = self.now();
-        let cpu_time = task.abi.se.sum_exec_runtime + (now - task.abi.se.exec_start);
+        let clock_task = self.rq(cpu).clock_task;
+        let cpu_time = task.abi.se.sum_exec_runtime + (clock_task - task.abi.se.exec_start);
         let mut env = Env {
             now,
             cpu,
@@ -200,6 +201,7 @@ impl Kernel<'_> {
             }
             Op::Yield => {
                 match task.class {
+                    Class::Dl => self.yield_dl(cpu, task),
                     Class::Rt => task.rr_left = 0,
                     Class::Ext => self.yield_ext(task),
                 }

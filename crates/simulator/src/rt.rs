@@ -1,5 +1,4 @@
-//! The real-time class: fixed priorities, FIFO or round robin within one. Deadline tasks are in it
-//! too, above all priorities.
+//! The real-time class: fixed priorities, FIFO or round robin within one.
 
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
@@ -19,8 +18,15 @@ fn refill(mut task: TaskPtr) {
 }
 
 impl Kernel<'_> {
+    /// So many more tasks of the class are runnable on `cpu`.
+    fn count_rt(&mut self, cpu: usize, more: i32) {
+        let rq = self.rq(cpu);
+        rq.nr_running = rq.nr_running.wrapping_add_signed(more);
+        rq.rt.rt_nr_running = rq.rt.rt_nr_running.wrapping_add_signed(more);
+    }
+
     pub fn enqueue_rt(&mut self, task: TaskPtr) {
-        self.rq(task.cpu()).nr_running += 1;
+        self.count_rt(task.cpu(), 1);
         self.queue_rt(task, false);
     }
 
@@ -49,7 +55,7 @@ impl Kernel<'_> {
     }
 
     pub fn dequeue_rt(&mut self, task: TaskPtr) {
-        self.rq(task.cpu()).nr_running -= 1;
+        self.count_rt(task.cpu(), -1);
         self.unqueue_rt(task.cpu(), task);
     }
 
@@ -79,7 +85,7 @@ impl Kernel<'_> {
 
     /// Puts the task back that runs on `cpu` and was dequeued to be changed.
     pub fn restore_rt(&mut self, cpu: usize, mut task: TaskPtr) {
-        self.rq(cpu).nr_running += 1;
+        self.count_rt(cpu, 1);
         task.rr_left = 0;
         refill(task);
     }
@@ -87,7 +93,7 @@ impl Kernel<'_> {
     /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
     pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr(cpu, task);
-        self.rq(cpu).nr_running -= 1;
+        self.count_rt(cpu, -1);
         self.set_task_cpu(task, to);
         self.enqueue_rt(task);
     }
@@ -119,7 +125,7 @@ impl Kernel<'_> {
     /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
-            Some(curr) if curr.class == crate::task::Class::Rt => curr.abi.prio,
+            Some(curr) if curr.class <= crate::task::Class::Rt => curr.abi.prio,
             Some(_) => i32::MAX - 1,
             None => i32::MAX,
         };

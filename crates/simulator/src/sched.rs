@@ -50,6 +50,7 @@ impl Kernel<'_> {
             return (allowed.first().unwrap_or(prev), 0);
         }
         let cpu = match task.class {
+            Class::Dl => self.select_cpu_dl(task, prev),
             Class::Rt => self.select_cpu_rt(task, prev),
             Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
         };
@@ -67,6 +68,7 @@ impl Kernel<'_> {
             return;
         }
         self.counters.migrations += 1;
+        self.migrate_dl(task, cpu);
         task.abi.thread_info.cpu = cpu as u32;
         task.abi.wake_cpu = cpu as i32;
         if self.trace.is_some() {
@@ -90,6 +92,7 @@ impl Kernel<'_> {
         task.abi.on_rq = 1;
         self.runnable += 1;
         match task.class {
+            Class::Dl => self.enqueue_dl(task),
             Class::Rt => self.enqueue_rt(task),
             Class::Ext => self.enqueue_ext(task, flags),
         }
@@ -101,6 +104,7 @@ impl Kernel<'_> {
         task.abi.on_rq = 0;
         self.runnable -= 1;
         match task.class {
+            Class::Dl => self.dequeue_dl(task, flags & abi::DEQ_SLEEP != 0),
             Class::Rt => self.dequeue_rt(task),
             Class::Ext => self.dequeue_ext(task, flags),
         }
@@ -112,6 +116,9 @@ impl Kernel<'_> {
         let preempts = match self.cpus[cpu].curr {
             None => true,
             Some(curr) => match (task.class, curr.class) {
+                // A throttled task only wakes up for its timer.
+                (Class::Dl, _) if task.dl.throttled => false,
+                (Class::Dl, Class::Dl) => task.dl.deadline < curr.dl.deadline,
                 (Class::Rt, Class::Rt) => task.abi.prio < curr.abi.prio,
                 (task, curr) => task < curr,
             },
@@ -172,13 +179,22 @@ impl Kernel<'_> {
     fn pick_next(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let runnable = prev.filter(|task| task.on_rq);
         let rt_prev = runnable.filter(|task| task.class == Class::Rt);
+        let dl_prev = runnable.filter(|task| task.class == Class::Dl && !task.dl.throttled);
         // prev_balance() begins at the class of `prev`, but never below sched_ext.
-        let rt_first = prev.is_some_and(|task| task.class == Class::Rt);
-        if !(rt_first && (rt_prev.is_some() || !self.cpus[cpu].rt.is_empty())) {
-            if self.rt_queued > 0 {
+        let first = prev.map_or(Class::Ext, |task| task.class);
+        if self.dl_queued > 0 {
+            self.pull_dl(cpu);
+        }
+        let has_dl = dl_prev.is_some() || !self.cpus[cpu].dl.is_empty();
+        let has_rt = rt_prev.is_some() || !self.cpus[cpu].rt.is_empty();
+        if !(first == Class::Dl && has_dl || first <= Class::Rt && has_rt) {
+            if self.rt_queued > 0 && !has_dl {
                 self.pull_rt(cpu);
             }
             self.balance_ext(cpu, prev);
+        }
+        if let Some(task) = self.pick_dl(cpu, dl_prev) {
+            return Some(task);
         }
         if let Some(task) = self.pick_rt(cpu, rt_prev) {
             return Some(task);
@@ -190,6 +206,7 @@ impl Kernel<'_> {
         match prev {
             None => self.update_idle(cpu, false),
             Some(task) => match task.class {
+                Class::Dl => self.put_prev_dl(cpu, task),
                 Class::Rt => self.put_prev_rt(cpu, task),
                 Class::Ext => self.put_prev_ext(cpu, task, next),
             },
@@ -214,18 +231,21 @@ impl Kernel<'_> {
         match next {
             Some(mut task) => {
                 task.abi.on_cpu = 1;
+                self.update_rq_clock(cpu);
                 let rq = self.rq(cpu);
                 rq.curr = task.abi();
-                rq.clock = now;
+                let clock_task = rq.clock_task;
                 self.set_cpu(cpu);
                 if prev.is_none() {
+                    self.end_idle_irq(cpu);
                     self.share_core(cpu);
                     self.cpus[cpu].busy_since = now;
                     self.start_tick(cpu);
                 }
                 self.charge_switch(cpu, task);
-                task.abi.se.exec_start = now;
+                task.abi.se.exec_start = clock_task;
                 match task.class {
+                    Class::Dl => self.set_next_dl(cpu, task),
                     Class::Rt => self.set_next_rt(cpu, task),
                     Class::Ext => self.set_next_ext(cpu, task),
                 }
@@ -242,6 +262,7 @@ impl Kernel<'_> {
                 self.update_idle(cpu, true);
             }
         }
+        self.tp_sched_switch(cpu, prev, next, prev_runnable);
         if self.trace.is_some() {
             let comm = |task: &Option<TaskPtr>| {
                 task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio))
@@ -280,15 +301,16 @@ impl Kernel<'_> {
         self.charge(cpu, cost);
     }
 
-    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last, ns.
+    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last, ns,
+    /// without interrupts'.
     #[inline]
     pub fn update_curr(&mut self, cpu: usize, mut task: TaskPtr) -> u64 {
-        let now = self.now();
-        self.rq(cpu).clock = now;
+        self.update_rq_clock(cpu);
+        let clock_task = self.rq(cpu).clock_task;
         let entity = &mut task.abi.se;
-        let delta = now - entity.exec_start;
+        let delta = clock_task - entity.exec_start;
         entity.sum_exec_runtime += delta;
-        entity.exec_start = now;
+        entity.exec_start = clock_task;
         delta
     }
 
@@ -301,8 +323,9 @@ impl Kernel<'_> {
         task.on_rq = true;
         task.abi.on_rq = 1;
         self.runnable += 1;
-        task.abi.se.exec_start = self.now();
+        task.abi.se.exec_start = self.rq(cpu).clock_task;
         match task.class {
+            Class::Dl => self.restore_dl(cpu, task),
             Class::Rt => self.restore_rt(cpu, task),
             Class::Ext => self.restore_ext(cpu, task),
         }
@@ -310,6 +333,8 @@ impl Kernel<'_> {
         if !allowed.contains(cpu) {
             let to = allowed.first().unwrap_or(cpu);
             match task.class {
+                // admit_dl() and set_affinity() see to it that they may run anywhere.
+                Class::Dl => unreachable!("a deadline task may run on all CPUs"),
                 Class::Rt => self.push_rt(cpu, task, to),
                 Class::Ext => self.push_ext(cpu, task, to),
             }
@@ -325,6 +350,12 @@ impl Kernel<'_> {
         if mask.is_empty() {
             return self.task_error(task, "sched_setaffinity(): expected a CPU of the machine");
         }
+        if task.class == Class::Dl && mask != self.machine.all_cpus() {
+            return self.task_error(
+                task,
+                "sched_setaffinity(): EBUSY: a deadline task must be allowed on all CPUs",
+            );
+        }
         self.change(cpu, task, |kernel, mut task| {
             task.abi.cpus_mask = mask;
             task.abi.nr_cpus_allowed = mask.count() as i32;
@@ -339,12 +370,16 @@ impl Kernel<'_> {
             if was == Class::Ext {
                 kernel.update_curr(cpu, task);
             }
+            if let Err(refused) = kernel.admit_dl(task, policy) {
+                kernel.task_error(task, refused);
+                return;
+            }
             set_policy(&mut task, policy);
             match (was, task.class) {
-                (Class::Ext, Class::Rt) => kernel.disable_task(task),
-                (Class::Rt, Class::Ext) => kernel.switching_to_ext(task),
                 (Class::Ext, Class::Ext) => kernel.weight_changed(task),
-                (Class::Rt, Class::Rt) => {}
+                (Class::Ext, _) => kernel.disable_task(task),
+                (_, Class::Ext) => kernel.switching_to_ext(task),
+                (_, _) => {}
             }
         });
     }

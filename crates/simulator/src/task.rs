@@ -1,6 +1,7 @@
 //! Tasks of the simulated kernel.
 
 use crate::abi::TaskStruct;
+use crate::dl::DlEntity;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub struct Task {
     pub activity: u32,
     /// Round-robin time left, ns.
     pub rr_left: u64,
+    /// Of a deadline task: its budget.
+    pub dl: DlEntity,
 
     pub parent: Option<TaskPtr>,
     /// Children that have not exited.
@@ -71,7 +74,9 @@ pub struct Task {
 /// Scheduling classes, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Real time; deadline tasks are run here above the highest priority.
+    /// Deadline.
+    Dl,
+    /// Real time.
     Rt,
     /// sched_ext.
     Ext,

@@ -110,7 +110,7 @@ impl Kernel<'_> {
             return;
         };
         self.enter(cpu);
-        self.charge(cpu, self.cpus[cpu].costs.timer_irq_ns);
+        self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
         // SAFETY: bpf_timer's callback type.
         let timer_callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
             unsafe { std::mem::transmute(callback) };

@@ -105,6 +105,9 @@ impl<W: Write> Trace for Chrome<W> {
                 "name": part.to_string(), "cat": "power", "ph": "C", "pid": 0, "ts": us(now),
                 "args": { "mW": mw, "pJ": pj },
             })),
+            Event::CpuFrequency { khz } => {
+                self.instant(cpu, "cpu_frequency", json!({ "state": khz, "cpu_id": cpu }));
+            }
             Event::Printk(message) => {
                 self.instant(cpu, "bpf_trace_printk", json!({ "message": message }));
             }

@@ -106,6 +106,9 @@ impl<W: Write> Trace for Ftrace<W> {
             Event::Power { part, mw, pj } => self
                 .sink
                 .write(format_args!("power: part={part} mw={mw} pj={pj}\n")),
+            Event::CpuFrequency { khz } => self
+                .sink
+                .write(format_args!("cpu_frequency: state={khz} cpu_id={cpu}\n")),
             Event::Printk(message) => self.sink.write(format_args!(
                 "bpf_trace_printk: {}\n",
                 message.trim_end().replace('\n', " ")

@@ -362,3 +362,50 @@ fn the_number_of_cpus_is_set_as_loaders_do() {
         .unwrap();
     assert_eq!(ran.numbers("cpus"), [2]);
 }
+
+#[test]
+fn programs_at_tracepoints_see_every_switch() {
+    let text = format!(
+        "{FIFO}
+        SEC(\"tp_btf/sched_switch\")
+        int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+        {{
+            if (next->pid != 1000 && prev->pid != 1000)
+                note(preempt ? \"preempts\" : \"follows\", next, scx_bpf_cpu_rq(0)->curr == next);
+            return 0;
+        }}"
+    );
+    let workload = tasks(|| {
+        [
+            bound("low", 0, [run_for(5)]),
+            fifo("rt", 0, [sleep_for(2), run_for(1)]),
+        ]
+    });
+    let ran = run(&machine(1), &workload, &scheduler(&text, "FIFO_OPS"));
+    let log = ran.log();
+    // The shell's own switches are left out.
+    assert_eq!(log, ["preempts rt", "follows low"]);
+    assert!(ran.lines().iter().all(|line| line.number == 1));
+}
+
+#[test]
+fn a_tracepoint_that_does_not_exist_is_named() {
+    let text = format!(
+        "{FIFO} SEC(\"tp_btf/sched_stat_wait\") int BPF_PROG(on_wait, struct task_struct *p) {{ return 0; }}"
+    );
+    let workload = tasks(|| [bound("a", 0, [run_for(1)])]);
+    let error = try_run(
+        &machine(1),
+        &workload,
+        &scheduler(&text, "FIFO_OPS"),
+        &[],
+        None,
+    )
+    .err()
+    .unwrap()
+    .to_string();
+    assert!(
+        error.contains("on_wait()") && error.contains("`sched_stat_wait`"),
+        "{error}"
+    );
+}

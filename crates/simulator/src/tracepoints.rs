@@ -1,0 +1,102 @@
+//! Tracepoints that a scheduler's programs may run at (`SEC("tp_btf/...")`), with their arguments as in
+//! the kernel (`include/trace/events/`). A program at one that does not exist here is an error by name.
+
+use crate::abi::{self, TaskStruct};
+use crate::ext::{call_op, kf};
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+use native::{Error, Object};
+use std::ffi::c_void;
+
+type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
+type IrqEntry = unsafe extern "C" fn(i32, *mut c_void) -> i32;
+type IrqExit = unsafe extern "C" fn(i32, *mut c_void, i32) -> i32;
+type Softirq = unsafe extern "C" fn(u32) -> i32;
+
+/// The programs at each tracepoint.
+#[derive(Clone, Default)]
+pub struct Tracepoints {
+    pub sched_switch: Vec<Switch>,
+    pub irq_handler_entry: Vec<IrqEntry>,
+    pub irq_handler_exit: Vec<IrqExit>,
+    pub softirq_entry: Vec<Softirq>,
+    pub softirq_exit: Vec<Softirq>,
+}
+
+impl Tracepoints {
+    /// Those of `object`, loaded at `base`.
+    pub fn of(object: &Object, base: *const u8) -> Result<Tracepoints, Error> {
+        let mut tracepoints = Tracepoints::default();
+        for program in object.tracepoints() {
+            let address = base.wrapping_add(program.address as usize);
+            // SAFETY: a function of the loaded object; BPF_PROG gives it the tracepoint's arguments, of
+            // which it may leave out the last.
+            unsafe {
+                match program.name.as_str() {
+                    "sched_switch" => tracepoints
+                        .sched_switch
+                        .push(std::mem::transmute::<*const u8, Switch>(address)),
+                    "irq_handler_entry" => tracepoints
+                        .irq_handler_entry
+                        .push(std::mem::transmute::<*const u8, IrqEntry>(address)),
+                    "irq_handler_exit" => {
+                        tracepoints
+                            .irq_handler_exit
+                            .push(std::mem::transmute::<*const u8, IrqExit>(address))
+                    }
+                    "softirq_entry" => {
+                        tracepoints
+                            .softirq_entry
+                            .push(std::mem::transmute::<*const u8, Softirq>(address))
+                    }
+                    "softirq_exit" => tracepoints
+                        .softirq_exit
+                        .push(std::mem::transmute::<*const u8, Softirq>(address)),
+                    unknown => {
+                        return Err(Error(format!(
+                            "{}(): the simulated kernel has no tracepoint `{unknown}`; expected \
+                             sched_switch, irq_handler_entry, irq_handler_exit, softirq_entry or \
+                             softirq_exit",
+                            program.function
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(tracepoints)
+    }
+}
+
+impl Kernel<'_> {
+    /// `sched_switch`: the CPU's runqueue has its new task already.
+    pub fn tp_sched_switch(
+        &mut self,
+        cpu: usize,
+        prev: Option<TaskPtr>,
+        next: Option<TaskPtr>,
+        prev_runnable: bool,
+    ) {
+        if self.instance.tracepoints.sched_switch.is_empty() {
+            return;
+        }
+        let idle = self.rq(cpu).idle;
+        let pointer = |task: Option<TaskPtr>| task.map_or(idle, TaskPtr::abi);
+        let (prev, next) = (pointer(prev), pointer(next));
+        let state = match prev_runnable {
+            true => abi::TASK_RUNNING,
+            false => abi::TASK_INTERRUPTIBLE,
+        };
+        for index in 0..self.instance.tracepoints.sched_switch.len() {
+            let sched_switch = self.instance.tracepoints.sched_switch[index];
+            call_op!(
+                self,
+                kf::REST,
+                sched_switch,
+                prev_runnable,
+                prev,
+                next,
+                state
+            );
+        }
+    }
+}
