@@ -28,6 +28,12 @@
 #define BALANCE_PERFORMANCE 0 /* to spread tasks */
 #define BALANCE_POWERSAVING 1 /* to pack them into few groups as long as these have room */
 
+/* struct policy::frequency */
+#define FREQUENCY_FAIR 0x1
+#define FREQUENCY_RT 0x2
+#define FREQUENCY_DL 0x4
+#define FREQUENCY_IRQ 0x8
+
 /* Switches and numbers over the one body of code; a preset in policies/ is a set of these. */
 struct policy {
 	/* CFS's tunables, as scaled to the number of CPUs, ns. */
@@ -51,7 +57,10 @@ struct policy {
 	__u64 sched_burst_threshold;
 	/* BALANCE_PERFORMANCE or BALANCE_POWERSAVING. */
 	__u32 sched_balance_policy;
-	__u32 pad;
+	/* Whose utilization decides about a CPU's frequency: FREQUENCY_*; 0: always the highest. */
+	__u32 frequency;
+	/* A CPU asks for another frequency no sooner than this after the last time, ns. */
+	__u64 frequency_rate_limit;
 };
 
 /* The machine as a whole. */
@@ -60,7 +69,9 @@ struct machine {
 	__u64 tick_ns;
 	/* CPUs are numbered 0..nr_cpus. */
 	__u32 nr_cpus;
-	__u32 pad;
+	/* Linux's schedutil adds what real-time, deadline and interrupt time use, and a margin, to what is
+	   asked for. */
+	__u32 governor_adds;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */
@@ -145,6 +156,9 @@ struct counters {
 	/* Tasks placed by packing, and passes of load_balance() that were to empty a group. */
 	__u64 power_placed;
 	__u64 power_balances;
+	/* Frequencies asked for, and the sum of what was asked for, of 1024. */
+	__u64 frequency_requests;
+	__u64 frequency_requested;
 };
 
 #endif /* __EQUIPOISE_INTF_H */

@@ -30,7 +30,11 @@ struct {
 
 static int run_rebalance_domains(void *map, int *key, struct balance_timer *timer)
 {
-	rebalance_domains(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 now = bpf_ktime_get_ns();
+
+	update_blocked_averages(cpu, now);
+	rebalance_domains(cpu, LB_NOT_IDLE, now);
 	return 0;
 }
 
@@ -52,6 +56,38 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 	nohz_balance_exit_idle(cpu);
 	if (nohz_kick_needed(cpu, jiffies))
 		nohz_balancer_kick();
+}
+
+/*
+ * Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} class_timers SEC(".maps");
+
+static int run_class_tick(void *map, int *key, struct balance_timer *timer)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (rq->idle || rq->curr.pid || !rq->nr_running)
+		return 0;
+	trigger_load_balance(cpu, jiffies_at(bpf_ktime_get_ns()));
+	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
+	return 0;
+}
+
+static __always_inline void start_class_tick(u32 cpu)
+{
+	struct balance_timer *timer = bpf_map_lookup_elem(&class_timers, &cpu);
+
+	if (!timer)
+		return;
+	bpf_timer_set_callback(&timer->timer, run_class_tick);
+	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 }
 
 /* The runqueue that @p is to join. */
@@ -189,6 +225,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_pelt(&rq->avg, now, true, true);
 	rq->curr.load = entity_load(se);
 	update_cpu_load_active(cpu, jiffies);
+	if (tracks_util()) {
+		update_cpu_util(cpu, now);
+		update_frequency(cpu, now);
+		update_idle_cpus(now);
+	}
 	if (rq->nr_running > 1 && check_preempt_tick(rq)) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
@@ -225,6 +266,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
+	start_class_tick(cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -269,6 +311,22 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
+/*
+ * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable.
+ */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u64 now = bpf_ktime_get_ns();
+
+	if (tracks_util()) {
+		switch_cpu_util(cpu, next, now);
+		update_frequency(cpu, now);
+	}
+	return 0;
+}
+
 static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 {
 	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
@@ -277,13 +335,22 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	if (!timer)
 		return -ENOENT;
 	init_rq(cpu, jiffies);
+	if (tracks_util()) {
+		init_cpu_util(cpu, bpf_ktime_get_ns());
+		/* Until it has something to run: sched_ext begins with all that it can do. */
+		scx_bpf_cpuperf_set(cpu, 0);
+	}
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_balance_enter_idle(cpu);
 	err = scx_bpf_create_dsq(cpu, -1);
 	if (err)
 		return err;
-	return bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
+	err = bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
+	if (err)
+		return err;
+	timer = bpf_map_lookup_elem(&class_timers, &cpu);
+	return timer ? bpf_timer_init(&timer->timer, &class_timers, CLOCK_MONOTONIC) : -ENOENT;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)

@@ -8,6 +8,7 @@
 #define __EQUIPOISE_NOHZ_H
 
 #include "balance.h"
+#include "frequency.h"
 
 struct nohz {
 	/* CPUs with tick_stopped. */
@@ -115,6 +116,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 		return;
 	/* The kick took the CPU out of the idle loop, where it makes up for its ticks (tick_nohz_idle_exit()). */
 	update_cpu_load_nohz(this_rq, jiffies);
+	update_blocked_averages(this_cpu, now);
 	rebalance_domains(this_cpu, LB_IDLE, now);
 	bpf_for(cpu, 0, nr_cpus()) {
 		struct fair_rq *rq = rq_of(cpu);
@@ -125,6 +127,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 			break;
 		if (!weighted_cpuload(cpu))
 			update_cpu_load_nohz(rq, jiffies);
+		update_blocked_averages(cpu, now);
 		rebalance_domains(cpu, LB_IDLE, now);
 		if (time_before(rq->next_balance, this_rq->next_balance))
 			this_rq->next_balance = rq->next_balance;

@@ -64,10 +64,11 @@ static __always_inline u64 decay_load(u64 val, u64 n)
 }
 
 /*
- * Brings @sa up to @now. Since the last time the entity was runnable or not, and running or not.
- * Returns true if a period boundary was crossed, which is when an average is worth calculating anew.
+ * Brings @sa up to @now. Since the last time the entity was runnable or not, and running or not, on a CPU
+ * whose time counts @scale of 1024 (its frequency, of the highest). Returns true if a period boundary was
+ * crossed, which is when an average is worth calculating anew.
  */
-static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable, bool running)
+static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool runnable, bool running, u32 scale)
 {
 	u64 delta = now - sa->last_update_time, periods;
 	u32 contrib;
@@ -96,11 +97,18 @@ static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable,
 	sa->period_contrib = delta % 1024;
 
 	sa->period_sum += contrib;
+	contrib = contrib * scale >> 10;
 	if (runnable)
 		sa->runnable_sum += contrib;
 	if (running)
 		sa->running_sum += contrib;
 	return periods;
+}
+
+/* The same on a CPU whose time counts in full. */
+static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable, bool running)
+{
+	return update_pelt_scaled(sa, now, runnable, running, 1024);
 }
 
 /* @scale times the share of time that @sum is of: a runnable average, a utilization. */

@@ -20,7 +20,9 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "cfs-pelt",
     "capacity",
     "newidle-limit",
-    "powersaving"
+    "powersaving",
+    "schedutil-cfs",
+    "schedutil",
 ];
 
 impl Policy {

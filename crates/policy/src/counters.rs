@@ -27,6 +27,10 @@ pub struct Counters {
     pub power_placed: u64,
     /// Passes of load balancing that were to empty a group.
     pub power_balances: u64,
+    /// Frequencies asked for.
+    pub frequency_requests: u64,
+    /// The sum of what was asked for, of 1024 for the highest of the largest CPU.
+    pub frequency_requested: u64,
 }
 
 impl Counters {
@@ -51,6 +55,8 @@ impl Counters {
                     nohz_kicks: sum.nohz_kicks + cpu.nohz_kicks,
                     power_placed: sum.power_placed + cpu.power_placed,
                     power_balances: sum.power_balances + cpu.power_balances,
+                    frequency_requests: sum.frequency_requests + cpu.frequency_requests,
+                    frequency_requested: sum.frequency_requested + cpu.frequency_requested,
                 }),
         )
     }

@@ -31,6 +31,11 @@ struct PolicyFile {
     newidle_limit_ns: Option<Spanned<u64>>,
     sched_balance_policy: Option<BalancePolicy>,
     sched_burst_threshold_ns: Option<Spanned<u64>>,
+    frequency: Option<bool>,
+    frequency_rt: Option<bool>,
+    frequency_dl: Option<bool>,
+    frequency_irq: Option<bool>,
+    frequency_rate_limit_ns: Option<Spanned<u64>>,
 }
 
 /// The kernel's bounds of the granularities (`min_sched_granularity_ns`, kernel/sysctl.c).
@@ -183,6 +188,32 @@ impl Reader<'_> {
                 "sched_burst_threshold_ns",
                 UP_TO_A_SECOND_NS,
                 base.map(|base| base.sched_burst_threshold_ns),
+            )?,
+            frequency: self.given(
+                policy.frequency.or(base.map(|base| base.frequency)),
+                policy,
+                "frequency",
+            )?,
+            frequency_rt: self.given(
+                policy.frequency_rt.or(base.map(|base| base.frequency_rt)),
+                policy,
+                "frequency_rt",
+            )?,
+            frequency_dl: self.given(
+                policy.frequency_dl.or(base.map(|base| base.frequency_dl)),
+                policy,
+                "frequency_dl",
+            )?,
+            frequency_irq: self.given(
+                policy.frequency_irq.or(base.map(|base| base.frequency_irq)),
+                policy,
+                "frequency_irq",
+            )?,
+            frequency_rate_limit_ns: number(
+                &policy.frequency_rate_limit_ns,
+                "frequency_rate_limit_ns",
+                UP_TO_A_SECOND_NS,
+                base.map(|base| base.frequency_rate_limit_ns),
             )?,
         })
     }

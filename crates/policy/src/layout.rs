@@ -26,7 +26,8 @@ struct PolicyC {
     newidle_limit: u64,
     sched_burst_threshold: u64,
     sched_balance_policy: u32,
-    pad: u32,
+    frequency: u32,
+    frequency_rate_limit: u64,
 }
 
 /// `struct machine`
@@ -35,7 +36,7 @@ struct PolicyC {
 struct MachineC {
     tick_ns: u64,
     nr_cpus: u32,
-    pad: u32,
+    governor_adds: u32,
 }
 
 /// `struct domain`
@@ -97,6 +98,8 @@ pub(crate) struct CountersC {
     pub(crate) nohz_kicks: u64,
     pub(crate) power_placed: u64,
     pub(crate) power_balances: u64,
+    pub(crate) frequency_requests: u64,
+    pub(crate) frequency_requested: u64,
 }
 
 /// The variable `counters`, by CPU.
@@ -150,7 +153,8 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
             BalancePolicy::Performance => 0,
             BalancePolicy::Powersaving => 1,
         },
-        pad: 0,
+        frequency: frequency(settings),
+        frequency_rate_limit: settings.frequency_rate_limit_ns,
     }
 }
 
@@ -158,8 +162,25 @@ fn machine_c(machine: &Machine) -> MachineC {
     MachineC {
         tick_ns: NSEC_PER_SEC / u64::from(machine.hz),
         nr_cpus: machine.cpus.len() as u32,
-        pad: 0,
+        governor_adds: 0,
     }
+}
+
+/// `FREQUENCY_*`
+fn frequency(settings: &Settings) -> u32 {
+    if !settings.frequency {
+        return 0;
+    }
+    let switches = [
+        true,
+        settings.frequency_rt,
+        settings.frequency_dl,
+        settings.frequency_irq,
+    ];
+    (0..)
+        .zip(switches)
+        .map(|(bit, on)| u32::from(on) << bit)
+        .sum()
 }
 
 /// `cpu_power` of a CPU. A hardware thread has its part of the core's, which SMT makes a little more

@@ -57,6 +57,17 @@ pub struct Settings {
     /// A CPU that idles for less than this on average is woken in bursts, ns: packing then counts its
     /// tasks in full.
     pub sched_burst_threshold_ns: u64,
+    /// Frequencies follow the fair tasks' utilization and the bandwidth of deadline tasks; all that the
+    /// CPU can do while a real-time task is runnable. Otherwise CPUs run at their highest frequency.
+    pub frequency: bool,
+    /// The utilization of real-time tasks counts too.
+    pub frequency_rt: bool,
+    /// That of deadline tasks tells whether the CPU has any idle time.
+    pub frequency_dl: bool,
+    /// Interrupts' counts too.
+    pub frequency_irq: bool,
+    /// A CPU asks for another frequency no sooner than this after the last time, ns.
+    pub frequency_rate_limit_ns: u64,
 }
 
 impl Settings {
@@ -95,6 +106,14 @@ impl Settings {
             (
                 "sched_burst_threshold_ns",
                 self.sched_burst_threshold_ns.to_string(),
+            ),
+            ("frequency", self.frequency.to_string()),
+            ("frequency_rt", self.frequency_rt.to_string()),
+            ("frequency_dl", self.frequency_dl.to_string()),
+            ("frequency_irq", self.frequency_irq.to_string()),
+            (
+                "frequency_rate_limit_ns",
+                self.frequency_rate_limit_ns.to_string(),
             ),
         ]
     }
