@@ -49,6 +49,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         "experiments/power-aware.toml",
         include_str!("../../../experiments/power-aware.toml"),
     ),
+    (
+        "utilization-tracking",
+        "experiments/utilization-tracking.toml",
+        include_str!("../../../experiments/utilization-tracking.toml"),
+    ),
 ];
 
 /// A published table, and how to run it.
@@ -113,6 +118,16 @@ pub struct Row {
     pub(crate) published: BTreeMap<Stat, Vec<Option<f64>>>,
 }
 
+impl Row {
+    /// What its lines are: percentiles only where the file names them.
+    pub fn stats(&self) -> Vec<Stat> {
+        Stat::ALL
+            .into_iter()
+            .filter(|stat| *stat != Stat::P95 || self.published.contains_key(stat))
+            .collect()
+    }
+}
+
 /// What the table makes of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -123,18 +138,21 @@ pub enum Stat {
     Min,
     /// The largest sample of any run.
     Max,
+    /// The 95th percentile of all samples of all runs.
+    P95,
 }
 
 impl Stat {
     /// All of them.
-    pub const ALL: [Stat; 3] = [Stat::Avg, Stat::Min, Stat::Max];
+    pub const ALL: [Stat; 4] = [Stat::Avg, Stat::Min, Stat::Max, Stat::P95];
 
-    /// As in files and output: `avg`, `min`, `max`.
+    /// As in files and output: `avg`, `min`, `max`, `p95`.
     pub fn name(self) -> &'static str {
         match self {
             Stat::Avg => "avg",
             Stat::Min => "min",
             Stat::Max => "max",
+            Stat::P95 => "p95",
         }
     }
 }

@@ -111,7 +111,7 @@ impl Reproduction {
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         for ((block, row), reproduced) in self.experiment.rows().zip(&self.rows) {
-            for stat in Stat::ALL {
+            for stat in row.stats() {
                 for (index, column) in self.experiment.columns.iter().enumerate() {
                     let published = row.published.get(&stat).and_then(|cells| cells[index]);
                     let simulated = reproduced.simulated[index].as_ref();
@@ -129,6 +129,7 @@ impl Reproduction {
                             Stat::Avg => pooled.mean,
                             Stat::Min => pooled.min,
                             Stat::Max => pooled.max,
+                            Stat::P95 => pooled.p95,
                         }),
                         limit: reproduced.limit,
                     });

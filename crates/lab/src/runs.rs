@@ -191,7 +191,7 @@ fn simulate<'a>(
 
 fn keep(case: &Case<'_>, outcome: Outcome, wall: Duration) -> Run {
     let own = 0..case.workload.metrics().len();
-    let machines = metrics::samples(&outcome);
+    let machines = metrics::samples(case.machine, &outcome);
     Run {
         samples: own
             .map(|metric| Samples::new(outcome.recorder.samples(metric)))

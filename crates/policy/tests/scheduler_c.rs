@@ -288,7 +288,11 @@ fn tables_mean_the_same_to_c() {
         unsafe { misfit_moves(counters.as_ptr()) + misfit_moves(counters[words * 8..].as_ptr()) };
     let sums = Counters::from_bytes(&counters).unwrap();
     assert_eq!(
-        (sums.misfit_moves, sums.balance_calls, sums.power_balances),
+        (
+            sums.misfit_moves,
+            sums.balance_calls,
+            sums.frequency_requested
+        ),
         (both, words as u64, 3 * words as u64 - 2)
     );
     assert_eq!(Counters::from_bytes(&counters[8..]), None);

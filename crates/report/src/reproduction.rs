@@ -39,18 +39,15 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .blocks
         .iter()
         .map(|block| {
-            let groups: Vec<_> = groups
-                .by_ref()
-                .take(block.rows.len() * Stat::ALL.len())
-                .collect();
+            let lines = block.rows.iter().flat_map(|row| {
+                let stats: Vec<_> = groups.by_ref().take(row.stats().len()).collect();
+                rows(&stats)
+            });
             Table {
                 title: format!("{} ({})", block.name, block.machine.name),
                 header: header.clone(),
                 text_columns: 3,
-                rows: groups
-                    .chunks(Stat::ALL.len())
-                    .flat_map(|row| rows(row))
-                    .collect(),
+                rows: lines.collect(),
             }
         })
         .collect()

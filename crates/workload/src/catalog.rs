@@ -2,6 +2,7 @@
 
 use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
+use crate::together::Together;
 use crate::{Workload, busy, cyclictest, hackbench, kbuild, rtapp, specjbb, sysbench};
 use machine::input::{self, BadInput};
 use std::path::Path;
@@ -38,6 +39,8 @@ const FILES: &[(&str, &str)] = rt_app_files![
     "pipeline",
     "ramp",
     "rt-and-fair",
+    "rt-cfs-pinned",
+    "rt-pinned",
     "spinners",
 ];
 
@@ -60,9 +63,16 @@ pub fn parameters(name: &str) -> &'static [Param] {
 
 /// The workload that `name_or_path` asks for: a benchmark (`sysbench-cpu`), one of this project's
 /// rt-app files (`mixed`), or the path of an rt-app file; after a colon its parameters
-/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). The error names the file and line, or the
-/// parameter, and what was expected.
+/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). Several with a plus between them run at once. The
+/// error names the file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
+    if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
+        let parts = name_or_path
+            .split('+')
+            .map(load)
+            .collect::<Result<_, _>>()?;
+        return Ok(Box::new(Together::new(name_or_path.to_owned(), parts)));
+    }
     let (name, params) = match name_or_path.rsplit_once(':') {
         Some((name, params)) if !Path::new(name_or_path).exists() => (name, Some(params)),
         _ => (name_or_path, None),

@@ -31,6 +31,7 @@ mod rng;
 pub mod rtapp;
 mod specjbb;
 mod sysbench;
+mod together;
 
 /// Something to run: an rt-app file or a benchmark.
 pub trait Workload: Send + Sync {

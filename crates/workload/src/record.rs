@@ -30,6 +30,8 @@ pub const MAX_SAMPLES: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     series: Vec<Series>,
+    /// Where the metrics begin of the workload that is recording, of several.
+    base: MetricId,
 }
 
 #[derive(Clone, Debug)]
@@ -50,13 +52,14 @@ impl Recorder {
         };
         Recorder {
             series: vec![empty; metrics],
+            base: 0,
         }
     }
 
     /// Adds a sample, in the metric's unit.
     #[inline]
     pub fn record(&mut self, metric: MetricId, value: f64) {
-        let series = &mut self.series[metric];
+        let series = &mut self.series[self.base + metric];
         if series.is_turn() && series.samples.len() == MAX_SAMPLES {
             series.halve();
         }
@@ -64,6 +67,11 @@ impl Recorder {
             series.samples.push(value);
         }
         series.recorded += 1;
+    }
+
+    /// From here on metrics are counted from `base`; returns from where they were.
+    pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
+        std::mem::replace(&mut self.base, base)
     }
 
     /// The samples of `metric` in the order they were made. Of more than [`MAX_SAMPLES`], every

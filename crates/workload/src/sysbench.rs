@@ -11,7 +11,8 @@ use crate::params::{Args, Param, Unit};
 use crate::{
     Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec, Workload,
 };
-use machine::Machine;
+use machine::input::BadInput;
+use machine::{CpuMask, Machine};
 
 const PARAMS: &[Param] = &[
     Param {
@@ -40,6 +41,23 @@ const PARAMS: &[Param] = &[
         help: "work of one request at the reference speed; the default is --cpu-max-prime=10000 on a \
                Cortex-A15 of ARM's TC2, calibrated on 1000 requests in 16.47 s by one thread",
     },
+    Param {
+        name: "time",
+        unit: Unit::Seconds,
+        default: 0,
+        min: 0,
+        max: 3_600_000_000_000,
+        help: "sysbench's --max-time: no request begins later than this after the start (default 0: \
+               any time)",
+    },
+    Param {
+        name: "cpu",
+        unit: Unit::Count,
+        default: 0,
+        min: 0,
+        max: machine::MAX_CPUS as u64 - 1,
+        help: "the only CPU that it may use, as `taskset -c` says (default: all)",
+    },
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
@@ -58,6 +76,7 @@ const CREATE_WORK: u64 = 30_000;
 
 const TIME: MetricId = 0;
 const LATENCY: MetricId = 1;
+const EVENTS: MetricId = 2;
 
 /// Held by the main thread until all threads exist.
 const START_MUTEX: MutexId = 0;
@@ -65,28 +84,41 @@ const START_MUTEX: MutexId = 0;
 const REQUEST_MUTEX: MutexId = 1;
 /// The shared word that counts requests.
 const PERFORMED: usize = 0;
+/// The shared word that says when time is over, ns.
+const STOP_AT: usize = 1;
 
 struct Sysbench {
     name: String,
     threads: u64,
     requests: u64,
     request_work: u64,
-    metrics: [Metric; 2],
+    max_time: u64,
+    cpu: Option<usize>,
+    metrics: [Metric; 3],
 }
 
 impl Sysbench {
     fn new(name: String, args: &Args) -> Sysbench {
-        let metric = |name: &str, unit| Metric {
+        let metric = |name: &str, unit, better| Metric {
             name: name.to_owned(),
             unit,
-            better: Better::Lower,
+            better,
         };
         Sysbench {
             name,
             threads: args.get("threads"),
             requests: args.get("threads") * args.get("requests"),
             request_work: args.get("request"),
-            metrics: [metric("time", "s"), metric("request_latency", "ms")],
+            max_time: match args.get("time") {
+                0 => u64::MAX,
+                time => time,
+            },
+            cpu: args.given("cpu").map(|cpu| cpu as usize),
+            metrics: [
+                metric("time", "s", Better::Lower),
+                metric("request_latency", "ms", Better::Lower),
+                metric("events", "", Better::Higher),
+            ],
         }
     }
 }
@@ -105,11 +137,27 @@ impl Workload for Sysbench {
     }
 
     fn cpu_bound(&self) -> Option<CpuBound> {
-        Some(CpuBound {
+        (self.max_time == u64::MAX).then(|| CpuBound {
             work: self.requests * self.request_work,
-            parallelism: self.threads as usize,
+            parallelism: match self.cpu {
+                Some(_) => 1,
+                None => self.threads as usize,
+            },
             metric: TIME,
         })
+    }
+
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        match self.cpu {
+            Some(cpu) if cpu >= machine.cpus.len() => Err(Box::new(BadInput::whole(
+                format!(
+                    "workload `{}`: {} has no CPU {cpu}",
+                    self.name, machine.name
+                ),
+                format!("expected a CPU below {}", machine.cpus.len()),
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn start(&self, _machine: &Machine) -> Start {
@@ -118,12 +166,15 @@ impl Workload for Sysbench {
             to_create: self.threads,
             requests: self.requests,
             request_work: self.request_work,
+            max_time: self.max_time,
             started: 0,
         };
+        let mut main = TaskSpec::new("sysbench", main);
+        main.affinity = self.cpu.map(CpuMask::one);
         Start {
-            tasks: vec![TaskSpec::new("sysbench", main)],
+            tasks: vec![main],
             mutexes: 2,
-            shared: vec![0],
+            shared: vec![0, u64::MAX],
             ..Start::default()
         }
     }
@@ -142,6 +193,7 @@ struct Main {
     to_create: u64,
     requests: u64,
     request_work: u64,
+    max_time: u64,
     started: u64,
 }
 
@@ -174,6 +226,7 @@ impl Program for Main {
             Step::Create => {
                 self.step = Step::Join;
                 self.started = env.now;
+                env.shared[STOP_AT] = env.now.saturating_add(self.max_time);
                 Op::Unlock(START_MUTEX)
             }
             Step::Join => {
@@ -183,6 +236,7 @@ impl Program for Main {
             Step::Report => {
                 let seconds = (env.now - self.started) as f64 / 1e9;
                 env.recorder.record(TIME, seconds);
+                env.recorder.record(EVENTS, env.shared[PERFORMED] as f64);
                 Op::Exit
             }
         }
@@ -221,7 +275,11 @@ impl Program for Thread {
                 self.next = Next::GetRequest;
                 Op::Unlock(START_MUTEX)
             }
-            Next::GetRequest if env.shared[PERFORMED] >= self.requests => Op::Exit,
+            Next::GetRequest
+                if env.shared[PERFORMED] >= self.requests || env.now >= env.shared[STOP_AT] =>
+            {
+                Op::Exit
+            }
             Next::GetRequest => {
                 self.next = Next::CountRequest;
                 Op::Lock(REQUEST_MUTEX)

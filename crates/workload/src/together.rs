@@ -1,0 +1,228 @@
+//! Several workloads at once: `sysbench-cpu:time=15+rt-pinned`.
+//!
+//! Each has its own mutexes, streams and so on, which are numbered one after the other; a program is
+//! given its own and does not know of the others. Metrics have the workload's name in front where two
+//! have one of the same name. The run ends when all tasks have exited, or at the first duration that one
+//! of the workloads asks for.
+
+use crate::{Env, Metric, Op, Program, Start, TaskSpec, Workload};
+use machine::Machine;
+use machine::input::BadInput;
+use std::ops::Range;
+
+pub(crate) struct Together {
+    name: String,
+    description: String,
+    parts: Vec<Box<dyn Workload>>,
+    metrics: Vec<Metric>,
+}
+
+impl Together {
+    /// Of `parts`, in the order in which their tasks are started.
+    pub(crate) fn new(name: String, parts: Vec<Box<dyn Workload>>) -> Together {
+        let named = |name: &str| {
+            let metrics = parts.iter().flat_map(|part| part.metrics());
+            metrics.filter(|metric| metric.name == name).count()
+        };
+        let mut metrics = Vec::new();
+        for part in &parts {
+            for metric in part.metrics() {
+                let mut metric = metric.clone();
+                if named(&metric.name) > 1 {
+                    metric.name = format!("{}/{}", part.name(), metric.name);
+                }
+                metrics.push(metric);
+            }
+        }
+        let names: Vec<&str> = parts.iter().map(|part| part.name()).collect();
+        Together {
+            name,
+            description: format!("{} at once", names.join(" and ")),
+            parts,
+            metrics,
+        }
+    }
+}
+
+impl Workload for Together {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        self.parts.iter().try_for_each(|part| part.check(machine))
+    }
+
+    fn start(&self, machine: &Machine) -> Start {
+        let mut all = Start::default();
+        let mut metrics = 0;
+        for part in &self.parts {
+            let start = part.start(machine);
+            let place = Place {
+                metrics,
+                mutexes: all.mutexes as u32,
+                condvars: all.condvars as u32,
+                barriers: all.barriers.len() as u32,
+                streams: all.streams.len() as u32,
+                shared: all.shared.len()..all.shared.len() + start.shared.len(),
+            };
+            metrics += part.metrics().len();
+            all.tasks
+                .extend(start.tasks.into_iter().map(|task| place.task(task)));
+            all.mutexes += start.mutexes;
+            all.condvars += start.condvars;
+            all.barriers.extend(start.barriers);
+            all.streams.extend(start.streams);
+            all.shared.extend(start.shared);
+            all.duration_ns = match (all.duration_ns, start.duration_ns) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        all
+    }
+}
+
+/// Where a part's own things begin among all.
+#[derive(Clone)]
+struct Place {
+    metrics: usize,
+    mutexes: u32,
+    condvars: u32,
+    barriers: u32,
+    streams: u32,
+    shared: Range<usize>,
+}
+
+impl Place {
+    fn task(&self, mut task: TaskSpec) -> TaskSpec {
+        task.program = Box::new(Part {
+            program: task.program,
+            place: self.clone(),
+        });
+        task
+    }
+
+    /// The op as the kernel is to see it.
+    fn op(&self, op: Op) -> Op {
+        match op {
+            Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),
+            Op::Unlock(mutex) => Op::Unlock(mutex + self.mutexes),
+            Op::Wait { cond, mutex } => Op::Wait {
+                cond: cond + self.condvars,
+                mutex: mutex + self.mutexes,
+            },
+            Op::Signal(cond) => Op::Signal(cond + self.condvars),
+            Op::Broadcast(cond) => Op::Broadcast(cond + self.condvars),
+            Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
+            Op::Write {
+                stream,
+                bytes,
+                work,
+            } => Op::Write {
+                stream: stream + self.streams,
+                bytes,
+                work,
+            },
+            Op::Read {
+                stream,
+                bytes,
+                work,
+            } => Op::Read {
+                stream: stream + self.streams,
+                bytes,
+                work,
+            },
+            Op::Fork { child, work } => Op::Fork {
+                child: Box::new(self.task(*child)),
+                work,
+            },
+            Op::Run { .. }
+            | Op::RunFor { .. }
+            | Op::Sleep { .. }
+            | Op::SleepUntil { .. }
+            | Op::Join
+            | Op::Yield
+            | Op::SetAffinity(_)
+            | Op::SetPolicy(_)
+            | Op::Exit => op,
+        }
+    }
+}
+
+/// A task of one of the workloads.
+struct Part {
+    program: Box<dyn Program>,
+    place: Place,
+}
+
+impl Program for Part {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        let base = env.recorder.set_base(self.place.metrics);
+        let mut own = Env {
+            now: env.now,
+            cpu: env.cpu,
+            due: env.due,
+            woken_at: env.woken_at,
+            cpu_time: env.cpu_time,
+            shared: &mut env.shared[self.place.shared.clone()],
+            rng: env.rng,
+            recorder: env.recorder,
+        };
+        let op = self.program.next(&mut own);
+        env.recorder.set_base(base);
+        self.place.op(op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fake::Kernel;
+    use crate::load;
+
+    #[test]
+    fn each_measures_what_it_measures_alone() {
+        let [one, two] = [
+            "sysbench-cpu:requests=3,request=5ms",
+            "hackbench:groups=1,loops=5",
+        ];
+        let both = load(&format!("{one}+{two}+{one}")).unwrap();
+        let names: Vec<&str> = both.metrics().iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names[1], format!("{one}/request_latency"));
+        let run = |name: &str| {
+            let workload = load(name).unwrap();
+            let kernel = Kernel::run(&*workload, 64);
+            (0..workload.metrics().len())
+                .map(|metric| kernel.recorder.samples(metric).len())
+                .collect::<Vec<_>>()
+        };
+        let alone = [run(one), run(two), run(one)].concat();
+        let kernel = Kernel::run(&*both, 64);
+        let together: Vec<usize> = (0..both.metrics().len())
+            .map(|metric| kernel.recorder.samples(metric).len())
+            .collect();
+        assert_eq!(together, alone);
+    }
+
+    #[test]
+    fn the_shortest_duration_ends_all() {
+        let both = load("mixed:duration=3+spinners:duration=2").unwrap();
+        let start = both.start(&crate::fake::machine(4));
+        assert_eq!(start.duration_ns, Some(2_000_000_000));
+    }
+
+    #[test]
+    fn a_part_that_is_wrong_is_named() {
+        let error = load("mixed+no-such-thing").err().unwrap();
+        assert!(error.message().contains("no-such-thing"), "{error}");
+        assert!(load("mixed+").is_err());
+    }
+}
