@@ -284,7 +284,7 @@ impl Kernel<'_> {
         let is_busy = |&&other: &&usize| self.cpus[other].curr.is_some();
         let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
         let full = u64::from(self.cpus[id].speeds[busy]);
-        let speed = (full * u64::from(self.cpus[id].frequency) >> 20).max(1) as u32;
+        let speed = ((full * u64::from(self.cpus[id].frequency)) >> 20).max(1) as u32;
         if self.cpus[id].speed == speed {
             return;
         }

@@ -74,7 +74,7 @@ impl Kernel<'_> {
     /// `scx_bpf_cpuperf_cur()`: the CPU's frequency, of [`abi::CPUPERF_ONE`] for its highest.
     pub fn cpuperf_cur(&self, cpu: usize) -> u32 {
         let ratio = u64::from(self.cpus[cpu].frequency);
-        (ratio * u64::from(abi::CPUPERF_ONE) >> 20) as u32
+        ((ratio * u64::from(abi::CPUPERF_ONE)) >> 20) as u32
     }
 
     /// `scx_bpf_cpuperf_set()`, and the governor's answer to it.

@@ -100,7 +100,7 @@ impl DlEntity {
                 // update_dl_revised_wakeup(): what the time left is worth.
                 let laxity = u128::from(self.deadline - now);
                 let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
-                self.runtime = (density * laxity >> BW_SHIFT) as i64;
+                self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
             } else {
                 self.new_period(now);
             }
@@ -171,7 +171,7 @@ impl Kernel<'_> {
             }
         };
         let limit = (0..self.cpus.len())
-            .map(|cpu| u64::from(self.cpuperf_cap(cpu)) * MAX_BW >> 10)
+            .map(|cpu| (u64::from(self.cpuperf_cap(cpu)) * MAX_BW) >> 10)
             .sum::<u64>();
         let total = self.dl_total_bw - old + new;
         if new > old && total > limit {

@@ -9,12 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use workload::{Env, Op, Program, SchedPolicy, Start, TaskSpec};
 
+/// Runtime, deadline and period, us.
+type Times = (u64, u64, u64);
+
 static SCHEDULER: LazyLock<Object> = LazyLock::new(|| scheduler(FIFO, "FIFO_OPS"));
 
 /// A task of this runtime, deadline and period, us.
 fn deadline(
     name: &str,
-    (runtime, deadline, period): (u64, u64, u64),
+    (runtime, deadline, period): Times,
     program: impl Program + 'static,
 ) -> TaskSpec {
     TaskSpec {
@@ -162,7 +165,7 @@ fn the_bandwidth_of_a_task_that_ended_is_free_again() {
 
 /// Does `jobs` jobs of `work`, one each `period`; counts those that end after their deadline, ns.
 fn periodic(
-    (runtime, relative, period): (u64, u64, u64),
+    (runtime, relative, period): Times,
     share: u64,
     jobs: u64,
     misses: Arc<AtomicU64>,
@@ -191,7 +194,7 @@ fn periodic(
 }
 
 /// Task sets of runtime, deadline and period, us, and the per cent of the runtime that each job takes.
-fn task_sets() -> impl Strategy<Value = (usize, Vec<((u64, u64, u64), u64)>)> {
+fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
     let one = (1..=40u64, 1_000..20_000u64, any::<bool>(), 30..=100u64).prop_map(
         |(percent, period, constrained, share)| {
             let runtime = (period * percent / 100).max(2);
@@ -212,7 +215,7 @@ proptest! {
     /// m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A set beyond is cut down to one within.
     #[test]
     fn admitted_tasks_that_keep_to_their_budget_never_miss((cpus, set) in task_sets()) {
-        let density = |((runtime, deadline, _), _): &((u64, u64, u64), u64)| *runtime as f64 / *deadline as f64;
+        let density = |((runtime, deadline, _), _): &(Times, u64)| *runtime as f64 / *deadline as f64;
         let greatest = set.iter().map(density).fold(0.0, f64::max);
         // Admission leaves 5 % to others.
         let bound = (cpus as f64 - (cpus as f64 - 1.0) * greatest).min(0.95 * cpus as f64);
@@ -228,7 +231,7 @@ proptest! {
         let misses = Arc::new(AtomicU64::new(0));
         let counted = misses.clone();
         let workload = Script(move || {
-            let task = |&(times, share): &((u64, u64, u64), u64)| {
+            let task = |&(times, share): &(Times, u64)| {
                 deadline("dl", times, periodic(times, share, 20, counted.clone()))
             };
             let mut tasks: Vec<TaskSpec> = set.iter().map(task).collect();
