@@ -22,6 +22,7 @@ use libbpf_rs::PrintLevel;
 use policy::Policy;
 use scheduler::{Next, Scheduler};
 use scx_utils::build_id;
+use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::ExitCode;
@@ -108,8 +109,12 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
         .build();
-    TermLogger::init(level, config, TerminalMode::Stderr, ColorChoice::Auto)
-        .context("cannot log")?;
+    let colors = if std::io::stderr().is_terminal() {
+        ColorChoice::Auto
+    } else {
+        ColorChoice::Never
+    };
+    TermLogger::init(level, config, TerminalMode::Stderr, colors).context("cannot log")?;
     // libbpf's warnings hold the verifier's log, when that is what is wrong.
     scx_utils::init_libbpf_logging((!verbose).then_some(PrintLevel::Warn));
     Ok(())

@@ -8,8 +8,9 @@ use crate::skeleton::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
 use crossbeam::channel::RecvTimeoutError;
+use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Domains, Policy};
 use scx_stats::prelude::StatsServer;
@@ -55,6 +56,10 @@ impl<'object> Scheduler<'object> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
+        // scx_ops_attach!() attaches the ops. Attaching all there is, libbpf would warn of them.
+        let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
+        // SAFETY: the map is the object's, which is alive.
+        unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
         globals::set(skeleton.open_object_mut(), &policy.globals(machine))?;
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
