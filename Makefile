@@ -5,7 +5,7 @@ CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 
-.PHONY: run test bench vm-kernel test-vm format check-format lint tools
+.PHONY: run test bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -25,6 +25,11 @@ vm-kernel:
 
 test-vm:
 	vm/test
+
+# Schedulers in turn in one boot, against EEVDF.
+bench-vm: vm-kernel
+	cargo build --locked --release -p scx_equipoise
+	vm/bench --json target/bench-vm.json
 
 # What the tests use beyond Rust and a C compiler.
 tools:

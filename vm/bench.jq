@@ -1,0 +1,46 @@
+# From in-guest/bench's samples to vm/bench's result:
+#
+# {"schema": 1,
+#  "load_average": the host's when it began, over 1, 5 and 15 minutes, "cpus": of the guest, "clock": "tcg",
+#    "kvm" or "icount" (vm/run --help),
+#  "results": [{"benchmark", "unit" (less is better), "scheduler", "n": rounds, "median", "min", "max",
+#    "ratio": of its median to that of "eevdf", or null where that was not measured,
+#    "paired_ratio": the median of the rounds' ratios, which a load that comes and goes disturbs less,
+#    "switches": median of the context switches of the guest}],
+#  "callbacks": [{"scheduler", "callback", "calls", "ns_per_call"}]: under hackbench, in a run of its own}
+
+def median: sort | if length == 0 then null elif length % 2 == 1 then .[length / 2 | floor]
+	else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+
+def unit: {hackbench: "s", sysbench: "s", cyclictest: "us", pipe: "us"}[.];
+
+map(select(has("round"))) as $samples
+| map(select(has("round") or has("callback") | not) | .scheduler) as $schedulers
+| ($samples | map(.benchmark) | unique) as $benchmarks
+| {
+	schema: 1,
+	load_average: $load,
+	clock: $clock,
+	cpus: $cpus,
+	results: [
+		$benchmarks[] as $benchmark
+		| ($samples | map(select(.benchmark == $benchmark))) as $of
+		| ($of | map(select(.scheduler == "eevdf") | {(.round | tostring): .value}) | add // {}) as $base
+		| $schedulers[] as $scheduler
+		| ($of | map(select(.scheduler == $scheduler))) as $mine
+		| ($mine | map(.value)) as $values
+		| {
+			$benchmark,
+			unit: ($benchmark | unit),
+			$scheduler,
+			n: ($values | length),
+			median: ($values | median),
+			min: ($values | min),
+			max: ($values | max),
+			ratio: (if $base == {} or $values == [] then null else ($values | median) / ([$base[]] | median) end),
+			switches: ($mine | map(.switches) | median),
+			paired_ratio: ($mine | map($base[.round | tostring] as $b | select($b) | .value / $b) | median)
+		}
+	],
+	callbacks: map(select(has("callback")) | {scheduler, callback, calls, ns_per_call: (.ns / .calls)})
+}
