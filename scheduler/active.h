@@ -63,27 +63,49 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
 	return false;
 }
 
+/* @prev leaves @cpu for @push_cpu: from now on it counts there, and ops.enqueue() follows its account. */
+static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev, u32 push_cpu, u64 now)
+{
+	struct fair_entity *se;
+
+	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu) ||
+	    is_migration_disabled(prev))
+		return false;
+	put_curr(rq_of(cpu), se, now);
+	migrate_entity(se, push_cpu);
+	return true;
+}
+
 /*
- * In ops.dispatch(): answers request_push(). Returns true if it is @prev that leaves: from now on it
- * counts there, and ops.enqueue() follows its account.
+ * In ops.dispatch(): @prev, which starts another program, goes where it was to go (sched_exec()). Not yet if
+ * it is still in the tracepoint that said so: then the tick asks again.
+ */
+static __always_inline bool exec_balance(u32 cpu, struct task_struct *prev, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (prev && prev->pid == rq->exec_pid && is_migration_disabled(prev))
+		return false;
+	if (!prev || prev->pid != rq->exec_pid) {
+		rq->exec_pid = 0;
+		return false;
+	}
+	rq->exec_pid = 0;
+	return push_running_task(cpu, prev, rq->exec_cpu, now);
+}
+
+/*
+ * In ops.dispatch(): answers request_push(). Returns true if it is @prev that leaves.
  */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
 	u32 push_cpu = rq->push_cpu;
-	struct fair_entity *se;
 
 	rq->active_balance = false;
 	if (push_cpu == cpu)
 		return false;
-	if (push_queued_task(cpu, push_cpu, now))
-		return false;
-	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu) ||
-	    is_migration_disabled(prev))
-		return false;
-	put_curr(rq, se, now);
-	migrate_entity(se, push_cpu);
-	return true;
+	return !push_queued_task(cpu, push_cpu, now) && push_running_task(cpu, prev, push_cpu, now);
 }
 
 #endif /* __EQUIPOISE_ACTIVE_H */

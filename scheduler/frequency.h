@@ -12,6 +12,7 @@
 #ifndef __EQUIPOISE_FREQUENCY_H
 #define __EQUIPOISE_FREQUENCY_H
 
+#include "powersave.h"
 #include "utilization.h"
 
 /* Room above the utilization: the frequency rises before the CPU is busy all the time. */
@@ -22,7 +23,7 @@ static __always_inline u64 map_util_perf(u64 util)
 
 static __always_inline bool tracks_util(void)
 {
-	return policy.frequency;
+	return policy.frequency || powersaving();
 }
 
 /*
@@ -68,7 +69,7 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 	struct cpu_util *util = cpu_util_of(cpu);
 	u64 perf;
 
-	if (now - util->asked_at < policy.frequency_rate_limit)
+	if (!policy.frequency || now - util->asked_at < policy.frequency_rate_limit)
 		return false;
 	util->asked_at = now;
 	perf = frequency_request(cpu);

@@ -77,6 +77,7 @@ struct machine {
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */
 #define SD_LOAD_BALANCE 0x0001
 #define SD_BALANCE_NEWIDLE 0x0002
+#define SD_BALANCE_EXEC 0x0004
 #define SD_BALANCE_FORK 0x0008
 #define SD_BALANCE_WAKE 0x0010
 #define SD_WAKE_AFFINE 0x0020

@@ -165,6 +165,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 
 	rq->need_resched = false;
 	rq->dispatching = true;
+	if (rq->exec_pid && exec_balance(cpu, se ? prev : NULL, now))
+		se = NULL;
 	if (rq->active_balance && active_load_balance(cpu, se ? prev : NULL, now))
 		se = NULL;
 	if (rq->nohz_balance_kick)
@@ -230,7 +232,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		update_frequency(cpu, now);
 		update_idle_cpus(now);
 	}
-	if (rq->nr_running > 1 && check_preempt_tick(rq)) {
+	if (rq->exec_pid || (rq->nr_running > 1 && check_preempt_tick(rq))) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
@@ -311,6 +313,25 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
+/* A task starts another program: a good time to place it anew, as it has no cache yet. */
+SEC("tp_btf/sched_prepare_exec")
+int BPF_PROG(equipoise_exec, struct task_struct *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct fair_rq *rq = rq_of(cpu);
+	s32 exec_cpu;
+
+	if (rq->curr.pid != p->pid || p->nr_cpus_allowed == 1)
+		return 0;
+	exec_cpu = select_balanced_cpu(p, cpu, cpu, SD_BALANCE_EXEC);
+	if (exec_cpu == (s32)cpu)
+		return 0;
+	rq->exec_cpu = exec_cpu;
+	rq->exec_pid = p->pid;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
 /*
  * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable.
  */
@@ -338,7 +359,8 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	if (tracks_util()) {
 		init_cpu_util(cpu, bpf_ktime_get_ns());
 		/* Until it has something to run: sched_ext begins with all that it can do. */
-		scx_bpf_cpuperf_set(cpu, 0);
+		if (policy.frequency)
+			scx_bpf_cpuperf_set(cpu, 0);
 	}
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)

@@ -12,6 +12,7 @@
 #define __EQUIPOISE_POWERSAVE_H
 
 #include "task.h"
+#include "utilization.h"
 
 /* The utilization of one CPU that is never idle. */
 #define FULL_UTIL SCHED_POWER_SCALE
@@ -34,21 +35,22 @@ static __always_inline u64 task_util(const struct fair_entity *se)
 }
 
 /*
- * max_rq_util(): the utilization that @cpu may come to with the tasks it has: its own for each of them.
- * On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks use: they count in
- * full.
+ * max_rq_util(): the utilization that @cpu may come to with the tasks it has: its own for each of them, as
+ * far as real-time tasks leave it. On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks
+ * use: they count in full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 {
 	struct fair_rq *rq = rq_of(cpu);
-	u64 nr_running = READ_ONCE(rq->nr_running), util;
+	u64 nr_running = READ_ONCE(rq->nr_running), util, left;
 
 	if (wakeup && rq->avg_idle < policy.sched_burst_threshold)
 		return cpu_nr_running(cpu) * FULL_UTIL;
 	if (!nr_running)
 		return 0;
 	util = rq_util(rq);
-	return (util < FULL_UTIL ? util : FULL_UTIL) * nr_running;
+	left = FULL_UTIL - cpu_util(cpu, UTIL_RT);
+	return (util < left ? util : left) * nr_running;
 }
 
 __noinline u64 group_max_util(u32 group, bool wakeup)

@@ -82,6 +82,9 @@ struct fair_rq {
 
 	/* Someone wants the running task on push_cpu. */
 	bool active_balance;
+	/* The running task, if it is to go to exec_cpu as it starts another program. */
+	s32 exec_pid;
+	u32 exec_cpu;
 	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 	/* Asked to balance for all idle CPUs. */

@@ -119,11 +119,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// What its lines are: percentiles only where the file names them.
+    /// What its lines are: percentiles and changes only where the file names them.
     pub fn stats(&self) -> Vec<Stat> {
         Stat::ALL
             .into_iter()
-            .filter(|stat| *stat != Stat::P95 || self.published.contains_key(stat))
+            .filter(|stat| {
+                let named = matches!(stat, Stat::P95 | Stat::Change);
+                !named || self.published.contains_key(stat)
+            })
             .collect()
     }
 }
@@ -140,19 +143,22 @@ pub enum Stat {
     Max,
     /// The 95th percentile of all samples of all runs.
     P95,
+    /// The change of the mean from that of the first column, per cent of the latter.
+    Change,
 }
 
 impl Stat {
     /// All of them.
-    pub const ALL: [Stat; 4] = [Stat::Avg, Stat::Min, Stat::Max, Stat::P95];
+    pub const ALL: [Stat; 5] = [Stat::Avg, Stat::Min, Stat::Max, Stat::P95, Stat::Change];
 
-    /// As in files and output: `avg`, `min`, `max`, `p95`.
+    /// As in files and output: `avg`, `min`, `max`, `p95`, `change`.
     pub fn name(self) -> &'static str {
         match self {
             Stat::Avg => "avg",
             Stat::Min => "min",
             Stat::Max => "max",
             Stat::P95 => "p95",
+            Stat::Change => "change",
         }
     }
 }

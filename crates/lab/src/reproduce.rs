@@ -54,8 +54,11 @@ pub struct Cell<'a> {
 
 impl Cell<'_> {
     /// By how much the simulation is off, in per cent of the published number; below 0 where the
-    /// simulated number is the smaller one.
+    /// simulated number is the smaller one. `None` of a change, which is one in per cent itself.
     pub fn error_pct(&self) -> Option<f64> {
+        if self.stat == Stat::Change {
+            return None;
+        }
         Some((self.simulated? / self.published? - 1.0) * 100.0).filter(|error| error.is_finite())
     }
 }
@@ -115,6 +118,11 @@ impl Reproduction {
                 for (index, column) in self.experiment.columns.iter().enumerate() {
                     let published = row.published.get(&stat).and_then(|cells| cells[index]);
                     let simulated = reproduced.simulated[index].as_ref();
+                    let change = |pooled: &Pooled| {
+                        let baseline = reproduced.simulated[0].as_ref().filter(|_| index > 0)?;
+                        Some((pooled.mean / baseline.mean - 1.0) * 100.0)
+                            .filter(|pct| pct.is_finite())
+                    };
                     cells.push(Cell {
                         block: &block.name,
                         row: &row.name,
@@ -123,13 +131,17 @@ impl Reproduction {
                         workload: row.workload.name(),
                         policy: column.scheduler.name(),
                         stat,
-                        unit: row.unit,
+                        unit: match stat {
+                            Stat::Change => "%",
+                            _ => row.unit,
+                        },
                         published,
-                        simulated: simulated.map(|pooled| match stat {
-                            Stat::Avg => pooled.mean,
-                            Stat::Min => pooled.min,
-                            Stat::Max => pooled.max,
-                            Stat::P95 => pooled.p95,
+                        simulated: simulated.and_then(|pooled| match stat {
+                            Stat::Avg => Some(pooled.mean),
+                            Stat::Min => Some(pooled.min),
+                            Stat::Max => Some(pooled.max),
+                            Stat::P95 => Some(pooled.p95),
+                            Stat::Change => change(pooled),
                         }),
                         limit: reproduced.limit,
                     });
@@ -202,8 +214,15 @@ fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
             continue;
         };
         let signs = |cell: &Cell<'_>| {
-            let published = sign(baseline.published?, cell.published?);
-            let simulated = sign(baseline.simulated?, cell.simulated?);
+            let (published, simulated) = match cell.stat {
+                Stat::Change => [cell.published?, cell.simulated?]
+                    .map(|pct| sign(100.0, 100.0 + pct))
+                    .into(),
+                _ => (
+                    sign(baseline.published?, cell.published?),
+                    sign(baseline.simulated?, cell.simulated?),
+                ),
+            };
             Some(if published == simulated { 100.0 } else { 0.0 })
         };
         agreements.extend(others.iter().filter_map(signs));
@@ -267,6 +286,22 @@ mod tests {
                 Some(agreement),
                 "{published} {simulated}"
             );
+        }
+    }
+
+    #[test]
+    fn a_change_agrees_by_its_own_sign() {
+        let change = |published, simulated| Cell {
+            stat: Stat::Change,
+            ..cell(published, simulated)
+        };
+        for (published, simulated, agreement) in
+            [(-40.0, -20.0, 100.0), (-40.0, 2.0, 0.0), (0.5, -0.5, 100.0)]
+        {
+            let group = [change(None, f64::NAN), change(Some(published), simulated)];
+            let summary = summary(&group, 2);
+            assert_eq!(summary.sign_agreement_pct, Some(agreement));
+            assert_eq!(summary.mean_abs_error_pct, None);
         }
     }
 

@@ -14,6 +14,8 @@ impl Flags {
     pub const LOAD_BALANCE: Flags = Flags(0x0001);
     /// Balance when about to become idle.
     pub const BALANCE_NEWIDLE: Flags = Flags(0x0002);
+    /// Place tasks that start another program.
+    pub const BALANCE_EXEC: Flags = Flags(0x0004);
     /// Place forked tasks.
     pub const BALANCE_FORK: Flags = Flags(0x0008);
     /// Consider waking a task on the waker's CPU.
@@ -26,7 +28,7 @@ impl Flags {
     pub const PREFER_SIBLING: Flags = Flags(0x1000);
 
     /// These need at least two groups to mean anything.
-    const NEED_GROUPS: Flags = Flags(0x0001 | 0x0002 | 0x0008 | 0x0080 | 0x0200 | 0x1000);
+    const NEED_GROUPS: Flags = Flags(0x0001 | 0x0002 | 0x0004 | 0x0008 | 0x0080 | 0x0200 | 0x1000);
 
     /// Is any flag of `other` set?
     pub fn has(self, other: Flags) -> bool {
@@ -80,8 +82,11 @@ impl Domain {
         /// Above, tasks stay on their node: they are neither forked nor woken across.
         const RECLAIM_DISTANCE: u32 = 30;
         let weight = span.count() as u32;
-        let flags =
-            Flags::LOAD_BALANCE | Flags::BALANCE_NEWIDLE | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
+        let flags = Flags::LOAD_BALANCE
+            | Flags::BALANCE_NEWIDLE
+            | Flags::BALANCE_EXEC
+            | Flags::BALANCE_FORK
+            | Flags::WAKE_AFFINE;
         let package = Domain {
             level,
             span,
@@ -366,7 +371,10 @@ mod tests {
         let domains = Domains::new(&machine);
         let top = domains.of(0).last().unwrap();
         assert_eq!(top.level, "NUMA");
-        assert!(!top.flags.has(Flags::WAKE_AFFINE | Flags::BALANCE_FORK));
+        assert!(
+            !top.flags
+                .has(Flags::WAKE_AFFINE | Flags::BALANCE_FORK | Flags::BALANCE_EXEC)
+        );
         assert!(top.flags.has(Flags::BALANCE_NEWIDLE));
     }
 

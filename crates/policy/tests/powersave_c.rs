@@ -50,6 +50,9 @@ impl Scheduler {
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
             }
+            /* For half of all the time that is counted. */
+            void set_rt(u32 cpu) { cpu_util_of(cpu)->avg[UTIL_RT].running_sum = (LOAD_AVG_MAX - 1024) / 2 + 1; }
+            u64 util(u32 cpu) { return max_rq_util(cpu, false); }
             s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
             {
                 s32 group = find_group_leader(cpu, level, putil, wakeup);
@@ -199,4 +202,17 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(1 << 30), 0);
     assert_eq!(power(0b1111 << 40), 1);
     assert_eq!(power(0b11111 << 40), 0);
+}
+
+#[test]
+fn what_real_time_tasks_use_is_not_left_to_fair_ones() {
+    let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);
+    // The average rounds down.
+    scheduler.set(1, 1, 300, 1_000_000);
+    let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
+        unsafe { scheduler.0.get(b"util") }.unwrap();
+    let set_rt: Symbol<unsafe extern "C" fn(u32)> = unsafe { scheduler.0.get(b"set_rt") }.unwrap();
+    assert_eq!(unsafe { (util(0), util(1)) }, (2048, 299));
+    unsafe { (set_rt(0), set_rt(1)) };
+    assert_eq!(unsafe { (util(0), util(1)) }, (1024, 299));
 }

@@ -193,8 +193,8 @@ fn tables_mean_the_same_to_c() {
             case 3: return d->nr_groups;
             case 4: return !!(d->flags & SD_SHARE_PKG_RESOURCES);
             case 5: return !!(d->flags & SD_PREFER_SIBLING);
-            case 6: return (d->flags & (SD_LOAD_BALANCE | SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE)) ==
-                           (SD_LOAD_BALANCE | SD_BALANCE_NEWIDLE | SD_BALANCE_FORK | SD_WAKE_AFFINE);
+            case 6: return (d->flags & (SD_LOAD_BALANCE | SD_BALANCE_NEWIDLE | SD_BALANCE_EXEC | SD_BALANCE_FORK | SD_WAKE_AFFINE)) ==
+                           (SD_LOAD_BALANCE | SD_BALANCE_NEWIDLE | SD_BALANCE_EXEC | SD_BALANCE_FORK | SD_WAKE_AFFINE);
             case 7: return !!(d->flags & (SD_BALANCE_WAKE | SD_SHARE_CPUPOWER));
             case 8: return d->imbalance_pct;
             case 9: return d->cache_nice_tries;

@@ -4,7 +4,7 @@
 //! `reproduce`:
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
-//!   were run; `stat` (`avg`, `min`, `max`); `unit`; `published`, null where the table has none;
+//!   were run; `stat` (`avg`, `min`, `max`, `change`); `unit`; `published`, null where the table has none;
 //!   `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`; `limit`,
 //!   the best possible value of CPU-bound work on the machine, else null.
 //! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct` as in [`lab::Summary`].

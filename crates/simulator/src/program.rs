@@ -128,6 +128,10 @@ impl Kernel<'_> {
         match op {
             Op::Run { work } => self.compute(task, work, false, Doing::Next),
             Op::RunFor { ns } => self.compute(task, ns, true, Doing::Next),
+            Op::Exec { work } => {
+                self.tp_sched_prepare_exec(task);
+                self.compute(task, work, false, Doing::Next)
+            }
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
             Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
             Op::Lock(mutex) => {

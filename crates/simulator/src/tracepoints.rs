@@ -9,6 +9,7 @@ use native::{Error, Object};
 use std::ffi::c_void;
 
 type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
+type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
 type IrqEntry = unsafe extern "C" fn(i32, *mut c_void) -> i32;
 type IrqExit = unsafe extern "C" fn(i32, *mut c_void, i32) -> i32;
 type Softirq = unsafe extern "C" fn(u32) -> i32;
@@ -17,6 +18,7 @@ type Softirq = unsafe extern "C" fn(u32) -> i32;
 #[derive(Clone, Default)]
 pub struct Tracepoints {
     pub sched_switch: Vec<Switch>,
+    pub sched_prepare_exec: Vec<PrepareExec>,
     pub irq_handler_entry: Vec<IrqEntry>,
     pub irq_handler_exit: Vec<IrqExit>,
     pub softirq_entry: Vec<Softirq>,
@@ -36,6 +38,9 @@ impl Tracepoints {
                     "sched_switch" => tracepoints
                         .sched_switch
                         .push(std::mem::transmute::<*const u8, Switch>(address)),
+                    "sched_prepare_exec" => tracepoints
+                        .sched_prepare_exec
+                        .push(std::mem::transmute::<*const u8, PrepareExec>(address)),
                     "irq_handler_entry" => tracepoints
                         .irq_handler_entry
                         .push(std::mem::transmute::<*const u8, IrqEntry>(address)),
@@ -55,7 +60,7 @@ impl Tracepoints {
                     unknown => {
                         return Err(Error(format!(
                             "{}(): the simulated kernel has no tracepoint `{unknown}`; expected \
-                             sched_switch, irq_handler_entry, irq_handler_exit, softirq_entry or \
+                             sched_switch, sched_prepare_exec, irq_handler_entry, irq_handler_exit, softirq_entry or \
                              softirq_exit",
                             program.function
                         )));
@@ -97,6 +102,15 @@ impl Kernel<'_> {
                 next,
                 state
             );
+        }
+    }
+
+    /// `sched_prepare_exec`, of the task that runs.
+    pub fn tp_sched_prepare_exec(&mut self, task: TaskPtr) {
+        for index in 0..self.instance.tracepoints.sched_prepare_exec.len() {
+            let program = self.instance.tracepoints.sched_prepare_exec[index];
+            let bprm = std::ptr::null_mut();
+            call_op!(self, kf::REST, program, task.abi(), bprm);
         }
     }
 }

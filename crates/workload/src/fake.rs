@@ -331,6 +331,7 @@ impl Machinery {
                 self.tasks[task].joining = self.tasks[task].children > 0;
                 return !self.tasks[task].joining;
             }
+            Op::Exec { work } => self.tasks[task].remaining = work,
             Op::Yield => {
                 self.ready.push_back(task);
                 return false;

@@ -272,7 +272,7 @@ impl Program for Driver {
         match self.step {
             DriverStep::Exec => {
                 self.step = DriverStep::Compile;
-                Op::Run { work: EXEC_WORK }
+                Op::Exec { work: EXEC_WORK }
             }
             DriverStep::Compile => {
                 self.step = DriverStep::WaitCompile;
@@ -337,7 +337,7 @@ impl Program for Tool {
         match self.step {
             ToolStep::Exec => {
                 self.step = ToolStep::Read;
-                Op::Run { work: EXEC_WORK }
+                Op::Exec { work: EXEC_WORK }
             }
             ToolStep::Read => {
                 self.step = ToolStep::Compute;

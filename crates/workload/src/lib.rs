@@ -266,6 +266,11 @@ pub enum Op {
         /// ns at the reference speed.
         work: u64,
     },
+    /// `execve(2)`: another program takes the task over.
+    Exec {
+        /// What loading it takes, ns at the reference speed.
+        work: u64,
+    },
     /// `wait(2)`/`pthread_join` for all the task's own children.
     Join,
     /// `sched_yield`.

@@ -147,6 +147,7 @@ impl Place {
             },
             Op::Run { .. }
             | Op::RunFor { .. }
+            | Op::Exec { .. }
             | Op::Sleep { .. }
             | Op::SleepUntil { .. }
             | Op::Join

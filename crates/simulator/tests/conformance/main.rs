@@ -10,6 +10,7 @@ mod deadline;
 mod dispatch;
 mod energy;
 mod errors;
+mod exec;
 mod frequency;
 mod kernel_tree;
 mod properties;
