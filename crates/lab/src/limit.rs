@@ -5,7 +5,7 @@ use workload::CpuBound;
 
 /// The time in seconds that CPU-bound work takes when the machine's `parallelism` best CPUs do nothing
 /// else from beginning to end: work / sum of their speeds, where a core's second hardware thread is
-/// worth what it adds to the first.
+/// worth what it adds to the first. A serial part is done by the best of them alone.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
     let mut speeds: Vec<u32> = (0..machine.cpus.len())
         .map(|cpu| {
@@ -26,7 +26,8 @@ pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
         .sum();
     // 1024 CPUs of full speed are 2^30: the sum fits.
     let ns = time_for(work.work, u32::try_from(total).unwrap_or(u32::MAX).max(1));
-    ns as f64 / 1e9
+    let serial_ns = time_for(work.serial, speeds.first().copied().unwrap_or(1).max(1));
+    (serial_ns + ns) as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod tests {
             limit_s(
                 &CpuBound {
                     work: 10_000_000_000,
+                    serial: 0,
                     parallelism,
                     metric: 0,
                 },
@@ -54,12 +56,25 @@ mod tests {
     }
 
     #[test]
+    fn a_serial_part_is_for_the_fastest_alone() {
+        let tc2 = Machine::find("tc2").unwrap();
+        let bound = CpuBound {
+            work: 10_000_000_000,
+            serial: 3_000_000_000,
+            parallelism: 2,
+            metric: 0,
+        };
+        assert_eq!(limit_s(&bound, &tc2), 8.0);
+    }
+
+    #[test]
     fn a_second_thread_is_worth_what_it_adds() {
         let machine = Machine::find("smt-4").unwrap();
         let limit = |parallelism| {
             limit_s(
                 &CpuBound {
                     work: 10_000_000_000,
+                    serial: 0,
                     parallelism,
                     metric: 0,
                 },

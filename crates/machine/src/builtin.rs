@@ -16,9 +16,11 @@ macro_rules! builtin {
 
 /// Name, file, text; sorted by name.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "exynos5433",
     "hikey-6220",
     "hp-8s-80c",
     "hp-8s-80c-ht",
+    "odroid-xu3",
     "smp-2",
     "smp-8",
     "smp-2x8",

@@ -316,7 +316,7 @@ impl Kernel<'_> {
 
     /// Lets `task` compute on `cpu`; returns when it will be done.
     #[inline]
-    fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
+    pub fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let now = self.now();
         let overhead = &mut self.counters.overhead_ns[cpu];
         let cpu = &mut self.cpus[cpu];

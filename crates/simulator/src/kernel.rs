@@ -12,6 +12,7 @@ use crate::idle::IdleMasks;
 use crate::instance::Instance;
 use crate::lifecycle::Exit;
 use crate::objects::Objects;
+use crate::spin::Spinner;
 use crate::task::{FIRST_PID, TaskPtr};
 use crate::timers::Timer;
 use crate::turbo::Pcu;
@@ -37,6 +38,8 @@ pub struct Kernel<'a> {
     pub sleeping: usize,
     pub events: Events,
     pub objects: Objects,
+    /// Tasks that poll for something in a busy loop.
+    pub spinners: Vec<Spinner>,
 
     pub ops: Ops,
     /// Which kinds of kfunc the op that is being called may use (`SCX_KF_*`).
@@ -139,6 +142,7 @@ impl<'a> Kernel<'a> {
             sleeping: 0,
             events: Events::new(nr_cpus),
             objects: Objects::new(mutexes, condvars, &barriers, &streams),
+            spinners: Vec::new(),
             kf_mask: 0,
             user_dsqs: UserDsqs::default(),
             global_dsq: Dsq::new(abi::DSQ_GLOBAL),

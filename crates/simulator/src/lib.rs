@@ -24,6 +24,7 @@ mod objects;
 mod program;
 mod rt;
 mod sched;
+mod spin;
 mod task;
 mod timers;
 mod tracepoints;

@@ -2,7 +2,7 @@
 
 use crate::abi;
 use crate::kernel::Kernel;
-use crate::task::TaskPtr;
+use crate::task::{Doing, TaskPtr};
 use std::collections::VecDeque;
 
 /// The kernel objects of one run.
@@ -13,9 +13,11 @@ pub struct Objects {
     streams: Vec<Stream>,
 }
 
+/// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel.
 #[derive(Default)]
 struct Mutex {
     owner: Option<TaskPtr>,
+    contended: bool,
     waiters: VecDeque<TaskPtr>,
 }
 
@@ -57,23 +59,33 @@ impl Objects {
 }
 
 impl Kernel<'_> {
-    /// Takes the mutex, or queues for it. A futex: whoever comes first after it is released gets it.
-    pub fn lock(&mut self, task: TaskPtr, mutex: u32) -> bool {
+    /// Takes the mutex if it is free: whoever comes first after it is released gets it.
+    pub fn try_lock(&mut self, task: TaskPtr, mutex: u32) -> bool {
         let state = &mut self.objects.mutexes[mutex as usize];
         match state.owner {
             None => {
                 state.owner = Some(task);
+                state.contended = false;
                 true
             }
             Some(owner) if owner == task => {
                 self.task_error(task, format!("locks mutex {mutex}, which it holds"));
                 true
             }
-            Some(_) => {
-                state.waiters.push_back(task);
-                false
-            }
+            Some(_) => false,
         }
+    }
+
+    /// Takes the mutex, or queues for it. Others may sleep in it: it has to be unlocked by way of the
+    /// kernel.
+    pub fn lock_contended(&mut self, task: TaskPtr, mutex: u32) -> bool {
+        let locked = self.try_lock(task, mutex);
+        let state = &mut self.objects.mutexes[mutex as usize];
+        state.contended = true;
+        if !locked {
+            state.waiters.push_back(task);
+        }
+        locked
     }
 
     pub fn unlock(&mut self, task: TaskPtr, mutex: u32) {
@@ -85,8 +97,15 @@ impl Kernel<'_> {
             );
         }
         state.owner = None;
-        if let Some(waiter) = state.waiters.pop_front() {
+        let waiter = match state.contended {
+            true => state.waiters.pop_front(),
+            false => None,
+        };
+        if let Some(waiter) = waiter {
             self.wake(waiter, 0);
+        }
+        if !self.spinners.is_empty() {
+            self.notice_mutex(task.cpu(), mutex);
         }
     }
 
@@ -108,6 +127,27 @@ impl Kernel<'_> {
             self.wake(waiter, 0);
         }
         self.objects.condvars[cond as usize] = waiters;
+    }
+
+    /// Wakes the first that waits for the condition; the others now wait for their mutex, whose owner
+    /// has to wake one of them.
+    pub fn broadcast_requeue(&mut self, cond: u32) {
+        let mut waiters = std::mem::take(&mut self.objects.condvars[cond as usize]);
+        let first = waiters.pop_front();
+        for waiter in waiters.drain(..) {
+            if let Doing::Waiting {
+                relock: Some(mutex),
+            } = waiter.op
+            {
+                let state = &mut self.objects.mutexes[mutex as usize];
+                state.contended = true;
+                state.waiters.push_back(waiter);
+            }
+        }
+        self.objects.condvars[cond as usize] = waiters;
+        if let Some(first) = first {
+            self.wake(first, 0);
+        }
     }
 
     /// Arrives at the barrier; `true` if the task was the last and has woken the others.

@@ -3,11 +3,15 @@
 use crate::abi;
 use crate::events::What;
 use crate::kernel::Kernel;
+use crate::spin::Spin;
 use crate::task::{Class, Doing, TaskPtr};
 use workload::{Env, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
+
+/// Work that a task is never done with, ns.
+const ENDLESS: u64 = 1 << 50;
 
 /// What a task does after a step of its program.
 enum Step {
@@ -30,10 +34,14 @@ impl Kernel<'_> {
                 }
                 Doing::Op(op) => self.begin(cpu, task, op),
                 Doing::Sleeping => Step::Go,
+                Doing::Spinning => {
+                    self.stop_spinning(task);
+                    Step::Go
+                }
                 Doing::Waiting { relock: None } => Step::Go,
                 Doing::Waiting {
                     relock: Some(mutex),
-                } => self.begin(cpu, task, Op::Lock(mutex)),
+                } => self.relock(cpu, task, mutex),
                 Doing::ReadDone { stream } => {
                     self.room_made(stream);
                     Step::Go
@@ -72,6 +80,9 @@ impl Kernel<'_> {
             recorder: &mut self.recorder,
         };
         let op = task.program.next(&mut env);
+        if !self.spinners.is_empty() {
+            self.notice_words(cpu);
+        }
         task.due = now;
         if task.instant != now {
             task.instant = now;
@@ -106,6 +117,17 @@ impl Kernel<'_> {
         Step::Pass
     }
 
+    /// After waiting in the kernel: takes the mutex, or waits again.
+    fn relock(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32) -> Step {
+        if self.lock_contended(task, mutex) {
+            return Step::Go;
+        }
+        task.op = Doing::Waiting {
+            relock: Some(mutex),
+        };
+        self.sleep(cpu, task, "a mutex")
+    }
+
     fn sleep_until(&mut self, cpu: usize, mut task: TaskPtr, due: u64) -> Step {
         task.due = due;
         if due <= self.now() {
@@ -135,11 +157,10 @@ impl Kernel<'_> {
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
             Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
             Op::Lock(mutex) => {
-                if self.lock(task, mutex) {
+                if self.try_lock(task, mutex) {
                     return Step::Go;
                 }
-                task.op = Doing::Op(Op::Lock(mutex));
-                self.sleep(cpu, task, "a mutex")
+                self.relock(cpu, task, mutex)
             }
             Op::Unlock(mutex) => {
                 self.unlock(task, mutex);
@@ -161,6 +182,24 @@ impl Kernel<'_> {
             Op::Broadcast(cond) => {
                 self.broadcast(cond);
                 Step::Go
+            }
+            Op::BroadcastRequeue(cond) => {
+                self.broadcast_requeue(cond);
+                Step::Go
+            }
+            Op::SpinWhile { word, value, work } => {
+                if self.shared.get(word) != Some(&value) || work == 0 {
+                    return Step::Go;
+                }
+                self.spin(task, Spin::Word { word, value });
+                self.compute(task, work, false, Doing::Spinning)
+            }
+            Op::SpinLock(mutex) => {
+                if self.try_lock(task, mutex) {
+                    return Step::Go;
+                }
+                self.spin(task, Spin::Mutex(mutex));
+                self.compute(task, ENDLESS, false, Doing::Op(Op::SpinLock(mutex)))
             }
             Op::Barrier(barrier) => {
                 if self.arrive(task, barrier) {

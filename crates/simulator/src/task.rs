@@ -90,7 +90,9 @@ pub enum Doing {
     Op(Op),
     /// Sleeping until `due`.
     Sleeping,
-    /// In a condition variable or barrier: done when woken; then locks the mutex, if any.
+    /// Polling a shared word.
+    Spinning,
+    /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
     Waiting { relock: Option<u32> },
     /// Has read its bytes and computed; now tells writers.
     ReadDone { stream: u32 },

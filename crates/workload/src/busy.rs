@@ -36,30 +36,38 @@ const CHUNK: u64 = 100_000;
 
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
+const SPREAD: MetricId = 2;
 
-/// Shared words: threads still computing, and chunks done by those that have ended.
+/// Shared words: threads still computing; of those that have ended, the chunks done by all of them and
+/// the most and the fewest that one did.
 const LEFT: usize = 0;
 const CHUNKS: usize = 1;
+const MOST: usize = 2;
+const FEWEST: usize = 3;
 
 struct Busy {
     name: String,
     threads: u64,
     duration: u64,
-    metrics: [Metric; 2],
+    metrics: [Metric; 3],
 }
 
 impl Busy {
     fn new(name: String, args: &Args) -> Busy {
-        let metric = |name: &str| Metric {
+        let metric = |name: &str, unit, better| Metric {
             name: name.to_owned(),
-            unit: "s",
-            better: Better::Higher,
+            unit,
+            better,
         };
         Busy {
             name,
             threads: args.get("threads"),
             duration: args.get("duration"),
-            metrics: [metric("work"), metric("thread_work")],
+            metrics: [
+                metric("work", "s", Better::Higher),
+                metric("thread_work", "s", Better::Higher),
+                metric("spread", "%", Better::Lower),
+            ],
         }
     }
 }
@@ -73,7 +81,8 @@ impl Workload for Busy {
         BENCHMARK.description
     }
 
-    /// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's.
+    /// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's. And how
+    /// far the thread that got most done is from the one that got least done, of their mean.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -82,6 +91,7 @@ impl Workload for Busy {
         let tasks = (0..self.threads)
             .map(|index| {
                 let thread = Thread {
+                    threads: self.threads,
                     until: self.duration,
                     chunks: 0,
                 };
@@ -90,13 +100,14 @@ impl Workload for Busy {
             .collect();
         Start {
             tasks,
-            shared: vec![self.threads, 0],
+            shared: vec![self.threads, 0, 0, u64::MAX],
             ..Start::default()
         }
     }
 }
 
 struct Thread {
+    threads: u64,
     until: u64,
     chunks: u64,
 }
@@ -111,8 +122,13 @@ impl Program for Thread {
         env.recorder.record(THREAD_WORK, seconds(self.chunks));
         env.shared[LEFT] -= 1;
         env.shared[CHUNKS] += self.chunks;
+        env.shared[MOST] = env.shared[MOST].max(self.chunks);
+        env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
+            let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
+            let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
+            env.recorder.record(SPREAD, spread);
         }
         Op::Exit
     }
@@ -133,5 +149,14 @@ mod tests {
         let shares = kernel.recorder.samples(THREAD_WORK);
         assert_eq!(shares.len(), 3);
         assert!((shares.iter().sum::<f64>() - work[0]).abs() < 1e-9);
+        let (most, least) = (
+            shares.iter().copied().fold(0.0, f64::max),
+            shares.iter().copied().fold(1.0, f64::min),
+        );
+        let spread = kernel.recorder.samples(SPREAD)[0];
+        assert!(
+            (spread - (most - least) / (work[0] / 3.0) * 100.0).abs() < 1e-6,
+            "{spread} {shares:?}"
+        );
     }
 }

@@ -3,7 +3,9 @@
 use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
 use crate::together::Together;
-use crate::{Workload, busy, cyclictest, hackbench, kbuild, rtapp, specjbb, sysbench};
+use crate::{
+    Workload, antutu, busy, cyclictest, hackbench, kbuild, parsec, rtapp, specjbb, sysbench,
+};
 use machine::input::{self, BadInput};
 use std::path::Path;
 
@@ -16,13 +18,17 @@ pub(crate) struct Benchmark {
     pub(crate) make: fn(String, &Args) -> Box<dyn Workload>,
 }
 
-const BENCHMARKS: [&Benchmark; 6] = [
+const BENCHMARKS: &[&Benchmark] = &[
     &sysbench::BENCHMARK,
     &hackbench::BENCHMARK,
     &cyclictest::BENCHMARK,
     &busy::BENCHMARK,
     &kbuild::BENCHMARK,
     &specjbb::BENCHMARK,
+    &parsec::streamcluster::BENCHMARK,
+    &parsec::bodytrack::BENCHMARK,
+    &parsec::blackscholes::BENCHMARK,
+    &antutu::BENCHMARK,
 ];
 
 macro_rules! rt_app_files {
@@ -102,7 +108,8 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {
     BENCHMARKS
-        .into_iter()
+        .iter()
+        .copied()
         .find(|benchmark| benchmark.name == name)
 }
 

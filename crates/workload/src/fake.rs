@@ -8,6 +8,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 const SLICE: u64 = 1_000_000;
 const TIMER_SLACK: u64 = 50_000;
+/// How long a poll takes.
+const POLL: u64 = 1_000;
 /// More ops than this at one time are a program that never lets time pass.
 const MAX_OPS_AT_ONCE: u64 = 1_000_000;
 
@@ -45,6 +47,7 @@ enum After {
     Nothing,
     Put { stream: u32, bytes: u64 },
     Fork(Box<TaskSpec>),
+    Again(Op),
 }
 
 struct Task {
@@ -234,6 +237,7 @@ impl Machinery {
             After::Nothing => {}
             After::Put { stream, bytes } => return self.put(task, stream, bytes),
             After::Fork(spec) => self.create(*spec, Some(task)),
+            After::Again(op) => return self.execute(task, op),
         }
         if let Some((stream, bytes, work)) = self.tasks[task].wants.take() {
             return self.get(task, stream, bytes, work);
@@ -294,7 +298,22 @@ impl Machinery {
                 let first = self.condvars[cond as usize].pop_front();
                 first.into_iter().for_each(|waiter| self.relock(waiter));
             }
-            Op::Broadcast(cond) => {
+            Op::SpinWhile { word, value, work } => {
+                if self.shared[word] == value && work > 0 {
+                    let polled = work.min(POLL);
+                    self.tasks[task].remaining = polled;
+                    let work = work - polled;
+                    self.tasks[task].after = After::Again(Op::SpinWhile { word, value, work });
+                }
+            }
+            Op::SpinLock(mutex) => {
+                if self.mutexes[mutex as usize].owner.is_none() {
+                    return self.execute(task, Op::Lock(mutex));
+                }
+                self.tasks[task].remaining = POLL;
+                self.tasks[task].after = After::Again(Op::SpinLock(mutex));
+            }
+            Op::Broadcast(cond) | Op::BroadcastRequeue(cond) => {
                 let waiters = std::mem::take(&mut self.condvars[cond as usize]);
                 waiters.into_iter().for_each(|waiter| self.relock(waiter));
             }

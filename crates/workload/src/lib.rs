@@ -15,6 +15,7 @@ pub use params::{Param, Unit};
 pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
 pub use rng::Rng;
 
+mod antutu;
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
 mod bound;
@@ -26,6 +27,7 @@ mod fake;
 mod hackbench;
 mod kbuild;
 mod params;
+mod parsec;
 mod record;
 mod rng;
 pub mod rtapp;
@@ -60,6 +62,8 @@ pub trait Workload: Send + Sync {
 pub struct CpuBound {
     /// ns at the reference speed, over all tasks.
     pub work: u64,
+    /// What one task does while no other can do anything, ns at the reference speed, on top of `work`.
+    pub serial: u64,
     /// How many CPUs can be used at once.
     pub parallelism: usize,
     /// The metric that the limit bounds from below, in seconds.
@@ -238,6 +242,20 @@ pub enum Op {
     Signal(CondId),
     /// `pthread_cond_broadcast`.
     Broadcast(CondId),
+    /// `pthread_cond_broadcast` of glibc before 2.25: wakes one waiter and moves the others over to
+    /// the queue of their mutex (`FUTEX_CMP_REQUEUE`), which each of them wakes the next of.
+    BroadcastRequeue(CondId),
+    /// Polls a shared word in a busy loop for as long as it is `value`, until `work` is used up.
+    SpinWhile {
+        /// Index into [`Env::shared`].
+        word: usize,
+        /// What it must no longer be.
+        value: u64,
+        /// ns at the reference speed; above 0.
+        work: u64,
+    },
+    /// Polls a mutex in a busy loop until it has it: `while (pthread_mutex_trylock(m) == EBUSY);`
+    SpinLock(MutexId),
     /// `pthread_barrier_wait`.
     Barrier(BarrierId),
     /// `write(2)` to a stream: computes `work`, then puts `bytes` in, sleeping while it is full.

@@ -139,6 +139,7 @@ impl Workload for Sysbench {
     fn cpu_bound(&self) -> Option<CpuBound> {
         (self.max_time == u64::MAX).then(|| CpuBound {
             work: self.requests * self.request_work,
+            serial: 0,
             parallelism: match self.cpu {
                 Some(_) => 1,
                 None => self.threads as usize,

@@ -122,6 +122,13 @@ impl Place {
             },
             Op::Signal(cond) => Op::Signal(cond + self.condvars),
             Op::Broadcast(cond) => Op::Broadcast(cond + self.condvars),
+            Op::BroadcastRequeue(cond) => Op::BroadcastRequeue(cond + self.condvars),
+            Op::SpinWhile { word, value, work } => Op::SpinWhile {
+                word: word + self.shared.start,
+                value,
+                work,
+            },
+            Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::Write {
                 stream,

@@ -13,5 +13,6 @@ mod errors;
 mod exec;
 mod frequency;
 mod kernel_tree;
+mod polling;
 mod properties;
 mod support;

@@ -1,0 +1,83 @@
+//! Tasks that poll: busy loops in user space that end when another task writes a word or releases a
+//! mutex. The loop is computing like any other; what ends it is noticed one cache line transfer later,
+//! or when the task next runs.
+
+use crate::kernel::Kernel;
+use crate::task::TaskPtr;
+
+/// What ends a task's polling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Spin {
+    /// The shared word is no longer `value`.
+    Word { word: usize, value: u64 },
+    /// The mutex is free.
+    Mutex(u32),
+}
+
+/// A task that polls.
+pub struct Spinner {
+    task: TaskPtr,
+    until: Spin,
+}
+
+impl Kernel<'_> {
+    /// `task` starts to poll.
+    pub fn spin(&mut self, task: TaskPtr, until: Spin) {
+        self.spinners.push(Spinner { task, until });
+    }
+
+    /// `task` polls no more.
+    pub fn stop_spinning(&mut self, task: TaskPtr) {
+        self.spinners.retain(|spinner| spinner.task != task);
+    }
+
+    /// The task on `cpu` may have written shared words.
+    pub fn notice_words(&mut self, cpu: usize) {
+        let shared = std::mem::take(&mut self.shared);
+        self.notice(
+            cpu,
+            |until| matches!(until, Spin::Word { word, value } if shared[word] != value),
+        );
+        self.shared = shared;
+    }
+
+    /// The task on `cpu` has released `mutex`.
+    pub fn notice_mutex(&mut self, cpu: usize, mutex: u32) {
+        self.notice(cpu, |until| until == Spin::Mutex(mutex));
+    }
+
+    /// Ends the polling of those whose wait is `over` by what `cpu` did.
+    fn notice(&mut self, cpu: usize, over: impl Fn(Spin) -> bool) {
+        let mut index = 0;
+        while index < self.spinners.len() {
+            if over(self.spinners[index].until) {
+                let Spinner { task, .. } = self.spinners.remove(index);
+                self.end_spin(cpu, task);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn end_spin(&mut self, by: usize, mut task: TaskPtr) {
+        let cpu = task.cpu();
+        let polls = self.cpus[cpu].curr == Some(task) && self.cpus[cpu].armed;
+        if polls {
+            self.pause(cpu);
+        }
+        task.left = 0;
+        if let Some(check) = &mut self.check {
+            check.begins(task, 0, false);
+        }
+        if polls {
+            let costs = &self.cpus[cpu].costs;
+            let transfer = match self.cpus[cpu].cluster == self.cpus[by].cluster {
+                true => costs.refill_near_ns,
+                false => costs.refill_far_ns,
+            };
+            self.charge(cpu, transfer);
+            let done = self.resume(cpu, task);
+            self.events.set_done(cpu, done);
+        }
+    }
+}

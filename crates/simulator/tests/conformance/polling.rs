@@ -1,0 +1,140 @@
+//! Busy loops that poll, and conditions whose waiters move over to their mutex.
+
+use crate::support::*;
+use machine::Machine;
+use std::sync::{Arc, Mutex};
+use workload::{Env, Op, Start, TaskSpec};
+
+type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
+
+/// Does `ops`, then notes when.
+fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSpec {
+    let (times, mut ops) = (times.clone(), ops.into_iter());
+    let program = move |env: &mut Env<'_>| {
+        ops.next().unwrap_or_else(|| {
+            times.lock().unwrap().push((name, env.now));
+            Op::Exit
+        })
+    };
+    TaskSpec {
+        timer_slack_ns: Some(0),
+        affinity: Some(machine::CpuMask::one(cpu)),
+        ..TaskSpec::new(name, program)
+    }
+}
+
+/// Runs what `tasks` makes; when each was done, in order.
+fn done(
+    machine: &Machine,
+    tasks: impl Fn(&Times) -> Vec<TaskSpec> + Send + Sync,
+) -> Vec<(&'static str, u64)> {
+    let times = Times::default();
+    let workload = Script(|| Start {
+        tasks: tasks(&times),
+        mutexes: 1,
+        condvars: 1,
+        shared: vec![0],
+        ..Start::default()
+    });
+    run(machine, &workload, &scheduler(FIFO, "FIFO_OPS"));
+    times.lock().unwrap().clone()
+}
+
+fn poll(ms: u64) -> Op {
+    Op::SpinWhile {
+        word: 0,
+        value: 0,
+        work: ms * MS,
+    }
+}
+
+/// Writes the word after `ms` ms.
+fn writer(times: &Times, ms: u64) -> TaskSpec {
+    let times = times.clone();
+    let mut ops = vec![run_for(ms)].into_iter();
+    TaskSpec::new("writer", move |env: &mut Env<'_>| {
+        ops.next().unwrap_or_else(|| {
+            env.shared[0] = 1;
+            times.lock().unwrap().push(("writer", env.now));
+            Op::Exit
+        })
+    })
+}
+
+#[test]
+fn polling_ends_when_the_word_is_written_or_time_is_up() {
+    let times = done(&machine(4), |times| {
+        vec![
+            noting("long", 1, times, vec![poll(50)]),
+            noting("short", 2, times, vec![poll(2)]),
+            writer(times, 5),
+        ]
+    });
+    let names: Vec<_> = times.iter().map(|&(name, _)| name).collect();
+    assert_eq!(names, ["short", "writer", "long"]);
+    assert!(times[0].1 < 3 * MS, "{times:?}");
+    assert!(times[2].1 - times[1].1 < MS / 100, "{times:?}");
+}
+
+#[test]
+fn what_polls_and_does_not_run_notices_when_it_runs_next() {
+    // Both on CPU 1: the poller is switched out for the other's 60 ms, in which the word is written.
+    let times = done(&machine(2), |times| {
+        vec![
+            noting("poller", 1, times, vec![poll(1000)]),
+            noting("other", 1, times, vec![run_for(60)]),
+            writer(times, 30),
+        ]
+    });
+    let poller = times.iter().find(|(name, _)| *name == "poller").unwrap();
+    assert!(poller.1 < 100 * MS, "{times:?}");
+}
+
+#[test]
+fn one_of_those_that_poll_for_a_mutex_has_it_at_a_time() {
+    let critical = |ms| vec![Op::SpinLock(0), run_for(ms), Op::Unlock(0)];
+    let times = done(&machine(4), |times| {
+        (0..3)
+            .map(|cpu| noting(["a", "b", "c"][cpu], cpu, times, critical(4)))
+            .collect()
+    });
+    let at: Vec<_> = times.iter().map(|&(_, at)| at).collect();
+    assert_eq!(at.len(), 3);
+    for (turn, at) in (1..).zip(at) {
+        assert!(
+            (turn * 4 * MS..(turn * 4 + 1) * MS).contains(&at),
+            "{times:?}"
+        );
+    }
+}
+
+#[test]
+fn waiters_that_move_to_their_mutex_wake_one_another() {
+    // Each holds the mutex for 2 ms after it was woken.
+    let waiter = || {
+        vec![
+            Op::Lock(0),
+            Op::Wait { cond: 0, mutex: 0 },
+            run_for(2),
+            Op::Unlock(0),
+        ]
+    };
+    for broadcast in [|| Op::BroadcastRequeue(0), || Op::Broadcast(0)] {
+        let times = done(&machine(4), |times| {
+            let wake = vec![
+                sleep_for(10),
+                Op::Lock(0),
+                broadcast(),
+                run_for(1),
+                Op::Unlock(0),
+            ];
+            let mut tasks: Vec<_> = (0..3)
+                .map(|cpu| noting(["a", "b", "c"][cpu], cpu, times, waiter()))
+                .collect();
+            tasks.push(noting("waker", 3, times, wake));
+            tasks
+        });
+        let at: Vec<_> = times.iter().map(|&(_, at)| at / MS).collect();
+        assert_eq!(at, [11, 13, 15, 17], "{times:?}");
+    }
+}

@@ -1,0 +1,152 @@
+//! An integer score as AnTuTu's: every core computes, in sections that end when the last has.
+//!
+//! The benchmark is closed; this is what is told of it: its integer tests run on as many threads as
+//! there are cores, one test after the other, and the score is higher the less time they take.
+
+use crate::catalog::Benchmark;
+use crate::params::{Args, Param, Unit};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use machine::Machine;
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "sections",
+        unit: Unit::Count,
+        default: 5,
+        min: 1,
+        max: 10_000,
+        help: "tests, one after the other (default 5; an assumption)",
+    },
+    Param {
+        name: "work",
+        unit: Unit::Microseconds,
+        default: 2_000_000_000,
+        min: 1_000,
+        max: 1_000_000_000_000,
+        help: "of each thread in a section, at the reference speed (default 2 s; an assumption)",
+    },
+    Param {
+        name: "rate",
+        unit: Unit::Count,
+        default: 7_745,
+        min: 1,
+        max: 1_000_000_000,
+        help: "points for each unit of the reference core's speed; calibrated on 36860 points of an \
+               Exynos 5433 under Linaro's big.LITTLE MP scheduler",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "antutu-integer",
+    description: "an integer score as AnTuTu's: all cores compute, section by section",
+    params: PARAMS,
+    make: |name, args| Box::new(Antutu::new(name, args)),
+};
+
+const SCORE: MetricId = 0;
+
+/// `pthread_create`, ns at the reference speed. An assumption.
+const CREATE_WORK: u64 = 30_000;
+
+struct Antutu {
+    name: String,
+    sections: u64,
+    work: u64,
+    rate: u64,
+    metrics: [Metric; 1],
+}
+
+impl Antutu {
+    fn new(name: String, args: &Args) -> Antutu {
+        Antutu {
+            name,
+            sections: args.get("sections"),
+            work: args.get("work"),
+            rate: args.get("rate"),
+            metrics: [Metric {
+                name: "score".to_owned(),
+                unit: "points",
+                better: Better::Higher,
+            }],
+        }
+    }
+}
+
+impl Workload for Antutu {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        BENCHMARK.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn start(&self, machine: &Machine) -> Start {
+        let threads = machine.cpus.len() as u64;
+        let main = Main {
+            sections: self.sections,
+            threads,
+            to_create: threads,
+            work: self.work,
+            points: self.rate * self.sections * threads * self.work,
+            started: None,
+        };
+        Start {
+            tasks: vec![TaskSpec::new("antutu", main)],
+            ..Start::default()
+        }
+    }
+}
+
+struct Main {
+    sections: u64,
+    threads: u64,
+    to_create: u64,
+    work: u64,
+    points: u64,
+    started: Option<u64>,
+}
+
+impl Program for Main {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        let started = *self.started.get_or_insert(env.now);
+        if self.sections == 0 {
+            let score = self.points as f64 / (env.now - started) as f64;
+            env.recorder.record(SCORE, score);
+            return Op::Exit;
+        }
+        if self.to_create == 0 {
+            self.to_create = self.threads;
+            self.sections -= 1;
+            return Op::Join;
+        }
+        self.to_create -= 1;
+        let mut work = Some(self.work);
+        let thread = move |_: &mut Env<'_>| match work.take() {
+            Some(work) => Op::Run { work },
+            None => Op::Exit,
+        };
+        Op::Fork {
+            child: Box::new(TaskSpec::new("antutu", thread)),
+            work: CREATE_WORK,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+
+    #[test]
+    fn the_score_is_the_rate_for_each_core_in_full_use() {
+        let args = Args::read("antutu-integer", PARAMS, Some("rate=1000")).unwrap();
+        let workload = Antutu::new("a".to_owned(), &args);
+        let score = Kernel::run(&workload, 3).recorder.samples(SCORE)[0];
+        assert!((score / 3000.0 - 1.0).abs() < 0.01, "{score}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Models of three programs of PARSEC 3.0 in their pthreads versions with the input `simlarge`, after
+//! their public sources: who computes what, and who waits for whom. How long the computing takes is
+//! calibrated; see each program's parameters.
+
+mod barrier;
+pub(crate) mod blackscholes;
+pub(crate) mod bodytrack;
+pub(crate) mod streamcluster;
+
+use crate::params::{Param, Unit};
+use crate::{Better, Env, Metric, MetricId, Op, TaskSpec};
+
+const TIME: MetricId = 0;
+
+/// `pthread_create`, ns at the reference speed. An assumption.
+const CREATE_WORK: u64 = 30_000;
+
+const THREADS: Param = Param {
+    name: "threads",
+    unit: Unit::Count,
+    default: 4,
+    min: 1,
+    max: 1024,
+    help: "how many threads compute; PARSEC's -n (default 4)",
+};
+
+const SCALE: Param = Param {
+    name: "scale",
+    unit: Unit::Count,
+    default: 1,
+    min: 1,
+    max: 100,
+    help: "do so many times less of everything that repeats, and report the time so many times longer \
+           (default 1)",
+};
+
+fn time() -> Metric {
+    Metric {
+        name: "time".to_owned(),
+        unit: "s",
+        better: Better::Lower,
+    }
+}
+
+/// The main thread of a program that computes, has threads compute, and computes again.
+struct Main {
+    step: Step,
+    before: u64,
+    after: u64,
+    /// Makes the thread of this number.
+    thread: Box<dyn Fn(u64) -> TaskSpec + Send>,
+    threads: u64,
+    created: u64,
+    scale: u64,
+    started: u64,
+}
+
+enum Step {
+    Before,
+    Create,
+    After,
+    Report,
+}
+
+impl Main {
+    /// Computes `before` (work at the reference speed, ns), then `threads` threads do, then `after`.
+    fn new(
+        before: u64,
+        after: u64,
+        threads: u64,
+        scale: u64,
+        thread: impl Fn(u64) -> TaskSpec + Send + 'static,
+    ) -> Main {
+        Main {
+            step: Step::Before,
+            before,
+            after,
+            thread: Box::new(thread),
+            threads,
+            created: 0,
+            scale,
+            started: 0,
+        }
+    }
+
+    fn step(&mut self, env: &mut Env<'_>) -> Op {
+        match self.step {
+            Step::Before => {
+                self.started = env.now;
+                self.step = Step::Create;
+                Op::Run { work: self.before }
+            }
+            Step::Create if self.created < self.threads => {
+                let child = Box::new((self.thread)(self.created));
+                self.created += 1;
+                Op::Fork {
+                    child,
+                    work: CREATE_WORK,
+                }
+            }
+            Step::Create => {
+                self.step = Step::After;
+                Op::Join
+            }
+            Step::After => {
+                self.step = Step::Report;
+                Op::Run { work: self.after }
+            }
+            Step::Report => {
+                let time = (env.now - self.started) * self.scale;
+                env.recorder.record(TIME, time as f64 / 1e9);
+                Op::Exit
+            }
+        }
+    }
+}

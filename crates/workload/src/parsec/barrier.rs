@@ -1,0 +1,110 @@
+//! PARSEC's own barrier (`parsec_barrier.cpp`, with `ENABLE_SPIN_BARRIER` as it comes): a mutex, a
+//! condition, and two phases. All arrive; then all leave, and only then can the next arrive. Whoever
+//! has to wait first polls the phase, then polls the mutex without ever sleeping, and only then sleeps.
+
+use crate::{CondId, Env, MutexId, Op};
+
+/// What the threads share.
+#[derive(Clone, Copy)]
+pub(super) struct Barrier {
+    pub(super) mutex: MutexId,
+    pub(super) cond: CondId,
+    /// Two shared words from here: how many are inside, and whether they are leaving (the original's
+    /// `is_arrival_phase`, negated so that it starts at 0).
+    pub(super) words: usize,
+    /// How many threads it waits for.
+    pub(super) parties: u64,
+    /// How long the phase is polled: work at the reference speed, ns.
+    pub(super) spin: u64,
+}
+
+/// The number of shared words that a barrier uses.
+pub(super) const WORDS: usize = 2;
+
+/// One thread's way through.
+pub(super) struct Wait {
+    barrier: Barrier,
+    at: At,
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Outside,
+    /// With the mutex: is the last use of the barrier over?
+    Enter,
+    /// Before the previous use's last has left: polls that, then takes the mutex.
+    PollLeft,
+    TakeToEnter,
+    /// With the mutex.
+    Arrive,
+    PollArrived,
+    TakeToLeave,
+    Leave,
+    Unlock,
+}
+
+impl Wait {
+    pub(super) fn new(barrier: Barrier) -> Wait {
+        Wait {
+            barrier,
+            at: At::Outside,
+        }
+    }
+
+    /// The next op on the way through; `None` when the thread is through, once.
+    pub(super) fn next(&mut self, env: &mut Env<'_>) -> Option<Op> {
+        let Barrier {
+            mutex,
+            cond,
+            words,
+            parties,
+            spin,
+        } = self.barrier;
+        let (inside, leaving) = (words, words + 1);
+        let poll = |value| Op::SpinWhile {
+            word: leaving,
+            value,
+            work: spin,
+        };
+        let (at, op) = match self.at {
+            At::Outside => (At::Enter, Op::Lock(mutex)),
+            At::Enter if env.shared[leaving] == 1 => (At::PollLeft, Op::Unlock(mutex)),
+            At::PollLeft => (At::TakeToEnter, poll(1)),
+            At::TakeToEnter => (At::Arrive, Op::SpinLock(mutex)),
+            At::Arrive if env.shared[leaving] == 1 => (At::Arrive, Op::Wait { cond, mutex }),
+            At::Enter | At::Arrive => {
+                env.shared[inside] += 1;
+                if env.shared[inside] >= parties {
+                    env.shared[leaving] = 1;
+                    (At::Leave, Op::BroadcastRequeue(cond))
+                } else {
+                    (At::PollArrived, Op::Unlock(mutex))
+                }
+            }
+            At::PollArrived => (At::TakeToLeave, poll(0)),
+            At::TakeToLeave => (At::Leave, Op::SpinLock(mutex)),
+            At::Leave if env.shared[leaving] == 0 => (At::Leave, Op::Wait { cond, mutex }),
+            At::Leave => {
+                env.shared[inside] -= 1;
+                if env.shared[inside] == 0 {
+                    env.shared[leaving] = 0;
+                    (At::Unlock, Op::BroadcastRequeue(cond))
+                } else {
+                    self.at = At::Unlock;
+                    return self.next(env);
+                }
+            }
+            At::Unlock => {
+                self.at = At::Outside;
+                return None;
+            }
+        };
+        self.at = at;
+        Some(op)
+    }
+
+    /// To be done when [`Wait::next`] said that the thread is through.
+    pub(super) fn unlock(&self) -> Op {
+        Op::Unlock(self.barrier.mutex)
+    }
+}

@@ -1,0 +1,136 @@
+//! blackscholes: data-parallel computing between reading a file and writing one.
+//!
+//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, which
+//! each price their block of them 100 times over without meeting, joins them and writes the prices.
+
+use super::{Main, SCALE, THREADS, time};
+use crate::catalog::Benchmark;
+use crate::params::{Args, Param, Unit};
+use crate::{CpuBound, Env, Metric, Op, Program, Start, TaskSpec, Workload};
+use machine::Machine;
+
+const PARAMS: &[Param] = &[
+    THREADS,
+    Param {
+        name: "work",
+        unit: Unit::Microseconds,
+        default: 5_840_000_000,
+        min: 1_000,
+        max: 1_000_000_000_000,
+        help: "pricing, of all threads together, at the reference speed; calibrated with serial on runs \
+               with one and four threads on an ODROID-XU3 (6.81 s and 2.43 s)",
+    },
+    Param {
+        name: "serial",
+        unit: Unit::Microseconds,
+        default: 967_000_000,
+        min: 0,
+        max: 1_000_000_000_000,
+        help: "reading and writing, half of it each, at the reference speed; see work",
+    },
+    SCALE,
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "blackscholes",
+    description: "PARSEC's blackscholes: data-parallel between serial reading and writing",
+    params: PARAMS,
+    make: |name, args| Box::new(Blackscholes::new(name, args)),
+};
+
+/// NUM_RUNS
+const RUNS: u64 = 100;
+
+struct Blackscholes {
+    name: String,
+    threads: u64,
+    work: u64,
+    serial: u64,
+    scale: u64,
+    metrics: [Metric; 1],
+}
+
+impl Blackscholes {
+    fn new(name: String, args: &Args) -> Blackscholes {
+        let scale = args.get("scale");
+        Blackscholes {
+            name,
+            threads: args.get("threads"),
+            work: args.get("work") / scale,
+            serial: args.get("serial") / scale,
+            scale,
+            metrics: [time()],
+        }
+    }
+}
+
+impl Workload for Blackscholes {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        BENCHMARK.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        Some(CpuBound {
+            work: self.work * self.scale,
+            serial: self.serial * self.scale,
+            parallelism: self.threads as usize,
+            metric: super::TIME,
+        })
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let work = self.work / self.threads / RUNS;
+        let thread = move |_| TaskSpec::new("blackscholes", Thread { runs: RUNS, work });
+        let half = self.serial / 2;
+        let mut main = Main::new(half, half, self.threads, self.scale, thread);
+        Start {
+            tasks: vec![TaskSpec::new("blackscholes", move |env: &mut Env<'_>| {
+                main.step(env)
+            })],
+            ..Start::default()
+        }
+    }
+}
+
+struct Thread {
+    runs: u64,
+    work: u64,
+}
+
+impl Program for Thread {
+    fn next(&mut self, _env: &mut Env<'_>) -> Op {
+        if self.runs == 0 {
+            return Op::Exit;
+        }
+        self.runs -= 1;
+        Op::Run { work: self.work }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+
+    /// What it is calibrated on.
+    #[test]
+    fn takes_the_published_time_with_one_and_four_threads() {
+        for (threads, published) in [(1, 6.807), (4, 2.427)] {
+            let text = format!("threads={threads}");
+            let args = Args::read("blackscholes", PARAMS, Some(&text)).unwrap();
+            let workload = Blackscholes::new("b".to_owned(), &args);
+            let time = Kernel::run(&workload, 4)
+                .recorder
+                .samples(super::super::TIME)[0];
+            assert!((time / published - 1.0).abs() < 0.02, "{threads}: {time}");
+        }
+    }
+}
