@@ -24,31 +24,58 @@ __noinline bool curr_allowed(u32 cpu, u32 other)
 	return allowed;
 }
 
-/* Asks src_cpu to push a task to dst_cpu. False if it is already pushing one. */
-static __always_inline bool request_push(const struct balance_env *env)
+/* The first CPU of @group that @p may use, or -1. */
+__noinline s32 first_allowed_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
-	struct fair_rq *busiest = rq_of(env->src_cpu);
+	const struct group *sg = group_at(group);
+	s32 found = -1;
+	int i;
 
-	if (busiest->active_balance)
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (task_allowed(p, cpu)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
+}
+
+/* Asks @src_cpu to push task @pid, or any if that is 0, to @dst_cpu. False if it is already pushing one. */
+static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
+{
+	struct fair_rq *rq = rq_of(src_cpu);
+
+	if (rq->active_balance)
 		return false;
-	busiest->active_balance = true;
-	busiest->push_cpu = env->dst_cpu;
+	rq->active_balance = true;
+	rq->push_cpu = dst_cpu;
+	rq->push_pid = pid;
 	this_counters()->active_balances++;
-	if (cpu_nr_running(env->src_cpu) == 1 && misfit_active_balance(env))
-		this_counters()->misfit_moves++;
-	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
+	scx_bpf_kick_cpu(src_cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 
-/* Gives a waiting task of @cpu to @push_cpu. */
-__noinline bool push_queued_task(u32 cpu, u32 push_cpu, u64 now)
+/* Asks src_cpu to push a task to dst_cpu. */
+static __always_inline bool request_push(const struct balance_env *env)
+{
+	if (!ask_push(env->src_cpu, env->dst_cpu, 0))
+		return false;
+	if (cpu_nr_running(env->src_cpu) == 1 && misfit_active_balance(env))
+		this_counters()->misfit_moves++;
+	return true;
+}
+
+/* Gives a waiting task of @cpu, @pid or any if that is 0, to @push_cpu. */
+__noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 {
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, cpu, 0) {
 		struct fair_entity *se = entity_of(p);
 
-		if (!se || !task_allowed(p, push_cpu))
+		if (!se || (pid && p->pid != pid) || !task_allowed(p, push_cpu))
 			continue;
 		migrate_entity(se, push_cpu);
 		add_leftmost(rq_of(push_cpu), se->vruntime);
@@ -101,11 +128,14 @@ static __always_inline bool active_load_balance(u32 cpu, struct task_struct *pre
 {
 	struct fair_rq *rq = rq_of(cpu);
 	u32 push_cpu = rq->push_cpu;
+	s32 pid = rq->push_pid;
 
 	rq->active_balance = false;
 	if (push_cpu == cpu)
 		return false;
-	return !push_queued_task(cpu, push_cpu, now) && push_running_task(cpu, prev, push_cpu, now);
+	if (push_queued_task(cpu, push_cpu, pid, now) || (pid && prev && prev->pid != pid))
+		return false;
+	return push_running_task(cpu, prev, push_cpu, now);
 }
 
 #endif /* __EQUIPOISE_ACTIVE_H */

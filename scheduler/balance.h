@@ -28,24 +28,6 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)policy.sched_migration_cost;
 }
 
-/* The first CPU of @group that @p may use, or -1. */
-__noinline s32 first_allowed_cpu(struct task_struct *p __arg_trusted, u32 group)
-{
-	const struct group *sg = group_at(group);
-	s32 found = -1;
-	int i;
-
-	bpf_for(i, 0, sg->weight) {
-		u32 cpu = nth_cpu(sg, i);
-
-		if (task_allowed(p, cpu)) {
-			found = cpu;
-			break;
-		}
-	}
-	return found;
-}
-
 /* What dst_cpu itself may not have, another CPU of its group may: new_dst_cpu. */
 static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
@@ -267,7 +249,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 		struct domain *sd = domain_of(cpu, level);
 		u64 interval;
 
-		if (!(sd->flags & SD_LOAD_BALANCE))
+		if (!load_balanced(sd))
 			continue;
 		interval = domain_interval(sd, ds, idle != LB_IDLE);
 		if (!time_before(jiffies, ds->last_balance + interval)) {

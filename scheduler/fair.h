@@ -110,11 +110,13 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 static __always_inline void update_curr(struct fair_rq *rq, u64 now)
 {
 	struct running *curr = &rq->curr;
-	u64 delta_exec = now - curr->exec_start;
+	u64 delta_exec = now - curr->exec_start, delta_fair;
 
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return;
-	curr->vruntime += calc_delta_fair(delta_exec, curr->weight, curr->inv_weight);
+	delta_fair = calc_delta_fair(delta_exec, curr->weight, curr->inv_weight);
+	curr->vruntime += delta_fair;
+	curr->druntime += curr->fast ? delta_fair : -delta_fair;
 	curr->delta_exec += delta_exec;
 	curr->exec_start = now;
 	update_min_vruntime(rq, curr->vruntime);
@@ -134,9 +136,13 @@ static __always_inline void set_curr(struct fair_rq *rq, const struct task_struc
 		.vruntime = se->vruntime,
 		.exec_start = now,
 		.load = entity_load(se),
+		.ratio = se->load_avg_ratio,
+		.druntime = se->druntime,
+		.fast = is_fast(se->cpu),
 	};
 	rq->need_resched = false;
 	rq->skip = false;
+	rq->swap_stamp = 0;
 	clear_buddies(rq, p->pid);
 }
 
@@ -147,6 +153,7 @@ static __always_inline void put_curr(struct fair_rq *rq, struct fair_entity *se,
 	update_entity_load_avg(se, now, true, true);
 	update_pelt(&rq->avg, now, true, true);
 	se->vruntime = rq->curr.vruntime;
+	se->druntime = rq->curr.druntime;
 	se->exec_start = now;
 	rq->curr.pid = 0;
 }

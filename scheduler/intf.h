@@ -61,7 +61,22 @@ struct policy {
 	__u32 frequency;
 	/* A CPU asks for another frequency no sooner than this after the last time, ns. */
 	__u64 frequency_rate_limit;
+	/* Who moves tasks between fast and slow CPUs: HMP_OFF, HMP_LINARO or HMP_HPERF. */
+	__u32 hmp;
+	/* HMP_LINARO: runnable averages (of 1024) of tasks that go up and down. */
+	__u32 hmp_up_threshold;
+	__u32 hmp_down_threshold;
+	/* Wake up small tasks on as few slow CPUs as hold them below this (of 1024); 0: spread them. */
+	__u32 hmp_full_threshold;
+	/* A task that went up, or down, does not do so again within these times, ns. */
+	__u64 hmp_next_up;
+	__u64 hmp_next_down;
 };
+
+/* struct policy::hmp, on a machine whose CPUs differ in capacity. */
+#define HMP_OFF 0    /* all domains are balanced alike */
+#define HMP_LINARO 1 /* by thresholds on a task's load */
+#define HMP_HPERF 2  /* by the clusters' loads and fairness in time on fast CPUs */
 
 /* The machine as a whole. */
 struct machine {
@@ -72,6 +87,11 @@ struct machine {
 	/* Linux's schedutil adds what real-time, deadline and interrupt time use, and a margin, to what is
 	   asked for. */
 	__u32 governor_adds;
+	/* Do CPUs differ in capacity? Then two groups, of no domain: those of the highest, and the rest. */
+	__u32 asymmetric;
+	__u32 fast_group;
+	__u32 slow_group;
+	__u32 pad;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */
@@ -84,6 +104,8 @@ struct machine {
 #define SD_SHARE_CPUPOWER 0x0080
 #define SD_SHARE_PKG_RESOURCES 0x0200
 #define SD_PREFER_SIBLING 0x1000
+/* Ours: has both fast and slow CPUs. */
+#define SD_HMP 0x10000
 
 /*
  * A sched_domain. Its CPUs are cpu_list[first .. first + weight), its groups
@@ -132,6 +154,9 @@ struct cpu_levels {
 	__u32 nr_llc_levels;
 	/* The first CPU that shares the last-level cache: equal ids share. */
 	__u32 llc_id;
+	/* One of machine::fast_group. */
+	__u32 fast;
+	__u32 pad;
 	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];
@@ -160,6 +185,10 @@ struct counters {
 	/* Frequencies asked for, and the sum of what was asked for, of 1024. */
 	__u64 frequency_requests;
 	__u64 frequency_requested;
+	/* Tasks moved from slow to fast CPUs, from fast to slow ones, and pairs that changed places. */
+	__u64 up_migrations;
+	__u64 down_migrations;
+	__u64 swaps;
 };
 
 #endif /* __EQUIPOISE_INTF_H */

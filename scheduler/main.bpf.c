@@ -30,11 +30,7 @@ struct {
 
 static int run_rebalance_domains(void *map, int *key, struct balance_timer *timer)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	u64 now = bpf_ktime_get_ns();
-
-	update_blocked_averages(cpu, now);
-	rebalance_domains(cpu, LB_NOT_IDLE, now);
+	periodic_balance(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -55,7 +51,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 		raise_balance(cpu);
 	nohz_balance_exit_idle(cpu);
 	if (nohz_kick_needed(cpu, jiffies))
-		nohz_balancer_kick();
+		nohz_balancer_kick(cpu);
 }
 
 /*
@@ -122,9 +118,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct fair_entity *se = entity_of(p);
-
-	return se ? select_task_rq_fair(p, se, prev_cpu, wake_flags) : prev_cpu;
+	return select_task_rq_fair(p, prev_cpu, wake_flags);
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -173,6 +167,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		nohz_idle_balance(cpu, now);
 	else if (!cpu_nr_running(cpu))
 		idle_balance(cpu, now);
+	if (rq->wake_for_idle_pull)
+		pull_up(cpu, now);
 	rq->dispatching = false;
 
 	pick_next_entity(cpu, prev, se, now);
@@ -226,6 +222,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_entity_load_avg(se, now, true, true);
 	update_pelt(&rq->avg, now, true, true);
 	rq->curr.load = entity_load(se);
+	rq->curr.ratio = se->load_avg_ratio;
 	update_cpu_load_active(cpu, jiffies);
 	if (tracks_util()) {
 		update_cpu_util(cpu, now);
@@ -236,6 +233,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
+	if (hmp_enabled(HMP_HPERF))
+		hperf_tick(cpu, now);
 	trigger_load_balance(cpu, jiffies);
 }
 
@@ -309,6 +308,8 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	if (!se)
 		return -ENOMEM;
 	se->forked = args->fork;
+	if (args->fork && hmp_enabled(HMP_LINARO) && !(p->flags & PF_KTHREAD))
+		hmp_init_task(se);
 	se->avg.last_update_time = bpf_ktime_get_ns();
 	return 0;
 }

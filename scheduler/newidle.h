@@ -10,6 +10,8 @@
 #define __EQUIPOISE_NEWIDLE_H
 
 #include "balance.h"
+#include "hmp.h"
+#include "hperf.h"
 
 /*
  * @rq runs out of work at @now: does it too often? The average follows an eighth of the way, whether or
@@ -30,8 +32,23 @@ static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 	return rq->avg_time_between_ib < policy.newidle_limit;
 }
 
-/* @cpu has nothing to run. Returns how many tasks it got. */
-__noinline u32 idle_balance(u32 cpu, u64 now)
+/* @rq runs out of work at @now: is it worth looking for some? */
+static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
+{
+	rq->idle_stamp = now;
+	if (rq->avg_idle < policy.sched_migration_cost) {
+		this_counters()->newidle_skipped++;
+		return false;
+	}
+	if (newidle_limited(rq, now)) {
+		this_counters()->newidle_limited++;
+		return false;
+	}
+	return true;
+}
+
+/* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
+__noinline u32 newidle_balance(u32 cpu, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec();
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
@@ -39,15 +56,6 @@ __noinline u32 idle_balance(u32 cpu, u64 now)
 	bool balance = true;
 	int level;
 
-	rq->idle_stamp = now;
-	if (rq->avg_idle < policy.sched_migration_cost) {
-		this_counters()->newidle_skipped++;
-		return 0;
-	}
-	if (newidle_limited(rq, now)) {
-		this_counters()->newidle_limited++;
-		return 0;
-	}
 	this_counters()->newidle_calls++;
 
 	bpf_for(level, 0, nr_levels) {
@@ -55,7 +63,7 @@ __noinline u32 idle_balance(u32 cpu, u64 now)
 		struct domain *sd = domain_of(cpu, level);
 		u64 due;
 
-		if (!(sd->flags & SD_LOAD_BALANCE))
+		if (!load_balanced(sd))
 			continue;
 		if (sd->flags & SD_BALANCE_NEWIDLE)
 			pulled = load_balance(cpu, level, LB_NEWLY_IDLE, now, &balance);
@@ -72,6 +80,28 @@ __noinline u32 idle_balance(u32 cpu, u64 now)
 	if (pulled || time_before(rq->next_balance, jiffies))
 		rq->next_balance = next_balance;
 	return pulled;
+}
+
+/* A slow CPU has told @cpu, a fast one, that it has a task for it. */
+static __always_inline void pull_up(u32 cpu, u64 now)
+{
+	if (hmp_enabled(HMP_LINARO))
+		hmp_idle_pull(cpu, now);
+	else
+		hperf_idle_pull(cpu, now);
+}
+
+/* @cpu has nothing to run. A fast one then looks among the slow ones; hperf's does so in any case. */
+static __always_inline void idle_balance(u32 cpu, u64 now)
+{
+	bool wanted = newidle_wanted(rq_of(cpu), now);
+
+	if (wanted && newidle_balance(cpu, now))
+		return;
+	if (hmp_enabled(HMP_LINARO) && wanted)
+		hmp_idle_pull(cpu, now);
+	else if (hmp_enabled(HMP_HPERF))
+		hperf_idle_pull(cpu, now);
 }
 
 /* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */

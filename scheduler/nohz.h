@@ -9,6 +9,8 @@
 
 #include "balance.h"
 #include "frequency.h"
+#include "hmp.h"
+#include "hperf.h"
 
 struct nohz {
 	/* CPUs with tick_stopped. */
@@ -91,12 +93,25 @@ __noinline s32 find_new_ilb(void)
 	return found;
 }
 
-static __always_inline void nohz_balancer_kick(void)
+/* The periodic balance of @cpu, which is busy or not: first between fast and slow CPUs. */
+static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u64 now)
+{
+	update_blocked_averages(cpu, now);
+	if (hmp_enabled(HMP_LINARO))
+		hmp_force_up_migration(now);
+	else if (hmp_enabled(HMP_HPERF))
+		hperf_balance(now);
+	rebalance_domains(cpu, idle, now);
+	return true;
+}
+
+/* @cpu has work for an idle one. */
+static __always_inline void nohz_balancer_kick(u32 cpu)
 {
 	s32 ilb;
 
 	nohz.next_balance++;
-	ilb = find_new_ilb();
+	ilb = hmp_enabled(HMP_LINARO) ? hmp_find_new_ilb(cpu) : find_new_ilb();
 	if (ilb < 0 || !idle_cpu(ilb) || rq_of(ilb)->nohz_balance_kick)
 		return;
 	rq_of(ilb)->nohz_balance_kick = true;
@@ -116,8 +131,7 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 		return;
 	/* The kick took the CPU out of the idle loop, where it makes up for its ticks (tick_nohz_idle_exit()). */
 	update_cpu_load_nohz(this_rq, jiffies);
-	update_blocked_averages(this_cpu, now);
-	rebalance_domains(this_cpu, LB_IDLE, now);
+	periodic_balance(this_cpu, LB_IDLE, now);
 	bpf_for(cpu, 0, nr_cpus()) {
 		struct fair_rq *rq = rq_of(cpu);
 

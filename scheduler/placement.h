@@ -6,8 +6,9 @@
 #define __EQUIPOISE_PLACEMENT_H
 
 #include "cpu_load.h"
+#include "hmp.h"
+#include "hperf.h"
 #include "powersave.h"
-#include "task.h"
 
 /*
  * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making
@@ -266,21 +267,23 @@ static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s
 	return found >= 0 ? found : select_idlest_cpu(p, cpu, new_cpu, sd_flag);
 }
 
-/* The CPU for @p, which was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
-static __always_inline s32 select_task_rq_fair(struct task_struct *p, const struct fair_entity *se, s32 prev_cpu,
-					       u64 wake_flags)
+/* The CPU for @p, which wakes up and was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
+__noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 wake_flags)
 {
+	struct fair_entity *se = entity_of(p);
 	u32 cpu = bpf_get_smp_processor_id();
 	s32 target = -1;
 	int level;
 
-	if (wake_flags & SCX_WAKE_FORK)
-		return select_balanced_cpu(p, cpu, cpu, SD_BALANCE_FORK);
+	if (!se)
+		return prev_cpu;
 	if (!task_allowed(p, cpu))
 		return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
 
 	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
-		if (!(domain_of(cpu, level)->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
+		struct domain *sd = domain_of(cpu, level);
+
+		if (!load_balanced(sd) || !(sd->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
 			continue;
 		target = select_power_cpu(p, cpu, level, true);
 		if (target >= 0)
@@ -294,6 +297,23 @@ static __always_inline s32 select_task_rq_fair(struct task_struct *p, const stru
 	if (target >= 0)
 		return select_idle_sibling(p, prev_cpu, target);
 	return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
+}
+
+/* The CPU for @p, which was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
+static __always_inline s32 select_task_rq_fair(struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	s32 target = -1;
+
+	if (hmp_enabled(HMP_HPERF))
+		return hperf_select_task_rq(p, prev_cpu);
+	if (wake_flags & SCX_WAKE_FORK) {
+		if (hmp_enabled(HMP_LINARO))
+			target = hmp_select_fork(p, bpf_ktime_get_ns());
+		return target >= 0 ? target : select_balanced_cpu(p, cpu, cpu, SD_BALANCE_FORK);
+	}
+	target = select_wake_cpu(p, prev_cpu, wake_flags);
+	return hmp_enabled(HMP_LINARO) ? hmp_select_task_rq(p, prev_cpu, target, bpf_ktime_get_ns()) : target;
 }
 
 #endif /* __EQUIPOISE_PLACEMENT_H */

@@ -31,6 +31,12 @@ struct running {
 	u64 delta_exec;
 	/* Its load in balancing. */
 	u64 load;
+	/* Its runnable average, of 1024. */
+	u32 ratio;
+	/* Its time on fast CPUs less that on slow ones, up to exec_start; see hperf.h. */
+	s64 druntime;
+	/* Is this a fast CPU? */
+	bool fast;
 };
 
 /* What the kernel keeps in each CPU's struct sched_domain. */
@@ -63,6 +69,8 @@ struct fair_rq {
 	/* Sums over the runnable tasks: weights, and runnable averages times weights. */
 	u64 load_weight;
 	u64 runnable_load_avg;
+	/* The sum of their runnable averages, whatever their weights. */
+	u64 load_avg_ratio;
 
 	/* Buddies: who should run next, and who was interrupted. */
 	s32 next_pid;
@@ -90,6 +98,16 @@ struct fair_rq {
 	/* Asked to balance for all idle CPUs. */
 	bool nohz_balance_kick;
 	u32 push_cpu;
+	/* Which one; 0 is any. */
+	s32 push_pid;
+
+	/* When a task last came here from a CPU of the other kind, up or down, ns. */
+	u64 hmp_last_up;
+	u64 hmp_last_down;
+	/* Asked to pull a task from a slow CPU. */
+	bool wake_for_idle_pull;
+	/* A task is on its way here, to take the place of one that left; asked for then, ns. */
+	u64 swap_stamp;
 
 	/* When the next domain is due, jiffies. */
 	u64 next_balance;

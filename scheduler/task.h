@@ -32,7 +32,14 @@ struct fair_entity {
 	bool forked;
 	/* Its share of runnable_load_avg: runnable average times weight. */
 	u64 load_avg_contrib;
+	/* Its runnable average, of 1024. */
+	u32 load_avg_ratio;
 	struct pelt avg;
+	/* When it last went to a faster, to a slower CPU, ns; 0 is long ago. */
+	u64 hmp_last_up;
+	u64 hmp_last_down;
+	/* Its time on fast CPUs less that on slow ones, at the pace of its vruntime, ns; see hperf.h. */
+	s64 druntime;
 };
 
 struct {
@@ -85,15 +92,21 @@ static __always_inline u64 entity_load(const struct fair_entity *se)
  */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
 {
-	u64 contrib;
+	u64 contrib, ratio;
 
 	if (!update_pelt(&se->avg, now, runnable, running))
 		return;
 	contrib = pelt_avg(&se->avg, se->avg.runnable_sum, se->weight);
+	ratio = pelt_avg(&se->avg, se->avg.runnable_sum, NICE_0_LOAD);
 	bpf_spin_lock(&se->lock);
-	if (se->on_rq)
-		__sync_fetch_and_add(&rq_of(se->cpu)->runnable_load_avg, contrib - se->load_avg_contrib);
+	if (se->on_rq) {
+		struct fair_rq *rq = rq_of(se->cpu);
+
+		__sync_fetch_and_add(&rq->runnable_load_avg, contrib - se->load_avg_contrib);
+		__sync_fetch_and_add(&rq->load_avg_ratio, ratio - se->load_avg_ratio);
+	}
 	se->load_avg_contrib = contrib;
+	se->load_avg_ratio = ratio;
 	bpf_spin_unlock(&se->lock);
 }
 
@@ -107,6 +120,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->nr_running, 1);
 	__sync_fetch_and_add(&rq->load_weight, se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	__sync_fetch_and_add(&rq->load_avg_ratio, (u64)se->load_avg_ratio);
 }
 
 /* With the lock: counts it no longer. */
@@ -118,6 +132,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	__sync_fetch_and_add(&rq->load_avg_ratio, -(u64)se->load_avg_ratio);
 }
 
 /* The task becomes runnable on @cpu. */

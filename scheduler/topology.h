@@ -40,6 +40,17 @@ static __always_inline u32 power_of(u32 cpu)
 	return levels_of(cpu)->power;
 }
 
+/* Is there a policy for fast and slow CPUs, and are there both? */
+static __always_inline bool hmp_enabled(u32 kind)
+{
+	return policy.hmp == kind && machine.asymmetric;
+}
+
+static __always_inline bool is_fast(u32 cpu)
+{
+	return levels_of(cpu)->fast;
+}
+
 /* What this CPU has counted. */
 static __always_inline struct counters *this_counters(void)
 {
@@ -56,6 +67,12 @@ static __always_inline struct domain *domain_of(u32 cpu, u32 level)
 static __always_inline u32 local_group_of(u32 cpu, u32 level)
 {
 	return levels_of(cpu)->group[level & (MAX_LEVELS - 1)];
+}
+
+/* Is @sd balanced by comparing groups? Not where a policy for fast and slow CPUs takes care of it. */
+static __always_inline bool load_balanced(const struct domain *sd)
+{
+	return sd->flags & SD_LOAD_BALANCE && !(policy.hmp && sd->flags & SD_HMP);
 }
 
 static __always_inline struct group *group_at(u32 index)

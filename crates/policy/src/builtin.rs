@@ -23,6 +23,8 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "powersaving",
     "schedutil-cfs",
     "schedutil",
+    "linaro-mp",
+    "hperf"
 ];
 
 impl Policy {

@@ -31,6 +31,12 @@ pub struct Counters {
     pub frequency_requests: u64,
     /// The sum of what was asked for, of 1024 for the highest of the largest CPU.
     pub frequency_requested: u64,
+    /// Tasks that went from a slow to a fast CPU by a policy for both.
+    pub up_migrations: u64,
+    /// Tasks that went from a fast to a slow CPU by one.
+    pub down_migrations: u64,
+    /// Pairs of tasks on a fast and a slow CPU that changed places.
+    pub swaps: u64,
 }
 
 impl Counters {
@@ -57,6 +63,9 @@ impl Counters {
                     power_balances: sum.power_balances + cpu.power_balances,
                     frequency_requests: sum.frequency_requests + cpu.frequency_requests,
                     frequency_requested: sum.frequency_requested + cpu.frequency_requested,
+                    up_migrations: sum.up_migrations + cpu.up_migrations,
+                    down_migrations: sum.down_migrations + cpu.down_migrations,
+                    swaps: sum.swaps + cpu.swaps,
                 }),
         )
     }

@@ -7,7 +7,7 @@
 //! sched_migration_cost_ns = 100_000   # settings as in policies/cfs.toml
 //! ```
 
-use crate::{BalancePolicy, LoadTracking, Policy, Settings, TunableScaling, builtin};
+use crate::{BalancePolicy, Hmp, LoadTracking, Policy, Settings, TunableScaling, builtin};
 use machine::input::{self, BadInput};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
@@ -36,12 +36,20 @@ struct PolicyFile {
     frequency_dl: Option<bool>,
     frequency_irq: Option<bool>,
     frequency_rate_limit_ns: Option<Spanned<u64>>,
+    hmp: Option<Hmp>,
+    hmp_up_threshold: Option<Spanned<u64>>,
+    hmp_down_threshold: Option<Spanned<u64>>,
+    hmp_full_threshold: Option<Spanned<u64>>,
+    hmp_next_up_ns: Option<Spanned<u64>>,
+    hmp_next_down_ns: Option<Spanned<u64>>,
 }
 
 /// The kernel's bounds of the granularities (`min_sched_granularity_ns`, kernel/sysctl.c).
 const GRANULARITY_NS: RangeInclusive<u64> = 100_000..=1_000_000_000;
 /// Its bounds of the wakeup granularity; the migration cost and the limit have none there.
 const UP_TO_A_SECOND_NS: RangeInclusive<u64> = 0..=1_000_000_000;
+/// Of a task's or a runqueue's runnable average (`hmp_theshold_from_sysfs()` of Linaro's kernel).
+const HMP_THRESHOLD: RangeInclusive<u64> = 0..=1024;
 /// A pass holds the runqueues' attention for as long as this many tasks take.
 const NR_MIGRATE: RangeInclusive<u64> = 1..=1024;
 
@@ -214,6 +222,37 @@ impl Reader<'_> {
                 "frequency_rate_limit_ns",
                 UP_TO_A_SECOND_NS,
                 base.map(|base| base.frequency_rate_limit_ns),
+            )?,
+            hmp: self.given(policy.hmp.or(base.map(|base| base.hmp)), policy, "hmp")?,
+            hmp_up_threshold: number(
+                &policy.hmp_up_threshold,
+                "hmp_up_threshold",
+                HMP_THRESHOLD,
+                base.map(|base| base.hmp_up_threshold.into()),
+            )? as u32,
+            hmp_down_threshold: number(
+                &policy.hmp_down_threshold,
+                "hmp_down_threshold",
+                HMP_THRESHOLD,
+                base.map(|base| base.hmp_down_threshold.into()),
+            )? as u32,
+            hmp_full_threshold: number(
+                &policy.hmp_full_threshold,
+                "hmp_full_threshold",
+                HMP_THRESHOLD,
+                base.map(|base| base.hmp_full_threshold.into()),
+            )? as u32,
+            hmp_next_up_ns: number(
+                &policy.hmp_next_up_ns,
+                "hmp_next_up_ns",
+                UP_TO_A_SECOND_NS,
+                base.map(|base| base.hmp_next_up_ns),
+            )?,
+            hmp_next_down_ns: number(
+                &policy.hmp_next_down_ns,
+                "hmp_next_down_ns",
+                UP_TO_A_SECOND_NS,
+                base.map(|base| base.hmp_next_down_ns),
             )?,
         })
     }

@@ -1,6 +1,6 @@
 //! The scheduler's global variables as bytes: `scheduler/intf.h` in Rust.
 
-use crate::{BalancePolicy, Domain, Domains, Flags, LoadTracking, Settings};
+use crate::{BalancePolicy, Domain, Domains, Flags, Hmp, LoadTracking, Settings};
 use bytemuck::{Pod, Zeroable};
 use machine::{CpuMask, MAX_CPUS, Machine};
 use native::Global;
@@ -8,6 +8,9 @@ use native::Global;
 const MAX_LEVELS: usize = 8;
 const MAX_DOMAINS: usize = 1024;
 const MAX_GROUPS: usize = 2048;
+
+/// `SD_HMP`: a domain with both fast and slow CPUs.
+const SD_HMP: u32 = 0x10000;
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
@@ -28,6 +31,12 @@ struct PolicyC {
     sched_balance_policy: u32,
     frequency: u32,
     frequency_rate_limit: u64,
+    hmp: u32,
+    hmp_up_threshold: u32,
+    hmp_down_threshold: u32,
+    hmp_full_threshold: u32,
+    hmp_next_up: u64,
+    hmp_next_down: u64,
 }
 
 /// `struct machine`
@@ -37,6 +46,10 @@ struct MachineC {
     tick_ns: u64,
     nr_cpus: u32,
     governor_adds: u32,
+    asymmetric: u32,
+    fast_group: u32,
+    slow_group: u32,
+    pad: u32,
 }
 
 /// `struct domain`
@@ -79,6 +92,8 @@ struct CpuLevelsC {
     nr_levels: u32,
     nr_llc_levels: u32,
     llc_id: u32,
+    fast: u32,
+    pad: u32,
     domain: [u16; MAX_LEVELS],
     group: [u16; MAX_LEVELS],
 }
@@ -100,6 +115,9 @@ pub(crate) struct CountersC {
     pub(crate) power_balances: u64,
     pub(crate) frequency_requests: u64,
     pub(crate) frequency_requested: u64,
+    pub(crate) up_migrations: u64,
+    pub(crate) down_migrations: u64,
+    pub(crate) swaps: u64,
 }
 
 /// The variable `counters`, by CPU.
@@ -118,7 +136,7 @@ pub(crate) fn globals(settings: &Settings, machine: &Machine) -> Vec<Global> {
     let tables = Tables::new(machine);
     vec![
         global("policy", &[policy(settings, machine.cpus.len())]),
-        global("machine", &[machine_c(machine)]),
+        global("machine", &[machine_c(machine, &tables)]),
         global("domains", &tables.domains),
         global("groups", &tables.groups),
         global("cpu_list", &tables.cpu_list),
@@ -155,14 +173,29 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
         },
         frequency: frequency(settings),
         frequency_rate_limit: settings.frequency_rate_limit_ns,
+        hmp: match settings.hmp {
+            Hmp::Off => 0,
+            Hmp::Linaro => 1,
+            Hmp::Hperf => 2,
+        },
+        hmp_up_threshold: settings.hmp_up_threshold,
+        hmp_down_threshold: settings.hmp_down_threshold,
+        hmp_full_threshold: settings.hmp_full_threshold,
+        hmp_next_up: settings.hmp_next_up_ns,
+        hmp_next_down: settings.hmp_next_down_ns,
     }
 }
 
-fn machine_c(machine: &Machine) -> MachineC {
+fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
+    let (fast_group, slow_group) = tables.hmp_groups.unwrap_or((0, 0));
     MachineC {
         tick_ns: NSEC_PER_SEC / u64::from(machine.hz),
         nr_cpus: machine.cpus.len() as u32,
         governor_adds: 0,
+        asymmetric: tables.hmp_groups.is_some().into(),
+        fast_group,
+        slow_group,
+        pad: 0,
     }
 }
 
@@ -183,6 +216,20 @@ fn frequency(settings: &Settings) -> u32 {
         .sum()
 }
 
+/// The CPUs of the highest capacity, and the rest if there is one.
+fn fast_and_slow(machine: &Machine) -> (CpuMask, Option<CpuMask>) {
+    let highest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
+    let (mut fast, mut slow) = (CpuMask::EMPTY, CpuMask::EMPTY);
+    for (id, cpu) in machine.cpus.iter().enumerate() {
+        match Some(cpu.capacity) == highest {
+            true => fast.set(id),
+            false => slow.set(id),
+        };
+    }
+    let any_slow = slow.first().is_some();
+    (fast, any_slow.then_some(slow))
+}
+
 /// `cpu_power` of a CPU. A hardware thread has its part of the core's, which SMT makes a little more
 /// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
 fn cpu_power(machine: &Machine, cpu: usize) -> u32 {
@@ -200,6 +247,8 @@ struct Tables {
     groups: Vec<GroupC>,
     cpu_list: Vec<u16>,
     cpu_levels: Vec<CpuLevelsC>,
+    /// The numbers of the fast and the slow CPUs' groups, where there are both.
+    hmp_groups: Option<(u32, u32)>,
 }
 
 impl Tables {
@@ -212,7 +261,9 @@ impl Tables {
             groups: Vec::new(),
             cpu_list: Vec::new(),
             cpu_levels: Vec::new(),
+            hmp_groups: None,
         };
+        let (fast, slow) = fast_and_slow(machine);
         let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu)).sum();
         let mut group_of = Vec::new();
         for domain in &domains.domains {
@@ -221,7 +272,12 @@ impl Tables {
                 weight: domain.span.count() as u32,
                 first_group: tables.groups.len() as u32,
                 nr_groups: domain.groups.len() as u32,
-                flags: domain.flags.0,
+                flags: match domain.span.is_subset(&fast)
+                    || slow.is_some_and(|slow| domain.span.is_subset(&slow))
+                {
+                    true => domain.flags.0,
+                    false => domain.flags.0 | SD_HMP,
+                },
                 imbalance_pct: domain.imbalance_pct,
                 cache_nice_tries: domain.cache_nice_tries,
                 busy_idx: domain.busy_idx,
@@ -236,22 +292,15 @@ impl Tables {
             });
             let mut of_cpu = vec![0; machine.cpus.len()];
             for group in &domain.groups {
-                group
-                    .iter()
-                    .for_each(|cpu| of_cpu[cpu] = tables.groups.len() as u16);
-                tables.groups.push(GroupC {
-                    first: tables.cpu_list.len() as u32,
-                    weight: group.count() as u32,
-                    power: power(group),
-                    pad: 0,
-                });
-                tables.cpu_list.extend(group.iter().map(|cpu| cpu as u16));
+                let number = tables.add_group(group, power(group));
+                group.iter().for_each(|cpu| of_cpu[cpu] = number as u16);
             }
             group_of.push(of_cpu);
         }
         for (cpu, levels) in domains.cpus.iter().enumerate() {
             let mut row = CpuLevelsC {
                 power: cpu_power(machine, cpu),
+                fast: fast.contains(cpu).into(),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
             };
@@ -268,10 +317,26 @@ impl Tables {
                 .unwrap_or(cpu) as u32;
             tables.cpu_levels.push(row);
         }
+        tables.hmp_groups = slow.map(|slow| {
+            let fast = tables.add_group(&fast, power(&fast));
+            (fast, tables.add_group(&slow, power(&slow)))
+        });
         tables.domains.resize(MAX_DOMAINS, Zeroable::zeroed());
         tables.groups.resize(MAX_GROUPS, Zeroable::zeroed());
         tables.cpu_list.resize(MAX_DOMAINS * MAX_LEVELS, 0);
         tables.cpu_levels.resize(MAX_CPUS, Zeroable::zeroed());
         tables
+    }
+
+    /// Returns its number.
+    fn add_group(&mut self, cpus: &CpuMask, power: u32) -> u32 {
+        self.groups.push(GroupC {
+            first: self.cpu_list.len() as u32,
+            weight: cpus.count() as u32,
+            power,
+            pad: 0,
+        });
+        self.cpu_list.extend(cpus.iter().map(|cpu| cpu as u16));
+        self.groups.len() as u32 - 1
     }
 }

@@ -68,6 +68,19 @@ pub struct Settings {
     pub frequency_irq: bool,
     /// A CPU asks for another frequency no sooner than this after the last time, ns.
     pub frequency_rate_limit_ns: u64,
+    /// Who moves tasks between fast and slow CPUs.
+    pub hmp: Hmp,
+    /// Linaro's: tasks with a runnable average of at least this, of 1024, go to fast CPUs.
+    pub hmp_up_threshold: u32,
+    /// Linaro's: tasks that wake up with less than this, of 1024, go to slow CPUs.
+    pub hmp_down_threshold: u32,
+    /// Linaro's: small tasks wake up on the first slow CPU that is not above this with them, of 1024;
+    /// 0: they are spread.
+    pub hmp_full_threshold: u32,
+    /// Linaro's: no sooner than this after it went up, a task goes up again, ns.
+    pub hmp_next_up_ns: u64,
+    /// Linaro's: no sooner than this after it went down, a task goes down again, ns.
+    pub hmp_next_down_ns: u64,
 }
 
 impl Settings {
@@ -115,6 +128,12 @@ impl Settings {
                 "frequency_rate_limit_ns",
                 self.frequency_rate_limit_ns.to_string(),
             ),
+            ("hmp", format!("{:?}", self.hmp).to_lowercase()),
+            ("hmp_up_threshold", self.hmp_up_threshold.to_string()),
+            ("hmp_down_threshold", self.hmp_down_threshold.to_string()),
+            ("hmp_full_threshold", self.hmp_full_threshold.to_string()),
+            ("hmp_next_up_ns", self.hmp_next_up_ns.to_string()),
+            ("hmp_next_down_ns", self.hmp_next_down_ns.to_string()),
         ]
     }
 }
@@ -151,6 +170,18 @@ pub enum LoadTracking {
     Weight,
     /// Its runnable average times its weight (Linux 3.11).
     Pelt,
+}
+
+/// Who moves tasks between fast and slow CPUs, where there are both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hmp {
+    /// Balancing of domains, as between any CPUs.
+    Off,
+    /// Linaro's big.LITTLE MP scheduler: thresholds on a task's load.
+    Linaro,
+    /// Balancing of the two clusters by load and fairness.
+    Hperf,
 }
 
 /// What balancing is for.

@@ -215,7 +215,8 @@ fn tables_mean_the_same_to_c() {
             case 4: return c->domain[0];
             case 5: return c->domain[1];
             case 6: return c->group[0];
-            default: return c->group[1];
+            case 7: return c->group[1];
+            default: return c->fast;
             }
         }
         u64 misfit_moves(const struct counters *c) { return c->misfit_moves; }"#,
@@ -265,9 +266,9 @@ fn tables_mean_the_same_to_c() {
     let group = |index| row("group_field", "groups", index, 16, 3);
     assert_eq!([group(1), group(4)], [[1, 1, 1441], [4, 1, 606]]);
     assert_eq!([group(5), group(6)], [[5, 2, 2882], [7, 3, 1818]]);
-    let cpu = |index| row("cpu_field", "cpu_levels", index, 48, 8);
-    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5]);
-    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6]);
+    let cpu = |index| row("cpu_field", "cpu_levels", index, 56, 9);
+    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1]);
+    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0]);
     assert_eq!(
         bytes("cpu_list")[..20]
             .chunks(2)
@@ -288,11 +289,7 @@ fn tables_mean_the_same_to_c() {
         unsafe { misfit_moves(counters.as_ptr()) + misfit_moves(counters[words * 8..].as_ptr()) };
     let sums = Counters::from_bytes(&counters).unwrap();
     assert_eq!(
-        (
-            sums.misfit_moves,
-            sums.balance_calls,
-            sums.frequency_requested
-        ),
+        (sums.misfit_moves, sums.balance_calls, sums.swaps),
         (both, words as u64, 3 * words as u64 - 2)
     );
     assert_eq!(Counters::from_bytes(&counters[8..]), None);

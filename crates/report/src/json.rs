@@ -127,6 +127,9 @@ struct Balancing {
     nohz_kicks: f64,
     power_placed: f64,
     power_balances: f64,
+    up_migrations: f64,
+    down_migrations: f64,
+    swaps: f64,
 }
 
 #[derive(Serialize)]
@@ -298,5 +301,8 @@ fn balancing(measured: &Measured) -> Option<Balancing> {
         nohz_kicks: measured.mean_of_balancing(|counters| counters.nohz_kicks)?,
         power_placed: measured.mean_of_balancing(|counters| counters.power_placed)?,
         power_balances: measured.mean_of_balancing(|counters| counters.power_balances)?,
+        up_migrations: measured.mean_of_balancing(|counters| counters.up_migrations)?,
+        down_migrations: measured.mean_of_balancing(|counters| counters.down_migrations)?,
+        swaps: measured.mean_of_balancing(|counters| counters.swaps)?,
     })
 }

@@ -58,6 +58,12 @@ pub struct Metrics {
     pub power_placed: u64,
     #[stat(desc = "Passes of load balancing that were to empty a group")]
     pub power_balances: u64,
+    #[stat(desc = "Tasks that went from a slow to a fast CPU by a policy for both")]
+    pub up_migrations: u64,
+    #[stat(desc = "Tasks that went from a fast to a slow CPU by one")]
+    pub down_migrations: u64,
+    #[stat(desc = "Pairs of tasks on a fast and a slow CPU that changed places")]
+    pub swaps: u64,
     #[stat(desc = "The BPF side's cost, by callback")]
     pub callbacks: BTreeMap<String, Callback>,
 }
@@ -78,6 +84,9 @@ impl Metrics {
             nohz_kicks: b.nohz_kicks - a.nohz_kicks,
             power_placed: b.power_placed - a.power_placed,
             power_balances: b.power_balances - a.power_balances,
+            up_migrations: b.up_migrations - a.up_migrations,
+            down_migrations: b.down_migrations - a.down_migrations,
+            swaps: b.swaps - a.swaps,
             callbacks: after
                 .callbacks
                 .iter()
@@ -95,7 +104,7 @@ impl Metrics {
         writeln!(
             out,
             "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} active={} \
-             misfit={} nohz_kicks={} power_placed={} power_balances={}",
+             misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={}",
             self.balance_calls,
             self.pulled,
             self.newidle_calls,
@@ -107,6 +116,9 @@ impl Metrics {
             self.nohz_kicks,
             self.power_placed,
             self.power_balances,
+            self.up_migrations,
+            self.down_migrations,
+            self.swaps,
         )?;
         write!(out, "[{NAME}] ns/call (calls):")?;
         for (name, callback) in self.callbacks.iter().filter(|(_, c)| c.calls > 0) {

@@ -12,6 +12,7 @@ mod energy;
 mod errors;
 mod exec;
 mod frequency;
+mod hmp;
 mod kernel_tree;
 mod polling;
 mod properties;

@@ -1,0 +1,63 @@
+# What sched_switch tells of fast and slow CPUs: awk -v fast=N -v tasks="PID ..." -f hmp.awk RECORDING.
+# CPUs from N on are fast. Prints, for the shell:
+#   longest_sleep_ms  the longest time in which a fast CPU was idle and each moment a slow one ran one of the
+#                     tasks
+#   least_share, most_share  of its time, in per cent: what the tasks had on fast CPUs, from task to task
+
+BEGIN {
+	count = split(tasks, pids, " ")
+	for (i = 1; i <= count; i++)
+		counts[pids[i]] = 1
+}
+
+/sched_switch:/ {
+	match($0, /\[[0-9]+\]/)
+	cpu = substr($0, RSTART + 1, RLENGTH - 2) + 0
+	match($0, / [0-9]+\.[0-9]+: sched_switch/)
+	now = substr($0, RSTART + 1, RLENGTH - 15) * 1000
+	match($0, /next_pid=[0-9]+/)
+	next_pid = substr($0, RSTART + 9, RLENGTH - 9) + 0
+
+	ran(cpu, now)
+	running[cpu] = next_pid
+	since[cpu] = now
+	known[cpu] = 1
+
+	work = 0
+	for (other in known)
+		if (other + 0 < fast && running[other] in counts)
+			work = 1
+	for (other in known) {
+		if (other + 0 < fast)
+			continue
+		if (work && running[other] == 0) {
+			if (!(other in asleep))
+				asleep[other] = now
+		} else if (other in asleep) {
+			if (now - asleep[other] > longest)
+				longest = now - asleep[other]
+			delete asleep[other]
+		}
+	}
+}
+
+# What runs on @cpu has done so since the last switch.
+function ran(cpu, now) {
+	if (!(cpu in known) || !(running[cpu] in counts))
+		return
+	total[running[cpu]] += now - since[cpu]
+	if (cpu >= fast)
+		on_fast[running[cpu]] += now - since[cpu]
+}
+
+END {
+	least = 100
+	for (pid in total) {
+		share = 100 * on_fast[pid] / total[pid]
+		if (share < least)
+			least = share
+		if (share > most)
+			most = share
+	}
+	printf "longest_sleep_ms=%.3f\nleast_share=%.1f\nmost_share=%.1f\n", longest, least, most
+}
