@@ -324,6 +324,9 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 
 	if (rq->curr.pid != p->pid || p->nr_cpus_allowed == 1)
 		return 0;
+	/* Not across what is not balanced by domains. */
+	if (policy.hmp && machine.asymmetric)
+		return 0;
 	exec_cpu = select_balanced_cpu(p, cpu, cpu, SD_BALANCE_EXEC);
 	if (exec_cpu == (s32)cpu)
 		return 0;

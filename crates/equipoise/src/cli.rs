@@ -75,6 +75,8 @@ pub enum Format {
     Html,
 }
 
+/// Of each workload under each scheduler.
+pub const DEFAULT_RUNS: u32 = 20;
 /// All runs are kept until the last is done: of more, memory would not suffice.
 const MAX_RUNS: i64 = 100_000;
 /// Each is a thread; hardly a computer has as many CPUs.
@@ -84,14 +86,15 @@ const MAX_JOBS: i64 = 1024;
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
-    /// Runs of each workload under each scheduler, every one with another seed
+    /// Runs of each workload under each scheduler, every one with another seed [default: 20, or what the
+    /// experiment says]
     #[arg(
         long,
-        default_value_t = 20,
+        value_name = "N",
         allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=MAX_RUNS)
     )]
-    pub runs: u32,
+    pub runs: Option<u32>,
     /// What the seeds derive from; run i has the same seed under every scheduler
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
@@ -112,7 +115,7 @@ pub struct Runs {
 impl From<&Runs> for lab::Runs {
     fn from(runs: &Runs) -> lab::Runs {
         lab::Runs {
-            count: runs.runs,
+            count: runs.runs.unwrap_or(DEFAULT_RUNS),
             seed: runs.seed,
             jobs: runs.jobs.unwrap_or(0) as usize,
         }
@@ -127,6 +130,14 @@ pub struct Reproduce {
     /// Only the rows whose name matches, such as `sysbench_*`
     #[arg(long, value_name = "GLOB")]
     pub rows: Option<glob::Pattern>,
+    /// Do N times less in the workloads that can (PARSEC's), and say how long all of it would take
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=100)
+    )]
+    pub scale: Option<u32>,
     #[command(flatten)]
     pub runs: Runs,
 }

@@ -12,14 +12,21 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
     let experiments = find(&args)?;
     let runs = lab::Runs::from(&args.runs);
+    let runs_of = |experiment: &Experiment| lab::Runs {
+        count: args.runs.runs.or(experiment.runs).unwrap_or(runs.count),
+        ..runs
+    };
     let count: usize = experiments
         .iter()
-        .map(|experiment| experiment.cases().len())
+        .map(|experiment| experiment.cases().len() * runs_of(experiment).count as usize)
         .sum();
-    let progress = Progress::new(count * runs.count as usize);
+    let progress = Progress::new(count);
     let reproductions: Vec<Reproduction> = experiments
         .into_iter()
-        .map(|experiment| Reproduction::run(experiment, runs, &|| progress.done()))
+        .map(|experiment| {
+            let runs = runs_of(&experiment);
+            Reproduction::run(experiment, runs, &|| progress.done())
+        })
         .collect::<Result<_, _>>()?;
     drop(progress);
     let staged = match &args.runs.trace {
@@ -68,6 +75,18 @@ fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {
             return Err(Error::Input(Box::new(BadInput::whole(
                 format!("no row matches `{glob}`"),
                 format!("expected a pattern for {}", names.join(", ")),
+            ))));
+        }
+    }
+    if let Some(scale) = args.scale {
+        let mut any = false;
+        for experiment in &mut experiments {
+            any |= experiment.scale(scale)?;
+        }
+        if !any {
+            return Err(Error::Input(Box::new(BadInput::whole(
+                "none of these rows can be scaled".to_owned(),
+                "expected rows of streamcluster, bodytrack or blackscholes".to_owned(),
             ))));
         }
     }

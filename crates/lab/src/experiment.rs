@@ -3,6 +3,7 @@
 //! ```toml
 //! name = "mixed-capacity"
 //! title = "..."
+//! runs = 20                           # of each cell, unless the command says (optional)
 //!
 //! [source]
 //! author = "..."
@@ -25,6 +26,10 @@
 //! metric = "time"
 //! unit = "s"
 //! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
+//!
+//! [block.average]                     # a last row, the mean of the block's averages (optional)
+//! name = "avg"
+//! published = [41.16, 41.15, "-"]     # as above
 //! ```
 
 use crate::{Scheduler, metrics};
@@ -54,6 +59,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         "experiments/utilization-tracking.toml",
         include_str!("../../../experiments/utilization-tracking.toml"),
     ),
+    (
+        "hperf-hmp",
+        "experiments/hperf-hmp.toml",
+        include_str!("../../../experiments/hperf-hmp.toml"),
+    ),
 ];
 
 /// A published table, and how to run it.
@@ -62,6 +72,8 @@ pub struct Experiment {
     pub name: String,
     /// One line for a person.
     pub title: String,
+    /// How many runs of each cell make sense, if it says.
+    pub runs: Option<u32>,
     /// Where the table was published.
     pub source: Source,
     /// The schedulers that the table compares; the first is the baseline.
@@ -100,6 +112,27 @@ pub struct Block {
     pub machine: Machine,
     /// The rows.
     pub rows: Vec<Row>,
+    /// The row of averages at the end.
+    pub average: Option<Average>,
+}
+
+impl Block {
+    /// Does any row have published numbers for this statistic? Where none has any, all are taken to.
+    pub fn publishes(&self, stat: Stat) -> bool {
+        let none = self.rows.iter().all(|row| row.published.is_empty());
+        none || self
+            .rows
+            .iter()
+            .any(|row| row.published.contains_key(&stat))
+    }
+}
+
+/// A row that is the mean of the averages of a block's other rows, which share a unit.
+pub struct Average {
+    /// As the table calls it.
+    pub name: String,
+    /// For each column what was published; `None` where nothing was.
+    pub published: Vec<Option<f64>>,
 }
 
 /// A row of the table: one metric of one workload.
@@ -168,6 +201,7 @@ impl Stat {
 struct ExperimentFile {
     name: String,
     title: String,
+    runs: Option<u32>,
     source: Source,
     column: Vec<ColumnFile>,
     block: Vec<BlockFile>,
@@ -187,6 +221,14 @@ struct BlockFile {
     machine: Spanned<String>,
     cpunodebind: Option<Spanned<String>>,
     row: Vec<RowFile>,
+    average: Option<AverageFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AverageFile {
+    name: String,
+    published: Spanned<Vec<Spanned<toml::Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -240,10 +282,34 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
+    /// Has the rows whose workload can do so do `scale` times less and say how long all of it would
+    /// take; whether there are any.
+    pub fn scale(&mut self, scale: u32) -> Result<bool> {
+        let mut any = false;
+        for row in self.blocks.iter_mut().flat_map(|block| &mut block.rows) {
+            let name = row.workload.name();
+            let (base, separator) = match name.split_once(':') {
+                Some((base, _)) => (base, ','),
+                None => (name, ':'),
+            };
+            if workload::parameters(base)
+                .iter()
+                .any(|param| param.name == "scale")
+            {
+                row.workload = workload::load(&format!("{name}{separator}scale={scale}"))?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
     /// Leaves the rows out for which `keep` (of the row's name) is false, and blocks without rows.
     pub fn retain_rows(&mut self, keep: impl Fn(&str) -> bool) {
         for block in &mut self.blocks {
+            let all = block.rows.len();
             block.rows.retain(|row| keep(&row.name));
+            // The average is over all rows.
+            block.average = block.average.take().filter(|_| block.rows.len() == all);
         }
         self.blocks.retain(|block| !block.rows.is_empty());
     }
@@ -290,12 +356,17 @@ impl Reader<'_> {
                 name: block.name,
                 rows: rows.collect::<Result<_>>()?,
                 machine,
+                average: block
+                    .average
+                    .map(|average| self.average(average, columns.len()))
+                    .transpose()?,
             })
         };
         let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
         Ok(Experiment {
             name: file.name,
             title: file.title,
+            runs: file.runs,
             source: file.source,
             columns,
             blocks,
@@ -344,15 +415,7 @@ impl Reader<'_> {
         }
         let mut published = BTreeMap::new();
         for (stat, cells) in row.published {
-            if cells.get_ref().len() != columns {
-                return Err(self.bad(
-                    cells.span(),
-                    &format!("{} numbers for {columns} columns", cells.get_ref().len()),
-                    "expected a number, or \"-\", for each column",
-                ));
-            }
-            let cells = cells.get_ref().iter().map(|cell| self.cell(cell));
-            published.insert(stat, cells.collect::<Result<_>>()?);
+            published.insert(stat, self.cells(&cells, columns)?);
         }
         Ok(Row {
             name: row.name,
@@ -362,6 +425,28 @@ impl Reader<'_> {
             better,
             published,
         })
+    }
+
+    fn average(&self, average: AverageFile, columns: usize) -> Result<Average> {
+        Ok(Average {
+            published: self.cells(&average.published, columns)?,
+            name: average.name,
+        })
+    }
+
+    fn cells(
+        &self,
+        cells: &Spanned<Vec<Spanned<toml::Value>>>,
+        columns: usize,
+    ) -> Result<Vec<Option<f64>>> {
+        if cells.get_ref().len() != columns {
+            return Err(self.bad(
+                cells.span(),
+                &format!("{} numbers for {columns} columns", cells.get_ref().len()),
+                "expected a number, or \"-\", for each column",
+            ));
+        }
+        cells.get_ref().iter().map(|cell| self.cell(cell)).collect()
     }
 
     fn cell(&self, cell: &Spanned<toml::Value>) -> Result<Option<f64>> {

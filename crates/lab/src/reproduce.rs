@@ -1,7 +1,7 @@
 //! A published table beside the simulated one.
 
 use crate::{
-    Block, Case, Experiment, Failure, Measured, Pooled, Row, Runs, Stat, limit_s, measure,
+    Average, Block, Case, Experiment, Failure, Measured, Pooled, Row, Runs, Stat, limit_s, measure,
 };
 
 /// Differences between schedulers below this many per cent count as none ([`sign`]).
@@ -110,45 +110,91 @@ impl Reproduction {
         })
     }
 
-    /// The cells, row by row, for each statistic column by column.
+    /// The cells, row by row, for each statistic column by column; a block's row of averages, which has
+    /// one statistic, is its last.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
-        for ((block, row), reproduced) in self.experiment.rows().zip(&self.rows) {
-            for stat in row.stats() {
-                for (index, column) in self.experiment.columns.iter().enumerate() {
-                    let published = row.published.get(&stat).and_then(|cells| cells[index]);
-                    let simulated = reproduced.simulated[index].as_ref();
-                    let change = |pooled: &Pooled| {
-                        let baseline = reproduced.simulated[0].as_ref().filter(|_| index > 0)?;
-                        Some((pooled.mean / baseline.mean - 1.0) * 100.0)
-                            .filter(|pct| pct.is_finite())
-                    };
-                    cells.push(Cell {
-                        block: &block.name,
-                        row: &row.name,
-                        column: &column.name,
-                        machine: &block.machine.name,
-                        workload: row.workload.name(),
-                        policy: column.scheduler.name(),
-                        stat,
-                        unit: match stat {
-                            Stat::Change => "%",
-                            _ => row.unit,
-                        },
-                        published,
-                        simulated: simulated.and_then(|pooled| match stat {
-                            Stat::Avg => Some(pooled.mean),
-                            Stat::Min => Some(pooled.min),
-                            Stat::Max => Some(pooled.max),
-                            Stat::P95 => Some(pooled.p95),
-                            Stat::Change => change(pooled),
-                        }),
-                        limit: reproduced.limit,
-                    });
-                }
+        let mut reproduced = self.rows.iter();
+        for block in &self.experiment.blocks {
+            let rows: Vec<_> = block.rows.iter().zip(reproduced.by_ref()).collect();
+            for &(row, reproduced) in &rows {
+                self.row_cells(block, row, reproduced, &mut cells);
+            }
+            if let Some(average) = &block.average {
+                self.average_cells(block, average, &rows, &mut cells);
             }
         }
         cells
+    }
+
+    fn row_cells<'a>(
+        &'a self,
+        block: &'a Block,
+        row: &'a Row,
+        reproduced: &ReproducedRow,
+        cells: &mut Vec<Cell<'a>>,
+    ) {
+        for stat in row.stats() {
+            for (index, column) in self.experiment.columns.iter().enumerate() {
+                let simulated = reproduced.simulated[index].as_ref();
+                let change = |pooled: &Pooled| {
+                    let baseline = reproduced.simulated[0].as_ref().filter(|_| index > 0)?;
+                    Some((pooled.mean / baseline.mean - 1.0) * 100.0).filter(|pct| pct.is_finite())
+                };
+                cells.push(Cell {
+                    block: &block.name,
+                    row: &row.name,
+                    column: &column.name,
+                    machine: &block.machine.name,
+                    workload: row.workload.name(),
+                    policy: column.scheduler.name(),
+                    stat,
+                    unit: match stat {
+                        Stat::Change => "%",
+                        _ => row.unit,
+                    },
+                    published: row.published.get(&stat).and_then(|cells| cells[index]),
+                    simulated: simulated.and_then(|pooled| match stat {
+                        Stat::Avg => Some(pooled.mean),
+                        Stat::Min => Some(pooled.min),
+                        Stat::Max => Some(pooled.max),
+                        Stat::P95 => Some(pooled.p95),
+                        Stat::Change => change(pooled),
+                    }),
+                    limit: reproduced.limit,
+                });
+            }
+        }
+    }
+
+    fn average_cells<'a>(
+        &'a self,
+        block: &'a Block,
+        average: &'a Average,
+        rows: &[(&'a Row, &ReproducedRow)],
+        cells: &mut Vec<Cell<'a>>,
+    ) {
+        let mean = |values: Option<Vec<f64>>| {
+            values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        for (index, column) in self.experiment.columns.iter().enumerate() {
+            let simulated = |(_, row): &(_, &ReproducedRow)| {
+                row.simulated[index].as_ref().map(|pooled| pooled.mean)
+            };
+            cells.push(Cell {
+                block: &block.name,
+                row: &average.name,
+                column: &column.name,
+                machine: &block.machine.name,
+                workload: "",
+                policy: column.scheduler.name(),
+                stat: Stat::Avg,
+                unit: rows.first().map_or("", |(row, _)| row.unit),
+                published: average.published[index],
+                simulated: mean(rows.iter().map(simulated).collect()),
+                limit: mean(rows.iter().map(|(_, row)| row.limit).collect()),
+            });
+        }
     }
 
     /// How well the table is reproduced.

@@ -39,9 +39,15 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .blocks
         .iter()
         .map(|block| {
-            let lines = block.rows.iter().flat_map(|row| {
-                let stats: Vec<_> = groups.by_ref().take(row.stats().len()).collect();
-                rows(&stats)
+            let shown: Vec<Stat> = Stat::ALL
+                .into_iter()
+                .filter(|stat| block.publishes(*stat))
+                .collect();
+            let lengths = block.rows.iter().map(|row| row.stats().len());
+            let lengths = lengths.chain(block.average.iter().map(|_| 1));
+            let lines = lengths.flat_map(|length| {
+                let stats: Vec<_> = groups.by_ref().take(length).collect();
+                rows(&stats, &shown)
             });
             Table {
                 title: format!("{} ({})", block.name, block.machine.name),
@@ -53,11 +59,12 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .collect()
 }
 
-/// The lines of one row of the published table: one for each statistic, and how far from the limit
-/// the averages are.
-fn rows(stats: &[&[lab::Cell<'_>]]) -> Vec<Vec<Cell>> {
+/// The lines of one row of the published table: one for each statistic that is `shown`, and how far from
+/// the limit the averages are.
+fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
-    for (index, cells) in stats.iter().enumerate() {
+    let shown = |cells: &&&[lab::Cell<'_>]| shown.contains(&cells[0].stat);
+    for (index, cells) in stats.iter().filter(shown).enumerate() {
         let name = if index == 0 { cells[0].row } else { "" };
         let mut line = vec![
             name.into(),
