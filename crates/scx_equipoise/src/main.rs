@@ -7,6 +7,7 @@ mod error;
 mod globals;
 mod host;
 mod preflight;
+mod rapl;
 mod scheduler;
 #[allow(clippy::all, missing_docs, unused)]
 mod skeleton {

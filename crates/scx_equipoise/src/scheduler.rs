@@ -4,6 +4,7 @@ use crate::cli::Opts;
 use crate::cost;
 use crate::globals;
 use crate::host;
+use crate::rapl;
 use crate::skeleton::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
@@ -114,6 +115,7 @@ impl<'object> Scheduler<'object> {
         Ok(Totals {
             counters: Counters::from_bytes(bytes).context("unknown counters")?,
             callbacks: cost::callbacks(self.skeleton.object())?,
+            energy: rapl::read(),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
+use crate::rapl;
 use anyhow::Result;
 use policy::Counters;
 use scx_stats::prelude::*;
@@ -19,6 +20,8 @@ pub struct Totals {
     pub counters: Counters,
     /// What the kernel counts, by callback.
     pub callbacks: BTreeMap<String, Cost>,
+    /// What the machine measures, by RAPL domain.
+    pub energy: BTreeMap<String, rapl::Counter>,
 }
 
 /// What one callback did in an interval.
@@ -64,6 +67,8 @@ pub struct Metrics {
     pub down_migrations: u64,
     #[stat(desc = "Pairs of tasks on a fast and a slow CPU that changed places")]
     pub swaps: u64,
+    #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
+    pub energy_uj: BTreeMap<String, u64>,
     #[stat(desc = "The BPF side's cost, by callback")]
     pub callbacks: BTreeMap<String, Callback>,
 }
@@ -87,6 +92,14 @@ impl Metrics {
             up_migrations: b.up_migrations - a.up_migrations,
             down_migrations: b.down_migrations - a.down_migrations,
             swaps: b.swaps - a.swaps,
+            energy_uj: after
+                .energy
+                .iter()
+                .filter_map(|(name, &now)| {
+                    let then = *before.energy.get(name)?;
+                    Some((name.clone(), now.since(then)))
+                })
+                .collect(),
             callbacks: after
                 .callbacks
                 .iter()
@@ -120,6 +133,13 @@ impl Metrics {
             self.down_migrations,
             self.swaps,
         )?;
+        if !self.energy_uj.is_empty() {
+            write!(out, "[{NAME}] energy:")?;
+            for (name, &uj) in &self.energy_uj {
+                write!(out, " {name}={:.3} J", uj as f64 / 1e6)?;
+            }
+            writeln!(out)?;
+        }
         write!(out, "[{NAME}] ns/call (calls):")?;
         for (name, callback) in self.callbacks.iter().filter(|(_, c)| c.calls > 0) {
             write!(
@@ -172,12 +192,17 @@ mod tests {
     use super::*;
 
     fn totals(pulled: u64, calls: u64, ns: u64) -> Totals {
+        let energy = rapl::Counter {
+            uj: 1_000_000 * calls,
+            range_uj: u64::MAX,
+        };
         Totals {
             counters: Counters {
                 pulled,
                 ..Counters::default()
             },
             callbacks: [("enqueue".to_owned(), Cost { calls, ns })].into(),
+            energy: [("package-0".to_owned(), energy)].into(),
         }
     }
 
@@ -187,6 +212,14 @@ mod tests {
         assert_eq!(metrics.pulled, 4);
         assert_eq!(metrics.callbacks["enqueue"].calls, 20);
         assert_eq!(metrics.callbacks["enqueue"].ns_per_call, 500.0);
+        assert_eq!(metrics.energy_uj["package-0"], 20_000_000);
+        let mut text = Vec::new();
+        metrics.format(&mut text).unwrap();
+        assert!(
+            String::from_utf8(text)
+                .unwrap()
+                .contains(" package-0=20.000 J\n")
+        );
     }
 
     #[test]

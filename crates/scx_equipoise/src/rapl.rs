@@ -1,0 +1,109 @@
+//! Energy as the machine measures it: RAPL, through the kernel's powercap
+//! (Documentation/power/powercap/powercap.rst). Where there is none, or none that may be read, there is
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Where Linux shows RAPL's domains; the packages are at the top.
+const POWERCAP: &str = "/sys/class/powercap";
+
+/// A domain's energy counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counter {
+    /// uJ since some time.
+    pub uj: u64,
+    /// Where it starts again from 0, uJ.
+    pub range_uj: u64,
+}
+
+impl Counter {
+    /// Energy from `before` to now, uJ, if the counter started again at most once.
+    pub fn since(self, before: Counter) -> u64 {
+        match self.uj.checked_sub(before.uj) {
+            Some(uj) => uj,
+            None => self
+                .range_uj
+                .saturating_sub(before.uj)
+                .saturating_add(self.uj + 1),
+        }
+    }
+}
+
+/// The counters by domain: `package-0`, `psys`; a package's parts as `package-0/core`, `package-0/dram`.
+pub fn read() -> BTreeMap<String, Counter> {
+    read_from(Path::new(POWERCAP))
+}
+
+fn read_from(powercap: &Path) -> BTreeMap<String, Counter> {
+    let text = |zone: &Path, file: &str| {
+        let text = fs::read_to_string(zone.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let number = |zone: &Path, file: &str| text(zone, file)?.parse().ok();
+    let zones = fs::read_dir(powercap).into_iter().flatten().flatten();
+    let mut counters = BTreeMap::new();
+    for zone in zones {
+        let (file, path) = (zone.file_name(), zone.path());
+        // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
+        let Some(place) = file
+            .to_str()
+            .and_then(|name| name.strip_prefix("intel-rapl:"))
+        else {
+            continue;
+        };
+        let (Some(mut name), Some(uj)) = (text(&path, "name"), number(&path, "energy_uj")) else {
+            continue;
+        };
+        if let Some((package, _)) = place.split_once(':') {
+            let package = powercap.join(format!("intel-rapl:{package}"));
+            name = format!("{}/{name}", text(&package, "name").unwrap_or_default());
+        }
+        let range_uj = number(&path, "max_energy_range_uj").unwrap_or(u64::MAX);
+        counters.insert(name, Counter { uj, range_uj });
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_named_after_their_package() {
+        let powercap = tempfile::tempdir().unwrap();
+        let zone = |place: &str, files: &[(&str, &str)]| {
+            let zone = powercap.path().join(place);
+            fs::create_dir(&zone).unwrap();
+            for (file, text) in files {
+                fs::write(zone.join(file), text).unwrap();
+            }
+        };
+        let range = ("max_energy_range_uj", "999\n");
+        zone("intel-rapl", &[("enabled", "1\n")]);
+        zone(
+            "intel-rapl:1",
+            &[("name", "package-1\n"), ("energy_uj", "5\n"), range],
+        );
+        zone(
+            "intel-rapl:1:0",
+            &[("name", "dram\n"), ("energy_uj", "7\n"), range],
+        );
+        // One that may not be read, and another driver's.
+        zone("intel-rapl:0", &[("name", "package-0\n")]);
+        zone("dtpm:0", &[("name", "soc\n"), ("energy_uj", "7\n")]);
+        let counter = |uj| Counter { uj, range_uj: 999 };
+        let expected = [("package-1", counter(5)), ("package-1/dram", counter(7))];
+        let expected = expected.map(|(name, counter)| (name.to_owned(), counter));
+        assert_eq!(read_from(powercap.path()), expected.into());
+        assert!(read_from(Path::new("/nowhere")).is_empty());
+    }
+
+    #[test]
+    fn a_counter_that_started_again_went_on_counting() {
+        let counter = |uj| Counter { uj, range_uj: 999 };
+        assert_eq!(counter(30).since(counter(10)), 20);
+        assert_eq!(counter(10).since(counter(990)), 20);
+    }
+}
