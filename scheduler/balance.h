@@ -169,11 +169,7 @@ static __always_inline void balance_failed(struct balance_env *env)
 		ds->balance_interval *= 2;
 }
 
-/*
- * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes
- * false if another CPU is to do it for this group.
- */
-__noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
+static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance)
 {
 	struct domain_state *ds = domain_state_of(dst_cpu, level);
 	struct domain *sd = domain_of(dst_cpu, level);
@@ -223,6 +219,19 @@ out_balanced:
 	ds->nr_balance_failed = 0;
 	grow_interval(ds, sd, env->flags);
 	return 0;
+}
+
+/*
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes
+ * false if another CPU is to do it for this group.
+ */
+__noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
+{
+	u64 began = bpf_ktime_get_ns();
+	u32 moved = balance_domain(dst_cpu, level, idle, now, balance);
+
+	this_counters()->balance_ns += bpf_ktime_get_ns() - began;
+	return moved;
 }
 
 /* How long @cpu leaves its domain @sd alone, jiffies. */

@@ -166,14 +166,17 @@ struct cpu_levels {
 struct counters {
 	/* Passes of load_balance(), over all domains and kinds of idleness. */
 	__u64 balance_calls;
+	/* Time in them, ns. */
+	__u64 balance_ns;
 	/* Tasks that they pulled. */
 	__u64 pulled;
 	/* Times that the CPU ran out of work and looked for some; did not, because it would soon be
-	   busy; did not, because that happens too often; tasks that it pulled. */
+	   busy; did not, because that happens too often; tasks that it pulled; and how long it looked, ns. */
 	__u64 newidle_calls;
 	__u64 newidle_skipped;
 	__u64 newidle_limited;
 	__u64 newidle_pulled;
+	__u64 newidle_ns;
 	/* Running tasks asked for from another CPU, and of these the ones too heavy for theirs. */
 	__u64 active_balances;
 	__u64 misfit_moves;

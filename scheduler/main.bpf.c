@@ -252,7 +252,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
-	struct fair_rq *rq = rq_of(cpu);
+	struct fair_rq *rq = rq_for_update(cpu);
 
 	rq->idle = idle;
 	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */

@@ -50,13 +50,14 @@ static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
 /* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec();
+	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), began;
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
 	struct fair_rq *rq = rq_of(cpu);
 	bool balance = true;
 	int level;
 
 	this_counters()->newidle_calls++;
+	began = bpf_ktime_get_ns();
 
 	bpf_for(level, 0, nr_levels) {
 		struct domain_state *ds = domain_state_of(cpu, level);
@@ -76,6 +77,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 			break;
 		}
 	}
+	this_counters()->newidle_ns += bpf_ktime_get_ns() - began;
 	/* What was set while the CPU was busy is too late for an idle one. */
 	if (pulled || time_before(rq->next_balance, jiffies))
 		rq->next_balance = next_balance;

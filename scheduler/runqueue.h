@@ -119,8 +119,26 @@ struct fair_rq {
 
 struct fair_rq fair_rqs[MAX_CPUS];
 
+/*
+ * Runqueues are shared, and the line that others look at (nr_running, the sums, idle) is not always where
+ * one needs it. The simulated kernel has it cost what it does in hardware.
+ */
+#ifndef __EQUIPOISE_SIMULATED_H
+#define simulated_read(cpu)
+#define simulated_write(cpu)
+#endif
+
+/* @cpu's runqueue, to look at. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)
 {
+	simulated_read(cpu);
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/* @cpu's runqueue, to change what others look at. */
+static __always_inline struct fair_rq *rq_for_update(u32 cpu)
+{
+	simulated_write(cpu);
 	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 

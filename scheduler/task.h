@@ -113,7 +113,7 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 /* With the lock: counts the task in the runqueue of @cpu. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
-	struct fair_rq *rq = rq_of(cpu);
+	struct fair_rq *rq = rq_for_update(cpu);
 
 	se->cpu = cpu;
 	se->on_rq = true;
@@ -126,7 +126,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 /* With the lock: counts it no longer. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
-	struct fair_rq *rq = rq_of(se->cpu);
+	struct fair_rq *rq = rq_for_update(se->cpu);
 
 	se->on_rq = false;
 	__sync_fetch_and_add(&rq->nr_running, -1);

@@ -75,8 +75,6 @@ pub enum Format {
     Html,
 }
 
-/// Of each workload under each scheduler.
-pub const DEFAULT_RUNS: u32 = 20;
 /// All runs are kept until the last is done: of more, memory would not suffice.
 const MAX_RUNS: i64 = 100_000;
 /// Each is a thread; hardly a computer has as many CPUs.
@@ -112,12 +110,16 @@ pub struct Runs {
     pub trace: Option<PathBuf>,
 }
 
-impl From<&Runs> for lab::Runs {
-    fn from(runs: &Runs) -> lab::Runs {
+/// Runs where nobody says how many.
+const DEFAULT_RUNS: u32 = 20;
+
+impl Runs {
+    /// As asked for; else as often as `usual`.
+    pub fn or(&self, usual: Option<u32>) -> lab::Runs {
         lab::Runs {
-            count: runs.runs.unwrap_or(DEFAULT_RUNS),
-            seed: runs.seed,
-            jobs: runs.jobs.unwrap_or(0) as usize,
+            count: self.runs.or(usual).unwrap_or(DEFAULT_RUNS),
+            seed: self.seed,
+            jobs: self.jobs.unwrap_or(0) as usize,
         }
     }
 }

@@ -15,14 +15,11 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     let machine = Machine::find(&args.machine)?;
     let mut workload = workload::load(&args.workload)?;
     if let Some(nodes) = &args.cpunodebind {
-        let cpus = machine.cpus_of_nodes(nodes).map_err(|expected| {
-            let message = format!("`{nodes}` are not nodes of {}", machine.name);
-            Box::new(BadInput::whole(message, expected))
-        })?;
-        workload = workload::bind(workload, cpus);
+        workload = workload::bind(workload, nodes);
     }
+    workload.check(&machine)?;
     let schedulers = schedulers(&args)?;
-    let runs = lab::Runs::from(&args.runs);
+    let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
     let comparison = Comparison::run(machine, workload, schedulers, runs, &|| progress.done())?;
     drop(progress);

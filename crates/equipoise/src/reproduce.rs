@@ -11,20 +11,16 @@ use machine::input::BadInput;
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
     let experiments = find(&args)?;
-    let runs = lab::Runs::from(&args.runs);
-    let runs_of = |experiment: &Experiment| lab::Runs {
-        count: args.runs.runs.or(experiment.runs).unwrap_or(runs.count),
-        ..runs
-    };
+    let runs = |experiment: &Experiment| args.runs.or(experiment.runs);
     let count: usize = experiments
         .iter()
-        .map(|experiment| experiment.cases().len() * runs_of(experiment).count as usize)
+        .map(|experiment| experiment.cases().len() * runs(experiment).count as usize)
         .sum();
     let progress = Progress::new(count);
     let reproductions: Vec<Reproduction> = experiments
         .into_iter()
         .map(|experiment| {
-            let runs = runs_of(&experiment);
+            let runs = runs(&experiment);
             Reproduction::run(experiment, runs, &|| progress.done())
         })
         .collect::<Result<_, _>>()?;
@@ -35,7 +31,7 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
                 .iter()
                 .flat_map(|reproduction| named_cases(&reproduction.experiment))
                 .collect();
-            output::trace(file, &cases, &runs)?
+            output::trace(file, &cases, &args.runs.or(None))?
         }
         None => Staged::default(),
     };
@@ -96,10 +92,15 @@ fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {
 /// The cases of `experiment`, named after block, row and column.
 fn named_cases(experiment: &Experiment) -> Vec<(String, Case<'_>)> {
     let names = experiment.loads().into_iter().flat_map(|(block, row)| {
-        experiment
-            .columns
-            .iter()
-            .map(move |column| format!("{}.{}.{}", block.name, row.name, column.name))
+        experiment.columns.iter().flat_map(move |column| {
+            let name = format!("{}.{}.{}", block.name, row.name, column.name);
+            column
+                .schedulers()
+                .map(move |scheduler| match column.against {
+                    Some(_) => format!("{name}.{}", scheduler.name()),
+                    None => name.clone(),
+                })
+        })
     });
     names.zip(experiment.cases()).collect()
 }

@@ -407,3 +407,37 @@ fn a_workload_can_be_kept_to_nodes() {
     assert!(runs.len() > 100);
     assert!(runs.iter().all(|line| (8..16).contains(&cpu(line))));
 }
+
+/// Share of time, attempts, and attempts that the limit prevented, under `cfs` and `newidle-limit`.
+fn newidle(machine: &'static str) -> [(f64, f64, f64); 2] {
+    let workload = "aim7-disk:filesystems=4,users=100,users_max=100,warm_up=20ms,duration=200ms";
+    let mut args = vec!["compare", "--machine", machine, "--workload", workload];
+    args.extend(["--policy", "cfs", "--policy", "newidle-limit"]);
+    args.extend(["--runs", "1", "--format", "json"]);
+    let result = json(&args);
+    [0, 1].map(|policy| {
+        let counted = &result["counters"][policy]["balancing"];
+        let number = |name: &str| counted[name].as_f64().unwrap();
+        (
+            number("newidle_time_pct"),
+            number("newidle_calls"),
+            number("newidle_limited"),
+        )
+    })
+}
+
+#[test]
+fn looking_for_work_takes_time_where_memory_is_described() {
+    let [cfs, limit] = newidle("hp-8s-80c");
+    assert!(cfs.0 > 0.1 && cfs.2 == 0.0, "{cfs:?}");
+    assert!(
+        limit.0 < cfs.0 / 2.0 && limit.1 < cfs.1 / 2.0,
+        "{limit:?} {cfs:?}"
+    );
+    assert!(limit.2 > limit.1, "{limit:?}");
+    let [undescribed, _] = newidle("smp-2x8");
+    assert!(
+        undescribed.0 == 0.0 && undescribed.1 > 0.0,
+        "{undescribed:?}"
+    );
+}

@@ -15,6 +15,9 @@
 //! name = "3.9-rc2"                    # as the table calls it
 //! policy = "cfs"
 //!
+//! # against = "cfs"                   # in all columns: they have changes in per cent, published.change
+//! # machine = "tc2"                   # if columns differ in their machine
+//!
 //! [[block]]                           # a part of the table, on one machine
 //! name = "SMP"
 //! machine = "tc2-smp"
@@ -33,8 +36,8 @@
 //! ```
 
 use crate::{Scheduler, metrics};
+use machine::Machine;
 use machine::input::{self, BadInput};
-use machine::{CpuMask, Machine};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -44,6 +47,11 @@ use workload::{Better, Workload};
 
 /// The experiments that come with Equipoise: name, file, text.
 const BUILTIN: &[(&str, &str, &str)] = &[
+    (
+        "idle-balance-limit",
+        "experiments/idle-balance-limit.toml",
+        include_str!("../../../experiments/idle-balance-limit.toml"),
+    ),
     (
         "mixed-capacity",
         "experiments/mixed-capacity.toml",
@@ -72,11 +80,11 @@ pub struct Experiment {
     pub name: String,
     /// One line for a person.
     pub title: String,
-    /// How many runs of each cell make sense, if it says.
-    pub runs: Option<u32>,
     /// Where the table was published.
     pub source: Source,
-    /// The schedulers that the table compares; the first is the baseline.
+    /// How often it is run unless somebody says otherwise.
+    pub runs: Option<u32>,
+    /// What the table compares: schedulers, of which the first is the baseline, or changes.
     pub columns: Vec<Column>,
     /// The parts of the table.
     pub blocks: Vec<Block>,
@@ -96,19 +104,35 @@ pub struct Source {
     pub list: String,
 }
 
-/// A scheduler of the table.
+/// A scheduler of the table, or the change from one to another.
 pub struct Column {
     /// As the table calls it.
     pub name: String,
     /// What is run for it.
     pub scheduler: Scheduler,
+    /// What it changes: the column has changes in per cent.
+    pub against: Option<Scheduler>,
+    /// The machine that it is about, if it is not the block's.
+    machine: Option<Machine>,
+}
+
+impl Column {
+    /// What is run for it: what it changes, and the scheduler.
+    pub fn schedulers(&self) -> impl Iterator<Item = &Scheduler> {
+        self.against.iter().chain([&self.scheduler])
+    }
+
+    /// The machine of its cells in `block`.
+    pub fn machine<'a>(&'a self, block: &'a Block) -> &'a Machine {
+        self.machine.as_ref().unwrap_or(&block.machine)
+    }
 }
 
 /// A part of the table: rows measured on one machine.
 pub struct Block {
     /// As the table calls it.
     pub name: String,
-    /// The machine.
+    /// The machine, unless a column says otherwise.
     pub machine: Machine,
     /// The rows.
     pub rows: Vec<Row>,
@@ -132,7 +156,7 @@ pub struct Average {
     /// As the table calls it.
     pub name: String,
     /// For each column what was published; `None` where nothing was.
-    pub published: Vec<Option<f64>>,
+    pub(crate) published: Vec<Option<Published>>,
 }
 
 /// A row of the table: one metric of one workload.
@@ -148,12 +172,27 @@ pub struct Row {
     /// Which way it is good.
     pub better: Better,
     /// For each column what was published; `None` where nothing was.
-    pub(crate) published: BTreeMap<Stat, Vec<Option<f64>>>,
+    pub(crate) published: BTreeMap<Stat, Vec<Option<Published>>>,
+    /// The columns are changes.
+    changes: bool,
+}
+
+/// A published number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// The number.
+    pub value: f64,
+    /// It was published as no further than this from the value.
+    pub margin: f64,
 }
 
 impl Row {
-    /// What its lines are: percentiles and changes only where the file names them.
+    /// What its lines are: changes if that is what the columns are; percentiles and changes of other
+    /// columns only where the file names them.
     pub fn stats(&self) -> Vec<Stat> {
+        if self.changes {
+            return vec![Stat::Change];
+        }
         Stat::ALL
             .into_iter()
             .filter(|stat| {
@@ -176,7 +215,8 @@ pub enum Stat {
     Max,
     /// The 95th percentile of all samples of all runs.
     P95,
-    /// The change of the mean from that of the first column, per cent of the latter.
+    /// Change of the mean in per cent: against the scheduler that the column names, over runs paired by
+    /// seed, or else against the first column.
     Change,
 }
 
@@ -201,8 +241,10 @@ impl Stat {
 struct ExperimentFile {
     name: String,
     title: String,
-    runs: Option<u32>,
     source: Source,
+    runs: Option<u32>,
+    /// Changes smaller than this were not published, per cent: cells `"~"`.
+    noise_pct: Option<f64>,
     column: Vec<ColumnFile>,
     block: Vec<BlockFile>,
 }
@@ -212,6 +254,8 @@ struct ExperimentFile {
 struct ColumnFile {
     name: String,
     policy: Spanned<String>,
+    against: Option<Spanned<String>>,
+    machine: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -333,10 +377,27 @@ impl Reader<'_> {
     }
 
     fn experiment(&self, file: ExperimentFile) -> Result<Experiment> {
+        let changes = file.column.iter().any(|column| column.against.is_some());
+        let stats: &[Stat] = if changes { &[Stat::Change] } else { &Stat::ALL };
         let column = |column: ColumnFile| -> Result<Column> {
+            if changes && column.against.is_none() {
+                return Err(self.bad(
+                    column.policy.span(),
+                    "this column is no change, and another is",
+                    "expected `against` in all columns or in none",
+                ));
+            }
+            let machine = column.machine.as_ref();
+            let against = column.against.as_ref();
             Ok(Column {
                 name: column.name,
                 scheduler: self.find(&column.policy, Scheduler::policy)?,
+                against: against
+                    .map(|name| self.find(name, Scheduler::policy))
+                    .transpose()?,
+                machine: machine
+                    .map(|name| self.find(name, Machine::find))
+                    .transpose()?,
             })
         };
         let columns = file
@@ -346,12 +407,19 @@ impl Reader<'_> {
             .collect::<Result<Vec<_>>>()?;
         let block = |block: BlockFile| -> Result<Block> {
             let machine = self.find(&block.machine, Machine::find)?;
-            let cpus = block
+            if let Some(nodes) = &block.cpunodebind {
+                let others = columns.iter().filter_map(|column| column.machine.as_ref());
+                for machine in others.chain([&machine]) {
+                    self.nodes(nodes, machine)?;
+                }
+            }
+            let nodes = block
                 .cpunodebind
-                .map(|nodes| self.nodes(&nodes, &machine))
-                .transpose()?;
+                .as_ref()
+                .map(|nodes| nodes.get_ref().as_str());
+            let table = (columns.len(), stats, file.noise_pct);
             let rows = block.row.into_iter();
-            let rows = rows.map(|row| self.row(row, &machine, columns.len(), cpus));
+            let rows = rows.map(|row| self.row(row, &machine, table, nodes));
             Ok(Block {
                 name: block.name,
                 rows: rows.collect::<Result<_>>()?,
@@ -366,31 +434,34 @@ impl Reader<'_> {
         Ok(Experiment {
             name: file.name,
             title: file.title,
-            runs: file.runs,
             source: file.source,
+            runs: file.runs,
             columns,
             blocks,
         })
     }
 
-    /// The CPUs of the nodes that a block's workloads are kept to.
-    fn nodes(&self, nodes: &Spanned<String>, machine: &Machine) -> Result<CpuMask> {
-        machine.cpus_of_nodes(nodes.get_ref()).map_err(|expected| {
-            let message = format!("these are not nodes of {}", machine.name);
-            self.bad(nodes.span(), &message, &expected)
-        })
+    /// Does `machine` have the nodes that a block's workloads are kept to?
+    fn nodes(&self, nodes: &Spanned<String>, machine: &Machine) -> Result<()> {
+        match machine.cpus_of_nodes(nodes.get_ref()) {
+            Ok(_) => Ok(()),
+            Err(expected) => {
+                let message = format!("these are not nodes of {}", machine.name);
+                Err(self.bad(nodes.span(), &message, &expected))
+            }
+        }
     }
 
     fn row(
         &self,
         row: RowFile,
         machine: &Machine,
-        columns: usize,
-        cpus: Option<CpuMask>,
+        (columns, stats, noise): (usize, &[Stat], Option<f64>),
+        nodes: Option<&str>,
     ) -> Result<Row> {
         let mut workload = self.find(&row.workload, workload::load)?;
-        if let Some(cpus) = cpus {
-            workload = workload::bind(workload, cpus);
+        if let Some(nodes) = nodes {
+            workload = workload::bind(workload, nodes);
         }
         let metrics = metrics(workload.as_ref(), machine);
         let names: Vec<&str> = metrics.iter().map(|m| m.name.as_str()).collect();
@@ -415,7 +486,15 @@ impl Reader<'_> {
         }
         let mut published = BTreeMap::new();
         for (stat, cells) in row.published {
-            published.insert(stat, self.cells(&cells, columns)?);
+            if !stats.contains(&stat) {
+                let stats: Vec<&str> = stats.iter().map(|stat| stat.name()).collect();
+                return Err(self.bad(
+                    cells.span(),
+                    &format!("these columns have no `{}`", stat.name()),
+                    &format!("expected {}", stats.join(", ")),
+                ));
+            }
+            published.insert(stat, self.cells(&cells, columns, noise)?);
         }
         Ok(Row {
             name: row.name,
@@ -424,12 +503,13 @@ impl Reader<'_> {
             unit,
             better,
             published,
+            changes: stats == [Stat::Change],
         })
     }
 
     fn average(&self, average: AverageFile, columns: usize) -> Result<Average> {
         Ok(Average {
-            published: self.cells(&average.published, columns)?,
+            published: self.cells(&average.published, columns, None)?,
             name: average.name,
         })
     }
@@ -438,7 +518,8 @@ impl Reader<'_> {
         &self,
         cells: &Spanned<Vec<Spanned<toml::Value>>>,
         columns: usize,
-    ) -> Result<Vec<Option<f64>>> {
+        noise: Option<f64>,
+    ) -> Result<Vec<Option<Published>>> {
         if cells.get_ref().len() != columns {
             return Err(self.bad(
                 cells.span(),
@@ -446,18 +527,23 @@ impl Reader<'_> {
                 "expected a number, or \"-\", for each column",
             ));
         }
-        cells.get_ref().iter().map(|cell| self.cell(cell)).collect()
+        let cells = cells.get_ref().iter();
+        cells.map(|cell| self.cell(cell, noise)).collect()
     }
 
-    fn cell(&self, cell: &Spanned<toml::Value>) -> Result<Option<f64>> {
-        match cell.get_ref() {
-            toml::Value::Float(number) if number.is_finite() => Ok(Some(*number)),
-            toml::Value::Integer(number) => Ok(Some(*number as f64)),
-            toml::Value::String(dash) if dash == "-" => Ok(None),
+    fn cell(&self, cell: &Spanned<toml::Value>, noise: Option<f64>) -> Result<Option<Published>> {
+        let exact = |value| Ok(Some(Published { value, margin: 0.0 }));
+        match (cell.get_ref(), noise) {
+            (toml::Value::Float(number), _) if number.is_finite() => exact(*number),
+            (toml::Value::Integer(number), _) => exact(*number as f64),
+            (toml::Value::String(dash), _) if dash == "-" => Ok(None),
+            (toml::Value::String(about), Some(margin)) if about == "~" => {
+                Ok(Some(Published { value: 0.0, margin }))
+            }
             _ => Err(self.bad(
                 cell.span(),
                 "this is not a published number",
-                "expected a number, or \"-\" where none is published",
+                "expected a number, \"-\" where none is published, or \"~\" for less than noise_pct",
             )),
         }
     }

@@ -16,7 +16,7 @@ mod scheduler;
 mod stats;
 
 pub use compare::{Comparison, Entry};
-pub use experiment::{Average, Block, Column, Experiment, Row, Source, Stat};
+pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
 pub use limit::limit_s;
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};

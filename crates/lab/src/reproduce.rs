@@ -1,7 +1,8 @@
 //! A published table beside the simulated one.
 
 use crate::{
-    Average, Block, Case, Experiment, Failure, Measured, Pooled, Row, Runs, Stat, limit_s, measure,
+    Average, Block, Case, Change, Column, Experiment, Failure, Measured, Pooled, Row, Runs, Stat,
+    limit_s, measure, paired_change,
 };
 
 /// Differences between schedulers below this many per cent count as none ([`sign`]).
@@ -21,6 +22,9 @@ pub struct Reproduction {
 pub struct ReproducedRow {
     /// For each column; `None` if no run measured anything.
     pub simulated: Vec<Option<Pooled>>,
+    /// For each column, against what it changes or the first column; `None` if there is nothing to
+    /// compare.
+    pub changes: Vec<Option<Change>>,
     /// The best possible time, s, where the row is CPU-bound.
     pub limit: Option<f64>,
 }
@@ -46,6 +50,9 @@ pub struct Cell<'a> {
     pub unit: &'static str,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
+    /// The table says no more than that the number is no further than this from `published`; 0 if it
+    /// has the number.
+    pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,
     /// The best possible value of the row's metric, where it is CPU-bound.
@@ -61,6 +68,15 @@ impl Cell<'_> {
         }
         Some((self.simulated? / self.published? - 1.0) * 100.0).filter(|error| error.is_finite())
     }
+
+    /// By how many points a simulated change is off the published one, or off what is within its margin.
+    pub fn error_points(&self) -> Option<f64> {
+        if self.stat != Stat::Change {
+            return None;
+        }
+        let off = self.simulated? - self.published?;
+        Some(off.signum() * (off.abs() - self.margin).max(0.0))
+    }
 }
 
 /// How well a table is reproduced.
@@ -71,7 +87,14 @@ pub struct Summary {
     /// Over all published cells that are not in the first column, and whose first column is
     /// published: in how many per cent the [`sign`] of the change from the first column is the same
     /// in the table and in the simulation. `None` if there are none.
+    ///
+    /// In a table of changes: in how many per cent of the published changes, those within a margin
+    /// apart, the simulated one has the same sign.
     pub sign_agreement_pct: Option<f64>,
+    /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are none.
+    pub mean_abs_error_points: Option<f64>,
+    /// The largest of them.
+    pub max_abs_error_points: Option<f64>,
 }
 
 /// The direction of the change from `baseline` to `other`: -1, 0 or 1, where 0 is a change of less
@@ -93,14 +116,18 @@ impl Reproduction {
         done: &(dyn Fn() + Sync),
     ) -> Result<Reproduction, Box<Failure>> {
         let measured = measure(&experiment.cases(), &runs, done)?;
-        let columns = experiment.columns.len();
+        let schedulers = experiment
+            .columns
+            .iter()
+            .map(|column| column.schedulers().count());
+        let width: usize = schedulers.sum();
         let loads = experiment.loads();
         let of_row = |(block, row): (&Block, &Row)| {
             let load = loads
                 .iter()
                 .position(|&load| same_load(load, (block, row)))?;
-            let measured = measured.get(load * columns..(load + 1) * columns)?;
-            Some(reproduced(block, row, measured))
+            let measured = measured.get(load * width..(load + 1) * width)?;
+            Some(reproduced(&experiment.columns, block, row, measured))
         };
         let rows = experiment.rows().filter_map(of_row).collect();
         Ok(Reproduction {
@@ -136,16 +163,13 @@ impl Reproduction {
     ) {
         for stat in row.stats() {
             for (index, column) in self.experiment.columns.iter().enumerate() {
+                let published = row.published.get(&stat).and_then(|cells| cells[index]);
                 let simulated = reproduced.simulated[index].as_ref();
-                let change = |pooled: &Pooled| {
-                    let baseline = reproduced.simulated[0].as_ref().filter(|_| index > 0)?;
-                    Some((pooled.mean / baseline.mean - 1.0) * 100.0).filter(|pct| pct.is_finite())
-                };
                 cells.push(Cell {
                     block: &block.name,
                     row: &row.name,
                     column: &column.name,
-                    machine: &block.machine.name,
+                    machine: &column.machine(block).name,
                     workload: row.workload.name(),
                     policy: column.scheduler.name(),
                     stat,
@@ -153,14 +177,15 @@ impl Reproduction {
                         Stat::Change => "%",
                         _ => row.unit,
                     },
-                    published: row.published.get(&stat).and_then(|cells| cells[index]),
-                    simulated: simulated.and_then(|pooled| match stat {
-                        Stat::Avg => Some(pooled.mean),
-                        Stat::Min => Some(pooled.min),
-                        Stat::Max => Some(pooled.max),
-                        Stat::P95 => Some(pooled.p95),
-                        Stat::Change => change(pooled),
-                    }),
+                    published: published.map(|published| published.value),
+                    margin: published.map_or(0.0, |published| published.margin),
+                    simulated: match stat {
+                        Stat::Avg => simulated.map(|pooled| pooled.mean),
+                        Stat::Min => simulated.map(|pooled| pooled.min),
+                        Stat::Max => simulated.map(|pooled| pooled.max),
+                        Stat::P95 => simulated.map(|pooled| pooled.p95),
+                        Stat::Change => reproduced.changes[index].map(|change| change.mean_pct),
+                    },
                     limit: reproduced.limit,
                 });
             }
@@ -190,7 +215,8 @@ impl Reproduction {
                 policy: column.scheduler.name(),
                 stat: Stat::Avg,
                 unit: rows.first().map_or("", |(row, _)| row.unit),
-                published: average.published[index],
+                published: average.published[index].map(|published| published.value),
+                margin: average.published[index].map_or(0.0, |published| published.margin),
                 simulated: mean(rows.iter().map(simulated).collect()),
                 limit: mean(rows.iter().map(|(_, row)| row.limit).collect()),
             });
@@ -220,10 +246,12 @@ impl Experiment {
         self.loads()
             .into_iter()
             .flat_map(|(block, row)| {
-                self.columns.iter().map(move |column| Case {
-                    machine: &block.machine,
-                    workload: row.workload.as_ref(),
-                    scheduler: &column.scheduler,
+                self.columns.iter().flat_map(move |column| {
+                    column.schedulers().map(move |scheduler| Case {
+                        machine: column.machine(block),
+                        workload: row.workload.as_ref(),
+                        scheduler,
+                    })
                 })
             })
             .collect()
@@ -235,13 +263,34 @@ fn same_load(a: (&Block, &Row), b: (&Block, &Row)) -> bool {
     std::ptr::eq(a.0, b.0) && a.1.workload.name() == b.1.workload.name()
 }
 
-fn reproduced(block: &Block, row: &Row, measured: &[Measured]) -> ReproducedRow {
+fn reproduced(
+    columns: &[Column],
+    block: &Block,
+    row: &Row,
+    measured: &[Measured],
+) -> ReproducedRow {
     let cpu_bound = row.workload.cpu_bound();
+    let (mut simulated, mut changes) = (Vec::new(), Vec::new());
+    let mut measured = measured.iter();
+    let mut first = None;
+    for column in columns {
+        let mut next = |_| measured.next();
+        let against = match &column.against {
+            Some(against) => next(against),
+            None => first,
+        };
+        let Some(measured) = next(&column.scheduler) else {
+            continue;
+        };
+        first = first.or(Some(measured));
+        simulated.push(Pooled::new(measured.samples(row.metric)));
+        changes.push(against.and_then(|against| {
+            paired_change(&against.means(row.metric)?, &measured.means(row.metric)?)
+        }));
+    }
     ReproducedRow {
-        simulated: measured
-            .iter()
-            .map(|measured| Pooled::new(measured.samples(row.metric)))
-            .collect(),
+        simulated,
+        changes,
         limit: cpu_bound
             .filter(|bound| bound.metric == row.metric)
             .map(|bound| limit_s(&bound, &block.machine)),
@@ -273,12 +322,29 @@ fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
         };
         agreements.extend(others.iter().filter_map(signs));
     }
+    let off: Vec<f64> = cells
+        .iter()
+        .filter_map(|cell| cell.error_points().map(f64::abs))
+        .collect();
+    if !off.is_empty() {
+        let same_sign = |cell: &Cell<'_>| {
+            let exact = cell.published.filter(|_| cell.margin == 0.0)?;
+            Some(if exact * cell.simulated? > 0.0 {
+                100.0
+            } else {
+                0.0
+            })
+        };
+        agreements = cells.iter().filter_map(same_sign).collect();
+    }
     let mean = |values: &[f64]| {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
     Summary {
         mean_abs_error_pct: mean(&errors),
         sign_agreement_pct: mean(&agreements),
+        mean_abs_error_points: mean(&off),
+        max_abs_error_points: off.iter().copied().reduce(f64::max),
     }
 }
 
@@ -297,6 +363,7 @@ mod tests {
             stat: Stat::Avg,
             unit: "s",
             published,
+            margin: 0.0,
             simulated: Some(simulated),
             limit: None,
         }
@@ -313,6 +380,29 @@ mod tests {
         assert!((summary.mean_abs_error_pct.unwrap() - 15.0).abs() < 1e-9);
         // 10 -> 10 is published as no change; 11 -> 8 is one.
         assert_eq!(summary.sign_agreement_pct, Some(0.0));
+    }
+
+    #[test]
+    fn changes_are_off_by_points_and_what_is_within_noise_by_what_is_beyond_it() {
+        let change = |published, margin, simulated| Cell {
+            stat: Stat::Change,
+            unit: "%",
+            margin,
+            ..cell(Some(published), simulated)
+        };
+        let cells = [
+            change(10.0, 0.0, 4.0),
+            change(-4.0, 0.0, 1.0),
+            change(0.0, 2.0, -5.0),
+            change(0.0, 2.0, 1.5),
+        ];
+        let off: Vec<f64> = cells.iter().filter_map(Cell::error_points).collect();
+        assert_eq!(off, [-6.0, 5.0, -3.0, 0.0]);
+        let summary = summary(&cells, 2);
+        assert_eq!(summary.mean_abs_error_pct, None);
+        assert_eq!(summary.mean_abs_error_points, Some(3.5));
+        assert_eq!(summary.max_abs_error_points, Some(6.0));
+        assert_eq!(summary.sign_agreement_pct, Some(50.0));
     }
 
     #[test]
@@ -358,7 +448,9 @@ mod tests {
             summary,
             Summary {
                 mean_abs_error_pct: None,
-                sign_agreement_pct: None
+                sign_agreement_pct: None,
+                mean_abs_error_points: None,
+                max_abs_error_points: None,
             }
         );
     }

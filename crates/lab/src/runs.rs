@@ -97,6 +97,20 @@ impl Measured {
         Some(joules.iter().sum::<f64>() / joules.len() as f64)
     }
 
+    /// The part of all CPUs' time that was spent in new-idle balancing, in per cent, averaged over the
+    /// runs; `None` for a scheduler that does not count it.
+    pub fn newidle_time_pct(&self) -> Option<f64> {
+        let share = |run: &Run| {
+            let time = run.simulated_ns as f64 * run.counters.busy_ns.len() as f64;
+            let newidle = run.balancing.as_ref()?.newidle_ns as f64;
+            (time > 0.0).then(|| 100.0 * newidle / time)
+        };
+        let shares: Option<Vec<f64>> = self.runs.iter().map(share).collect();
+        shares
+            .filter(|shares| !shares.is_empty())
+            .map(|shares| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
     /// As [`Measured::mean_of`], of what the scheduler counted; `None` if it did not.
     pub fn mean_of_balancing(&self, count: impl Fn(&policy::Counters) -> u64) -> Option<f64> {
         let counts: Option<Vec<f64>> = self

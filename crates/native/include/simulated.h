@@ -23,6 +23,25 @@ struct equipoise_map {
 	u8 *values;  /* arrays: values, by CPU and then by key */
 };
 
+/* A cache line that CPUs share. [abi] */
+struct equipoise_line {
+	u32 version;   /* counts writes */
+	u32 shared_ns; /* what it costs the next writer that others have read it since */
+	u32 writer;    /* who wrote last */
+};
+
+/* What shared memory costs, on a machine that says so. [abi] */
+struct equipoise_memory {
+	struct equipoise_line *lines; /* the kernel's of each CPU, then the scheduler's */
+	u32 *seen;		      /* which version a CPU saw last, by CPU and line */
+	const u32 *line_ns;	      /* from node to node */
+	const u16 *node;	      /* of each CPU */
+	u32 nr_lines;
+	u32 nr_nodes;
+	u32 cached_ns;
+	u32 pad;
+};
+
 /* [abi] */
 struct equipoise_kernel {
 	u64 now;
@@ -32,6 +51,8 @@ struct equipoise_kernel {
 	struct task_struct *current;
 	void *kernel;
 	struct rq *rqs;
+	u64 spent; /* ns, since the code that is running began */
+	struct equipoise_memory *memory;
 
 	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
 	void (*destroy_dsq)(void *k, u64 dsq_id);
@@ -100,9 +121,66 @@ __equipoise_export struct equipoise_kernel *equipoise_kernel;
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
 
+static inline u32 __equipoise_line_ns(const struct equipoise_memory *m, u32 from, u32 to)
+{
+	return m->line_ns[m->node[from] * m->nr_nodes + m->node[to]];
+}
+
+/* This CPU reads @line: from its cache, unless another has written to it since. */
+static inline void __equipoise_read_line(u32 line)
+{
+	struct equipoise_memory *m = __KERNEL->memory;
+	u32 cpu = __KERNEL->cpu, ns = m->cached_ns;
+	struct equipoise_line *l = &m->lines[line];
+	u32 *seen = &m->seen[cpu * m->nr_lines + line];
+
+	if (l->writer == cpu)
+		return;
+	if (*seen != l->version) {
+		*seen = l->version;
+		ns = __equipoise_line_ns(m, l->writer, cpu);
+		if (l->shared_ns < ns)
+			l->shared_ns = ns;
+	}
+	__KERNEL->spent += ns;
+}
+
+/* This CPU writes to @line: it takes the line from the last that wrote, and from all that read. */
+static inline void __equipoise_write_line(u32 line)
+{
+	struct equipoise_memory *m = __KERNEL->memory;
+	struct equipoise_line *l = &m->lines[line];
+	u32 cpu = __KERNEL->cpu, ns = l->shared_ns;
+
+	if (l->writer != cpu) {
+		u32 transfer_ns = __equipoise_line_ns(m, l->writer, cpu);
+
+		if (ns < transfer_ns)
+			ns = transfer_ns;
+	}
+	*l = (struct equipoise_line){ .version = l->version + 1, .writer = cpu };
+	__KERNEL->spent += ns;
+}
+
+/* A scheduler says that it reads or writes what it keeps of @cpu. Nothing without [memory]. */
+static inline void simulated_read(u32 cpu)
+{
+	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+		__equipoise_read_line(__KERNEL->nr_cpu_ids + cpu);
+}
+
+static inline void simulated_write(u32 cpu)
+{
+	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
+}
+
 /* Sizes and offsets for the simulated kernel to check itself against, in abi.rs's order. */
 __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_kernel),
+	offsetof(struct equipoise_kernel, memory),
+	sizeof(struct equipoise_line),
+	sizeof(struct equipoise_memory),
 	sizeof(struct equipoise_map),
 	offsetof(struct equipoise_map, values),
 	sizeof(struct task_struct),

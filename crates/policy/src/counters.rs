@@ -7,6 +7,8 @@ use crate::layout;
 pub struct Counters {
     /// Passes of load balancing over a domain, of all kinds.
     pub balance_calls: u64,
+    /// Time in them, ns.
+    pub balance_ns: u64,
     /// Tasks that they pulled.
     pub pulled: u64,
     /// Times that a CPU ran out of work and looked for some.
@@ -17,6 +19,8 @@ pub struct Counters {
     pub newidle_limited: u64,
     /// Tasks that the looking brought.
     pub newidle_pulled: u64,
+    /// Time that the looking took, ns.
+    pub newidle_ns: u64,
     /// Running tasks asked for from another CPU.
     pub active_balances: u64,
     /// Those of them that were too heavy for their CPU.
@@ -51,11 +55,13 @@ impl Counters {
                 .iter()
                 .fold(Counters::default(), |sum, cpu| Counters {
                     balance_calls: sum.balance_calls + cpu.balance_calls,
+                    balance_ns: sum.balance_ns + cpu.balance_ns,
                     pulled: sum.pulled + cpu.pulled,
                     newidle_calls: sum.newidle_calls + cpu.newidle_calls,
                     newidle_skipped: sum.newidle_skipped + cpu.newidle_skipped,
                     newidle_limited: sum.newidle_limited + cpu.newidle_limited,
                     newidle_pulled: sum.newidle_pulled + cpu.newidle_pulled,
+                    newidle_ns: sum.newidle_ns + cpu.newidle_ns,
                     active_balances: sum.active_balances + cpu.active_balances,
                     misfit_moves: sum.misfit_moves + cpu.misfit_moves,
                     nohz_kicks: sum.nohz_kicks + cpu.nohz_kicks,

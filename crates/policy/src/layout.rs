@@ -103,11 +103,13 @@ struct CpuLevelsC {
 #[repr(C)]
 pub(crate) struct CountersC {
     pub(crate) balance_calls: u64,
+    pub(crate) balance_ns: u64,
     pub(crate) pulled: u64,
     pub(crate) newidle_calls: u64,
     pub(crate) newidle_skipped: u64,
     pub(crate) newidle_limited: u64,
     pub(crate) newidle_pulled: u64,
+    pub(crate) newidle_ns: u64,
     pub(crate) active_balances: u64,
     pub(crate) misfit_moves: u64,
     pub(crate) nohz_kicks: u64,

@@ -46,9 +46,10 @@ impl Scheduler {
             static struct equipoise_kernel kernel;
             void set_tasks(u32 cpu, u32 nr)
             {{
-                struct fair_rq *rq = rq_of(cpu);
+                struct fair_rq *rq;
 
                 equipoise_kernel = &kernel;
+                rq = rq_of(cpu);
                 rq->nr_running = nr;
                 rq->idle = !nr;
                 rq->load_weight = rq->runnable_load_avg = nr * 1024;

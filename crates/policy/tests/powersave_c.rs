@@ -40,9 +40,10 @@ impl Scheduler {
             static struct equipoise_kernel kernel;
             void set_rq(u32 cpu, u32 nr, u32 util, u64 avg_idle)
             {
-                struct fair_rq *rq = rq_of(cpu);
+                struct fair_rq *rq;
 
                 equipoise_kernel = &kernel;
+                rq = rq_of(cpu);
                 rq->nr_running = nr;
                 rq->idle = !nr;
                 rq->avg_idle = avg_idle;

@@ -141,6 +141,10 @@ fn counters(comparison: &Comparison) -> Table {
         "balance calls",
         "pulled",
         "active",
+        "new-idle",
+        "skipped",
+        "limited",
+        "new-idle time",
         "simulated s",
         "wall s",
     ];
@@ -155,6 +159,12 @@ fn counters(comparison: &Comparison) -> Table {
             balancing(measured.mean_of_balancing(|counters| counters.balance_calls)),
             balancing(measured.mean_of_balancing(|counters| counters.pulled)),
             balancing(measured.mean_of_balancing(|counters| counters.active_balances)),
+            balancing(measured.mean_of_balancing(|counters| counters.newidle_calls)),
+            balancing(measured.mean_of_balancing(|counters| counters.newidle_skipped)),
+            balancing(measured.mean_of_balancing(|counters| counters.newidle_limited)),
+            measured
+                .newidle_time_pct()
+                .map_or("-".into(), |share| format!("{share:.2} %").into()),
             number(measured.mean_of(|run| run.simulated_ns as f64 / 1e9)).into(),
             number(measured.mean_of(|run| run.wall.as_secs_f64())).into(),
         ]

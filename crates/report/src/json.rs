@@ -4,10 +4,14 @@
 //! `reproduce`:
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
-//!   were run; `stat` (`avg`, `min`, `max`, `change`); `unit`; `published`, null where the table has none;
+//!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
+//!   `unit`; `published`, null where the table has none;
 //!   `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`; `limit`,
 //!   the best possible value of CPU-bound work on the machine, else null.
-//! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct` as in [`lab::Summary`].
+//!   `margin`: not 0 where no more was published than that the number is within it of `published`;
+//!   `error_points`, of a change, beyond the margin.
+//! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`,
+//!   `max_abs_error_points` as in [`lab::Summary`].
 //!
 //! `compare`:
 //! - `machine`, `workload`, `runs`, `seed`.
@@ -19,7 +23,8 @@
 //!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
 //!   machine without power data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on,
 //!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`, `wall_s`; `balancing`: what else Equipoise's own
-//!   scheduler counts, named as in `policy::Counters` (null for other schedulers).
+//!   scheduler counts, named as in `policy::Counters`, and `newidle_time_pct`, the part of all CPUs'
+//!   time that was spent in new-idle balancing (null for other schedulers).
 //!
 //! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of
 //! the texts that a person sees.
@@ -60,6 +65,8 @@ struct Cell<'a> {
     simulated: Option<f64>,
     runs: u32,
     error_pct: Option<f64>,
+    margin: f64,
+    error_points: Option<f64>,
     limit: Option<f64>,
     machine: &'a str,
     workload: &'a str,
@@ -70,6 +77,8 @@ struct Cell<'a> {
 struct Summary {
     mean_abs_error_pct: Option<f64>,
     sign_agreement_pct: Option<f64>,
+    mean_abs_error_points: Option<f64>,
+    max_abs_error_points: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -117,11 +126,14 @@ struct Counters<'a> {
 
 #[derive(Serialize)]
 struct Balancing {
+    balance_ns: f64,
     pulled: f64,
     newidle_calls: f64,
     newidle_skipped: f64,
     newidle_limited: f64,
     newidle_pulled: f64,
+    newidle_ns: f64,
+    newidle_time_pct: f64,
     active_balances: f64,
     misfit_moves: f64,
     nohz_kicks: f64,
@@ -220,6 +232,8 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
         summary: Summary {
             mean_abs_error_pct: summary.mean_abs_error_pct,
             sign_agreement_pct: summary.sign_agreement_pct,
+            mean_abs_error_points: summary.mean_abs_error_points,
+            max_abs_error_points: summary.max_abs_error_points,
         },
     }
 }
@@ -235,6 +249,8 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
         simulated: cell.simulated,
         runs,
         error_pct: cell.error_pct(),
+        margin: cell.margin,
+        error_points: cell.error_points(),
         limit: cell.limit,
         machine: cell.machine,
         workload: cell.workload,
@@ -291,11 +307,14 @@ fn energy_by_part(measured: &Measured) -> Option<BTreeMap<String, f64>> {
 
 fn balancing(measured: &Measured) -> Option<Balancing> {
     Some(Balancing {
+        balance_ns: measured.mean_of_balancing(|counters| counters.balance_ns)?,
         pulled: measured.mean_of_balancing(|counters| counters.pulled)?,
         newidle_calls: measured.mean_of_balancing(|counters| counters.newidle_calls)?,
         newidle_skipped: measured.mean_of_balancing(|counters| counters.newidle_skipped)?,
         newidle_limited: measured.mean_of_balancing(|counters| counters.newidle_limited)?,
         newidle_pulled: measured.mean_of_balancing(|counters| counters.newidle_pulled)?,
+        newidle_ns: measured.mean_of_balancing(|counters| counters.newidle_ns)?,
+        newidle_time_pct: measured.newidle_time_pct()?,
         active_balances: measured.mean_of_balancing(|counters| counters.active_balances)?,
         misfit_moves: measured.mean_of_balancing(|counters| counters.misfit_moves)?,
         nohz_kicks: measured.mean_of_balancing(|counters| counters.nohz_kicks)?,

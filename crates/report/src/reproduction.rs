@@ -2,7 +2,7 @@
 
 use crate::number::{number, number_or_dash, percent};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
-use lab::{NO_DIFFERENCE_PCT, Reproduction, Stat};
+use lab::{Block, Experiment, NO_DIFFERENCE_PCT, Reproduction, Scheduler, Stat};
 
 /// The page of `reproduction`.
 pub fn reproduction(reproduction: &Reproduction) -> Page {
@@ -32,7 +32,8 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
     let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
     for column in &experiment.columns {
         header.push(format!("{}\npublished", column.name));
-        header.push(format!("{}\nsimulated", column.scheduler.name()));
+        let schedulers: Vec<&str> = column.schedulers().map(Scheduler::name).collect();
+        header.push(format!("{}\nsimulated", schedulers.join(" > ")));
         header.push("\nerror".to_owned());
     }
     experiment
@@ -50,7 +51,7 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
                 rows(&stats, &shown)
             });
             Table {
-                title: format!("{} ({})", block.name, block.machine.name),
+                title: title(experiment, block),
                 header: header.clone(),
                 text_columns: 3,
                 rows: lines.collect(),
@@ -72,9 +73,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
             cells[0].unit.into(),
         ];
         for cell in *cells {
-            line.push(Cell::new(number_or_dash(cell.published), Tone::Dim));
-            line.push(number_or_dash(cell.simulated).into());
-            line.push(cell.error_pct().map_or("-".to_owned(), percent).into());
+            line.extend(numbers(cell));
         }
         rows.push(line);
     }
@@ -99,8 +98,70 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
     rows
 }
 
+/// The block, and the machine if it is one.
+fn title(experiment: &Experiment, block: &Block) -> String {
+    let mut machines = experiment
+        .columns
+        .iter()
+        .map(|column| &column.machine(block).name);
+    match machines.next() {
+        Some(machine) if machines.all(|other| other == machine) => {
+            format!("{} ({machine})", block.name)
+        }
+        _ => block.name.clone(),
+    }
+}
+
+/// What was published, what was simulated, and how far it is off.
+fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
+    let dash = || "-".to_owned();
+    let (published, simulated, error) = if cell.stat == Stat::Change {
+        let published = match cell.published {
+            Some(_) if cell.margin > 0.0 => format!("within {}", number(cell.margin)),
+            published => published.map_or_else(dash, percent),
+        };
+        let points = |points: f64| format!("{points:+.1}");
+        (
+            published,
+            cell.simulated.map_or_else(dash, percent),
+            cell.error_points().map_or_else(dash, points),
+        )
+    } else {
+        (
+            number_or_dash(cell.published),
+            number_or_dash(cell.simulated),
+            cell.error_pct().map_or_else(dash, percent),
+        )
+    };
+    [
+        Cell::new(published, Tone::Dim),
+        simulated.into(),
+        error.into(),
+    ]
+}
+
+fn change_remarks(summary: &lab::Summary, mean: f64) -> Vec<String> {
+    let or_dash = |value: Option<f64>, unit: &str| {
+        value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))
+    };
+    vec![
+        format!(
+            "mean absolute error {mean:.1} points, at most {}; sign agreement {}",
+            or_dash(summary.max_abs_error_points, "points"),
+            or_dash(summary.sign_agreement_pct, "%"),
+        ),
+        "A cell is the change of the mean in per cent, over runs paired by seed; the error is in \
+         points, and beyond the margin where no more was published than that the change is within it. \
+         Sign agreement is over the changes that were published."
+            .to_owned(),
+    ]
+}
+
 fn remarks(reproduction: &Reproduction) -> Vec<String> {
     let summary = reproduction.summary();
+    if let Some(mean) = summary.mean_abs_error_points {
+        return change_remarks(&summary, mean);
+    }
     let mut remarks = vec![format!(
         "mean absolute error {}, sign agreement {}",
         summary
@@ -126,7 +187,8 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
 
 /// One chart for each row: the averages.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
-    let averages = cells.iter().filter(|cell| cell.stat == Stat::Avg);
+    let charted = [Stat::Avg, Stat::Change];
+    let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));
     let mut charts: Vec<Chart> = Vec::new();
     for cell in averages {
         let title = format!("{}, {}, {}", cell.row, cell.block, cell.unit);

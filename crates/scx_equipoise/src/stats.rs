@@ -41,6 +41,8 @@ pub struct Callback {
 pub struct Metrics {
     #[stat(desc = "Passes of load balancing over a domain, of all kinds")]
     pub balance_calls: u64,
+    #[stat(desc = "Time in these passes, ns")]
+    pub balance_ns: u64,
     #[stat(desc = "Tasks that load balancing pulled")]
     pub pulled: u64,
     #[stat(desc = "Times that a CPU ran out of work and looked for some")]
@@ -51,6 +53,8 @@ pub struct Metrics {
     pub newidle_limited: u64,
     #[stat(desc = "Tasks that the looking brought")]
     pub newidle_pulled: u64,
+    #[stat(desc = "Time that the looking took, ns")]
+    pub newidle_ns: u64,
     #[stat(desc = "Running tasks asked for from another CPU")]
     pub active_balances: u64,
     #[stat(desc = "Those of them that were too heavy for their CPU")]
@@ -79,11 +83,13 @@ impl Metrics {
         let (a, b) = (&before.counters, &after.counters);
         Metrics {
             balance_calls: b.balance_calls - a.balance_calls,
+            balance_ns: b.balance_ns - a.balance_ns,
             pulled: b.pulled - a.pulled,
             newidle_calls: b.newidle_calls - a.newidle_calls,
             newidle_skipped: b.newidle_skipped - a.newidle_skipped,
             newidle_limited: b.newidle_limited - a.newidle_limited,
             newidle_pulled: b.newidle_pulled - a.newidle_pulled,
+            newidle_ns: b.newidle_ns - a.newidle_ns,
             active_balances: b.active_balances - a.active_balances,
             misfit_moves: b.misfit_moves - a.misfit_moves,
             nohz_kicks: b.nohz_kicks - a.nohz_kicks,
@@ -116,14 +122,15 @@ impl Metrics {
     fn format(&self, out: &mut impl Write) -> Result<()> {
         writeln!(
             out,
-            "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} active={} \
-             misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={}",
+            "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} newidle_us={} \
+             active={} misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={}",
             self.balance_calls,
             self.pulled,
             self.newidle_calls,
             self.newidle_skipped,
             self.newidle_limited,
             self.newidle_pulled,
+            self.newidle_ns / 1000,
             self.active_balances,
             self.misfit_moves,
             self.nohz_kicks,

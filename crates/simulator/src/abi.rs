@@ -268,6 +268,31 @@ impl Ops {
     }
 }
 
+/// `struct equipoise_line`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Line {
+    /// Counts writes.
+    pub version: u32,
+    /// What it costs the next writer that others have read it since, ns.
+    pub shared_ns: u32,
+    /// Who wrote last.
+    pub writer: u32,
+}
+
+/// `struct equipoise_memory`.
+#[repr(C)]
+pub struct Memory {
+    pub lines: *mut Line,
+    pub seen: *mut u32,
+    pub line_ns: *const u32,
+    pub node: *const u16,
+    pub nr_lines: u32,
+    pub nr_nodes: u32,
+    pub cached_ns: u32,
+    pub pad: u32,
+}
+
 /// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
 #[repr(C)]
 pub struct Table {
@@ -278,6 +303,8 @@ pub struct Table {
     pub current: Task,
     pub kernel: *mut c_void,
     pub rqs: *mut Rq,
+    pub spent: u64,
+    pub memory: *mut Memory,
 
     pub create_dsq: unsafe extern "C" fn(*mut c_void, u64, i32) -> i32,
     pub destroy_dsq: unsafe extern "C" fn(*mut c_void, u64),
@@ -331,8 +358,11 @@ pub struct Table {
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-const LAYOUT: [usize; 28] = [
+const LAYOUT: [usize; 31] = [
     size_of::<Table>(),
+    offset_of!(Table, memory),
+    size_of::<Line>(),
+    size_of::<Memory>(),
     size_of::<Map>(),
     offset_of!(Map, values),
     size_of::<TaskStruct>(),

@@ -64,6 +64,10 @@ pub struct Cpu {
     pub armed: bool,
     pub tick_queued: bool,
 
+    /// While it looks for something to run, and after other work of an idle CPU: until when, ns.
+    pub idles_at: Option<u64>,
+    /// The scheduler was told that it idles, and not that it does no longer.
+    pub knows_idle: bool,
     pub idle_since: u64,
     pub busy_since: u64,
     /// Round-robin position of `cpumask_any_and_distribute()`.
@@ -121,6 +125,8 @@ impl Cpu {
                     run_start: 0,
                     armed: false,
                     tick_queued: false,
+                    idles_at: None,
+                    knows_idle: true,
                     idle_since: 0,
                     busy_since: 0,
                     distribute: 0,
@@ -172,17 +178,20 @@ impl Kernel<'_> {
     pub fn leave(&mut self, cpu: usize) {
         while self.failure.is_none() {
             self.send_kicks(cpu);
-            if self.cpus[cpu].need_resched {
+            let idles_later = self.cpus[cpu].idles_at.is_some();
+            if self.cpus[cpu].need_resched && !idles_later {
                 self.schedule(cpu);
                 if self.check.is_some() {
                     self.check_state();
                 }
                 continue;
             }
+            let spent = self.take_spent();
             let Some(task) = self.cpus[cpu].curr else {
                 self.cpus[cpu].debt = 0;
                 return;
             };
+            self.charge(cpu, spent);
             let done = self.resume(cpu, task);
             if self.events.next_time() <= done {
                 self.events.set_done(cpu, done);
@@ -281,7 +290,10 @@ impl Kernel<'_> {
 
     /// Its speed follows from its frequency and from how many threads its core is shared among.
     fn set_thread_speed(&mut self, id: usize) {
-        let is_busy = |&&other: &&usize| self.cpus[other].curr.is_some();
+        let is_busy = |&&other: &&usize| {
+            let other = &self.cpus[other];
+            other.curr.is_some() || other.idles_at.is_some()
+        };
         let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
         let full = u64::from(self.cpus[id].speeds[busy]);
         let speed = ((full * u64::from(self.cpus[id].frequency)) >> 20).max(1) as u32;

@@ -1,5 +1,6 @@
 //! Dispatch queues: FIFO, or ordered by virtual time.
 
+use crate::memory::Lock;
 use crate::task::TaskPtr;
 use std::collections::{HashMap, VecDeque};
 
@@ -29,6 +30,8 @@ pub struct Dsq {
     tasks: VecDeque<Queued>,
     order: Order,
     sequence: u64,
+    /// Its lock, on a machine where locks cost.
+    pub lock: Lock,
     /// Iterations under way; the innermost is last.
     cursors: Vec<Cursor>,
 }
@@ -51,6 +54,7 @@ impl Dsq {
             tasks: VecDeque::new(),
             order: Order::Fifo,
             sequence: 0,
+            lock: Lock::default(),
             cursors: Vec::new(),
         }
     }

@@ -13,6 +13,8 @@ pub enum What {
     Done { cpu: u32 },
     /// The scheduler tick of `cpu`.
     Tick { cpu: u32 },
+    /// `cpu` is done with looking for something to run.
+    Idle { cpu: u32 },
     /// A reschedule IPI arrives at `cpu`.
     Resched { cpu: u32 },
     /// A task's sleep ends; its high-resolution timer expires.

@@ -106,6 +106,7 @@ impl Kernel<'_> {
         let cpu = task.cpu();
         self.set_runnable(task);
         task.abi.scx.flags |= abi::TASK_QUEUED;
+        self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running += 1;
         rq.nr_running += 1;
@@ -201,6 +202,8 @@ impl Kernel<'_> {
 
     /// Moves a runnable task that is on no queue to the runqueue of `cpu`.
     fn migrate(&mut self, task: TaskPtr, cpu: usize) {
+        self.change_rq(task.cpu());
+        self.change_rq(cpu);
         let from = self.rq(task.cpu());
         from.nr_running -= 1;
         from.scx.nr_running -= 1;
@@ -239,6 +242,7 @@ impl Kernel<'_> {
         let vtime = task.abi.scx.dsq_vtime;
         task.ops_state = OpsState::None;
         task.dsq = on;
+        self.lock_dsq(on);
         let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
         if vtime_order && !matches!(on, OnDsq::User(_)) {
             self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
@@ -295,6 +299,7 @@ impl Kernel<'_> {
 
     /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
     fn remove(&mut self, mut task: TaskPtr) {
+        self.lock_dsq(task.dsq);
         let dsq = match std::mem::replace(&mut task.dsq, OnDsq::None) {
             OnDsq::None => return,
             OnDsq::Local(cpu) => {
@@ -331,6 +336,7 @@ impl Kernel<'_> {
         if flags & abi::DEQ_SLEEP != 0 {
             scx.flags |= abi::TASK_DEQD_FOR_SLEEP;
         }
+        self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running -= 1;
         rq.nr_running -= 1;
@@ -420,6 +426,7 @@ impl Kernel<'_> {
 
     /// `consume_dispatch_q()`: moves the first task of `dsq` that may run here to the local queue.
     pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
+        self.lock_dsq(on);
         let dsq = match on {
             OnDsq::Global => &mut self.global_dsq,
             OnDsq::User(index) => self.user_dsqs.get_mut(index),

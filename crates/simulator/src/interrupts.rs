@@ -57,6 +57,9 @@ impl Kernel<'_> {
         if self.cpus[cpu].curr.is_some() {
             return now + cost;
         }
+        if let Some(idles_at) = self.cpus[cpu].idles_at {
+            return idles_at.max(now + cost);
+        }
         let at = now + cost + self.cpus[cpu].idle_exit_ns(now);
         self.cpus[cpu].idle_since = at;
         at

@@ -11,6 +11,7 @@ use crate::ext::{DirectTask, Dispatch};
 use crate::idle::IdleMasks;
 use crate::instance::Instance;
 use crate::lifecycle::Exit;
+use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::spin::Spinner;
 use crate::task::{FIRST_PID, TaskPtr};
@@ -89,6 +90,8 @@ pub struct Kernel<'a> {
     /// For those who look from outside.
     pub doing: Arc<Doing>,
     pub table: *mut Table,
+    /// What `table` points to, on a machine that describes its memory.
+    pub memory: Option<Memory>,
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
     rqs: Box<[Rq]>,
     _idle_tasks: Box<[TaskStruct]>,
@@ -115,6 +118,11 @@ impl<'a> Kernel<'a> {
             .map(|(cpu, idle)| Rq::new(cpu, idle))
             .collect();
         let table = Box::into_raw(Box::new(kfuncs::table(nr_cpus, tick_ns, rqs.as_mut_ptr())));
+        let mut memory = Memory::new(machine);
+        if let Some(memory) = &mut memory {
+            // SAFETY: made above; the memory is boxed and lives as long as the kernel.
+            unsafe { (*table).memory = &raw mut *memory.table };
+        }
         let instance = match Instance::load(config.scheduler, config.globals, table, nr_cpus) {
             Ok(instance) => instance,
             Err(error) => {
@@ -188,6 +196,7 @@ impl<'a> Kernel<'a> {
             doing: Doing::start(ops.name()),
             ops,
             table,
+            memory,
             rqs,
             _idle_tasks: idle_tasks,
             root_cgroup,
@@ -260,6 +269,7 @@ impl<'a> Kernel<'a> {
             match what {
                 What::Done { cpu } => self.done(cpu as usize),
                 What::Tick { cpu } => self.tick(cpu as usize),
+                What::Idle { cpu } => self.idle_time(cpu as usize),
                 What::Resched { cpu } => self.resched_interrupt(cpu as usize),
                 What::Expiry { task } => self.sleep_expired(task),
                 What::Wake { task } => self.sleep_ended(task),

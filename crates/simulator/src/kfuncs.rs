@@ -22,6 +22,8 @@ pub fn table(nr_cpus: usize, tick_ns: u64, rqs: *mut Rq) -> Table {
         current: null_mut(),
         kernel: null_mut(),
         rqs,
+        spent: 0,
+        memory: null_mut(),
         create_dsq,
         destroy_dsq,
         dsq_nr_queued,
@@ -384,6 +386,9 @@ unsafe extern "C" fn iter_dsq_new(
         slice: 0,
         vtime: 0,
     };
+    if let Some(index) = kernel.user_dsqs.find(dsq_id) {
+        kernel.lock_dsq(OnDsq::User(index));
+    }
     let result = if flags & !abi::ITER_REV != 0 {
         -abi::EINVAL
     } else if let Some(dsq) = kernel.user_dsq(dsq_id) {

@@ -20,6 +20,7 @@ mod kernel;
 mod kfuncs;
 mod lifecycle;
 mod maps;
+mod memory;
 mod objects;
 mod program;
 mod rt;

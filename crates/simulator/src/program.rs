@@ -55,7 +55,10 @@ impl Kernel<'_> {
                     }
                 }
             };
-            if matches!(step, Step::Pass) || self.cpus[cpu].debt > 0 || self.cpus[cpu].need_resched
+            if matches!(step, Step::Pass)
+                || self.cpus[cpu].debt > 0
+                || self.spent() > 0
+                || self.cpus[cpu].need_resched
             {
                 return;
             }

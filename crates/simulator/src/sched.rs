@@ -139,6 +139,10 @@ impl Kernel<'_> {
         if this == cpu {
             return;
         }
+        if self.cpus[cpu].idles_at.is_some() {
+            // It sees for itself, before it idles.
+            return;
+        }
         let costs = &self.cpus[this].costs;
         let near = self.cpus[this].cluster == self.cpus[cpu].cluster;
         let mut delay = if near {
@@ -149,8 +153,8 @@ impl Kernel<'_> {
         if self.cpus[cpu].curr.is_none() {
             delay += self.cpus[cpu].idle_exit_ns(self.now());
         }
-        self.events
-            .push(self.now() + delay, What::Resched { cpu: cpu as u32 });
+        let at = self.now() + self.spent() + delay;
+        self.events.push(at, What::Resched { cpu: cpu as u32 });
     }
 
     /// `__schedule()` on `cpu`.
@@ -168,7 +172,7 @@ impl Kernel<'_> {
             self.put_prev(cpu, prev, next);
             self.switch(cpu, prev, next, switched_out_runnable);
         } else if next.is_none() {
-            self.refresh_idle(cpu, true);
+            self.idle(cpu);
         }
         if let Some(task) = prev.filter(|task| task.abi.state == abi::TASK_DEAD) {
             self.reap(task);
@@ -204,7 +208,9 @@ impl Kernel<'_> {
 
     fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
-            None => self.update_idle(cpu, false),
+            None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
+            // It was still looking for something to run, and found it.
+            None => {}
             Some(task) => match task.class {
                 Class::Dl => self.put_prev_dl(cpu, task),
                 Class::Rt => self.put_prev_rt(cpu, task),
@@ -259,7 +265,7 @@ impl Kernel<'_> {
                 state.idle_since = now;
                 self.counters.busy_ns[cpu] += now - state.busy_since;
                 self.share_core(cpu);
-                self.update_idle(cpu, true);
+                self.idle(cpu);
             }
         }
         self.tp_sched_switch(cpu, prev, next, prev_runnable);

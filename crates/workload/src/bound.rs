@@ -7,12 +7,23 @@ use machine::{CpuMask, Machine};
 
 struct Bound {
     workload: Box<dyn Workload>,
-    cpus: CpuMask,
+    nodes: String,
 }
 
-/// `workload` on `cpus` alone, as far as its tasks do not choose CPUs themselves.
-pub fn bind(workload: Box<dyn Workload>, cpus: CpuMask) -> Box<dyn Workload> {
-    Box::new(Bound { workload, cpus })
+/// `workload` on the CPUs of `nodes` (a list such as `0-3`) alone, as far as its tasks do not choose
+/// CPUs themselves.
+pub fn bind(workload: Box<dyn Workload>, nodes: &str) -> Box<dyn Workload> {
+    let nodes = nodes.to_owned();
+    Box::new(Bound { workload, nodes })
+}
+
+impl Bound {
+    fn cpus(&self, machine: &Machine) -> Result<CpuMask, Box<BadInput>> {
+        machine.cpus_of_nodes(&self.nodes).map_err(|expected| {
+            let message = format!("`{}` are not nodes of {}", self.nodes, machine.name);
+            Box::new(BadInput::whole(message, expected))
+        })
+    }
 }
 
 impl Workload for Bound {
@@ -29,13 +40,15 @@ impl Workload for Bound {
     }
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        self.cpus(machine)?;
         self.workload.check(machine)
     }
 
     fn start(&self, machine: &Machine) -> Start {
         let mut start = self.workload.start(machine);
+        let cpus = self.cpus(machine).expect("check() found the nodes");
         for task in &mut start.tasks {
-            task.affinity.get_or_insert(self.cpus);
+            task.affinity.get_or_insert(cpus);
         }
         start
     }
@@ -47,11 +60,13 @@ mod tests {
 
     #[test]
     fn first_tasks_are_bound_unless_they_choose() {
-        let machine = crate::fake::machine(4);
-        let cpus = CpuMask::one(2);
+        let machine = Machine::find("smp-2x8").unwrap();
+        let cpus = machine.nodes()[1];
         for name in ["hackbench", "rt-and-fair"] {
             let free = crate::load(name).unwrap().start(&machine).tasks;
-            let bound = bind(crate::load(name).unwrap(), cpus).start(&machine).tasks;
+            let bound = bind(crate::load(name).unwrap(), "1");
+            assert!(bound.check(&machine).is_ok());
+            let bound = bound.start(&machine).tasks;
             assert_eq!(free.len(), bound.len());
             for (free, bound) in free.iter().zip(&bound) {
                 assert_eq!(bound.affinity, Some(free.affinity.unwrap_or(cpus)));

@@ -4,7 +4,7 @@ use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, antutu, busy, cyclictest, hackbench, kbuild, parsec, rtapp, specjbb, sysbench,
+    Workload, aim7, antutu, busy, cyclictest, hackbench, kbuild, parsec, rtapp, specjbb, sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
@@ -31,6 +31,10 @@ const BENCHMARKS: &[&Benchmark] = &[
     &antutu::BENCHMARK,
 ];
 
+fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
+    BENCHMARKS.iter().copied().chain(&aim7::BENCHMARKS)
+}
+
 macro_rules! rt_app_files {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../../workloads/", $name, ".json")))),*]
@@ -52,9 +56,8 @@ const FILES: &[(&str, &str)] = rt_app_files![
 
 /// The names that [`load`] knows, each with one line for a person.
 pub fn builtin() -> impl Iterator<Item = (&'static str, String)> {
-    let benchmarks = BENCHMARKS
-        .iter()
-        .map(|benchmark| (benchmark.name, benchmark.description.to_owned()));
+    let benchmarks =
+        benchmarks().map(|benchmark| (benchmark.name, benchmark.description.to_owned()));
     let files = FILES
         .iter()
         .map(|&(name, text)| (name, rtapp::description(text)));
@@ -107,10 +110,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
 }
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {
-    BENCHMARKS
-        .iter()
-        .copied()
-        .find(|benchmark| benchmark.name == name)
+    benchmarks().find(|benchmark| benchmark.name == name)
 }
 
 #[cfg(test)]

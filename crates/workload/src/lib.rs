@@ -15,6 +15,7 @@ pub use params::{Param, Unit};
 pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
 pub use rng::Rng;
 
+mod aim7;
 mod antutu;
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;

@@ -272,9 +272,9 @@ impl Workload for RtApp {
             barriers: std::iter::once(all_started)
                 .chain(config.barriers.iter().copied())
                 .collect(),
-            streams: Vec::new(),
             shared,
             duration_ns: self.duration,
+            ..Start::default()
         }
     }
 }

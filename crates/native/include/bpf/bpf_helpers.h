@@ -71,7 +71,7 @@ static inline struct equipoise_map *__equipoise_map(const void *map)
 
 static inline u64 bpf_ktime_get_ns(void)
 {
-	return __KERNEL->now;
+	return __KERNEL->now + __KERNEL->spent;
 }
 
 static inline u64 bpf_ktime_get_boot_ns(void)

@@ -232,7 +232,11 @@ static inline s32 scx_bpf_pick_any_cpu(const cpumask_t *allowed, u64 flags)
 
 static inline struct rq *scx_bpf_cpu_rq(s32 cpu)
 {
-	return (u32)cpu < __KERNEL->nr_cpu_ids ? &__KERNEL->rqs[cpu] : NULL;
+	if ((u32)cpu >= __KERNEL->nr_cpu_ids)
+		return NULL;
+	if (__KERNEL->memory)
+		__equipoise_read_line(cpu);
+	return &__KERNEL->rqs[cpu];
 }
 
 /* Tasks */
