@@ -172,13 +172,14 @@ mod tests {
         let (mut pcu, turbo) = pcu(Some(10_000));
         let (mut pj, mut fast) = (0u128, 0);
         for _ in 0..10_000 {
-            let used = [8_000u128, 16_000][pcu.cap] * 1_000_000;
+            // The faster one within the short term limit of 12.5 W.
+            let used = [6_000u128, 12_000][pcu.cap] * 1_000_000;
             pj += used;
             fast += pcu.cap;
             pcu.cap = pcu.decide(&turbo, 1_000_000, used, 1_000_000);
         }
         let watts = pj as f64 / 1e13;
         assert!((watts / 1000.0 - 10.0).abs() < 0.3, "{watts}");
-        assert!(fast > 1000 && fast < 4000, "{fast}");
+        assert!(fast > 6_000 && fast < 7_500, "{fast}");
     }
 }
