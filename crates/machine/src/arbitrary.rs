@@ -99,6 +99,8 @@ fn assemble(
         core_types,
         levels: levels(smt, mc, pkg, &Numa::default()),
         cpufreq,
+        network: None,
+        governor_adds: false,
         numa: Numa::default(),
         power: Some(power()),
         turbo,

@@ -30,6 +30,15 @@
 //! transition_latency_us = 500
 //! rate_limit_us = 10_000                      # optional, see CpufreqFile
 //!
+//! [network]                                   # optional: an adapter, see Network
+//! source = "where the numbers come from"
+//! link_kbit = 1_000_000
+//! packet_bytes = 1448
+//! irq_cpu = 0
+//! irq_ns = 2_000
+//! tx_packet_ns = 3_000
+//! rx_packet_ns = 4_000
+//!
 //! [core.cortex-a15.power]                     # optional, then for all core types, with [power]
 //! source = "where the numbers come from"
 //! dynamic_mw = 1_200                          # and so on, see CorePower; idle states then have a
@@ -63,6 +72,7 @@
 //! ```
 
 mod cpufreq;
+mod network;
 mod numa;
 mod power;
 pub(crate) mod reader;
@@ -82,6 +92,7 @@ struct MachineFile {
     hz: Spanned<u32>,
     core: BTreeMap<Spanned<String>, CoreFile>,
     cpufreq: Option<Spanned<CpufreqFile>>,
+    network: Option<NetworkFile>,
     power: Option<Spanned<PowerFile>>,
     turbo: Option<Spanned<TurboFile>>,
     package: Spanned<Vec<PackageFile>>,
@@ -135,6 +146,21 @@ struct CpufreqFile {
     /// schedutil's tunable of this name. Without it: what Linux 6.12 sets it to, see
     /// `Cpufreq::default_rate_limit_ns`.
     rate_limit_us: Option<Spanned<u64>>,
+}
+
+/// See `Network`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    link_kbit: Spanned<u64>,
+    packet_bytes: Spanned<u64>,
+    irq_cpu: Spanned<usize>,
+    irq_ns: Spanned<u64>,
+    tx_packet_ns: Spanned<u64>,
+    rx_packet_ns: Spanned<u64>,
 }
 
 /// The CPUs of one cpufreq policy, which run at one frequency, are those of one ...

@@ -10,11 +10,13 @@ mod cpufreq;
 mod file;
 pub mod input;
 mod mask;
+mod network;
 mod numa;
 mod power;
 
 pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
+pub use network::Network;
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, Turbo, opp_ratios};
 
@@ -37,6 +39,11 @@ pub struct Machine {
     pub levels: Vec<Level>,
     /// How frequencies are changed; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
+    /// Its network adapter, if it has one that matters.
+    pub network: Option<Network>,
+    /// The kernel's cpufreq governor adds what real-time, deadline and interrupt time use, and a margin,
+    /// to what a scheduler asks for, as Linux 6.12's schedutil does. The simulated kernel's does not.
+    pub governor_adds: bool,
     /// How far apart its packages are, each of which is a NUMA node.
     pub numa: Numa,
     /// What its parts draw; `None` if that is not known.

@@ -193,7 +193,7 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
     MachineC {
         tick_ns: NSEC_PER_SEC / u64::from(machine.hz),
         nr_cpus: machine.cpus.len() as u32,
-        governor_adds: 0,
+        governor_adds: machine.governor_adds.into(),
         asymmetric: tables.hmp_groups.is_some().into(),
         fast_group,
         slow_group,

@@ -24,7 +24,22 @@ pub fn machine(described: Option<&Machine>, online: &CpuMask) -> Result<Machine>
     }
     keep_online(&mut machine, online);
     machine.hz = hz();
+    machine.governor_adds = governor_adds();
     Ok(machine)
+}
+
+/// Does schedutil govern any CPU? What others make of a request, if anything, is not known to depend on
+/// more than the request.
+fn governor_adds() -> bool {
+    const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
+    let governor = |policy: std::fs::DirEntry| {
+        std::fs::read_to_string(policy.path().join("scaling_governor")).unwrap_or_default()
+    };
+    std::fs::read_dir(POLICIES)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|policy| governor(policy).trim() == "schedutil")
 }
 
 /// The CPUs that are online, as the kernel lists them.
@@ -147,6 +162,8 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
             level("NUMA", places, |_| ()),
         ],
         cpufreq: None,
+        network: None,
+        governor_adds: false,
         numa: Numa::default(),
         power: None,
         turbo: None,

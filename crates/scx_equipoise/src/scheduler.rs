@@ -13,7 +13,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
-use policy::{Counters, Domains, Policy};
+use policy::{BalancePolicy, Counters, Domains, Policy};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -38,6 +38,8 @@ pub enum Next {
 pub struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
+    /// Its programs at tracepoints.
+    _tracepoints: Vec<Link>,
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
@@ -65,6 +67,7 @@ impl<'object> Scheduler<'object> {
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
+        let tracepoints = tracepoints(&mut skeleton, policy)?;
         let stats = StatsServer::new(stats::server_data())
             .launch()
             .context("cannot serve statistics")?;
@@ -75,6 +78,7 @@ impl<'object> Scheduler<'object> {
         Ok(Scheduler {
             skeleton,
             link,
+            _tracepoints: tracepoints,
             stats,
             online,
         })
@@ -118,4 +122,17 @@ impl<'object> Scheduler<'object> {
             energy: rapl::read(),
         })
     }
+}
+
+/// Attaches the programs at tracepoints: the one that tells of every switch if `policy` tracks other
+/// classes' tasks, as it costs something each time.
+fn tracepoints(skeleton: &mut BpfSkel<'_>, policy: &Policy) -> Result<Vec<Link>> {
+    let exec = skeleton.progs.equipoise_exec.attach();
+    let mut links = vec![exec.context("cannot attach to sched_prepare_exec")?];
+    let packs = policy.settings.sched_balance_policy == BalancePolicy::Powersaving;
+    if policy.settings.frequency || packs {
+        let switch = skeleton.progs.equipoise_sched_switch.attach();
+        links.push(switch.context("cannot attach to sched_switch")?);
+    }
+    Ok(links)
 }

@@ -73,6 +73,10 @@ pub struct Metrics {
     pub swaps: u64,
     #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
     pub energy_uj: BTreeMap<String, u64>,
+    #[stat(desc = "Frequencies asked for")]
+    pub frequency_requests: u64,
+    #[stat(desc = "What they were on average, of 1024 for the highest of the largest CPU")]
+    pub frequency_request: f64,
     #[stat(desc = "The BPF side's cost, by callback")]
     pub callbacks: BTreeMap<String, Callback>,
 }
@@ -106,6 +110,9 @@ impl Metrics {
                     Some((name.clone(), now.since(then)))
                 })
                 .collect(),
+            frequency_requests: b.frequency_requests - a.frequency_requests,
+            frequency_request: (b.frequency_requested - a.frequency_requested) as f64
+                / (b.frequency_requests - a.frequency_requests).max(1) as f64,
             callbacks: after
                 .callbacks
                 .iter()
@@ -123,7 +130,8 @@ impl Metrics {
         writeln!(
             out,
             "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} newidle_us={} \
-             active={} misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={}",
+             active={} misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={} \
+             freq_requests={} freq_request={:.0}",
             self.balance_calls,
             self.pulled,
             self.newidle_calls,
@@ -139,6 +147,8 @@ impl Metrics {
             self.up_migrations,
             self.down_migrations,
             self.swaps,
+            self.frequency_requests,
+            self.frequency_request,
         )?;
         if !self.energy_uj.is_empty() {
             write!(out, "[{NAME}] energy:")?;

@@ -27,6 +27,10 @@ pub enum What {
     DlReplenish { task: TaskPtr, generation: u32 },
     /// The 0-lag time of a sleeping deadline task, likewise.
     DlInactive { task: TaskPtr, generation: u32 },
+    /// A packet of a network connection has passed the link.
+    Packet { connection: u32 },
+    /// The softirq of a network connection is done with what it was at.
+    Softirq { connection: u32 },
     /// The hardware has changed to another frequency.
     Frequency { policy: u32 },
     /// A `bpf_timer` expires, unless it was started or cancelled since.

@@ -62,6 +62,8 @@ pub struct Kernel<'a> {
     pub dl_queued: usize,
     /// Bandwidth promised to deadline tasks, of 1/2^20 of a CPU.
     pub dl_total_bw: u64,
+    /// What goes over the network.
+    pub connections: Vec<crate::network::Connection>,
     /// cpufreq's policies; none if frequencies never change.
     pub policies: Vec<crate::cpufreq::Policy>,
 
@@ -138,6 +140,7 @@ impl<'a> Kernel<'a> {
             condvars,
             barriers,
             streams,
+            connections,
             shared,
             duration_ns,
         } = start;
@@ -173,6 +176,7 @@ impl<'a> Kernel<'a> {
             rt_queued: 0,
             dl_queued: 0,
             dl_total_bw: 0,
+            connections: crate::network::Connection::all(connections),
             policies: crate::cpufreq::Policy::all(machine),
             tick_ns,
             tick_phase: kernel_rng.below(tick_ns),
@@ -212,6 +216,7 @@ impl<'a> Kernel<'a> {
         }
         kernel.events.push(kernel.watchdog_ns / 2, What::Watchdog);
         kernel.start_shell(tasks);
+        kernel.start_connections();
         Ok(kernel)
     }
 
@@ -245,7 +250,7 @@ impl<'a> Kernel<'a> {
             if self.alive == 0 {
                 return Ok(());
             }
-            if self.runnable == 0 && self.sleeping == 0 {
+            if self.runnable == 0 && self.sleeping == 0 && !self.network_is_active() {
                 return Err(self.deadlock());
             }
             let Some((time, what)) = self.events.pop() else {
@@ -281,6 +286,8 @@ impl<'a> Kernel<'a> {
                 What::DlTimer { task, generation } => self.dl_timer_expired(task, generation),
                 What::DlReplenish { task, generation } => self.dl_replenish(task, generation),
                 What::DlInactive { task, generation } => self.dl_inactive(task, generation),
+                What::Packet { connection } => self.packet_passed(connection as usize),
+                What::Softirq { connection } => self.network_softirq(connection as usize),
                 What::Frequency { policy } => self.frequency_changed(policy as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),

@@ -21,6 +21,7 @@ mod kfuncs;
 mod lifecycle;
 mod maps;
 mod memory;
+mod network;
 mod objects;
 mod program;
 mod rt;

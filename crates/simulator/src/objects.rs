@@ -56,6 +56,12 @@ impl Objects {
                 .collect(),
         }
     }
+
+    /// Bytes in `stream`, and how many it holds.
+    pub fn stream_level(&self, stream: u32) -> (u64, u64) {
+        let state = &self.streams[stream as usize];
+        (state.used, state.capacity)
+    }
 }
 
 impl Kernel<'_> {
@@ -182,7 +188,20 @@ impl Kernel<'_> {
         }
         state.used += bytes;
         self.wake_stream(stream, |stream| &mut stream.readers);
+        self.stream_changed(stream);
         true
+    }
+
+    /// The network has sent bytes of the stream.
+    pub fn sent(&mut self, stream: u32, bytes: u64) {
+        self.objects.streams[stream as usize].used -= bytes;
+        self.room_made(stream);
+    }
+
+    /// The network has put bytes into the stream, which has room for them.
+    pub fn received(&mut self, stream: u32, bytes: u64) {
+        self.objects.streams[stream as usize].used += bytes;
+        self.wake_stream(stream, |stream| &mut stream.readers);
     }
 
     /// Takes bytes from the stream, or queues for them.
@@ -201,6 +220,7 @@ impl Kernel<'_> {
             return false;
         }
         state.used -= bytes;
+        self.stream_changed(stream);
         true
     }
 

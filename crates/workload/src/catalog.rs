@@ -4,7 +4,8 @@ use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, hackbench, kbuild, parsec, rtapp, specjbb, sysbench,
+    Workload, aim7, antutu, busy, cyclictest, hackbench, iperf, kbuild, parsec, rtapp, specjbb,
+    sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
@@ -22,6 +23,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &sysbench::BENCHMARK,
     &hackbench::BENCHMARK,
     &cyclictest::BENCHMARK,
+    &iperf::BENCHMARK,
     &busy::BENCHMARK,
     &kbuild::BENCHMARK,
     &specjbb::BENCHMARK,

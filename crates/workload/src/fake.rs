@@ -37,6 +37,8 @@ pub fn machine(cpus: usize) -> Machine {
         }],
         levels: Vec::new(),
         cpufreq: None,
+        network: None,
+        governor_adds: false,
         numa: Numa::default(),
         power: None,
         turbo: None,

@@ -26,6 +26,7 @@ mod cyclictest;
 #[cfg(test)]
 mod fake;
 mod hackbench;
+mod iperf;
 mod kbuild;
 mod params;
 mod parsec;
@@ -85,10 +86,23 @@ pub struct Start {
     pub barriers: Vec<u32>,
     /// For each stream (a pipe or one direction of a socket pair), its capacity in bytes.
     pub streams: Vec<u64>,
+    /// Streams that are connections over the machine's network adapter, and which way. What is written to
+    /// one that transmits leaves it when the adapter has sent it; one that receives is filled by a sender
+    /// that always has more.
+    pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
+}
+
+/// Which way a connection goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From this machine.
+    Transmit,
+    /// To this machine.
+    Receive,
 }
 
 /// [`TaskSpec::footprint`] where a workload does not say otherwise, bytes: half of a usual L1 data

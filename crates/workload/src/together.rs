@@ -81,6 +81,9 @@ impl Workload for Together {
             all.condvars += start.condvars;
             all.barriers.extend(start.barriers);
             all.streams.extend(start.streams);
+            let connections = start.connections.into_iter();
+            all.connections
+                .extend(connections.map(|(stream, way)| (stream + place.streams, way)));
             all.shared.extend(start.shared);
             all.duration_ns = match (all.duration_ns, start.duration_ns) {
                 (Some(a), Some(b)) => Some(a.min(b)),

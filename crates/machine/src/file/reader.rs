@@ -43,6 +43,7 @@ impl Reader<'_> {
         let core_types = self.core_types(&machine.core)?;
         let mut numa = self.distances(&machine)?;
         let (cpus, levels) = self.topology(&machine.core, &machine.package, &numa)?;
+        let network = self.network(&machine.network, cpus.len())?;
         let cpufreq = self.cpufreq(&machine, &cpus, &core_types, &levels)?;
         if let Some(memory) = &machine.memory {
             numa.memory = Some(self.memory(memory, &numa, machine.package.get_ref().len())?);
@@ -57,6 +58,8 @@ impl Reader<'_> {
             core_types,
             levels,
             cpufreq,
+            network,
+            governor_adds: false,
             numa,
             power,
             turbo,

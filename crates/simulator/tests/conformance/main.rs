@@ -14,6 +14,7 @@ mod exec;
 mod frequency;
 mod hmp;
 mod kernel_tree;
+mod network;
 mod polling;
 mod properties;
 mod support;

@@ -36,6 +36,8 @@ pub fn machine(cpus: usize) -> Machine {
             spans: span,
         }],
         cpufreq: None,
+        network: None,
+        governor_adds: false,
         numa: Numa::default(),
         power: None,
         turbo: None,

@@ -1,0 +1,152 @@
+//! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one way at a time.
+//!
+//! The client writes, or reads, 128 KiB at a time. What the kernel does on its behalf (copying, TCP) is its
+//! own time; what the network adapter's interrupts do is not.
+
+use crate::catalog::Benchmark;
+use crate::params::{Args, Param, Unit};
+use crate::{Better, Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use machine::Machine;
+use machine::input::BadInput;
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "time",
+        unit: Unit::Seconds,
+        default: 10_000_000_000,
+        min: 1_000_000,
+        max: 3_600_000_000_000,
+        help: "how long it transmits or receives, iperf's -t (default 10 s)",
+    },
+    Param {
+        name: "receive",
+        unit: Unit::Count,
+        default: 0,
+        min: 0,
+        max: 1,
+        help: "1 to receive instead of transmitting (default 0)",
+    },
+    Param {
+        name: "kib",
+        unit: Unit::Microseconds,
+        default: 10_000,
+        min: 10,
+        max: 1_000_000,
+        help: "the task's work for a KiB at the reference speed (default 10us, an assumption: a Cortex-A53 \
+               copies it and takes it through TCP at 100 MB a second)",
+    },
+];
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "iperf",
+    description: "iperf: throughput of one TCP connection, transmitting or receiving",
+    params: PARAMS,
+    make: |name, args| Box::new(Iperf::new(name, args)),
+};
+
+/// iperf's buffer (`-l`), bytes.
+const BUFFER: u64 = 128 << 10;
+/// The socket's buffer, bytes: about what Linux's autotuning comes to on a local network. An assumption.
+const SOCKET: u64 = 512 << 10;
+
+const THROUGHPUT: MetricId = 0;
+
+struct Iperf {
+    name: String,
+    time: u64,
+    direction: Direction,
+    work: u64,
+    metrics: [Metric; 1],
+}
+
+impl Iperf {
+    fn new(name: String, args: &Args) -> Iperf {
+        let throughput = Metric {
+            name: "throughput".to_owned(),
+            unit: "Mbit/s",
+            better: Better::Higher,
+        };
+        Iperf {
+            name,
+            time: args.get("time"),
+            direction: match args.get("receive") {
+                0 => Direction::Transmit,
+                _ => Direction::Receive,
+            },
+            work: args.get("kib") * (BUFFER >> 10),
+            metrics: [throughput],
+        }
+    }
+}
+
+impl Workload for Iperf {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        BENCHMARK.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        match machine.network {
+            Some(_) => Ok(()),
+            None => Err(Box::new(BadInput::whole(
+                format!("workload `{}`: {} has no network", self.name, machine.name),
+                "expected a machine with a [network] section, such as hikey-6220",
+            ))),
+        }
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let client = Client {
+            end: self.time,
+            direction: self.direction,
+            work: self.work,
+            buffers: 0,
+        };
+        Start {
+            tasks: vec![TaskSpec::new("iperf", client)],
+            streams: vec![SOCKET],
+            connections: vec![(0, self.direction)],
+            ..Start::default()
+        }
+    }
+}
+
+struct Client {
+    end: u64,
+    direction: Direction,
+    work: u64,
+    /// Written or asked for.
+    buffers: u64,
+}
+
+impl Program for Client {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        if env.now >= self.end {
+            let megabits = (self.buffers * BUFFER * 8) as f64 / 1e6;
+            env.recorder
+                .record(THROUGHPUT, megabits / (env.now as f64 / 1e9));
+            return Op::Exit;
+        }
+        self.buffers += 1;
+        let (stream, bytes, work) = (0, BUFFER, self.work);
+        match self.direction {
+            Direction::Transmit => Op::Write {
+                stream,
+                bytes,
+                work,
+            },
+            Direction::Receive => Op::Read {
+                stream,
+                bytes,
+                work,
+            },
+        }
+    }
+}
