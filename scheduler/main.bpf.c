@@ -257,6 +257,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	rq->idle = idle;
 	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
 	rq->nohz_balance_kick = false;
+	rq->wake_for_idle_pull = false;
 	if (idle)
 		nohz_balance_enter_idle(cpu);
 	else
