@@ -564,7 +564,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_said_with_their_line() {
-        let (_, _, good) = BUILTIN[0];
+        let (_, _, good) = BUILTIN
+            .iter()
+            .find(|(name, ..)| *name == "mixed-capacity")
+            .unwrap();
         for (from, to, says) in [
             ("policy = \"cfs\"", "policy = \"bfs\"", "bfs"),
             ("machine = \"tc2\"", "machine = \"tc3\"", "tc2-smp"),

@@ -88,8 +88,7 @@ pub struct Summary {
     /// published: in how many per cent the [`sign`] of the change from the first column is the same
     /// in the table and in the simulation. `None` if there are none.
     ///
-    /// In a table of changes: in how many per cent of the published changes, those within a margin
-    /// apart, the simulated one has the same sign.
+    /// Of published changes, those within a margin apart, each counts by its own sign.
     pub sign_agreement_pct: Option<f64>,
     /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are none.
     pub mean_abs_error_points: Option<f64>,
@@ -303,40 +302,31 @@ fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
         .iter()
         .filter_map(|cell| cell.error_pct().map(f64::abs))
         .collect();
-    let mut agreements = Vec::new();
-    for group in cells.chunks(columns.max(1)) {
-        let [baseline, others @ ..] = group else {
-            continue;
+    let agreement = |index: usize, cell: &Cell<'_>| {
+        let baseline = &cells[index - index % columns];
+        let (published, simulated) = match cell.stat {
+            Stat::Change if cell.margin > 0.0 => return None,
+            Stat::Change => (
+                sign(100.0, 100.0 + cell.published?),
+                sign(100.0, 100.0 + cell.simulated?),
+            ),
+            _ if index.is_multiple_of(columns) => return None,
+            _ => (
+                sign(baseline.published?, cell.published?),
+                sign(baseline.simulated?, cell.simulated?),
+            ),
         };
-        let signs = |cell: &Cell<'_>| {
-            let (published, simulated) = match cell.stat {
-                Stat::Change => [cell.published?, cell.simulated?]
-                    .map(|pct| sign(100.0, 100.0 + pct))
-                    .into(),
-                _ => (
-                    sign(baseline.published?, cell.published?),
-                    sign(baseline.simulated?, cell.simulated?),
-                ),
-            };
-            Some(if published == simulated { 100.0 } else { 0.0 })
-        };
-        agreements.extend(others.iter().filter_map(signs));
-    }
+        Some(if published == simulated { 100.0 } else { 0.0 })
+    };
+    let agreements: Vec<f64> = cells
+        .iter()
+        .enumerate()
+        .filter_map(|(index, cell)| agreement(index, cell))
+        .collect();
     let off: Vec<f64> = cells
         .iter()
         .filter_map(|cell| cell.error_points().map(f64::abs))
         .collect();
-    if !off.is_empty() {
-        let same_sign = |cell: &Cell<'_>| {
-            let exact = cell.published.filter(|_| cell.margin == 0.0)?;
-            Some(if exact * cell.simulated? > 0.0 {
-                100.0
-            } else {
-                0.0
-            })
-        };
-        agreements = cells.iter().filter_map(same_sign).collect();
-    }
     let mean = |values: &[f64]| {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };

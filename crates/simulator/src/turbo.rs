@@ -179,7 +179,7 @@ mod tests {
             pcu.cap = pcu.decide(&turbo, 1_000_000, used, 1_000_000);
         }
         let watts = pj as f64 / 1e13;
-        assert!((watts / 1000.0 - 10.0).abs() < 0.3, "{watts}");
+        assert!((watts - 10.0).abs() < 0.3, "{watts}");
         assert!(fast > 6_000 && fast < 7_500, "{fast}");
     }
 }

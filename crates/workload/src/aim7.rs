@@ -434,14 +434,20 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(mix: usize, params: &str, cpus: usize) -> Kernel {
-        let short = "users=20,users_max=20,warm_up=10ms,duration=100ms";
-        let params = format!("{short}{params}");
+        run_users(20, mix, params, cpus)
+    }
+
+    fn run_users(users: usize, mix: usize, params: &str, cpus: usize) -> Kernel {
+        let params = format!("users={users},users_max={users},warm_up=10ms,duration=100ms{params}");
         let args = Args::read("aim7", PARAMS, Some(&params)).unwrap();
         Kernel::run(&Aim7::new("a".to_owned(), mix, &args), cpus)
     }
 
     fn jobs(mix: usize, params: &str, cpus: usize) -> f64 {
-        let kernel = run(mix, params, cpus);
+        jobs_of(&run(mix, params, cpus))
+    }
+
+    fn jobs_of(kernel: &Kernel) -> f64 {
         let samples = kernel.recorder.samples(JOBS);
         assert_eq!(samples.len(), 1);
         samples[0]
@@ -461,7 +467,8 @@ mod tests {
 
     #[test]
     fn jobs_that_only_compute_scale_with_cpus() {
-        let compute = |cpus| jobs(mix("compute"), ",hold=0", cpus);
+        // A CPU for each user, and one for whoever counts: this kernel does not preempt.
+        let compute = |users| jobs_of(&run_users(users, mix("compute"), ",hold=0", users + 1));
         let (one, four) = (compute(1), compute(4));
         assert!((3.5..4.5).contains(&(four / one)), "{one} {four}");
     }
