@@ -4,6 +4,8 @@
 CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
+# Of the tests that boot a guest those that fit into a quarter of an hour with all others; test-vm runs all.
+VM_TESTS := smoke scx-simple mixed-load affinity fairness hotplug capacity pelt
 
 .PHONY: run test bench vm-kernel test-vm bench-vm format check-format lint tools
 
@@ -13,7 +15,7 @@ run:
 test: tools check-format lint
 	cargo test $(CARGO_FLAGS)
 	vm/build-loader --test || [ $$? = 77 ]
-	vm/test
+	vm/test $(VM_TESTS)
 
 bench:
 	cargo bench --locked -p simulator --bench context_switches
