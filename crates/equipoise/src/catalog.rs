@@ -116,7 +116,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
             Better::Higher => "higher",
         };
         vec![
-            metric.name.as_str().into(),
+            (&*metric.name).into(),
             metric.unit.into(),
             better.into(),
         ]

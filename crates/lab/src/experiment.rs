@@ -464,7 +464,7 @@ impl Reader<'_> {
             workload = workload::bind(workload, nodes);
         }
         let metrics = metrics(workload.as_ref(), machine);
-        let names: Vec<&str> = metrics.iter().map(|m| m.name.as_str()).collect();
+        let names: Vec<&str> = metrics.iter().map(|m| &*m.name).collect();
         let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
             return Err(self.bad(
                 row.metric.span(),

@@ -3,38 +3,22 @@
 
 use machine::Machine;
 use simulator::Outcome;
-use std::sync::LazyLock;
 use workload::{Better, Metric, Workload};
 
 /// Of the whole run: energy, average power, and how often a megajoule pays for such a run.
-static POWER: LazyLock<[Metric; 3]> = LazyLock::new(|| {
-    let metric = |name: &str, unit, better| Metric {
-        name: name.to_owned(),
-        unit,
-        better,
-    };
-    [
-        metric("energy", "J", Better::Lower),
-        metric("power", "W", Better::Lower),
-        metric("runs_per_energy", "1/MJ", Better::Higher),
-    ]
-});
+static POWER: [Metric; 3] = [
+    Metric::new("energy", "J", Better::Lower),
+    Metric::new("power", "W", Better::Lower),
+    Metric::new("runs_per_energy", "1/MJ", Better::Higher),
+];
 
 /// Changes of frequency, of all cpufreq policies (`stats/total_trans`).
-static FREQUENCY: LazyLock<Metric> = LazyLock::new(|| Metric {
-    name: "frequency_transitions".to_owned(),
-    unit: "",
-    better: Better::Lower,
-});
+static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower);
 
 /// The metrics of `workload` on `machine`, the workload's own first.
 pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
-    let power: &[Metric] = if machine.power.is_some() {
-        &*POWER
-    } else {
-        &[]
-    };
-    let frequency = machine.cpufreq.as_ref().map(|_| &*FREQUENCY);
+    let power: &[Metric] = if machine.power.is_some() { &POWER } else { &[] };
+    let frequency = machine.cpufreq.as_ref().map(|_| &FREQUENCY);
     workload
         .metrics()
         .iter()

@@ -17,11 +17,10 @@
 
 mod mixes;
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
 use crate::{
     Better, Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, TaskSpec,
-    Workload,
 };
 use machine::Machine;
 use mixes::{Kind, MIXES};
@@ -130,7 +129,8 @@ macro_rules! benchmark {
             name: $name,
             description: concat!("AIM7 users with the mix of subtests called ", $mix),
             params: PARAMS,
-            make: |name, args| Box::new(Aim7::new(name, $index, args)),
+            metrics: &[Metric::new("jobs", "1/min", Better::Higher)],
+            make: |args| Box::new(Arc::new(Setup::new($index, args))),
         }
     };
 }
@@ -179,15 +179,8 @@ struct Setup {
     duration: u64,
 }
 
-struct Aim7 {
-    name: String,
-    description: &'static str,
-    setup: Arc<Setup>,
-    metrics: [Metric; 1],
-}
-
-impl Aim7 {
-    fn new(name: String, mix: usize, args: &Args) -> Aim7 {
+impl Setup {
+    fn new(mix: usize, args: &Args) -> Setup {
         let mut sum = 0;
         let kinds = mixes::kinds(&MIXES[mix]);
         let cumulative = kinds.into_iter().map(|(kind, weight)| {
@@ -195,47 +188,26 @@ impl Aim7 {
             (kind, sum)
         });
         let users = args.get("users");
-        Aim7 {
-            name,
-            description: BENCHMARKS[mix].description,
-            setup: Arc::new(Setup {
-                kinds: cumulative.collect(),
-                users: (users, args.get("users_max").max(users)),
-                filesystems: args.get("filesystems"),
-                system_locks: args.get("system_locks"),
-                steps: args.get("steps"),
-                compute: args.get("compute"),
-                syscalls: args.get("syscalls"),
-                hold: args.get("hold"),
-                io: args.get("io"),
-                child: args.get("child"),
-                warm_up: args.get("warm_up"),
-                duration: args.get("duration"),
-            }),
-            metrics: [Metric {
-                name: "jobs".to_owned(),
-                unit: "1/min",
-                better: Better::Higher,
-            }],
+        Setup {
+            kinds: cumulative.collect(),
+            users: (users, args.get("users_max").max(users)),
+            filesystems: args.get("filesystems"),
+            system_locks: args.get("system_locks"),
+            steps: args.get("steps"),
+            compute: args.get("compute"),
+            syscalls: args.get("syscalls"),
+            hold: args.get("hold"),
+            io: args.get("io"),
+            child: args.get("child"),
+            warm_up: args.get("warm_up"),
+            duration: args.get("duration"),
         }
     }
 }
 
-impl Workload for Aim7 {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        self.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Arc<Setup> {
     fn start(&self, _machine: &Machine) -> Start {
-        let setup = &self.setup;
+        let setup = self;
         let parent = Parent {
             setup: setup.clone(),
             users: None,
@@ -439,8 +411,7 @@ mod tests {
 
     fn run_users(users: usize, mix: usize, params: &str, cpus: usize) -> Kernel {
         let params = format!("users={users},users_max={users},warm_up=10ms,duration=100ms{params}");
-        let args = Args::read("aim7", PARAMS, Some(&params)).unwrap();
-        Kernel::run(&Aim7::new("a".to_owned(), mix, &args), cpus)
+        Kernel::load(&format!("{}:{params}", BENCHMARKS[mix].name), cpus)
     }
 
     fn jobs(mix: usize, params: &str, cpus: usize) -> f64 {

@@ -3,9 +3,9 @@
 //! The benchmark is closed; this is what is told of it: its integer tests run on as many threads as
 //! there are cores, one test after the other, and the score is higher the less time they take.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -40,51 +40,29 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "antutu-integer",
     description: "an integer score as AnTuTu's: all cores compute, section by section",
     params: PARAMS,
-    make: |name, args| Box::new(Antutu::new(name, args)),
+    metrics: &[Metric::new("score", "points", Better::Higher)],
+    make: |args| Box::new(Antutu::new(args)),
 };
 
 const SCORE: MetricId = 0;
 
-/// `pthread_create`, ns at the reference speed. An assumption.
-const CREATE_WORK: u64 = 30_000;
-
 struct Antutu {
-    name: String,
     sections: u64,
     work: u64,
     rate: u64,
-    metrics: [Metric; 1],
 }
 
 impl Antutu {
-    fn new(name: String, args: &Args) -> Antutu {
+    fn new(args: &Args) -> Antutu {
         Antutu {
-            name,
             sections: args.get("sections"),
             work: args.get("work"),
             rate: args.get("rate"),
-            metrics: [Metric {
-                name: "score".to_owned(),
-                unit: "points",
-                better: Better::Higher,
-            }],
         }
     }
 }
 
-impl Workload for Antutu {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Antutu {
     fn start(&self, machine: &Machine) -> Start {
         let threads = machine.cpus.len() as u64;
         let main = Main {
@@ -144,9 +122,8 @@ mod tests {
 
     #[test]
     fn the_score_is_the_rate_for_each_core_in_full_use() {
-        let args = Args::read("antutu-integer", PARAMS, Some("rate=1000")).unwrap();
-        let workload = Antutu::new("a".to_owned(), &args);
-        let score = Kernel::run(&workload, 3).recorder.samples(SCORE)[0];
+        let kernel = Kernel::load("antutu-integer:rate=1000", 3);
+        let score = kernel.recorder.samples(SCORE)[0];
         assert!((score / 3000.0 - 1.0).abs() < 0.01, "{score}");
     }
 }

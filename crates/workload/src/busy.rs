@@ -1,8 +1,8 @@
 //! Threads that only compute, for a while: how much work a machine gets done, and how evenly.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -28,12 +28,19 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "busy",
     description: "busy loops for a fixed time: work done, and each thread's share",
     params: PARAMS,
-    make: |name, args| Box::new(Busy::new(name, args)),
+    metrics: &[
+        Metric::new("work", "s", Better::Higher),
+        Metric::new("thread_work", "s", Better::Higher),
+        Metric::new("spread", "%", Better::Lower),
+    ],
+    make: |args| Box::new(Busy::new(args)),
 };
 
 /// Work between two looks at the clock, ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
+/// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's. And how far the
+/// thread that got most done is from the one that got least done, of their mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
 const SPREAD: MetricId = 2;
@@ -46,47 +53,20 @@ const MOST: usize = 2;
 const FEWEST: usize = 3;
 
 struct Busy {
-    name: String,
     threads: u64,
     duration: u64,
-    metrics: [Metric; 3],
 }
 
 impl Busy {
-    fn new(name: String, args: &Args) -> Busy {
-        let metric = |name: &str, unit, better| Metric {
-            name: name.to_owned(),
-            unit,
-            better,
-        };
+    fn new(args: &Args) -> Busy {
         Busy {
-            name,
             threads: args.get("threads"),
             duration: args.get("duration"),
-            metrics: [
-                metric("work", "s", Better::Higher),
-                metric("thread_work", "s", Better::Higher),
-                metric("spread", "%", Better::Lower),
-            ],
         }
     }
 }
 
-impl Workload for Busy {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    /// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's. And how
-    /// far the thread that got most done is from the one that got least done, of their mean.
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Busy {
     fn start(&self, _machine: &Machine) -> Start {
         let tasks = (0..self.threads)
             .map(|index| {
@@ -141,8 +121,7 @@ mod tests {
 
     #[test]
     fn work_is_cpus_times_duration() {
-        let args = Args::read("busy", PARAMS, Some("threads=3,duration=0.1")).unwrap();
-        let kernel = Kernel::run(&Busy::new("b".to_owned(), &args), 2);
+        let kernel = Kernel::load("busy:threads=3,duration=0.1", 2);
         let work = kernel.recorder.samples(WORK);
         assert_eq!(work.len(), 1);
         assert!((work[0] - 0.2).abs() < 0.001, "{work:?}");

@@ -1,5 +1,6 @@
 //! Finding a workload: a benchmark or a file of `workloads/` by name, or any rt-app file by path.
 
+use crate::benchmark::Benchmark;
 use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
 use crate::together::Together;
@@ -9,15 +10,6 @@ use crate::{
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
-
-/// A benchmark model.
-pub(crate) struct Benchmark {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
-    pub(crate) params: &'static [Param],
-    /// Makes one that answers to the given name.
-    pub(crate) make: fn(String, &Args) -> Box<dyn Workload>,
-}
 
 const BENCHMARKS: &[&Benchmark] = &[
     &sysbench::BENCHMARK,
@@ -89,8 +81,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         _ => (name_or_path, None),
     };
     if let Some(benchmark) = benchmark(name) {
-        let args = Args::read(name, benchmark.params, params)?;
-        return Ok((benchmark.make)(name_or_path.to_owned(), &args));
+        return benchmark.load(name_or_path, params);
     }
     if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
         let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");

@@ -7,9 +7,9 @@
 //! The main thread prints the statistics every 10 ms, as without `-q`. Latencies are kept in fractions
 //! of a microsecond, where cyclictest rounds down.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{Better, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec};
 use machine::{CpuMask, Machine};
 
 const PARAMS: &[Param] = &[
@@ -59,16 +59,21 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "cyclictest",
     description: "cyclictest -a -n: wakeup latency of pinned periodic threads",
     params: PARAMS,
-    make: |name, args| Box::new(Cyclictest::new(name, args)),
+    metrics: &[
+        Metric::new("latency", "us", Better::Lower),
+        Metric::new("min", "us", Better::Lower),
+        Metric::new("avg", "us", Better::Lower),
+        Metric::new("max", "us", Better::Lower),
+    ],
+    make: |args| Box::new(Cyclictest::new(args)),
 };
 
-/// `pthread_create`, ns at the reference speed. An assumption; it happens once a thread.
-const CREATE_WORK: u64 = 30_000;
 /// How often the main thread prints, ns (`usleep(10000)` in cyclictest.c).
 const REFRESH: u64 = 10_000_000;
 /// Printing a thread's line, ns at the reference speed. An assumption: a `write(2)` to a terminal.
 const PRINT_WORK: u64 = 20_000;
 
+/// `latency` has every wakeup; the others have one sample a run, over all threads.
 const LATENCY: MetricId = 0;
 const MIN: MetricId = 1;
 const AVG: MetricId = 2;
@@ -83,53 +88,26 @@ const LEAST: usize = 3;
 const GREATEST: usize = 4;
 
 struct Cyclictest {
-    name: String,
     threads: u64,
     interval: u64,
     distance: u64,
     priority: u8,
     duration: u64,
-    metrics: [Metric; 4],
 }
 
 impl Cyclictest {
-    fn new(name: String, args: &Args) -> Cyclictest {
-        let metric = |name: &str| Metric {
-            name: name.to_owned(),
-            unit: "us",
-            better: Better::Lower,
-        };
+    fn new(args: &Args) -> Cyclictest {
         Cyclictest {
-            name,
             threads: args.get("threads"),
             interval: args.get("interval"),
             distance: args.get("distance"),
             priority: args.get("priority") as u8,
             duration: args.get("duration"),
-            metrics: [
-                metric("latency"),
-                metric("min"),
-                metric("avg"),
-                metric("max"),
-            ],
         }
     }
 }
 
-impl Workload for Cyclictest {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    /// `latency` has every wakeup; `min`, `avg` and `max` have one sample a run, over all threads.
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Cyclictest {
     fn start(&self, machine: &Machine) -> Start {
         let threads = (0..self.threads)
             .map(|index| Thread {
@@ -273,8 +251,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(params: &str) -> Kernel {
-        let args = Args::read("cyclictest", PARAMS, Some(params)).unwrap();
-        Kernel::run(&Cyclictest::new("c".to_owned(), &args), 2)
+        Kernel::load(&format!("cyclictest:{params}"), 2)
     }
 
     #[test]

@@ -122,6 +122,11 @@ impl Kernel {
         kernel
     }
 
+    /// Runs what [`crate::load`] finds.
+    pub fn load(workload: &str, cpus: usize) -> Kernel {
+        Kernel::run(&*crate::load(workload).unwrap(), cpus)
+    }
+
     /// Names of tasks that have not exited.
     pub fn left(&self) -> Vec<&str> {
         let left = self.tasks.iter().filter(|(_, exited)| !exited);

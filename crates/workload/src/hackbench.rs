@@ -7,9 +7,9 @@
 //! receiver of its group in turn, `loops` times; the senders of a group share the sending end of a
 //! receiver's socket. The clock stops when all children have been reaped.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec, Workload};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
 /// What a child touches between two switches, bytes: its buffer and stack, and in the kernel its
@@ -83,7 +83,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "hackbench",
     description: "hackbench: groups of senders and receivers over Unix stream sockets",
     params: PARAMS,
-    make: |name, args| Box::new(Hackbench::new(name, args)),
+    metrics: &[Metric::new("time", "s", Better::Lower)],
+    make: |args| Box::new(Setup::new(args)),
 };
 
 /// `fork(2)` of a small process, ns at the reference speed. An assumption; the clock starts later.
@@ -116,49 +117,23 @@ impl Setup {
     }
 }
 
-struct Hackbench {
-    name: String,
-    setup: Setup,
-    metrics: [Metric; 1],
-}
-
-impl Hackbench {
-    fn new(name: String, args: &Args) -> Hackbench {
-        Hackbench {
-            name,
-            setup: Setup {
-                groups: args.get("groups"),
-                fds: args.get("fds"),
-                loops: args.get("loops"),
-                datasize: args.get("datasize"),
-                write_work: args.get("write_work"),
-                read_work: args.get("read_work"),
-                buffer: args.get("buffer"),
-            },
-            metrics: [Metric {
-                name: "time".to_owned(),
-                unit: "s",
-                better: Better::Lower,
-            }],
+impl Setup {
+    fn new(args: &Args) -> Setup {
+        Setup {
+            groups: args.get("groups"),
+            fds: args.get("fds"),
+            loops: args.get("loops"),
+            datasize: args.get("datasize"),
+            write_work: args.get("write_work"),
+            read_work: args.get("read_work"),
+            buffer: args.get("buffer"),
         }
     }
 }
 
-impl Workload for Hackbench {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {
-        let setup = self.setup;
+        let setup = *self;
         let mut streams = vec![setup.buffer, setup.children()];
         let sockets = (setup.groups * setup.fds) as usize;
         streams.extend(std::iter::repeat_n(setup.buffer * setup.datasize, sockets));
@@ -344,8 +319,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(params: &str) -> Kernel {
-        let args = Args::read("hackbench", PARAMS, Some(params)).unwrap();
-        Kernel::run(&Hackbench::new("h".to_owned(), &args), 2)
+        Kernel::load(&format!("hackbench:{params}"), 2)
     }
 
     #[test]

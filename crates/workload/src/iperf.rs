@@ -3,9 +3,9 @@
 //! The client writes, or reads, 128 KiB at a time. What the kernel does on its behalf (copying, TCP) is its
 //! own time; what the network adapter's interrupts do is not.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use crate::{Better, Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 use machine::input::BadInput;
 
@@ -41,7 +41,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "iperf",
     description: "iperf: throughput of one TCP connection, transmitting or receiving",
     params: PARAMS,
-    make: |name, args| Box::new(Iperf::new(name, args)),
+    metrics: &[Metric::new("throughput", "Mbit/s", Better::Higher)],
+    make: |args| Box::new(Iperf::new(args)),
 };
 
 /// iperf's buffer (`-l`), bytes.
@@ -52,51 +53,33 @@ const SOCKET: u64 = 512 << 10;
 const THROUGHPUT: MetricId = 0;
 
 struct Iperf {
-    name: String,
     time: u64,
     direction: Direction,
     work: u64,
-    metrics: [Metric; 1],
 }
 
 impl Iperf {
-    fn new(name: String, args: &Args) -> Iperf {
-        let throughput = Metric {
-            name: "throughput".to_owned(),
-            unit: "Mbit/s",
-            better: Better::Higher,
-        };
+    fn new(args: &Args) -> Iperf {
         Iperf {
-            name,
             time: args.get("time"),
             direction: match args.get("receive") {
                 0 => Direction::Transmit,
                 _ => Direction::Receive,
             },
             work: args.get("kib") * (BUFFER >> 10),
-            metrics: [throughput],
         }
     }
 }
 
-impl Workload for Iperf {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Iperf {
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         match machine.network {
             Some(_) => Ok(()),
             None => Err(Box::new(BadInput::whole(
-                format!("workload `{}`: {} has no network", self.name, machine.name),
+                format!(
+                    "workload `{}`: {} has no network",
+                    BENCHMARK.name, machine.name
+                ),
                 "expected a machine with a [network] section, such as hikey-6220",
             ))),
         }

@@ -5,9 +5,9 @@
 //! which runs cc1 and then as, each a process of its own; all read from and write to a disk. When the
 //! objects are there, ld links them, alone.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec, Workload};
+use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -61,7 +61,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "kbuild",
     description: "make -j N vmlinux: compile jobs under a jobserver, then a serial link",
     params: PARAMS,
-    make: |name, args| Box::new(Kbuild::new(name, args)),
+    metrics: &[Metric::new("time", "s", Better::Lower)],
+    make: |args| Box::new(Setup::new(args)),
 };
 
 const TIME: MetricId = 0;
@@ -96,55 +97,29 @@ struct Setup {
     io: u64,
 }
 
-struct Kbuild {
-    name: String,
-    setup: Setup,
-    metrics: [Metric; 1],
-}
-
-impl Kbuild {
-    fn new(name: String, args: &Args) -> Kbuild {
-        Kbuild {
-            name,
-            setup: Setup {
-                jobs: args.get("jobs"),
-                objects: args.get("objects"),
-                compile: args.get("compile"),
-                serial: args.get("serial"),
-                io: args.get("io"),
-            },
-            metrics: [Metric {
-                name: "time".to_owned(),
-                unit: "s",
-                better: Better::Lower,
-            }],
+impl Setup {
+    fn new(args: &Args) -> Setup {
+        Setup {
+            jobs: args.get("jobs"),
+            objects: args.get("objects"),
+            compile: args.get("compile"),
+            serial: args.get("serial"),
+            io: args.get("io"),
         }
     }
 }
 
-impl Workload for Kbuild {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {
         let make = Make {
             step: MakeStep::Read,
-            setup: self.setup,
+            setup: *self,
             started: 0,
-            tokens: self.setup.jobs,
+            tokens: self.jobs,
         };
         Start {
             tasks: vec![compiler("make", make)],
-            streams: vec![self.setup.jobs],
+            streams: vec![self.jobs],
             ..Start::default()
         }
     }
@@ -362,8 +337,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(params: &str, cpus: usize) -> Kernel {
-        let args = Args::read("kbuild", PARAMS, Some(params)).unwrap();
-        Kernel::run(&Kbuild::new("k".to_owned(), &args), cpus)
+        Kernel::load(&format!("kbuild:{params}"), cpus)
     }
 
     fn count(kernel: &Kernel, name: &str) -> usize {

@@ -19,6 +19,7 @@ mod aim7;
 mod antutu;
 #[cfg(any(test, feature = "arbitrary"))]
 pub mod arbitrary;
+mod benchmark;
 mod bound;
 mod busy;
 mod catalog;

@@ -7,13 +7,11 @@ pub(crate) mod blackscholes;
 pub(crate) mod bodytrack;
 pub(crate) mod streamcluster;
 
+use crate::benchmark::CREATE_WORK;
 use crate::params::{Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, TaskSpec};
+use crate::{Better, CpuBound, Env, Metric, MetricId, Op, TaskSpec};
 
 const TIME: MetricId = 0;
-
-/// `pthread_create`, ns at the reference speed. An assumption.
-const CREATE_WORK: u64 = 30_000;
 
 const THREADS: Param = Param {
     name: "threads",
@@ -34,11 +32,16 @@ const SCALE: Param = Param {
            (default 1)",
 };
 
-fn time() -> Metric {
-    Metric {
-        name: "time".to_owned(),
-        unit: "s",
-        better: Better::Lower,
+const METRICS: &[Metric] = &[Metric::new("time", "s", Better::Lower)];
+
+/// The limit of a program's time: `work` that `threads` share, and `serial`, as much as is done at `scale`
+/// (ns at the reference speed).
+fn bound(work: u64, serial: u64, threads: u64, scale: u64) -> CpuBound {
+    CpuBound {
+        work: work * scale,
+        serial: serial * scale,
+        parallelism: threads as usize,
+        metric: TIME,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Measurements that programs make of themselves.
 
+use std::borrow::Cow;
+
 /// Index into [`crate::Workload::metrics`].
 pub type MetricId = usize;
 
@@ -16,11 +18,22 @@ pub enum Better {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Such as `time` or `thread0/wu_lat`.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Such as `s`, `us`, `1/s`.
     pub unit: &'static str,
     /// Which way it is good.
     pub better: Better,
+}
+
+impl Metric {
+    /// One of a name that is known beforehand.
+    pub const fn new(name: &'static str, unit: &'static str, better: Better) -> Metric {
+        Metric {
+            name: Cow::Borrowed(name),
+            unit,
+            better,
+        }
+    }
 }
 
 /// The most samples that are kept of a metric, which bounds a run's memory.

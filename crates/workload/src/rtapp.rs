@@ -181,6 +181,7 @@ impl Plan {
     fn lay_out_logs(&mut self) -> Vec<Metric> {
         let mut metrics = Vec::new();
         let mut add = |name: String, unit, better| {
+            let name = name.into();
             metrics.push(Metric { name, unit, better });
             metrics.len() - 1
         };

@@ -4,11 +4,9 @@
 //!
 //! What is modelled is what scheduling sees of it: busy threads, and bursts of wakeups.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{
-    Better, CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec, Workload,
-};
+use crate::{Better, CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -61,7 +59,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "specjbb",
     description: "transactions by busy threads, stopped now and then for a parallel garbage collection",
     params: PARAMS,
-    make: |name, args| Box::new(Specjbb::new(name, args)),
+    metrics: &[Metric::new("throughput", "1/s", Better::Higher)],
+    make: |args| Box::new(Setup::new(args)),
 };
 
 const THROUGHPUT: MetricId = 0;
@@ -94,47 +93,21 @@ struct Setup {
     collection: u64,
 }
 
-struct Specjbb {
-    name: String,
-    setup: Setup,
-    metrics: [Metric; 1],
-}
-
-impl Specjbb {
-    fn new(name: String, args: &Args) -> Specjbb {
-        Specjbb {
-            name,
-            setup: Setup {
-                warehouses: args.get("warehouses"),
-                duration: args.get("duration"),
-                transaction: args.get("transaction"),
-                heap: args.get("heap"),
-                collection: args.get("collection"),
-            },
-            metrics: [Metric {
-                name: "throughput".to_owned(),
-                unit: "1/s",
-                better: Better::Higher,
-            }],
+impl Setup {
+    fn new(args: &Args) -> Setup {
+        Setup {
+            warehouses: args.get("warehouses"),
+            duration: args.get("duration"),
+            transaction: args.get("transaction"),
+            heap: args.get("heap"),
+            collection: args.get("collection"),
         }
     }
 }
 
-impl Workload for Specjbb {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Setup {
     fn start(&self, _machine: &Machine) -> Start {
-        let setup = self.setup;
+        let setup = *self;
         let collectors = (0..setup.warehouses).map(|_| {
             let collector = Collector {
                 step: CollectorStep::Lock,
@@ -337,8 +310,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(params: &str, cpus: usize) -> Kernel {
-        let args = Args::read("specjbb", PARAMS, Some(params)).unwrap();
-        Kernel::run(&Specjbb::new("s".to_owned(), &args), cpus)
+        Kernel::load(&format!("specjbb:{params}"), cpus)
     }
 
     #[test]

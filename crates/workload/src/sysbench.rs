@@ -6,11 +6,9 @@
 //! looks whether requests are left without the counter's mutex, then takes the mutex to count its
 //! request, so up to threads - 1 requests too many may be done.
 
-use crate::catalog::Benchmark;
+use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{
-    Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec, Workload,
-};
+use crate::{Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 
@@ -64,15 +62,17 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "sysbench-cpu",
     description: "sysbench --test=cpu: threads share a fixed number of CPU-bound requests",
     params: PARAMS,
-    make: |name, args| Box::new(Sysbench::new(name, args)),
+    metrics: &[
+        Metric::new("time", "s", Better::Lower),
+        Metric::new("request_latency", "ms", Better::Lower),
+        Metric::new("events", "", Better::Higher),
+    ],
+    make: |args| Box::new(Sysbench::new(args)),
 };
 
 /// Reading options and preparing the test, ns at the reference speed. An assumption: it runs before
 /// the clock starts and only decides how long the main thread has run when it forks.
 const START_UP_WORK: u64 = 2_000_000;
-
-/// `pthread_create`, ns at the reference speed. An assumption, also outside the measured time.
-const CREATE_WORK: u64 = 30_000;
 
 const TIME: MetricId = 0;
 const LATENCY: MetricId = 1;
@@ -88,24 +88,16 @@ const PERFORMED: usize = 0;
 const STOP_AT: usize = 1;
 
 struct Sysbench {
-    name: String,
     threads: u64,
     requests: u64,
     request_work: u64,
     max_time: u64,
     cpu: Option<usize>,
-    metrics: [Metric; 3],
 }
 
 impl Sysbench {
-    fn new(name: String, args: &Args) -> Sysbench {
-        let metric = |name: &str, unit, better| Metric {
-            name: name.to_owned(),
-            unit,
-            better,
-        };
+    fn new(args: &Args) -> Sysbench {
         Sysbench {
-            name,
             threads: args.get("threads"),
             requests: args.get("threads") * args.get("requests"),
             request_work: args.get("request"),
@@ -114,28 +106,11 @@ impl Sysbench {
                 time => time,
             },
             cpu: args.given("cpu").map(|cpu| cpu as usize),
-            metrics: [
-                metric("time", "s", Better::Lower),
-                metric("request_latency", "ms", Better::Lower),
-                metric("events", "", Better::Higher),
-            ],
         }
     }
 }
 
-impl Workload for Sysbench {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Sysbench {
     fn cpu_bound(&self) -> Option<CpuBound> {
         (self.max_time == u64::MAX).then(|| CpuBound {
             work: self.requests * self.request_work,
@@ -153,7 +128,7 @@ impl Workload for Sysbench {
             Some(cpu) if cpu >= machine.cpus.len() => Err(Box::new(BadInput::whole(
                 format!(
                     "workload `{}`: {} has no CPU {cpu}",
-                    self.name, machine.name
+                    BENCHMARK.name, machine.name
                 ),
                 format!("expected a CPU below {}", machine.cpus.len()),
             ))),
@@ -307,9 +282,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(threads: u64, cpus: usize) -> Kernel {
-        let text = format!("threads={threads}");
-        let args = Args::read("sysbench-cpu", PARAMS, Some(&text)).unwrap();
-        Kernel::run(&Sysbench::new("s".to_owned(), &args), cpus)
+        Kernel::load(&format!("sysbench-cpu:threads={threads}"), cpus)
     }
 
     /// Published on two Cortex-A15: 16.47 s for one thread, 16.47 s (at best) for two.
@@ -327,11 +300,10 @@ mod tests {
 
     #[test]
     fn the_bound_is_met_when_every_thread_has_a_cpu() {
-        let args = Args::read("sysbench-cpu", PARAMS, Some("threads=3,requests=100")).unwrap();
-        let workload = Sysbench::new("s".to_owned(), &args);
+        let workload = crate::load("sysbench-cpu:threads=3,requests=100").unwrap();
         let bound = workload.cpu_bound().unwrap();
         let best = bound.work as f64 / bound.parallelism as f64 / 1e9;
-        let time = Kernel::run(&workload, 3).recorder.samples(bound.metric)[0];
+        let time = Kernel::run(&*workload, 3).recorder.samples(bound.metric)[0];
         assert!(time >= best && time < best * 1.02, "{time} {best}");
     }
 }

@@ -29,7 +29,7 @@ impl Together {
             for metric in part.metrics() {
                 let mut metric = metric.clone();
                 if named(&metric.name) > 1 {
-                    metric.name = format!("{}/{}", part.name(), metric.name);
+                    metric.name = format!("{}/{}", part.name(), metric.name).into();
                 }
                 metrics.push(metric);
             }
@@ -206,7 +206,7 @@ mod tests {
             "hackbench:groups=1,loops=5",
         ];
         let both = load(&format!("{one}+{two}+{one}")).unwrap();
-        let names: Vec<&str> = both.metrics().iter().map(|m| m.name.as_str()).collect();
+        let names: Vec<&str> = both.metrics().iter().map(|m| &*m.name).collect();
         assert_eq!(names[1], format!("{one}/request_latency"));
         let run = |name: &str| {
             let workload = load(name).unwrap();

@@ -3,10 +3,10 @@
 //! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, which
 //! each price their block of them 100 times over without meeting, joins them and writes the prices.
 
-use super::{Main, SCALE, THREADS, time};
-use crate::catalog::Benchmark;
+use super::{METRICS, Main, SCALE, THREADS, bound};
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{CpuBound, Env, Metric, Op, Program, Start, TaskSpec, Workload};
+use crate::{CpuBound, Env, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -35,55 +35,35 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "blackscholes",
     description: "PARSEC's blackscholes: data-parallel between serial reading and writing",
     params: PARAMS,
-    make: |name, args| Box::new(Blackscholes::new(name, args)),
+    metrics: METRICS,
+    make: |args| Box::new(Blackscholes::new(args)),
 };
 
 /// NUM_RUNS
 const RUNS: u64 = 100;
 
 struct Blackscholes {
-    name: String,
     threads: u64,
     work: u64,
     serial: u64,
     scale: u64,
-    metrics: [Metric; 1],
 }
 
 impl Blackscholes {
-    fn new(name: String, args: &Args) -> Blackscholes {
+    fn new(args: &Args) -> Blackscholes {
         let scale = args.get("scale");
         Blackscholes {
-            name,
             threads: args.get("threads"),
             work: args.get("work") / scale,
             serial: args.get("serial") / scale,
             scale,
-            metrics: [time()],
         }
     }
 }
 
-impl Workload for Blackscholes {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Blackscholes {
     fn cpu_bound(&self) -> Option<CpuBound> {
-        Some(CpuBound {
-            work: self.work * self.scale,
-            serial: self.serial * self.scale,
-            parallelism: self.threads as usize,
-            metric: super::TIME,
-        })
+        Some(bound(self.work, self.serial, self.threads, self.scale))
     }
 
     fn start(&self, _machine: &Machine) -> Start {
@@ -117,19 +97,15 @@ impl Program for Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::fake::Kernel;
+    use crate::parsec::TIME;
 
     /// What it is calibrated on.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 6.807), (4, 2.427)] {
-            let text = format!("threads={threads}");
-            let args = Args::read("blackscholes", PARAMS, Some(&text)).unwrap();
-            let workload = Blackscholes::new("b".to_owned(), &args);
-            let time = Kernel::run(&workload, 4)
-                .recorder
-                .samples(super::super::TIME)[0];
+            let kernel = Kernel::load(&format!("blackscholes:threads={threads}"), 4);
+            let time = kernel.recorder.samples(TIME)[0];
             assert!((time / published - 1.0).abs() < 0.02, "{threads}: {time}");
         }
     }

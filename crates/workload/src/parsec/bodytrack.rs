@@ -7,10 +7,11 @@
 //! a mutex until none are left, and meet the main thread in another barrier. The thread that loads images
 //! ahead of time is left out: its work is the main thread's here.
 
-use super::{CREATE_WORK, SCALE, THREADS, TIME, time};
-use crate::catalog::Benchmark;
+use super::{METRICS, SCALE, THREADS, TIME, bound};
+use crate::benchmark::CREATE_WORK;
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{BarrierId, CpuBound, Env, Metric, MutexId, Op, Program, Start, TaskSpec, Workload};
+use crate::{BarrierId, CpuBound, Env, MutexId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -83,7 +84,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "bodytrack",
     description: "PARSEC's bodytrack: frames of parallel commands from a work queue, and serial steps",
     params: PARAMS,
-    make: |name, args| Box::new(Bodytrack::new(name, args)),
+    metrics: METRICS,
+    make: |args| Box::new(Bodytrack::new(args)),
 };
 
 /// Where the workers wait for a command, and where all wait for its end.
@@ -102,11 +104,9 @@ const FILTER_UNITS: u64 = 60;
 const PARTICLE_UNITS: u64 = 125;
 
 struct Bodytrack {
-    name: String,
     threads: u64,
     frame: Frame,
     scale: u64,
-    metrics: [Metric; 1],
 }
 
 /// What there is to do; times are work at the reference speed, ns.
@@ -153,37 +153,19 @@ impl Frame {
 }
 
 impl Bodytrack {
-    fn new(name: String, args: &Args) -> Bodytrack {
+    fn new(args: &Args) -> Bodytrack {
         Bodytrack {
-            name,
             threads: args.get("threads"),
             frame: Frame::new(args),
             scale: args.get("scale"),
-            metrics: [time()],
         }
     }
 }
 
-impl Workload for Bodytrack {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Bodytrack {
     fn cpu_bound(&self) -> Option<CpuBound> {
-        Some(CpuBound {
-            work: self.frame.work() * self.scale,
-            serial: self.frame.alone() * self.scale,
-            parallelism: self.threads as usize,
-            metric: TIME,
-        })
+        let (work, serial) = (self.frame.work(), self.frame.alone());
+        Some(bound(work, serial, self.threads, self.scale))
     }
 
     fn start(&self, _machine: &Machine) -> Start {
@@ -354,8 +336,7 @@ mod tests {
     use crate::fake::Kernel;
 
     fn run(text: &str, cpus: usize) -> f64 {
-        let args = Args::read("bodytrack", PARAMS, Some(text)).unwrap();
-        let kernel = Kernel::run(&Bodytrack::new("b".to_owned(), &args), cpus);
+        let kernel = Kernel::load(&format!("bodytrack:{text}"), cpus);
         assert!(kernel.left().is_empty());
         kernel.recorder.samples(TIME)[0]
     }

@@ -7,10 +7,10 @@
 //! centres alone.
 
 use super::barrier::{self, Barrier, Wait};
-use super::{Main, SCALE, THREADS, time};
-use crate::catalog::Benchmark;
+use super::{METRICS, Main, SCALE, THREADS, bound};
+use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{CpuBound, Env, Metric, Op, Program, Start, TaskSpec, Workload};
+use crate::{CpuBound, Env, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -70,7 +70,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "streamcluster",
     description: "PARSEC's streamcluster: data-parallel rounds between barriers that spin, then sleep",
     params: PARAMS,
-    make: |name, args| Box::new(Streamcluster::new(name, args)),
+    metrics: METRICS,
+    make: |args| Box::new(Streamcluster::new(args)),
 };
 
 /// Adding up the threads' results, ns at the reference speed for each thread: a cache line from another
@@ -81,7 +82,6 @@ const SUM_WORK: u64 = 100;
 const FOOTPRINT: u64 = 32 << 10;
 
 struct Streamcluster {
-    name: String,
     threads: u64,
     rounds: u64,
     work: u64,
@@ -89,14 +89,12 @@ struct Streamcluster {
     serial: u64,
     spin: u64,
     scale: u64,
-    metrics: [Metric; 1],
 }
 
 impl Streamcluster {
-    fn new(name: String, args: &Args) -> Streamcluster {
+    fn new(args: &Args) -> Streamcluster {
         let scale = args.get("scale");
         Streamcluster {
-            name,
             threads: args.get("threads"),
             rounds: args.get("rounds").div_ceil(scale),
             work: args.get("work"),
@@ -104,31 +102,14 @@ impl Streamcluster {
             serial: args.get("serial") / scale,
             spin: args.get("spin"),
             scale,
-            metrics: [time()],
         }
     }
 }
 
-impl Workload for Streamcluster {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn description(&self) -> &str {
-        BENCHMARK.description
-    }
-
-    fn metrics(&self) -> &[Metric] {
-        &self.metrics
-    }
-
+impl Model for Streamcluster {
     fn cpu_bound(&self) -> Option<CpuBound> {
-        Some(CpuBound {
-            work: self.rounds * self.work * self.scale,
-            serial: self.serial * self.scale,
-            parallelism: self.threads as usize,
-            metric: super::TIME,
-        })
+        let work = self.rounds * self.work;
+        Some(bound(work, self.serial, self.threads, self.scale))
     }
 
     fn start(&self, _machine: &Machine) -> Start {
@@ -225,15 +206,13 @@ impl Program for Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::fake::Kernel;
+    use crate::parsec::TIME;
 
     fn run(threads: u64, cpus: usize, more: &str) -> f64 {
-        let text = format!("threads={threads}{more}");
-        let args = Args::read("streamcluster", PARAMS, Some(&text)).unwrap();
-        let kernel = Kernel::run(&Streamcluster::new("s".to_owned(), &args), cpus);
+        let kernel = Kernel::load(&format!("streamcluster:threads={threads}{more}"), cpus);
         assert!(kernel.left().is_empty());
-        kernel.recorder.samples(super::super::TIME)[0]
+        kernel.recorder.samples(TIME)[0]
     }
 
     /// What it is calibrated on.

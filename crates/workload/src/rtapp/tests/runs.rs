@@ -258,7 +258,7 @@ fn threads_of_large_or_forked_tasks_share_metrics() {
             "many": { "instance": 9, "loop": 1, "run": 10 },
             "parent": { "loop": 1, "sleep": 10, "fork": "few" } "#,
     );
-    let names: Vec<_> = workload.metrics().iter().map(|m| m.name.as_str()).collect();
+    let names: Vec<_> = workload.metrics().iter().map(|m| &*m.name).collect();
     assert_eq!(
         names,
         [

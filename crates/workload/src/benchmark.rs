@@ -1,0 +1,80 @@
+//! Models of benchmark programs: what is known of each before a run, and the workload made of it.
+
+use crate::params::{Args, Param};
+use crate::{CpuBound, Metric, Start, Workload};
+use machine::Machine;
+use machine::input::BadInput;
+
+/// `pthread_create`, ns at the reference speed. An assumption; it happens once a thread.
+pub(crate) const CREATE_WORK: u64 = 30_000;
+
+/// A benchmark program.
+pub(crate) struct Benchmark {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) params: &'static [Param],
+    /// What a run measures.
+    pub(crate) metrics: &'static [Metric],
+    pub(crate) make: fn(&Args) -> Box<dyn Model>,
+}
+
+/// What a program does with the parameters that it was given; see [`Workload`].
+pub(crate) trait Model: Send + Sync {
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        None
+    }
+
+    fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
+        Ok(())
+    }
+
+    fn start(&self, machine: &Machine) -> Start;
+}
+
+struct Modelled {
+    name: String,
+    benchmark: &'static Benchmark,
+    model: Box<dyn Model>,
+}
+
+impl Benchmark {
+    /// The workload that answers to `name`, with the parameters of `params` (`threads=5,time=8s`).
+    pub(crate) fn load(
+        &'static self,
+        name: &str,
+        params: Option<&str>,
+    ) -> Result<Box<dyn Workload>, Box<BadInput>> {
+        let args = Args::read(self.name, self.params, params)?;
+        Ok(Box::new(Modelled {
+            name: name.to_owned(),
+            benchmark: self,
+            model: (self.make)(&args),
+        }))
+    }
+}
+
+impl Workload for Modelled {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        self.benchmark.description
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        self.benchmark.metrics
+    }
+
+    fn cpu_bound(&self) -> Option<CpuBound> {
+        self.model.cpu_bound()
+    }
+
+    fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        self.model.check(machine)
+    }
+
+    fn start(&self, machine: &Machine) -> Start {
+        self.model.start(machine)
+    }
+}
