@@ -100,6 +100,8 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 {
 	u64 vruntime = rq->leftmost;
 
+	if (rq->next_vruntime < vruntime)
+		vruntime = rq->next_vruntime;
 	if (rq->curr.pid && (vruntime == ~0ULL || time_before(curr, vruntime)))
 		vruntime = curr;
 	if (vruntime != ~0ULL && time_before(rq->min_vruntime, vruntime))
@@ -140,6 +142,7 @@ static __always_inline void set_curr(struct fair_rq *rq, const struct task_struc
 		.druntime = se->druntime,
 		.fast = is_fast(se->cpu),
 	};
+	rq->next_vruntime = ~0ULL;
 	rq->need_resched = false;
 	rq->skip = false;
 	rq->swap_stamp = 0;
@@ -210,26 +213,18 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 }
 
 /*
- * @p has become runnable on @cpu: make the CPU look, if it should. True if it does. A task that preempts becomes
- * the next buddy, as it need not be leftmost; where many tasks wait, the one it interrupts becomes the last buddy,
- * as its cache is still warm.
+ * Should @p, which has become runnable on the CPU of @rq, take it from the running task? If so, the CPU is to
+ * reschedule. A task that preempts becomes the next buddy, as it need not be leftmost; where many tasks wait, the
+ * one it interrupts becomes the last buddy, as its cache is still warm.
  */
-__noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
+						 const struct fair_entity *se, u64 now)
 {
-	struct fair_entity *se = entity_of(p);
-	struct fair_rq *rq = rq_of(cpu);
 	struct running *curr = &rq->curr;
-	bool curr_idle;
+	bool curr_idle = curr->policy == SCHED_IDLE;
 
-	if (!se || rq->dispatching)
-		return false;
-	if (!curr->pid) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return true;
-	}
 	if (rq->need_resched)
 		return false;
-	curr_idle = curr->policy == SCHED_IDLE;
 	if (!curr_idle || p->policy == SCHED_IDLE) {
 		/* Batch and idle tasks wait for the tick. */
 		if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
@@ -241,8 +236,49 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu,
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
 	rq->need_resched = true;
+	return true;
+}
+
+/* @p has joined the dispatch queue of @cpu: make the CPU look, if it should. True if it does. */
+__noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
+{
+	struct fair_entity *se = entity_of(p);
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!se || rq->dispatching)
+		return false;
+	if (!rq->curr.pid) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return true;
+	}
+	if (!check_preempt_wakeup(rq, p, se, now))
+		return false;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
+}
+
+/* Is there something that only the next ops.dispatch() of the CPU of @rq will do? */
+static __always_inline bool dispatch_expected(const struct fair_rq *rq)
+{
+	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_balance_kick || rq->wake_for_idle_pull;
+}
+
+/*
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, past the dispatch queue? If the CPU
+ * idles, or @p preempts and is leftmost. It saves the kick, which is an interrupt, and a dispatch.
+ */
+static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
+					 u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (dispatch_expected(rq))
+		return false;
+	if (!rq->curr.pid)
+		return rq->idle && rq->nr_running == 1;
+	if (rq->leftmost != ~0ULL && time_before(rq->leftmost, se->vruntime))
+		return false;
+	return check_preempt_wakeup(rq, p, se, now);
 }
 
 #endif /* __EQUIPOISE_FAIR_H */

@@ -139,6 +139,11 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	else if (se->cpu != cpu)
 		migrate_entity(se, cpu);
 
+	if (arrives && (s32)cpu == scx_bpf_task_cpu(p) && runs_at_once(cpu, p, se, now)) {
+		rq_of(cpu)->next_vruntime = se->vruntime;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_INF, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
 	add_leftmost(rq_of(cpu), se->vruntime);
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
 	if (arrives)
@@ -157,6 +162,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid)
 		se = entity_of(prev);
 
+	rq->next_vruntime = ~0ULL;
 	rq->need_resched = false;
 	rq->dispatching = true;
 	if (rq->exec_pid && exec_balance(cpu, se ? prev : NULL, now))

@@ -55,6 +55,8 @@ struct fair_rq {
 	u64 min_vruntime;
 	/* The smallest vruntime of the tasks that wait, or less; ~0 if none waits. */
 	u64 leftmost;
+	/* That of the task that is to run next, out of the queue already; ~0 if there is none. */
+	u64 next_vruntime;
 
 	/* Our tasks that are runnable here, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
@@ -184,6 +186,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 	struct fair_rq *rq = rq_of(cpu);
 
 	rq->leftmost = ~0ULL;
+	rq->next_vruntime = ~0ULL;
 	/* Far enough from 0 that no vruntime is ever below it. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;

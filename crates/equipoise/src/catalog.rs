@@ -115,11 +115,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
             Better::Lower => "lower",
             Better::Higher => "higher",
         };
-        vec![
-            (&*metric.name).into(),
-            metric.unit.into(),
-            better.into(),
-        ]
+        vec![(&*metric.name).into(), metric.unit.into(), better.into()]
     });
     let base = name.split(':').next().unwrap_or(name);
     let params = workload::parameters(base).iter().map(|param| {
