@@ -10,6 +10,7 @@
 //!   the best possible value of CPU-bound work on the machine, else null.
 //!   `margin`: not 0 where no more was published than that the number is within it of `published`;
 //!   `error_points`, of a change, beyond the margin.
+//! - `remarks[]`: `block` and what its file says of the results (`remark`).
 //! - `summary`: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`,
 //!   `max_abs_error_points` as in [`lab::Summary`].
 //!
@@ -51,7 +52,14 @@ struct Experiment<'a> {
     runs: u32,
     seed: u64,
     cells: Vec<Cell<'a>>,
+    remarks: Vec<Remark<'a>>,
     summary: Summary,
+}
+
+#[derive(Serialize)]
+struct Remark<'a> {
+    block: &'a str,
+    remark: &'a str,
 }
 
 #[derive(Serialize)]
@@ -228,6 +236,16 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
             .cells()
             .iter()
             .map(|shown| cell(shown, runs.count))
+            .collect(),
+        remarks: experiment
+            .blocks
+            .iter()
+            .filter_map(|block| {
+                Some(Remark {
+                    block: &block.name,
+                    remark: block.remark.as_deref()?,
+                })
+            })
             .collect(),
         summary: Summary {
             mean_abs_error_pct: summary.mean_abs_error_pct,

@@ -11,6 +11,7 @@ pub mod json;
 mod machine;
 mod number;
 mod page;
+mod power;
 mod reproduction;
 mod terminal;
 pub mod trace;

@@ -1,7 +1,8 @@
-//! A machine for people: its tree of packages, clusters and CPUs, what its kernel operations cost,
-//! and the sched domains the kernel would build.
+//! A machine for people: its tree of packages, clusters and CPUs, what its kernel operations cost, what its
+//! parts draw, and the sched domains the kernel would build.
 
 use crate::number::number;
+use crate::power;
 use crate::{Cell, Page, Table, Tone};
 use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp};
 
@@ -10,19 +11,18 @@ pub fn machine(machine: &Machine) -> Page {
     Page {
         title: format!("{}: {}", machine.name, machine.description),
         notes: vec![format!("{} CPUs, HZ {}", machine.cpus.len(), machine.hz)],
-        tables: [
-            Some(topology(machine)),
-            Some(core_types(machine)),
-            machine
-                .cpufreq
-                .as_ref()
-                .map(|cpufreq| frequencies(machine, cpufreq)),
-            nodes(machine),
-            Some(domains(machine)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        tables: [topology(machine), core_types(machine)]
+            .into_iter()
+            .chain(
+                machine
+                    .cpufreq
+                    .as_ref()
+                    .map(|cpufreq| frequencies(machine, cpufreq)),
+            )
+            .chain(power::tables(machine))
+            .chain(nodes(machine))
+            .chain([domains(machine)])
+            .collect(),
         ..Page::default()
     }
 }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn one_package_and_two() {
-        for name in ["hikey-6220", "smp-2", "smp-2x8", "smt-4"] {
+        for name in ["hikey-6220", "smp-2", "smp-2x8", "smt-4", "snb-laptop"] {
             let page = machine(&Machine::find(name).unwrap());
             insta::assert_snapshot!(format!("machine-{name}"), terminal(&page, Style::default()));
         }

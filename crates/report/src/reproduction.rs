@@ -140,40 +140,45 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     ]
 }
 
-fn change_remarks(summary: &lab::Summary, mean: f64) -> Vec<String> {
-    let or_dash = |value: Option<f64>, unit: &str| {
-        value.map_or("-".to_owned(), |value| format!("{value:.1} {unit}"))
-    };
-    vec![
-        format!(
-            "mean absolute error {mean:.1} points, at most {}; sign agreement {}",
-            or_dash(summary.max_abs_error_points, "points"),
-            or_dash(summary.sign_agreement_pct, "%"),
-        ),
-        "A cell is the change of the mean in per cent, over runs paired by seed; the error is in \
-         points, and beyond the margin where no more was published than that the change is within it. \
-         Sign agreement is over the changes that were published."
-            .to_owned(),
-    ]
+/// What the blocks' files have to say of them, then how well the table is reproduced.
+fn remarks(reproduction: &Reproduction) -> Vec<String> {
+    let blocks = reproduction.experiment.blocks.iter();
+    blocks
+        .filter_map(|block| Some(format!("{}: {}", block.name, block.remark.as_ref()?)))
+        .chain(quality(reproduction))
+        .collect()
 }
 
-fn remarks(reproduction: &Reproduction) -> Vec<String> {
+/// Errors and sign agreement, of numbers, of changes, or of both.
+fn quality(reproduction: &Reproduction) -> Vec<String> {
     let summary = reproduction.summary();
-    if let Some(mean) = summary.mean_abs_error_points {
-        return change_remarks(&summary, mean);
+    let agreement = summary
+        .sign_agreement_pct
+        .map_or("-".to_owned(), |agreement| format!("{agreement:.0} %"));
+    let percent = summary
+        .mean_abs_error_pct
+        .map(|error| format!("mean absolute error {error:.1} %"));
+    let points = summary.mean_abs_error_points.map(|mean| {
+        let most = summary.max_abs_error_points.unwrap_or(mean);
+        format!("mean absolute error {mean:.1} points, at most {most:.1} points")
+    });
+    let errors = match (percent, &points) {
+        (Some(percent), Some(points)) => format!("{percent}; of changes, {points};"),
+        (Some(percent), None) => format!("{percent},"),
+        (None, Some(points)) => format!("{points};"),
+        (None, None) => "mean absolute error -,".to_owned(),
+    };
+    let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
+    if points.is_some() {
+        remarks.push(
+            "A change is that of the mean in per cent, over runs paired by seed; its error is in points, and \
+             beyond the margin where no more was published than that the change is within it."
+                .to_owned(),
+        );
     }
-    let mut remarks = vec![format!(
-        "mean absolute error {}, sign agreement {}",
-        summary
-            .mean_abs_error_pct
-            .map_or("-".to_owned(), |error| format!("{error:.1} %")),
-        summary
-            .sign_agreement_pct
-            .map_or("-".to_owned(), |agreement| format!("{agreement:.0} %")),
-    )];
     remarks.push(format!(
-        "Sign agreement: in how many published cells the change from the first column goes the same \
-         way in both tables (up, down, or less than {NO_DIFFERENCE_PCT} %)."
+        "Sign agreement: in how many published cells the change from the first column, or the published \
+         change itself, goes the same way in both tables (up, down, or less than {NO_DIFFERENCE_PCT} %)."
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(

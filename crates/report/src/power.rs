@@ -1,0 +1,150 @@
+//! What a machine's parts draw, for people: cores at each OPP, idle states, turbo frequencies.
+
+use crate::number::number;
+use crate::{Cell, Table};
+use machine::{CoreType, Machine, PartIdle, PartPower, Turbo};
+
+/// None of a machine whose power is not known and that has no turbo.
+pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    if machine.power.is_some() {
+        let cores = machine.core_types.iter();
+        tables.extend(cores.filter_map(|core| opps(machine, core)));
+        tables.push(parts(machine));
+    }
+    tables.extend(machine.turbo.as_ref().map(turbo));
+    tables
+}
+
+/// mW, as W.
+fn watts(mw: u32) -> Cell {
+    number(f64::from(mw) / 1e3).into()
+}
+
+/// Of a core of this type, by OPP: what it draws while so many of its threads run a busy loop.
+fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
+    let power = core.power.as_ref()?;
+    let of_type = |&cpu: &usize| machine.core_types[machine.cpus[cpu].core_type].name == core.name;
+    let cpu = (0..machine.cpus.len()).find(of_type)?;
+    let threads = machine.siblings(cpu).count();
+    let row = |opp: usize| -> Vec<Cell> {
+        let at = core.opps.get(opp);
+        let mhz = at.map_or("-".to_owned(), |at| number(f64::from(at.khz) / 1e3));
+        let volt = at.and_then(|at| at.microvolt);
+        let idle = power.static_mw(core, opp);
+        let busy =
+            |busy: usize| watts(idle + busy as u32 * power.thread_mw(core, opp, busy, threads));
+        [
+            mhz.into(),
+            volt.map_or("-".to_owned(), |volt| number(f64::from(volt) / 1e6))
+                .into(),
+            watts(idle),
+        ]
+        .into_iter()
+        .chain((1..=threads).map(busy))
+        .collect()
+    };
+    let threads = (1..=threads).map(|busy| match busy {
+        1 => "1 thread\nbusy, W".to_owned(),
+        busy => format!("{busy} threads\nbusy, W"),
+    });
+    Some(Table {
+        title: format!("Power of a {} core", core.name),
+        header: ["\nMHz", "\nV", "none\nbusy, W"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(threads)
+            .collect(),
+        text_columns: 0,
+        rows: (0..core.nr_opps()).map(row).collect(),
+    })
+}
+
+/// What each part draws while any of its CPUs is busy, and in its idle states.
+fn parts(machine: &Machine) -> Table {
+    let state = |name: String, state: &str, after_ns: Option<u64>, mw: u32, entry_pj: u64| {
+        let after = after_ns.map_or("-".to_owned(), |ns| number(ns as f64 / 1e3));
+        vec![
+            name.into(),
+            state.into(),
+            after.into(),
+            watts(mw),
+            number(entry_pj as f64 / 1e6).into(),
+        ]
+    };
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for core in machine
+        .core_types
+        .iter()
+        .filter(|core| core.power.is_some())
+    {
+        for (index, idle) in core.idle_states.iter().enumerate() {
+            let name = match index {
+                0 => format!("{} core", core.name),
+                _ => String::new(),
+            };
+            let (after, mw) = (Some(idle.min_residency_ns), idle.power_mw);
+            rows.push(state(name, &idle.name, after, mw, idle.entry_pj));
+        }
+    }
+    let Some(power) = &machine.power else {
+        return Table::default();
+    };
+    let mut part = |name: &str, power: &PartPower| {
+        if *power == PartPower::default() {
+            return;
+        }
+        rows.push(state(name.to_owned(), "active", None, power.active_mw, 0));
+        for (index, idle) in power.idle.iter().enumerate() {
+            let PartIdle {
+                residency_ns,
+                power_mw,
+                entry_pj,
+            } = *idle;
+            let label = format!("idle {index}");
+            rows.push(state(
+                String::new(),
+                &label,
+                Some(residency_ns),
+                power_mw,
+                entry_pj,
+            ));
+        }
+    };
+    part("cluster", &power.cluster);
+    part("package", &power.package);
+    rows.push(state("rest".to_owned(), "", None, power.rest_mw, 0));
+    Table {
+        title: "Power of parts, without the parts within".to_owned(),
+        header: ["", "state", "after, us", "W", "entry, uJ"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 2,
+        rows,
+    }
+}
+
+/// How fast a package lets its cores run, by how many of them are active.
+fn turbo(turbo: &Turbo) -> Table {
+    let limit = turbo.limit_mw.map_or(String::new(), |mw| {
+        format!(
+            ", within {} W for each package, over {} s",
+            number(f64::from(mw) / 1e3),
+            number(turbo.window_ns as f64 / 1e9)
+        )
+    });
+    let last = turbo.khz.len();
+    let row = |(index, khz): (usize, &u32)| -> Vec<Cell> {
+        let active = match index + 1 {
+            active if active == last => format!("{active} and more"),
+            active => active.to_string(),
+        };
+        vec![active.into(), number(f64::from(*khz) / 1e3).into()]
+    };
+    Table {
+        title: format!("Turbo{limit}"),
+        header: ["active cores", "MHz"].map(str::to_owned).to_vec(),
+        text_columns: 1,
+        rows: turbo.khz.iter().enumerate().map(row).collect(),
+    }
+}
