@@ -22,6 +22,7 @@
 //! name = "SMP"
 //! machine = "tc2-smp"
 //! cpunodebind = "0"                   # optional: only on these NUMA nodes
+//! remark = "..."                      # optional: what to make of its results, printed with them
 //!
 //! [[block.row]]
 //! name = "sysbench_5t"
@@ -138,6 +139,8 @@ pub struct Block {
     pub rows: Vec<Row>,
     /// The row of averages at the end.
     pub average: Option<Average>,
+    /// What to make of the results, for whoever reads them.
+    pub remark: Option<String>,
 }
 
 impl Block {
@@ -266,6 +269,7 @@ struct BlockFile {
     cpunodebind: Option<Spanned<String>>,
     row: Vec<RowFile>,
     average: Option<AverageFile>,
+    remark: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -428,6 +432,7 @@ impl Reader<'_> {
                     .average
                     .map(|average| self.average(average, columns.len()))
                     .transpose()?,
+                remark: block.remark,
             })
         };
         let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
@@ -592,6 +597,23 @@ mod tests {
             assert!(text.starts_with(&format!("e.toml:{line}:")), "{text}");
             assert!(text.contains(says), "{text}");
         }
+    }
+
+    #[test]
+    fn a_block_can_have_a_remark() {
+        let (_, _, text) = BUILTIN[0];
+        let with = text.replacen("[[block]]", "[[block]]\nremark = \"Why so.\"", 1);
+        let experiment = Experiment::parse("e.toml", &with).unwrap();
+        let remarks = experiment
+            .blocks
+            .iter()
+            .map(|block| block.remark.as_deref());
+        let expected = [Some("Why so.")].into_iter().chain(std::iter::repeat(None));
+        assert!(
+            remarks
+                .zip(expected)
+                .all(|(remark, expected)| remark == expected)
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a run measures: the workload's metrics, and the machine's where its power is known or its
-//! frequencies change.
+//! What a run measures: the workload's metrics, and the machine's where its power is known, its frequencies
+//! change or sharing memory costs time.
 
 use machine::Machine;
 use simulator::Outcome;
@@ -15,15 +15,21 @@ static POWER: [Metric; 3] = [
 /// Changes of frequency, of all cpufreq policies (`stats/total_trans`).
 static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower);
 
+/// What CPUs spend on getting each other's lines of memory and on waiting for locks: of the time that they
+/// are busy.
+static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower);
+
 /// The metrics of `workload` on `machine`, the workload's own first.
 pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
     let power: &[Metric] = if machine.power.is_some() { &POWER } else { &[] };
     let frequency = machine.cpufreq.as_ref().map(|_| &FREQUENCY);
+    let memory = machine.numa.memory.as_ref().map(|_| &MEMORY);
     workload
         .metrics()
         .iter()
         .chain(power)
         .chain(frequency)
+        .chain(memory)
         .collect()
 }
 
@@ -37,5 +43,43 @@ pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
     if machine.cpufreq.is_some() {
         samples.push([outcome.counters.frequency_transitions as f64]);
     }
+    if machine.numa.memory.is_some() {
+        let busy: u64 = outcome.counters.busy_ns.iter().sum();
+        samples.push([100.0 * outcome.counters.memory_ns as f64 / busy as f64]);
+    }
     samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Case, Runs, Scheduler, measure};
+
+    #[test]
+    fn memory_takes_time_only_where_a_machine_describes_it() {
+        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let scheduler = Scheduler::policy("powersaving").unwrap();
+        let runs = Runs {
+            count: 1,
+            seed: 1,
+            jobs: 1,
+        };
+        for (name, shares) in [("snb-ep-2s", true), ("snb-laptop", false)] {
+            let machine = Machine::find(name).unwrap();
+            let found = metrics(workload.as_ref(), &machine);
+            let metric = found.iter().position(|metric| metric.name == "memory_time");
+            assert_eq!(metric.is_some(), shares);
+            let case = Case {
+                machine: &machine,
+                workload: workload.as_ref(),
+                scheduler: &scheduler,
+            };
+            let measured = measure(&[case], &runs, &|| ()).unwrap();
+            assert_eq!(measured[0].runs[0].samples.len(), found.len());
+            if let Some(metric) = metric {
+                let share = measured[0].means(metric).unwrap()[0];
+                assert!(share > 0.1 && share < 100.0, "{share}");
+            }
+        }
+    }
 }

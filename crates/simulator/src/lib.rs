@@ -102,6 +102,9 @@ pub struct Counters {
     pub busy_ns: Vec<u64>,
     /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
+    /// Over all CPUs: ns spent on memory that they share, waits for locks included, where the machine
+    /// describes it.
+    pub memory_ns: u64,
 }
 
 /// Receives scheduling events, in time order.

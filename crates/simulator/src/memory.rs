@@ -130,7 +130,9 @@ impl Kernel<'_> {
     #[inline]
     pub fn take_spent(&mut self) -> u64 {
         // SAFETY: as above.
-        unsafe { std::mem::take(&mut (*self.table).spent) }
+        let ns = unsafe { std::mem::take(&mut (*self.table).spent) };
+        self.counters.memory_ns += ns;
+        ns
     }
 
     #[inline]
