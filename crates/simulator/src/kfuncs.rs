@@ -405,10 +405,13 @@ unsafe extern "C" fn iter_dsq_new(
 
 unsafe extern "C" fn iter_dsq_next(k: *mut c_void, it: *mut IterDsq) -> *mut TaskStruct {
     let (kernel, it) = unsafe { (kernel(k), &*it) };
-    kernel
+    let next = kernel
         .user_dsq(it.dsq_id)
-        .and_then(|dsq| dsq.next(it.cursor as usize))
-        .map_or(null_mut(), TaskPtr::abi)
+        .and_then(|dsq| dsq.next(it.cursor as usize));
+    if let Some(task) = next {
+        kernel.read_task(task);
+    }
+    next.map_or(null_mut(), TaskPtr::abi)
 }
 
 unsafe extern "C" fn iter_dsq_destroy(k: *mut c_void, it: *mut IterDsq) {

@@ -4,8 +4,9 @@
 //!
 //! A runqueue's fields that other CPUs look at are one cache line, the scheduler's of it another. A read
 //! costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last read; a
-//! write costs the longest transfer that is needed to take the line from whoever has it. A lock is a
-//! queue in virtual time: who takes it waits until those before have let go, then for its line.
+//! write costs the longest transfer that is needed to take the line from whoever has it. So does the task
+//! that one meets on another CPU's queue. A lock is a queue in virtual time: who takes it waits until those
+//! before have let go, then for its line.
 //!
 //! The time is spent by the CPU whose code is running: it is collected in the table, where C adds to it
 //! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
@@ -13,7 +14,7 @@
 use crate::abi;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::task::OnDsq;
+use crate::task::{OnDsq, TaskPtr};
 use machine::Machine;
 
 /// A machine's shared memory.
@@ -30,12 +31,33 @@ pub struct Memory {
     rq_locks: Box<[Lock]>,
 }
 
-/// A lock, as far as its past matters.
-#[derive(Clone, Copy, Debug, Default)]
+/// A lock: when it was and will be held. The code that runs on one CPU is done at once, and takes its last
+/// lock before others of earlier times take theirs: these find it free as long as it is.
+#[derive(Clone, Debug, Default)]
 pub struct Lock {
-    /// When its last holder lets go, ns.
-    free_at: u64,
+    /// Who had it last.
     holder: u16,
+    /// Not over yet, in order.
+    holds: Vec<Hold>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// From when on the holder waits for the line, and when it lets go, ns.
+    from: u64,
+    until: u64,
+    cpu: u16,
+}
+
+impl Lock {
+    /// Forgets what is over at `now`.
+    fn forget(&mut self, now: u64) {
+        let over = self.holds.partition_point(|hold| hold.until <= now);
+        if over > 0 {
+            self.holder = self.holds[over - 1].cpu;
+            self.holds.drain(..over);
+        }
+    }
 }
 
 impl Memory {
@@ -66,8 +88,8 @@ impl Memory {
             pad: 0,
         });
         let rq_lock = |cpu: usize| Lock {
-            free_at: 0,
             holder: cpu as u16,
+            holds: Vec::new(),
         };
         Some(Memory {
             table,
@@ -103,18 +125,30 @@ impl Memory {
         ns
     }
 
-    /// `cpu` takes `lock` at `now`; how long that takes, ns.
-    fn take(&self, lock: &mut Lock, cpu: usize, now: u64) -> u64 {
-        let holder = lock.holder as usize;
-        let mut ns = lock.free_at.saturating_sub(now);
-        if holder != cpu {
-            ns += self.transfer(holder, cpu);
-        }
-        *lock = Lock {
-            free_at: now + ns + self.lock_ns,
-            holder: cpu as u16,
+    /// `cpu`, having spent `spent` since `now`, takes `lock` as soon as it is free for long enough; how long
+    /// that takes, ns.
+    fn take(&self, lock: &mut Lock, cpu: usize, now: u64, spent: u64) -> u64 {
+        lock.forget(now);
+        let line_from = |holder: u16| match usize::from(holder) {
+            holder if holder == cpu => 0,
+            holder => self.transfer(holder, cpu),
         };
-        ns
+        let (mut from, mut line, mut place) = (now + spent, line_from(lock.holder), 0);
+        for hold in &lock.holds {
+            if from + line + self.lock_ns <= hold.from {
+                break;
+            }
+            from = from.max(hold.until);
+            line = line_from(hold.cpu);
+            place += 1;
+        }
+        let hold = Hold {
+            from,
+            until: from + line + self.lock_ns,
+            cpu: cpu as u16,
+        };
+        lock.holds.insert(place, hold);
+        from + line - (now + spent)
     }
 }
 
@@ -144,12 +178,12 @@ impl Kernel<'_> {
     /// The code that is running takes the lock of the runqueue of `rq` and changes it.
     #[inline]
     pub fn change_rq(&mut self, rq: usize) {
-        let (cpu, now) = (self.this_cpu(), self.now() + self.spent());
+        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
         let Some(memory) = &mut self.memory else {
             return;
         };
-        let mut lock = memory.rq_locks[rq];
-        let ns = memory.take(&mut lock, cpu, now);
+        let mut lock = std::mem::take(&mut memory.rq_locks[rq]);
+        let ns = memory.take(&mut lock, cpu, now, spent);
         memory.rq_locks[rq] = lock;
         let ns = ns + memory.write(cpu, rq);
         self.spend(ns);
@@ -158,13 +192,23 @@ impl Kernel<'_> {
     /// The code that is running takes the lock of `dsq`, a queue of the scheduler's.
     #[inline]
     pub fn lock_dsq(&mut self, dsq: OnDsq) {
-        let (cpu, now) = (self.this_cpu(), self.now() + self.spent());
+        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
         let (Some(memory), OnDsq::User(index)) = (&self.memory, dsq) else {
             return;
         };
-        let lock: &mut Lock = &mut self.user_dsqs.get_mut(index).lock;
-        let ns = memory.take(lock, cpu, now);
+        let lock = &mut self.user_dsqs.get_mut(index).lock;
+        let ns = memory.take(lock, cpu, now, spent);
         self.spend(ns);
+    }
+
+    /// The code that is running looks at `task`, which last ran, or was queued, on its CPU.
+    #[inline]
+    pub fn read_task(&mut self, task: TaskPtr) {
+        let cpu = self.this_cpu();
+        if let Some(memory) = self.memory.as_ref().filter(|_| task.cpu() != cpu) {
+            let ns = memory.transfer(task.cpu(), cpu);
+            self.spend(ns);
+        }
     }
 
     /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.
@@ -242,12 +286,29 @@ mod tests {
         let memory = memory();
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
-        assert_eq!(memory.take(&mut lock, 0, 1000), 0);
+        assert_eq!(memory.take(&mut lock, 0, 1000, 0), 0);
         // Waits for the holder, then for the line.
-        assert_eq!(memory.take(&mut lock, 1, 1000), hold + NEAR);
-        assert_eq!(memory.take(&mut lock, 2, 1000), 2 * (hold + NEAR));
+        assert_eq!(memory.take(&mut lock, 1, 1000, 0), hold + NEAR);
+        assert_eq!(memory.take(&mut lock, 2, 1000, 0), 2 * (hold + NEAR));
         // Long free, and still where it was used last.
-        assert_eq!(memory.take(&mut lock, 79, 1_000_000), FAR);
-        assert_eq!(memory.take(&mut lock, 79, 2_000_000), 0);
+        assert_eq!(memory.take(&mut lock, 79, 1_000_000, 0), FAR);
+        assert_eq!(memory.take(&mut lock, 79, 2_000_000, 0), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_later_is_free_until_then() {
+        let memory = memory();
+        let hold = memory.lock_ns;
+        let mut lock = Lock::default();
+        // Takes it at 11 us, having spent ten.
+        assert_eq!(memory.take(&mut lock, 79, 1000, 10_000), FAR);
+        assert_eq!(memory.take(&mut lock, 0, 1000, 0), 0);
+        assert_eq!(memory.take(&mut lock, 1, 1000, 500), NEAR);
+        // There is not time enough before 11 us.
+        let wait = memory.take(&mut lock, 1, 10_900, 90);
+        assert_eq!(wait, 10 + FAR + hold + FAR);
+        // All that is over.
+        lock.forget(1_000_000);
+        assert!(lock.holds.is_empty());
     }
 }
