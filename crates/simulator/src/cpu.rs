@@ -179,7 +179,8 @@ impl Kernel<'_> {
         while self.failure.is_none() {
             self.send_kicks(cpu);
             let idles_later = self.cpus[cpu].idles_at.is_some();
-            if self.cpus[cpu].need_resched && !idles_later {
+            let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel);
+            if self.cpus[cpu].need_resched && !idles_later && !in_kernel {
                 self.schedule(cpu);
                 if self.check.is_some() {
                     self.check_state();

@@ -159,6 +159,7 @@ impl Kernel<'_> {
             instant_ops: 0,
             instant: 0,
             own_time: false,
+            in_kernel: false,
             waits_for: "nothing",
             on_rq: false,
             dsq: OnDsq::None,

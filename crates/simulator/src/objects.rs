@@ -115,6 +115,32 @@ impl Kernel<'_> {
         }
     }
 
+    /// Takes a lock of the kernel's if it is free, even before others that wait (`mutex_lock()`). One that
+    /// `waited` was the first of them, and still is if it is not free.
+    pub fn acquire(&mut self, task: TaskPtr, mutex: u32, waited: bool) -> bool {
+        let state = &mut self.objects.mutexes[mutex as usize];
+        let free = state.owner.is_none();
+        if free {
+            state.owner = Some(task);
+        }
+        match (free, waited) {
+            (true, true) => drop(state.waiters.pop_front()),
+            (false, false) => state.waiters.push_back(task),
+            _ => {}
+        }
+        free
+    }
+
+    /// Releases a lock of the kernel's and wakes who waits first, who stays so until it has it.
+    pub fn release(&mut self, task: TaskPtr, mutex: u32) {
+        let state = &mut self.objects.mutexes[mutex as usize];
+        debug_assert!(state.owner == Some(task));
+        state.owner = None;
+        if let Some(&first) = state.waiters.front() {
+            self.wake(first, 0);
+        }
+    }
+
     /// Queues for the condition and releases the mutex.
     pub fn wait(&mut self, task: TaskPtr, cond: u32, mutex: u32) {
         self.objects.condvars[cond as usize].push_back(task);

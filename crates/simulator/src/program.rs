@@ -42,6 +42,12 @@ impl Kernel<'_> {
                 Doing::Waiting {
                     relock: Some(mutex),
                 } => self.relock(cpu, task, mutex),
+                Doing::Holding { mutex, work } => self.hold(cpu, task, mutex, work, true),
+                Doing::Held { mutex } => {
+                    task.in_kernel = false;
+                    self.release(task, mutex);
+                    Step::Go
+                }
                 Doing::ReadDone { stream } => {
                     self.room_made(stream);
                     Step::Go
@@ -131,6 +137,16 @@ impl Kernel<'_> {
         self.sleep(cpu, task, "a mutex")
     }
 
+    /// Takes a lock of the kernel's and works under it, or waits for it, perhaps again.
+    fn hold(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32, work: u64, waited: bool) -> Step {
+        if self.acquire(task, mutex, waited) {
+            task.in_kernel = true;
+            return self.compute(task, work, false, Doing::Held { mutex });
+        }
+        task.op = Doing::Holding { mutex, work };
+        self.sleep(cpu, task, "a lock of the kernel's")
+    }
+
     fn sleep_until(&mut self, cpu: usize, mut task: TaskPtr, due: u64) -> Step {
         task.due = due;
         if due <= self.now() {
@@ -169,6 +185,7 @@ impl Kernel<'_> {
                 self.unlock(task, mutex);
                 Step::Go
             }
+            Op::Hold { mutex, work } => self.hold(cpu, task, mutex, work, false),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
                 task.op = Doing::Waiting {

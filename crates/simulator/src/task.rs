@@ -29,6 +29,8 @@ pub struct Task {
     pub instant: u64,
     /// `left` is CPU time (ns), not work at the reference speed.
     pub own_time: bool,
+    /// Computes in the kernel, where it is not preempted.
+    pub in_kernel: bool,
     /// Why it sleeps, for messages.
     pub waits_for: &'static str,
 
@@ -92,6 +94,10 @@ pub enum Doing {
     Sleeping,
     /// Polling a shared word.
     Spinning,
+    /// Waits for a lock of the kernel's, to work under it.
+    Holding { mutex: u32, work: u64 },
+    /// Has worked under it.
+    Held { mutex: u32 },
     /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
     Waiting { relock: Option<u32> },
     /// Has read its bytes and computed; now tells writers.

@@ -1,30 +1,37 @@
 //! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of whom does one job after another, a
 //! job being a subtest that is drawn from a mix. What counts is how many jobs are done a minute.
 //!
-//! The mixes are AIM7's ([`mixes`]); the subtests are what a scheduler sees of them: how long they
-//! compute, and what they sleep for. Users are spread over file systems, each on a device of its own that
-//! does one request at a time; each file system has a lock that its operations take, and a few locks are for
-//! what all users share (System V IPC, and the tables of processes). They sleep for these locks.
+//! The mixes are AIM7's ([`mixes`]), and so is what a subtest does ([`subtests`]): how long it computes, and
+//! which of its system calls take a lock that users share or wait for something. Which locks these are is
+//! Linux 3.10's: a directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and
+//! exit, one for each area of memory, those of the files that all processes map (`i_mmap_mutex`) and those that
+//! a child shares with its parent (`anon_vma`), as all users are children of one. Users sleep for them, where
+//! the kernel's mutexes would poll while their owner runs, and are not preempted while they have one. The file
+//! systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, and a synchronous write
+//! sleeps until the journal's thread has committed.
 //!
-//! AIM7 says what its subtests do, and nothing of how long that takes on some machine or how much of it is
-//! under which lock. The parameters' defaults are round numbers; with them the mixes that work the file
-//! system and processes are bound by locks on 80 CPUs, and those that compute by CPUs, as the published
-//! results say. They are the same for all mixes.
-//!
-//! AIM7's jobs take some hundred milliseconds and its runs minutes. Here a job is a few milliseconds and
-//! a run less than a second: the jobs are short by a factor that is the same for all of them, and none of
-//! the times within a job, which decide how often a CPU idles, is.
+//! A user has 100 jobs, drawn from the mix without putting back. AIM7's runs take minutes: here a job is a part
+//! of AIM7's, the same for all, and makes that part of its calls. None of the times within a job is shorter, which
+//! decide how often a CPU idles. What counts is the second and third quarter of all jobs, as the beginning and the
+//! end of a run would take too large a part of it.
 
+mod journal;
 mod mixes;
+mod process;
+mod subtests;
+mod user;
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
 use crate::{
     Better, Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, TaskSpec,
 };
+use journal::Journal;
 use machine::Machine;
-use mixes::{Kind, MIXES};
+use mixes::MIXES;
 use std::sync::Arc;
+use subtests::{Call, Subtest};
+use user::User;
 
 macro_rules! time {
     ($name:literal, $default:expr, $help:literal) => {
@@ -67,60 +74,55 @@ const PARAMS: &[Param] = &[
     ),
     count!(
         "filesystems",
-        3,
+        16,
         1000,
-        "file systems, each with a lock and on a device of its own; with system_locks, syscalls and hold \
-         calibrated on which mixes idle with 80 CPUs in the table of experiments/idle-balance-limit.toml"
+        "file systems, each with its directories and its journal (HP's master_disk_list)"
     ),
     count!(
-        "system_locks",
-        2,
-        1000,
-        "locks of what users share besides: System V IPC, address spaces; see filesystems"
-    ),
-    count!(
-        "steps",
-        4,
+        "jobs",
+        100,
         1_000_000,
-        "how many steps a job has, each with a sleep or none, by its kind"
+        "jobs of a user, each subtest one or more (AIM7's -j)"
+    ),
+    count!(
+        "part",
+        20,
+        1_000_000,
+        "a job is one part of so many of AIM7's, all of which would take long to simulate"
     ),
     time!(
-        "compute",
-        200_000,
-        "work of a step that computes; an assumption"
+        "entry",
+        7_000,
+        "work under a directory's lock to create or remove a file; of what disk_src takes for each          (subtests.rs) about four fifths, an assumption"
     ),
     time!(
-        "syscalls",
-        200_000,
-        "work of a step between locks; see filesystems"
+        "link",
+        3_000,
+        "the same to link or unlink one, of what link_test takes"
     ),
     time!(
-        "hold",
-        10_000,
-        "work under a lock of a file system or of all users; see filesystems"
+        "lookup",
+        1_000,
+        "the same to open one that is there; of what creat_clo takes about a quarter, an assumption"
     ),
     time!(
-        "io",
-        100_000,
-        "a request's time at its device, which does one at a time; an array's write cache, an assumption"
+        "list",
+        60_000,
+        "the same to list /bin, of what dir_rtns_1 takes for the 130 files that it had in RHEL 6"
     ),
-    time!("child", 100_000, "work of a child process; an assumption"),
-    Param {
-        name: "warm_up",
-        unit: Unit::Seconds,
-        default: 200_000_000,
-        min: 0,
-        max: 1_000_000_000_000,
-        help: "when jobs begin to count",
-    },
-    Param {
-        name: "duration",
-        unit: Unit::Seconds,
-        default: 300_000_000,
-        min: 1_000_000,
-        max: 1_000_000_000_000,
-        help: "for how long they count",
-    },
+    count!(
+        "vmas",
+        20,
+        1000,
+        "areas of a process's memory, each with a lock to take on fork, exec and exit; a small program \
+         with its libraries"
+    ),
+    time!("vma", 1_000, "work under such a lock; an assumption"),
+    time!(
+        "commit",
+        500_000,
+        "work of the journal's thread for a transaction; an assumption"
+    ),
 ];
 
 macro_rules! benchmark {
@@ -153,90 +155,159 @@ const START_WORK: u64 = 20_000;
 /// What a user does first (its files and buffers), ns at the reference speed. So long that users spread
 /// over the machine as they are forked.
 const SET_UP_WORK: u64 = 2_000_000;
-/// How late the clock may be read, ns.
-const CLOCK_LATENCY: u64 = 1_000_000;
 
 const JOBS: MetricId = 0;
-/// The shared word that counts steps of jobs.
-const STEPS: usize = 0;
 
-/// Users wait for a byte from here.
-const START: StreamId = 0;
-
+/// What all tasks know.
 struct Setup {
-    /// Kinds of subtests, each with the sum of the weights up to it.
-    kinds: Vec<(Kind, u64)>,
+    /// Subtests, and how many of a user's jobs are of each.
+    subtests: Vec<(&'static Subtest, u32)>,
     users: (u64, u64),
-    filesystems: u64,
-    system_locks: u64,
-    steps: u64,
-    compute: u64,
-    syscalls: u64,
-    hold: u64,
-    io: u64,
-    child: u64,
-    warm_up: u64,
-    duration: u64,
+    filesystems: u32,
+    part: u64,
+    entry: u64,
+    link: u64,
+    lookup: u64,
+    list: u64,
+    vmas: u32,
+    vma: u64,
+    commit: u64,
 }
 
 impl Setup {
     fn new(mix: usize, args: &Args) -> Setup {
-        let mut sum = 0;
-        let kinds = mixes::kinds(&MIXES[mix]);
-        let cumulative = kinds.into_iter().map(|(kind, weight)| {
-            sum += u64::from(weight);
-            (kind, sum)
-        });
+        let (mix, jobs) = (MIXES[mix].1, args.get("jobs"));
+        let all: u64 = mix.iter().map(|&(weight, _)| u64::from(weight)).sum();
+        // To the nearest, but at least one, as AIM7 does.
+        let jobs_of = |weight: u32| (2 * u64::from(weight) * jobs + all) / (2 * all);
         let users = args.get("users");
         Setup {
-            kinds: cumulative.collect(),
+            subtests: mix
+                .iter()
+                .map(|&(weight, name)| (subtests::find(name), jobs_of(weight).max(1) as u32))
+                .collect(),
             users: (users, args.get("users_max").max(users)),
-            filesystems: args.get("filesystems"),
-            system_locks: args.get("system_locks"),
-            steps: args.get("steps"),
-            compute: args.get("compute"),
-            syscalls: args.get("syscalls"),
-            hold: args.get("hold"),
-            io: args.get("io"),
-            child: args.get("child"),
-            warm_up: args.get("warm_up"),
-            duration: args.get("duration"),
+            filesystems: args.get("filesystems") as u32,
+            part: args.get("part"),
+            entry: args.get("entry"),
+            link: args.get("link"),
+            lookup: args.get("lookup"),
+            list: args.get("list"),
+            vmas: args.get("vmas") as u32,
+            vma: args.get("vma"),
+            commit: args.get("commit"),
+        }
+    }
+
+    /// Jobs of a user.
+    fn jobs(&self) -> u64 {
+        self.subtests.iter().map(|&(_, jobs)| u64::from(jobs)).sum()
+    }
+
+    /// How long the lock of `call` is held, ns.
+    fn hold(&self, call: Call) -> u64 {
+        match call {
+            Call::Entry | Call::Search | Call::Fifo => self.entry,
+            Call::Link => self.link,
+            Call::Open => self.lookup,
+            Call::List => self.list,
+            Call::Fork | Call::Exec => self.vma * u64::from(self.vmas),
+            Call::Sync | Call::Sleep => 0,
         }
     }
 }
 
-impl Model for Arc<Setup> {
-    fn start(&self, _machine: &Machine) -> Start {
-        let setup = self;
-        let parent = Parent {
-            setup: setup.clone(),
-            users: None,
-            created: 0,
-            started: false,
-            began: None,
-        };
-        Start {
-            tasks: vec![TaskSpec {
-                policy: SchedPolicy::Fifo { priority: 99 },
-                ..TaskSpec::new("multitask", parent)
-            }],
-            mutexes: (setup.system_locks + 2 * setup.filesystems) as usize,
-            streams: vec![setup.users.1],
-            shared: vec![0],
-            duration_ns: Some(setup.warm_up + setup.duration + CLOCK_LATENCY),
-            ..Start::default()
-        }
+/// Directories there is one of.
+const BIN: MutexId = 0;
+const CWD: MutexId = 1;
+/// What is mapped by all processes, or was forked by the parent of all. As many as the files and the memory
+/// of a program with two libraries.
+const MAPPED: u32 = 8;
+
+/// The lock that the `n`th area of a process's memory is under.
+fn mapped(n: u32) -> MutexId {
+    2 + n % MAPPED
+}
+
+/// The directory of a file system where all work.
+fn root(filesystem: u32) -> MutexId {
+    2 + MAPPED + 2 * filesystem
+}
+
+/// The one that `disk_src` searches.
+fn tree(filesystem: u32) -> MutexId {
+    3 + MAPPED + 2 * filesystem
+}
+
+fn mutexes(filesystems: u32) -> usize {
+    (2 + MAPPED + 2 * filesystems) as usize
+}
+
+/// Users wait for a byte from here.
+const START: StreamId = 0;
+
+/// Anything from half of `mean` to one and a half of it.
+fn around(mean: u64, env: &mut Env<'_>) -> u64 {
+    mean / 2 + env.rng.below(mean + 1)
+}
+
+fn compute(mean: u64, env: &mut Env<'_>) -> Op {
+    Op::Run {
+        work: around(mean, env),
     }
 }
+
+/// The shared words: jobs done, and whether that is enough; then those of the journals.
+const DONE: usize = 0;
+const ENOUGH: usize = 1;
+const WORDS: usize = 2;
+
+/// How often the jobs done are looked at, ns.
+const INTERVAL: u64 = 1_000_000;
 
 /// Starts the users, and counts. Real time, so that it reads the clock in time.
 struct Parent {
     setup: Arc<Setup>,
     users: Option<u64>,
     created: u64,
-    started: bool,
-    /// When counting began, ns, and with how many steps.
-    began: Option<(u64, u64)>,
+    doing: Doing,
+}
+
+/// What the parent is doing.
+enum Doing {
+    Starts,
+    /// Waits for the first quarter of all jobs to be done.
+    WarmsUp,
+    /// Then waits for the next half, since so many ns and with so many jobs done by then.
+    Counts(u64, u64),
+    /// Has told so many journals that all is done.
+    Stops(u32),
+}
+
+impl Model for Arc<Setup> {
+    fn start(&self, _machine: &Machine) -> Start {
+        let parent = Parent {
+            setup: self.clone(),
+            users: None,
+            created: 0,
+            doing: Doing::Starts,
+        };
+        let mut tasks = vec![TaskSpec {
+            policy: SchedPolicy::Fifo { priority: 99 },
+            ..TaskSpec::new("multitask", parent)
+        }];
+        tasks.extend(
+            (0..self.filesystems)
+                .map(|filesystem| TaskSpec::new("jbd2", Journal::new(filesystem, self.commit))),
+        );
+        Start {
+            tasks,
+            mutexes: mutexes(self.filesystems),
+            streams: vec![self.users.1; 1 + journal::STREAMS * self.filesystems as usize],
+            shared: vec![0; WORDS + journal::WORDS * self.filesystems as usize],
+            ..Start::default()
+        }
+    }
 }
 
 impl Program for Parent {
@@ -247,155 +318,49 @@ impl Program for Parent {
             .users
             .get_or_insert_with(|| least + env.rng.below(most - least + 1));
         if self.created < users {
-            let user = User {
-                setup: setup.clone(),
-                number: self.created,
-                kind: Kind::Compute,
-                left: 0,
-                phase: 0,
-                start: Begin::SetUp,
-            };
             self.created += 1;
             let user = TaskSpec {
                 timer_slack_ns: Some(0),
-                ..TaskSpec::new("user", user)
+                ..TaskSpec::new("user", User::new(setup))
             };
             return Op::Fork {
                 child: Box::new(user),
                 work: START_WORK,
             };
         }
-        if !std::mem::replace(&mut self.started, true) {
-            return Op::Write {
-                stream: START,
-                bytes: users,
-                work: 0,
-            };
-        }
-        if env.now < setup.warm_up {
-            return Op::SleepUntil { at: setup.warm_up };
-        }
-        let (began, steps) = *self.began.get_or_insert((env.now, env.shared[STEPS]));
-        let end = setup.warm_up + setup.duration;
-        if env.now < end {
-            return Op::SleepUntil { at: end };
-        }
-        let jobs = (env.shared[STEPS] - steps) as f64 / setup.steps as f64;
-        let minutes = (env.now - began) as f64 / 60e9;
-        env.recorder.record(JOBS, jobs / minutes);
-        Op::Exit
-    }
-}
-
-/// One user.
-struct User {
-    setup: Arc<Setup>,
-    number: u64,
-    /// The job that is being done: its kind, the steps that are left, and how far the step is.
-    kind: Kind,
-    left: u64,
-    phase: u32,
-    start: Begin,
-}
-
-/// How far a user is with starting.
-enum Begin {
-    SetUp,
-    Wait,
-    Done,
-}
-
-impl User {
-    /// Work around `mean`: anything from half to one and a half of it.
-    fn around(mean: u64, env: &mut Env<'_>) -> Op {
-        Op::Run {
-            work: mean / 2 + env.rng.below(mean + 1),
-        }
-    }
-
-    /// The lock of a step of this kind, if it has one. First come the locks of what all share, then
-    /// those of the file systems, then their devices.
-    fn lock(&self) -> MutexId {
-        let setup = &self.setup;
-        let lock = match self.kind {
-            Kind::Ipc | Kind::Process => self.number % setup.system_locks,
-            _ => setup.system_locks + self.number % setup.filesystems,
+        let (all, done) = (users * setup.jobs(), env.shared[DONE]);
+        let later = Op::SleepUntil {
+            at: env.now + INTERVAL,
         };
-        lock as MutexId
-    }
-
-    fn device(&self) -> MutexId {
-        let setup = &self.setup;
-        let devices = setup.system_locks + setup.filesystems;
-        (devices + self.number % setup.filesystems) as MutexId
-    }
-
-    /// What comes at this phase of a step; `None` at its end.
-    fn op(&self, env: &mut Env<'_>) -> Option<Op> {
-        let setup = &self.setup;
-        if self.kind == Kind::Compute {
-            return (self.phase == 0).then(|| User::around(setup.compute, env));
-        }
-        Some(match (self.phase, self.kind) {
-            (0, _) => User::around(setup.syscalls, env),
-            (1, _) => Op::Lock(self.lock()),
-            (2, _) => User::around(setup.hold, env),
-            (3, _) => Op::Unlock(self.lock()),
-            (4, Kind::Synchronous) => Op::Lock(self.device()),
-            (5, Kind::Synchronous) => Op::Sleep { ns: setup.io },
-            (6, Kind::Synchronous) => Op::Unlock(self.device()),
-            (4, Kind::Process) => Op::Fork {
-                child: Box::new(Self::child(setup.child)),
-                work: setup.syscalls,
-            },
-            (5, Kind::Process) => Op::Join,
-            _ => return None,
-        })
-    }
-
-    fn child(work: u64) -> TaskSpec {
-        let mut done = false;
-        let child = move |env: &mut Env<'_>| match std::mem::replace(&mut done, true) {
-            false => User::around(work, env),
-            true => Op::Exit,
-        };
-        TaskSpec::new("child", child)
-    }
-}
-
-impl Program for User {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
-        match std::mem::replace(&mut self.start, Begin::Done) {
-            Begin::SetUp => {
-                self.start = Begin::Wait;
-                return Op::Run { work: SET_UP_WORK };
-            }
-            Begin::Wait => {
-                return Op::Read {
+        match self.doing {
+            Doing::Starts => {
+                self.doing = Doing::WarmsUp;
+                Op::Write {
                     stream: START,
-                    bytes: 1,
+                    bytes: users,
                     work: 0,
-                };
+                }
             }
-            Begin::Done => {}
-        }
-        loop {
-            if self.left == 0 {
-                let kinds = &self.setup.kinds;
-                let all = kinds.last().map_or(0, |&(_, sum)| sum);
-                let drawn = env.rng.below(all);
-                let kind = kinds.iter().find(|&&(_, sum)| drawn < sum);
-                self.kind = kind.expect("the last sum is above all draws").0;
-                self.left = self.setup.steps;
-                self.phase = 0;
+            Doing::WarmsUp => {
+                if done >= all / 4 {
+                    self.doing = Doing::Counts(env.now, done);
+                }
+                later
             }
-            if let Some(op) = self.op(env) {
-                self.phase += 1;
-                return op;
+            Doing::Counts(..) if done < all * 3 / 4 => later,
+            Doing::Counts(began, before) => {
+                let jobs = (done - before) as f64 / setup.part as f64;
+                let minutes = (env.now - began) as f64 / 60e9;
+                env.recorder.record(JOBS, jobs / minutes);
+                env.shared[ENOUGH] = 1;
+                self.doing = Doing::Stops(0);
+                Op::Join
             }
-            env.shared[STEPS] += 1;
-            self.left -= 1;
-            self.phase = 0;
+            Doing::Stops(stopped) if stopped == setup.filesystems => Op::Exit,
+            Doing::Stops(stopped) => {
+                self.doing = Doing::Stops(stopped + 1);
+                journal::stop(stopped)
+            }
         }
     }
 }
@@ -405,27 +370,17 @@ mod tests {
     use super::*;
     use crate::fake::Kernel;
 
-    fn run(mix: usize, params: &str, cpus: usize) -> Kernel {
-        run_users(20, mix, params, cpus)
+    /// Users of a mix, with some parameters.
+    fn run(mix: &str, users: usize, params: &str, cpus: usize) -> Kernel {
+        let params = format!("users={users},users_max={users}{params}");
+        Kernel::load(&format!("aim7-{mix}:{params}"), cpus)
     }
 
-    fn run_users(users: usize, mix: usize, params: &str, cpus: usize) -> Kernel {
-        let params = format!("users={users},users_max={users},warm_up=10ms,duration=100ms{params}");
-        Kernel::load(&format!("{}:{params}", BENCHMARKS[mix].name), cpus)
-    }
-
-    fn jobs(mix: usize, params: &str, cpus: usize) -> f64 {
-        jobs_of(&run(mix, params, cpus))
-    }
-
-    fn jobs_of(kernel: &Kernel) -> f64 {
+    /// Jobs a minute.
+    fn rate(kernel: &Kernel) -> f64 {
         let samples = kernel.recorder.samples(JOBS);
         assert_eq!(samples.len(), 1);
         samples[0]
-    }
-
-    fn mix(name: &str) -> usize {
-        MIXES.iter().position(|mix| mix.0 == name).unwrap()
     }
 
     #[test]
@@ -437,38 +392,75 @@ mod tests {
     }
 
     #[test]
+    fn all_jobs_are_done_and_all_tasks_exit() {
+        for (mix, _) in MIXES {
+            let kernel = run(mix, 10, ",jobs=60", 4);
+            assert!(kernel.left().is_empty(), "{mix}: {:?}", kernel.left());
+            assert!(rate(&kernel) > 0.0);
+        }
+    }
+
+    #[test]
+    fn each_subtest_has_its_share_of_a_users_jobs_and_at_least_one() {
+        let args = Args::read("aim7", PARAMS, None).unwrap();
+        let high_systime = MIXES.iter().position(|mix| mix.0 == "high_systime");
+        let setup = Setup::new(high_systime.unwrap(), &args);
+        let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
+        // Of 260 hits, 30, 10 and 20.
+        assert_eq!(jobs("pipe_cpy").unwrap().1, 12);
+        assert_eq!(jobs("tcp_test").unwrap().1, 4);
+        assert_eq!(jobs("link_test").unwrap().1, 8);
+        let few = Args::read("aim7", PARAMS, Some("jobs=1")).unwrap();
+        assert_eq!(Setup::new(0, &few).jobs(), MIXES[0].1.len() as u64);
+    }
+
+    #[test]
     fn jobs_that_only_compute_scale_with_cpus() {
-        // A CPU for each user, and one for whoever counts: this kernel does not preempt.
-        let compute = |users| jobs_of(&run_users(users, mix("compute"), ",hold=0", users + 1));
+        let compute = |cpus| rate(&run("compute", 40, ",entry=0", cpus));
         let (one, four) = (compute(1), compute(4));
-        assert!((3.5..4.5).contains(&(four / one)), "{one} {four}");
+        assert!((3.5..4.2).contains(&(four / one)), "{one} {four}");
+    }
+
+    #[test]
+    fn a_parts_length_does_not_matter() {
+        let of = |part| rate(&run("alltests", 100, &format!(",part={part}"), 4));
+        let (short, long) = (of(100), of(20));
+        assert!((0.85..1.15).contains(&(short / long)), "{short} {long}");
     }
 
     #[test]
     fn a_lock_bounds_what_needs_it() {
-        // One file system: every step of the disk mix holds its lock for 1 ms.
-        let held = jobs(
-            mix("disk"),
-            ",filesystems=1,hold=1ms,syscalls=0,steps=1",
-            16,
-        );
-        let bound = 60.0 / 1e-3;
-        assert!((0.9..1.1).contains(&(held / bound)), "{held} of {bound}");
+        // Each subtest once; what they create and remove in one directory takes a millisecond each.
+        let params = ",filesystems=1,part=1,jobs=20,entry=1ms,commit=0";
+        let rate = rate(&run("disk", 20, params, 16));
+        let of = |name: &str, call: Call| -> u32 {
+            let calls = subtests::find(name).calls.iter();
+            calls
+                .filter(|(kind, _)| *kind == call)
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let mix = MIXES.iter().find(|mix| mix.0 == "disk").unwrap();
+        let all = |call| -> u32 { mix.1.iter().map(|(_, name)| of(name, call)).sum() };
+        let longest = all(Call::Entry).max(all(Call::Search));
+        let bound = 60.0 * 20.0 / (f64::from(longest) * 1e-3);
+        assert!((0.5..1.0).contains(&(rate / bound)), "{rate} of {bound}");
     }
 
     #[test]
-    fn devices_do_one_request_at_a_time() {
-        let of = |filesystems: u64| {
-            let params = format!(",filesystems={filesystems},io=5ms,hold=0,syscalls=0");
-            jobs(mix("disk"), &params, 16)
+    fn a_commit_is_for_all_that_wait() {
+        let of = |users| {
+            let params = ",filesystems=1,part=1,jobs=20,entry=0,commit=5ms";
+            rate(&run("disk", users, params, 64))
         };
-        assert!(of(8) > 4.0 * of(1));
+        let (one, many) = (of(1), of(20));
+        assert!(many > 5.0 * one, "{one} {many}");
     }
 
     #[test]
     fn processes_have_children() {
-        let kernel = run(mix("high_systime"), "", 4);
+        let kernel = run("high_systime", 20, "", 4);
         let children = kernel.tasks.iter().filter(|(name, _)| name == "child");
-        assert!(children.count() > 10);
+        assert!(children.count() > 100);
     }
 }

@@ -50,6 +50,8 @@ enum After {
     Put { stream: u32, bytes: u64 },
     Fork(Box<TaskSpec>),
     Again(Op),
+    Hold { mutex: u32, work: u64 },
+    Release(u32),
 }
 
 struct Task {
@@ -245,6 +247,8 @@ impl Machinery {
             After::Put { stream, bytes } => return self.put(task, stream, bytes),
             After::Fork(spec) => self.create(*spec, Some(task)),
             After::Again(op) => return self.execute(task, op),
+            After::Hold { mutex, work } => return self.hold(task, mutex, work),
+            After::Release(mutex) => self.unlock(task, mutex),
         }
         if let Some((stream, bytes, work)) = self.tasks[task].wants.take() {
             return self.get(task, stream, bytes, work);
@@ -296,6 +300,10 @@ impl Machinery {
                 mutex.owner = Some(task);
             }
             Op::Unlock(mutex) => self.unlock(task, mutex),
+            Op::Hold { mutex, work } => {
+                self.tasks[task].after = After::Hold { mutex, work };
+                return self.execute(task, Op::Lock(mutex)) && self.step(task);
+            }
             Op::Wait { cond, mutex } => {
                 self.unlock(task, mutex);
                 self.condvars[cond as usize].push_back((task, mutex));
@@ -391,6 +399,13 @@ impl Machinery {
                 return false;
             }
         }
+        true
+    }
+
+    /// Has the mutex.
+    fn hold(&mut self, task: usize, mutex: u32, work: u64) -> bool {
+        self.tasks[task].remaining = work;
+        self.tasks[task].after = After::Release(mutex);
         true
     }
 

@@ -247,6 +247,14 @@ pub enum Op {
     Lock(MutexId),
     /// `pthread_mutex_unlock`. Unlocking what one does not hold is an error of the run.
     Unlock(MutexId),
+    /// The part of a system call that works under a lock of the kernel's, a mutex that nothing else takes.
+    /// Sleeps for it; who has it is not preempted (`CONFIG_PREEMPT_NONE`).
+    Hold {
+        /// The lock.
+        mutex: MutexId,
+        /// ns at the reference speed.
+        work: u64,
+    },
     /// `pthread_cond_wait`: unlocks, sleeps, locks again.
     Wait {
         /// What is waited on.

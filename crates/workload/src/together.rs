@@ -131,6 +131,10 @@ impl Place {
                 value,
                 work,
             },
+            Op::Hold { mutex, work } => Op::Hold {
+                mutex: mutex + self.mutexes,
+                work,
+            },
             Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::Write {

@@ -1,9 +1,9 @@
-//! Busy loops that poll, and conditions whose waiters move over to their mutex.
+//! Busy loops that poll, conditions whose waiters move over to their mutex, and locks of the kernel's.
 
 use crate::support::*;
 use machine::Machine;
 use std::sync::{Arc, Mutex};
-use workload::{Env, Op, Start, TaskSpec};
+use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 
 type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
@@ -137,4 +137,59 @@ fn waiters_that_move_to_their_mutex_wake_one_another() {
         let at: Vec<_> = times.iter().map(|&(_, at)| at / MS).collect();
         assert_eq!(at, [11, 13, 15, 17], "{times:?}");
     }
+}
+
+fn hold(ms: u64) -> Op {
+    Op::Hold {
+        mutex: 0,
+        work: ms * MS,
+    }
+}
+
+#[test]
+fn who_waits_for_the_kernels_lock_gets_it_in_turn() {
+    let times = done(&machine(4), |times| {
+        vec![
+            noting("a", 0, times, vec![hold(10), run_for(100)]),
+            noting("b", 1, times, vec![run_for(1), hold(10)]),
+            noting("c", 2, times, vec![run_for(2), hold(10)]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("b", 20), ("c", 30), ("a", 110)]);
+}
+
+#[test]
+fn who_runs_takes_the_kernels_lock_before_who_has_to_wake_up() {
+    // c waits behind b, which stays the first when a was faster.
+    let times = done(&machine(4), |times| {
+        vec![
+            noting("a", 0, times, vec![hold(10), hold(10), run_for(100)]),
+            noting("b", 1, times, vec![run_for(1), hold(10)]),
+            noting("c", 2, times, vec![run_for(2), hold(10)]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("b", 30), ("c", 40), ("a", 120)]);
+}
+
+#[test]
+fn who_has_the_kernels_lock_is_not_preempted() {
+    let urgent = |times: &Times, ops| TaskSpec {
+        policy: SchedPolicy::Fifo { priority: 1 },
+        ..noting("urgent", 0, times, ops)
+    };
+    let after = |op: fn(u64) -> Op| {
+        let times = done(&machine(1), |times| {
+            vec![
+                noting("works", 0, times, vec![op(20)]),
+                urgent(times, vec![sleep_for(5)]),
+            ]
+        });
+        times[0]
+    };
+    let (first, at) = after(run_for);
+    assert!(first == "urgent" && at < 6 * MS);
+    let (_, at) = after(hold);
+    assert!(at >= 20 * MS, "{at}");
 }

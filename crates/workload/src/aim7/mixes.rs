@@ -1,99 +1,5 @@
-//! AIM7's subtests, and the mixes of them.
-//!
-//! After the AIM Multiuser Benchmark, Suite VII, as HP's kernel developers ran it (the repository
-//! davidlohr/areaim: `osdl-aim-7/data/workfile.*`, which give each subtest its weight in a mix).
-
-/// What a subtest does, as far as a scheduler can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Arithmetic, sorting, strings, memory of its own: computes.
-    Compute,
-    /// Pipes, sockets, shared memory, signals: system calls, some of which take a lock that all users
-    /// share.
-    Ipc,
-    /// Creates, links and lists files: works under the lock of a directory's file system.
-    Namespace,
-    /// Reads, writes and copies files through the page cache: computes, and takes the file system's
-    /// lock to allocate blocks and to log.
-    Buffered,
-    /// Writes that wait for the device (`sync_disk_*`), and direct I/O (`disk_dio_*`).
-    Synchronous,
-    /// fork, exec and shells: children, and the locks of address spaces.
-    Process,
-}
-
-use Kind::{Buffered, Compute, Ipc, Namespace, Process, Synchronous};
-
-/// Each subtest's kind.
-const SUBTESTS: &[(&str, Kind)] = &[
-    ("add_double", Compute),
-    ("add_float", Compute),
-    ("add_int", Compute),
-    ("add_long", Compute),
-    ("add_short", Compute),
-    ("array_rtns", Compute),
-    ("brk_test", Compute),
-    ("creat_clo", Namespace),
-    ("dgram_pipe", Ipc),
-    ("dir_rtns_1", Namespace),
-    ("disk_bcp", Buffered),
-    ("disk_brd", Buffered),
-    ("disk_brr", Buffered),
-    ("disk_brw", Buffered),
-    ("disk_bwrt", Buffered),
-    ("disk_cp", Buffered),
-    ("disk_dio_cp", Synchronous),
-    ("disk_dio_rd", Synchronous),
-    ("disk_dio_rr", Synchronous),
-    ("disk_dio_rw", Synchronous),
-    ("disk_dio_wrt", Synchronous),
-    ("disk_rd", Buffered),
-    ("disk_rr", Buffered),
-    ("disk_rw", Buffered),
-    ("disk_src", Namespace),
-    ("disk_wrt", Buffered),
-    ("div_double", Compute),
-    ("div_float", Compute),
-    ("div_int", Compute),
-    ("div_long", Compute),
-    ("div_short", Compute),
-    ("exec_test", Process),
-    ("fifo_test", Ipc),
-    ("fork_test", Process),
-    ("jmp_test", Compute),
-    ("link_test", Namespace),
-    ("matrix_rtns", Compute),
-    ("mem_rtns_1", Compute),
-    ("mem_rtns_2", Compute),
-    ("misc_rtns_1", Compute),
-    ("mul_double", Compute),
-    ("mul_float", Compute),
-    ("mul_int", Compute),
-    ("mul_long", Compute),
-    ("mul_short", Compute),
-    ("new_raph", Compute),
-    ("num_rtns_1", Compute),
-    ("page_test", Compute),
-    ("pipe_cpy", Ipc),
-    ("ram_copy", Compute),
-    ("series_1", Compute),
-    ("shared_memory", Ipc),
-    ("shell_rtns_1", Process),
-    ("shell_rtns_2", Process),
-    ("shell_rtns_3", Process),
-    ("sieve", Compute),
-    ("signal_test", Ipc),
-    ("sort_rtns_1", Compute),
-    ("stream_pipe", Ipc),
-    ("string_rtns", Compute),
-    ("sync_disk_cp", Synchronous),
-    ("sync_disk_rw", Synchronous),
-    ("sync_disk_update", Synchronous),
-    ("sync_disk_wrt", Synchronous),
-    ("tcp_test", Ipc),
-    ("trig_rtns", Compute),
-    ("udp_test", Ipc),
-];
+//! AIM7's mixes of subtests, as HP's kernel developers ran them (the repository davidlohr/areaim:
+//! `osdl-aim-7/data/workfile.*`, which give each subtest its weight in a mix).
 
 /// A mix: of so many jobs (the weight) each of these subtests is one.
 pub type Mix = (&'static str, &'static [(u32, &'static str)]);
@@ -429,55 +335,24 @@ pub const MIXES: &[Mix] = &[
     ),
 ];
 
-/// How the jobs of `mix` divide among kinds of subtests.
-pub fn kinds(mix: &Mix) -> Vec<(Kind, u32)> {
-    let mut kinds: Vec<(Kind, u32)> = Vec::new();
-    for &(weight, subtest) in mix.1 {
-        let kind = kind(subtest);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, sum)) => *sum += weight,
-            None => kinds.push((kind, weight)),
-        }
-    }
-    kinds
-}
-
-fn kind(subtest: &str) -> Kind {
-    let found = SUBTESTS.iter().find(|(name, _)| *name == subtest);
-    found.expect("every subtest of a mix has a kind").1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aim7::subtests::SUBTESTS;
 
     #[test]
-    fn every_subtest_is_used_and_has_a_kind() {
-        for (name, _) in SUBTESTS {
-            let used = MIXES
+    fn every_subtest_is_used_and_known() {
+        let used = |name: &str| {
+            MIXES
                 .iter()
-                .any(|(_, tests)| tests.iter().any(|(_, test)| test == name));
-            assert!(used, "{name}");
+                .any(|(_, tests)| tests.iter().any(|test| test.1 == name))
+        };
+        for subtest in SUBTESTS {
+            assert!(used(subtest.name), "{}", subtest.name);
         }
-        for mix in MIXES {
-            let all: u32 = mix.1.iter().map(|(weight, _)| weight).sum();
-            assert_eq!(kinds(mix).iter().map(|(_, sum)| sum).sum::<u32>(), all);
+        let known = |name: &str| SUBTESTS.iter().any(|subtest| subtest.name == name);
+        for (mix, tests) in MIXES {
+            assert!(tests.iter().all(|(_, test)| known(test)), "{mix}");
         }
-    }
-
-    #[test]
-    fn a_disk_mix_is_mostly_disk() {
-        let of = |name: &str| kinds(MIXES.iter().find(|mix| mix.0 == name).unwrap());
-        assert!(
-            of("disk")
-                .iter()
-                .all(|(kind, _)| *kind != Compute && *kind != Process)
-        );
-        assert!(
-            of("new_fserver")
-                .iter()
-                .all(|(kind, _)| *kind != Synchronous)
-        );
-        assert!(of("fserver").contains(&(Synchronous, 15)));
     }
 }

@@ -1,0 +1,144 @@
+//! AIM7's subtests: how long each computes, and what else it does that other users notice.
+//!
+//! What they do is counted in their source (davidlohr/areaim, `osdl-aim-7/src`), for the ten blocks of 1 KiB
+//! that a file has with so many users. Reads and writes of a file of one's own, pipes, sockets and signals to
+//! oneself are nobody else's business, and count as computing.
+
+use Call::{Entry, Exec, Fifo, Fork, Link, List, Open, Search, Sleep, Sync};
+
+/// What users share, or wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Creates or removes a file in the directory of a file system that all its users work in.
+    Entry,
+    /// Adds a name to a file there, or removes one of several.
+    Link,
+    /// Creates or removes a file in the tree of directories that `disk_src` searches.
+    Search,
+    /// Opens a file with `O_CREAT` that is there already, in the same directory as [`Call::Entry`].
+    Open,
+    /// Creates or removes a pipe in the working directory.
+    Fifo,
+    /// Lists `/bin` to its end.
+    List,
+    /// Writes with `O_SYNC`.
+    Sync,
+    /// Forks a child that exits, and waits for it.
+    Fork,
+    /// The same, and the child starts another program.
+    Exec,
+    /// Waits for a script that sleeps for [`SLEEP_NS`].
+    Sleep,
+}
+
+/// `aim_2.sh`'s, as the subtest calls it.
+pub const SLEEP_NS: u64 = 5_000_000_000;
+
+/// No subtest makes calls of more kinds.
+pub const MOST_CALLS: usize = 2;
+
+/// A subtest.
+#[derive(Debug)]
+pub struct Subtest {
+    pub name: &'static str,
+    /// What it takes alone on a current machine, us.
+    alone_us: u64,
+    /// How often it makes which calls.
+    pub calls: &'static [(Call, u32)],
+}
+
+impl Subtest {
+    /// Its work, locks' included, at the speed of the machine that AIM7's published figures are from, ns.
+    pub fn work_ns(&self) -> u64 {
+        /// A core of Westmere-EX at 2.4 GHz is so many times slower: an assumption.
+        const SLOWER: u64 = 3;
+        self.alone_us * SLOWER * 1000
+    }
+}
+
+const fn subtest(name: &'static str, alone_us: u64, calls: &'static [(Call, u32)]) -> Subtest {
+    Subtest {
+        name,
+        alone_us,
+        calls,
+    }
+}
+
+pub fn find(name: &str) -> &'static Subtest {
+    let found = SUBTESTS.iter().find(|subtest| subtest.name == name);
+    found.expect("every subtest of a mix is known")
+}
+
+/// All of them. Their times are the CPU time that each takes alone, children included, on a Xeon of 2024 under
+/// Linux 6.18 (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, those of synchronous and
+/// direct I/O on tmpfs, as for RAM disks the device takes no time; those of `signal_test` and `shell_rtns_2` are
+/// by comparison with others.
+pub const SUBTESTS: &[Subtest] = &[
+    subtest("add_double", 4_900, &[]),
+    subtest("add_float", 3_300, &[]),
+    subtest("add_int", 8_300, &[]),
+    subtest("add_long", 8_300, &[]),
+    subtest("add_short", 3_300, &[]),
+    subtest("array_rtns", 2_300, &[]),
+    subtest("brk_test", 6_000, &[]),
+    subtest("creat_clo", 1_400, &[(Open, 999), (Entry, 2)]),
+    subtest("dgram_pipe", 74, &[]),
+    subtest("dir_rtns_1", 1_800, &[(List, 76)]),
+    subtest("disk_bcp", 28, &[(Entry, 3)]),
+    subtest("disk_brd", 6, &[(Entry, 2)]),
+    subtest("disk_brr", 27, &[(Entry, 2)]),
+    subtest("disk_brw", 25, &[(Entry, 2)]),
+    subtest("disk_bwrt", 23, &[(Entry, 2)]),
+    subtest("disk_cp", 24, &[(Entry, 3)]),
+    subtest("disk_dio_cp", 9, &[(Entry, 2)]),
+    subtest("disk_dio_rd", 6, &[(Entry, 2)]),
+    subtest("disk_dio_rr", 26, &[(Entry, 2)]),
+    subtest("disk_dio_rw", 22, &[(Entry, 2)]),
+    subtest("disk_dio_wrt", 9, &[(Entry, 2)]),
+    subtest("disk_rd", 26, &[(Entry, 2)]),
+    subtest("disk_rr", 36, &[(Entry, 2)]),
+    subtest("disk_rw", 36, &[(Entry, 2)]),
+    subtest("disk_src", 280, &[(Search, 86)]),
+    subtest("disk_wrt", 20, &[(Entry, 2)]),
+    subtest("div_double", 8_700, &[]),
+    subtest("div_float", 7_400, &[]),
+    subtest("div_int", 1_400, &[]),
+    subtest("div_long", 2_300, &[]),
+    subtest("div_short", 1_400, &[]),
+    subtest("exec_test", 12_000, &[(Exec, 10)]),
+    subtest("fifo_test", 55, &[(Fifo, 2)]),
+    subtest("fork_test", 11_000, &[(Fork, 100)]),
+    subtest("jmp_test", 9, &[]),
+    subtest("link_test", 170, &[(Link, 140), (Entry, 2)]),
+    subtest("matrix_rtns", 3, &[]),
+    subtest("mem_rtns_1", 1_300, &[]),
+    subtest("mem_rtns_2", 6, &[]),
+    subtest("misc_rtns_1", 87, &[]),
+    subtest("mul_double", 4_600, &[]),
+    subtest("mul_float", 4_600, &[]),
+    subtest("mul_int", 130, &[]),
+    subtest("mul_long", 130, &[]),
+    subtest("mul_short", 160, &[]),
+    subtest("new_raph", 23, &[]),
+    subtest("num_rtns_1", 61, &[]),
+    subtest("page_test", 2_400, &[]),
+    subtest("pipe_cpy", 36, &[]),
+    subtest("ram_copy", 13, &[]),
+    subtest("series_1", 3, &[]),
+    subtest("shared_memory", 97, &[]),
+    subtest("shell_rtns_1", 4_000, &[(Exec, 3)]),
+    subtest("shell_rtns_2", 3_000, &[(Exec, 3), (Sleep, 1)]),
+    subtest("shell_rtns_3", 3_800, &[(Exec, 3)]),
+    subtest("sieve", 14_000, &[]),
+    subtest("signal_test", 700, &[]),
+    subtest("sort_rtns_1", 920, &[]),
+    subtest("stream_pipe", 76, &[]),
+    subtest("string_rtns", 700, &[]),
+    subtest("sync_disk_cp", 16, &[(Entry, 2), (Sync, 5)]),
+    subtest("sync_disk_rw", 15, &[(Entry, 2), (Sync, 5)]),
+    subtest("sync_disk_update", 18, &[(Entry, 2), (Sync, 5)]),
+    subtest("sync_disk_wrt", 13, &[(Entry, 2), (Sync, 5)]),
+    subtest("tcp_test", 1_100, &[]),
+    subtest("trig_rtns", 1_500, &[]),
+    subtest("udp_test", 360, &[]),
+];

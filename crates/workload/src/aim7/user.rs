@@ -1,0 +1,203 @@
+//! A user: does its jobs one after another.
+
+use super::process::{Areas, Child};
+use super::subtests::{self, Call, Subtest};
+use super::{
+    BIN, CWD, DONE, ENOUGH, SET_UP_WORK, START, Setup, around, compute, journal, root, tree,
+};
+use crate::{Env, Op, Program, TaskSpec};
+use std::sync::Arc;
+
+pub struct User {
+    setup: Arc<Setup>,
+    /// How many jobs are left, by subtest.
+    jobs: Box<[u32]>,
+    /// The one that it does, once it began.
+    job: Job,
+    began: bool,
+    doing: Doing,
+}
+
+/// What is left of a job: calls of each kind, and the work before each of them, ns.
+struct Job {
+    subtest: &'static Subtest,
+    calls: [u32; subtests::MOST_CALLS],
+    work: u64,
+    filesystem: u32,
+}
+
+enum Doing {
+    SetsUp,
+    /// Waits for all to be there.
+    Waits,
+    /// Is between two calls.
+    Works,
+    /// Has computed what comes before a call.
+    Calls(Call),
+    /// Copies the areas of its memory for a child.
+    Forks(Areas, Call),
+    Joins,
+    /// Has asked for a commit, and is to wait for it.
+    Syncs(Op),
+}
+
+/// `whole / part`, rounded to one of its neighbours so that it is right on average.
+fn share(whole: u64, part: u64, env: &mut Env<'_>) -> u64 {
+    (whole + env.rng.below(part)) / part
+}
+
+impl Job {
+    fn new(subtest: &'static Subtest, setup: &Setup, env: &mut Env<'_>) -> Job {
+        let mut calls = [0; subtests::MOST_CALLS];
+        for (left, &(_, count)) in calls.iter_mut().zip(subtest.calls) {
+            *left = share(count.into(), setup.part, env) as u32;
+        }
+        let whole: u32 = subtest.calls.iter().map(|(_, count)| count).sum();
+        Job {
+            subtest,
+            calls,
+            work: subtest.work_ns() / u64::from(whole.max(1)),
+            filesystem: env.rng.below(setup.filesystems.into()) as u32,
+        }
+    }
+
+    /// The next call, evenly among those that are left.
+    fn call(&mut self, env: &mut Env<'_>) -> Option<Call> {
+        let left: u32 = self.calls.iter().sum();
+        if left == 0 {
+            return None;
+        }
+        let mut drawn = env.rng.below(left.into()) as u32;
+        let kinds = self.subtest.calls.iter().map(|&(call, _)| call);
+        for (left, call) in self.calls.iter_mut().zip(kinds) {
+            if drawn < *left {
+                *left -= 1;
+                return Some(call);
+            }
+            drawn -= *left;
+        }
+        unreachable!("what was drawn is less than the sum")
+    }
+}
+
+impl User {
+    pub fn new(setup: &Arc<Setup>) -> User {
+        User {
+            setup: setup.clone(),
+            jobs: setup.subtests.iter().map(|&(_, jobs)| jobs).collect(),
+            job: Job {
+                subtest: setup.subtests[0].0,
+                calls: [0; subtests::MOST_CALLS],
+                work: 0,
+                filesystem: 0,
+            },
+            began: false,
+            doing: Doing::SetsUp,
+        }
+    }
+
+    /// Draws the subtest of the next job, evenly among those that have jobs left, as AIM7 does.
+    fn draw(&mut self, env: &mut Env<'_>) -> Option<&'static Subtest> {
+        let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
+        if left == 0 {
+            return None;
+        }
+        let drawn = env.rng.below(left as u64) as usize;
+        let mut with_jobs = self
+            .jobs
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, jobs)| **jobs > 0);
+        let (index, jobs) = with_jobs.nth(drawn)?;
+        *jobs -= 1;
+        Some(self.setup.subtests[index].0)
+    }
+
+    /// Goes on with the job, or begins the next.
+    fn work(&mut self, env: &mut Env<'_>) -> Op {
+        loop {
+            if let Some(call) = self.job.call(env) {
+                let work = match call {
+                    // A third of it is the parent's, as measured.
+                    Call::Fork | Call::Exec => self.job.work / 3,
+                    _ => self.job.work,
+                };
+                self.doing = Doing::Calls(call);
+                return compute(work.saturating_sub(self.setup.hold(call)), env);
+            }
+            self.doing = Doing::Works;
+            env.shared[DONE] += u64::from(std::mem::replace(&mut self.began, true));
+            if env.shared[ENOUGH] > 0 {
+                return Op::Exit;
+            }
+            let Some(subtest) = self.draw(env) else {
+                return Op::Exit;
+            };
+            self.job = Job::new(subtest, &self.setup, env);
+            // What makes no calls that matter computes.
+            if subtest.calls.is_empty() {
+                return compute(self.job.work / self.setup.part, env);
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call, env: &mut Env<'_>) -> Op {
+        let filesystem = self.job.filesystem;
+        let mutex = match call {
+            Call::Entry | Call::Link | Call::Open => root(filesystem),
+            Call::Search => tree(filesystem),
+            Call::Fifo => CWD,
+            Call::List => BIN,
+            Call::Fork | Call::Exec => return self.fork(Areas::ALL, call, env),
+            Call::Sync => {
+                let [ask, wait] = journal::sync(filesystem, env);
+                self.doing = Doing::Syncs(wait);
+                return ask;
+            }
+            Call::Sleep => {
+                return Op::Sleep {
+                    ns: subtests::SLEEP_NS / self.setup.part,
+                };
+            }
+        };
+        Op::Hold {
+            mutex,
+            work: around(self.setup.hold(call), env),
+        }
+    }
+
+    fn fork(&mut self, mut areas: Areas, call: Call, env: &mut Env<'_>) -> Op {
+        if let Some(op) = areas.next(&self.setup, env) {
+            self.doing = Doing::Forks(areas, call);
+            return op;
+        }
+        let rest = (self.job.work * 2 / 3).saturating_sub(self.setup.hold(call));
+        let child = Child::new(&self.setup, rest, call == Call::Exec);
+        self.doing = Doing::Joins;
+        Op::Fork {
+            child: Box::new(TaskSpec::new("child", child)),
+            work: 0,
+        }
+    }
+}
+
+impl Program for User {
+    fn next(&mut self, env: &mut Env<'_>) -> Op {
+        match std::mem::replace(&mut self.doing, Doing::Works) {
+            Doing::SetsUp => {
+                self.doing = Doing::Waits;
+                Op::Run { work: SET_UP_WORK }
+            }
+            Doing::Waits => Op::Read {
+                stream: START,
+                bytes: 1,
+                work: 0,
+            },
+            Doing::Works => self.work(env),
+            Doing::Calls(call) => self.call(call, env),
+            Doing::Forks(areas, call) => self.fork(areas, call, env),
+            Doing::Joins => Op::Join,
+            Doing::Syncs(wait) => wait,
+        }
+    }
+}
