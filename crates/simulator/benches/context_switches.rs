@@ -3,7 +3,7 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use machine::{CpuMask, Level, Machine};
+use machine::{CpuMask, Level, Machine, Memory};
 use native::Object;
 use policy::Policy;
 use simulator::{Config, Outcome, run};
@@ -66,23 +66,49 @@ fn large(packages: usize, cores: usize) -> Machine {
     machine.cpus = vec![machine.cpus[0].clone(); 2 * all];
     machine.levels = vec![
         level("SMT", (0..all).map(core).collect()),
-        level("MC", (0..packages).map(package).collect()),
+        level("PKG", (0..packages).map(package).collect()),
         level("NUMA", vec![machine.all_cpus()]),
     ];
     machine
 }
 
+/// What the lines and locks of `hp-8s-80c-ht` cost, every package as far from every other.
+fn memory(packages: usize) -> Memory {
+    let hp = Machine::find("hp-8s-80c-ht").expect("it is built in");
+    let hp = hp.numa.memory.expect("it describes its memory");
+    let (near, far) = (hp.line_ns[0][0], hp.line_ns[0][2]);
+    let line = |a, b| if a == b { near } else { far };
+    let line_ns = (0..packages).map(|a| (0..packages).map(|b| line(a, b)).collect());
+    Memory {
+        line_ns: line_ns.collect(),
+        ..hp
+    }
+}
+
 /// Twenty tasks a CPU.
-fn sizes(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("hackbench by CPUs");
+fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
+    let mut group = criterion.benchmark_group(name);
     group.sample_size(10);
     for (packages, cores) in [(1, 4), (2, 8), (8, 10), (16, 32)] {
-        let machine = large(packages, cores);
+        let mut machine = large(packages, cores);
+        machine.numa.memory = memory(packages);
         let cpus = machine.cpus.len();
         let workload = format!("hackbench:groups={},loops=5", cpus / 2);
         bench(&mut group, cpus.to_string(), &machine, &workload, "cfs");
     }
 }
 
-criterion_group!(benches, policies, sizes);
+fn free_memory(criterion: &mut Criterion) {
+    sizes(criterion, "hackbench by CPUs", |_| None);
+}
+
+fn shared_memory(criterion: &mut Criterion) {
+    sizes(
+        criterion,
+        "hackbench by CPUs, shared memory costs",
+        |packages| Some(memory(packages)),
+    );
+}
+
+criterion_group!(benches, policies, free_memory, shared_memory);
 criterion_main!(benches);

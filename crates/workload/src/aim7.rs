@@ -11,8 +11,8 @@
 //! sleeps until the journal's thread has committed.
 //!
 //! A user has 100 jobs, drawn from the mix without putting back. AIM7's runs take minutes: here a job is a part
-//! of AIM7's, the same for all, and makes that part of its calls. None of the times within a job is shorter, which
-//! decide how often a CPU idles. What counts is the second and third quarter of all jobs, as the beginning and the
+//! of AIM7's, the same for all, and makes that part of its calls. The time between two calls is not
+//! shorter, which decides how often a CPU idles; that of a job without calls is. What counts is the second and third quarter of all jobs, as the beginning and the
 //! end of a run would take too large a part of it.
 
 mod journal;
@@ -93,7 +93,8 @@ const PARAMS: &[Param] = &[
     time!(
         "entry",
         7_000,
-        "work under a directory's lock to create or remove a file; of what disk_src takes for each          (subtests.rs) about four fifths, an assumption"
+        "work under a directory's lock to create or remove a file; of what disk_src takes for each \
+         (subtests.rs) about four fifths, an assumption"
     ),
     time!(
         "link",
@@ -108,7 +109,8 @@ const PARAMS: &[Param] = &[
     time!(
         "list",
         60_000,
-        "the same to list /bin, of what dir_rtns_1 takes for the 130 files that it had in RHEL 6"
+        "the same to list /bin, of what dir_rtns_1 takes for some 130 files, as in RHEL 6: \
+         an assumption"
     ),
     count!(
         "vmas",
