@@ -96,15 +96,19 @@ __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 
 static __always_inline void hmp_next_up_delay(struct fair_entity *se, u32 cpu, u64 now)
 {
-	se->hmp_last_up = rq_of(cpu)->hmp_last_up = now;
-	se->hmp_last_down = rq_of(cpu)->hmp_last_down = 0;
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	se->hmp_last_up = rq->hmp_last_up = now;
+	se->hmp_last_down = rq->hmp_last_down = 0;
 	this_counters()->up_migrations++;
 }
 
 static __always_inline void hmp_next_down_delay(struct fair_entity *se, u32 cpu, u64 now)
 {
-	se->hmp_last_down = rq_of(cpu)->hmp_last_down = now;
-	se->hmp_last_up = rq_of(cpu)->hmp_last_up = 0;
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	se->hmp_last_down = rq->hmp_last_down = now;
+	se->hmp_last_up = rq->hmp_last_up = 0;
 	this_counters()->down_migrations++;
 }
 
@@ -234,7 +238,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	if (!best->pid || best->key < policy.hmp_up_threshold ||
 	    !hmp_stable(best->hmp_last_up, policy.hmp_next_up, now))
 		return false;
-	rq_of(dst)->wake_for_idle_pull = true;
+	rq_for_update(dst)->wake_for_idle_pull = true;
 	scx_bpf_kick_cpu(dst, SCX_KICK_IDLE);
 	return true;
 }
@@ -285,7 +289,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 	bool pulled = false;
 	int i;
 
-	rq_of(this_cpu)->wake_for_idle_pull = false;
+	rq_for_update(this_cpu)->wake_for_idle_pull = false;
 	if (!is_fast(this_cpu) || !hmp_trylock())
 		return false;
 	look_for(best, KEY_RATIO, false, this_cpu);

@@ -148,7 +148,7 @@ static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_
 		return;
 	if (!move_candidate(best, now))
 		return;
-	rq_of(dst_cpu)->swap_stamp = now;
+	rq_for_update(dst_cpu)->swap_stamp = now;
 	if (up)
 		this_counters()->up_migrations++;
 	else
@@ -167,8 +167,8 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	down->dst_cpu = up->cpu;
 	up->dst_cpu = down->cpu;
 	/* Both are expected, and neither CPU is idle meanwhile. */
-	rq_of(up->cpu)->swap_stamp = now;
-	rq_of(down->cpu)->swap_stamp = now;
+	rq_for_update(up->cpu)->swap_stamp = now;
+	rq_for_update(down->cpu)->swap_stamp = now;
 	if (!move_candidate(down, now))
 		return;
 	move_candidate(up, now);
@@ -205,13 +205,13 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 	struct candidate *best = &this_candidates()->first;
 	bool pulled = false;
 
-	rq_of(this_cpu)->wake_for_idle_pull = false;
+	rq_for_update(this_cpu)->wake_for_idle_pull = false;
 	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !hperf_trylock())
 		return false;
 	if (hperf_pick(best, machine.slow_group, this_cpu, now))
 		pulled = move_candidate(best, now);
 	if (pulled) {
-		rq_of(this_cpu)->swap_stamp = now;
+		rq_for_update(this_cpu)->swap_stamp = now;
 		this_counters()->up_migrations++;
 	}
 	hperf_unlock();
@@ -231,7 +231,7 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 
 		if (!idle_cpu(idle) || rq_of(idle)->wake_for_idle_pull)
 			continue;
-		rq_of(idle)->wake_for_idle_pull = true;
+		rq_for_update(idle)->wake_for_idle_pull = true;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		return true;
 	}
