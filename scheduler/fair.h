@@ -155,6 +155,7 @@ static __always_inline void put_curr(struct fair_rq *rq, struct fair_entity *se,
 	update_curr(rq, now);
 	update_entity_load_avg(se, now, true, true);
 	update_pelt(&rq->avg, now, true, true);
+	se->global_vruntime += rq->curr.vruntime - se->vruntime;
 	se->vruntime = rq->curr.vruntime;
 	se->druntime = rq->curr.druntime;
 	se->exec_start = now;

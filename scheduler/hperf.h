@@ -14,6 +14,7 @@
  *  - Are the clusters in balance, these two change places.
  *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
  *  - What wakes up or is forked goes to the CPU with the least load.
+ *  - Who had less than others, over all CPUs, comes first where it moves to (hperf_clock.h).
  */
 #ifndef __EQUIPOISE_HPERF_H
 #define __EQUIPOISE_HPERF_H
@@ -26,6 +27,8 @@
 /* One cluster's state. */
 struct hperf_cluster {
 	u64 nr_running;
+	/* CPUs with something to run. */
+	u64 nr_busy;
 	u64 load;
 	/* Sum of the CPUs' capacities at their frequencies. */
 	u64 capacity;
@@ -82,6 +85,7 @@ __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u
 		u64 load = READ_ONCE(rq_of(cpu)->load_weight);
 
 		stats->nr_running += cpu_nr_running(cpu);
+		stats->nr_busy += cpu_nr_running(cpu) > 0;
 		stats->load += load;
 		stats->capacity += hperf_capacity(cpu);
 		stats->has_idle |= hperf_idle(cpu, now);
@@ -185,6 +189,7 @@ __noinline bool hperf_balance(u64 now)
 		return false;
 	hperf_cluster_stats(&stats->fast, machine.fast_group, now);
 	hperf_cluster_stats(&stats->slow, machine.slow_group, now);
+	update_hperf_clock(stats->fast.nr_busy + stats->slow.nr_busy, stats->fast.load + stats->slow.load, now);
 	switch (is_hmp_imbalance(stats)) {
 	case HPERF_DOWN:
 		hperf_move(&this_candidates()->first, false, stats->slow.idlest, now);

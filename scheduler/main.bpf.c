@@ -103,6 +103,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 	update_min_vruntime(rq, curr_vruntime(rq, now));
 	renormalize_vruntime(se, cpu);
+	se->global_vruntime = hperf_clock.time + (se->forked ? 0 : hperf_ahead(se->global_vruntime));
 	if (se->forked) {
 		se->forked = false;
 		se->avg.last_update_time = now;

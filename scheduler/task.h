@@ -6,6 +6,7 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
+#include "hperf_clock.h"
 #include "runqueue.h"
 
 /* include/uapi/linux/sched.h; macros are not in a kernel's vmlinux.h. */
@@ -40,6 +41,8 @@ struct fair_entity {
 	u64 hmp_last_down;
 	/* Its time on fast CPUs less that on slow ones, at the pace of its vruntime, ns; see hperf.h. */
 	s64 druntime;
+	/* Its vruntime as if it had never changed runqueues, against hperf_clock, ns. */
+	u64 global_vruntime;
 };
 
 struct {
@@ -167,7 +170,10 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
-		renormalize_vruntime(se, cpu);
+		if (hmp_enabled(HMP_HPERF))
+			se->vruntime = rq_of(cpu)->min_vruntime + hperf_ahead(se->global_vruntime);
+		else
+			renormalize_vruntime(se, cpu);
 		remove_entity(se);
 		add_entity(se, cpu);
 	}
