@@ -7,7 +7,7 @@
  *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Among these, small
- *    tasks are packed: the first CPU takes them until it is full.
+ *    tasks may be packed: the first CPU takes them until it is full.
  *  - If all fast CPUs are busy, one of them has two tasks and a slow one is idle, the lightest goes there,
  *    provided that it gets less than three quarters of the time that it wants.
  *  - A task that has changed sides does not go the same way again for a while.
