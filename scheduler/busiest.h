@@ -7,6 +7,7 @@
 #define __EQUIPOISE_BUSIEST_H
 
 #include "balance_env.h"
+#include "capacity.h"
 #include "imbalance.h"
 #include "misfit.h"
 #include "power_balance.h"
@@ -69,6 +70,15 @@ static __always_inline bool uneven(const struct group_stats *sgs)
 		       (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0);
 }
 
+/* dst_cpu's own group: its power is found anew, though not every time that a CPU runs out of work. */
+static __always_inline void refresh_group_power(const struct balance_env *env, const struct group *sg)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (env->idle != LB_NEWLY_IDLE || !time_before(jiffies_at(now), sg->next_update))
+		update_group_power(env->dst_cpu, env->level, now);
+}
+
 /*
  * The statistics of @group, which is dst_cpu's own or not. False, in env->balance too, if another CPU of
  * dst_cpu's group should balance: the first idle one, else the first.
@@ -92,6 +102,8 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 		env->balance = false;
 		return false;
 	}
+	if (local_group)
+		refresh_group_power(env, sg);
 
 	sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sg->power;
 
@@ -100,7 +112,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	if (idle_pull(env, sg->weight, sgs->sum_nr_running))
 		sgs->group_imb = true;
 
-	sgs->group_capacity = group_capacity(env_domain(env), sg->power);
+	sgs->group_capacity = group_capacity(env_domain(env), sg, sg->power);
 	sgs->group_has_capacity = sgs->group_capacity > sgs->sum_nr_running;
 	return true;
 }
@@ -212,19 +224,19 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
  * Is @cpu the busiest of its group so far? One that runs a single task is only a candidate if that task
  * is small enough to move.
  */
-static __always_inline bool busier_queue(const struct balance_env *env, u32 cpu, u64 *load)
+static __always_inline bool busier_queue(const struct balance_env *env, const struct group *sg, u32 cpu, u64 *load)
 {
 	u64 wl = weighted_cpuload(cpu), power = power_of(cpu);
 
-	if (!(env->flags & LBF_POWER_BAL) && group_capacity(env_domain(env), power) && cpu_nr_running(cpu) == 1 &&
-	    (s64)wl > env->imbalance)
+	if (!(env->flags & LBF_POWER_BAL) && group_capacity(env_domain(env), sg, power) &&
+	    cpu_nr_running(cpu) == 1 && (s64)wl > env->imbalance)
 		return false;
 	*load = wl * SCHED_POWER_SCALE / power;
 	return *load > env->busiest_queue_load;
 }
 
-/* Considers @cpu as one to pull from: as the busiest, or as one whose task is too heavy for it. */
-__noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
+/* Considers @cpu of @group as one to pull from: as the busiest, or as one whose task is too heavy for it. */
+__noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group, u32 cpu)
 {
 	u64 load;
 
@@ -232,7 +244,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 		return false;
 	if (misfit_queue(env, cpu))
 		env->misfit_queue = cpu;
-	if (busier_queue(env, cpu, &load)) {
+	if (busier_queue(env, group_at(group), cpu, &load)) {
 		env->busiest_queue_load = load;
 		env->busiest_queue = cpu;
 	}
@@ -249,7 +261,7 @@ __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 gro
 	env->busiest_queue = -1;
 	env->misfit_queue = -1;
 	bpf_for(i, 0, sg->weight)
-		consider_queue(env, nth_cpu(sg, i));
+		consider_queue(env, group, nth_cpu(sg, i));
 	return env->busiest_queue >= 0 ? env->busiest_queue : env->misfit_queue;
 }
 

@@ -12,18 +12,12 @@
 #ifndef __EQUIPOISE_FREQUENCY_H
 #define __EQUIPOISE_FREQUENCY_H
 
-#include "powersave.h"
 #include "utilization.h"
 
 /* Room above the utilization: the frequency rises before the CPU is busy all the time. */
 static __always_inline u64 map_util_perf(u64 util)
 {
 	return util + (util >> 2);
-}
-
-static __always_inline bool tracks_util(void)
-{
-	return policy.frequency || powersaving();
 }
 
 /*

@@ -63,7 +63,7 @@ static __always_inline void hperf_unlock(void)
 /* Capacity at the present frequency. */
 static __always_inline u64 hperf_capacity(u32 cpu)
 {
-	return (u64)power_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
+	return (u64)power_orig_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
 }
 
 /* Nothing runs, waits or is on its way there. */

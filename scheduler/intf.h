@@ -34,6 +34,10 @@
 #define FREQUENCY_DL 0x4
 #define FREQUENCY_IRQ 0x8
 
+/* struct policy::scale_rt_capacity: what tells how much of a CPU other classes and interrupts leave. */
+#define RT_CAPACITY_AVG 0  /* rq->rt_avg, as until Linux 4.18 */
+#define RT_CAPACITY_PELT 1 /* their utilization */
+
 /* Switches and numbers over the one body of code; a preset in policies/ is a set of these. */
 struct policy {
 	/* CFS's tunables, as scaled to the number of CPUs, ns. */
@@ -71,6 +75,9 @@ struct policy {
 	/* A task that went up, or down, does not do so again within these times, ns. */
 	__u64 hmp_next_up;
 	__u64 hmp_next_down;
+	/* RT_CAPACITY_AVG or RT_CAPACITY_PELT. */
+	__u32 scale_rt_capacity;
+	__u32 pad;
 };
 
 /* struct policy::hmp, on a machine whose CPUs differ in capacity. */
@@ -139,15 +146,18 @@ struct domain {
 struct group {
 	__u32 first;
 	__u32 weight;
-	/* Sum of its CPUs' capacities. */
+	/* Sum of its CPUs' capacities, as last found, and with nothing taken from them. */
 	__u32 power;
-	__u32 pad;
+	__u32 power_orig;
+	/* A CPU that runs out of work finds it anew from then on, jiffies. */
+	__u64 next_update;
 };
 
 /* A CPU's place in the topology. */
 struct cpu_levels {
-	/* cpu_power, cpu_capacity: 1024 is nominal. */
+	/* cpu_power, cpu_capacity: 1024 is nominal; as last found, and with nothing taken from it. */
 	__u32 power;
+	__u32 power_orig;
 	/* How many domains span the CPU. */
 	__u32 nr_levels;
 	/* How many of them, from the bottom, share a last-level cache. */
@@ -156,7 +166,6 @@ struct cpu_levels {
 	__u32 llc_id;
 	/* One of machine::fast_group. */
 	__u32 fast;
-	__u32 pad;
 	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];

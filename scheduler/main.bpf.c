@@ -231,8 +231,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	rq->curr.load = entity_load(se);
 	rq->curr.ratio = se->load_avg_ratio;
 	update_cpu_load_active(cpu, jiffies);
+	update_cpu_util(cpu, now);
 	if (tracks_util()) {
-		update_cpu_util(cpu, now);
 		update_frequency(cpu, now);
 		update_idle_cpus(now);
 	}
@@ -351,12 +351,10 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	u64 now = bpf_ktime_get_ns();
 
-	if (tracks_util()) {
-		switch_cpu_util(cpu, next, now);
-		update_frequency(cpu, now);
-	}
+	switch_cpu_util(cpu, next);
+	if (policy.frequency)
+		update_frequency(cpu, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -368,12 +366,10 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	if (!timer)
 		return -ENOENT;
 	init_rq(cpu, jiffies);
-	if (tracks_util()) {
-		init_cpu_util(cpu, bpf_ktime_get_ns());
-		/* Until it has something to run: sched_ext begins with all that it can do. */
-		if (policy.frequency)
-			scx_bpf_cpuperf_set(cpu, 0);
-	}
+	init_cpu_util(cpu, bpf_ktime_get_ns());
+	/* Until it has something to run: sched_ext begins with all that it can do. */
+	if (policy.frequency)
+		scx_bpf_cpuperf_set(cpu, 0);
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_balance_enter_idle(cpu);

@@ -111,6 +111,27 @@ static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable,
 	return update_pelt_scaled(sa, now, runnable, running, 1024);
 }
 
+/*
+ * The same for one that had the last @ran ns of the time, and whose work counts @scale: interrupts, of which nobody
+ * says when they came (update_irq_load_avg()).
+ */
+static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, u32 scale)
+{
+	update_pelt(sa, now - (ran * scale >> 10), false, false);
+	update_pelt(sa, now, true, true);
+}
+
+/*
+ * The utilization, of 1024: as if it had not run in all the time before it was known, and without the step at the
+ * end of each period (get_pelt_divider()).
+ */
+static __always_inline u64 pelt_util(const struct pelt *sa)
+{
+	u64 util = (u64)sa->running_sum * 1024 / (LOAD_AVG_MAX - 1024 + sa->period_contrib);
+
+	return util < 1024 ? util : 1024;
+}
+
 /* @scale times the share of time that @sum is of: a runnable average, a utilization. */
 static __always_inline u64 pelt_avg(const struct pelt *sa, u32 sum, u64 scale)
 {

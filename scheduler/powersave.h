@@ -11,8 +11,8 @@
 #ifndef __EQUIPOISE_POWERSAVE_H
 #define __EQUIPOISE_POWERSAVE_H
 
+#include "capacity.h"
 #include "task.h"
-#include "utilization.h"
 
 /* The utilization of one CPU that is never idle. */
 #define FULL_UTIL SCHED_POWER_SCALE
@@ -36,7 +36,7 @@ static __always_inline u64 task_util(const struct fair_entity *se)
 
 /*
  * max_rq_util(): the utilization that @cpu may come to with the tasks it has: its own for each of them, as
- * far as real-time tasks leave it. On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks
+ * far as others leave it. On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks
  * use: they count in full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
@@ -49,7 +49,7 @@ __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 	if (!nr_running)
 		return 0;
 	util = rq_util(rq);
-	left = FULL_UTIL - cpu_util(cpu, UTIL_RT);
+	left = scale_rt_capacity(cpu);
 	return (util < left ? util : left) * nr_running;
 }
 

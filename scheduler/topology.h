@@ -35,9 +35,15 @@ static __always_inline struct cpu_levels *levels_of(u32 cpu)
 	return &cpu_levels[cpu & (MAX_CPUS - 1)];
 }
 
+/* What there is of @cpu for fair tasks, and what there would be without others; see capacity.h. */
 static __always_inline u32 power_of(u32 cpu)
 {
 	return levels_of(cpu)->power;
+}
+
+static __always_inline u32 power_orig_of(u32 cpu)
+{
+	return levels_of(cpu)->power_orig;
 }
 
 /* Is there a policy for fast and slow CPUs, and are there both? */
@@ -126,14 +132,17 @@ static __always_inline u64 capacity_of_power(u64 power)
 }
 
 /*
- * A group of SMT siblings has less than half a full CPU's power each, and yet each can take a task:
- * its capacity is 1, unless power has been taken away from it, which no machine here does.
+ * A group of SMT siblings has less than half a full CPU's power each, and yet each can take a task: its
+ * capacity is 1 as long as others have not taken a tenth of it (fix_small_capacity()). @power: of @sg, or of a
+ * CPU of it.
  */
-static __always_inline u64 group_capacity(const struct domain *sd, u64 power)
+static __always_inline u64 group_capacity(const struct domain *sd, const struct group *sg, u64 power)
 {
 	u64 capacity = capacity_of_power(power);
 
-	return capacity ? capacity : !!(sd->flags & SD_SHARE_CPUPOWER);
+	if (!capacity && sd->flags & SD_SHARE_CPUPOWER)
+		return (u64)sg->power * 32 > (u64)sg->power_orig * 29;
+	return capacity;
 }
 
 /* Time in ticks, and back. The kernel's words for it. */

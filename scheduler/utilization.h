@@ -16,41 +16,25 @@
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H
 
+#include "cpu_util.h"
+#include "rt_avg.h"
 #include "runqueue.h"
 
 /* include/linux/sched/prio.h */
 #define MAX_DL_PRIO 0
 #define MAX_RT_PRIO 100
 
-/* Whose time it is. */
-enum util_class {
-	UTIL_FAIR,
-	UTIL_RT,
-	UTIL_DL,
-	NR_UTIL_CLASSES,
-	UTIL_NONE = NR_UTIL_CLASSES,
-};
-
-struct cpu_util {
-	struct pelt avg[NR_UTIL_CLASSES];
-	struct pelt irq;
-	/* Interrupt time that irq has counted, ns. */
-	u64 irq_time;
-	/* When it was all brought up to date, ns. */
-	u64 updated_at;
-	/* When a frequency was last asked for, ns. */
-	u64 asked_at;
-	/* Who has had the CPU since. */
-	u32 running;
-	/* There is some utilization left to decay. */
-	bool blocked;
-} __attribute__((aligned(64)));
-
 struct cpu_util cpu_utils[MAX_CPUS];
 
 static __always_inline struct cpu_util *cpu_util_of(u32 cpu)
 {
 	return &cpu_utils[cpu & (MAX_CPUS - 1)];
+}
+
+/* Are the averages looked at? */
+static __always_inline bool tracks_util(void)
+{
+	return policy.frequency || policy.scale_rt_capacity == RT_CAPACITY_PELT;
 }
 
 static __always_inline enum util_class util_class_of(const struct task_struct *p)
@@ -62,25 +46,14 @@ static __always_inline enum util_class util_class_of(const struct task_struct *p
 	return p->prio < MAX_RT_PRIO ? UTIL_RT : UTIL_FAIR;
 }
 
-/*
- * The average of @sa, of 1024: as if it had not run in all the time before it was known, and without the
- * step at the end of each period (get_pelt_divider()).
- */
-static __always_inline u64 util_avg(const struct pelt *sa)
-{
-	u64 util = (u64)READ_ONCE(sa->running_sum) * SCHED_POWER_SCALE / (LOAD_AVG_MAX - 1024 + sa->period_contrib);
-
-	return util < SCHED_POWER_SCALE ? util : SCHED_POWER_SCALE;
-}
-
 static __always_inline u64 cpu_util(u32 cpu, enum util_class class)
 {
-	return class < NR_UTIL_CLASSES ? util_avg(&cpu_util_of(cpu)->avg[class]) : 0;
+	return class < NR_UTIL_CLASSES ? pelt_util(&cpu_util_of(cpu)->avg[class]) : 0;
 }
 
 static __always_inline u64 cpu_util_irq(u32 cpu)
 {
-	return util_avg(&cpu_util_of(cpu)->irq);
+	return pelt_util(&cpu_util_of(cpu)->irq);
 }
 
 /* The bandwidth of the deadline tasks that are active on @cpu, of 1024: cpu_bw_dl(). */
@@ -98,32 +71,44 @@ static __always_inline bool rt_rq_is_runnable(u32 cpu)
 	return core && core->rt.rt_nr_running;
 }
 
-/*
- * Brings the sums of @cpu up to @now. Interrupts are taken to have come last, as nobody says when they
- * came (update_irq_load_avg()).
- */
-__noinline bool update_cpu_util(u32 cpu, u64 now)
+/* The averages of @cpu, to the time @now of which interrupts have had @irq ns. */
+static __always_inline void update_averages(struct cpu_util *util, u64 now, u64 irq, u32 scale)
 {
-	struct cpu_util *util = cpu_util_of(cpu);
-	struct rq *core = scx_bpf_cpu_rq(cpu);
-	u32 scale = scx_bpf_cpuperf_cur(cpu);
-	u64 irq_time, irq_delta;
 	int class;
 
-	if (!core)
-		return false;
-	irq_time = core->clock - core->clock_task;
-	irq_delta = irq_time - util->irq_time;
-	/* The clocks are read apart, and may be just between two steps. */
-	if ((s64)irq_delta < 0 || irq_delta > now - util->updated_at)
-		irq_delta = 0;
-	util->irq_time += irq_delta;
-	update_pelt(&util->irq, now - irq_delta * scale / SCHED_POWER_SCALE, false, false);
-	update_pelt(&util->irq, now, true, true);
+	update_pelt_last(&util->irq, now, irq, scale);
 	bpf_for(class, 0, NR_UTIL_CLASSES)
 		if (class < NR_UTIL_CLASSES)
 			update_pelt_scaled(&util->avg[class], now - util->irq_time, true,
 					   class == (int)util->running, scale);
+}
+
+/* Do tasks of @class take time that fair ones had? */
+static __always_inline bool outranks_fair(u32 class)
+{
+	return class == UTIL_RT || class == UTIL_DL;
+}
+
+/* Brings what is known of @cpu up to @now. */
+__noinline bool update_cpu_util(u32 cpu, u64 now)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+	u64 irq, passed = now - util->updated_at;
+	u32 scale;
+
+	if (!core)
+		return false;
+	scale = scx_bpf_cpuperf_cur(cpu);
+	irq = core->clock - core->clock_task - util->irq_time;
+	/* The clocks are read apart, and may be just between two steps. */
+	if ((s64)irq < 0 || irq > passed)
+		irq = 0;
+	util->irq_time += irq;
+	if (tracks_util())
+		update_averages(util, now, irq, scale);
+	if (policy.scale_rt_capacity == RT_CAPACITY_AVG && (s64)passed > 0)
+		update_rt_avg(rt_avg_of(cpu), now, outranks_fair(util->running) ? passed : irq, scale);
 	util->updated_at = now;
 	return true;
 }
@@ -136,17 +121,22 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 	util->running = UTIL_NONE;
 	util->updated_at = now;
 	util->irq.last_update_time = now;
+	rt_avg_of(cpu)->age_stamp = now;
 	if (core)
 		util->irq_time = core->clock - core->clock_task;
 	for (u32 class = 0; class < NR_UTIL_CLASSES; class ++)
 		util->avg[class].last_update_time = now - util->irq_time;
 }
 
-/* @cpu switches to @next. */
-static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next, u64 now)
+/* @cpu switches to @next. From one fair task to another there is nothing to count unless averages are. */
+static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {
-	update_cpu_util(cpu, now);
-	cpu_util_of(cpu)->running = util_class_of(next);
+	struct cpu_util *util = cpu_util_of(cpu);
+	u32 class = util_class_of(next);
+
+	if (tracks_util() || outranks_fair(util->running) || outranks_fair(class))
+		update_cpu_util(cpu, bpf_ktime_get_ns());
+	util->running = class;
 }
 
 #endif /* __EQUIPOISE_UTILIZATION_H */

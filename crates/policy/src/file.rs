@@ -7,7 +7,9 @@
 //! sched_migration_cost_ns = 100_000   # settings as in policies/cfs.toml
 //! ```
 
-use crate::{BalancePolicy, Hmp, LoadTracking, Policy, Settings, TunableScaling, builtin};
+use crate::{
+    BalancePolicy, Hmp, LoadTracking, Policy, RtCapacity, Settings, TunableScaling, builtin,
+};
 use machine::input::{self, BadInput};
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
@@ -36,6 +38,7 @@ struct PolicyFile {
     frequency_dl: Option<bool>,
     frequency_irq: Option<bool>,
     frequency_rate_limit_ns: Option<Spanned<u64>>,
+    scale_rt_capacity: Option<RtCapacity>,
     hmp: Option<Hmp>,
     hmp_up_threshold: Option<Spanned<u64>>,
     hmp_down_threshold: Option<Spanned<u64>>,
@@ -222,6 +225,13 @@ impl Reader<'_> {
                 "frequency_rate_limit_ns",
                 UP_TO_A_SECOND_NS,
                 base.map(|base| base.frequency_rate_limit_ns),
+            )?,
+            scale_rt_capacity: self.given(
+                policy
+                    .scale_rt_capacity
+                    .or(base.map(|base| base.scale_rt_capacity)),
+                policy,
+                "scale_rt_capacity",
             )?,
             hmp: self.given(policy.hmp.or(base.map(|base| base.hmp)), policy, "hmp")?,
             hmp_up_threshold: number(

@@ -1,6 +1,6 @@
 //! The scheduler's global variables as bytes: `scheduler/intf.h` in Rust.
 
-use crate::{BalancePolicy, Domain, Domains, Flags, Hmp, LoadTracking, Settings};
+use crate::{BalancePolicy, Domain, Domains, Flags, Hmp, LoadTracking, RtCapacity, Settings};
 use bytemuck::{Pod, Zeroable};
 use machine::{CpuMask, MAX_CPUS, Machine};
 use native::Global;
@@ -37,6 +37,8 @@ struct PolicyC {
     hmp_full_threshold: u32,
     hmp_next_up: u64,
     hmp_next_down: u64,
+    scale_rt_capacity: u32,
+    pad: u32,
 }
 
 /// `struct machine`
@@ -81,7 +83,8 @@ struct GroupC {
     first: u32,
     weight: u32,
     power: u32,
-    pad: u32,
+    power_orig: u32,
+    next_update: u64,
 }
 
 /// `struct cpu_levels`
@@ -89,11 +92,11 @@ struct GroupC {
 #[repr(C)]
 struct CpuLevelsC {
     power: u32,
+    power_orig: u32,
     nr_levels: u32,
     nr_llc_levels: u32,
     llc_id: u32,
     fast: u32,
-    pad: u32,
     domain: [u16; MAX_LEVELS],
     group: [u16; MAX_LEVELS],
 }
@@ -185,6 +188,11 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
         hmp_full_threshold: settings.hmp_full_threshold,
         hmp_next_up: settings.hmp_next_up_ns,
         hmp_next_down: settings.hmp_next_down_ns,
+        scale_rt_capacity: match settings.scale_rt_capacity {
+            RtCapacity::RtAvg => 0,
+            RtCapacity::Pelt => 1,
+        },
+        pad: 0,
     }
 }
 
@@ -302,6 +310,7 @@ impl Tables {
         for (cpu, levels) in domains.cpus.iter().enumerate() {
             let mut row = CpuLevelsC {
                 power: cpu_power(machine, cpu),
+                power_orig: cpu_power(machine, cpu),
                 fast: fast.contains(cpu).into(),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
@@ -336,7 +345,8 @@ impl Tables {
             first: self.cpu_list.len() as u32,
             weight: cpus.count() as u32,
             power,
-            pad: 0,
+            power_orig: power,
+            next_update: 0,
         });
         self.cpu_list.extend(cpus.iter().map(|cpu| cpu as u16));
         self.groups.len() as u32 - 1

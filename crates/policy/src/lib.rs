@@ -68,6 +68,8 @@ pub struct Settings {
     pub frequency_irq: bool,
     /// A CPU asks for another frequency no sooner than this after the last time, ns.
     pub frequency_rate_limit_ns: u64,
+    /// What tells how much of a CPU other classes and interrupts leave for fair tasks.
+    pub scale_rt_capacity: RtCapacity,
     /// Who moves tasks between fast and slow CPUs.
     pub hmp: Hmp,
     /// Linaro's: tasks with a runnable average of at least this, of 1024, go to fast CPUs.
@@ -128,6 +130,7 @@ impl Settings {
                 "frequency_rate_limit_ns",
                 self.frequency_rate_limit_ns.to_string(),
             ),
+            ("scale_rt_capacity", self.scale_rt_capacity.to_string()),
             ("hmp", format!("{:?}", self.hmp).to_lowercase()),
             ("hmp_up_threshold", self.hmp_up_threshold.to_string()),
             ("hmp_down_threshold", self.hmp_down_threshold.to_string()),
@@ -170,6 +173,25 @@ pub enum LoadTracking {
     Weight,
     /// Its runnable average times its weight (Linux 3.11).
     Pelt,
+}
+
+/// What tells how much of a CPU other classes and interrupts leave for fair tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RtCapacity {
+    /// The time they had, halved every half a second (`rq->rt_avg` of Linux until 4.18).
+    RtAvg,
+    /// Their utilization.
+    Pelt,
+}
+
+impl std::fmt::Display for RtCapacity {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            RtCapacity::RtAvg => "rt-avg",
+            RtCapacity::Pelt => "pelt",
+        })
+    }
 }
 
 /// Who moves tasks between fast and slow CPUs, where there are both.

@@ -52,7 +52,7 @@ impl Scheduler {
                 rq->avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
             }
             /* For half of all the time that is counted. */
-            void set_rt(u32 cpu) { cpu_util_of(cpu)->avg[UTIL_RT].running_sum = (LOAD_AVG_MAX - 1024) / 2 + 1; }
+            void set_rt(u32 cpu) { rt_avg_of(cpu)->sum = SCHED_AVG_PERIOD / 2; }
             u64 util(u32 cpu) { return max_rq_util(cpu, false); }
             s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
             {

@@ -204,7 +204,7 @@ fn tables_mean_the_same_to_c() {
             default: return d->max_interval;
             }
         }
-        u64 group_field(const struct group *g, int i) { return i == 0 ? g->first : i == 1 ? g->weight : g->power; }
+        u64 group_field(const struct group *g, int i) { return i == 0 ? g->first : i == 1 ? g->weight : i == 2 ? g->power : i == 3 ? g->power_orig : g->next_update; }
         u64 cpu_field(const struct cpu_levels *c, int i)
         {
             switch (i) {
@@ -216,7 +216,8 @@ fn tables_mean_the_same_to_c() {
             case 5: return c->domain[1];
             case 6: return c->group[0];
             case 7: return c->group[1];
-            default: return c->fast;
+            case 8: return c->fast;
+            default: return c->power_orig;
             }
         }
         u64 misfit_moves(const struct counters *c) { return c->misfit_moves; }"#,
@@ -263,12 +264,18 @@ fn tables_mean_the_same_to_c() {
     assert_eq!(domain(0), [0, 2, 0, 2, 1, 0, 1, 0, 125, 1, 200, 64, 1, 4]);
     assert_eq!(domain(1), [2, 3, 2, 3, 1, 0, 1, 0, 125, 1, 200, 64, 1, 4]);
     assert_eq!(domain(2), [5, 5, 5, 2, 0, 1, 1, 0, 125, 1, 210, 64, 1, 4]);
-    let group = |index| row("group_field", "groups", index, 16, 3);
-    assert_eq!([group(1), group(4)], [[1, 1, 1441], [4, 1, 606]]);
-    assert_eq!([group(5), group(6)], [[5, 2, 2882], [7, 3, 1818]]);
-    let cpu = |index| row("cpu_field", "cpu_levels", index, 56, 9);
-    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1]);
-    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0]);
+    let group = |index| row("group_field", "groups", index, 24, 5);
+    assert_eq!(
+        [group(1), group(4)],
+        [[1, 1, 1441, 1441, 0], [4, 1, 606, 606, 0]]
+    );
+    assert_eq!(
+        [group(5), group(6)],
+        [[5, 2, 2882, 2882, 0], [7, 3, 1818, 1818, 0]]
+    );
+    let cpu = |index| row("cpu_field", "cpu_levels", index, 56, 10);
+    assert_eq!(cpu(1), [1441, 2, 1, 0, 0, 2, 1, 5, 1, 1441]);
+    assert_eq!(cpu(4), [606, 2, 1, 2, 1, 2, 4, 6, 0, 606]);
     assert_eq!(
         bytes("cpu_list")[..20]
             .chunks(2)

@@ -13,7 +13,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
-use policy::{BalancePolicy, Counters, Domains, Policy};
+use policy::{Counters, Domains, Policy};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -39,7 +39,7 @@ pub struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     /// Its programs at tracepoints.
-    _tracepoints: Vec<Link>,
+    _tracepoints: [Link; 2],
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
@@ -67,7 +67,7 @@ impl<'object> Scheduler<'object> {
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
-        let tracepoints = tracepoints(&mut skeleton, policy)?;
+        let tracepoints = tracepoints(&mut skeleton)?;
         let stats = StatsServer::new(stats::server_data())
             .launch()
             .context("cannot serve statistics")?;
@@ -124,15 +124,12 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Attaches the programs at tracepoints: the one that tells of every switch if `policy` tracks other
-/// classes' tasks, as it costs something each time.
-fn tracepoints(skeleton: &mut BpfSkel<'_>, policy: &Policy) -> Result<Vec<Link>> {
+/// Attaches the programs at tracepoints.
+fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<[Link; 2]> {
     let exec = skeleton.progs.equipoise_exec.attach();
-    let mut links = vec![exec.context("cannot attach to sched_prepare_exec")?];
-    let packs = policy.settings.sched_balance_policy == BalancePolicy::Powersaving;
-    if policy.settings.frequency || packs {
-        let switch = skeleton.progs.equipoise_sched_switch.attach();
-        links.push(switch.context("cannot attach to sched_switch")?);
-    }
-    Ok(links)
+    let switch = skeleton.progs.equipoise_sched_switch.attach();
+    Ok([
+        exec.context("cannot attach to sched_prepare_exec")?,
+        switch.context("cannot attach to sched_switch")?,
+    ])
 }

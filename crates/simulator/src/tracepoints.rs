@@ -10,19 +10,12 @@ use std::ffi::c_void;
 
 type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
 type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
-type IrqEntry = unsafe extern "C" fn(i32, *mut c_void) -> i32;
-type IrqExit = unsafe extern "C" fn(i32, *mut c_void, i32) -> i32;
-type Softirq = unsafe extern "C" fn(u32) -> i32;
 
 /// The programs at each tracepoint.
 #[derive(Clone, Default)]
 pub struct Tracepoints {
     pub sched_switch: Vec<Switch>,
     pub sched_prepare_exec: Vec<PrepareExec>,
-    pub irq_handler_entry: Vec<IrqEntry>,
-    pub irq_handler_exit: Vec<IrqExit>,
-    pub softirq_entry: Vec<Softirq>,
-    pub softirq_exit: Vec<Softirq>,
 }
 
 impl Tracepoints {
@@ -41,27 +34,10 @@ impl Tracepoints {
                     "sched_prepare_exec" => tracepoints
                         .sched_prepare_exec
                         .push(std::mem::transmute::<*const u8, PrepareExec>(address)),
-                    "irq_handler_entry" => tracepoints
-                        .irq_handler_entry
-                        .push(std::mem::transmute::<*const u8, IrqEntry>(address)),
-                    "irq_handler_exit" => {
-                        tracepoints
-                            .irq_handler_exit
-                            .push(std::mem::transmute::<*const u8, IrqExit>(address))
-                    }
-                    "softirq_entry" => {
-                        tracepoints
-                            .softirq_entry
-                            .push(std::mem::transmute::<*const u8, Softirq>(address))
-                    }
-                    "softirq_exit" => tracepoints
-                        .softirq_exit
-                        .push(std::mem::transmute::<*const u8, Softirq>(address)),
                     unknown => {
                         return Err(Error(format!(
                             "{}(): the simulated kernel has no tracepoint `{unknown}`; expected \
-                             sched_switch, sched_prepare_exec, irq_handler_entry, irq_handler_exit, softirq_entry or \
-                             softirq_exit",
+                             sched_switch or sched_prepare_exec",
                             program.function
                         )));
                     }

@@ -1,0 +1,56 @@
+//! What real-time tasks leave of a CPU is what balancing counts on.
+
+mod common;
+
+use common::json;
+
+#[test]
+fn a_cpu_that_is_half_used_gets_half_the_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("half.json");
+    let tasks = r#"{
+        "global": { "duration": 10 },
+        "tasks": {
+            "half": {
+                "cpus": [0], "policy": "SCHED_FIFO", "loop": -1,
+                "run": 5000, "timer": { "ref": "half", "period": 10000 }
+            },
+            "fair": { "instance": 3, "loop": -1, "run": 1000000 }
+        }
+    }"#;
+    std::fs::write(&file, tasks).unwrap();
+    let result = json(&[
+        "compare",
+        "--machine",
+        "smp-2",
+        "--workload",
+        file.to_str().unwrap(),
+        "--policy",
+        "cfs",
+        "--policy",
+        "schedutil",
+        "--runs",
+        "3",
+        "--format",
+        "json",
+    ]);
+    let results = result["results"].as_array().unwrap();
+    let runs = results.iter().filter(|entry| {
+        let metric = entry["metric"].as_str().unwrap();
+        metric.starts_with("fair-") && metric.ends_with("/run")
+    });
+    // One and a half CPUs for three tasks, each of which computes for a second.
+    let means: Vec<f64> = runs.map(|entry| entry["mean"].as_f64().unwrap()).collect();
+    assert_eq!(means.len(), 2 * 3);
+    assert!(
+        means.iter().all(|mean| (mean / 2e6 - 1.0).abs() < 0.1),
+        "{means:?}"
+    );
+    // Where they are is where they belong.
+    for counters in result["counters"].as_array().unwrap() {
+        assert!(
+            counters["migrations"].as_f64().unwrap() < 20.0,
+            "{counters}"
+        );
+    }
+}

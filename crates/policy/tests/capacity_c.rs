@@ -1,0 +1,279 @@
+//! What the scheduler's C says is left of a CPU for fair tasks: its own code, compiled and called on the
+//! tables of TC2, by `rq->rt_avg` and by the utilization of the others.
+
+mod common;
+
+use libloading::{Library, Symbol};
+use machine::Machine;
+use policy::Policy;
+
+const MS: u64 = 1_000_000;
+
+/// `enum balance_idle`
+const NOT_IDLE: u32 = 0;
+const NEWLY_IDLE: u32 = 2;
+
+/// TC2's package level, above its two clusters.
+const PKG: u32 = 1;
+
+struct Scheduler(Library);
+
+impl Scheduler {
+    /// The scheduler's code on TC2, where what is left of a CPU is told by `rt_capacity`.
+    fn new(rt_capacity: &str) -> Scheduler {
+        let library = common::compile(&format!(
+            r#"#include <scx/common.bpf.h>
+            #include "busiest.h"
+            const volatile struct policy policy = {{ .scale_rt_capacity = {rt_capacity} }};
+            const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 5 }};
+            static struct equipoise_kernel kernel;
+            static struct rq rqs[5];
+            static u32 cpuperf(void *k, s32 cpu, u32 what) {{ return 1024; }}
+            void boot(u64 now)
+            {{
+                kernel.now = now;
+                kernel.nr_cpu_ids = 5;
+                kernel.tick_ns = machine.tick_ns;
+                kernel.rqs = rqs;
+                kernel.cpuperf = cpuperf;
+                equipoise_kernel = &kernel;
+                __builtin_memset(cpu_utils, 0, sizeof(cpu_utils));
+                __builtin_memset(rt_avgs, 0, sizeof(rt_avgs));
+                __builtin_memset(rqs, 0, sizeof(rqs));
+                for (u32 cpu = 0; cpu < 5; cpu++) {{
+                    domain_state_of(cpu, 0)->balance_interval = domain_state_of(cpu, 1)->balance_interval = 20;
+                    init_cpu_util(cpu, now);
+                }}
+            }}
+            /* @class has @cpu for so long, ns. */
+            void run(u32 cpu, u32 class, u64 ns)
+            {{
+                cpu_util_of(cpu)->running = class;
+                kernel.now += ns;
+                rqs[cpu].clock += ns;
+                rqs[cpu].clock_task += ns;
+                update_cpu_util(cpu, kernel.now);
+            }}
+            /* Interrupts had @cpu for so long, ns, and a fair task before. */
+            void interrupt(u32 cpu, u64 before, u64 ns)
+            {{
+                cpu_util_of(cpu)->running = UTIL_FAIR;
+                kernel.now += before + ns;
+                rqs[cpu].clock += before + ns;
+                rqs[cpu].clock_task += before;
+                update_cpu_util(cpu, kernel.now);
+            }}
+            u64 left(u32 cpu) {{ return scale_rt_capacity(cpu); }}
+            void balance(u32 cpu, u32 level, u32 idle)
+            {{
+                struct balance_env *env = this_balance_env();
+
+                *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true }};
+                find_busiest_group(env);
+            }}
+            u64 power(u32 cpu) {{ return power_of(cpu); }}
+            u64 group_power(u32 cpu, u32 level) {{ return group_at(local_group_of(cpu, level))->power; }}
+            u64 threads_fit(u32 power)
+            {{
+                const struct domain smt = {{ .flags = SD_SHARE_CPUPOWER }};
+                const struct group core = {{ .power = power, .power_orig = 294 }};
+
+                return group_capacity(&smt, &core, power);
+            }}"#
+        ));
+        let tables = Policy::find("cfs")
+            .unwrap()
+            .globals(&Machine::find("tc2").unwrap());
+        for table in tables
+            .iter()
+            .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
+        {
+            let variable: Symbol<*mut u8> =
+                unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
+            // SAFETY: the scheduler's variable, of the size that its tables have.
+            unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
+        }
+        let scheduler = Scheduler(library);
+        scheduler.boot();
+        scheduler
+    }
+
+    /// Nothing has run yet.
+    fn boot(&self) {
+        let boot: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"boot") }.unwrap();
+        unsafe { boot(3_000 * MS) };
+    }
+
+    fn run(&self, cpu: u32, class: u32, ns: u64) {
+        let run: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
+            unsafe { self.0.get(b"run") }.unwrap();
+        unsafe { run(cpu, class, ns) }
+    }
+
+    fn interrupt(&self, cpu: u32, before: u64, ns: u64) {
+        let interrupt: Symbol<unsafe extern "C" fn(u32, u64, u64)> =
+            unsafe { self.0.get(b"interrupt") }.unwrap();
+        unsafe { interrupt(cpu, before, ns) }
+    }
+
+    /// What is left of `cpu`, of 1024.
+    fn left(&self, cpu: u32) -> u64 {
+        let left: Symbol<unsafe extern "C" fn(u32) -> u64> =
+            unsafe { self.0.get(b"left") }.unwrap();
+        unsafe { left(cpu) }
+    }
+
+    fn balance(&self, cpu: u32, level: u32, idle: u32) {
+        let balance: Symbol<unsafe extern "C" fn(u32, u32, u32)> =
+            unsafe { self.0.get(b"balance") }.unwrap();
+        unsafe { balance(cpu, level, idle) }
+    }
+
+    fn power(&self, cpu: u32) -> u64 {
+        let power: Symbol<unsafe extern "C" fn(u32) -> u64> =
+            unsafe { self.0.get(b"power") }.unwrap();
+        unsafe { power(cpu) }
+    }
+
+    /// Of `cpu`'s own group at `level`.
+    fn group_power(&self, cpu: u32, level: u32) -> u64 {
+        let power: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
+            unsafe { self.0.get(b"group_power") }.unwrap();
+        unsafe { power(cpu, level) }
+    }
+}
+
+const FAIR: u32 = 0;
+const RT: u32 = 1;
+const DL: u32 = 2;
+
+/// Linux 3.9's arithmetic in floating point, for time that began used or not at 0 and changed hands after
+/// each of `spans` (ns, was it used?).
+fn by_rt_avg(spans: &[(u64, bool)]) -> f64 {
+    const PERIOD: f64 = 500e6;
+    let (mut sum, mut in_period) = (0.0, 0.0);
+    for &(ns, used) in spans {
+        let mut rest = ns as f64;
+        while in_period + rest > PERIOD {
+            let part = PERIOD - in_period;
+            sum = (sum + if used { part } else { 0.0 }) / 2.0;
+            rest -= part;
+            in_period = 0.0;
+        }
+        in_period += rest;
+        sum += if used { rest } else { 0.0 };
+    }
+    1024.0 * (1.0 - sum / (PERIOD + in_period))
+}
+
+#[test]
+fn rt_avg_halves_every_half_a_second() {
+    let scheduler = Scheduler::new("RT_CAPACITY_AVG");
+    for spans in [
+        &[(200 * MS, true)][..],
+        &[(700 * MS, true)],
+        &[(1700 * MS, true), (900 * MS, false)],
+        &[
+            (400 * MS, false),
+            (300 * MS, true),
+            (100 * MS, false),
+            (2000 * MS, true),
+        ],
+        &[(300 * MS, true), (60_000 * MS, false)],
+        &[(60_000 * MS, true)],
+        &[(400 * MS, true), (40_000 * MS, false), (250 * MS, true)],
+    ] {
+        scheduler.boot();
+        for &(ns, used) in spans {
+            scheduler.run(0, if used { RT } else { FAIR }, ns);
+        }
+        let (got, expected) = (scheduler.left(0) as f64, by_rt_avg(spans));
+        assert!((got - expected).abs() < 2.0, "{got} {expected} {spans:?}");
+    }
+}
+
+#[test]
+fn half_the_time_is_half_of_the_capacity_by_either() {
+    for rt_capacity in ["RT_CAPACITY_AVG", "RT_CAPACITY_PELT"] {
+        let scheduler = Scheduler::new(rt_capacity);
+        for class in [RT, DL] {
+            scheduler.boot();
+            for _ in 0..2000 {
+                scheduler.run(0, class, MS);
+                scheduler.run(0, FAIR, MS);
+            }
+            let left = scheduler.left(0);
+            assert!(left.abs_diff(512) < 16, "{rt_capacity} {class}: {left}");
+            assert!(scheduler.left(1) >= 1023);
+        }
+    }
+}
+
+#[test]
+fn interrupts_take_their_part() {
+    for rt_capacity in ["RT_CAPACITY_AVG", "RT_CAPACITY_PELT"] {
+        let scheduler = Scheduler::new(rt_capacity);
+        for _ in 0..4000 {
+            scheduler.interrupt(0, 3 * MS / 4, MS / 4);
+        }
+        let left = scheduler.left(0);
+        assert!(left.abs_diff(768) < 16, "{rt_capacity}: {left}");
+    }
+}
+
+#[test]
+fn the_signals_are_quicker() {
+    let left = |rt_capacity| {
+        let scheduler = Scheduler::new(rt_capacity);
+        scheduler.run(0, RT, 100 * MS);
+        scheduler.left(0)
+    };
+    // y^100 is 0.115; 100 of 600 ms.
+    assert!(left("RT_CAPACITY_PELT").abs_diff(117) < 16);
+    assert!(left("RT_CAPACITY_AVG").abs_diff(853) < 2);
+}
+
+#[test]
+fn balancing_finds_the_power_of_its_group() {
+    let scheduler = Scheduler::new("RT_CAPACITY_AVG");
+    for _ in 0..2000 {
+        scheduler.run(0, RT, MS);
+        scheduler.run(0, FAIR, MS);
+    }
+    let left = scheduler.left(0);
+    // Nobody has balanced yet.
+    assert_eq!(
+        (scheduler.power(0), scheduler.group_power(0, PKG)),
+        (1441, 2882)
+    );
+    scheduler.balance(0, 0, NOT_IDLE);
+    assert_eq!(scheduler.power(0), 1441 * left / 1024);
+    // A level above, it shows when that is balanced; what is not of the group stays as it was.
+    assert_eq!(scheduler.group_power(0, PKG), 2882);
+    scheduler.balance(0, PKG, NOT_IDLE);
+    assert_eq!(scheduler.group_power(0, PKG), 1441 + scheduler.power(0));
+    assert_eq!(scheduler.group_power(2, PKG), 3 * 606);
+}
+
+#[test]
+fn a_cpu_that_runs_out_of_work_does_not_find_it_every_time() {
+    let scheduler = Scheduler::new("RT_CAPACITY_AVG");
+    scheduler.balance(0, 0, NEWLY_IDLE);
+    let full = scheduler.power(0);
+    scheduler.run(0, RT, 10 * MS);
+    scheduler.balance(0, 0, NEWLY_IDLE);
+    assert_eq!(scheduler.power(0), full);
+    // After the domain's interval of 20 ms.
+    scheduler.run(0, RT, 10 * MS);
+    scheduler.balance(0, 0, NEWLY_IDLE);
+    assert!(scheduler.power(0) < full);
+}
+
+#[test]
+fn a_thread_of_which_a_tenth_is_taken_takes_no_task() {
+    let scheduler = Scheduler::new("RT_CAPACITY_AVG");
+    let fit: Symbol<unsafe extern "C" fn(u32) -> u64> =
+        unsafe { scheduler.0.get(b"threads_fit") }.unwrap();
+    // One of four has 1178 / 4.
+    assert_eq!(unsafe { [fit(294), fit(267), fit(266)] }, [1, 1, 0]);
+}
