@@ -265,10 +265,12 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
 	rq->nohz_balance_kick = false;
 	rq->wake_for_idle_pull = false;
-	if (idle)
+	if (idle) {
+		cpu_util_of(cpu)->blocked = true;
 		nohz_balance_enter_idle(cpu);
-	else
+	} else {
 		update_cpu_load_nohz(rq, jiffies_at(bpf_ktime_get_ns()));
+	}
 }
 
 /* A higher class takes the CPU: what waits for it must stay where others can pull it from. */
