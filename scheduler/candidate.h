@@ -44,6 +44,19 @@ static __always_inline struct candidates *this_candidates(void)
 	return &all_candidates[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
+/* One CPU looks for tasks to move at a time: set while one does. */
+u32 candidates_lock;
+
+static __always_inline bool trylock_candidates(void)
+{
+	return __sync_bool_compare_and_swap(&candidates_lock, 0, 1);
+}
+
+static __always_inline void unlock_candidates(void)
+{
+	__sync_lock_test_and_set(&candidates_lock, 0);
+}
+
 static __always_inline void look_for(struct candidate *best, enum candidate_key by, bool lowest, u32 dst_cpu)
 {
 	best->pid = 0;

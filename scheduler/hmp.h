@@ -24,23 +24,6 @@
 /* A task that runs for more than this, of 1024, of the time that it wants to does not starve. */
 #define HMP_NOT_STARVING 768
 
-struct hmp {
-	/* One looks for tasks to move at a time. */
-	u32 force_migration;
-};
-
-struct hmp hmp;
-
-static __always_inline bool hmp_trylock(void)
-{
-	return __sync_bool_compare_and_swap(&hmp.force_migration, 0, 1);
-}
-
-static __always_inline void hmp_unlock(void)
-{
-	__sync_lock_test_and_set(&hmp.force_migration, 0);
-}
-
 /* A runqueue counts as busy whatever the load on it. */
 static __always_inline bool hmp_busy(u32 cpu)
 {
@@ -267,7 +250,7 @@ __noinline bool hmp_force_up_migration(u64 now)
 {
 	int cpu;
 
-	if (!hmp_trylock())
+	if (!trylock_candidates())
 		return false;
 	bpf_for(cpu, 0, nr_cpus()) {
 		if (!rq_of(cpu)->curr.pid || rq_of(cpu)->active_balance)
@@ -277,7 +260,7 @@ __noinline bool hmp_force_up_migration(u64 now)
 		else if (hmp_offer_up(cpu, now))
 			break;
 	}
-	hmp_unlock();
+	unlock_candidates();
 	return true;
 }
 
@@ -290,7 +273,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 	int i;
 
 	rq_for_update(this_cpu)->wake_for_idle_pull = false;
-	if (!is_fast(this_cpu) || !hmp_trylock())
+	if (!is_fast(this_cpu) || !trylock_candidates())
 		return false;
 	look_for(best, KEY_RATIO, false, this_cpu);
 	bpf_for(i, 0, sg->weight) {
@@ -303,7 +286,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 		hmp_note_migration(best, true, now);
 		pulled = move_candidate(best, now);
 	}
-	hmp_unlock();
+	unlock_candidates();
 	return pulled;
 }
 

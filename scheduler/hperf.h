@@ -43,23 +43,6 @@ struct hperf_stats {
 
 struct hperf_stats all_hperf_stats[MAX_CPUS];
 
-/* One changes what the clusters have at a time. */
-struct hperf {
-	u32 balancing;
-};
-
-struct hperf hperf;
-
-static __always_inline bool hperf_trylock(void)
-{
-	return __sync_bool_compare_and_swap(&hperf.balancing, 0, 1);
-}
-
-static __always_inline void hperf_unlock(void)
-{
-	__sync_lock_test_and_set(&hperf.balancing, 0);
-}
-
 /* Capacity at the present frequency. */
 static __always_inline u64 hperf_capacity(u32 cpu)
 {
@@ -185,7 +168,7 @@ __noinline bool hperf_balance(u64 now)
 	u32 this_cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
 	struct hperf_stats *stats = &all_hperf_stats[this_cpu];
 
-	if (!hperf_trylock())
+	if (!trylock_candidates())
 		return false;
 	hperf_cluster_stats(&stats->fast, machine.fast_group, now);
 	hperf_cluster_stats(&stats->slow, machine.slow_group, now);
@@ -200,7 +183,7 @@ __noinline bool hperf_balance(u64 now)
 	default:
 		hperf_swap(this_candidates(), stats, now);
 	}
-	hperf_unlock();
+	unlock_candidates();
 	return true;
 }
 
@@ -211,7 +194,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 	bool pulled = false;
 
 	rq_for_update(this_cpu)->wake_for_idle_pull = false;
-	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !hperf_trylock())
+	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !trylock_candidates())
 		return false;
 	if (hperf_pick(best, machine.slow_group, this_cpu, now))
 		pulled = move_candidate(best, now);
@@ -219,7 +202,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 		rq_for_update(this_cpu)->swap_stamp = now;
 		this_counters()->up_migrations++;
 	}
-	hperf_unlock();
+	unlock_candidates();
 	return pulled;
 }
 
