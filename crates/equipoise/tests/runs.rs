@@ -410,7 +410,7 @@ fn a_workload_can_be_kept_to_nodes() {
 
 /// Share of time, attempts, and attempts that the limit prevented, under `cfs` and `newidle-limit`.
 fn newidle(machine: &'static str) -> [(f64, f64, f64); 2] {
-    let workload = "aim7-custom:filesystems=4,users=200,users_max=200";
+    let workload = "cyclictest:threads=80,interval=2ms,distance=0us,duration=1s";
     let mut args = vec!["compare", "--machine", machine, "--workload", workload];
     args.extend(["--policy", "cfs", "--policy", "newidle-limit"]);
     args.extend(["--runs", "1", "--format", "json"]);

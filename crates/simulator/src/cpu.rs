@@ -181,6 +181,9 @@ impl Kernel<'_> {
             let idles_later = self.cpus[cpu].idles_at.is_some();
             let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel);
             if self.cpus[cpu].need_resched && !idles_later && !in_kernel {
+                if let Some(curr) = self.cpus[cpu].curr {
+                    self.sleep_instead(curr);
+                }
                 self.schedule(cpu);
                 if self.check.is_some() {
                     self.check_state();

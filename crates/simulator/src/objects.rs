@@ -123,12 +123,15 @@ impl Kernel<'_> {
         if free {
             state.owner = Some(task);
         }
-        match (free, waited) {
-            (true, true) => drop(state.waiters.pop_front()),
-            (false, false) => state.waiters.push_back(task),
-            _ => {}
+        if free && waited {
+            state.waiters.pop_front();
         }
         free
+    }
+
+    /// The task is to sleep for a lock of the kernel's.
+    pub fn queue_for(&mut self, task: TaskPtr, mutex: u32) {
+        self.objects.mutexes[mutex as usize].waiters.push_back(task);
     }
 
     /// Releases a lock of the kernel's and wakes who waits first, who stays so until it has it.
@@ -136,7 +139,11 @@ impl Kernel<'_> {
         let state = &mut self.objects.mutexes[mutex as usize];
         debug_assert!(state.owner == Some(task));
         state.owner = None;
-        if let Some(&first) = state.waiters.front() {
+        let first = state.waiters.front().copied();
+        if !self.spinners.is_empty() {
+            self.pass_on(task.cpu(), mutex);
+        }
+        if let Some(first) = first {
             self.wake(first, 0);
         }
     }

@@ -42,7 +42,8 @@ impl Kernel<'_> {
                 Doing::Waiting {
                     relock: Some(mutex),
                 } => self.relock(cpu, task, mutex),
-                Doing::Holding { mutex, work } => self.hold(cpu, task, mutex, work, true),
+                Doing::Holding { mutex, work } => self.hold_again(cpu, task, mutex, work),
+                Doing::Polling { mutex, work } => self.hold_at_last(task, mutex, work),
                 Doing::Held { mutex } => {
                     task.in_kernel = false;
                     self.release(task, mutex);
@@ -137,12 +138,46 @@ impl Kernel<'_> {
         self.sleep(cpu, task, "a mutex")
     }
 
-    /// Takes a lock of the kernel's and works under it, or waits for it, perhaps again.
-    fn hold(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32, work: u64, waited: bool) -> Step {
-        if self.acquire(task, mutex, waited) {
-            task.in_kernel = true;
-            return self.compute(task, work, false, Doing::Held { mutex });
+    /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
+    fn hold(&mut self, cpu: usize, task: TaskPtr, mutex: u32, work: u64, spins: bool) -> Step {
+        if self.acquire(task, mutex, false) {
+            return self.work_under(task, mutex, work);
         }
+        if spins && !self.cpus[cpu].need_resched {
+            self.spin(task, Spin::Kernel(mutex));
+            return self.poll_for(task, mutex, work);
+        }
+        self.queue_for(task, mutex);
+        self.sleep_for(cpu, task, mutex, work)
+    }
+
+    /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
+    fn hold_at_last(&mut self, task: TaskPtr, mutex: u32, work: u64) -> Step {
+        if self.acquire(task, mutex, false) {
+            return self.work_under(task, mutex, work);
+        }
+        self.spin_on(task, Spin::Kernel(mutex));
+        self.poll_for(task, mutex, work)
+    }
+
+    /// After sleeping for a lock of the kernel's: takes it, or sleeps again.
+    fn hold_again(&mut self, cpu: usize, task: TaskPtr, mutex: u32, work: u64) -> Step {
+        match self.acquire(task, mutex, true) {
+            true => self.work_under(task, mutex, work),
+            false => self.sleep_for(cpu, task, mutex, work),
+        }
+    }
+
+    fn poll_for(&mut self, task: TaskPtr, mutex: u32, work: u64) -> Step {
+        self.compute(task, ENDLESS, false, Doing::Polling { mutex, work })
+    }
+
+    fn work_under(&mut self, mut task: TaskPtr, mutex: u32, work: u64) -> Step {
+        task.in_kernel = true;
+        self.compute(task, work, false, Doing::Held { mutex })
+    }
+
+    fn sleep_for(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32, work: u64) -> Step {
         task.op = Doing::Holding { mutex, work };
         self.sleep(cpu, task, "a lock of the kernel's")
     }
@@ -185,7 +220,7 @@ impl Kernel<'_> {
                 self.unlock(task, mutex);
                 Step::Go
             }
-            Op::Hold { mutex, work } => self.hold(cpu, task, mutex, work, false),
+            Op::Hold { mutex, work, spins } => self.hold(cpu, task, mutex, work, spins),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
                 task.op = Doing::Waiting {

@@ -2,8 +2,9 @@
 //! mutex. The loop is computing like any other; what ends it is noticed one cache line transfer later,
 //! or when the task next runs.
 
+use crate::abi;
 use crate::kernel::Kernel;
-use crate::task::TaskPtr;
+use crate::task::{Doing, TaskPtr};
 
 /// What ends a task's polling.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub enum Spin {
     Word { word: usize, value: u64 },
     /// The mutex is free.
     Mutex(u32),
+    /// The lock of the kernel's is free, and nobody has polled for longer.
+    Kernel(u32),
 }
 
 /// A task that polls.
@@ -24,6 +27,11 @@ impl Kernel<'_> {
     /// `task` starts to poll.
     pub fn spin(&mut self, task: TaskPtr, until: Spin) {
         self.spinners.push(Spinner { task, until });
+    }
+
+    /// `task` polls on, before all others.
+    pub fn spin_on(&mut self, task: TaskPtr, until: Spin) {
+        self.spinners.insert(0, Spinner { task, until });
     }
 
     /// `task` polls no more.
@@ -44,6 +52,31 @@ impl Kernel<'_> {
     /// The task on `cpu` has released `mutex`.
     pub fn notice_mutex(&mut self, cpu: usize, mutex: u32) {
         self.notice(cpu, |until| until == Spin::Mutex(mutex));
+    }
+
+    /// The task on `cpu` has released a lock of the kernel's: who has polled for it the longest is next.
+    pub fn pass_on(&mut self, cpu: usize, mutex: u32) {
+        let mut spinners = self.spinners.iter();
+        if let Some(first) = spinners.position(|spinner| spinner.until == Spin::Kernel(mutex)) {
+            let Spinner { task, .. } = self.spinners.remove(first);
+            self.end_spin(cpu, task);
+        }
+    }
+
+    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead.
+    pub fn sleep_instead(&mut self, mut task: TaskPtr) {
+        let Doing::Polling { mutex, work } = task.op else {
+            return;
+        };
+        self.stop_spinning(task);
+        task.left = 0;
+        if let Some(check) = &mut self.check {
+            check.begins(task, 0, false);
+        }
+        self.queue_for(task, mutex);
+        task.op = Doing::Holding { mutex, work };
+        task.abi.state = abi::TASK_INTERRUPTIBLE;
+        task.waits_for = "a lock of the kernel's";
     }
 
     /// Ends the polling of those whose wait is `over` by what `cpu` did.

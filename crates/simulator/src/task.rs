@@ -96,6 +96,8 @@ pub enum Doing {
     Spinning,
     /// Waits for a lock of the kernel's, to work under it.
     Holding { mutex: u32, work: u64 },
+    /// Polls for it.
+    Polling { mutex: u32, work: u64 },
     /// Has worked under it.
     Held { mutex: u32 },
     /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.

@@ -5,9 +5,9 @@
 //! which of its system calls take a lock that users share or wait for something. Which locks these are is
 //! Linux 3.10's: a directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and
 //! exit, one for each area of memory, those of the files that all processes map (`i_mmap_mutex`) and those that
-//! a child shares with its parent (`anon_vma`), as all users are children of one. Users sleep for them, where
-//! the kernel's mutexes would poll while their owner runs, and are not preempted while they have one. The file
-//! systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, and a synchronous write
+//! a child shares with its parent (`anon_vma`), as all users are children of one. Users poll for the
+//! mutexes until they are to be preempted, sleep for `anon_vma`, and are not preempted while they have one. The
+//! file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, and a synchronous write
 //! sleeps until the journal's thread has committed.
 //!
 //! A user has 100 jobs, drawn from the mix without putting back. AIM7's runs take minutes: here a job is a part
@@ -229,6 +229,11 @@ const MAPPED: u32 = 8;
 /// The lock that the `n`th area of a process's memory is under.
 fn mapped(n: u32) -> MutexId {
     2 + n % MAPPED
+}
+
+/// Is it a file's (`i_mmap_mutex`), not that of forked memory (`anon_vma`, an rwsem)?
+fn is_file(lock: MutexId) -> bool {
+    lock.is_multiple_of(2)
 }
 
 /// The directory of a file system where all work.

@@ -300,7 +300,7 @@ impl Machinery {
                 mutex.owner = Some(task);
             }
             Op::Unlock(mutex) => self.unlock(task, mutex),
-            Op::Hold { mutex, work } => {
+            Op::Hold { mutex, work, .. } => {
                 self.tasks[task].after = After::Hold { mutex, work };
                 return self.execute(task, Op::Lock(mutex)) && self.step(task);
             }

@@ -248,12 +248,15 @@ pub enum Op {
     /// `pthread_mutex_unlock`. Unlocking what one does not hold is an error of the run.
     Unlock(MutexId),
     /// The part of a system call that works under a lock of the kernel's, a mutex that nothing else takes.
-    /// Sleeps for it; who has it is not preempted (`CONFIG_PREEMPT_NONE`).
+    /// Who has it is not preempted (`CONFIG_PREEMPT_NONE`).
     Hold {
         /// The lock.
         mutex: MutexId,
         /// ns at the reference speed.
         work: u64,
+        /// Polls for it until it is to be preempted, and only then sleeps, as for a mutex whose owner runs
+        /// (`CONFIG_MUTEX_SPIN_ON_OWNER`); without, it sleeps at once, as for Linux 3.10's rwsem.
+        spins: bool,
     },
     /// `pthread_cond_wait`: unlocks, sleeps, locks again.
     Wait {

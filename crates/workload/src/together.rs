@@ -131,9 +131,10 @@ impl Place {
                 value,
                 work,
             },
-            Op::Hold { mutex, work } => Op::Hold {
+            Op::Hold { mutex, work, spins } => Op::Hold {
                 mutex: mutex + self.mutexes,
                 work,
+                spins,
             },
             Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),

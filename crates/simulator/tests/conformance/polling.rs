@@ -143,6 +143,16 @@ fn hold(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
         work: ms * MS,
+        spins: false,
+    }
+}
+
+/// The same, polling first.
+fn spin(ms: u64) -> Op {
+    Op::Hold {
+        mutex: 0,
+        work: ms * MS,
+        spins: true,
     }
 }
 
@@ -192,4 +202,35 @@ fn who_has_the_kernels_lock_is_not_preempted() {
     assert!(first == "urgent" && at < 6 * MS);
     let (_, at) = after(hold);
     assert!(at >= 20 * MS, "{at}");
+}
+
+#[test]
+fn who_polls_for_the_kernels_lock_gets_it_before_who_sleeps() {
+    // Waking up takes a while here.
+    let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
+        vec![
+            noting("a", 0, times, vec![hold(10)]),
+            noting("b", 1, times, vec![run_for(1), hold(10)]),
+            noting("c", 2, times, vec![run_for(2), spin(10)]),
+            noting("d", 3, times, vec![run_for(3), spin(10)]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("a", 10), ("c", 20), ("d", 30), ("b", 40)]);
+}
+
+#[test]
+fn who_polls_for_the_kernels_lock_sleeps_when_others_want_the_cpu() {
+    // b polls on CPU 1 until its slice is over, then c runs there, which is done before the lock is free.
+    let times = done(&machine(2), |times| {
+        vec![
+            noting("a", 0, times, vec![hold(100)]),
+            noting("b", 1, times, vec![run_for(1), spin(10)]),
+            noting("c", 1, times, vec![run_for(60)]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    let (c, rest) = at.split_first().unwrap();
+    assert!(c.0 == "c" && (60..95).contains(&c.1), "{at:?}");
+    assert_eq!(rest, [("a", 100), ("b", 110)]);
 }

@@ -1,6 +1,6 @@
 //! Processes: what fork, exec and exit do with the areas of memory, and children that users start.
 
-use super::{Setup, around, compute, mapped};
+use super::{Setup, around, compute, is_file, mapped};
 use crate::{Env, Op, Program};
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ impl Areas {
         Some(Op::Hold {
             mutex,
             work: around(setup.vma, env),
+            spins: is_file(mutex),
         })
     }
 }

@@ -163,6 +163,7 @@ impl User {
         Op::Hold {
             mutex,
             work: around(self.setup.hold(call), env),
+            spins: true,
         }
     }
 
