@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tracks with the scheduler's own pelt.h what the kernel tracks for the same tasks and runqueues, and
- * compares wherever the kernel has brought its signal up to date. See the test, `pelt`.
+ * compares wherever the kernel has brought its signal up to date; and so for what a loaded scheduler has
+ * tracked of each CPU. See the test, `pelt`.
  *
  * A signal goes by the address of the kernel's struct sched_avg. Both are fed from the kernel's clock
  * of the runqueue: a virtual CPU may lose its host's in between two readings of a clock.
@@ -11,7 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "../../scheduler/pelt.h"
+#include "../../scheduler/cpu_util.h"
 #include "pelt.h"
 
 char _license[] SEC("license") = "GPL";
@@ -19,6 +20,8 @@ char _license[] SEC("license") = "GPL";
 /* Half of what was is gone after 32 ms; after this, ns, nothing is left of how a signal began. */
 #define WARM_UP 1000000000ULL
 #define SCALE 1024
+/* As the scheduler's. */
+#define MAX_CPUS 1024
 
 struct signal {
 	struct pelt avg;
@@ -40,6 +43,24 @@ struct {
 	__type(key, u64);
 	__type(value, struct compared);
 } results SEC(".maps");
+
+/*
+ * The loaded scheduler's variables, and where its cpu_utils begin among them; pelt.c puts both in place. 0, and
+ * nothing of this is looked at, if none is loaded.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} scheduler SEC(".maps");
+
+SEC(".rodata.scheduler") const volatile u64 cpu_utils_offset = 0;
+
+/* Where the kernel accounts interrupts' time. */
+struct rq___irq {
+	struct sched_avg avg_irq;
+} __attribute__((preserve_access_index));
 
 extern const struct rq runqueues __ksym;
 extern const void rt_sched_class __ksym, dl_sched_class __ksym;
@@ -73,28 +94,88 @@ static __always_inline void set_running(struct signal *signal, u64 now, bool run
 	signal->running = running;
 }
 
-/* The kernel has brought @avg up to date. */
-static __always_inline void compare(const struct sched_avg *avg, u64 now)
+/* Ours is @ours where the kernel's is @theirs. */
+static __always_inline void count(struct compared *result, u64 ours, u64 theirs)
 {
-	u64 key = (u64)avg, ours, theirs = avg->util_avg, diff;
-	struct compared *result = bpf_map_lookup_elem(&results, &key);
-	struct signal *signal = bpf_map_lookup_elem(&signals, &key);
+	u64 diff = ours > theirs ? ours - theirs : theirs - ours;
 
-	if (!signal || !result)
-		return;
-	update_pelt(&signal->avg, now, signal->running, signal->running);
-	if (now - signal->since < WARM_UP)
-		return;
-	ours = pelt_avg(&signal->avg, signal->avg.running_sum, SCALE);
-	diff = ours > theirs ? ours - theirs : theirs - ours;
 	result->count++;
 	result->sum_diff += diff;
+	result->nr_off += diff > TOLERANCE;
 	if (diff > result->max_diff)
 		result->max_diff = diff;
 	if (theirs < result->min_util)
 		result->min_util = theirs;
 	if (theirs > result->max_util)
 		result->max_util = theirs;
+}
+
+/* The kernel has brought @avg up to date. */
+static __always_inline void compare(const struct sched_avg *avg, u64 now)
+{
+	u64 key = (u64)avg;
+	struct compared *result = bpf_map_lookup_elem(&results, &key);
+	struct signal *signal = bpf_map_lookup_elem(&signals, &key);
+
+	if (!signal || !result)
+		return;
+	update_pelt(&signal->avg, now, signal->running, signal->running);
+	if (now - signal->since >= WARM_UP)
+		count(result, pelt_avg(&signal->avg, signal->avg.running_sum, SCALE), avg->util_avg);
+}
+
+/* What the loaded scheduler knows of @cpu, or NULL. */
+static __always_inline const struct cpu_util *loaded_util(u32 cpu)
+{
+	u32 zero = 0;
+	void *variables;
+
+	if (!cpu_utils_offset)
+		return NULL;
+	variables = bpf_map_lookup_elem(&scheduler, &zero);
+	return variables ? variables + cpu_utils_offset + (cpu & (MAX_CPUS - 1)) * sizeof(struct cpu_util) : NULL;
+}
+
+/* The result for @name's signal of @cpu. No struct is at the address @key. */
+static __always_inline struct compared *loaded_result(const char *name, u32 cpu, u64 key)
+{
+	struct compared *result = bpf_map_lookup_elem(&results, &key);
+	struct compared first = { .cpu = cpu, .min_util = SCALE };
+
+	if (result)
+		return result;
+	bpf_probe_read_kernel_str(first.name, sizeof(first.name), name);
+	bpf_map_update_elem(&results, &key, &first, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&results, &key);
+}
+
+/*
+ * The kernel has brought @avg of @rq up to date, which is of @class or, if that is UTIL_NONE, of interrupts. Of the
+ * loaded scheduler's the same is not yet known since the last switch or tick.
+ */
+static __always_inline void compare_loaded(const struct sched_avg *avg, const struct rq *rq, u32 class,
+					   const char *name)
+{
+	const struct cpu_util *util = loaded_util(rq->cpu);
+	u64 now = bpf_ktime_get_ns(), irq;
+	struct compared *result;
+	struct pelt ours;
+
+	if (!util)
+		return;
+	irq = rq->clock - rq->clock_task - util->irq_time;
+	if ((s64)irq < 0)
+		irq = 0;
+	if (class < NR_UTIL_CLASSES) {
+		ours = util->avg[class];
+		update_pelt(&ours, now - util->irq_time - irq, true, util->running == class);
+	} else {
+		ours = util->irq;
+		update_pelt_last(&ours, now, irq, SCALE);
+	}
+	result = loaded_result(name, rq->cpu, (u64)avg + 1);
+	if (result)
+		count(result, pelt_util(&ours), avg->util_avg);
 }
 
 /* The tasks to track are those of the test, called pelt... */
@@ -137,6 +218,7 @@ SEC("tp_btf/pelt_rt_tp")
 int BPF_PROG(on_pelt_rt, struct rq *rq)
 {
 	compare_class(&rq->avg_rt, rq, &rt_sched_class);
+	compare_loaded(&rq->avg_rt, rq, UTIL_RT, "loaded-rt");
 	return 0;
 }
 
@@ -144,5 +226,16 @@ SEC("tp_btf/pelt_dl_tp")
 int BPF_PROG(on_pelt_dl, struct rq *rq)
 {
 	compare_class(&rq->avg_dl, rq, &dl_sched_class);
+	compare_loaded(&rq->avg_dl, rq, UTIL_DL, "loaded-dl");
+	return 0;
+}
+
+SEC("tp_btf/pelt_irq_tp")
+int BPF_PROG(on_pelt_irq, struct rq *rq)
+{
+	const struct rq___irq *irq = (const void *)rq;
+
+	if (bpf_core_field_exists(irq->avg_irq))
+		compare_loaded(&irq->avg_irq, rq, UTIL_NONE, "loaded-irq");
 	return 0;
 }
