@@ -236,7 +236,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		update_frequency(cpu, now);
 		update_idle_cpus(now);
 	}
-	if (rq->exec_pid || (rq->nr_running > 1 && check_preempt_tick(rq))) {
+	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
+	if (rq->exec_pid || rq->active_balance || (rq->nr_running > 1 && check_preempt_tick(rq))) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
