@@ -4,8 +4,10 @@
 CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
-# Of the tests that boot a guest those that fit into a quarter of an hour with all others; test-vm runs all.
-VM_TESTS := smoke scx-simple mixed-load affinity fairness hotplug capacity pelt
+# Of the tests that boot a guest those that fit into a quarter of an hour with all others, long ones first;
+# test-vm runs all.
+VM_TESTS := mixed-load hotplug capacity loader killed fairness affinity starvation powersaving newidle-limit pelt \
+	simulated smoke scx-simple
 
 .PHONY: run test bench vm-kernel test-vm bench-vm format check-format lint tools
 
