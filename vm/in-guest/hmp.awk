@@ -1,7 +1,7 @@
 # What sched_switch tells of fast and slow CPUs: awk -v fast=N -v tasks="PID ..." -f hmp.awk RECORDING.
 # CPUs from N on are fast. Prints, for the shell:
-#   longest_sleep_ms  the longest time in which a fast CPU was idle and each moment a slow one ran one of the
-#                     tasks
+#   asleep_ms         how long fast CPUs were idle while a slow one ran one of the tasks, all together
+#   longest_sleep_ms  the longest of these times
 #   least_share, most_share  of its time, in per cent: what the tasks had on fast CPUs, from task to task
 
 BEGIN {
@@ -34,8 +34,10 @@ BEGIN {
 			if (!(other in asleep))
 				asleep[other] = now
 		} else if (other in asleep) {
-			if (now - asleep[other] > longest)
-				longest = now - asleep[other]
+			slept = now - asleep[other]
+			sum += slept
+			if (slept > longest)
+				longest = slept
 			delete asleep[other]
 		}
 	}
@@ -59,5 +61,6 @@ END {
 		if (share > most)
 			most = share
 	}
-	printf "longest_sleep_ms=%.3f\nleast_share=%.1f\nmost_share=%.1f\n", longest, least, most
+	printf "asleep_ms=%.3f\nlongest_sleep_ms=%.3f\n", sum, longest
+	printf "least_share=%.1f\nmost_share=%.1f\n", least, most
 }
