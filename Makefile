@@ -6,8 +6,7 @@ C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crat
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into a quarter of an hour with all others, long ones first;
 # test-vm runs all.
-VM_TESTS := mixed-load hotplug capacity loader killed fairness affinity starvation powersaving newidle-limit pelt \
-	simulated smoke scx-simple
+VM_TESTS := mixed-load hotplug killed capacity fairness affinity pelt newidle-limit smoke scx-simple
 
 .PHONY: run test bench vm-kernel test-vm bench-vm format check-format lint tools
 
