@@ -100,7 +100,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 {
 	struct fair_rq *rq = rq_of(cpu);
 
-	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
+	update_rq_load_avg(rq, now);
 	update_min_vruntime(rq, curr_vruntime(rq, now));
 	renormalize_vruntime(se, cpu);
 	se->global_vruntime = hperf_clock.time + (se->forked ? 0 : hperf_ahead(se->global_vruntime));
@@ -108,6 +108,8 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 		se->forked = false;
 		se->avg.last_update_time = now;
 	} else {
+		if (enq_flags & SCX_ENQ_WAKEUP && se->cpu != cpu)
+			migrate_sleeper(se, now);
 		update_entity_load_avg(se, now, false, false);
 		if (enq_flags & SCX_ENQ_WAKEUP) {
 			place_sleeper(rq, se);

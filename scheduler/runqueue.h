@@ -174,6 +174,12 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
 }
 
+/* Brings the utilization by our tasks up to @now. */
+static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
+{
+	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
+}
+
 static __always_inline u64 cpu_avg_load_per_task(u32 cpu)
 {
 	u64 nr_running = cpu_nr_running(cpu);

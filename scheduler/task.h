@@ -113,6 +113,18 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 	bpf_spin_unlock(&se->lock);
 }
 
+/*
+ * @se wakes up on another CPU than it went to sleep on. Of its sleep it has decayed for what its old runqueue
+ * knows, up to the last event there: where the CPU idled without a tick, for next to nothing
+ * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 came to estimate the rest).
+ */
+static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
+{
+	u64 slept = rq_of(se->cpu)->avg.last_update_time - se->avg.last_update_time;
+
+	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
+}
+
 /* With the lock: counts the task in the runqueue of @cpu. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {

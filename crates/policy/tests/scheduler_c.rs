@@ -158,6 +158,39 @@ fn a_clock_that_is_behind_changes_nothing() {
     assert_eq!(sa.running_sum, 101);
 }
 
+/// What a task's load has decayed to when it wakes up on CPU 1, of half of 1024 when it went to sleep on CPU 0,
+/// whose last event was so long after that, ms.
+#[test]
+fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
+    let library = compile(
+        r#"#include <scx/common.bpf.h>
+        #include "task.h"
+        const volatile struct policy policy;
+        const volatile struct machine machine = { .nr_cpus = 2 };
+        static struct equipoise_kernel kernel;
+        u32 woken(u64 slept_at, u64 last_event, u64 now)
+        {
+            struct fair_entity se = { .weight = 1024, .avg = {
+                .last_update_time = slept_at, .period_sum = LOAD_AVG_MAX, .runnable_sum = LOAD_AVG_MAX / 2,
+            } };
+
+            equipoise_kernel = &kernel;
+            rq_of(0)->avg.last_update_time = last_event;
+            migrate_sleeper(&se, now);
+            update_pelt(&se.avg, now, false, false);
+            return pelt_avg(&se.avg, se.avg.runnable_sum, 1024);
+        }"#,
+    );
+    let woken: Symbol<unsafe extern "C" fn(u64, u64, u64) -> u32> =
+        unsafe { library.get(b"woken") }.unwrap();
+    let slept_at = 1000 << 20;
+    for (known, expected) in [(-1i64, 512), (0, 512), (32, 256), (64, 128)] {
+        let last_event = slept_at + known * (1 << 20);
+        let load = unsafe { woken(slept_at as u64, last_event as u64, 1064 << 20) };
+        assert!(load.abs_diff(expected) <= 2, "{known} ms: {load}");
+    }
+}
+
 /// The C side reads every table that `globals` lays out: what it says of tc2 is what tc2 is.
 #[test]
 fn tables_mean_the_same_to_c() {

@@ -236,6 +236,16 @@ impl Kernel<'_> {
         self.cpus[cpu].debt += ns;
     }
 
+    /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
+    #[inline]
+    pub fn line_transfer(&self, from: usize, to: usize) -> u64 {
+        let costs = &self.cpus[to].costs;
+        match self.cpus[to].cluster == self.cpus[from].cluster {
+            true => costs.refill_near_ns,
+            false => costs.refill_far_ns,
+        }
+    }
+
     /// The same for time in an interrupt, which is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {

@@ -17,6 +17,8 @@ pub struct Objects {
 #[derive(Default)]
 struct Mutex {
     owner: Option<TaskPtr>,
+    /// Where its cache line is: the CPU that took it last.
+    cpu: Option<usize>,
     contended: bool,
     waiters: VecDeque<TaskPtr>,
 }
@@ -65,13 +67,19 @@ impl Objects {
 }
 
 impl Kernel<'_> {
-    /// Takes the mutex if it is free: whoever comes first after it is released gets it.
+    /// Takes the mutex if it is free: whoever comes first after it is released gets it. With it come two
+    /// cache lines from who had it last: its own, and that of what it protects.
     pub fn try_lock(&mut self, task: TaskPtr, mutex: u32) -> bool {
         let state = &mut self.objects.mutexes[mutex as usize];
         match state.owner {
             None => {
+                let cpu = task.cpu();
+                let last = state.cpu.replace(cpu).unwrap_or(cpu);
                 state.owner = Some(task);
                 state.contended = false;
+                if last != cpu {
+                    self.charge(cpu, 2 * self.line_transfer(last, cpu));
+                }
                 true
             }
             Some(owner) if owner == task => {

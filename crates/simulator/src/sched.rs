@@ -296,13 +296,7 @@ impl Kernel<'_> {
         let from = task.ran_on as usize;
         if from != cpu {
             task.ran_on = cpu as u32;
-            let near = self.cpus[from].cluster == self.cpus[cpu].cluster;
-            let line = if near {
-                costs.refill_near_ns
-            } else {
-                costs.refill_far_ns
-            };
-            cost += task.footprint / CACHE_LINE * line;
+            cost += task.footprint / CACHE_LINE * self.line_transfer(from, cpu);
         }
         self.charge(cpu, cost);
     }

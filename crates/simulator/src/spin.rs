@@ -103,12 +103,7 @@ impl Kernel<'_> {
             check.begins(task, 0, false);
         }
         if polls {
-            let costs = &self.cpus[cpu].costs;
-            let transfer = match self.cpus[cpu].cluster == self.cpus[by].cluster {
-                true => costs.refill_near_ns,
-                false => costs.refill_far_ns,
-            };
-            self.charge(cpu, transfer);
+            self.charge(cpu, self.line_transfer(by, cpu));
             let done = self.resume(cpu, task);
             self.events.set_done(cpu, done);
         }

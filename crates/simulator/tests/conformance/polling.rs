@@ -1,7 +1,7 @@
 //! Busy loops that poll, conditions whose waiters move over to their mutex, and locks of the kernel's.
 
 use crate::support::*;
-use machine::Machine;
+use machine::{CpuMask, Level, Machine};
 use std::sync::{Arc, Mutex};
 use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 
@@ -18,7 +18,7 @@ fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSp
     };
     TaskSpec {
         timer_slack_ns: Some(0),
-        affinity: Some(machine::CpuMask::one(cpu)),
+        affinity: Some(CpuMask::one(cpu)),
         ..TaskSpec::new(name, program)
     }
 }
@@ -233,4 +233,27 @@ fn who_polls_for_the_kernels_lock_sleeps_when_others_want_the_cpu() {
     let (c, rest) = at.split_first().unwrap();
     assert!(c.0 == "c" && (60..95).contains(&c.1), "{at:?}");
     assert_eq!(rest, [("a", 100), ("b", 110)]);
+}
+
+#[test]
+fn a_mutex_brings_two_cache_lines_from_who_had_it_last() {
+    let mut clusters = machine(4);
+    clusters.core_types[0].costs.refill_near_ns = 10;
+    clusters.core_types[0].costs.refill_far_ns = 100;
+    clusters.levels[0].spans = vec![CpuMask::first_n(2), (2..4).collect()];
+    clusters.levels.push(Level {
+        name: "PKG",
+        spans: vec![CpuMask::first_n(4)],
+    });
+    for (cpu, lines) in [(0, 0), (1, 2 * 10), (2, 2 * 100)] {
+        let times = done(&clusters, |times| {
+            let first = vec![Op::Lock(0), Op::Unlock(0)];
+            let then = vec![sleep_for(5), Op::Lock(0), Op::Unlock(0)];
+            vec![
+                noting("first", 0, times, first),
+                noting("then", cpu, times, then),
+            ]
+        });
+        assert_eq!(times[1].1 - 5 * MS, lines, "{times:?}");
+    }
 }
