@@ -14,7 +14,10 @@
 #include "capacity.h"
 #include "task.h"
 
-/* The utilization of one CPU that is never idle. */
+/*
+ * The utilization of one CPU that is never idle. A group is full when all its CPUs are, whatever their cpu_power:
+ * tasks that share a core may be slow.
+ */
 #define FULL_UTIL SCHED_POWER_SCALE
 
 static __always_inline bool powersaving(void)
@@ -72,22 +75,21 @@ __noinline s32 find_group_leader(u32 cpu, u32 level, u64 putil, bool wakeup)
 {
 	struct domain *sd = domain_of(cpu, level);
 	u32 local = local_group_of(cpu, level);
-	u64 sd_util = 0, total_pwr = 0, min_delta = ~0ULL;
+	u64 sd_util = 0, min_delta = ~0ULL;
 	s32 leader = -1;
 	int i;
 
 	bpf_for(i, 0, sd->nr_groups) {
 		u32 group = nth_group(sd, local, i);
-		u64 power = group_at(group)->power, util = group_max_util(group, wakeup);
+		u64 full = group_at(group)->weight * FULL_UTIL, util = group_max_util(group, wakeup);
 
-		if (util < power && power - util < min_delta) {
-			min_delta = power - util;
+		if (util < full && full - util < min_delta) {
+			min_delta = full - util;
 			leader = group;
 		}
 		sd_util += util;
-		total_pwr += power;
 	}
-	return sd_util + putil < total_pwr ? leader : -1;
+	return sd_util + putil < sd->weight * FULL_UTIL ? leader : -1;
 }
 
 /* Room on @cpu for four times @putil: what is left, or less than 1. Heavy tasks find none anywhere. */

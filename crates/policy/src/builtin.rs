@@ -139,7 +139,7 @@ mod tests {
         );
         let powersaving = crate::Settings {
             sched_balance_policy: crate::BalancePolicy::Powersaving,
-            ..pelt
+            ..cfs
         };
         assert_eq!(Policy::find("powersaving").unwrap().settings, powersaving);
     }

@@ -33,7 +33,7 @@ impl Scheduler {
             r#"#include <scx/common.bpf.h>
             #include "busiest.h"
             const volatile struct policy policy = {
-                .load_tracking = LOAD_PELT, .sched_balance_policy = BALANCE_POWERSAVING,
+                .load_tracking = LOAD_WEIGHT, .sched_balance_policy = BALANCE_POWERSAVING,
                 .sched_burst_threshold = 100000,
             };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 8 };
@@ -47,7 +47,7 @@ impl Scheduler {
                 rq->nr_running = nr;
                 rq->idle = !nr;
                 rq->avg_idle = avg_idle;
-                rq->runnable_load_avg = nr * 1024;
+                rq->load_weight = nr * 1024;
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
             }
@@ -122,24 +122,27 @@ impl Scheduler {
 
 #[test]
 fn a_task_goes_into_the_core_with_the_least_room() {
-    // One thread of core 1 busy, core 2 half busy: cpu_power of a core is 1178.
+    // One thread of core 1 busy, core 2 half busy.
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
-    // With both threads of it busy it has none.
+    // With both threads of it busy it has none, whatever its cpu_power.
     scheduler.set(5, 1, 1024, 1_000_000);
+    scheduler.set(1, 1, 1024 + 1, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
-    // Two threads of 589 have no room for a whole task beside another.
+    // A new task goes behind the one that forks it, as long as its core has a thread for it.
+    assert_eq!(scheduler.leader(2, SMT, 1024, false), 2);
     assert_eq!(scheduler.leader(1, SMT, 1024, false), -1);
-    assert_eq!(scheduler.leader(3, SMT, 512, false), 3);
 }
 
 #[test]
 fn a_full_domain_has_no_room() {
-    // Four cores of 1178 have room for three tasks of 1024 and a quarter of one.
-    let scheduler = Scheduler::new([1, 1, 1, 1, 0, 0, 0, 0]);
-    assert_eq!(scheduler.leader(0, MC, 1024, false), -1);
-    assert_eq!(scheduler.leader(0, MC, 600, false), 0);
+    // Four cores of two threads have room for eight tasks: seven, and what is not a whole one.
+    let scheduler = Scheduler::new([1; 8]);
+    assert_eq!(scheduler.leader(0, MC, 0, false), -1);
+    scheduler.set(6, 0, 0, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 1023, false), 2);
+    assert_eq!(scheduler.leader(0, MC, 1025, false), -1);
 }
 
 #[test]
