@@ -79,6 +79,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	env->loop = 0;
 	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
 	env->pulled = 0;
+	/* Linux has both runqueues locked all the while. */
+	simulated_lock_rqs(src_cpu, dst_cpu);
 	bpf_for_each(scx_dsq, p, src_cpu, 0) {
 		struct fair_entity *se = entity_of(p);
 		u64 load;
@@ -102,6 +104,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 		if (env->imbalance <= 0)
 			break;
 	}
+	simulated_unlock_rqs();
 	/* The running task is among those that the kernel asks. */
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
 	    !too_heavy(env, rq_of(src_cpu)->curr.load) && curr_allowed(src_cpu, dst_cpu))

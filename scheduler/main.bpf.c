@@ -230,6 +230,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_curr(rq, now);
 	update_entity_load_avg(se, now, true, true);
 	update_pelt(&rq->avg, now, true, true);
+	simulated_write_global(LINE_TG_LOAD);
 	rq->curr.load = entity_load(se);
 	rq->curr.ratio = se->load_avg_ratio;
 	update_cpu_load_active(cpu, jiffies);

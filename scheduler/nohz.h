@@ -30,6 +30,7 @@ static __always_inline void nohz_balance_enter_idle(u32 cpu)
 	if (rq->tick_stopped)
 		return;
 	rq->tick_stopped = true;
+	simulated_write_global(LINE_NOHZ);
 	__sync_fetch_and_or(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], 1ULL << (cpu % 64));
 	__sync_fetch_and_add(&nohz.nr_cpus, 1);
 }
@@ -42,6 +43,7 @@ static __always_inline void nohz_balance_exit_idle(u32 cpu)
 	if (!rq->tick_stopped)
 		return;
 	rq->tick_stopped = false;
+	simulated_write_global(LINE_NOHZ);
 	__sync_fetch_and_and(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], ~(1ULL << (cpu % 64)));
 	__sync_fetch_and_add(&nohz.nr_cpus, -1);
 }
@@ -68,6 +70,7 @@ __noinline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 	u32 nr_levels = levels_of(cpu)->nr_llc_levels;
 	int level;
 
+	simulated_read_global(LINE_NOHZ);
 	if (!nohz.nr_cpus || time_before(jiffies, nohz.next_balance))
 		return false;
 	if (cpu_nr_running(cpu) >= 2 || misfit_kick(cpu))
@@ -110,6 +113,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu)
 {
 	s32 ilb;
 
+	simulated_write_global(LINE_NOHZ);
 	nohz.next_balance++;
 	ilb = hmp_enabled(HMP_LINARO) ? hmp_find_new_ilb(cpu) : find_new_ilb();
 	if (ilb < 0 || !idle_cpu(ilb) || rq_of(ilb)->nohz_balance_kick)

@@ -128,7 +128,20 @@ struct fair_rq fair_rqs[MAX_CPUS];
 #ifndef __EQUIPOISE_SIMULATED_H
 #define simulated_read(cpu)
 #define simulated_write(cpu)
+#define simulated_read_global(line)
+#define simulated_write_global(line)
+#define simulated_lock_rqs(a, b)
+#define simulated_unlock_rqs()
 #endif
+
+/*
+ * Lines that all CPUs share: struct nohz, and what CONFIG_FAIR_GROUP_SCHED has all CPUs add to in the root's
+ * task group (tg->load_avg, in each tick and before balancing).
+ */
+enum global_line {
+	LINE_NOHZ,
+	LINE_TG_LOAD,
+};
 
 /* @cpu's runqueue, to look at. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)

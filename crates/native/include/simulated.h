@@ -32,7 +32,7 @@ struct equipoise_line {
 
 /* What shared memory costs, on a machine that says so. [abi] */
 struct equipoise_memory {
-	struct equipoise_line *lines; /* the kernel's of each CPU, then the scheduler's */
+	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of nobody's */
 	u32 *seen;		      /* which version a CPU saw last, by CPU and line */
 	const u32 *line_ns;	      /* from node to node */
 	const u16 *node;	      /* of each CPU */
@@ -70,6 +70,8 @@ struct equipoise_kernel {
 	s32 (*iter_dsq_new)(void *k, struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags);
 	struct task_struct *(*iter_dsq_next)(void *k, struct bpf_iter_scx_dsq *it);
 	void (*iter_dsq_destroy)(void *k, struct bpf_iter_scx_dsq *it);
+	void (*lock_rqs)(void *k, u32 a, u32 b);
+	void (*unlock_rqs)(void *k);
 	void (*exit)(void *k, s64 code, const char *message);
 	void (*error)(void *k, const char *message);
 	void (*dump)(void *k, const char *text);
@@ -175,12 +177,42 @@ static inline void simulated_write(u32 cpu)
 		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
+/* A scheduler says that Linux's fair class would hold the locks of both runqueues, and that it lets go of them. */
+static inline void simulated_lock_rqs(u32 a, u32 b)
+{
+	if (__KERNEL->memory && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
+		__kcall(lock_rqs, a, b);
+}
+
+static inline void simulated_unlock_rqs(void)
+{
+	if (__KERNEL->memory)
+		__kcall(unlock_rqs);
+}
+
+/* How many lines a scheduler has that are of no CPU. [abi] */
+#define EQUIPOISE_GLOBAL_LINES 4
+
+/* The same of one of its lines that are of no CPU. */
+static inline void simulated_read_global(u32 line)
+{
+	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+		__equipoise_read_line(2 * __KERNEL->nr_cpu_ids + line);
+}
+
+static inline void simulated_write_global(u32 line)
+{
+	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+		__equipoise_write_line(2 * __KERNEL->nr_cpu_ids + line);
+}
+
 /* Sizes and offsets for the simulated kernel to check itself against, in abi.rs's order. */
 __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_kernel),
 	offsetof(struct equipoise_kernel, memory),
 	sizeof(struct equipoise_line),
 	sizeof(struct equipoise_memory),
+	EQUIPOISE_GLOBAL_LINES,
 	sizeof(struct equipoise_map),
 	offsetof(struct equipoise_map, values),
 	sizeof(struct task_struct),

@@ -268,6 +268,9 @@ impl Ops {
     }
 }
 
+/// `EQUIPOISE_GLOBAL_LINES`.
+pub const GLOBAL_LINES: usize = 4;
+
 /// `struct equipoise_line`.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -321,6 +324,8 @@ pub struct Table {
     pub iter_dsq_new: unsafe extern "C" fn(*mut c_void, *mut IterDsq, u64, u64) -> i32,
     pub iter_dsq_next: unsafe extern "C" fn(*mut c_void, *mut IterDsq) -> Task,
     pub iter_dsq_destroy: unsafe extern "C" fn(*mut c_void, *mut IterDsq),
+    pub lock_rqs: unsafe extern "C" fn(*mut c_void, u32, u32),
+    pub unlock_rqs: unsafe extern "C" fn(*mut c_void),
     pub exit: unsafe extern "C" fn(*mut c_void, i64, *const c_char),
     pub error: unsafe extern "C" fn(*mut c_void, *const c_char),
     pub dump: unsafe extern "C" fn(*mut c_void, *const c_char),
@@ -358,11 +363,12 @@ pub struct Table {
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-const LAYOUT: [usize; 31] = [
+const LAYOUT: [usize; 32] = [
     size_of::<Table>(),
     offset_of!(Table, memory),
     size_of::<Line>(),
     size_of::<Memory>(),
+    GLOBAL_LINES,
     size_of::<Map>(),
     offset_of!(Map, values),
     size_of::<TaskStruct>(),

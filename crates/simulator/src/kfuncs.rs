@@ -39,6 +39,8 @@ pub fn table(nr_cpus: usize, tick_ns: u64, rqs: *mut Rq) -> Table {
         iter_dsq_new,
         iter_dsq_next,
         iter_dsq_destroy,
+        lock_rqs,
+        unlock_rqs,
         exit,
         error,
         dump,
@@ -419,6 +421,14 @@ unsafe extern "C" fn iter_dsq_destroy(k: *mut c_void, it: *mut IterDsq) {
     if let Some(dsq) = kernel.user_dsq(it.dsq_id) {
         dsq.close(it.cursor as usize);
     }
+}
+
+unsafe extern "C" fn lock_rqs(k: *mut c_void, a: u32, b: u32) {
+    unsafe { kernel(k) }.lock_rqs([a as usize, b as usize]);
+}
+
+unsafe extern "C" fn unlock_rqs(k: *mut c_void) {
+    unsafe { kernel(k) }.unlock_rqs();
 }
 
 unsafe extern "C" fn exit(k: *mut c_void, code: i64, message: *const c_char) {

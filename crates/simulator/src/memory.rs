@@ -29,6 +29,8 @@ pub struct Memory {
     lock_ns: u64,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
+    /// Those that the code that is running holds, and since when.
+    held: [Option<(usize, u64)>; 2],
 }
 
 /// A lock: when it was and will be held. The code that runs on one CPU is done at once, and takes its last
@@ -58,6 +60,27 @@ impl Lock {
             self.holds.drain(..over);
         }
     }
+
+    /// From when on, after `from`, it is free, and who has it until then.
+    fn free(&self, mut from: u64) -> (u64, u16) {
+        let mut holder = self.holder;
+        for hold in &self.holds {
+            if hold.from > from {
+                break;
+            }
+            from = from.max(hold.until);
+            holder = hold.cpu;
+        }
+        (from, holder)
+    }
+
+    /// `cpu` held it from `from` until `until`, or until the next that is known to have it.
+    fn held(&mut self, cpu: u16, from: u64, until: u64) {
+        let place = self.holds.partition_point(|hold| hold.from <= from);
+        let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);
+        let until = until.min(next);
+        self.holds.insert(place, Hold { from, until, cpu });
+    }
 }
 
 impl Memory {
@@ -65,8 +88,8 @@ impl Memory {
     pub fn new(machine: &Machine) -> Option<Memory> {
         let memory = machine.numa.memory.as_ref()?;
         let (cpus, nodes) = (machine.cpus.len(), memory.line_ns.len());
-        // The kernel's lines, then the scheduler's.
-        let nr_lines = 2 * cpus;
+        // The kernel's lines, the scheduler's, then those of no CPU.
+        let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
         let mut lines: Box<[abi::Line]> = (0..nr_lines)
             .map(|line| abi::Line {
                 version: 1,
@@ -100,6 +123,7 @@ impl Memory {
             nodes,
             lock_ns: memory.lock_ns.into(),
             rq_locks: (0..cpus).map(rq_lock).collect(),
+            held: [None; 2],
         })
     }
 
@@ -189,6 +213,34 @@ impl Kernel<'_> {
         self.spend(ns);
     }
 
+    /// The code that is running takes the locks of two runqueues (`double_rq_lock()`), to keep them.
+    pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
+        let now = self.now();
+        for (index, rq) in rqs.into_iter().enumerate() {
+            let asked = now + self.spent();
+            let Some(memory) = &mut self.memory else {
+                return;
+            };
+            let lock = &mut memory.rq_locks[rq];
+            lock.forget(now);
+            let (from, holder) = lock.free(asked);
+            memory.held[index] = Some((rq, from));
+            self.spend(from - asked);
+            self.fetch_lines(holder.into(), 1);
+        }
+    }
+
+    /// The code that is running lets go of the runqueues that it locked.
+    pub fn unlock_rqs(&mut self) {
+        let (cpu, until) = (self.this_cpu(), self.now() + self.spent());
+        let Some(memory) = &mut self.memory else {
+            return;
+        };
+        for (rq, from) in memory.held.iter_mut().filter_map(Option::take) {
+            memory.rq_locks[rq].held(cpu as u16, from, until);
+        }
+    }
+
     /// The code that is running takes the lock of `dsq`, a queue of the scheduler's.
     #[inline]
     pub fn lock_dsq(&mut self, dsq: OnDsq) {
@@ -208,6 +260,23 @@ impl Kernel<'_> {
         if let Some(memory) = self.memory.as_ref().filter(|_| task.cpu() != cpu) {
             let ns = memory.transfer(task.cpu(), cpu);
             self.spend(ns);
+        }
+    }
+
+    /// The code that is running changes lines that `last` was the last to change.
+    pub fn fetch_lines(&mut self, last: usize, lines: u32) {
+        let cpu = self.this_cpu();
+        if let Some(memory) = self.memory.as_ref().filter(|_| last != cpu) {
+            let ns = memory.transfer(last, cpu);
+            self.spend(u64::from(lines) * ns);
+        }
+    }
+
+    /// What it takes a CPU to see what another wrote, ns.
+    pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
+        match &self.memory {
+            Some(memory) => memory.transfer(from, to),
+            None => self.line_transfer(from, to),
         }
     }
 
@@ -253,7 +322,7 @@ mod tests {
 
     const CACHED: u64 = 5;
     const NEAR: u64 = 60;
-    const FAR: u64 = 375;
+    const FAR: u64 = 580;
 
     fn memory() -> Memory {
         let machine = Machine::find("hp-8s-80c").unwrap();
@@ -293,6 +362,20 @@ mod tests {
         // Long free, and still where it was used last.
         assert_eq!(memory.take(&mut lock, 79, 1_000_000, 0), FAR);
         assert_eq!(memory.take(&mut lock, 79, 2_000_000, 0), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_is_waited_for() {
+        let memory = memory();
+        let mut lock = Lock::default();
+        assert_eq!(lock.free(1000), (1000, 0));
+        lock.held(79, 1000, 5000);
+        assert_eq!(lock.free(900), (900, 0));
+        assert_eq!(lock.free(2000), (5000, 79));
+        assert_eq!(memory.take(&mut lock, 0, 2000, 0), 3000 + FAR);
+        // Whoever is known to have it at a time had it then.
+        lock.held(1, 500, 2000);
+        assert_eq!(lock.free(500), (5000 + FAR + memory.lock_ns, 0));
     }
 
     #[test]

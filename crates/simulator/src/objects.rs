@@ -2,7 +2,7 @@
 
 use crate::abi;
 use crate::kernel::Kernel;
-use crate::task::{Doing, TaskPtr};
+use crate::task::{Doing, Section, TaskPtr};
 use std::collections::VecDeque;
 
 /// The kernel objects of one run.
@@ -13,7 +13,8 @@ pub struct Objects {
     streams: Vec<Stream>,
 }
 
-/// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel.
+/// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel. Or a lock
+/// of the kernel's.
 #[derive(Default)]
 struct Mutex {
     owner: Option<TaskPtr>,
@@ -125,16 +126,19 @@ impl Kernel<'_> {
 
     /// Takes a lock of the kernel's if it is free, even before others that wait (`mutex_lock()`). One that
     /// `waited` was the first of them, and still is if it is not free.
-    pub fn acquire(&mut self, task: TaskPtr, mutex: u32, waited: bool) -> bool {
-        let state = &mut self.objects.mutexes[mutex as usize];
-        let free = state.owner.is_none();
-        if free {
-            state.owner = Some(task);
+    pub fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
+        let state = &mut self.objects.mutexes[section.mutex as usize];
+        if state.owner.is_some() {
+            return false;
         }
-        if free && waited {
+        state.owner = Some(task);
+        if waited {
             state.waiters.pop_front();
         }
-        free
+        if let Some(last_cpu) = state.cpu.replace(task.cpu()) {
+            self.fetch_lines(last_cpu, section.lines);
+        }
+        true
     }
 
     /// The task is to sleep for a lock of the kernel's.

@@ -4,7 +4,7 @@ use crate::abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::spin::Spin;
-use crate::task::{Class, Doing, TaskPtr};
+use crate::task::{Class, Doing, Section, TaskPtr};
 use workload::{Env, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
@@ -42,8 +42,8 @@ impl Kernel<'_> {
                 Doing::Waiting {
                     relock: Some(mutex),
                 } => self.relock(cpu, task, mutex),
-                Doing::Holding { mutex, work } => self.hold_again(cpu, task, mutex, work),
-                Doing::Polling { mutex, work } => self.hold_at_last(task, mutex, work),
+                Doing::Holding(section) => self.hold_again(cpu, task, section),
+                Doing::Polling(section) => self.hold_at_last(task, section),
                 Doing::Held { mutex } => {
                     task.in_kernel = false;
                     self.release(task, mutex);
@@ -139,46 +139,47 @@ impl Kernel<'_> {
     }
 
     /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
-    fn hold(&mut self, cpu: usize, task: TaskPtr, mutex: u32, work: u64, spins: bool) -> Step {
-        if self.acquire(task, mutex, false) {
-            return self.work_under(task, mutex, work);
+    fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, spins: bool) -> Step {
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
         }
         if spins && !self.cpus[cpu].need_resched {
-            self.spin(task, Spin::Kernel(mutex));
-            return self.poll_for(task, mutex, work);
+            self.spin(task, Spin::Kernel(section.mutex));
+            return self.poll_for(task, section);
         }
-        self.queue_for(task, mutex);
-        self.sleep_for(cpu, task, mutex, work)
+        self.queue_for(task, section.mutex);
+        self.sleep_for(cpu, task, section)
     }
 
     /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
-    fn hold_at_last(&mut self, task: TaskPtr, mutex: u32, work: u64) -> Step {
-        if self.acquire(task, mutex, false) {
-            return self.work_under(task, mutex, work);
+    fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
         }
-        self.spin_on(task, Spin::Kernel(mutex));
-        self.poll_for(task, mutex, work)
+        self.spin_on(task, Spin::Kernel(section.mutex));
+        self.poll_for(task, section)
     }
 
     /// After sleeping for a lock of the kernel's: takes it, or sleeps again.
-    fn hold_again(&mut self, cpu: usize, task: TaskPtr, mutex: u32, work: u64) -> Step {
-        match self.acquire(task, mutex, true) {
-            true => self.work_under(task, mutex, work),
-            false => self.sleep_for(cpu, task, mutex, work),
+    fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        match self.acquire(task, section, true) {
+            true => self.work_under(task, section),
+            false => self.sleep_for(cpu, task, section),
         }
     }
 
-    fn poll_for(&mut self, task: TaskPtr, mutex: u32, work: u64) -> Step {
-        self.compute(task, ENDLESS, false, Doing::Polling { mutex, work })
+    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
+        self.compute(task, ENDLESS, false, Doing::Polling(section))
     }
 
-    fn work_under(&mut self, mut task: TaskPtr, mutex: u32, work: u64) -> Step {
+    fn work_under(&mut self, mut task: TaskPtr, section: Section) -> Step {
+        let mutex = section.mutex;
         task.in_kernel = true;
-        self.compute(task, work, false, Doing::Held { mutex })
+        self.compute(task, section.work, false, Doing::Held { mutex })
     }
 
-    fn sleep_for(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32, work: u64) -> Step {
-        task.op = Doing::Holding { mutex, work };
+    fn sleep_for(&mut self, cpu: usize, mut task: TaskPtr, section: Section) -> Step {
+        task.op = Doing::Holding(section);
         self.sleep(cpu, task, "a lock of the kernel's")
     }
 
@@ -220,7 +221,15 @@ impl Kernel<'_> {
                 self.unlock(task, mutex);
                 Step::Go
             }
-            Op::Hold { mutex, work, spins } => self.hold(cpu, task, mutex, work, spins),
+            Op::Hold {
+                mutex,
+                work,
+                lines,
+                spins,
+            } => {
+                let section = Section { mutex, work, lines };
+                self.hold(cpu, task, section, spins)
+            }
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
                 task.op = Doing::Waiting {

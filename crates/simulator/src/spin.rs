@@ -65,7 +65,7 @@ impl Kernel<'_> {
 
     /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead.
     pub fn sleep_instead(&mut self, mut task: TaskPtr) {
-        let Doing::Polling { mutex, work } = task.op else {
+        let Doing::Polling(section) = task.op else {
             return;
         };
         self.stop_spinning(task);
@@ -73,8 +73,8 @@ impl Kernel<'_> {
         if let Some(check) = &mut self.check {
             check.begins(task, 0, false);
         }
-        self.queue_for(task, mutex);
-        task.op = Doing::Holding { mutex, work };
+        self.queue_for(task, section.mutex);
+        task.op = Doing::Holding(section);
         task.abi.state = abi::TASK_INTERRUPTIBLE;
         task.waits_for = "a lock of the kernel's";
     }
@@ -103,7 +103,7 @@ impl Kernel<'_> {
             check.begins(task, 0, false);
         }
         if polls {
-            self.charge(cpu, self.line_transfer(by, cpu));
+            self.charge(cpu, self.transfer_ns(by, cpu));
             let done = self.resume(cpu, task);
             self.events.set_done(cpu, done);
         }

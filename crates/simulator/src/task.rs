@@ -94,10 +94,10 @@ pub enum Doing {
     Sleeping,
     /// Polling a shared word.
     Spinning,
-    /// Waits for a lock of the kernel's, to work under it.
-    Holding { mutex: u32, work: u64 },
-    /// Polls for it.
-    Polling { mutex: u32, work: u64 },
+    /// Sleeps for a lock of the kernel's.
+    Holding(Section),
+    /// Polls for one.
+    Polling(Section),
     /// Has worked under it.
     Held { mutex: u32 },
     /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
@@ -106,6 +106,16 @@ pub enum Doing {
     ReadDone { stream: u32 },
     /// Has written; wait for room and readers.
     WriteReady { stream: u32, bytes: u64 },
+}
+
+/// What is to be done under a lock of the kernel's ([`workload::Op::Hold`]).
+#[derive(Clone, Copy)]
+pub struct Section {
+    pub mutex: u32,
+    /// ns at the reference speed.
+    pub work: u64,
+    /// Cache lines.
+    pub lines: u32,
 }
 
 /// Where a task is queued.

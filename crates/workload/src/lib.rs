@@ -252,8 +252,11 @@ pub enum Op {
     Hold {
         /// The lock.
         mutex: MutexId,
-        /// ns at the reference speed.
+        /// ns at the reference speed, when its CPU was the last to work under the lock.
         work: u64,
+        /// Cache lines that it changes, the lock's own among them: from wherever the lock was last, where a
+        /// machine says what that costs.
+        lines: u32,
         /// Polls for it until it is to be preempted, and only then sleeps, as for a mutex whose owner runs
         /// (`CONFIG_MUTEX_SPIN_ON_OWNER`); without, it sleeps at once, as for Linux 3.10's rwsem.
         spins: bool,

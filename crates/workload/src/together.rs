@@ -131,9 +131,15 @@ impl Place {
                 value,
                 work,
             },
-            Op::Hold { mutex, work, spins } => Op::Hold {
+            Op::Hold {
+                mutex,
+                work,
+                lines,
+                spins,
+            } => Op::Hold {
                 mutex: mutex + self.mutexes,
                 work,
+                lines,
                 spins,
             },
             Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),

@@ -143,6 +143,7 @@ fn hold(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
         work: ms * MS,
+        lines: 1,
         spins: false,
     }
 }
@@ -152,6 +153,7 @@ fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
         work: ms * MS,
+        lines: 1,
         spins: true,
     }
 }
@@ -167,6 +169,29 @@ fn who_waits_for_the_kernels_lock_gets_it_in_turn() {
     });
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
     assert_eq!(at, [("b", 20), ("c", 30), ("a", 110)]);
+}
+
+#[test]
+fn what_a_lock_protects_comes_from_where_it_was_last() {
+    let held = |lines| Op::Hold {
+        mutex: 0,
+        work: MS,
+        lines,
+        spins: false,
+    };
+    let second = |cpu, lines| {
+        let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
+            let later = vec![sleep_for(10), held(lines)];
+            vec![
+                noting("a", 0, times, vec![held(lines)]),
+                noting("b", cpu, times, later),
+            ]
+        });
+        times[1].1
+    };
+    assert_eq!(second(79, 101) - second(79, 1), 100 * 580);
+    assert_eq!(second(1, 101) - second(1, 1), 100 * 60);
+    assert_eq!(second(0, 101), second(0, 1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::process::{Areas, Child};
 use super::subtests::{self, Call, Subtest};
 use super::{
-    BIN, CWD, DONE, ENOUGH, SET_UP_WORK, START, Setup, around, compute, journal, root, tree,
+    BIN, CWD, DONE, ENOUGH, SET_UP_WORK, START, Setup, around, compute, journal, lines, root, tree,
 };
 use crate::{Env, Op, Program, TaskSpec};
 use std::sync::Arc;
@@ -80,11 +80,16 @@ impl Job {
     }
 }
 
+/// All jobs of a user, by subtest.
+fn all_jobs(setup: &Setup) -> Box<[u32]> {
+    setup.subtests.iter().map(|&(_, jobs)| jobs).collect()
+}
+
 impl User {
     pub fn new(setup: &Arc<Setup>) -> User {
         User {
             setup: setup.clone(),
-            jobs: setup.subtests.iter().map(|&(_, jobs)| jobs).collect(),
+            jobs: all_jobs(setup),
             job: Job {
                 subtest: setup.subtests[0].0,
                 calls: [0; subtests::MOST_CALLS],
@@ -97,20 +102,16 @@ impl User {
     }
 
     /// Draws the subtest of the next job, evenly among those that have jobs left, as AIM7 does.
-    fn draw(&mut self, env: &mut Env<'_>) -> Option<&'static Subtest> {
-        let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
-        if left == 0 {
-            return None;
+    fn draw(&mut self, env: &mut Env<'_>) -> &'static Subtest {
+        if self.jobs.iter().all(|&jobs| jobs == 0) {
+            self.jobs = all_jobs(&self.setup);
         }
+        let left = self.jobs.iter().filter(|&&jobs| jobs > 0).count();
         let drawn = env.rng.below(left as u64) as usize;
-        let mut with_jobs = self
-            .jobs
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, jobs)| **jobs > 0);
-        let (index, jobs) = with_jobs.nth(drawn)?;
-        *jobs -= 1;
-        Some(self.setup.subtests[index].0)
+        let mut with_jobs = (0..self.jobs.len()).filter(|&index| self.jobs[index] > 0);
+        let index = with_jobs.nth(drawn).expect("one of those that are left");
+        self.jobs[index] -= 1;
+        self.setup.subtests[index].0
     }
 
     /// Goes on with the job, or begins the next.
@@ -130,9 +131,7 @@ impl User {
             if env.shared[ENOUGH] > 0 {
                 return Op::Exit;
             }
-            let Some(subtest) = self.draw(env) else {
-                return Op::Exit;
-            };
+            let subtest = self.draw(env);
             self.job = Job::new(subtest, &self.setup, env);
             // What makes no calls that matter computes.
             if subtest.calls.is_empty() {
@@ -148,7 +147,7 @@ impl User {
             Call::Search => tree(filesystem),
             Call::Fifo => CWD,
             Call::List => BIN,
-            Call::Fork | Call::Exec => return self.fork(Areas::ALL, call, env),
+            Call::Fork | Call::Exec => return self.fork(Areas::FORKED, call, env),
             Call::Sync => {
                 let [ask, wait] = journal::sync(filesystem, env);
                 self.doing = Doing::Syncs(wait);
@@ -163,6 +162,7 @@ impl User {
         Op::Hold {
             mutex,
             work: around(self.setup.hold(call), env),
+            lines: lines(call),
             spins: true,
         }
     }
