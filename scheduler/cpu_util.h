@@ -13,7 +13,10 @@ enum util_class {
 	UTIL_RT,
 	UTIL_DL,
 	NR_UTIL_CLASSES,
+	/* Nobody's: the CPU idles. */
 	UTIL_NONE = NR_UTIL_CLASSES,
+	/* The stop class's, which no signal of the kernel's counts either. */
+	UTIL_STOP,
 };
 
 struct cpu_util {
@@ -21,11 +24,14 @@ struct cpu_util {
 	struct pelt irq;
 	/* Interrupt time that has been counted, ns. */
 	u64 irq_time;
-	/* When it was all brought up to date, ns. */
+	/* To when it was all brought up to date, ns of the runqueue's clock. */
 	u64 updated_at;
+	/* What the runqueue's clock last showed, and the time at which it was first seen to. ns */
+	u64 clock;
+	u64 clock_seen_at;
 	/* When a frequency was last asked for, ns. */
 	u64 asked_at;
-	/* Who has had the CPU since. */
+	/* Who has had the CPU since: enum util_class. */
 	u32 running;
 	/* There is some utilization left to decay. */
 	bool blocked;

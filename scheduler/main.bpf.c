@@ -86,6 +86,38 @@ static __always_inline void start_class_tick(u32 cpu)
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 }
 
+/*
+ * The same for the CPU's utilization, whether some of ours wait or not: the kernel accounts what interrupts take at
+ * each tick, and asks for another frequency. A timer of its own, as a program at a tracepoint may not balance.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} util_timers SEC(".maps");
+
+static int run_util_tick(void *map, int *key, struct balance_timer *timer)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (!outranks_fair(cpu_util_of(cpu)->running))
+		return 0;
+	update_blocked_averages(cpu, bpf_ktime_get_ns());
+	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
+	return 0;
+}
+
+static __always_inline void start_util_tick(u32 cpu)
+{
+	struct balance_timer *timer = bpf_map_lookup_elem(&util_timers, &cpu);
+
+	if (!timer)
+		return;
+	bpf_timer_set_callback(&timer->timer, run_util_tick);
+	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
+}
+
 /* The runqueue that @p is to join. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
@@ -359,18 +391,25 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 	u32 cpu = bpf_get_smp_processor_id();
 
 	switch_cpu_util(cpu, next);
+	if (tracks_util() && outranks_fair(cpu_util_of(cpu)->running))
+		start_util_tick(cpu);
 	if (policy.frequency)
 		update_frequency(cpu, bpf_ktime_get_ns());
 	return 0;
 }
 
+/* @cpu's of @timers, one of the maps above. */
+static __always_inline s32 init_timer(void *timers, u32 cpu)
+{
+	struct balance_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
+}
+
 static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 {
-	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
 	s32 err;
 
-	if (!timer)
-		return -ENOENT;
 	init_rq(cpu, jiffies);
 	init_cpu_util(cpu, bpf_ktime_get_ns());
 	/* Until it has something to run: sched_ext begins with all that it can do. */
@@ -382,11 +421,11 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	err = scx_bpf_create_dsq(cpu, -1);
 	if (err)
 		return err;
-	err = bpf_timer_init(&timer->timer, &balance_timers, CLOCK_MONOTONIC);
+	err = init_timer(&balance_timers, cpu);
 	if (err)
 		return err;
-	timer = bpf_map_lookup_elem(&class_timers, &cpu);
-	return timer ? bpf_timer_init(&timer->timer, &class_timers, CLOCK_MONOTONIC) : -ENOENT;
+	err = init_timer(&class_timers, cpu);
+	return err ? err : init_timer(&util_timers, cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)

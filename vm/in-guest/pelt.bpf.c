@@ -4,8 +4,9 @@
  * compares wherever the kernel has brought its signal up to date; and so for what a loaded scheduler has
  * tracked of each CPU. See the test, `pelt`.
  *
- * A signal goes by the address of the kernel's struct sched_avg. Both are fed from the kernel's clock
- * of the runqueue: a virtual CPU may lose its host's in between two readings of a clock.
+ * A signal goes by the address of the kernel's struct sched_avg. All are fed from the kernel's clocks
+ * of the runqueue: a virtual CPU may lose its host's in between two readings of a clock. Tasks' is clock_task,
+ * which interrupts' time is not in.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -157,21 +158,21 @@ static __always_inline void compare_loaded(const struct sched_avg *avg, const st
 					   const char *name)
 {
 	const struct cpu_util *util = loaded_util(rq->cpu);
-	u64 now = bpf_ktime_get_ns(), irq;
 	struct compared *result;
 	struct pelt ours;
+	u64 irq;
 
 	if (!util)
 		return;
-	irq = rq->clock - rq->clock_task - util->irq_time;
-	if ((s64)irq < 0)
-		irq = 0;
 	if (class < NR_UTIL_CLASSES) {
 		ours = util->avg[class];
-		update_pelt(&ours, now - util->irq_time - irq, true, util->running == class);
+		update_pelt(&ours, rq->clock_task, true, util->running == class);
 	} else {
+		irq = rq->clock - rq->clock_task - util->irq_time;
+		if ((s64)irq < 0)
+			irq = 0;
 		ours = util->irq;
-		update_pelt_last(&ours, now, irq, SCALE);
+		update_pelt_last(&ours, rq->clock, irq, SCALE);
 	}
 	result = loaded_result(name, rq->cpu, (u64)avg + 1);
 	if (result)
@@ -192,7 +193,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 
 	if (!rq)
 		return 0;
-	now = rq->clock;
+	now = rq->clock_task;
 	set_running(signal_of(&prev->se.avg, tracked(prev) ? prev->comm : NULL, now), now, false);
 	set_running(signal_of(&next->se.avg, tracked(next) ? next->comm : NULL, now), now, true);
 	set_running(signal_of(&rq->avg_rt, "rt", now), now, next->sched_class == &rt_sched_class);
@@ -203,15 +204,15 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct tas
 SEC("tp_btf/pelt_se_tp")
 int BPF_PROG(on_pelt_se, struct sched_entity *se)
 {
-	compare(&se->avg, se->cfs_rq->rq->clock);
+	compare(&se->avg, se->cfs_rq->rq->clock_task);
 	return 0;
 }
 
 /* A running task may change its class without a switch; the kernel updates the class's signal then. */
 static __always_inline void compare_class(const struct sched_avg *avg, const struct rq *rq, const void *class)
 {
-	compare(avg, rq->clock);
-	set_running(signal_of(avg, NULL, rq->clock), rq->clock, rq->curr->sched_class == class);
+	compare(avg, rq->clock_task);
+	set_running(signal_of(avg, NULL, rq->clock_task), rq->clock_task, rq->curr->sched_class == class);
 }
 
 SEC("tp_btf/pelt_rt_tp")

@@ -202,6 +202,7 @@ struct rq {
 	int cpu;
 	struct task_struct *curr;
 	struct task_struct *idle;
+	struct task_struct *stop;
 	u64 clock;
 	u64 clock_task;
 	struct rt_rq rt;

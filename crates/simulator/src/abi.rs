@@ -111,6 +111,8 @@ pub struct Rq {
     pub cpu: i32,
     pub curr: *mut TaskStruct,
     pub idle: *mut TaskStruct,
+    /// NULL: there is no stop class.
+    pub stop: *mut TaskStruct,
     pub clock: u64,
     /// `clock` less what interrupts took, ns.
     pub clock_task: u64,
@@ -443,6 +445,7 @@ pub const PREEMPT_DL: u32 = 1;
 pub const TIMER_ABS: u64 = 1;
 pub const TIMER_CPU_PIN: u64 = 2;
 pub const PF_EXITING: u32 = 4;
+pub const PF_KTHREAD: u32 = 0x0020_0000;
 pub const PF_IDLE: u32 = 2;
 pub const TASK_RUNNING: u32 = 0;
 pub const TASK_INTERRUPTIBLE: u32 = 1;

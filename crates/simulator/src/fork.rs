@@ -87,6 +87,7 @@ impl Rq {
             cpu: cpu as i32,
             curr: idle,
             idle,
+            stop: null_mut(),
             clock: 0,
             clock_task: 0,
             rt: abi::RtRq { rt_nr_running: 0 },

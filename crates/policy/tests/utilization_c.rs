@@ -1,0 +1,100 @@
+//! Whose time a CPU's is, and when it is: the scheduler's own C, compiled and called.
+
+mod common;
+
+use libloading::{Library, Symbol};
+
+const MS: u64 = 1_000_000;
+
+/// Priorities, as the kernel's `p->prio`: of the stop class, of `SCHED_FIFO` 99, and of a normal task.
+const HIGHEST: i32 = 0;
+const NORMAL: i32 = 120;
+
+/// Classes, as in `enum util_class`.
+const FAIR: u32 = 0;
+const RT: u32 = 1;
+
+struct Scheduler(Library);
+
+impl Scheduler {
+    fn new() -> Scheduler {
+        let library = common::compile(
+            r#"#include <scx/common.bpf.h>
+            #include "utilization.h"
+            const volatile struct policy policy = { .frequency = FREQUENCY_FAIR | FREQUENCY_RT };
+            const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
+            static struct equipoise_kernel kernel;
+            static struct rq rqs[1];
+            static struct task_struct stopper = { .pid = 1, .prio = 0 };
+            static u32 cpuperf(void *k, s32 cpu, u32 what) { return 1024; }
+            void boot(void)
+            {
+                kernel.now = 1000000000;
+                kernel.nr_cpu_ids = 1;
+                kernel.rqs = rqs;
+                kernel.cpuperf = cpuperf;
+                equipoise_kernel = &kernel;
+                rqs[0].stop = &stopper;
+                init_cpu_util(0, kernel.now);
+            }
+            /* So much time later the CPU switches to a task of @prio, or its stopper; we hear of it @late ns after. */
+            void switch_to(u64 ns, s32 prio, bool stop, u64 late)
+            {
+                struct task_struct next = { .pid = 2, .prio = prio };
+
+                rqs[0].clock += ns;
+                rqs[0].clock_task += ns;
+                kernel.now += ns + late;
+                switch_cpu_util(0, stop ? &stopper : &next);
+                kernel.now -= late;
+            }
+            u64 util(u32 class) { return cpu_util(0, class); }"#,
+        );
+        let scheduler = Scheduler(library);
+        let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
+        // SAFETY: the library's, without arguments.
+        unsafe { boot() };
+        scheduler
+    }
+
+    fn switch_to(&self, ns: u64, prio: i32, stop: bool, late: u64) {
+        let switch: Symbol<unsafe extern "C" fn(u64, i32, bool, u64)> =
+            unsafe { self.0.get(b"switch_to") }.unwrap();
+        // SAFETY: as it is declared above.
+        unsafe { switch(ns, prio, stop, late) }
+    }
+
+    fn util(&self, class: u32) -> u64 {
+        let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
+            unsafe { self.0.get(b"util") }.unwrap();
+        // SAFETY: as it is declared above.
+        unsafe { util(class) }
+    }
+}
+
+#[test]
+fn the_stop_class_s_time_is_nobody_s() {
+    let (stopped, preempted) = (Scheduler::new(), Scheduler::new());
+    for _ in 0..200 {
+        stopped.switch_to(5 * MS, HIGHEST, true, 0);
+        stopped.switch_to(5 * MS, NORMAL, false, 0);
+        preempted.switch_to(5 * MS, HIGHEST, false, 0);
+        preempted.switch_to(5 * MS, NORMAL, false, 0);
+    }
+    assert_eq!(stopped.util(RT), 0);
+    assert!(preempted.util(RT).abs_diff(512) < 60);
+    assert_eq!(stopped.util(FAIR), preempted.util(FAIR));
+}
+
+#[test]
+fn a_switch_is_when_the_runqueue_s_clock_says() {
+    let (prompt, late) = (Scheduler::new(), Scheduler::new());
+    for round in 0..200 {
+        for prio in [HIGHEST, NORMAL] {
+            prompt.switch_to(5 * MS, prio, false, 0);
+            late.switch_to(5 * MS, prio, false, round % 3 * MS);
+        }
+    }
+    assert_eq!(late.util(RT), prompt.util(RT));
+    assert_eq!(late.util(FAIR), prompt.util(FAIR));
+}
