@@ -77,7 +77,8 @@ struct policy {
 	__u64 hmp_next_down;
 	/* RT_CAPACITY_AVG or RT_CAPACITY_PELT. */
 	__u32 scale_rt_capacity;
-	__u32 pad;
+	/* What an interrupt wakes stays on its idle CPU. */
+	__u32 wake_affine_idle;
 };
 
 /* struct policy::hmp, on a machine whose CPUs differ in capacity. */

@@ -35,6 +35,19 @@ __noinline bool wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, b
 	       this_load + (s64)target_load(prev_cpu, sd->wake_idx) <= (s64)cpu_avg_load_per_task(this_cpu);
 }
 
+/*
+ * An idle CPU wakes nobody but in interrupts. What they bring is no more worth being near than what the task left
+ * in its cache, so it only goes there if its own CPU is busy: wake_affine_idle() of Linux 4.17. -1: no answer.
+ */
+static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
+{
+	if (!policy.wake_affine_idle)
+		return -1;
+	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
+		return idle_cpu(prev_cpu) ? prev_cpu : this_cpu;
+	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
+}
+
 /* The first CPU of @group that @p may use, if all of it is idle and it does not have @target; or -1. */
 __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 target)
 {
@@ -289,9 +302,13 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 		if (target >= 0)
 			return target;
 		target = prev_cpu;
-		if ((s32)cpu != prev_cpu &&
-		    wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC))
-			target = cpu;
+		if ((s32)cpu == prev_cpu)
+			break;
+		target = wake_affine_idle(cpu, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+		if (target < 0)
+			target = wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC)
+					 ? (s32)cpu
+					 : prev_cpu;
 		break;
 	}
 	if (target >= 0)

@@ -39,6 +39,7 @@ struct PolicyFile {
     frequency_irq: Option<bool>,
     frequency_rate_limit_ns: Option<Spanned<u64>>,
     scale_rt_capacity: Option<RtCapacity>,
+    wake_affine_idle: Option<bool>,
     hmp: Option<Hmp>,
     hmp_up_threshold: Option<Spanned<u64>>,
     hmp_down_threshold: Option<Spanned<u64>>,
@@ -232,6 +233,13 @@ impl Reader<'_> {
                     .or(base.map(|base| base.scale_rt_capacity)),
                 policy,
                 "scale_rt_capacity",
+            )?,
+            wake_affine_idle: self.given(
+                policy
+                    .wake_affine_idle
+                    .or(base.map(|base| base.wake_affine_idle)),
+                policy,
+                "wake_affine_idle",
             )?,
             hmp: self.given(policy.hmp.or(base.map(|base| base.hmp)), policy, "hmp")?,
             hmp_up_threshold: number(

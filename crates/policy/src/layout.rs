@@ -38,7 +38,7 @@ struct PolicyC {
     hmp_next_up: u64,
     hmp_next_down: u64,
     scale_rt_capacity: u32,
-    pad: u32,
+    wake_affine_idle: u32,
 }
 
 /// `struct machine`
@@ -192,7 +192,7 @@ fn policy(settings: &Settings, cpus: usize) -> PolicyC {
             RtCapacity::RtAvg => 0,
             RtCapacity::Pelt => 1,
         },
-        pad: 0,
+        wake_affine_idle: settings.wake_affine_idle.into(),
     }
 }
 

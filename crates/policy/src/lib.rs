@@ -70,6 +70,8 @@ pub struct Settings {
     pub frequency_rate_limit_ns: u64,
     /// What tells how much of a CPU other classes and interrupts leave for fair tasks.
     pub scale_rt_capacity: RtCapacity,
+    /// What an interrupt wakes stays on its idle CPU, and does not go to the interrupt's.
+    pub wake_affine_idle: bool,
     /// Who moves tasks between fast and slow CPUs.
     pub hmp: Hmp,
     /// Linaro's: tasks with a runnable average of at least this, of 1024, go to fast CPUs.
@@ -131,6 +133,7 @@ impl Settings {
                 self.frequency_rate_limit_ns.to_string(),
             ),
             ("scale_rt_capacity", self.scale_rt_capacity.to_string()),
+            ("wake_affine_idle", self.wake_affine_idle.to_string()),
             ("hmp", format!("{:?}", self.hmp).to_lowercase()),
             ("hmp_up_threshold", self.hmp_up_threshold.to_string()),
             ("hmp_down_threshold", self.hmp_down_threshold.to_string()),

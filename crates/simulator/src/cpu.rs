@@ -8,6 +8,8 @@ use crate::abi;
 use crate::cpufreq;
 use crate::dsq::Dsq;
 use crate::kernel::Kernel;
+use crate::network::NetRx;
+use crate::softirq::Softirqs;
 use crate::task::TaskPtr;
 use machine::{Costs, CpuMask, IdleState, Machine, time_for, work_in};
 use std::collections::VecDeque;
@@ -58,6 +60,9 @@ pub struct Cpu {
     /// CPU, which owes nothing, it passes all the same.
     irq_debt: u64,
     irq_since: u64,
+    /// What interrupts left to be done after them, and of it the network's.
+    pub softirqs: Softirqs,
+    pub net_rx: NetRx,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
     /// It computes, or will.
@@ -122,6 +127,8 @@ impl Cpu {
                     debt: 0,
                     irq_debt: 0,
                     irq_since: 0,
+                    softirqs: Softirqs::default(),
+                    net_rx: NetRx::default(),
                     run_start: 0,
                     armed: false,
                     tick_queued: false,
@@ -179,8 +186,9 @@ impl Kernel<'_> {
         while self.failure.is_none() {
             self.send_kicks(cpu);
             let idles_later = self.cpus[cpu].idles_at.is_some();
+            let in_interrupt = self.cpus[cpu].softirqs.in_interrupt();
             let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel);
-            if self.cpus[cpu].need_resched && !idles_later && !in_kernel {
+            if self.cpus[cpu].need_resched && !idles_later && !in_kernel && !in_interrupt {
                 if let Some(curr) = self.cpus[cpu].curr {
                     self.sleep_instead(curr);
                 }

@@ -29,8 +29,8 @@ pub enum What {
     DlInactive { task: TaskPtr, generation: u32 },
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
-    /// The softirq of a network connection is done with what it was at.
-    Softirq { connection: u32 },
+    /// An interrupt gets to the softirqs that it raised, or is done with some of them.
+    Softirq { cpu: u32 },
     /// The hardware has changed to another frequency.
     Frequency { policy: u32 },
     /// A `bpf_timer` expires, unless it was started or cancelled since.

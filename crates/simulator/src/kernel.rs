@@ -34,6 +34,8 @@ pub struct Kernel<'a> {
     pub tasks: Vec<TaskPtr>,
     /// Tasks that have not exited.
     pub alive: usize,
+    /// Those of them that never do: the kernel's own.
+    pub daemons: usize,
     /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can happen.
     pub runnable: usize,
     pub sleeping: usize,
@@ -149,6 +151,7 @@ impl<'a> Kernel<'a> {
             cpus: Cpu::all(machine),
             tasks: Vec::new(),
             alive: 0,
+            daemons: 0,
             runnable: 0,
             sleeping: 0,
             events: Events::new(nr_cpus),
@@ -247,7 +250,7 @@ impl<'a> Kernel<'a> {
     pub fn run(&mut self, limit_ns: u64) -> Result<(), Error> {
         let mut instant_events = 0;
         while self.failure.is_none() {
-            if self.alive == 0 {
+            if self.alive == self.daemons {
                 return Ok(());
             }
             if self.runnable == 0 && self.sleeping == 0 && !self.network_is_active() {
@@ -287,7 +290,7 @@ impl<'a> Kernel<'a> {
                 What::DlReplenish { task, generation } => self.dl_replenish(task, generation),
                 What::DlInactive { task, generation } => self.dl_inactive(task, generation),
                 What::Packet { connection } => self.packet_passed(connection as usize),
-                What::Softirq { connection } => self.network_softirq(connection as usize),
+                What::Softirq { cpu } => self.softirq(cpu as usize),
                 What::Frequency { policy } => self.frequency_changed(policy as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),

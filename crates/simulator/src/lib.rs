@@ -26,6 +26,7 @@ mod objects;
 mod program;
 mod rt;
 mod sched;
+mod softirq;
 mod spin;
 mod task;
 mod timers;

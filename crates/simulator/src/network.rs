@@ -2,17 +2,32 @@
 //!
 //! A connection is a stream with a link at its other end. A packet takes its time on the link, one after
 //! the other; then it waits for the adapter's interrupts. The hard interrupt, one for however many wait,
-//! starts the softirq, which goes on (as NAPI does) until none waits, up to 64 at a time. What is
-//! transmitted leaves the stream when its softirq is done, what is received comes into it then. The other
-//! end always keeps up, and sends as long as there is room. There is no ksoftirqd: all of it is interrupt
-//! time.
+//! raises the softirq, which goes on (as NAPI does) until none waits, up to 64 at a time, and for as long as a
+//! softirq may ([`crate::softirq`]). What is transmitted leaves the stream when its softirq is done, what is
+//! received comes into it then. The other end always keeps up, and sends as long as there is room.
 
 use crate::events::What;
 use crate::kernel::Kernel;
+use std::collections::VecDeque;
 use workload::{Direction, StreamId};
 
 /// Packets that a poll handles at most (`NAPI_POLL_WEIGHT`).
 const WEIGHT: u64 = 64;
+/// Packets after which the softirq ends, or ns (`netdev_budget`, `netdev_budget_usecs`): others may be pending.
+const BUDGET: u64 = 300;
+const BUDGET_NS: u64 = 2_000_000;
+
+/// The network's softirq on one CPU.
+#[derive(Default)]
+pub struct NetRx {
+    /// Connections to poll, in turn.
+    poll_list: VecDeque<u32>,
+    /// Packets of the poll so far.
+    polled: u64,
+    /// Packets until it ends, and when it does, jiffies.
+    budget: u64,
+    time_limit: u64,
+}
 
 /// A stream that is a connection.
 pub struct Connection {
@@ -22,8 +37,9 @@ pub struct Connection {
     on_link: bool,
     /// Packets that wait for the softirq.
     waiting: u64,
-    /// Packets that the softirq is at; `polling` also before it has any.
-    polled: u64,
+    /// Packets that the softirq is at.
+    handled: u64,
+    /// It is on a poll list, and interrupts no more.
     polling: bool,
 }
 
@@ -34,7 +50,7 @@ impl Connection {
             direction,
             on_link: false,
             waiting: 0,
-            polled: 0,
+            handled: 0,
             polling: false,
         };
         connections.into_iter().map(connection).collect()
@@ -44,6 +60,10 @@ impl Connection {
 impl Kernel<'_> {
     /// The connections begin: senders to this machine have something to send.
     pub fn start_connections(&mut self) {
+        let network = self.machine.network.as_ref();
+        if let Some(network) = network.filter(|_| !self.connections.is_empty()) {
+            self.start_ksoftirqd(network.irq_cpu);
+        }
         for index in 0..self.connections.len() {
             self.use_link(index);
         }
@@ -79,7 +99,7 @@ impl Kernel<'_> {
             return;
         }
         let (used, capacity) = self.objects.stream_level(connection.stream);
-        let under_way = (connection.waiting + connection.polled) * network.packet_bytes;
+        let under_way = (connection.waiting + connection.handled) * network.packet_bytes;
         let more = match connection.direction {
             Direction::Transmit => used >= under_way + network.packet_bytes,
             Direction::Receive => used + under_way + network.packet_bytes <= capacity,
@@ -110,53 +130,80 @@ impl Kernel<'_> {
         };
         let (cpu, irq_ns) = (network.irq_cpu, network.irq_ns);
         self.connections[index].polling = true;
+        self.cpus[cpu].net_rx.poll_list.push_back(index as u32);
         let mut at = self.now() + self.kernel_time(cpu, irq_ns);
         if self.cpus[cpu].curr.is_none() {
             at += self.cpus[cpu].idle_exit_ns(self.now());
             self.cpus[cpu].idle_since = at;
         }
-        let connection = index as u32;
-        self.events.push(at, What::Softirq { connection });
+        self.events.push(at, What::Softirq { cpu: cpu as u32 });
         self.enter(cpu);
         self.charge_irq(cpu, irq_ns);
         self.leave(cpu);
     }
 
-    /// The softirq is done with the packets that it was at, and takes the next, if any.
-    pub fn network_softirq(&mut self, index: usize) {
-        let Some(network) = &self.machine.network else {
+    /// Connections wait to be polled on `cpu`.
+    pub fn net_rx_pending(&self, cpu: usize) -> bool {
+        !self.cpus[cpu].net_rx.poll_list.is_empty()
+    }
+
+    /// The network's softirq begins: `net_rx_action()`.
+    pub fn begin_net_rx(&mut self, cpu: usize) {
+        let time_limit = self.jiffies() + self.to_jiffies(BUDGET_NS);
+        let net_rx = &mut self.cpus[cpu].net_rx;
+        net_rx.budget = BUDGET;
+        net_rx.time_limit = time_limit;
+    }
+
+    /// It is done with the packets that it was at. Returns what the next take, ns at the highest frequency, or `None`:
+    /// none waits, or these are enough for now.
+    pub fn net_rx(&mut self, cpu: usize) -> Option<u64> {
+        let network = self.machine.network.as_ref()?;
+        while let Some(&index) = self.cpus[cpu].net_rx.poll_list.front() {
+            let index = index as usize;
+            self.packets_handled(index);
+            let connection = &mut self.connections[index];
+            let net_rx = &mut self.cpus[cpu].net_rx;
+            let next = connection.waiting.min(WEIGHT - net_rx.polled);
+            if next > 0 {
+                connection.waiting -= next;
+                connection.handled = next;
+                net_rx.polled += next;
+                let packet_ns = match connection.direction {
+                    Direction::Transmit => network.tx_packet_ns,
+                    Direction::Receive => network.rx_packet_ns,
+                };
+                return Some(next * packet_ns);
+            }
+            // One that has no more may interrupt again; else it is its turn again after the others.
+            net_rx.poll_list.pop_front();
+            connection.polling = net_rx.polled == WEIGHT;
+            if connection.polling {
+                net_rx.poll_list.push_back(index as u32);
+            }
+            net_rx.budget = net_rx
+                .budget
+                .saturating_sub(std::mem::take(&mut net_rx.polled));
+            if net_rx.budget == 0 || self.jiffies() >= self.cpus[cpu].net_rx.time_limit {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The stream has what the softirq has done with its packets, which may wake a task.
+    fn packets_handled(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let packets = std::mem::take(&mut connection.handled);
+        let (stream, direction) = (connection.stream, connection.direction);
+        let Some(network) = self.machine.network.as_ref().filter(|_| packets > 0) else {
             return;
         };
-        let (cpu, packet_bytes) = (network.irq_cpu, network.packet_bytes);
-        let connection = &mut self.connections[index];
-        let (stream, direction) = (connection.stream, connection.direction);
-        let done = std::mem::take(&mut connection.polled);
-        let packet_ns = match direction {
-            Direction::Transmit => network.tx_packet_ns,
-            Direction::Receive => network.rx_packet_ns,
-        };
-        self.enter(cpu);
-        if done > 0 {
-            match direction {
-                Direction::Transmit => self.sent(stream, done * packet_bytes),
-                Direction::Receive => self.received(stream, done * packet_bytes),
-            }
-            self.use_link(index);
+        let bytes = packets * network.packet_bytes;
+        match direction {
+            Direction::Transmit => self.sent(stream, bytes),
+            Direction::Receive => self.received(stream, bytes),
         }
-        let connection = &mut self.connections[index];
-        let next = connection.waiting.min(WEIGHT);
-        connection.waiting -= next;
-        connection.polled = next;
-        connection.polling = next > 0;
-        if next > 0 {
-            let at = self.now() + self.kernel_time(cpu, next * packet_ns);
-            let connection = index as u32;
-            self.events.push(at, What::Softirq { connection });
-            self.charge_irq(cpu, next * packet_ns);
-            if self.cpus[cpu].curr.is_none() {
-                self.cpus[cpu].idle_since = at;
-            }
-        }
-        self.leave(cpu);
+        self.use_link(index);
     }
 }

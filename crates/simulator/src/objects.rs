@@ -232,21 +232,25 @@ impl Kernel<'_> {
             return false;
         }
         state.used += bytes;
-        self.wake_stream(stream, |stream| &mut stream.readers);
+        self.wake_stream(stream, abi::WAKE_SYNC, |stream| &mut stream.readers);
         self.stream_changed(stream);
         true
     }
 
-    /// The network has sent bytes of the stream.
+    /// The network has sent bytes of the stream. TCP wakes writers once no more than two thirds are in use
+    /// (`sk_stream_is_writeable()`, include/net/sock.h), and does not say that it is about to sleep.
     pub fn sent(&mut self, stream: u32, bytes: u64) {
-        self.objects.streams[stream as usize].used -= bytes;
-        self.room_made(stream);
+        let state = &mut self.objects.streams[stream as usize];
+        state.used -= bytes;
+        if !state.writers.is_empty() && state.used * 3 <= state.capacity * 2 {
+            self.wake_stream(stream, 0, |stream| &mut stream.writers);
+        }
     }
 
     /// The network has put bytes into the stream, which has room for them.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.objects.streams[stream as usize].used += bytes;
-        self.wake_stream(stream, |stream| &mut stream.readers);
+        self.wake_stream(stream, abi::WAKE_SYNC, |stream| &mut stream.readers);
     }
 
     /// Takes bytes from the stream, or queues for them.
@@ -269,24 +273,29 @@ impl Kernel<'_> {
         true
     }
 
-    /// After a read: sockets wake their writers once no more than a quarter is in use
-    /// (`unix_writable()`, net/unix/af_unix.c).
+    /// After a read: Unix sockets wake their writers once no more than a quarter is in use (`unix_writable()`,
+    /// net/unix/af_unix.c), and say that they are about to sleep (`wake_up_interruptible_sync_poll()`).
     pub fn room_made(&mut self, stream: u32) {
         let state = &self.objects.streams[stream as usize];
         if !state.writers.is_empty() && state.used * 4 <= state.capacity {
-            self.wake_stream(stream, |stream| &mut stream.writers);
+            self.wake_stream(stream, abi::WAKE_SYNC, |stream| &mut stream.writers);
         }
     }
 
-    /// Wakes all that wait (`wake_up_interruptible_sync_poll()`): the waker is about to sleep.
-    fn wake_stream(&mut self, stream: u32, queue: fn(&mut Stream) -> &mut Vec<TaskPtr>) {
+    /// Wakes all that wait.
+    fn wake_stream(
+        &mut self,
+        stream: u32,
+        wake_flags: u64,
+        queue: fn(&mut Stream) -> &mut Vec<TaskPtr>,
+    ) {
         let waiters = queue(&mut self.objects.streams[stream as usize]);
         if waiters.is_empty() {
             return;
         }
         let mut waiters = std::mem::take(waiters);
         for waiter in waiters.drain(..) {
-            self.wake(waiter, abi::WAKE_SYNC);
+            self.wake(waiter, wake_flags);
         }
         *queue(&mut self.objects.streams[stream as usize]) = waiters;
     }

@@ -14,7 +14,7 @@ const MAX_INSTANT_OPS: u32 = 1_000_000;
 const ENDLESS: u64 = 1 << 50;
 
 /// What a task does after a step of its program.
-enum Step {
+pub enum Step {
     /// Goes on at once.
     Go,
     /// Computes, as `Task::left` says, or leaves the CPU.
@@ -49,6 +49,7 @@ impl Kernel<'_> {
                     self.release(task, mutex);
                     Step::Go
                 }
+                Doing::Softirqs => self.run_ksoftirqd(cpu, task),
                 Doing::ReadDone { stream } => {
                     self.room_made(stream);
                     Step::Go
@@ -109,7 +110,7 @@ impl Kernel<'_> {
     }
 
     /// Computes `amount`, then goes on with `then`.
-    fn compute(&mut self, mut task: TaskPtr, amount: u64, own_time: bool, then: Doing) -> Step {
+    pub fn compute(&mut self, mut task: TaskPtr, amount: u64, own_time: bool, then: Doing) -> Step {
         task.op = then;
         task.left = amount;
         task.own_time = own_time;
@@ -120,7 +121,7 @@ impl Kernel<'_> {
     }
 
     /// The task sleeps until it is woken.
-    fn sleep(&mut self, cpu: usize, mut task: TaskPtr, waits_for: &'static str) -> Step {
+    pub fn sleep(&mut self, cpu: usize, mut task: TaskPtr, waits_for: &'static str) -> Step {
         task.abi.state = abi::TASK_INTERRUPTIBLE;
         task.waits_for = waits_for;
         self.cpus[cpu].need_resched = true;

@@ -102,6 +102,8 @@ pub enum Doing {
     Held { mutex: u32 },
     /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
     Waiting { relock: Option<u32> },
+    /// `ksoftirqd`: handles softirqs, or waits for some.
+    Softirqs,
     /// Has read its bytes and computed; now tells writers.
     ReadDone { stream: u32 },
     /// Has written; wait for room and readers.
