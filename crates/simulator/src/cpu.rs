@@ -246,7 +246,7 @@ impl Kernel<'_> {
 
     /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
     #[inline]
-    pub fn line_transfer(&self, from: usize, to: usize) -> u64 {
+    pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
         match self.cpus[to].cluster == self.cpus[from].cluster {
             true => costs.refill_near_ns,

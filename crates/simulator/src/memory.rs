@@ -276,7 +276,7 @@ impl Kernel<'_> {
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         match &self.memory {
             Some(memory) => memory.transfer(from, to),
-            None => self.line_transfer(from, to),
+            None => self.refill_ns(from, to),
         }
     }
 

@@ -79,7 +79,7 @@ impl Kernel<'_> {
                 state.owner = Some(task);
                 state.contended = false;
                 if last != cpu {
-                    self.charge(cpu, 2 * self.line_transfer(last, cpu));
+                    self.charge(cpu, 2 * self.transfer_ns(last, cpu));
                 }
                 true
             }

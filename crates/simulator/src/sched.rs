@@ -296,7 +296,7 @@ impl Kernel<'_> {
         let from = task.ran_on as usize;
         if from != cpu {
             task.ran_on = cpu as u32;
-            cost += task.footprint / CACHE_LINE * self.line_transfer(from, cpu);
+            cost += task.footprint / CACHE_LINE * self.refill_ns(from, cpu);
         }
         self.charge(cpu, cost);
     }
