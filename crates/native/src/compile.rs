@@ -48,7 +48,8 @@ pub const HEADERS: &[(&str, &str)] = &[
 
 /// What every scheduler is compiled with. `-g`: maps and globals are found by their debugging
 /// information. `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are
-/// direct, and nothing of it meets another instance's.
+/// direct, and nothing of it meets another instance's. `-fstack-clash-protection`: a recursion without
+/// end meets the guard page below the stack and does not step over it.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -61,6 +62,7 @@ const FLAGS: &[&str] = &[
     "-fno-strict-aliasing",
     "-fwrapv",
     "-fno-stack-protector",
+    "-fstack-clash-protection",
     "-fcf-protection=none",
     "-Wl,-z,defs",
     "-Wl,-z,now",
