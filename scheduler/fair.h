@@ -108,11 +108,19 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 		rq->min_vruntime = vruntime;
 }
 
-/* Charges the running task for the time since the last call. Only on its own CPU. */
+/* What interrupts have taken of this CPU, ns since some time; always 0 in a kernel that does not count it. */
+static __always_inline u64 irq_time(void)
+{
+	struct rq *core = scx_bpf_cpu_rq(bpf_get_smp_processor_id());
+
+	return core ? core->clock - core->clock_task : 0;
+}
+
+/* Charges the running task for the time since the last call that it had itself. Only on its own CPU. */
 static __always_inline void update_curr(struct fair_rq *rq, u64 now)
 {
 	struct running *curr = &rq->curr;
-	u64 delta_exec = now - curr->exec_start, delta_fair;
+	u64 irq = irq_time(), delta_exec = now - curr->exec_start - (irq - curr->irq_time), delta_fair;
 
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return;
@@ -121,6 +129,7 @@ static __always_inline void update_curr(struct fair_rq *rq, u64 now)
 	curr->druntime += curr->fast ? delta_fair : -delta_fair;
 	curr->delta_exec += delta_exec;
 	curr->exec_start = now;
+	curr->irq_time = irq;
 	update_min_vruntime(rq, curr->vruntime);
 }
 
@@ -137,6 +146,7 @@ static __always_inline void set_curr(struct fair_rq *rq, const struct task_struc
 		.inv_weight = se->inv_weight,
 		.vruntime = se->vruntime,
 		.exec_start = now,
+		.irq_time = irq_time(),
 		.load = entity_load(se),
 		.ratio = se->load_avg_ratio,
 		.druntime = se->druntime,

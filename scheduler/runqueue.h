@@ -25,8 +25,9 @@ struct running {
 	u32 weight;
 	u32 inv_weight;
 	u64 vruntime;
-	/* vruntime counts until here, ns. */
+	/* vruntime counts until here, ns, and what interrupts had taken of this CPU until then. */
 	u64 exec_start;
+	u64 irq_time;
 	/* CPU time since it was picked, ns. */
 	u64 delta_exec;
 	/* Its load in balancing. */
