@@ -123,6 +123,8 @@ struct Group {
     busy_ns: u64,
     /// How many idle states it has entered.
     entered: usize,
+    /// When the trace hears of the next one, ns.
+    told_at: u64,
 }
 
 impl Group {
@@ -137,6 +139,7 @@ impl Group {
             changed_at: 0,
             busy_ns: 0,
             entered: 0,
+            told_at: 0,
         };
         group.meter.mw = group.active_mw;
         group
@@ -457,7 +460,9 @@ impl Kernel<'_> {
             if let Some(news) = group.meter.news(group.part) {
                 trace.event(now, cpu, news);
             }
-            if let Some(at) = group.next_idle_at() {
+            // Once for each state: an event for each look would have each bring three more.
+            if let Some(at) = group.next_idle_at().filter(|&at| at != group.told_at) {
+                group.told_at = at;
                 self.events.push(at, What::Power { cpu: cpu as u32 });
             }
         }

@@ -2,7 +2,7 @@
 //! what they must.
 
 use crate::properties::{Case, case, config};
-use crate::support::{MS, Script, run_for, task};
+use crate::support::{MS, Script, bound, run_for, sleep_for, task};
 use machine::Machine;
 use native::Object;
 use policy::Policy;
@@ -123,6 +123,32 @@ fn a_busy_loop_takes_its_core_its_package_and_the_rest() {
 #[test]
 fn a_machine_without_power_has_no_energy() {
     assert_eq!(busy(&Machine::find("smp-2").unwrap()).energy, None);
+}
+
+#[test]
+fn a_trace_of_sleep_that_is_never_deep_ends() {
+    let mut machine = Machine::find("snb-laptop").unwrap();
+    // Each nap is shorter than the residency and the next one goes on beyond it.
+    for core in &mut machine.core_types {
+        for state in &mut core.idle_states {
+            state.min_residency_ns = 7 * MS;
+        }
+    }
+    let power = machine.power.as_mut().unwrap();
+    for part in [&mut power.package, &mut power.cluster] {
+        for state in &mut part.idle {
+            state.residency_ns = 7 * MS;
+        }
+    }
+    let naps = || (0..20).flat_map(|_| [run_for(1), sleep_for(4)]);
+    let workload = Script(move || workload::Start {
+        tasks: vec![bound("naps", 0, naps())],
+        ..workload::Start::default()
+    });
+    let mut integral = Integral::default();
+    let traced = run(&machine, &workload, "cfs", 1, Some(&mut integral));
+    let energy = traced.energy.unwrap();
+    assert_eq!(integral.of(&energy, traced.simulated_ns), energy.parts);
 }
 
 /// How much work a package's first `loops` hardware threads get done in a second, of one core's.
