@@ -108,12 +108,12 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 		rq->min_vruntime = vruntime;
 }
 
-/* What interrupts have taken of this CPU, ns since some time; always 0 in a kernel that does not count it. */
+/* What interrupts have taken of this CPU, ns since some time. */
 static __always_inline u64 irq_time(void)
 {
 	struct rq *core = scx_bpf_cpu_rq(bpf_get_smp_processor_id());
 
-	return core ? core->clock - core->clock_task : 0;
+	return core ? irq_time_of(core) : 0;
 }
 
 /* Charges the running task for the time since the last call that it had itself. Only on its own CPU. */

@@ -99,8 +99,7 @@ __noinline bool update_idle_cpus(u64 now)
 /* Before balancing for @cpu, which may be idle: update_blocked_averages(). */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
-	update_rq_load_avg(rq_of(cpu), now);
-	simulated_write_global(LINE_TG_LOAD);
+	update_tg_load_avg(rq_of(cpu), now);
 	if (!tracks_util())
 		return;
 	update_cpu_util(cpu, now);

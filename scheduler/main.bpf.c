@@ -16,55 +16,64 @@
 
 char _license[] SEC("license") = "GPL";
 
-struct balance_timer {
+struct cpu_timer {
 	struct bpf_timer timer;
 };
 
-/* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} balance_timers SEC(".maps");
+/* A timer for each CPU. */
+#define CPU_TIMERS(name)                          \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(max_entries, MAX_CPUS);    \
+		__type(key, u32);                 \
+		__type(value, struct cpu_timer);  \
+	} name SEC(".maps")
 
-static int run_rebalance_domains(void *map, int *key, struct balance_timer *timer)
+typedef int (*cpu_timer_fn)(void *timers, int *cpu, struct cpu_timer *timer);
+
+static __always_inline s32 init_timer(void *timers, u32 cpu)
+{
+	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
+}
+
+/*
+ * Calls @function on this CPU, @cpu, in @delay ns. It is set only here, not in ops.init(), which may sleep: there
+ * it could not iterate over a queue.
+ */
+static __always_inline void start_timer(void *timers, u32 cpu, cpu_timer_fn function, u64 delay)
+{
+	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	if (!timer)
+		return;
+	bpf_timer_set_callback(&timer->timer, function);
+	bpf_timer_start(&timer->timer, delay, BPF_F_TIMER_CPU_PIN);
+}
+
+/* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
+CPU_TIMERS(balance_timers);
+
+static int run_rebalance_domains(void *timers, int *key, struct cpu_timer *timer)
 {
 	periodic_balance(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
 	return 0;
 }
 
-static __always_inline void raise_balance(u32 cpu)
-{
-	struct balance_timer *timer = bpf_map_lookup_elem(&balance_timers, &cpu);
-
-	if (!timer)
-		return;
-	/* Not in ops.init(), which may sleep: there the callback could not iterate over a queue. */
-	bpf_timer_set_callback(&timer->timer, run_rebalance_domains);
-	bpf_timer_start(&timer->timer, 0, BPF_F_TIMER_CPU_PIN);
-}
-
 static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 {
 	if (!time_before(jiffies, rq_of(cpu)->next_balance) && levels_of(cpu)->nr_levels)
-		raise_balance(cpu);
+		start_timer(&balance_timers, cpu, run_rebalance_domains, 0);
 	nohz_balance_exit_idle(cpu);
 	if (nohz_kick_needed(cpu, jiffies))
 		nohz_balancer_kick(cpu);
 }
 
-/*
- * Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} class_timers SEC(".maps");
+/* Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell. */
+CPU_TIMERS(class_timers);
 
-static int run_class_tick(void *map, int *key, struct balance_timer *timer)
+static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct fair_rq *rq = rq_of(cpu);
@@ -76,28 +85,13 @@ static int run_class_tick(void *map, int *key, struct balance_timer *timer)
 	return 0;
 }
 
-static __always_inline void start_class_tick(u32 cpu)
-{
-	struct balance_timer *timer = bpf_map_lookup_elem(&class_timers, &cpu);
-
-	if (!timer)
-		return;
-	bpf_timer_set_callback(&timer->timer, run_class_tick);
-	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
-}
-
 /*
  * The same for the CPU's utilization, whether some of ours wait or not: the kernel accounts what interrupts take at
  * each tick, and asks for another frequency. A timer of its own, as a program at a tracepoint may not balance.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct balance_timer);
-} util_timers SEC(".maps");
+CPU_TIMERS(util_timers);
 
-static int run_util_tick(void *map, int *key, struct balance_timer *timer)
+static int run_util_tick(void *timers, int *key, struct cpu_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 
@@ -106,16 +100,6 @@ static int run_util_tick(void *map, int *key, struct balance_timer *timer)
 	update_blocked_averages(cpu, bpf_ktime_get_ns());
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
-}
-
-static __always_inline void start_util_tick(u32 cpu)
-{
-	struct balance_timer *timer = bpf_map_lookup_elem(&util_timers, &cpu);
-
-	if (!timer)
-		return;
-	bpf_timer_set_callback(&timer->timer, run_util_tick);
-	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 }
 
 /* The runqueue that @p is to join. */
@@ -261,8 +245,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		return;
 	update_curr(rq, now);
 	update_entity_load_avg(se, now, true, true);
-	update_pelt(&rq->avg, now, true, true);
-	simulated_write_global(LINE_TG_LOAD);
+	update_tg_load_avg(rq, now);
 	rq->curr.load = entity_load(se);
 	rq->curr.ratio = se->load_avg_ratio;
 	update_cpu_load_active(cpu, jiffies);
@@ -313,7 +296,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
-	start_class_tick(cpu);
+	start_timer(&class_timers, cpu, run_class_tick, machine.tick_ns);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -392,20 +375,13 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 
 	switch_cpu_util(cpu, next);
 	if (tracks_util() && outranks_fair(cpu_util_of(cpu)->running))
-		start_util_tick(cpu);
+		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);
 	if (policy.frequency)
 		update_frequency(cpu, bpf_ktime_get_ns());
 	return 0;
 }
 
 /* @cpu's of @timers, one of the maps above. */
-static __always_inline s32 init_timer(void *timers, u32 cpu)
-{
-	struct balance_timer *timer = bpf_map_lookup_elem(timers, &cpu);
-
-	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
-}
-
 static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 {
 	s32 err;

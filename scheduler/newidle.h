@@ -58,8 +58,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 
 	this_counters()->newidle_calls++;
 	began = bpf_ktime_get_ns();
-	update_rq_load_avg(rq, now);
-	simulated_write_global(LINE_TG_LOAD);
+	update_tg_load_avg(rq, now);
 
 	bpf_for(level, 0, nr_levels) {
 		struct domain_state *ds = domain_state_of(cpu, level);

@@ -14,7 +14,7 @@
  * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making
  * an imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
  */
-__noinline bool wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+__noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
 {
 	const struct domain *sd = domain_of(this_cpu, level);
 	s64 this_load = target_load(this_cpu, sd->wake_idx);
@@ -46,6 +46,16 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
 		return idle_cpu(prev_cpu) ? prev_cpu : this_cpu;
 	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
+}
+
+/* Near which of the two a task of load @weight is to wake up; @level is that of their domain. */
+static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+{
+	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
+
+	if (target >= 0)
+		return target;
+	return wake_affine_weight(this_cpu, prev_cpu, level, weight, sync) ? this_cpu : prev_cpu;
 }
 
 /* The first CPU of @group that @p may use, if all of it is idle and it does not have @target; or -1. */
@@ -301,14 +311,9 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 		target = select_power_cpu(p, cpu, level, true);
 		if (target >= 0)
 			return target;
-		target = prev_cpu;
-		if ((s32)cpu == prev_cpu)
-			break;
-		target = wake_affine_idle(cpu, prev_cpu, wake_flags & SCX_WAKE_SYNC);
-		if (target < 0)
-			target = wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC)
-					 ? (s32)cpu
-					 : prev_cpu;
+		target = (s32)cpu == prev_cpu
+				 ? prev_cpu
+				 : wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC);
 		break;
 	}
 	if (target >= 0)

@@ -135,10 +135,7 @@ struct fair_rq fair_rqs[MAX_CPUS];
 #define simulated_unlock_rqs()
 #endif
 
-/*
- * Lines that all CPUs share: struct nohz, and what CONFIG_FAIR_GROUP_SCHED has all CPUs add to in the root's
- * task group (tg->load_avg, in each tick and before balancing).
- */
+/* Lines that all CPUs share: struct nohz, and what the root's task group keeps of all CPUs' load. */
 enum global_line {
 	LINE_NOHZ,
 	LINE_TG_LOAD,
@@ -192,6 +189,19 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
+}
+
+/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED has it added to tg->load_avg. */
+static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
+{
+	update_rq_load_avg(rq, now);
+	simulated_write_global(LINE_TG_LOAD);
+}
+
+/* What interrupts have taken of the CPU of @core, ns since some time; 0 in a kernel that does not count it. */
+static __always_inline u64 irq_time_of(const struct rq *core)
+{
+	return core->clock - core->clock_task;
 }
 
 static __always_inline u64 cpu_avg_load_per_task(u32 cpu)

@@ -124,7 +124,7 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	passed = clock - util->updated_at;
 	if ((s64)passed < 0)
 		return false;
-	irq = core->clock - core->clock_task - util->irq_time;
+	irq = irq_time_of(core) - util->irq_time;
 	/* Of another CPU the two are read apart, and may be just between two steps. */
 	if ((s64)irq < 0)
 		irq = 0;
@@ -152,7 +152,7 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 	util->clock_seen_at = now;
 	util->irq.last_update_time = util->updated_at;
 	rt_avg_of(cpu)->age_stamp = util->updated_at;
-	util->irq_time = core->clock - core->clock_task;
+	util->irq_time = irq_time_of(core);
 	for (u32 class = 0; class < NR_UTIL_CLASSES; class ++)
 		util->avg[class].last_update_time = util->updated_at - util->irq_time;
 }

@@ -4,8 +4,6 @@
 mod common;
 
 use libloading::{Library, Symbol};
-use machine::Machine;
-use policy::Policy;
 
 const MS: u64 = 1_000_000;
 
@@ -21,8 +19,9 @@ struct Scheduler(Library);
 impl Scheduler {
     /// The scheduler's code on TC2, where what is left of a CPU is told by `rt_capacity`.
     fn new(rt_capacity: &str) -> Scheduler {
-        let library = common::compile(&format!(
-            r#"#include <scx/common.bpf.h>
+        let library = common::compile_with_tables(
+            &format!(
+                r#"#include <scx/common.bpf.h>
             #include "busiest.h"
             const volatile struct policy policy = {{ .scale_rt_capacity = {rt_capacity} }};
             const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 5 }};
@@ -80,19 +79,10 @@ impl Scheduler {
 
                 return group_capacity(&smt, &core, power);
             }}"#
-        ));
-        let tables = Policy::find("cfs")
-            .unwrap()
-            .globals(&Machine::find("tc2").unwrap());
-        for table in tables
-            .iter()
-            .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
-        {
-            let variable: Symbol<*mut u8> =
-                unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
-            // SAFETY: the scheduler's variable, of the size that its tables have.
-            unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
-        }
+            ),
+            "cfs",
+            "tc2",
+        );
         let scheduler = Scheduler(library);
         scheduler.boot();
         scheduler

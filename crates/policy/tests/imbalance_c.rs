@@ -4,8 +4,6 @@
 mod common;
 
 use libloading::{Library, Symbol};
-use machine::Machine;
-use policy::Policy;
 
 /// `enum balance_idle`
 const NOT_IDLE: u32 = 0;
@@ -36,8 +34,9 @@ impl Scheduler {
     fn new(policy: &str, tasks: [u32; 5]) -> Scheduler {
         let switch = u32::from(policy == "capacity");
         let tracking = u32::from(policy != "cfs");
-        let library = common::compile(&format!(
-            r#"#include <scx/common.bpf.h>
+        let library = common::compile_with_tables(
+            &format!(
+                r#"#include <scx/common.bpf.h>
             #include "busiest.h"
             const volatile struct policy policy = {{
                 .load_tracking = {tracking}, .misfit = {switch}, .idle_pull = {switch},
@@ -69,21 +68,10 @@ impl Scheduler {
                 answer->imbalance = env->imbalance;
                 answer->balance = env->balance;
             }}"#
-        ));
-        let tables = Policy::find(policy)
-            .unwrap()
-            .globals(&Machine::find("tc2").unwrap());
-        for table in tables
-            .iter()
-            .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
-        {
-            let variable: Symbol<*mut u8> =
-                unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
-            // SAFETY: the variable has this size; `tables_mean_the_same_to_c` compares them.
-            unsafe {
-                std::ptr::copy_nonoverlapping(table.bytes.as_ptr(), *variable, table.bytes.len())
-            };
-        }
+            ),
+            policy,
+            "tc2",
+        );
         let set_tasks: Symbol<unsafe extern "C" fn(u32, u32)> =
             unsafe { library.get(b"set_tasks") }.unwrap();
         (0..5)

@@ -4,13 +4,12 @@
 mod common;
 
 use libloading::{Library, Symbol};
-use machine::Machine;
-use policy::Policy;
 
 /// The scheduler's code, where an interrupt's wakeup leaves a task on its CPU or not.
 fn scheduler(wake_affine_idle: u32) -> Library {
-    let library = common::compile(&format!(
-        r#"#include <scx/common.bpf.h>
+    common::compile_with_tables(
+        &format!(
+            r#"#include <scx/common.bpf.h>
         #include "placement.h"
         const volatile struct policy policy = {{ .wake_affine_idle = {wake_affine_idle} }};
         const volatile struct machine machine = {{ .tick_ns = 4000000, .nr_cpus = 8 }};
@@ -24,19 +23,10 @@ fn scheduler(wake_affine_idle: u32) -> Library {
             rq_of(prev_cpu)->idle = !nr_prev;
             return wake_affine_idle(this_cpu, prev_cpu, sync);
         }}"#
-    ));
-    let tables = Policy::find("cfs")
-        .unwrap()
-        .globals(&Machine::find("hikey-6220").unwrap());
-    for table in tables
-        .iter()
-        .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
-    {
-        let variable: Symbol<*mut u8> = unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
-        // SAFETY: the scheduler's variable, of the size that its tables have.
-        unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
-    }
-    library
+        ),
+        "cfs",
+        "hikey-6220",
+    )
 }
 
 /// `wake_affine_idle()` of Linux 4.17: a CPU, or -1 for no answer.

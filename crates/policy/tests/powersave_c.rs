@@ -5,8 +5,6 @@
 mod common;
 
 use libloading::{Library, Symbol};
-use machine::Machine;
-use policy::Policy;
 
 /// `enum balance_idle`
 const NOT_IDLE: u32 = 0;
@@ -29,7 +27,7 @@ struct Scheduler(Library);
 impl Scheduler {
     /// The scheduler's code, with so many busy loops on each CPU.
     fn new(tasks: [u32; 8]) -> Scheduler {
-        let library = common::compile(
+        let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
             #include "busiest.h"
             const volatile struct policy policy = {
@@ -71,19 +69,9 @@ impl Scheduler {
                 answer->group = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
                 answer->power = !!(env->flags & LBF_POWER_BAL);
             }"#,
+            "powersaving",
+            "smt-4",
         );
-        let tables = Policy::find("powersaving")
-            .unwrap()
-            .globals(&Machine::find("smt-4").unwrap());
-        for table in tables
-            .iter()
-            .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
-        {
-            let variable: Symbol<*mut u8> =
-                unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
-            // SAFETY: the scheduler's variable, of the size that its tables have.
-            unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
-        }
         let scheduler = Scheduler(library);
         for (cpu, nr) in (0..).zip(tasks) {
             scheduler.set(cpu, nr, if nr == 0 { 0 } else { 1024 }, 1_000_000);

@@ -244,16 +244,6 @@ impl Kernel<'_> {
         self.cpus[cpu].debt += ns;
     }
 
-    /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
-    #[inline]
-    pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
-        let costs = &self.cpus[to].costs;
-        match self.cpus[to].cluster == self.cpus[from].cluster {
-            true => costs.refill_near_ns,
-            false => costs.refill_far_ns,
-        }
-    }
-
     /// The same for time in an interrupt, which is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -263,6 +253,16 @@ impl Kernel<'_> {
         cpu.irq_debt += ns;
         if cpu.curr.is_none() {
             cpu.irq_since = now;
+        }
+    }
+
+    /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
+    #[inline]
+    pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
+        let costs = &self.cpus[to].costs;
+        match self.cpus[to].cluster == self.cpus[from].cluster {
+            true => costs.refill_near_ns,
+            false => costs.refill_far_ns,
         }
     }
 

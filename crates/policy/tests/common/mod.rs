@@ -1,6 +1,8 @@
 //! Compiling pieces of the scheduler's C for tests to call.
 
-use libloading::Library;
+use libloading::{Library, Symbol};
+use machine::Machine;
+use policy::Policy;
 use std::path::Path;
 use std::process::Command;
 
@@ -35,4 +37,22 @@ pub fn compile(code: &str) -> Library {
     );
     // SAFETY: the library is what was just compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()
+}
+
+/// As [`compile`], with the scheduler's tables of `machine` under `policy`, but for the two that `code` defines.
+#[allow(dead_code, reason = "not every file of tests needs tables")]
+pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
+    let library = compile(code);
+    let tables = Policy::find(policy)
+        .unwrap()
+        .globals(&Machine::find(machine).unwrap());
+    for table in tables
+        .iter()
+        .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
+    {
+        let variable: Symbol<*mut u8> = unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
+        // SAFETY: the variable has this size; `tables_mean_the_same_to_c` compares them.
+        unsafe { variable.copy_from_nonoverlapping(table.bytes.as_ptr(), table.bytes.len()) };
+    }
+    library
 }
