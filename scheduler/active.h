@@ -98,7 +98,7 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu) ||
 	    is_migration_disabled(prev))
 		return false;
-	put_curr(rq_of(cpu), se, now);
+	put_curr(cpu, se, now);
 	migrate_entity(se, push_cpu);
 	return true;
 }

@@ -108,19 +108,24 @@ static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
 		rq->min_vruntime = vruntime;
 }
 
-/* What interrupts have taken of this CPU, ns since some time. */
-static __always_inline u64 irq_time(void)
+/*
+ * What interrupts have taken of @cpu, ns since some time. Not always of the CPU that this runs on: who changes a
+ * running task's class, nice level or CPUs takes it from its CPU and gives it back from where he is.
+ */
+static __always_inline u64 irq_time(u32 cpu)
 {
-	struct rq *core = scx_bpf_cpu_rq(bpf_get_smp_processor_id());
+	struct rq *core = scx_bpf_cpu_rq(cpu);
 
 	return core ? irq_time_of(core) : 0;
 }
 
-/* Charges the running task for the time since the last call that it had itself. Only on its own CPU. */
-static __always_inline void update_curr(struct fair_rq *rq, u64 now)
+/* Charges the task that runs on @cpu for the time since the last call that it had itself. Under its runqueue's
+ * lock. */
+static __always_inline void update_curr(u32 cpu, u64 now)
 {
+	struct fair_rq *rq = rq_of(cpu);
 	struct running *curr = &rq->curr;
-	u64 irq = irq_time(), delta_exec = now - curr->exec_start - (irq - curr->irq_time), delta_fair;
+	u64 irq = irq_time(cpu), delta_exec = now - curr->exec_start - (irq - curr->irq_time), delta_fair;
 
 	if (!curr->pid || (s64)delta_exec <= 0)
 		return;
@@ -133,10 +138,11 @@ static __always_inline void update_curr(struct fair_rq *rq, u64 now)
 	update_min_vruntime(rq, curr->vruntime);
 }
 
-/* @p gets the CPU. */
-static __always_inline void set_curr(struct fair_rq *rq, const struct task_struct *p, struct fair_entity *se,
-				     u64 now)
+/* @p gets @cpu. */
+static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
 {
+	struct fair_rq *rq = rq_of(cpu);
+
 	update_entity_load_avg(se, now, true, false);
 	update_pelt(&rq->avg, now, rq->nr_running > 1, false);
 	rq->curr = (struct running){
@@ -146,7 +152,7 @@ static __always_inline void set_curr(struct fair_rq *rq, const struct task_struc
 		.inv_weight = se->inv_weight,
 		.vruntime = se->vruntime,
 		.exec_start = now,
-		.irq_time = irq_time(),
+		.irq_time = irq_time(cpu),
 		.load = entity_load(se),
 		.ratio = se->load_avg_ratio,
 		.druntime = se->druntime,
@@ -159,10 +165,12 @@ static __always_inline void set_curr(struct fair_rq *rq, const struct task_struc
 	clear_buddies(rq, p->pid);
 }
 
-/* The running task, @se, leaves the CPU. */
-static __always_inline void put_curr(struct fair_rq *rq, struct fair_entity *se, u64 now)
+/* The running task, @se, leaves @cpu. */
+static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 {
-	update_curr(rq, now);
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
 	update_pelt(&rq->avg, now, true, true);
 	se->global_vruntime += rq->curr.vruntime - se->vruntime;

@@ -31,6 +31,7 @@ struct cpu_timer {
 
 typedef int (*cpu_timer_fn)(void *timers, int *cpu, struct cpu_timer *timer);
 
+/* Those of @timers, one of the maps below. */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
 	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
@@ -211,17 +212,17 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 		account_entity_enqueue(se, cpu);
 	else if (se->cpu != cpu)
 		migrate_entity(se, cpu);
-	set_curr(rq_of(cpu), p, se, bpf_ktime_get_ns());
+	set_curr(cpu, p, se, bpf_ktime_get_ns());
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
-	struct fair_rq *rq = rq_of(scx_bpf_task_cpu(p));
+	u32 cpu = scx_bpf_task_cpu(p);
 	struct fair_entity *se;
 
 	/* A task that is being pushed has stopped already. */
-	if (rq->curr.pid == p->pid && (se = entity_of(p)))
-		put_curr(rq, se, bpf_ktime_get_ns());
+	if (rq_of(cpu)->curr.pid == p->pid && (se = entity_of(p)))
+		put_curr(cpu, se, bpf_ktime_get_ns());
 }
 
 void BPF_STRUCT_OPS(equipoise_quiescent, struct task_struct *p, u64 deq_flags)
@@ -243,7 +244,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 
 	if (!se)
 		return;
-	update_curr(rq, now);
+	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
 	update_tg_load_avg(rq, now);
 	rq->curr.load = entity_load(se);
@@ -381,7 +382,6 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 	return 0;
 }
 
-/* @cpu's of @timers, one of the maps above. */
 static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 {
 	s32 err;

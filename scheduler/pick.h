@@ -64,7 +64,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	}
 	rq->leftmost = first;
 	if (se)
-		update_curr(rq, now);
+		update_curr(cpu, now);
 	if (first == ~0ULL) {
 		if (se)
 			keep_prev(rq, prev);
