@@ -66,12 +66,15 @@ __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 		u64 load = READ_ONCE(rq_of(cpu)->load_weight);
+		bool idle = hperf_idle(cpu, now);
 
 		stats->nr_running += cpu_nr_running(cpu);
 		stats->nr_busy += cpu_nr_running(cpu) > 0;
 		stats->load += load;
 		stats->capacity += hperf_capacity(cpu);
-		stats->has_idle |= hperf_idle(cpu, now);
+		stats->has_idle |= idle;
+		/* Before one that expects a task. */
+		load += !idle;
 		if (load < least) {
 			least = load;
 			stats->idlest = cpu;
@@ -151,11 +154,12 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, now) ||
 	    !hperf_pick(up, machine.slow_group, stats->fast.idlest, now) || down->key <= up->key)
 		return;
-	down->dst_cpu = up->cpu;
+	/* One that waited leaves no room behind. */
+	down->dst_cpu = stats->slow.has_idle && !up->running ? (u32)stats->slow.idlest : up->cpu;
 	up->dst_cpu = down->cpu;
 	/* Both are expected, and neither CPU is idle meanwhile. */
-	rq_for_update(up->cpu)->swap_stamp = now;
-	rq_for_update(down->cpu)->swap_stamp = now;
+	rq_for_update(down->dst_cpu)->swap_stamp = now;
+	rq_for_update(up->dst_cpu)->swap_stamp = now;
 	if (!move_candidate(down, now))
 		return;
 	move_candidate(up, now);
