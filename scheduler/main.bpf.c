@@ -16,7 +16,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-struct cpu_timer {
+struct fair_timer {
 	struct bpf_timer timer;
 };
 
@@ -26,15 +26,15 @@ struct cpu_timer {
 		__uint(type, BPF_MAP_TYPE_ARRAY); \
 		__uint(max_entries, MAX_CPUS);    \
 		__type(key, u32);                 \
-		__type(value, struct cpu_timer);  \
+		__type(value, struct fair_timer); \
 	} name SEC(".maps")
 
-typedef int (*cpu_timer_fn)(void *timers, int *cpu, struct cpu_timer *timer);
+typedef int (*fair_timer_fn)(void *timers, int *cpu, struct fair_timer *timer);
 
 /* Those of @timers, one of the maps below. */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
-	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+	struct fair_timer *timer = bpf_map_lookup_elem(timers, &cpu);
 
 	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
 }
@@ -43,9 +43,9 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
  * Calls @function on this CPU, @cpu, in @delay ns. It is set only here, not in ops.init(), which may sleep: there
  * it could not iterate over a queue.
  */
-static __always_inline void start_timer(void *timers, u32 cpu, cpu_timer_fn function, u64 delay)
+static __always_inline void start_timer(void *timers, u32 cpu, fair_timer_fn function, u64 delay)
 {
-	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+	struct fair_timer *timer = bpf_map_lookup_elem(timers, &cpu);
 
 	if (!timer)
 		return;
@@ -56,7 +56,7 @@ static __always_inline void start_timer(void *timers, u32 cpu, cpu_timer_fn func
 /* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
 CPU_TIMERS(balance_timers);
 
-static int run_rebalance_domains(void *timers, int *key, struct cpu_timer *timer)
+static int run_rebalance_domains(void *timers, int *key, struct fair_timer *timer)
 {
 	periodic_balance(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
 	return 0;
@@ -74,7 +74,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 /* Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell. */
 CPU_TIMERS(class_timers);
 
-static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_class_tick(void *timers, int *key, struct fair_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct fair_rq *rq = rq_of(cpu);
@@ -92,7 +92,7 @@ static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
  */
 CPU_TIMERS(util_timers);
 
-static int run_util_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_util_tick(void *timers, int *key, struct fair_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 
