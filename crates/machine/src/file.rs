@@ -69,6 +69,7 @@
 //! cached_ns = 3
 //! line_ns = [50, 200]                         # one for each distance that there is, rising
 //! lock_ns = 100
+//! spinlock = "queued"                         # or "ticket", as x86 had before Linux 4.2 (default: queued)
 //! ```
 
 mod cpufreq;
@@ -77,8 +78,8 @@ mod numa;
 mod power;
 pub(crate) mod reader;
 
-use crate::Machine;
 use crate::input::{self, BadInput};
+use crate::{Machine, Spinlock};
 use reader::Reader;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -109,6 +110,8 @@ struct MemoryFile {
     cached_ns: Spanned<u64>,
     line_ns: Spanned<Vec<Spanned<u64>>>,
     lock_ns: Spanned<u64>,
+    #[serde(default)]
+    spinlock: Spinlock,
 }
 
 #[derive(Deserialize)]

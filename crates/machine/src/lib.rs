@@ -17,7 +17,7 @@ mod power;
 pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::Network;
-pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE};
+pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, Turbo, opp_ratios};
 
 /// A machine, as the simulated kernel and the scheduler's user-space half see it.

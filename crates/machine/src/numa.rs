@@ -1,6 +1,8 @@
 //! NUMA: how far apart a machine's nodes are, and what memory that is shared between CPUs costs.
 
 use crate::{CpuMask, Machine};
+use serde::Deserialize;
+use std::fmt;
 
 /// The distance of a node to itself (ACPI's SLIT, the kernel's LOCAL_DISTANCE).
 pub const LOCAL_DISTANCE: u32 = 10;
@@ -27,6 +29,28 @@ pub struct Memory {
     pub line_ns: Vec<Vec<u32>>,
     /// How long a runqueue's or a dispatch queue's lock is held for one operation, ns.
     pub lock_ns: u32,
+    /// What the kernel's spinlocks are.
+    pub spinlock: Spinlock,
+}
+
+/// How those who wait for a spinlock learn that it is their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spinlock {
+    /// Each polls a cache line of its own (`CONFIG_QUEUED_SPINLOCKS`; on x86 since Linux 4.2).
+    #[default]
+    Queued,
+    /// All poll one, the lock's: x86 before Linux 4.2.
+    Ticket,
+}
+
+impl fmt::Display for Spinlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Spinlock::Queued => "queued",
+            Spinlock::Ticket => "ticket",
+        })
+    }
 }
 
 impl Machine {

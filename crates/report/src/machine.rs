@@ -203,8 +203,8 @@ fn nodes(machine: &Machine) -> Option<Table> {
     };
     let title = memory.map_or("Distances".to_owned(), |memory| {
         format!(
-            "Distances, and a line that changed (one that did not: {} ns; a lock: {} ns)",
-            memory.cached_ns, memory.lock_ns
+            "Distances, and a line that changed (one that did not: {} ns; a {} lock: {} ns)",
+            memory.cached_ns, memory.spinlock, memory.lock_ns
         )
     });
     let header = (0..nodes).map(|node| format!("node {node}"));

@@ -6,7 +6,8 @@
 //! costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last read; a
 //! write costs the longest transfer that is needed to take the line from whoever has it. So does the task
 //! that one meets on another CPU's queue. A lock is a queue in virtual time: who takes it waits until those
-//! before have let go, then for its line.
+//! before have let go, then for its line; the longer the more others poll that line, if it is a ticket lock
+//! ([`machine::Spinlock`]).
 //!
 //! The time is spent by the CPU whose code is running: it is collected in the table, where C adds to it
 //! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
@@ -14,8 +15,8 @@
 use crate::abi;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::task::{OnDsq, TaskPtr};
-use machine::Machine;
+use crate::task::{OnDsq, Section, TaskPtr};
+use machine::{Machine, Spinlock, time_for};
 
 /// A machine's shared memory.
 pub struct Memory {
@@ -27,10 +28,11 @@ pub struct Memory {
     node: Box<[u16]>,
     nodes: usize,
     lock_ns: u64,
+    spinlock: Spinlock,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
     /// Those that the code that is running holds, and since when.
-    held: [Option<(usize, u64)>; 2],
+    held: [Option<(usize, Turn)>; 2],
 }
 
 /// A lock: when it was and will be held. The code that runs on one CPU is done at once, and takes its last
@@ -45,7 +47,9 @@ pub struct Lock {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// From when on the holder waits for the line, and when it lets go, ns.
+    /// Since when the holder waits, ns.
+    asked: u64,
+    /// From when on it waits for the line alone, and when it lets go, ns.
     from: u64,
     until: u64,
     cpu: u16,
@@ -61,26 +65,61 @@ impl Lock {
         }
     }
 
-    /// From when on, after `from`, it is free, and who has it until then.
-    fn free(&self, mut from: u64) -> (u64, u16) {
-        let mut holder = self.holder;
+    /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it lets go,
+    /// ns, and the CPUs' nodes.
+    fn turn(&self, cpu: usize, asked: u64, node: &[u16], needs: impl Fn(&Turn) -> u64) -> Turn {
+        let mut turn = Turn {
+            asked,
+            from: asked,
+            holder: self.holder,
+            place: 0,
+            near: 0,
+            nodes: 0,
+        };
         for hold in &self.holds {
-            if hold.from > from {
+            if turn.from + needs(&turn) <= hold.from {
                 break;
             }
-            from = from.max(hold.until);
-            holder = hold.cpu;
+            turn.from = turn.from.max(hold.until);
+            turn.holder = hold.cpu;
+            turn.place += 1;
+            if hold.asked <= asked && hold.from > asked {
+                let other = node[usize::from(hold.cpu)];
+                turn.near += u64::from(other == node[cpu]);
+                turn.nodes |= 1 << (other % 64);
+            }
         }
-        (from, holder)
+        turn
     }
 
-    /// `cpu` held it from `from` until `until`, or until the next that is known to have it.
-    fn held(&mut self, cpu: u16, from: u64, until: u64) {
+    /// `cpu`, whose turn it was, let go at `until`, or when the next had it that is known.
+    fn held(&mut self, cpu: u16, turn: Turn, until: u64) {
+        let Turn { asked, from, .. } = turn;
         let place = self.holds.partition_point(|hold| hold.from <= from);
         let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);
-        let until = until.min(next);
-        self.holds.insert(place, Hold { from, until, cpu });
+        let hold = Hold {
+            asked,
+            from,
+            until: until.min(next),
+            cpu,
+        };
+        self.holds.insert(place, hold);
     }
+}
+
+/// Whose turn it is to have a lock.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    asked: u64,
+    /// The one before has let go, ns.
+    from: u64,
+    /// Who that is.
+    holder: u16,
+    /// How many of the holds that are known come before.
+    place: usize,
+    /// How many others in its node waited when it asked, and the nodes where any did, of the first 64.
+    near: u64,
+    nodes: u64,
 }
 
 impl Memory {
@@ -122,6 +161,7 @@ impl Memory {
             node,
             nodes,
             lock_ns: memory.lock_ns.into(),
+            spinlock: memory.spinlock,
             rq_locks: (0..cpus).map(rq_lock).collect(),
             held: [None; 2],
         })
@@ -149,30 +189,58 @@ impl Memory {
         ns
     }
 
-    /// `cpu`, having spent `spent` since `now`, takes `lock` as soon as it is free for long enough; how long
-    /// that takes, ns.
-    fn take(&self, lock: &mut Lock, cpu: usize, now: u64, spent: u64) -> u64 {
-        lock.forget(now);
-        let line_from = |holder: u16| match usize::from(holder) {
+    /// From when on the one before has let go of a lock until `cpu`, whose turn it is, has its line, ns. A ticket
+    /// lock is one word that all who wait poll. When it changes, each of them fetches the line again, one at a
+    /// time, and the next has it after half of the others on average (Boyd-Wickizer, Kaashoek, Morris, Zeldovich:
+    /// "Non-scalable locks are dangerous", OLS 2012); from other nodes one does it for all, whose cache its
+    /// neighbours then have it from. These are those that it found when it came: a queue is as long, on average,
+    /// when one leaves it as when one joins it. In a queued lock each has a word of its own.
+    fn handover(&self, turn: &Turn, cpu: usize) -> u64 {
+        let line = self.line_of(turn, cpu);
+        if self.spinlock == Spinlock::Queued || turn.nodes == 0 {
+            return line;
+        }
+        let (from, to) = (
+            usize::from(self.node[usize::from(turn.holder)]),
+            usize::from(self.node[cpu]),
+        );
+        let ns = |from: usize, to: usize| u64::from(self.line_ns[from * self.nodes + to]);
+        let others =
+            (0..self.nodes.min(64)).filter(|&node| node != to && turn.nodes >> node & 1 > 0);
+        line + (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
+    }
+
+    /// A line from the one before to `cpu`, ns.
+    fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
+        match usize::from(turn.holder) {
             holder if holder == cpu => 0,
             holder => self.transfer(holder, cpu),
-        };
-        let (mut from, mut line, mut place) = (now + spent, line_from(lock.holder), 0);
-        for hold in &lock.holds {
-            if from + line + self.lock_ns <= hold.from {
-                break;
-            }
-            from = from.max(hold.until);
-            line = line_from(hold.cpu);
-            place += 1;
         }
+    }
+
+    /// `cpu`, having spent `spent` since `now`, takes `lock` for `hold` ns as soon as it is free for long enough,
+    /// and so many lines that it protects from who had it before; how long it takes until then, ns.
+    fn take(
+        &self,
+        lock: &mut Lock,
+        cpu: usize,
+        now: u64,
+        spent: u64,
+        (lines, hold): (u64, u64),
+    ) -> u64 {
+        lock.forget(now);
+        let asked = now + spent;
+        let gets = |turn: &Turn| self.handover(turn, cpu) + lines * self.line_of(turn, cpu);
+        let turn = lock.turn(cpu, asked, &self.node, |turn| gets(turn) + hold);
+        let has = turn.from + gets(&turn);
         let hold = Hold {
-            from,
-            until: from + line + self.lock_ns,
+            asked,
+            from: turn.from,
+            until: has + hold,
             cpu: cpu as u16,
         };
-        lock.holds.insert(place, hold);
-        from + line - (now + spent)
+        lock.holds.insert(turn.place, hold);
+        has - asked
     }
 }
 
@@ -207,7 +275,7 @@ impl Kernel<'_> {
             return;
         };
         let mut lock = std::mem::take(&mut memory.rq_locks[rq]);
-        let ns = memory.take(&mut lock, cpu, now, spent);
+        let ns = memory.take(&mut lock, cpu, now, spent, (0, memory.lock_ns));
         memory.rq_locks[rq] = lock;
         let ns = ns + memory.write(cpu, rq);
         self.spend(ns);
@@ -215,7 +283,7 @@ impl Kernel<'_> {
 
     /// The code that is running takes the locks of two runqueues (`double_rq_lock()`), to keep them.
     pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
-        let now = self.now();
+        let (cpu, now) = (self.this_cpu(), self.now());
         for (index, rq) in rqs.into_iter().enumerate() {
             let asked = now + self.spent();
             let Some(memory) = &mut self.memory else {
@@ -223,10 +291,10 @@ impl Kernel<'_> {
             };
             let lock = &mut memory.rq_locks[rq];
             lock.forget(now);
-            let (from, holder) = lock.free(asked);
-            memory.held[index] = Some((rq, from));
-            self.spend(from - asked);
-            self.fetch_lines(holder.into(), 1);
+            let turn = lock.turn(cpu, asked, &memory.node, |_| 1);
+            memory.held[index] = Some((rq, turn));
+            let line = memory.handover(&turn, cpu);
+            self.spend(turn.from - asked + line);
         }
     }
 
@@ -236,8 +304,8 @@ impl Kernel<'_> {
         let Some(memory) = &mut self.memory else {
             return;
         };
-        for (rq, from) in memory.held.iter_mut().filter_map(Option::take) {
-            memory.rq_locks[rq].held(cpu as u16, from, until);
+        for (rq, turn) in memory.held.iter_mut().filter_map(Option::take) {
+            memory.rq_locks[rq].held(cpu as u16, turn, until);
         }
     }
 
@@ -249,7 +317,21 @@ impl Kernel<'_> {
             return;
         };
         let lock = &mut self.user_dsqs.get_mut(index).lock;
-        let ns = memory.take(lock, cpu, now, spent);
+        let ns = memory.take(lock, cpu, now, spent, (0, memory.lock_ns));
+        self.spend(ns);
+    }
+
+    /// The task that is running takes a spinlock, to do its work under it now.
+    pub fn take_spinlock(&mut self, section: Section) {
+        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
+        let work = time_for(section.work, self.cpus[cpu].speed);
+        let Some(memory) = &self.memory else {
+            return;
+        };
+        let lock = self.objects.spinlock(section.mutex);
+        // One of the lines is the lock's.
+        let lines = u64::from(section.lines.saturating_sub(1));
+        let ns = memory.take(lock, cpu, now, spent, (lines, work));
         self.spend(ns);
     }
 
@@ -324,12 +406,17 @@ mod tests {
     const NEAR: u64 = 60;
     const FAR: u64 = 580;
 
-    fn memory() -> Memory {
-        let machine = Machine::find("hp-8s-80c").unwrap();
+    fn memory(spinlock: Spinlock) -> Memory {
+        let mut machine = Machine::find("hp-8s-80c").unwrap();
+        machine.numa.memory.as_mut().unwrap().spinlock = spinlock;
         let memory = Memory::new(&machine).unwrap();
         assert_eq!(u64::from(memory.table.cached_ns), CACHED);
         assert_eq!((memory.transfer(0, 1), memory.transfer(0, 79)), (NEAR, FAR));
         memory
+    }
+
+    fn take(memory: &Memory, lock: &mut Lock, cpu: usize, now: u64, spent: u64) -> u64 {
+        memory.take(lock, cpu, now, spent, (0, memory.lock_ns))
     }
 
     /// As C's __equipoise_read_line().
@@ -340,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_write_takes_the_line_from_whoever_has_it() {
-        let mut memory = memory();
+        let mut memory = memory(Spinlock::Queued);
         assert_eq!(memory.write(0, 0), 0);
         assert_eq!(memory.write(1, 0), NEAR);
         assert_eq!(memory.write(1, 0), 0);
@@ -352,43 +439,73 @@ mod tests {
 
     #[test]
     fn a_lock_is_a_queue() {
-        let memory = memory();
+        let memory = memory(Spinlock::Queued);
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
-        assert_eq!(memory.take(&mut lock, 0, 1000, 0), 0);
+        assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
         // Waits for the holder, then for the line.
-        assert_eq!(memory.take(&mut lock, 1, 1000, 0), hold + NEAR);
-        assert_eq!(memory.take(&mut lock, 2, 1000, 0), 2 * (hold + NEAR));
+        assert_eq!(take(&memory, &mut lock, 1, 1000, 0), hold + NEAR);
+        assert_eq!(take(&memory, &mut lock, 2, 1000, 0), 2 * (hold + NEAR));
         // Long free, and still where it was used last.
-        assert_eq!(memory.take(&mut lock, 79, 1_000_000, 0), FAR);
-        assert_eq!(memory.take(&mut lock, 79, 2_000_000, 0), 0);
+        assert_eq!(take(&memory, &mut lock, 79, 1_000_000, 0), FAR);
+        assert_eq!(take(&memory, &mut lock, 79, 2_000_000, 0), 0);
+    }
+
+    #[test]
+    fn a_ticket_lock_is_handed_over_the_more_slowly_the_more_wait() {
+        let memory = memory(Spinlock::Ticket);
+        let (hold, mut lock) = (memory.lock_ns, Lock::default());
+        assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
+        // CPUs 1 to 9 come while CPU 0 has it, and find none, one, two, ... that wait.
+        let mut wait = 0;
+        for others in 0..9 {
+            wait += hold + NEAR + NEAR * others / 2;
+            assert_eq!(take(&memory, &mut lock, others as usize + 1, 1000, 0), wait);
+        }
+        // Of the nine in another node one fetches it for all: from far away once the lock is in node 7.
+        wait += hold + FAR + NEAR / 2;
+        assert_eq!(take(&memory, &mut lock, 70, 1000, 0), wait);
+        for near in 1..5 {
+            wait += hold + NEAR + (near * NEAR + FAR) / 2;
+            let cpu = 70 + near as usize;
+            assert_eq!(take(&memory, &mut lock, cpu, 1000, 0), wait);
+        }
+        // Who comes when nobody waits pays for nobody.
+        assert_eq!(take(&memory, &mut lock, 0, 1_000_000, 0), FAR);
+        // Nor for who is still to come.
+        assert_eq!(take(&memory, &mut lock, 1, 2_000_000, 500), NEAR);
+        assert_eq!(take(&memory, &mut lock, 2, 2_000_000, 0), NEAR);
+        let wait = take(&memory, &mut lock, 3, 2_000_000, 510);
+        assert_eq!(wait, (NEAR + hold - 10) + NEAR);
     }
 
     #[test]
     fn a_lock_that_is_kept_is_waited_for() {
-        let memory = memory();
+        let memory = memory(Spinlock::Queued);
         let mut lock = Lock::default();
-        assert_eq!(lock.free(1000), (1000, 0));
-        lock.held(79, 1000, 5000);
-        assert_eq!(lock.free(900), (900, 0));
-        assert_eq!(lock.free(2000), (5000, 79));
-        assert_eq!(memory.take(&mut lock, 0, 2000, 0), 3000 + FAR);
+        let turn = |lock: &Lock, asked| lock.turn(0, asked, &memory.node, |_| 1);
+        let free = |lock: &Lock, asked| (turn(lock, asked).from, turn(lock, asked).holder);
+        assert_eq!(free(&lock, 1000), (1000, 0));
+        lock.held(79, turn(&lock, 1000), 5000);
+        assert_eq!(free(&lock, 900), (900, 0));
+        assert_eq!(free(&lock, 2000), (5000, 79));
+        assert_eq!(take(&memory, &mut lock, 0, 2000, 0), 3000 + FAR);
         // Whoever is known to have it at a time had it then.
-        lock.held(1, 500, 2000);
-        assert_eq!(lock.free(500), (5000 + FAR + memory.lock_ns, 0));
+        lock.held(1, turn(&lock, 500), 2000);
+        assert_eq!(free(&lock, 500), (5000 + FAR + memory.lock_ns, 0));
     }
 
     #[test]
     fn a_lock_that_is_taken_later_is_free_until_then() {
-        let memory = memory();
+        let memory = memory(Spinlock::Queued);
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
         // Takes it at 11 us, having spent ten.
-        assert_eq!(memory.take(&mut lock, 79, 1000, 10_000), FAR);
-        assert_eq!(memory.take(&mut lock, 0, 1000, 0), 0);
-        assert_eq!(memory.take(&mut lock, 1, 1000, 500), NEAR);
+        assert_eq!(take(&memory, &mut lock, 79, 1000, 10_000), FAR);
+        assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
+        assert_eq!(take(&memory, &mut lock, 1, 1000, 500), NEAR);
         // There is not time enough before 11 us.
-        let wait = memory.take(&mut lock, 1, 10_900, 90);
+        let wait = take(&memory, &mut lock, 1, 10_900, 90);
         assert_eq!(wait, 10 + FAR + hold + FAR);
         // All that is over.
         lock.forget(1_000_000);

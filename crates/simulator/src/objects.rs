@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::kernel::Kernel;
+use crate::memory::Lock;
 use crate::task::{Doing, Section, TaskPtr};
 use std::collections::VecDeque;
 
@@ -22,6 +23,8 @@ struct Mutex {
     cpu: Option<usize>,
     contended: bool,
     waiters: VecDeque<TaskPtr>,
+    /// What it is in place of all that, if it is a spinlock.
+    spinlock: Lock,
 }
 
 struct Barrier {
@@ -58,6 +61,11 @@ impl Objects {
                 })
                 .collect(),
         }
+    }
+
+    /// The spinlock that `mutex` is.
+    pub fn spinlock(&mut self, mutex: u32) -> &mut Lock {
+        &mut self.mutexes[mutex as usize].spinlock
     }
 
     /// Bytes in `stream`, and how many it holds.
@@ -149,7 +157,12 @@ impl Kernel<'_> {
     /// Releases a lock of the kernel's and wakes who waits first, who stays so until it has it.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) {
         let state = &mut self.objects.mutexes[mutex as usize];
-        debug_assert!(state.owner == Some(task));
+        if state.owner != Some(task) {
+            return self.task_error(
+                task,
+                format!("releases the kernel's lock {mutex}, which it does not have"),
+            );
+        }
         state.owner = None;
         let first = state.waiters.front().copied();
         if !self.spinners.is_empty() {

@@ -5,7 +5,7 @@ use crate::events::What;
 use crate::kernel::Kernel;
 use crate::spin::Spin;
 use crate::task::{Class, Doing, Section, TaskPtr};
-use workload::{Env, Op, SchedPolicy};
+use workload::{Env, KernelLock, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
@@ -44,11 +44,8 @@ impl Kernel<'_> {
                 } => self.relock(cpu, task, mutex),
                 Doing::Holding(section) => self.hold_again(cpu, task, section),
                 Doing::Polling(section) => self.hold_at_last(task, section),
-                Doing::Held { mutex } => {
-                    task.in_kernel = false;
-                    self.release(task, mutex);
-                    Step::Go
-                }
+                Doing::Held { keeps: true, .. } => Step::Go,
+                Doing::Held { mutex, .. } => self.let_go(task, mutex),
                 Doing::Softirqs => self.run_ksoftirqd(cpu, task),
                 Doing::ReadDone { stream } => {
                     self.room_made(stream);
@@ -140,11 +137,15 @@ impl Kernel<'_> {
     }
 
     /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
-    fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, spins: bool) -> Step {
+    fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, kind: KernelLock) -> Step {
+        if kind == KernelLock::Spinlock {
+            self.take_spinlock(section);
+            return self.compute(task, section.work, false, Doing::Next);
+        }
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
         }
-        if spins && !self.cpus[cpu].need_resched {
+        if kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
             self.spin(task, Spin::Kernel(section.mutex));
             return self.poll_for(task, section);
         }
@@ -174,9 +175,15 @@ impl Kernel<'_> {
     }
 
     fn work_under(&mut self, mut task: TaskPtr, section: Section) -> Step {
-        let mutex = section.mutex;
+        let Section { mutex, keeps, .. } = section;
         task.in_kernel = true;
-        self.compute(task, section.work, false, Doing::Held { mutex })
+        self.compute(task, section.work, false, Doing::Held { mutex, keeps })
+    }
+
+    fn let_go(&mut self, mut task: TaskPtr, mutex: u32) -> Step {
+        task.in_kernel = false;
+        self.release(task, mutex);
+        Step::Go
     }
 
     fn sleep_for(&mut self, cpu: usize, mut task: TaskPtr, section: Section) -> Step {
@@ -226,11 +233,18 @@ impl Kernel<'_> {
                 mutex,
                 work,
                 lines,
-                spins,
+                kind,
+                keeps,
             } => {
-                let section = Section { mutex, work, lines };
-                self.hold(cpu, task, section, spins)
+                let section = Section {
+                    mutex,
+                    work,
+                    lines,
+                    keeps,
+                };
+                self.hold(cpu, task, section, kind)
             }
+            Op::Release(mutex) => self.let_go(task, mutex),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
                 task.op = Doing::Waiting {

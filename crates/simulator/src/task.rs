@@ -99,7 +99,7 @@ pub enum Doing {
     /// Polls for one.
     Polling(Section),
     /// Has worked under it.
-    Held { mutex: u32 },
+    Held { mutex: u32, keeps: bool },
     /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
     Waiting { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
@@ -118,6 +118,8 @@ pub struct Section {
     pub work: u64,
     /// Cache lines.
     pub lines: u32,
+    /// And it is kept then.
+    pub keeps: bool,
 }
 
 /// Where a task is queued.

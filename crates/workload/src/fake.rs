@@ -50,7 +50,7 @@ enum After {
     Put { stream: u32, bytes: u64 },
     Fork(Box<TaskSpec>),
     Again(Op),
-    Hold { mutex: u32, work: u64 },
+    Hold { mutex: u32, work: u64, keeps: bool },
     Release(u32),
 }
 
@@ -247,7 +247,7 @@ impl Machinery {
             After::Put { stream, bytes } => return self.put(task, stream, bytes),
             After::Fork(spec) => self.create(*spec, Some(task)),
             After::Again(op) => return self.execute(task, op),
-            After::Hold { mutex, work } => return self.hold(task, mutex, work),
+            After::Hold { mutex, work, keeps } => return self.hold(task, mutex, work, keeps),
             After::Release(mutex) => self.unlock(task, mutex),
         }
         if let Some((stream, bytes, work)) = self.tasks[task].wants.take() {
@@ -300,10 +300,13 @@ impl Machinery {
                 mutex.owner = Some(task);
             }
             Op::Unlock(mutex) => self.unlock(task, mutex),
-            Op::Hold { mutex, work, .. } => {
-                self.tasks[task].after = After::Hold { mutex, work };
+            Op::Hold {
+                mutex, work, keeps, ..
+            } => {
+                self.tasks[task].after = After::Hold { mutex, work, keeps };
                 return self.execute(task, Op::Lock(mutex)) && self.step(task);
             }
+            Op::Release(mutex) => self.unlock(task, mutex),
             Op::Wait { cond, mutex } => {
                 self.unlock(task, mutex);
                 self.condvars[cond as usize].push_back((task, mutex));
@@ -403,9 +406,12 @@ impl Machinery {
     }
 
     /// Has the mutex.
-    fn hold(&mut self, task: usize, mutex: u32, work: u64) -> bool {
+    fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
-        self.tasks[task].after = After::Release(mutex);
+        self.tasks[task].after = match keeps {
+            true => After::Nothing,
+            false => After::Release(mutex),
+        };
         true
     }
 

@@ -221,6 +221,19 @@ pub type BarrierId = u32;
 /// Index into the workload's streams.
 pub type StreamId = u32;
 
+/// How one waits for a lock of the kernel's ([`Op::Hold`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelLock {
+    /// Polling until one is to be preempted, and only then asleep, as if the owner runs
+    /// (`CONFIG_MUTEX_SPIN_ON_OWNER`).
+    Mutex,
+    /// Asleep at once, as for Linux 3.10's rwsem.
+    Rwsem,
+    /// Polling, in turn. For sections of a few us at most: what runs meanwhile learns of it when it is over.
+    /// Nobody waits on a machine that does not say what shared memory costs.
+    Spinlock,
+}
+
 /// A system call, or computing between two.
 pub enum Op {
     /// Compute: ns at the machine's reference speed (its fastest core type).
@@ -247,7 +260,7 @@ pub enum Op {
     Lock(MutexId),
     /// `pthread_mutex_unlock`. Unlocking what one does not hold is an error of the run.
     Unlock(MutexId),
-    /// The part of a system call that works under a lock of the kernel's, a mutex that nothing else takes.
+    /// The part of a system call that works under a lock of the kernel's, which nothing else takes.
     /// Who has it is not preempted (`CONFIG_PREEMPT_NONE`).
     Hold {
         /// The lock.
@@ -257,10 +270,13 @@ pub enum Op {
         /// Cache lines that it changes, the lock's own among them: from wherever the lock was last, where a
         /// machine says what that costs.
         lines: u32,
-        /// Polls for it until it is to be preempted, and only then sleeps, as for a mutex whose owner runs
-        /// (`CONFIG_MUTEX_SPIN_ON_OWNER`); without, it sleeps at once, as for Linux 3.10's rwsem.
-        spins: bool,
+        /// Which kind of lock it is, the same for all who take it.
+        kind: KernelLock,
+        /// Has it until [`Op::Release`], for locks to be taken under it. Not a spinlock.
+        keeps: bool,
     },
+    /// Releases a lock of the kernel's that was kept.
+    Release(MutexId),
     /// `pthread_cond_wait`: unlocks, sleeps, locks again.
     Wait {
         /// What is waited on.

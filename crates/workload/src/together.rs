@@ -135,13 +135,16 @@ impl Place {
                 mutex,
                 work,
                 lines,
-                spins,
+                kind,
+                keeps,
             } => Op::Hold {
                 mutex: mutex + self.mutexes,
                 work,
                 lines,
-                spins,
+                kind,
+                keeps,
             },
+            Op::Release(mutex) => Op::Release(mutex + self.mutexes),
             Op::SpinLock(mutex) => Op::SpinLock(mutex + self.mutexes),
             Op::Barrier(barrier) => Op::Barrier(barrier + self.barriers),
             Op::Write {

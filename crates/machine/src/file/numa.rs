@@ -89,6 +89,7 @@ impl Reader<'_> {
                 .map(|a| (0..nodes).map(|b| cost(a, b)).collect())
                 .collect(),
             lock_ns: self.cost(&file.lock_ns, 1)? as u32,
+            spinlock: file.spinlock,
         })
     }
 }

@@ -404,6 +404,7 @@ pub(crate) fn levels(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Spinlock;
 
     const GOOD: &str = r#"name = "tc2"
 description = "a board"
@@ -578,7 +579,16 @@ lock_ns = 70
         };
         let numa = with("[[10, 14], [14, 10]]", "", "").unwrap().numa;
         assert_eq!(numa.distance(0, 1), 14);
-        assert_eq!(numa.memory.unwrap().line_ns, [[50, 100], [100, 50]]);
+        let memory = numa.memory.unwrap();
+        assert_eq!(memory.line_ns, [[50, 100], [100, 50]]);
+        assert_eq!(memory.spinlock, Spinlock::Queued);
+        let ticket = with(
+            "[[10, 14], [14, 10]]",
+            "lock_ns = 70",
+            "lock_ns = 70\nspinlock = \"ticket\"",
+        );
+        let memory = ticket.unwrap().numa.memory.unwrap();
+        assert_eq!(memory.spinlock, Spinlock::Ticket);
         for (distances, from, to, says) in [
             ("[[10]]", "", "", "for each of 2 packages"),
             ("[[10, 14], [14]]", "", "", "for each of 2 packages"),
@@ -598,6 +608,12 @@ lock_ns = 70
                 "than a second",
             ),
             ("[[10, 14], [14, 10]]", "cached_ns = 9", "", "cached_ns"),
+            (
+                "[[10, 14], [14, 10]]",
+                "lock_ns = 70",
+                "lock_ns = 70\nspinlock = \"fair\"",
+                "ticket",
+            ),
         ] {
             let error = with(distances, from, to).unwrap_err();
             let text = format!("{} {}", error.message(), error.expected());

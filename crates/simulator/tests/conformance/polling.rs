@@ -3,7 +3,7 @@
 use crate::support::*;
 use machine::{CpuMask, Level, Machine};
 use std::sync::{Arc, Mutex};
-use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
+use workload::{Env, KernelLock, Op, SchedPolicy, Start, TaskSpec};
 
 type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
@@ -144,7 +144,8 @@ fn hold(ms: u64) -> Op {
         mutex: 0,
         work: ms * MS,
         lines: 1,
-        spins: false,
+        kind: KernelLock::Rwsem,
+        keeps: false,
     }
 }
 
@@ -154,7 +155,8 @@ fn spin(ms: u64) -> Op {
         mutex: 0,
         work: ms * MS,
         lines: 1,
-        spins: true,
+        kind: KernelLock::Mutex,
+        keeps: false,
     }
 }
 
@@ -177,7 +179,8 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
         mutex: 0,
         work: MS,
         lines,
-        spins: false,
+        kind: KernelLock::Rwsem,
+        keeps: false,
     };
     let second = |cpu, lines| {
         let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
@@ -192,6 +195,50 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
     assert_eq!(second(79, 101) - second(79, 1), 100 * 580);
     assert_eq!(second(1, 101) - second(1, 1), 100 * 60);
     assert_eq!(second(0, 101), second(0, 1));
+}
+
+#[test]
+fn a_lock_is_kept_until_it_is_released() {
+    let keep = |ms| Op::Hold {
+        mutex: 0,
+        work: ms * MS,
+        lines: 1,
+        kind: KernelLock::Mutex,
+        keeps: true,
+    };
+    let times = done(&machine(4), |times| {
+        let kept = vec![keep(10), run_for(10), Op::Release(0), run_for(10)];
+        vec![
+            noting("a", 0, times, kept),
+            noting("b", 1, times, vec![run_for(1), hold(5)]),
+        ]
+    });
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("b", 25), ("a", 30)]);
+}
+
+#[test]
+fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
+    let spin = |ms| Op::Hold {
+        mutex: 0,
+        work: ms * MS,
+        lines: 3,
+        kind: KernelLock::Spinlock,
+        keeps: false,
+    };
+    let of = |machine: &Machine| -> Vec<_> {
+        let times = done(machine, |times| {
+            vec![
+                noting("a", 0, times, vec![spin(3), run_for(9)]),
+                noting("b", 1, times, vec![run_for(1), spin(3)]),
+                noting("c", 2, times, vec![run_for(2), spin(3)]),
+            ]
+        });
+        times.iter().map(|&(name, at)| (name, at / MS)).collect()
+    };
+    let hp = Machine::find("hp-8s-80c").unwrap();
+    assert_eq!(of(&hp), [("b", 6), ("c", 9), ("a", 12)]);
+    assert_eq!(of(&machine(4)), [("b", 4), ("c", 5), ("a", 12)]);
 }
 
 #[test]

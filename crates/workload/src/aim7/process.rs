@@ -2,7 +2,7 @@
 
 use super::subtests::Call;
 use super::{Setup, around, compute, lines, mapped};
-use crate::{Env, Op, Program};
+use crate::{Env, KernelLock, Op, Program};
 use std::sync::Arc;
 
 /// Files that processes map: the users' program, libm, libc, ld.so, and the program that children start.
@@ -50,8 +50,11 @@ impl Areas {
             mutex: mapped(lock),
             work: around(setup.vma, env),
             lines: lines(Call::Fork),
-            // A mutex; anonymous memory's is an rwsem.
-            spins: lock < FILES,
+            kind: match lock < FILES {
+                true => KernelLock::Mutex,
+                false => KernelLock::Rwsem,
+            },
+            keeps: false,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! A user: does its jobs one after another.
 
 use super::process::{Areas, Child};
+use super::spinlocks::{self, Lock};
 use super::subtests::{self, Call, Subtest};
 use super::{
     BIN, CWD, DONE, ENOUGH, SET_UP_WORK, START, Setup, around, compute, journal, lines, root, tree,
 };
-use crate::{Env, Op, Program, TaskSpec};
+use crate::{Env, KernelLock, MutexId, Op, Program, TaskSpec};
 use std::sync::Arc;
 
 pub struct User {
@@ -37,6 +38,8 @@ enum Doing {
     /// Copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
+    /// Has to take spinlocks, in this directory if it matters, so many of them before its mutex is released.
+    Spins(&'static [Lock], MutexId, Option<usize>),
     /// Has asked for a commit, and is to wait for it.
     Syncs(Op),
 }
@@ -124,7 +127,7 @@ impl User {
                     _ => self.job.work,
                 };
                 self.doing = Doing::Calls(call);
-                return compute(work.saturating_sub(self.setup.hold(call)), env);
+                return compute(work.saturating_sub(self.setup.locked(call)), env);
             }
             self.doing = Doing::Works;
             env.shared[DONE] += u64::from(std::mem::replace(&mut self.began, true));
@@ -159,11 +162,16 @@ impl User {
                 };
             }
         };
+        // As many calls create something as remove it.
+        let creates = spinlocks::inside(call) > 0 && env.rng.below(2) > 0;
+        let inside = creates.then(|| spinlocks::inside(call));
+        self.doing = Doing::Spins(spinlocks::of(call), mutex, inside);
         Op::Hold {
             mutex,
             work: around(self.setup.hold(call), env),
             lines: lines(call),
-            spins: true,
+            kind: KernelLock::Mutex,
+            keeps: creates,
         }
     }
 
@@ -172,7 +180,7 @@ impl User {
             self.doing = Doing::Forks(areas, call);
             return op;
         }
-        let rest = (self.job.work * 2 / 3).saturating_sub(self.setup.hold(call));
+        let rest = (self.job.work * 2 / 3).saturating_sub(self.setup.locked(call));
         let child = Child::new(&self.setup, rest, call == Call::Exec);
         self.doing = Doing::Joins;
         Op::Fork {
@@ -197,7 +205,19 @@ impl Program for User {
             Doing::Works => self.work(env),
             Doing::Calls(call) => self.call(call, env),
             Doing::Forks(areas, call) => self.fork(areas, call, env),
-            Doing::Joins => Op::Join,
+            Doing::Joins => {
+                self.doing = Doing::Spins(spinlocks::of(Call::Fork), BIN, None);
+                Op::Join
+            }
+            Doing::Spins(locks, directory, Some(0)) => {
+                self.doing = Doing::Spins(locks, directory, None);
+                Op::Release(directory)
+            }
+            Doing::Spins([], ..) => self.work(env),
+            Doing::Spins([lock, rest @ ..], directory, inside) => {
+                self.doing = Doing::Spins(rest, directory, inside.map(|left| left - 1));
+                spinlocks::hold(*lock, directory, &self.setup, env)
+            }
             Doing::Syncs(wait) => wait,
         }
     }

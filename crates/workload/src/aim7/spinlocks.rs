@@ -1,0 +1,132 @@
+//! Spinlocks of Linux 3.10 that a subtest's calls take: those that users of different directories, or even file
+//! systems, share. Counted in its source, for files on ext4.
+
+use super::subtests::Call;
+use super::{Setup, around, root};
+use crate::{Env, KernelLock, MutexId, Op};
+
+use Lock::{Directory, InodeHash, Inodes, Labels, Lru, Tasks};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// The directory's `d_lock`: its count of users is under it (`lockref` came with 3.12), and its children.
+    Directory,
+    /// `inode_hash_lock`: all inodes by number.
+    InodeHash,
+    /// `inode_sb_list_lock`: the inodes of each file system, one lock for all of them.
+    Inodes,
+    /// `dcache_lru_lock`: unused names of each file system, one lock for all of them (until 3.12).
+    Lru,
+    /// `mb_cache_spinlock`: blocks of extended attributes that inodes share, as SELinux's labels are where inodes
+    /// have no room for them: an assumption, as HP mended this lock for AIM7's sake (Linux commit 1f3e55fe02d1).
+    Labels,
+    /// `tasklist_lock`, to write: all processes.
+    Tasks,
+}
+
+/// There is one of each of these.
+const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
+
+/// How many locks there are besides the directories'.
+pub const GLOBAL: u32 = SHARED.len() as u32;
+
+impl Lock {
+    /// Which mutex stands for it, if `directory` does for the directory's `i_mutex`.
+    fn id(self, directory: MutexId, setup: &Setup) -> MutexId {
+        let first = root(setup.filesystems);
+        match SHARED.iter().position(|&lock| lock == self) {
+            Some(index) => first + index as u32,
+            None => first + GLOBAL + directory,
+        }
+    }
+
+    /// How many cache lines change under it: its own, and neighbours in the lists that it protects.
+    fn lines(self) -> u32 {
+        match self {
+            Directory | InodeHash => 1,
+            // The head and a neighbour; of labels and processes another list besides.
+            Inodes | Lru => 3,
+            Labels | Tasks => 5,
+        }
+    }
+}
+
+/// What `call` takes in all. A new file's name and inode come into what a removed one's leave. The directory's is
+/// taken as one begins and ends to use it, and as it gets or loses a child. Blocks of labels are looked for or
+/// taken, and given back. A process is listed on fork, told of on exit and taken off the list as its parent has
+/// waited.
+pub fn of(call: Call) -> &'static [Lock] {
+    match call {
+        Call::Entry | Call::Search | Call::Fifo => &[
+            Directory, InodeHash, Inodes, Labels, Labels, Directory, Directory, Lru,
+        ],
+        Call::Link => &[Directory, Directory, Directory, Lru],
+        Call::Open | Call::List => &[Directory, Directory],
+        Call::Fork | Call::Exec => &[Tasks, Tasks, Tasks],
+        Call::Sync | Call::Sleep => &[],
+    }
+}
+
+/// How many of these, the first, `call` takes under the directory's mutex as it creates something; the others, and
+/// all of them as it removes something, it takes afterwards: that an inode is gone is when its last user is.
+pub fn inside(call: Call) -> usize {
+    match call {
+        Call::Entry | Call::Search | Call::Fifo => 5,
+        Call::Link => 1,
+        _ => 0,
+    }
+}
+
+/// Takes `lock`, works under it and releases it.
+pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env<'_>) -> Op {
+    Op::Hold {
+        mutex: lock.id(directory, setup),
+        work: around(setup.spin, env),
+        lines: lock.lines(),
+        kind: KernelLock::Spinlock,
+        keeps: false,
+    }
+}
+
+/// How many there are.
+pub fn count(filesystems: u32) -> u32 {
+    GLOBAL + root(filesystems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aim7::mutexes;
+    use crate::params::Args;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_directory_and_what_all_share_has_its_lock() {
+        let args = Args::read("aim7", crate::aim7::PARAMS, None).unwrap();
+        let setup = Setup::new(0, &args);
+        let directories = root(setup.filesystems);
+        let shared = SHARED.iter().map(|lock| lock.id(0, &setup));
+        let own = (0..directories).map(|directory| Directory.id(directory, &setup));
+        let ids: HashSet<MutexId> = shared.chain(own).collect();
+        assert_eq!(ids.len() as u32, count(setup.filesystems));
+        assert!(ids.iter().all(|&id| id >= directories));
+        assert!(
+            ids.iter()
+                .all(|&id| (id as usize) < mutexes(setup.filesystems))
+        );
+    }
+
+    #[test]
+    fn what_is_taken_inside_is_part_of_all() {
+        for call in [
+            Call::Entry,
+            Call::Search,
+            Call::Fifo,
+            Call::Link,
+            Call::Open,
+            Call::Fork,
+        ] {
+            assert!(inside(call) < of(call).len(), "{call:?}");
+        }
+    }
+}
