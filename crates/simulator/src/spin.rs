@@ -63,11 +63,15 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead.
+    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
+    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
     pub fn sleep_instead(&mut self, mut task: TaskPtr) {
         let Doing::Polling(section) = task.op else {
             return;
         };
+        if !self.spinners.iter().any(|spinner| spinner.task == task) {
+            return;
+        }
         self.stop_spinning(task);
         task.left = 0;
         if let Some(check) = &mut self.check {

@@ -198,6 +198,30 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
 }
 
 #[test]
+fn who_is_preempted_as_its_turn_comes_takes_the_lock_later() {
+    let hp = Machine::find("hp-8s-80c").unwrap();
+    let with = |wakes_at| {
+        done(&hp, |times| {
+            let urgent = vec![Op::SleepUntil { at: wakes_at }, run_for(1)];
+            vec![
+                noting("a", 0, times, vec![spin(10)]),
+                noting("b", 79, times, vec![run_for(1), spin(10)]),
+                TaskSpec {
+                    policy: SchedPolicy::Fifo { priority: 1 },
+                    ..noting("urgent", 79, times, urgent)
+                },
+            ]
+        })
+    };
+    let released = with(50 * MS)[0];
+    assert_eq!(released.0, "a");
+    // The lock's line is on its way.
+    let times = with(released.1 + 100);
+    let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
+    assert_eq!(at, [("a", 10), ("urgent", 11), ("b", 21)], "{times:?}");
+}
+
+#[test]
 fn a_lock_is_kept_until_it_is_released() {
     let keep = |ms| Op::Hold {
         mutex: 0,
