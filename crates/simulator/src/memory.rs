@@ -57,6 +57,7 @@ struct Hold {
 
 impl Lock {
     /// Forgets what is over at `now`.
+    #[inline]
     fn forget(&mut self, now: u64) {
         let over = self.holds.partition_point(|hold| hold.until <= now);
         if over > 0 {
@@ -67,6 +68,7 @@ impl Lock {
 
     /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it lets go,
     /// ns, and the CPUs' nodes.
+    #[inline]
     fn turn(&self, cpu: usize, asked: u64, node: &[u16], needs: impl Fn(&Turn) -> u64) -> Turn {
         let mut turn = Turn {
             asked,
@@ -195,11 +197,18 @@ impl Memory {
     /// "Non-scalable locks are dangerous", OLS 2012); from other nodes one does it for all, whose cache its
     /// neighbours then have it from. These are those that it found when it came: a queue is as long, on average,
     /// when one leaves it as when one joins it. In a queued lock each has a word of its own.
+    #[inline]
     fn handover(&self, turn: &Turn, cpu: usize) -> u64 {
         let line = self.line_of(turn, cpu);
-        if self.spinlock == Spinlock::Queued || turn.nodes == 0 {
-            return line;
+        match turn.nodes == 0 || self.spinlock == Spinlock::Queued {
+            true => line,
+            false => line + self.refetches(turn, cpu),
         }
+    }
+
+    /// How long `cpu` waits for others that fetch the word, too, ns.
+    #[cold]
+    fn refetches(&self, turn: &Turn, cpu: usize) -> u64 {
         let (from, to) = (
             usize::from(self.node[usize::from(turn.holder)]),
             usize::from(self.node[cpu]),
@@ -207,10 +216,11 @@ impl Memory {
         let ns = |from: usize, to: usize| u64::from(self.line_ns[from * self.nodes + to]);
         let others =
             (0..self.nodes.min(64)).filter(|&node| node != to && turn.nodes >> node & 1 > 0);
-        line + (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
+        (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
     }
 
     /// A line from the one before to `cpu`, ns.
+    #[inline]
     fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
         match usize::from(turn.holder) {
             holder if holder == cpu => 0,
@@ -220,6 +230,7 @@ impl Memory {
 
     /// `cpu`, having spent `spent` since `now`, takes `lock` for `hold` ns as soon as it is free for long enough,
     /// and so many lines that it protects from who had it before; how long it takes until then, ns.
+    #[inline]
     fn take(
         &self,
         lock: &mut Lock,
