@@ -39,8 +39,8 @@ static __always_inline u64 task_util(const struct fair_entity *se)
 
 /*
  * max_rq_util(): the utilization that @cpu may come to with the tasks it has: its own for each of them, as
- * far as others leave it. On @wakeup, a CPU that is woken in bursts has had no time to show what its tasks
- * use: they count in full.
+ * far as others leave it, and what these take. On @wakeup, a CPU that is woken in bursts has had no time to show
+ * what its tasks use: they count in full.
  */
 __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 {
@@ -49,11 +49,9 @@ __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 
 	if (wakeup && rq->avg_idle < policy.sched_burst_threshold)
 		return cpu_nr_running(cpu) * FULL_UTIL;
-	if (!nr_running)
-		return 0;
 	util = rq_util(rq);
 	left = scale_rt_capacity(cpu);
-	return (util < left ? util : left) * nr_running;
+	return FULL_UTIL - left + (util < left ? util : left) * nr_running;
 }
 
 __noinline u64 group_max_util(u32 group, bool wakeup)

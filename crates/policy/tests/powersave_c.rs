@@ -196,15 +196,20 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(0b11111 << 40), 0);
 }
 
+/// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time tasks have for
+/// half of theirs.
 #[test]
-fn what_real_time_tasks_use_is_not_left_to_fair_ones() {
+fn what_others_use_counts_and_is_not_left_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);
     // The average rounds down.
     scheduler.set(1, 1, 300, 1_000_000);
     let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
         unsafe { scheduler.0.get(b"util") }.unwrap();
     let set_rt: Symbol<unsafe extern "C" fn(u32)> = unsafe { scheduler.0.get(b"set_rt") }.unwrap();
-    assert_eq!(unsafe { (util(0), util(1)) }, (2048, 299));
-    unsafe { (set_rt(0), set_rt(1)) };
-    assert_eq!(unsafe { (util(0), util(1)) }, (1024, 299));
+    assert_eq!(unsafe { (util(0), util(1), util(2)) }, (2048, 299, 0));
+    unsafe { (set_rt(0), set_rt(1), set_rt(2)) };
+    assert_eq!(
+        unsafe { (util(0), util(1), util(2)) },
+        (512 + 2 * 512, 512 + 299, 512)
+    );
 }
