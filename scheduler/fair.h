@@ -119,8 +119,7 @@ static __always_inline u64 irq_time(u32 cpu)
 	return core ? irq_time_of(core) : 0;
 }
 
-/* Charges the task that runs on @cpu for the time since the last call that it had itself. Under its runqueue's
- * lock. */
+/* Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock. */
 static __always_inline void update_curr(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);

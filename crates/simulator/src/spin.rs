@@ -34,9 +34,11 @@ impl Kernel<'_> {
         self.spinners.insert(0, Spinner { task, until });
     }
 
-    /// `task` polls no more.
-    pub fn stop_spinning(&mut self, task: TaskPtr) {
+    /// `task` polls no more. Did it?
+    pub fn stop_spinning(&mut self, task: TaskPtr) -> bool {
+        let spinners = self.spinners.len();
         self.spinners.retain(|spinner| spinner.task != task);
+        self.spinners.len() < spinners
     }
 
     /// The task on `cpu` may have written shared words.
@@ -69,10 +71,9 @@ impl Kernel<'_> {
         let Doing::Polling(section) = task.op else {
             return;
         };
-        if !self.spinners.iter().any(|spinner| spinner.task == task) {
+        if !self.stop_spinning(task) {
             return;
         }
-        self.stop_spinning(task);
         task.left = 0;
         if let Some(check) = &mut self.check {
             check.begins(task, 0, false);

@@ -7,8 +7,9 @@
 //! exit, those of each area of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of
 //! what a child shares with its parent (`anon_vma`), as all users are children of one. Users poll for the
 //! mutexes until they are to be preempted, sleep for `anon_vma`, and are not preempted while they have one. Then
-//! there are spinlocks that all share, whatever their directory ([`spinlocks`]). The file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, and a synchronous write
-//! sleeps until the journal's thread has committed.
+//! there are spinlocks that all share, whatever their directory ([`spinlocks`]). The file systems are ext4 on RAM
+//! disks, as HP's scripts make them: writing is computing, and a synchronous write sleeps until the journal's
+//! thread has committed.
 //!
 //! A user has 100 jobs, drawn from the mix without putting back. AIM7's runs take minutes: here a job is a part
 //! of AIM7's, the same for all, and makes that part of its calls. The time between two calls is not

@@ -28,7 +28,7 @@ pub enum Lock {
 const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 
 /// How many locks there are besides the directories'.
-pub const GLOBAL: u32 = SHARED.len() as u32;
+const GLOBAL: u32 = SHARED.len() as u32;
 
 impl Lock {
     /// Which mutex stands for it, if `directory` does for the directory's `i_mutex`.
