@@ -1,6 +1,6 @@
 //! Dispatch queues: FIFO, or ordered by virtual time.
 
-use crate::memory::Lock;
+use crate::lock::Lock;
 use crate::task::TaskPtr;
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,8 @@
-//! Which CPUs are idle, as sched_ext's built-in idle tracking knows it, and choosing among them.
+//! How a CPU comes to idle; which CPUs do, as sched_ext's built-in idle tracking knows it, and choosing among
+//! them.
 
 use crate::abi::{self, Ops};
+use crate::events::What;
 use crate::ext::{call_op, kf};
 use crate::kernel::Kernel;
 use crate::task::TaskPtr;
@@ -77,6 +79,41 @@ impl IdleMasks {
 }
 
 impl Kernel<'_> {
+    /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.
+    pub fn idle(&mut self, cpu: usize) {
+        let ns = self.take_spent();
+        if ns == 0 {
+            return self.is_idle(cpu);
+        }
+        self.counters.busy_ns[cpu] += ns;
+        self.counters.overhead_ns[cpu] += ns;
+        self.cpus[cpu].idles_at = Some(self.now() + ns);
+        self.share_core(cpu);
+        self.events
+            .push(self.now() + ns, What::Idle { cpu: cpu as u32 });
+    }
+
+    /// The time of [`Kernel::idle`] has come: is there still nothing to run?
+    pub fn idle_time(&mut self, cpu: usize) {
+        self.cpus[cpu].idles_at = None;
+        self.set_cpu(cpu);
+        if !self.cpus[cpu].need_resched {
+            self.cpus[cpu].idle_since = self.now();
+            self.share_core(cpu);
+            self.is_idle(cpu);
+        }
+        self.leave(cpu);
+    }
+
+    /// The scheduler is told, unless it knows.
+    fn is_idle(&mut self, cpu: usize) {
+        if self.cpus[cpu].knows_idle {
+            return self.refresh_idle(cpu, true);
+        }
+        self.cpus[cpu].knows_idle = true;
+        self.update_idle(cpu, true);
+    }
+
     /// `scx_update_idle()` on a change between the idle task and another.
     pub fn update_idle(&mut self, cpu: usize, idle: bool) {
         if let Some(update_idle) = self.ops.update_idle {

@@ -19,6 +19,7 @@ mod interrupts;
 mod kernel;
 mod kfuncs;
 mod lifecycle;
+mod lock;
 mod maps;
 mod memory;
 mod network;

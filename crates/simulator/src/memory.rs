@@ -5,16 +5,15 @@
 //! A runqueue's fields that other CPUs look at are one cache line, the scheduler's of it another. A read
 //! costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last read; a
 //! write costs the longest transfer that is needed to take the line from whoever has it. So does the task
-//! that one meets on another CPU's queue. A lock is a queue in virtual time: who takes it waits until those
-//! before have let go, then for its line; the longer the more others poll that line, if it is a ticket lock
-//! ([`machine::Spinlock`]).
+//! that one meets on another CPU's queue. Who takes a lock waits for its turn ([`crate::lock`]), then for its
+//! line; the longer the more others poll that line, if it is a ticket lock ([`machine::Spinlock`]).
 //!
 //! The time is spent by the CPU whose code is running: it is collected in the table, where C adds to it
 //! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
 
 use crate::abi;
-use crate::events::What;
 use crate::kernel::Kernel;
+use crate::lock::{Lock, Turn};
 use crate::task::{OnDsq, Section, TaskPtr};
 use machine::{Machine, Spinlock, time_for};
 
@@ -33,95 +32,6 @@ pub struct Memory {
     rq_locks: Box<[Lock]>,
     /// Those that the code that is running holds, and since when.
     held: [Option<(usize, Turn)>; 2],
-}
-
-/// A lock: when it was and will be held. The code that runs on one CPU is done at once, and takes its last
-/// lock before others of earlier times take theirs: these find it free as long as it is.
-#[derive(Clone, Debug, Default)]
-pub struct Lock {
-    /// Who had it last.
-    holder: u16,
-    /// Not over yet, in order.
-    holds: Vec<Hold>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Hold {
-    /// Since when the holder waits, ns.
-    asked: u64,
-    /// From when on it waits for the line alone, and when it lets go, ns.
-    from: u64,
-    until: u64,
-    cpu: u16,
-}
-
-impl Lock {
-    /// Forgets what is over at `now`.
-    #[inline]
-    fn forget(&mut self, now: u64) {
-        let over = self.holds.partition_point(|hold| hold.until <= now);
-        if over > 0 {
-            self.holder = self.holds[over - 1].cpu;
-            self.holds.drain(..over);
-        }
-    }
-
-    /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it lets go,
-    /// ns, and the CPUs' nodes.
-    #[inline]
-    fn turn(&self, cpu: usize, asked: u64, node: &[u16], needs: impl Fn(&Turn) -> u64) -> Turn {
-        let mut turn = Turn {
-            asked,
-            from: asked,
-            holder: self.holder,
-            place: 0,
-            near: 0,
-            nodes: 0,
-        };
-        for hold in &self.holds {
-            if turn.from + needs(&turn) <= hold.from {
-                break;
-            }
-            turn.from = turn.from.max(hold.until);
-            turn.holder = hold.cpu;
-            turn.place += 1;
-            if hold.asked <= asked && hold.from > asked {
-                let other = node[usize::from(hold.cpu)];
-                turn.near += u64::from(other == node[cpu]);
-                turn.nodes |= 1 << (other % 64);
-            }
-        }
-        turn
-    }
-
-    /// `cpu`, whose turn it was, let go at `until`, or when the next had it that is known.
-    fn held(&mut self, cpu: u16, turn: Turn, until: u64) {
-        let Turn { asked, from, .. } = turn;
-        let place = self.holds.partition_point(|hold| hold.from <= from);
-        let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);
-        let hold = Hold {
-            asked,
-            from,
-            until: until.min(next),
-            cpu,
-        };
-        self.holds.insert(place, hold);
-    }
-}
-
-/// Whose turn it is to have a lock.
-#[derive(Clone, Copy, Debug)]
-struct Turn {
-    asked: u64,
-    /// The one before has let go, ns.
-    from: u64,
-    /// Who that is.
-    holder: u16,
-    /// How many of the holds that are known come before.
-    place: usize,
-    /// How many others in its node waited when it asked, and the nodes where any did, of the first 64.
-    near: u64,
-    nodes: u64,
 }
 
 impl Memory {
@@ -151,10 +61,6 @@ impl Memory {
             cached_ns: memory.cached_ns,
             pad: 0,
         });
-        let rq_lock = |cpu: usize| Lock {
-            holder: cpu as u16,
-            holds: Vec::new(),
-        };
         Some(Memory {
             table,
             lines,
@@ -164,7 +70,7 @@ impl Memory {
             nodes,
             lock_ns: memory.lock_ns.into(),
             spinlock: memory.spinlock,
-            rq_locks: (0..cpus).map(rq_lock).collect(),
+            rq_locks: (0..cpus).map(Lock::of).collect(),
             held: [None; 2],
         })
     }
@@ -244,13 +150,7 @@ impl Memory {
         let gets = |turn: &Turn| self.handover(turn, cpu) + lines * self.line_of(turn, cpu);
         let turn = lock.turn(cpu, asked, &self.node, |turn| gets(turn) + hold);
         let has = turn.from + gets(&turn);
-        let hold = Hold {
-            asked,
-            from: turn.from,
-            until: has + hold,
-            cpu: cpu as u16,
-        };
-        lock.holds.insert(turn.place, hold);
+        lock.hold(cpu, &turn, has + hold);
         has - asked
     }
 }
@@ -316,7 +216,7 @@ impl Kernel<'_> {
             return;
         };
         for (rq, turn) in memory.held.iter_mut().filter_map(Option::take) {
-            memory.rq_locks[rq].held(cpu as u16, turn, until);
+            memory.rq_locks[rq].held(cpu, &turn, until);
         }
     }
 
@@ -371,41 +271,6 @@ impl Kernel<'_> {
             Some(memory) => memory.transfer(from, to),
             None => self.refill_ns(from, to),
         }
-    }
-
-    /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.
-    pub fn idle(&mut self, cpu: usize) {
-        let ns = self.take_spent();
-        if ns == 0 {
-            return self.is_idle(cpu);
-        }
-        self.counters.busy_ns[cpu] += ns;
-        self.counters.overhead_ns[cpu] += ns;
-        self.cpus[cpu].idles_at = Some(self.now() + ns);
-        self.share_core(cpu);
-        self.events
-            .push(self.now() + ns, What::Idle { cpu: cpu as u32 });
-    }
-
-    /// The time of [`Kernel::idle`] has come: is there still nothing to run?
-    pub fn idle_time(&mut self, cpu: usize) {
-        self.cpus[cpu].idles_at = None;
-        self.set_cpu(cpu);
-        if !self.cpus[cpu].need_resched {
-            self.cpus[cpu].idle_since = self.now();
-            self.share_core(cpu);
-            self.is_idle(cpu);
-        }
-        self.leave(cpu);
-    }
-
-    /// The scheduler is told, unless it knows.
-    fn is_idle(&mut self, cpu: usize) {
-        if self.cpus[cpu].knows_idle {
-            return self.refresh_idle(cpu, true);
-        }
-        self.cpus[cpu].knows_idle = true;
-        self.update_idle(cpu, true);
     }
 }
 
@@ -497,12 +362,12 @@ mod tests {
         let turn = |lock: &Lock, asked| lock.turn(0, asked, &memory.node, |_| 1);
         let free = |lock: &Lock, asked| (turn(lock, asked).from, turn(lock, asked).holder);
         assert_eq!(free(&lock, 1000), (1000, 0));
-        lock.held(79, turn(&lock, 1000), 5000);
+        lock.held(79, &turn(&lock, 1000), 5000);
         assert_eq!(free(&lock, 900), (900, 0));
         assert_eq!(free(&lock, 2000), (5000, 79));
         assert_eq!(take(&memory, &mut lock, 0, 2000, 0), 3000 + FAR);
         // Whoever is known to have it at a time had it then.
-        lock.held(1, turn(&lock, 500), 2000);
+        lock.held(1, &turn(&lock, 500), 2000);
         assert_eq!(free(&lock, 500), (5000 + FAR + memory.lock_ns, 0));
     }
 
@@ -520,6 +385,6 @@ mod tests {
         assert_eq!(wait, 10 + FAR + hold + FAR);
         // All that is over.
         lock.forget(1_000_000);
-        assert!(lock.holds.is_empty());
+        assert!(lock.is_free());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::abi;
 use crate::kernel::Kernel;
-use crate::memory::Lock;
+use crate::lock::Lock;
 use crate::task::{Doing, Section, TaskPtr};
 use std::collections::VecDeque;
 
