@@ -32,6 +32,7 @@
 //!
 //! [network]                                   # optional: an adapter, see Network
 //! source = "where the numbers come from"
+//! driver = "napi"                             # or "usbnet", see Driver (default: napi)
 //! link_kbit = 1_000_000
 //! packet_bytes = 1448
 //! irq_cpu = 0
@@ -79,7 +80,7 @@ mod power;
 pub(crate) mod reader;
 
 use crate::input::{self, BadInput};
-use crate::{Machine, Spinlock};
+use crate::{Driver, Machine, Spinlock};
 use reader::Reader;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -158,6 +159,8 @@ struct NetworkFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
     _source: String,
+    #[serde(default)]
+    driver: Driver,
     link_kbit: Spanned<u64>,
     packet_bytes: Spanned<u64>,
     irq_cpu: Spanned<usize>,

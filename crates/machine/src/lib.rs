@@ -16,7 +16,7 @@ mod power;
 
 pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
-pub use network::Network;
+pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, Turbo, opp_ratios};
 

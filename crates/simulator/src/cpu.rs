@@ -11,6 +11,7 @@ use crate::kernel::Kernel;
 use crate::network::NetRx;
 use crate::softirq::Softirqs;
 use crate::task::TaskPtr;
+use crate::usb::Usb;
 use machine::{Costs, CpuMask, IdleState, Machine, time_for, work_in};
 use std::collections::VecDeque;
 
@@ -60,9 +61,10 @@ pub struct Cpu {
     /// CPU, which owes nothing, it passes all the same.
     irq_debt: u64,
     irq_since: u64,
-    /// What interrupts left to be done after them, and of it the network's.
+    /// What interrupts left to be done after them, and of it the network's and an USB host controller's.
     pub softirqs: Softirqs,
     pub net_rx: NetRx,
+    pub usb: Usb,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
     /// It computes, or will.
@@ -129,6 +131,7 @@ impl Cpu {
                     irq_since: 0,
                     softirqs: Softirqs::default(),
                     net_rx: NetRx::default(),
+                    usb: Usb::default(),
                     run_start: 0,
                     armed: false,
                     tick_queued: false,
@@ -244,9 +247,18 @@ impl Kernel<'_> {
         self.cpus[cpu].debt += ns;
     }
 
-    /// The same for time in an interrupt, which is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    /// The same for a hard interrupt, whose time is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`). It holds up
+    /// the softirqs of the one that it came into.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
+        self.charge_softirq(cpu, ns);
+        let ns = self.kernel_time(cpu, ns);
+        self.cpus[cpu].softirqs.hold_up(ns);
+    }
+
+    /// The same for softirqs in an interrupt.
+    #[inline]
+    pub fn charge_softirq(&mut self, cpu: usize, ns: u64) {
         let (ns, now) = (self.kernel_time(cpu, ns), self.now());
         let cpu = &mut self.cpus[cpu];
         cpu.debt += ns;

@@ -29,7 +29,9 @@ pub enum What {
     DlInactive { task: TaskPtr, generation: u32 },
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
-    /// An interrupt gets to the softirqs that it raised, or is done with some of them.
+    /// The handler of the network adapter's interrupt for a connection is done.
+    NetworkInterrupt { connection: u32 },
+    /// An interrupt is done with some of the softirqs.
     Softirq { cpu: u32 },
     /// The hardware has changed to another frequency.
     Frequency { policy: u32 },

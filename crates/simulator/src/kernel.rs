@@ -290,7 +290,10 @@ impl<'a> Kernel<'a> {
                 What::DlReplenish { task, generation } => self.dl_replenish(task, generation),
                 What::DlInactive { task, generation } => self.dl_inactive(task, generation),
                 What::Packet { connection } => self.packet_passed(connection as usize),
-                What::Softirq { cpu } => self.softirq(cpu as usize),
+                What::NetworkInterrupt { connection } => {
+                    self.network_interrupt_done(connection as usize)
+                }
+                What::Softirq { cpu } => self.softirq_part_done(cpu as usize),
                 What::Frequency { policy } => self.frequency_changed(policy as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),

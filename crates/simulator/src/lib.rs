@@ -33,6 +33,7 @@ mod task;
 mod timers;
 mod tracepoints;
 mod turbo;
+mod usb;
 
 pub use check::Check;
 pub use energy::{Energy, Part};

@@ -3,11 +3,13 @@
 //! A connection is a stream with a link at its other end. A packet takes its time on the link, one after
 //! the other; then it waits for the adapter's interrupts. The hard interrupt, one for however many wait,
 //! raises the softirq, which goes on (as NAPI does) until none waits, up to 64 at a time, and for as long as a
-//! softirq may ([`crate::softirq`]). What is transmitted leaves the stream when its softirq is done, what is
-//! received comes into it then. The other end always keeps up, and sends as long as there is room.
+//! softirq may ([`crate::softirq`]). On USB there is one for each packet, which gets to the softirq by way of tasklets
+//! ([`crate::usb`]). What is transmitted leaves the stream when its softirq is done, what is received comes into
+//! it then. The other end always keeps up, and sends as long as there is room.
 
 use crate::events::What;
 use crate::kernel::Kernel;
+use machine::Driver;
 use std::collections::VecDeque;
 use workload::{Direction, StreamId};
 
@@ -35,7 +37,9 @@ pub struct Connection {
     direction: Direction,
     /// A packet is on the link.
     on_link: bool,
-    /// Packets that wait for the softirq.
+    /// Packets that have passed it, and are not in the stream's buffer yet or no more.
+    passed: u64,
+    /// Of these, packets that wait for the softirq.
     waiting: u64,
     /// Packets that the softirq is at.
     handled: u64,
@@ -49,6 +53,7 @@ impl Connection {
             stream,
             direction,
             on_link: false,
+            passed: 0,
             waiting: 0,
             handled: 0,
             polling: false,
@@ -73,7 +78,7 @@ impl Kernel<'_> {
     pub fn network_is_active(&self) -> bool {
         self.connections
             .iter()
-            .any(|connection| connection.on_link || connection.polling)
+            .any(|connection| connection.on_link || connection.passed > 0)
     }
 
     /// Something was written to `stream` or read from it.
@@ -99,7 +104,7 @@ impl Kernel<'_> {
             return;
         }
         let (used, capacity) = self.objects.stream_level(connection.stream);
-        let under_way = (connection.waiting + connection.handled) * network.packet_bytes;
+        let under_way = connection.passed * network.packet_bytes;
         let more = match connection.direction {
             Direction::Transmit => used >= under_way + network.packet_bytes,
             Direction::Receive => used + under_way + network.packet_bytes <= capacity,
@@ -114,13 +119,22 @@ impl Kernel<'_> {
 
     /// A packet has passed the link.
     pub fn packet_passed(&mut self, index: usize) {
+        let Some(network) = &self.machine.network else {
+            return;
+        };
         let connection = &mut self.connections[index];
-        connection.on_link = false;
-        connection.waiting += 1;
-        let raise = !connection.polling;
-        self.use_link(index);
-        if raise {
-            self.network_interrupt(index);
+        connection.passed += 1;
+        match network.driver {
+            Driver::Napi => {
+                connection.on_link = false;
+                connection.waiting += 1;
+                let raise = !std::mem::replace(&mut connection.polling, true);
+                self.use_link(index);
+                if raise {
+                    self.network_interrupt(index);
+                }
+            }
+            Driver::Usbnet => self.network_interrupt(index),
         }
     }
 
@@ -129,17 +143,57 @@ impl Kernel<'_> {
             return;
         };
         let (cpu, irq_ns) = (network.irq_cpu, network.irq_ns);
-        self.connections[index].polling = true;
-        self.cpus[cpu].net_rx.poll_list.push_back(index as u32);
         let mut at = self.now() + self.kernel_time(cpu, irq_ns);
         if self.cpus[cpu].curr.is_none() {
             at += self.cpus[cpu].idle_exit_ns(self.now());
-            self.cpus[cpu].idle_since = at;
+            self.cpus[cpu].idle_since = self.cpus[cpu].idle_since.max(at);
         }
-        self.events.push(at, What::Softirq { cpu: cpu as u32 });
+        let connection = index as u32;
+        self.events.push(at, What::NetworkInterrupt { connection });
         self.enter(cpu);
         self.charge_irq(cpu, irq_ns);
         self.leave(cpu);
+    }
+
+    /// Its handler is done.
+    pub fn network_interrupt_done(&mut self, index: usize) {
+        let Some(network) = &self.machine.network else {
+            return;
+        };
+        let cpu = network.irq_cpu;
+        match network.driver {
+            Driver::Napi => self.cpus[cpu].net_rx.poll_list.push_back(index as u32),
+            Driver::Usbnet => {
+                self.connections[index].on_link = false;
+                self.use_link(index);
+                self.cpus[cpu].usb.transferred(index);
+            }
+        }
+        self.irq_exit(cpu);
+    }
+
+    /// A packet for the network's softirq, which is raised unless it was: `netif_rx()`.
+    pub fn netif_rx(&mut self, cpu: usize, index: usize) {
+        let connection = &mut self.connections[index];
+        connection.waiting += 1;
+        if !std::mem::replace(&mut connection.polling, true) {
+            self.cpus[cpu].net_rx.poll_list.push_back(index as u32);
+        }
+    }
+
+    /// What the softirq takes for a packet, or the tasklets before it, ns at the highest frequency.
+    pub fn packet_stage_ns(&self, index: usize) -> u64 {
+        let Some(network) = &self.machine.network else {
+            return 0;
+        };
+        let packet_ns = match self.connections[index].direction {
+            Direction::Transmit => network.tx_packet_ns,
+            Direction::Receive => network.rx_packet_ns,
+        };
+        match network.driver {
+            Driver::Napi => packet_ns,
+            Driver::Usbnet => packet_ns / 3,
+        }
     }
 
     /// Connections wait to be polled on `cpu`.
@@ -158,7 +212,6 @@ impl Kernel<'_> {
     /// It is done with the packets that it was at. Returns what the next take, ns at the highest frequency, or `None`:
     /// none waits, or these are enough for now.
     pub fn net_rx(&mut self, cpu: usize) -> Option<u64> {
-        let network = self.machine.network.as_ref()?;
         while let Some(&index) = self.cpus[cpu].net_rx.poll_list.front() {
             let index = index as usize;
             self.packets_handled(index);
@@ -169,11 +222,7 @@ impl Kernel<'_> {
                 connection.waiting -= next;
                 connection.handled = next;
                 net_rx.polled += next;
-                let packet_ns = match connection.direction {
-                    Direction::Transmit => network.tx_packet_ns,
-                    Direction::Receive => network.rx_packet_ns,
-                };
-                return Some(next * packet_ns);
+                return Some(next * self.packet_stage_ns(index));
             }
             // One that has no more may interrupt again; else it is its turn again after the others.
             net_rx.poll_list.pop_front();
@@ -195,6 +244,7 @@ impl Kernel<'_> {
     fn packets_handled(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let packets = std::mem::take(&mut connection.handled);
+        connection.passed -= packets;
         let (stream, direction) = (connection.stream, connection.direction);
         let Some(network) = self.machine.network.as_ref().filter(|_| packets > 0) else {
             return;

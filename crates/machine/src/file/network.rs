@@ -32,6 +32,7 @@ impl Reader<'_> {
             );
         }
         Ok(Some(Network {
+            driver: file.driver,
             link_kbit: count(&file.link_kbit, "link_kbit", 1_000_000_000)?,
             packet_bytes: count(&file.packet_bytes, "packet_bytes", 65_536)?,
             irq_cpu: *file.irq_cpu.get_ref(),

@@ -1,13 +1,14 @@
 //! The network adapter: what its link, its interrupts and its softirq let through, and whose time it is.
 
 use crate::support::*;
-use machine::{Machine, Network};
-use workload::{Direction, Op, Start};
+use machine::{Driver, Machine, Network};
+use workload::{Direction, Op, Start, Workload};
 
-/// Packets of 1000 bytes that take 1 ms on the link, and so long in the softirq of CPU 1.
-fn networked(packet_ns: u64) -> Machine {
+/// Packets of 1000 bytes that take 1 ms on the link, and so long in the softirqs of CPU 1.
+fn networked(driver: Driver, packet_ns: u64) -> Machine {
     Machine {
         network: Some(Network {
+            driver,
             link_kbit: 8_000,
             packet_bytes: 1000,
             irq_cpu: 1,
@@ -19,8 +20,8 @@ fn networked(packet_ns: u64) -> Machine {
     }
 }
 
-/// Moves 100 packets, one at a time, over a connection that holds ten.
-fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
+/// Moves so many packets, one at a time, over a connection that holds ten.
+fn packets(count: usize, direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
     Script(move || {
         let (stream, bytes, work) = (0, 1000, 1000);
         let op = move || match direction {
@@ -35,7 +36,7 @@ fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
                 work,
             },
         };
-        let ops: Vec<Op> = (0..100).map(|_| op()).collect();
+        let ops: Vec<Op> = (0..count).map(|_| op()).collect();
         Start {
             tasks: vec![bound("a", 0, ops)],
             streams: vec![10_000],
@@ -45,10 +46,10 @@ fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
     })
 }
 
-fn time_and_irq(packet_ns: u64, direction: Direction) -> (u64, u64) {
+fn time_and_irq(machine: &Machine, count: usize, direction: Direction) -> (u64, u64) {
     let ran = run(
-        &networked(packet_ns),
-        &hundred(direction),
+        machine,
+        &packets(count, direction),
         &scheduler(FIFO, "FIFO_OPS"),
     );
     let counters = &ran.outcome.counters;
@@ -56,31 +57,87 @@ fn time_and_irq(packet_ns: u64, direction: Direction) -> (u64, u64) {
     (ran.outcome.simulated_ns, counters.irq_ns[1])
 }
 
+fn traced(machine: &Machine, workload: &impl Workload) -> (Ran, Recording) {
+    let mut trace = Recording::default();
+    let scheduler = scheduler(FIFO, "FIFO_OPS");
+    let ran = try_run(machine, workload, &scheduler, &[], Some(&mut trace));
+    (ran.unwrap(), trace)
+}
+
+/// When the task called `name` ended, ns.
+fn exit_of(trace: &Recording, name: &str) -> u64 {
+    let mut exits = trace.text.lines().filter(|line| line.contains("Exit"));
+    let exit = exits.find(|line| line.contains(name)).unwrap();
+    exit.split(' ').next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_quick_softirq_leaves_the_link_as_the_limit() {
-    let (time, irq) = time_and_irq(100_000, Direction::Receive);
+    let machine = networked(Driver::Napi, 100_000);
+    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
     assert!((100 * MS..102 * MS).contains(&time), "{time}");
     // Each packet is handled before the next comes: an interrupt and its softirq.
     assert!(irq.abs_diff(100 * 110_000) <= 2 * 110_000, "{irq}");
     // The task writes ten, and as many as there is room for each time that two thirds of ten are left: four
     // after 4, 8, ... sent. The last two of the hundred follow the 92nd.
-    let (time, _) = time_and_irq(100_000, Direction::Transmit);
+    let (time, _) = time_and_irq(&machine, 100, Direction::Transmit);
     assert!((92 * MS..94 * MS).contains(&time), "{time}");
 }
 
 #[test]
 fn a_slow_softirq_is_the_limit() {
-    let (time, irq) = time_and_irq(2_000_000, Direction::Receive);
+    let machine = networked(Driver::Napi, 2_000_000);
+    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
     assert!((200 * MS..212 * MS).contains(&time), "{time}");
     // One interrupt starts it all, as packets wait all the time. A poll of 64 is the least that a softirq does, and
     // that is more than its time: the rest is ksoftirqd's.
     assert_eq!(irq, 64 * 2 * MS + 10_000);
 }
 
-/// Packets come every 10 us to a task of CPU 0, for half a second, and a task is to compute for 100 ms on the CPU
+#[test]
+fn a_transfer_waits_for_the_interrupt_of_the_last() {
+    let machine = networked(Driver::Usbnet, 90_000);
+    // The softirqs of one are done with while the next is on the bus.
+    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
+    let cycle = MS + 10_000;
+    assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
+    assert!(irq.abs_diff(100 * 100_000) <= 2 * 100_000, "{irq}");
+    // As with an adapter whose link goes on by itself, 92.
+    let (time, _) = time_and_irq(&machine, 100, Direction::Transmit);
+    assert!((92 * cycle..93 * cycle).contains(&time), "{time}");
+}
+
+#[test]
+fn interrupts_hold_up_the_softirqs_that_they_come_into() {
+    // A packet comes to the task of CPU 0 after 1 ms, and takes 6 ms in the softirq of CPU 1, which has a tick
+    // every 4 ms as a task computes there.
+    let mut machine = networked(Driver::Napi, 6_000_000);
+    machine.core_types[0].costs.tick_ns = 50_000;
+    let (stream, bytes, work) = (0, 1000, 1000);
+    let read = move || Op::Read {
+        stream,
+        bytes,
+        work,
+    };
+    let workload = Script(move || Start {
+        tasks: vec![
+            bound("reads", 0, vec![read()]),
+            bound("computes", 1, vec![run_for(20)]),
+        ],
+        streams: vec![1000],
+        connections: vec![(0, Direction::Receive)],
+        ..Start::default()
+    });
+    let (_, trace) = traced(&machine, &workload);
+    let at = exit_of(&trace, "reads");
+    let done = MS + 10_000 + 6 * MS;
+    assert!((done + 50_000..done + 110_000).contains(&at), "{at}");
+}
+
+/// Packets come every 10 us, or when those before are off their interrupts, to a task of CPU 0, for half a second, and a task is to compute for 100 ms on the CPU
 /// of their interrupts, where each takes `packet_ns` of softirq: when it is done, and what interrupts took. ns
-fn flooded(packet_ns: u64) -> (u64, u64) {
-    let mut machine = networked(packet_ns);
+fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
+    let mut machine = networked(driver, packet_ns);
     machine.network.as_mut().unwrap().link_kbit = 800_000;
     let (stream, bytes, work) = (0, 1000, 1000);
     let read = move || Op::Read {
@@ -98,29 +155,35 @@ fn flooded(packet_ns: u64) -> (u64, u64) {
         duration_ns: Some(500 * MS),
         ..Start::default()
     });
-    let mut trace = Recording::default();
-    let ran = try_run(
-        &machine,
-        &workload,
-        &scheduler(FIFO, "FIFO_OPS"),
-        &[],
-        Some(&mut trace),
-    )
-    .unwrap();
-    let mut exits = trace.text.lines().filter(|line| line.contains("Exit"));
-    let exit = exits.find(|line| line.contains("computes")).unwrap();
-    let done = exit.split(' ').next().unwrap().parse().unwrap();
-    (done, ran.outcome.counters.irq_ns[1])
+    let (ran, trace) = traced(&machine, &workload);
+    (exit_of(&trace, "computes"), ran.outcome.counters.irq_ns[1])
 }
 
 #[test]
 fn a_flood_of_packets_leaves_time_for_tasks() {
     // Too much: ksoftirqd and the task share the CPU.
-    let (done, irq) = flooded(15_000);
+    let (done, irq) = flooded(Driver::Napi, 15_000);
     assert!((150 * MS..250 * MS).contains(&done), "{done}");
     assert!(irq < 50 * MS, "{irq}");
     // An interrupt of 10 us and the two packets that came by then, and so every 20 us: interrupts do it all.
-    let (done, irq) = flooded(2_000);
+    let (done, irq) = flooded(Driver::Napi, 2_000);
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
+}
+
+#[test]
+fn tasklets_are_left_to_the_daemon() {
+    // The softirqs of a packet take longer than the next one's coming: after ten rounds they are ksoftirqd's, and so
+    // are all others as long as it is runnable. While the task computes, of 70 us 10 are an interrupt's, 30 the daemon's
+    // and 30 the task's; afterwards a packet takes 40 us.
+    let (done, irq) = flooded(Driver::Usbnet, 30_000);
+    let expected = 100 * MS * 70 / 30;
+    // They take turns of 20 ms.
+    assert!(done.abs_diff(expected) < 25 * MS, "{done}");
+    let expected = expected * 10 / 70 + (500 * MS - expected) * 10 / 40;
+    assert!(irq.abs_diff(expected) < 8 * MS, "{irq}");
+    // Interrupts do it all where they can: 14 us of 20.
+    let (done, irq) = flooded(Driver::Usbnet, 4_000);
+    assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
+    assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");
 }
