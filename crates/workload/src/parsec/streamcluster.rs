@@ -49,8 +49,10 @@ const PARAMS: &[Param] = &[
         default: 1_900_000_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "what the main thread does alone before, at the reference speed; see work. On the board it \
-               is the memory that more threads do not make faster",
+        help: "what the main thread does alone before, at the reference speed; see work. It stands for what \
+               threads on the board lose to each other: making the points takes a tenth of it. Little of \
+               that is memory's bandwidth: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
+               (NEON read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)",
     },
     Param {
         name: "spin",
@@ -59,9 +61,12 @@ const PARAMS: &[Param] = &[
         min: 1_000,
         max: 1_000_000_000,
         help: "polling in a barrier before a thread sleeps, at the reference speed: SPIN_COUNTER_MAX, \
-               35,000 turns of a loop that counts in memory with 64 bits, 12 cycles each at 2 GHz (an \
-               estimate for 32-bit code on a Cortex-A15: load, add, add with carry, store, and the store \
-               forwarded to the next load)",
+               35,000 turns of a loop that counts on the stack with 64 bits, 12 cycles each on a Cortex-A15 at \
+               2 GHz and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. As GCC compiles it (ldrd, \
+               adds, adc, strd, then ldr of the flag and ldrd to compare) and describes the pipelines, it is \
+               at least 9 and 12, as each turn needs what the last one stored (ldrd 4, adds 1, adc 2, strd 2 \
+               on the one; all in order on the other), and besides what a load waits for such a store, which \
+               nobody has published",
     },
     SCALE,
 ];
