@@ -52,7 +52,9 @@ static __always_inline u64 hperf_capacity(u32 cpu)
 /* Nothing runs, waits or is on its way there. */
 static __always_inline bool hperf_idle(u32 cpu, u64 now)
 {
-	return !cpu_nr_running(cpu) && now - rq_of(cpu)->swap_stamp >= machine.tick_ns;
+	u64 stamp = rq_of(cpu)->swap_stamp;
+
+	return !cpu_nr_running(cpu) && (!stamp || now - stamp >= machine.tick_ns);
 }
 
 __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u32 group, u64 now)
@@ -115,8 +117,8 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 	return HPERF_BALANCED;
 }
 
-/* The task of @group that has been there too much and may use @dst_cpu. */
-__noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
+/* The task of @group that has been there too much and may use @dst_cpu; @asked: also one that another asked for. */
+__noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, bool asked, u64 now)
 {
 	const struct group *sg = group_at(group);
 	int i;
@@ -125,7 +127,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 
-		if (!rq_of(cpu)->active_balance)
+		if (asked || !rq_of(cpu)->active_balance)
 			consider_rq(best, cpu, HPERF_MAX_TASKS, now);
 	}
 	return best->pid;
@@ -134,7 +136,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 /* One way. */
 static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
 {
-	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, now))
+	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, false, now))
 		return;
 	if (!move_candidate(best, now))
 		return;
@@ -151,8 +153,8 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	struct candidate *down = &best->first, *up = &best->second;
 
 	if (stats->fast.idlest < 0 || stats->slow.idlest < 0 ||
-	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, now) ||
-	    !hperf_pick(up, machine.slow_group, stats->fast.idlest, now) || down->key <= up->key)
+	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, false, now) ||
+	    !hperf_pick(up, machine.slow_group, stats->fast.idlest, false, now) || down->key <= up->key)
 		return;
 	/* One that waited leaves no room behind. */
 	down->dst_cpu = stats->slow.has_idle && !up->running ? (u32)stats->slow.idlest : up->cpu;
@@ -191,7 +193,11 @@ __noinline bool hperf_balance(u64 now)
 	return true;
 }
 
-/* @this_cpu has nothing to do: if it is fast, it gets a task from a slow one. */
+/*
+ * @this_cpu has nothing to do: if it is fast, it gets a task from a slow one: the one that has been there too much.
+ * Where that runs and has been asked for already it gets none, as in hmp_idle_pull() of the tree that the series is
+ * compared with. So of CPUs that run out of work together one gets a running task, and the others wait for a tick.
+ */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -200,7 +206,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 	rq_for_update(this_cpu)->wake_for_idle_pull = false;
 	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !trylock_candidates())
 		return false;
-	if (hperf_pick(best, machine.slow_group, this_cpu, now))
+	if (hperf_pick(best, machine.slow_group, this_cpu, true, now))
 		pulled = move_candidate(best, now);
 	if (pulled) {
 		rq_for_update(this_cpu)->swap_stamp = now;

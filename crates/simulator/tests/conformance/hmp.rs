@@ -1,6 +1,7 @@
-//! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task.
+//! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task. And how many of
+//! them get one at once.
 
-use crate::support::{MS, Script, play, run_for, sleep_for};
+use crate::support::{MS, Script, bound, play, run_for, sleep_for, task};
 use machine::Machine;
 use native::Object;
 use policy::Policy;
@@ -97,5 +98,48 @@ fn no_fast_cpu_sleeps_over_two_ticks_while_a_slow_one_has_a_task() {
 #[test]
 fn others_let_them_sleep() {
     let tick = 1_000 * MS / 200;
-    assert!(longest("linaro-mp", 0, 12) > 2 * tick);
+    assert!(longest("cfs", 3, 2) > 2 * tick);
+}
+
+/// When tasks went to fast CPUs, ns.
+#[derive(Default)]
+struct Ups(Vec<u64>);
+
+impl Trace for Ups {
+    fn event(&mut self, now: u64, _cpu: usize, event: Event<'_>) {
+        if let Event::Migrate { from, to, .. } = event
+            && SLOW.contains(&from)
+            && FAST.contains(&to)
+        {
+            self.0.push(now);
+        }
+    }
+}
+
+#[test]
+fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
+    let machine = Machine::find("odroid-xu3").unwrap();
+    // Too short for a tick to come between.
+    let workload = Script(|| Start {
+        tasks: FAST
+            .map(|cpu| bound("fast", cpu, [run_for(2)]))
+            .chain(SLOW.map(|_| task("slow", [run_for(2)])))
+            .collect(),
+        ..Start::default()
+    });
+    let mut ups = Ups::default();
+    let config = Config {
+        machine: &machine,
+        workload: &workload,
+        scheduler: Object::equipoise(),
+        globals: &Policy::find("hperf").unwrap().globals(&machine),
+        read: &[],
+        seed: 1,
+        time_limit_ns: 1_000 * MS,
+        trace: Some(&mut ups),
+    };
+    simulator::run(config).unwrap();
+    // The first of them is done 2 us before the others, and has got its task by then.
+    let Ups(ups) = ups;
+    assert!(ups.len() == 4 && ups[2] - ups[1] > MS, "{ups:?}");
 }
