@@ -61,7 +61,7 @@ pub struct Cpu {
     /// CPU, which owes nothing, it passes all the same.
     irq_debt: u64,
     irq_since: u64,
-    /// What interrupts left to be done after them, and of it the network's and an USB host controller's.
+    /// What interrupts left to be done after them, and of it the network's and a USB host controller's.
     pub softirqs: Softirqs,
     pub net_rx: NetRx,
     pub usb: Usb,

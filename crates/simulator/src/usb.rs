@@ -1,4 +1,4 @@
-//! An USB host controller, and a network adapter behind it.
+//! A USB host controller, and a network adapter behind it.
 //!
 //! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a time: the handler of
 //! the interrupt at its end lets the next one begin. It schedules the tasklet that gives the transfer back to
