@@ -18,8 +18,10 @@ test: tools check-format lint
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test $(VM_TESTS)
 
+# In 1 GB (of addresses, in KiB), as much as 20,480 tasks on 1024 CPUs may take.
 bench:
-	cargo bench --locked -p simulator --bench context_switches
+	cargo bench --locked -p simulator --bench context_switches --no-run
+	ulimit -v 976562 && cargo bench --locked -p simulator --bench context_switches
 
 # A sched_ext kernel in QEMU (see vm/README.md): builds it, once; builds the loader, and runs the tests
 # that boot it.
