@@ -85,7 +85,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Twenty tasks a CPU.
+/// Twenty tasks a CPU, and on every machine as many messages.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);
@@ -93,7 +93,7 @@ fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option
         let mut machine = large(packages, cores);
         machine.numa.memory = memory(packages);
         let cpus = machine.cpus.len();
-        let workload = format!("hackbench:groups={},loops=5", cpus / 2);
+        let workload = format!("hackbench:groups={},loops={}", cpus / 2, 5 * 1024 / cpus);
         bench(&mut group, cpus.to_string(), &machine, &workload, "cfs");
     }
 }
