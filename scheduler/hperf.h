@@ -194,7 +194,7 @@ __noinline bool hperf_balance(u64 now)
 }
 
 /*
- * @this_cpu has nothing to do: if it is fast, it gets a task from a slow one: the one that has been there too much.
+ * @this_cpu has nothing to do: if it is fast, it gets from the slow ones the task that has been there too much.
  * Where that runs and has been asked for already it gets none, as in hmp_idle_pull() of the tree that the series is
  * compared with. So of CPUs that run out of work together one gets a running task, and the others wait for a tick.
  */

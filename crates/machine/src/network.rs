@@ -12,8 +12,7 @@ pub enum Driver {
     /// An adapter on USB, as Linux's `drivers/net/usb/usbnet.c` works it behind `drivers/usb/dwc2`: each packet is a
     /// transfer of its own with its own interrupt, whose handler lets the next one begin. What is left to do is done
     /// in two tasklets, the host controller's and the driver's, and then in the network's softirq. Each is taken
-    /// to have a third of a packet's softirq time, an assumption that hardly matters: with a tenth or seven tenths
-    /// for the last, the patches of `utilization-tracking` gain hikey-6220 the same within half a percent.
+    /// to have a third of a packet's softirq time, an assumption.
     Usbnet,
 }
 

@@ -251,14 +251,13 @@ impl Kernel<'_> {
     /// the softirqs of the one that it came into.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
-        self.charge_softirq(cpu, ns);
-        let ns = self.kernel_time(cpu, ns);
+        let ns = self.charge_softirq(cpu, ns);
         self.cpus[cpu].softirqs.hold_up(ns);
     }
 
-    /// The same for softirqs in an interrupt.
+    /// The same for softirqs in an interrupt. Returns how long they take as fast as the CPU is now, ns.
     #[inline]
-    pub fn charge_softirq(&mut self, cpu: usize, ns: u64) {
+    pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let (ns, now) = (self.kernel_time(cpu, ns), self.now());
         let cpu = &mut self.cpus[cpu];
         cpu.debt += ns;
@@ -266,6 +265,7 @@ impl Kernel<'_> {
         if cpu.curr.is_none() {
             cpu.irq_since = now;
         }
+        ns
     }
 
     /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.

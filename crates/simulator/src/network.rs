@@ -48,6 +48,12 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// One more packet waits for the softirq. Is that to be told, as it is not polling?
+    fn packet_waits(&mut self) -> bool {
+        self.waiting += 1;
+        !std::mem::replace(&mut self.polling, true)
+    }
+
     pub fn all(connections: Vec<(StreamId, Direction)>) -> Vec<Connection> {
         let connection = |(stream, direction)| Connection {
             stream,
@@ -127,8 +133,7 @@ impl Kernel<'_> {
         match network.driver {
             Driver::Napi => {
                 connection.on_link = false;
-                connection.waiting += 1;
-                let raise = !std::mem::replace(&mut connection.polling, true);
+                let raise = connection.packet_waits();
                 self.use_link(index);
                 if raise {
                     self.network_interrupt(index);
@@ -174,9 +179,7 @@ impl Kernel<'_> {
 
     /// A packet for the network's softirq, which is raised unless it was: `netif_rx()`.
     pub fn netif_rx(&mut self, cpu: usize, index: usize) {
-        let connection = &mut self.connections[index];
-        connection.waiting += 1;
-        if !std::mem::replace(&mut connection.polling, true) {
+        if self.connections[index].packet_waits() {
             self.cpus[cpu].net_rx.poll_list.push_back(index as u32);
         }
     }

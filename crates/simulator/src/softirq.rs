@@ -122,8 +122,8 @@ impl Kernel<'_> {
         self.enter(cpu);
         match self.handle_softirqs(cpu, false) {
             Some(ns) => {
-                self.charge_softirq(cpu, ns);
-                self.softirq_until(cpu, self.now() + self.kernel_time(cpu, ns));
+                let ns = self.charge_softirq(cpu, ns);
+                self.softirq_until(cpu, self.now() + ns);
             }
             None => self.wake_ksoftirqd(cpu),
         }

@@ -13,9 +13,14 @@ use std::collections::VecDeque;
 pub struct Usb {
     giveback: VecDeque<u32>,
     usbnet: VecDeque<u32>,
-    /// The transfer that is given back just now, and the one that the driver is at.
-    given_back: Option<u32>,
-    handled: Option<u32>,
+    /// The tasklet that is running, and its transfer.
+    running: Option<(Tasklet, u32)>,
+}
+
+#[derive(Clone, Copy)]
+enum Tasklet {
+    Giveback,
+    Usbnet,
 }
 
 /// Tasklets that are scheduled.
@@ -43,6 +48,18 @@ impl Usb {
     pub fn transferred(&mut self, connection: usize) {
         self.giveback.push_back(connection as u32);
     }
+
+    /// `tasklet` goes on with its next transfer, if it is `todo`, which it is no more when none is left.
+    fn begin(&mut self, tasklet: Tasklet, todo: &mut bool) -> Option<u32> {
+        let transfers = match tasklet {
+            Tasklet::Giveback => &mut self.giveback,
+            Tasklet::Usbnet => &mut self.usbnet,
+        };
+        let connection = if *todo { transfers.pop_front() } else { None };
+        *todo = connection.is_some();
+        self.running = connection.map(|connection| (tasklet, connection));
+        connection
+    }
 }
 
 impl Kernel<'_> {
@@ -50,25 +67,16 @@ impl Kernel<'_> {
     /// what the next part takes, ns at the highest frequency, or `None`: these are done.
     pub fn tasklet(&mut self, cpu: usize, todo: &mut Tasklets) -> Option<u64> {
         let usb = &mut self.cpus[cpu].usb;
-        if let Some(connection) = usb.given_back.take() {
-            usb.usbnet.push_back(connection);
-        }
-        if let Some(connection) = usb.handled.take() {
-            self.netif_rx(cpu, connection as usize);
+        match usb.running.take() {
+            Some((Tasklet::Giveback, connection)) => usb.usbnet.push_back(connection),
+            Some((Tasklet::Usbnet, connection)) => self.netif_rx(cpu, connection as usize),
+            None => {}
         }
         let usb = &mut self.cpus[cpu].usb;
-        let mut connection = None;
         // In the order in which they were scheduled, as the controller's is what schedules the driver's.
-        if todo.usbnet {
-            connection = usb.usbnet.pop_front();
-            usb.handled = connection;
-            todo.usbnet = connection.is_some();
-        }
-        if connection.is_none() && todo.giveback {
-            connection = usb.giveback.pop_front();
-            usb.given_back = connection;
-            todo.giveback = connection.is_some();
-        }
+        let connection = usb
+            .begin(Tasklet::Usbnet, &mut todo.usbnet)
+            .or_else(|| usb.begin(Tasklet::Giveback, &mut todo.giveback));
         connection.map(|connection| self.packet_stage_ns(connection as usize))
     }
 }

@@ -6,7 +6,7 @@ use machine::Machine;
 use native::Object;
 use policy::Policy;
 use simulator::{Check, Config, Event, Trace};
-use workload::{Op, Start, TaskSpec};
+use workload::{Op, Start, TaskSpec, Workload};
 
 /// On an ODROID-XU3: CPUs 0-3 are slow, 4-7 fast.
 const SLOW: std::ops::Range<usize> = 0..4;
@@ -42,9 +42,23 @@ impl Trace for Sleepers {
     }
 }
 
+fn simulate(policy: &str, workload: &dyn Workload, seed: u64, trace: &mut dyn Trace) {
+    let machine = Machine::find("odroid-xu3").unwrap();
+    let config = Config {
+        machine: &machine,
+        workload,
+        scheduler: Object::equipoise(),
+        globals: &Policy::find(policy).unwrap().globals(&machine),
+        read: &[],
+        seed,
+        time_limit_ns: 100_000 * MS,
+        trace: Some(trace),
+    };
+    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// `steady` tasks that compute all the time, and `waves` that compute and sleep.
 fn longest(policy: &str, steady: u64, waves: u64) -> u64 {
-    let machine = Machine::find("odroid-xu3").unwrap();
     let wave = |index: u64| {
         (0..40).flat_map(move |turn| {
             [
@@ -63,17 +77,7 @@ fn longest(policy: &str, steady: u64, waves: u64) -> u64 {
         ..Start::default()
     });
     let mut sleepers = Sleepers::default();
-    let config = Config {
-        machine: &machine,
-        workload: &workload,
-        scheduler: Object::equipoise(),
-        globals: &Policy::find(policy).unwrap().globals(&machine),
-        read: &[],
-        seed: steady * 100 + waves,
-        time_limit_ns: 100_000 * MS,
-        trace: Some(&mut sleepers),
-    };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
+    simulate(policy, &workload, steady * 100 + waves, &mut sleepers);
     sleepers.longest
 }
 
@@ -99,6 +103,7 @@ fn no_fast_cpu_sleeps_over_two_ticks_while_a_slow_one_has_a_task() {
 fn others_let_them_sleep() {
     let tick = 1_000 * MS / 200;
     assert!(longest("cfs", 3, 2) > 2 * tick);
+    assert!(longest("linaro-mp", 0, 6) > 2 * tick);
 }
 
 /// When tasks went to fast CPUs, ns.
@@ -118,7 +123,6 @@ impl Trace for Ups {
 
 #[test]
 fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
-    let machine = Machine::find("odroid-xu3").unwrap();
     // Too short for a tick to come between.
     let workload = Script(|| Start {
         tasks: FAST
@@ -128,17 +132,7 @@ fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
         ..Start::default()
     });
     let mut ups = Ups::default();
-    let config = Config {
-        machine: &machine,
-        workload: &workload,
-        scheduler: Object::equipoise(),
-        globals: &Policy::find("hperf").unwrap().globals(&machine),
-        read: &[],
-        seed: 1,
-        time_limit_ns: 1_000 * MS,
-        trace: Some(&mut ups),
-    };
-    simulator::run(config).unwrap();
+    simulate("hperf", &workload, 1, &mut ups);
     // The first of them is done 2 us before the others, and has got its task by then.
     let Ups(ups) = ups;
     assert!(ups.len() == 4 && ups[2] - ups[1] > MS, "{ups:?}");

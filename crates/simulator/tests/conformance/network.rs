@@ -20,8 +20,8 @@ fn networked(driver: Driver, packet_ns: u64) -> Machine {
     }
 }
 
-/// Moves so many packets, one at a time, over a connection that holds ten.
-fn packets(count: usize, direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
+/// Moves 100 packets, one at a time, over a connection that holds ten.
+fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
     Script(move || {
         let (stream, bytes, work) = (0, 1000, 1000);
         let op = move || match direction {
@@ -36,7 +36,7 @@ fn packets(count: usize, direction: Direction) -> Script<impl Fn() -> Start + Se
                 work,
             },
         };
-        let ops: Vec<Op> = (0..count).map(|_| op()).collect();
+        let ops: Vec<Op> = (0..100).map(|_| op()).collect();
         Start {
             tasks: vec![bound("a", 0, ops)],
             streams: vec![10_000],
@@ -46,12 +46,27 @@ fn packets(count: usize, direction: Direction) -> Script<impl Fn() -> Start + Se
     })
 }
 
-fn time_and_irq(machine: &Machine, count: usize, direction: Direction) -> (u64, u64) {
-    let ran = run(
-        machine,
-        &packets(count, direction),
-        &scheduler(FIFO, "FIFO_OPS"),
-    );
+/// A task of CPU 0 reads so many packets, one at a time, from a connection that holds `capacity` bytes, while another
+/// does what CPU 1 is to compute.
+fn received_beside(packets: usize, capacity: u64, compute: Op) -> Start {
+    let read = || Op::Read {
+        stream: 0,
+        bytes: 1000,
+        work: 1000,
+    };
+    Start {
+        tasks: vec![
+            bound("reads", 0, (0..packets).map(|_| read()).collect::<Vec<_>>()),
+            bound("computes", 1, vec![compute]),
+        ],
+        streams: vec![capacity],
+        connections: vec![(0, Direction::Receive)],
+        ..Start::default()
+    }
+}
+
+fn time_and_irq(machine: &Machine, direction: Direction) -> (u64, u64) {
+    let ran = run(machine, &hundred(direction), &scheduler(FIFO, "FIFO_OPS"));
     let counters = &ran.outcome.counters;
     assert_eq!(counters.irq_ns[0], 0);
     (ran.outcome.simulated_ns, counters.irq_ns[1])
@@ -74,20 +89,20 @@ fn exit_of(trace: &Recording, name: &str) -> u64 {
 #[test]
 fn a_quick_softirq_leaves_the_link_as_the_limit() {
     let machine = networked(Driver::Napi, 100_000);
-    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
+    let (time, irq) = time_and_irq(&machine, Direction::Receive);
     assert!((100 * MS..102 * MS).contains(&time), "{time}");
     // Each packet is handled before the next comes: an interrupt and its softirq.
     assert!(irq.abs_diff(100 * 110_000) <= 2 * 110_000, "{irq}");
     // The task writes ten, and as many as there is room for each time that two thirds of ten are left: four
     // after 4, 8, ... sent. The last two of the hundred follow the 92nd.
-    let (time, _) = time_and_irq(&machine, 100, Direction::Transmit);
+    let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * MS..94 * MS).contains(&time), "{time}");
 }
 
 #[test]
 fn a_slow_softirq_is_the_limit() {
     let machine = networked(Driver::Napi, 2_000_000);
-    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
+    let (time, irq) = time_and_irq(&machine, Direction::Receive);
     assert!((200 * MS..212 * MS).contains(&time), "{time}");
     // One interrupt starts it all, as packets wait all the time. A poll of 64 is the least that a softirq does, and
     // that is more than its time: the rest is ksoftirqd's.
@@ -98,12 +113,12 @@ fn a_slow_softirq_is_the_limit() {
 fn a_transfer_waits_for_the_interrupt_of_the_last() {
     let machine = networked(Driver::Usbnet, 90_000);
     // The softirqs of one are done with while the next is on the bus.
-    let (time, irq) = time_and_irq(&machine, 100, Direction::Receive);
+    let (time, irq) = time_and_irq(&machine, Direction::Receive);
     let cycle = MS + 10_000;
     assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
     assert!(irq.abs_diff(100 * 100_000) <= 2 * 100_000, "{irq}");
     // As with an adapter whose link goes on by itself, 92.
-    let (time, _) = time_and_irq(&machine, 100, Direction::Transmit);
+    let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * cycle..93 * cycle).contains(&time), "{time}");
 }
 
@@ -113,47 +128,22 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
     // every 4 ms as a task computes there.
     let mut machine = networked(Driver::Napi, 6_000_000);
     machine.core_types[0].costs.tick_ns = 50_000;
-    let (stream, bytes, work) = (0, 1000, 1000);
-    let read = move || Op::Read {
-        stream,
-        bytes,
-        work,
-    };
-    let workload = Script(move || Start {
-        tasks: vec![
-            bound("reads", 0, vec![read()]),
-            bound("computes", 1, vec![run_for(20)]),
-        ],
-        streams: vec![1000],
-        connections: vec![(0, Direction::Receive)],
-        ..Start::default()
-    });
+    let workload = Script(|| received_beside(1, 1000, run_for(20)));
     let (_, trace) = traced(&machine, &workload);
     let at = exit_of(&trace, "reads");
     let done = MS + 10_000 + 6 * MS;
     assert!((done + 50_000..done + 110_000).contains(&at), "{at}");
 }
 
-/// Packets come every 10 us, or when those before are off their interrupts, to a task of CPU 0, for half a second, and a task is to compute for 100 ms on the CPU
-/// of their interrupts, where each takes `packet_ns` of softirq: when it is done, and what interrupts took. ns
+/// Packets come every 10 us, or when those before are off their interrupts, to a task of CPU 0, for half a second, and a
+/// task is to compute for 100 ms on the CPU of their interrupts, where each takes `packet_ns` of softirq: when it is
+/// done, and what interrupts took. ns
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
     let mut machine = networked(driver, packet_ns);
     machine.network.as_mut().unwrap().link_kbit = 800_000;
-    let (stream, bytes, work) = (0, 1000, 1000);
-    let read = move || Op::Read {
-        stream,
-        bytes,
-        work,
-    };
-    let workload = Script(move || Start {
-        tasks: vec![
-            bound("reads", 0, (0..100_000).map(|_| read()).collect::<Vec<_>>()),
-            bound("computes", 1, vec![run_for(100)]),
-        ],
-        streams: vec![100_000],
-        connections: vec![(0, Direction::Receive)],
+    let workload = Script(|| Start {
         duration_ns: Some(500 * MS),
-        ..Start::default()
+        ..received_beside(100_000, 100_000, run_for(100))
     });
     let (ran, trace) = traced(&machine, &workload);
     (exit_of(&trace, "computes"), ran.outcome.counters.irq_ns[1])
