@@ -7,7 +7,7 @@
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::task::{Class, Doing, OnDsq, OpsState, TaskPtr};
+use crate::kernel::task::{Class, Doing, OnDsq, OpsState, TaskPtr};
 use machine::CpuMask;
 
 /// What is checked during a run.
@@ -198,14 +198,14 @@ impl Kernel<'_> {
                 found(task, right, "on the deadline queue")?;
             }
         }
-        for queued in self.global_dsq.iter() {
+        for queued in self.scx.global_dsq.iter() {
             found(
                 queued.task,
                 queued.task.dsq == OnDsq::Global,
                 "on the global queue",
             )?;
         }
-        for (index, dsq) in self.user_dsqs.iter() {
+        for (index, dsq) in self.scx.user_dsqs.iter() {
             for queued in dsq.iter() {
                 let right = queued.task.dsq == OnDsq::User(index);
                 found(queued.task, right, "on a user queue")?;
@@ -244,7 +244,7 @@ impl Kernel<'_> {
         }
         let waits = task.on_rq && task.class == Class::Ext && !self.runs(task);
         let waited = self.now().saturating_sub(task.runnable_at);
-        if waits && waited > self.watchdog_ns + self.watchdog_ns / 2 {
+        if waits && waited > self.scx.watchdog_ns + self.scx.watchdog_ns / 2 {
             return Err(format!(
                 "{} has waited for {waited} ns and the watchdog did not see it",
                 label()
@@ -275,7 +275,7 @@ impl Kernel<'_> {
             false => Err(format!("{what} is {counted}, and there are {is}")),
         };
         for (id, (cpu, (all, ext))) in self.cpus.iter().zip(&runnable).enumerate() {
-            let rq = self.rq_ref(id);
+            let rq = self.bpf.rq_ref(id);
             let counted = |what: &str, counted: u32, is: u32| {
                 equal(
                     &format!("{what} of CPU {id}"),
@@ -291,7 +291,10 @@ impl Kernel<'_> {
             if cpu.curr.is_none() && queued && !cpu.need_resched {
                 return Err(format!("CPU {id} is idle over its own queue"));
             }
-            if cpu.curr.is_some() && self.idle_masks.enabled && self.idle_masks.cpus.contains(id) {
+            if cpu.curr.is_some()
+                && self.scx.idle_masks.enabled
+                && self.scx.idle_masks.cpus.contains(id)
+            {
                 return Err(format!("CPU {id} is busy and in the idle mask"));
             }
         }
@@ -304,13 +307,13 @@ impl Kernel<'_> {
         let rt_queued = self.cpus.iter().map(|cpu| cpu.rt.len()).sum();
         equal(
             "the number of RT tasks that wait",
-            self.rt_queued,
+            self.rt.queued,
             rt_queued,
         )?;
         let dl_queued = self.cpus.iter().map(|cpu| cpu.dl.len()).sum();
         equal(
             "the number of deadline tasks that wait",
-            self.dl_queued,
+            self.dl.queued,
             dl_queued,
         )
     }
@@ -323,7 +326,7 @@ impl Kernel<'_> {
         let now = self.now();
         let mut wanted = CpuMask::EMPTY;
         for task in self.tasks.iter().filter(|task| task.on_rq) {
-            if !self.runs(*task) && self.rq_ref(task.cpu()).nr_running >= 2 {
+            if !self.runs(*task) && self.bpf.rq_ref(task.cpu()).nr_running >= 2 {
                 wanted = wanted.or(&task.abi.cpus_mask);
             }
         }
