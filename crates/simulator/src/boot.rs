@@ -4,7 +4,7 @@ use crate::abi::Bpf;
 use crate::check::Checker;
 use crate::class::{dl::Dl, rt::Rt};
 use crate::events::{Events, What};
-use crate::host::calls::Doing;
+use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
@@ -65,7 +65,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         trace: config.trace,
         failure: None,
         check,
-        doing: Doing::start(ops.name()),
+        calls: CallRecord::start(ops.name()),
         scx: Scx::new(machine, ops),
         bpf,
     };

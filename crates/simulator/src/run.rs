@@ -100,8 +100,8 @@ impl Kernel<'_> {
         let mut waiting: Vec<String> = self
             .tasks
             .iter()
-            .filter(|task| !task.exited)
-            .map(|task| format!("{} waits for {}", task.label(), task.waits_for))
+            .filter(|task| !task.exited.get())
+            .map(|task| format!("{} waits for {}", task.label(), task.waits_for.get()))
             .collect();
         if waiting.len() > 8 {
             let more = waiting.len() - 8;

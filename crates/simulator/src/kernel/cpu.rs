@@ -190,7 +190,7 @@ impl Kernel<'_> {
             self.send_kicks(cpu);
             let idles_later = self.cpus[cpu].idles_at.is_some();
             let in_interrupt = self.cpus[cpu].softirqs.in_interrupt();
-            let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel);
+            let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());
             if self.cpus[cpu].need_resched && !idles_later && !in_kernel && !in_interrupt {
                 if let Some(curr) = self.cpus[cpu].curr {
                     self.sleep_instead(curr);
@@ -226,10 +226,10 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    fn computed(&mut self, cpu: usize, mut task: TaskPtr) {
+    fn computed(&mut self, cpu: usize, task: TaskPtr) {
         self.cpus[cpu].armed = false;
         self.update_rq_clock(cpu);
-        task.left = 0;
+        task.left.set(0);
         let now = self.now();
         if let Some(check) = &mut self.check {
             let speed = self.cpus[cpu].speed;
@@ -301,17 +301,17 @@ impl Kernel<'_> {
             *overhead -= cpu.run_start - now;
             return;
         }
-        let Some(mut task) = cpu.curr else { return };
+        let Some(task) = cpu.curr else { return };
         let ran = now - cpu.run_start;
         if let Some(check) = &mut self.check {
             check.computed(task, id, ran, cpu.speed);
         }
-        let done = if task.own_time {
+        let done = if task.own_time.get() {
             ran
         } else {
             work_in(ran, cpu.speed)
         };
-        task.left = task.left.saturating_sub(done);
+        task.left.set(task.left.get().saturating_sub(done));
     }
 
     /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
@@ -372,10 +372,10 @@ impl Kernel<'_> {
         cpu.debt = 0;
         cpu.armed = true;
         cpu.run_start
-            + if task.own_time {
-                task.left
+            + if task.own_time.get() {
+                task.left.get()
             } else {
-                time_for(task.left, cpu.speed)
+                time_for(task.left.get(), cpu.speed)
             }
     }
 }

@@ -3,7 +3,7 @@
 use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, Doing, Section, TaskPtr};
+use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
 use crate::program::polling::Spin;
 use workload::{Env, KernelLock, Op, SchedPolicy};
 
@@ -24,38 +24,39 @@ pub enum Step {
 impl Kernel<'_> {
     /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
     /// or has kernel time to pay for.
-    pub fn advance(&mut self, cpu: usize, mut task: TaskPtr) {
+    pub fn advance(&mut self, cpu: usize, task: TaskPtr) {
         loop {
-            let doing = std::mem::replace(&mut task.op, Doing::Next);
+            let doing = task.continuation.replace(Continuation::NextOp);
             let step = match doing {
-                Doing::Next => {
+                Continuation::NextOp => {
                     let op = self.next_op(cpu, task);
                     self.begin(cpu, task, op)
                 }
-                Doing::Op(op) => self.begin(cpu, task, op),
-                Doing::Sleeping => Step::Go,
-                Doing::Spinning => {
+                Continuation::Op(op) => self.begin(cpu, task, op),
+                Continuation::Sleep => Step::Go,
+                Continuation::Poll => {
                     self.stop_spinning(task);
                     Step::Go
                 }
-                Doing::Waiting { relock: None } => Step::Go,
-                Doing::Waiting {
+                Continuation::Wait { relock: None } => Step::Go,
+                Continuation::Wait {
                     relock: Some(mutex),
                 } => self.relock(cpu, task, mutex),
-                Doing::Holding(section) => self.hold_again(cpu, task, section),
-                Doing::Polling(section) => self.hold_at_last(task, section),
-                Doing::Held { keeps: true, .. } => Step::Go,
-                Doing::Held { mutex, .. } => self.let_go(task, mutex),
-                Doing::Softirqs => self.run_ksoftirqd(cpu, task),
-                Doing::ReadDone { stream } => {
+                Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
+                Continuation::LockPoll(section) => self.hold_at_last(task, section),
+                Continuation::LockHeld { keeps: true, .. } => Step::Go,
+                Continuation::LockHeld { mutex, .. } => self.let_go(task, mutex),
+                Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
+                Continuation::ReadDone { stream } => {
                     self.room_made(stream);
                     Step::Go
                 }
-                Doing::WriteReady { stream, bytes } => {
+                Continuation::WriteReady { stream, bytes } => {
                     if self.put(task, stream, bytes) {
                         Step::Go
                     } else {
-                        task.op = Doing::WriteReady { stream, bytes };
+                        task.continuation
+                            .replace(Continuation::WriteReady { stream, bytes });
                         self.sleep(cpu, task, "room in a stream")
                     }
                 }
@@ -73,31 +74,32 @@ impl Kernel<'_> {
         }
     }
 
-    fn next_op(&mut self, cpu: usize, mut task: TaskPtr) -> Op {
+    fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Op {
         let now = self.now();
         let clock_task = self.rq(cpu).clock_task;
-        let cpu_time = task.abi.se.sum_exec_runtime + (clock_task - task.abi.se.exec_start);
+        let cpu_time =
+            task.abi.se.sum_exec_runtime.get() + (clock_task - task.abi.se.exec_start.get());
         let mut env = Env {
             now,
             cpu,
-            due: task.due,
-            woken_at: task.woken_at,
+            due: task.due.get(),
+            woken_at: task.woken_at.get(),
             cpu_time,
             shared: &mut self.programs.shared,
             rng: &mut self.programs.rng,
             recorder: &mut self.programs.recorder,
         };
-        let op = task.program.next(&mut env);
+        let op = task.program.borrow_mut().next(&mut env);
         if !self.programs.spinners.is_empty() {
             self.notice_words(cpu);
         }
-        task.due = now;
-        if task.instant != now {
-            task.instant = now;
-            task.instant_ops = 0;
+        task.due.set(now);
+        if task.instant.get() != now {
+            task.instant.set(now);
+            task.instant_ops.set(0);
         }
-        task.instant_ops += 1;
-        if task.instant_ops > MAX_INSTANT_OPS {
+        task.instant_ops.set(task.instant_ops.get() + (1));
+        if task.instant_ops.get() > MAX_INSTANT_OPS {
             self.task_error(
                 task,
                 format!("does {MAX_INSTANT_OPS} operations without time passing"),
@@ -107,10 +109,16 @@ impl Kernel<'_> {
     }
 
     /// Computes `amount`, then goes on with `then`.
-    pub fn compute(&mut self, mut task: TaskPtr, amount: u64, own_time: bool, then: Doing) -> Step {
-        task.op = then;
-        task.left = amount;
-        task.own_time = own_time;
+    pub fn compute(
+        &mut self,
+        task: TaskPtr,
+        amount: u64,
+        own_time: bool,
+        then: Continuation,
+    ) -> Step {
+        task.continuation.replace(then);
+        task.left.set(amount);
+        task.own_time.set(own_time);
         if let Some(check) = &mut self.check {
             check.begins(task, amount, own_time);
         }
@@ -118,21 +126,21 @@ impl Kernel<'_> {
     }
 
     /// The task sleeps until it is woken.
-    pub fn sleep(&mut self, cpu: usize, mut task: TaskPtr, waits_for: &'static str) -> Step {
-        task.abi.state = abi::TASK_INTERRUPTIBLE;
-        task.waits_for = waits_for;
+    pub fn sleep(&mut self, cpu: usize, task: TaskPtr, waits_for: &'static str) -> Step {
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set(waits_for);
         self.cpus[cpu].need_resched = true;
         Step::Pass
     }
 
     /// After waiting in the kernel: takes the mutex, or waits again.
-    fn relock(&mut self, cpu: usize, mut task: TaskPtr, mutex: u32) -> Step {
+    fn relock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         if self.lock_contended(task, mutex) {
             return Step::Go;
         }
-        task.op = Doing::Waiting {
+        task.continuation.replace(Continuation::Wait {
             relock: Some(mutex),
-        };
+        });
         self.sleep(cpu, task, "a mutex")
     }
 
@@ -140,7 +148,7 @@ impl Kernel<'_> {
     fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, kind: KernelLock) -> Step {
         if kind == KernelLock::Spinlock {
             self.take_spinlock(section);
-            return self.compute(task, section.work, false, Doing::Next);
+            return self.compute(task, section.work, false, Continuation::NextOp);
         }
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
@@ -171,33 +179,38 @@ impl Kernel<'_> {
     }
 
     fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
-        self.compute(task, ENDLESS, false, Doing::Polling(section))
+        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
     }
 
-    fn work_under(&mut self, mut task: TaskPtr, section: Section) -> Step {
+    fn work_under(&mut self, task: TaskPtr, section: Section) -> Step {
         let Section { mutex, keeps, .. } = section;
-        task.in_kernel = true;
-        self.compute(task, section.work, false, Doing::Held { mutex, keeps })
+        task.in_kernel.set(true);
+        self.compute(
+            task,
+            section.work,
+            false,
+            Continuation::LockHeld { mutex, keeps },
+        )
     }
 
-    fn let_go(&mut self, mut task: TaskPtr, mutex: u32) -> Step {
-        task.in_kernel = false;
+    fn let_go(&mut self, task: TaskPtr, mutex: u32) -> Step {
+        task.in_kernel.set(false);
         self.release(task, mutex);
         Step::Go
     }
 
-    fn sleep_for(&mut self, cpu: usize, mut task: TaskPtr, section: Section) -> Step {
-        task.op = Doing::Holding(section);
+    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        task.continuation.replace(Continuation::LockSleep(section));
         self.sleep(cpu, task, "a lock of the kernel's")
     }
 
-    fn sleep_until(&mut self, cpu: usize, mut task: TaskPtr, due: u64) -> Step {
-        task.due = due;
+    fn sleep_until(&mut self, cpu: usize, task: TaskPtr, due: u64) -> Step {
+        task.due.set(due);
         if due <= self.now() {
             return Step::Go;
         }
         // Normal tasks' timers may expire up to their slack later, and with nothing to merge with do.
-        let slack = match task.policy {
+        let slack = match task.policy.get() {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
                 task.timer_slack_ns
             }
@@ -205,17 +218,17 @@ impl Kernel<'_> {
         };
         self.sleeping += 1;
         self.events.push(due + slack, What::Expiry { task });
-        task.op = Doing::Sleeping;
+        task.continuation.replace(Continuation::Sleep);
         self.sleep(cpu, task, "a timer")
     }
 
-    fn begin(&mut self, cpu: usize, mut task: TaskPtr, op: Op) -> Step {
+    fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {
-            Op::Run { work } => self.compute(task, work, false, Doing::Next),
-            Op::RunFor { ns } => self.compute(task, ns, true, Doing::Next),
+            Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
+            Op::RunFor { ns } => self.compute(task, ns, true, Continuation::NextOp),
             Op::Exec { work } => {
                 self.tp_sched_prepare_exec(task);
-                self.compute(task, work, false, Doing::Next)
+                self.compute(task, work, false, Continuation::NextOp)
             }
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
             Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
@@ -247,9 +260,9 @@ impl Kernel<'_> {
             Op::Release(mutex) => self.let_go(task, mutex),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
-                task.op = Doing::Waiting {
+                task.continuation.replace(Continuation::Wait {
                     relock: Some(mutex),
-                };
+                });
                 let step = self.sleep(cpu, task, "a condition");
                 self.wait(task, cond, mutex);
                 step
@@ -271,60 +284,69 @@ impl Kernel<'_> {
                     return Step::Go;
                 }
                 self.spin(task, Spin::Word { word, value });
-                self.compute(task, work, false, Doing::Spinning)
+                self.compute(task, work, false, Continuation::Poll)
             }
             Op::SpinLock(mutex) => {
                 if self.try_lock(task, mutex) {
                     return Step::Go;
                 }
                 self.spin(task, Spin::Mutex(mutex));
-                self.compute(task, ENDLESS, false, Doing::Op(Op::SpinLock(mutex)))
+                self.compute(task, ENDLESS, false, Continuation::Op(Op::SpinLock(mutex)))
             }
             Op::Barrier(barrier) => {
                 if self.arrive(task, barrier) {
                     return Step::Go;
                 }
-                task.op = Doing::Waiting { relock: None };
+                task.continuation
+                    .replace(Continuation::Wait { relock: None });
                 self.sleep(cpu, task, "a barrier")
             }
             Op::Write {
                 stream,
                 bytes,
                 work,
-            } => self.compute(task, work, false, Doing::WriteReady { stream, bytes }),
+            } => self.compute(
+                task,
+                work,
+                false,
+                Continuation::WriteReady { stream, bytes },
+            ),
             Op::Read {
                 stream,
                 bytes,
                 work,
             } => {
                 if self.take(task, stream, bytes) {
-                    return self.compute(task, work, false, Doing::ReadDone { stream });
+                    return self.compute(task, work, false, Continuation::ReadDone { stream });
                 }
-                task.op = Doing::Op(Op::Read {
+                task.continuation.replace(Continuation::Op(Op::Read {
                     stream,
                     bytes,
                     work,
-                });
+                }));
                 self.sleep(cpu, task, "bytes in a stream")
             }
             Op::Fork { child, work: 0 } => {
                 self.fork(cpu, task, *child);
                 Step::Go
             }
-            Op::Fork { child, work } => {
-                self.compute(task, work, false, Doing::Op(Op::Fork { child, work: 0 }))
-            }
+            Op::Fork { child, work } => self.compute(
+                task,
+                work,
+                false,
+                Continuation::Op(Op::Fork { child, work: 0 }),
+            ),
             Op::Join => {
-                if task.children == 0 {
+                if task.children.get() == 0 {
                     return Step::Go;
                 }
-                task.joining = true;
+                task.joining.set(true);
                 self.sleep(cpu, task, "its children")
             }
             Op::Yield => {
-                match task.class {
+                match task.class.get() {
                     Class::Dl => self.yield_dl(cpu, task),
-                    Class::Rt => task.rr_left = 0,
+                    Class::Rt => task.rr_left.set(0),
                     Class::Ext => self.yield_ext(task),
                 }
                 self.cpus[cpu].need_resched = true;

@@ -3,7 +3,7 @@
 use crate::abi::layout as abi;
 use crate::hw::lock::Lock;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Doing, Section, TaskPtr};
+use crate::kernel::task::{Continuation, Section, TaskPtr};
 use std::collections::VecDeque;
 
 /// The kernel objects of one run.
@@ -201,9 +201,9 @@ impl Kernel<'_> {
         let mut waiters = std::mem::take(&mut self.programs.objects.condvars[cond as usize]);
         let first = waiters.pop_front();
         for waiter in waiters.drain(..) {
-            if let Doing::Waiting {
+            if let Continuation::Wait {
                 relock: Some(mutex),
-            } = waiter.op
+            } = *waiter.continuation.borrow()
             {
                 let state = &mut self.programs.objects.mutexes[mutex as usize];
                 state.contended = true;

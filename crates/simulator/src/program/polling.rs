@@ -4,7 +4,7 @@
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Doing, TaskPtr};
+use crate::kernel::task::{Continuation, TaskPtr};
 
 /// What ends a task's polling.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,21 +69,21 @@ impl Kernel<'_> {
 
     /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
     /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
-    pub fn sleep_instead(&mut self, mut task: TaskPtr) {
-        let Doing::Polling(section) = task.op else {
+    pub fn sleep_instead(&mut self, task: TaskPtr) {
+        let Continuation::LockPoll(section) = *task.continuation.borrow() else {
             return;
         };
         if !self.stop_spinning(task) {
             return;
         }
-        task.left = 0;
+        task.left.set(0);
         if let Some(check) = &mut self.check {
             check.begins(task, 0, false);
         }
         self.queue_for(task, section.mutex);
-        task.op = Doing::Holding(section);
-        task.abi.state = abi::TASK_INTERRUPTIBLE;
-        task.waits_for = "a lock of the kernel's";
+        task.continuation.replace(Continuation::LockSleep(section));
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set("a lock of the kernel's");
     }
 
     /// Ends the polling of those whose wait is `over` by what `cpu` did.
@@ -99,13 +99,13 @@ impl Kernel<'_> {
         }
     }
 
-    fn end_spin(&mut self, by: usize, mut task: TaskPtr) {
+    fn end_spin(&mut self, by: usize, task: TaskPtr) {
         let cpu = task.cpu();
         let polls = self.cpus[cpu].curr == Some(task) && self.cpus[cpu].armed;
         if polls {
             self.pause(cpu);
         }
-        task.left = 0;
+        task.left.set(0);
         if let Some(check) = &mut self.check {
             check.begins(task, 0, false);
         }
