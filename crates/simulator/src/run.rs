@@ -47,8 +47,7 @@ impl Kernel<'_> {
                 What::BpfTimer { timer, generation } => {
                     self.bpf_timer_expired(timer as usize, generation)
                 }
-                What::Power { cpu } => self.trace_power(cpu as usize),
-                What::Turbo { package } => self.turbo_interval(package as usize),
+                What::Hardware(event) => self.hardware_event(event),
                 What::DlTimer { task, generation } => self.dl_timer_expired(task, generation),
                 What::DlReplenish { task, generation } => self.dl_replenish(task, generation),
                 What::DlInactive { task, generation } => self.dl_inactive(task, generation),
@@ -57,7 +56,6 @@ impl Kernel<'_> {
                     self.network_interrupt_done(connection as usize)
                 }
                 What::Softirq { cpu } => self.softirq_part_done(cpu as usize),
-                What::Frequency { policy } => self.frequency_changed(policy as usize),
                 What::Watchdog => self.watchdog(),
                 What::End => return Ok(()),
             }
