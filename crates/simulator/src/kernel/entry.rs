@@ -4,6 +4,7 @@
 //! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
 //! the debt noted, and the task resumed that much later.
 
+use crate::check::check_state;
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use machine::{time_for, work_in};
@@ -48,7 +49,7 @@ impl Kernel<'_> {
                 }
                 self.schedule(cpu);
                 if self.check.is_some() {
-                    self.check_state();
+                    check_state(self);
                 }
                 continue;
             }
