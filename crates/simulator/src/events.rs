@@ -3,6 +3,7 @@
 //! be changed.
 
 use crate::class::dl;
+use crate::hw;
 use crate::kernel::task::TaskPtr;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -30,19 +31,17 @@ pub enum What {
     NetworkInterrupt { connection: u32 },
     /// An interrupt is done with some of the softirqs.
     Softirq { cpu: u32 },
-    /// The hardware has changed to another frequency.
-    Frequency { policy: u32 },
     /// A `bpf_timer` expires, unless it was started or cancelled since.
     BpfTimer { timer: u32, generation: u32 },
-    /// A part of the machine that `cpu` is in may enter an idle state; only for the trace.
-    Power { cpu: u32 },
-    /// The control unit of `package` looks what its cores may do.
-    Turbo { package: u32 },
+    /// The hardware does something by itself.
+    Hardware(hw::Event),
     /// sched_ext's watchdog looks for tasks that do not get to run.
     Watchdog,
     /// The workload's duration is over.
     End,
 }
+
+const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 
 struct Entry {
     time: u64,

@@ -60,13 +60,11 @@ fn happens(kernel: &mut Kernel<'_>, what: What) -> bool {
         What::BpfTimer { timer, generation } => {
             kernel.bpf_timer_expired(timer as usize, generation)
         }
-        What::Power { cpu } => kernel.trace_power(cpu as usize),
-        What::Turbo { package } => kernel.turbo_interval(package as usize),
+        What::Hardware(event) => kernel.hardware_event(event),
         What::Dl(timer) => kernel.dl_timer(timer),
         What::Packet { connection } => kernel.packet_passed(connection as usize),
         What::NetworkInterrupt { connection } => kernel.network_interrupt_done(connection as usize),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
-        What::Frequency { policy } => kernel.frequency_changed(policy as usize),
         What::Watchdog => kernel.watchdog(),
         What::End => return false,
     }

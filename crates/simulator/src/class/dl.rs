@@ -197,17 +197,17 @@ impl Kernel<'_> {
                 (0, entity)
             }
         };
-        let limit = (0..self.cpus.len())
-            .map(|cpu| (u64::from(self.cpuperf_cap(cpu)) * MAX_BW) >> 10)
-            .sum::<u64>();
         let total = self.dl.total_bw - old + new;
-        if new > old && total > limit {
+        let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
+        let bandwidth = |cpu| (capacity(cpu) * MAX_BW) >> 10;
+        let limit = || (0..self.cpus.len()).map(bandwidth).sum::<u64>();
+        if new > old && total > limit() {
             let percent = |bw: u64| 100.0 * bw as f64 / f64::from(1 << BW_SHIFT);
             return Err(format!(
                 "sched_setattr(): EBUSY: deadline tasks would have {:.1} % of a CPU; expected at most \
                  {:.1} %",
                 percent(total),
-                percent(limit)
+                percent(limit())
             ));
         }
         self.dl_deactivate(task);
