@@ -2,6 +2,7 @@
 //! computing. The latter change with every interrupt, so they have a place of their own where they can
 //! be changed.
 
+use crate::class::dl;
 use crate::kernel::task::TaskPtr;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,12 +22,8 @@ pub enum What {
     Expiry { task: TaskPtr },
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
-    /// A deadline task's timer expires, unless its `generation` is over.
-    DlTimer { task: TaskPtr, generation: u32 },
-    /// Its handler gets to fill the budget up.
-    DlReplenish { task: TaskPtr, generation: u32 },
-    /// The 0-lag time of a sleeping deadline task, likewise.
-    DlInactive { task: TaskPtr, generation: u32 },
+    /// A timer of a deadline task's.
+    Dl(dl::Timer),
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
     /// The handler of the network adapter's interrupt for a connection is done.

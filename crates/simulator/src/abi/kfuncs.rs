@@ -112,11 +112,11 @@ impl Kernel<'_> {
     }
 
     /// `scx_dispatch_commit()`.
-    fn dispatch(&mut self, mut task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
+    fn dispatch(&mut self, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
         if slice != 0 {
-            task.abi.scx.slice = slice;
-        } else if task.abi.scx.slice == 0 {
-            task.abi.scx.slice = 1;
+            task.abi.scx.slice.set(slice);
+        } else if task.abi.scx.slice.get() == 0 {
+            task.abi.scx.slice.set(1);
         }
         match self.scx.direct_task {
             DirectTask::None => {
@@ -125,15 +125,15 @@ impl Kernel<'_> {
                 }
                 self.scx.dispatches.push(Dispatch {
                     task,
-                    qseq: task.qseq,
+                    qseq: task.qseq.get(),
                     dsq_id,
                     enq_flags: flags,
                 });
             }
             DirectTask::Task(expected) if expected == task => {
                 self.scx.direct_task = DirectTask::Done;
-                task.direct_dsq = dsq_id;
-                task.direct_flags = flags;
+                task.direct_dsq.set(dsq_id);
+                task.direct_flags.set(flags);
             }
             DirectTask::Task(expected) => self.scheduler_error(format!(
                 "scheduling for {} but trying to direct-dispatch {}",
@@ -261,9 +261,9 @@ unsafe extern "C" fn dispatch_vtime(
 ) {
     let kernel = unsafe { kernel(k) };
     if kernel.may_dispatch(flags)
-        && let Some(mut task) = unsafe { task(kernel, p) }
+        && let Some(task) = unsafe { task(kernel, p) }
     {
-        task.abi.scx.dsq_vtime = vtime;
+        task.abi.scx.dsq_vtime.set(vtime);
         kernel.dispatch(task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
     }
 }
@@ -317,7 +317,7 @@ unsafe extern "C" fn dispatch_from_dsq(
     if kernel.scx.kf_mask != kf::UNLOCKED && !kernel.allowed(kf::DISPATCH) {
         return false;
     }
-    let Some(mut task) = (unsafe { task(kernel, p) }) else {
+    let Some(task) = (unsafe { task(kernel, p) }) else {
         return false;
     };
     let Some(source) = kernel.scx.user_dsqs.find(it.dsq_id) else {
@@ -328,16 +328,16 @@ unsafe extern "C" fn dispatch_from_dsq(
         dsq.get(index).map(|queued| queued.sequence)
     };
     // It may have left the queue and come back since the iteration began.
-    if task.dsq != OnDsq::User(source)
+    if task.dsq.get() != OnDsq::User(source)
         || since(kernel.scx.user_dsqs.get(source)).is_none_or(|since| since > it.end)
     {
         return false;
     }
     if set & abi::ITER_HAS_VTIME != 0 {
-        task.abi.scx.dsq_vtime = it.vtime;
+        task.abi.scx.dsq_vtime.set(it.vtime);
     }
     if set & abi::ITER_HAS_SLICE != 0 {
-        task.abi.scx.slice = it.slice;
+        task.abi.scx.slice.set(it.slice);
     }
     // A local queue without a CPU is that of the CPU that runs this.
     let dsq = if dsq_id == abi::DSQ_LOCAL {

@@ -3,6 +3,7 @@
 //! is loaded.
 
 use machine::CpuMask;
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
@@ -10,73 +11,74 @@ use std::mem::{offset_of, size_of};
 pub const MAX_STORAGES: usize = 8;
 
 #[repr(C)]
+#[derive(Default)]
 pub struct ThreadInfo {
-    pub flags: u64,
-    pub cpu: u32,
+    pub flags: Cell<u64>,
+    pub cpu: Cell<u32>,
 }
 
 #[repr(C)]
 #[derive(Default)]
 pub struct LoadWeight {
-    pub weight: u64,
-    pub inv_weight: u32,
+    pub weight: Cell<u64>,
+    pub inv_weight: Cell<u32>,
 }
 
 #[repr(C)]
 #[derive(Default)]
 pub struct SchedEntity {
-    pub exec_start: u64,
-    pub sum_exec_runtime: u64,
-    pub prev_sum_exec_runtime: u64,
+    pub exec_start: Cell<u64>,
+    pub sum_exec_runtime: Cell<u64>,
+    pub prev_sum_exec_runtime: Cell<u64>,
     pub load: LoadWeight,
 }
 
 #[repr(C)]
 pub struct SchedExtEntity {
-    pub slice: u64,
-    pub dsq_vtime: u64,
-    pub weight: u32,
-    pub flags: u32,
-    pub sticky_cpu: i32,
-    pub holding_cpu: i32,
-    pub core_sched_at: u64,
-    pub disallow: bool,
+    pub slice: Cell<u64>,
+    pub dsq_vtime: Cell<u64>,
+    pub weight: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub sticky_cpu: Cell<i32>,
+    pub holding_cpu: Cell<i32>,
+    pub core_sched_at: Cell<u64>,
+    pub disallow: Cell<bool>,
 }
 
 #[repr(C)]
 pub struct TaskStruct {
     pub thread_info: ThreadInfo,
-    pub state: u32,
-    pub flags: u32,
-    pub on_cpu: i32,
-    pub wake_cpu: i32,
-    pub recent_used_cpu: i32,
-    pub on_rq: i32,
-    pub prio: i32,
-    pub static_prio: i32,
-    pub normal_prio: i32,
-    pub rt_priority: u32,
-    pub sched_class: *const c_void,
+    pub state: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub on_cpu: Cell<i32>,
+    pub wake_cpu: Cell<i32>,
+    pub recent_used_cpu: Cell<i32>,
+    pub on_rq: Cell<i32>,
+    pub prio: Cell<i32>,
+    pub static_prio: Cell<i32>,
+    pub normal_prio: Cell<i32>,
+    pub rt_priority: Cell<u32>,
+    pub sched_class: Cell<*const c_void>,
     pub se: SchedEntity,
     pub scx: SchedExtEntity,
-    pub policy: u32,
-    pub nr_cpus_allowed: i32,
-    pub cpus_ptr: *const CpuMask,
-    pub cpus_mask: CpuMask,
-    pub migration_disabled: u16,
-    pub mm: *mut c_void,
-    pub exit_state: i32,
-    pub pid: i32,
-    pub tgid: i32,
-    pub real_parent: *mut TaskStruct,
-    pub parent: *mut TaskStruct,
-    pub group_leader: *mut TaskStruct,
-    pub nvcsw: u64,
-    pub nivcsw: u64,
-    pub start_time: u64,
-    pub comm: [u8; 16],
-    pub cgroups: *mut CssSet,
-    pub storage: [*mut c_void; MAX_STORAGES],
+    pub policy: Cell<u32>,
+    pub nr_cpus_allowed: Cell<i32>,
+    pub cpus_ptr: Cell<*const CpuMask>,
+    pub cpus_mask: Cell<CpuMask>,
+    pub migration_disabled: Cell<u16>,
+    pub mm: Cell<*mut c_void>,
+    pub exit_state: Cell<i32>,
+    pub pid: Cell<i32>,
+    pub tgid: Cell<i32>,
+    pub real_parent: Cell<*mut TaskStruct>,
+    pub parent: Cell<*mut TaskStruct>,
+    pub group_leader: Cell<*mut TaskStruct>,
+    pub nvcsw: Cell<u64>,
+    pub nivcsw: Cell<u64>,
+    pub start_time: Cell<u64>,
+    pub comm: Cell<[u8; 16]>,
+    pub cgroups: Cell<*mut CssSet>,
+    pub storage: Cell<[*mut c_void; MAX_STORAGES]>,
 }
 
 #[repr(C)]

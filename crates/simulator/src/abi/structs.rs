@@ -1,7 +1,9 @@
 //! What C sees of a task and of a runqueue before anything happens to it.
 
+use crate::abi::kfuncs;
 use crate::abi::layout::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
 use machine::{CpuMask, Machine};
+use std::cell::Cell;
 use std::ptr::{null, null_mut};
 
 /// The comm of the idle task.
@@ -11,58 +13,73 @@ pub const DEFAULT_PRIO: i32 = 120;
 impl TaskStruct {
     /// The idle task of `cpu`.
     pub fn idle(cpu: usize, machine: &Machine) -> TaskStruct {
-        let mut task = TaskStruct::new();
-        task.thread_info.cpu = cpu as u32;
-        task.flags = layout::PF_IDLE;
-        task.cpus_mask = machine.all_cpus();
-        task.comm[..SWAPPER.len()].copy_from_slice(SWAPPER.as_bytes());
+        let task = TaskStruct::new();
+        task.thread_info.cpu.set(cpu as u32);
+        task.flags.set(layout::PF_IDLE);
+        task.cpus_mask.set(machine.all_cpus());
+        task.set_comm(SWAPPER);
         task
+    }
+
+    /// Keeps at most 15 bytes.
+    pub fn set_comm(&self, name: &str) {
+        let length = name.len().min(15);
+        let mut comm = [0; 16];
+        comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+        self.comm.set(comm);
+    }
+
+    /// Gives back what the scheduler has stored with the task.
+    pub fn release_storage(&self) {
+        for slot in self.storage.replace([null_mut(); layout::MAX_STORAGES]) {
+            kfuncs::release(slot);
+        }
     }
 
     /// A task of no CPU, name or pid yet.
     pub fn new() -> TaskStruct {
         TaskStruct {
-            thread_info: ThreadInfo { flags: 0, cpu: 0 },
-            state: layout::TASK_RUNNING,
-            flags: 0,
-            on_cpu: 0,
-            wake_cpu: 0,
-            recent_used_cpu: 0,
-            on_rq: 0,
-            prio: DEFAULT_PRIO,
-            static_prio: DEFAULT_PRIO,
-            normal_prio: DEFAULT_PRIO,
-            rt_priority: 0,
-            sched_class: null(),
+            thread_info: ThreadInfo::default(),
+            state: Cell::new(layout::TASK_RUNNING),
+            flags: Cell::new(0),
+            on_cpu: Cell::new(0),
+            wake_cpu: Cell::new(0),
+            recent_used_cpu: Cell::new(0),
+            on_rq: Cell::new(0),
+            prio: Cell::new(DEFAULT_PRIO),
+            static_prio: Cell::new(DEFAULT_PRIO),
+            normal_prio: Cell::new(DEFAULT_PRIO),
+            rt_priority: Cell::new(0),
+            sched_class: Cell::new(null()),
             se: SchedEntity::default(),
             scx: SchedExtEntity {
-                slice: layout::SLICE_DFL,
-                dsq_vtime: 0,
-                weight: 0,
-                flags: 0,
-                sticky_cpu: -1,
-                holding_cpu: -1,
-                core_sched_at: 0,
-                disallow: false,
+                slice: Cell::new(layout::SLICE_DFL),
+                dsq_vtime: Cell::new(0),
+                weight: Cell::new(0),
+                flags: Cell::new(0),
+                sticky_cpu: Cell::new(-1),
+                holding_cpu: Cell::new(-1),
+                core_sched_at: Cell::new(0),
+                disallow: Cell::new(false),
             },
-            policy: 0,
-            nr_cpus_allowed: 1,
-            cpus_ptr: null(),
-            cpus_mask: CpuMask::EMPTY,
-            migration_disabled: 0,
-            mm: null_mut(),
-            exit_state: 0,
-            pid: 0,
-            tgid: 0,
-            real_parent: null_mut(),
-            parent: null_mut(),
-            group_leader: null_mut(),
-            nvcsw: 0,
-            nivcsw: 0,
-            start_time: 0,
-            comm: [0; 16],
-            cgroups: null_mut(),
-            storage: [null_mut(); layout::MAX_STORAGES],
+            policy: Cell::new(0),
+            nr_cpus_allowed: Cell::new(1),
+            cpus_ptr: Cell::new(null()),
+            cpus_mask: Cell::new(CpuMask::EMPTY),
+            migration_disabled: Cell::new(0),
+            mm: Cell::new(null_mut()),
+            exit_state: Cell::new(0),
+            pid: Cell::new(0),
+            tgid: Cell::new(0),
+            real_parent: Cell::new(null_mut()),
+            parent: Cell::new(null_mut()),
+            group_leader: Cell::new(null_mut()),
+            nvcsw: Cell::new(0),
+            nivcsw: Cell::new(0),
+            start_time: Cell::new(0),
+            comm: Cell::new([0; 16]),
+            cgroups: Cell::new(null_mut()),
+            storage: Cell::new([null_mut(); layout::MAX_STORAGES]),
         }
     }
 }

@@ -32,6 +32,24 @@ pub struct Dl {
     pub total_bw: u64,
 }
 
+/// A timer of a task's server. It is void once the server's generation is another.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    task: TaskPtr,
+    generation: u32,
+    what: TimerKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TimerKind {
+    /// The task is throttled until its next period: the timer interrupt comes.
+    Expiry,
+    /// Its handler gets to fill the budget up (`dl_task_timer()`).
+    Replenish,
+    /// The 0-lag time of a sleeping task (`inactive_task_timer()`).
+    Inactive,
+}
+
 /// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
 #[derive(Clone, Copy, Default)]
 pub struct DlEntity {
@@ -135,8 +153,8 @@ fn ratio(period: u64, runtime: u64) -> u64 {
 impl Kernel<'_> {
     /// `sched_dl_overflow()` and `__checkparam_dl()`: gives `task`, whose policy is about to be
     /// `policy`, its bandwidth and takes back what it had, or says why not.
-    pub fn admit_dl(&mut self, mut task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
-        let old = task.dl.bandwidth();
+    pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
+        let old = task.dl.get().bandwidth();
         let (new, entity) = match policy {
             SchedPolicy::Deadline {
                 runtime_ns,
@@ -154,24 +172,24 @@ impl Kernel<'_> {
                          <= period, and a period of 100 us to 4.194304 s"
                     ));
                 }
-                if task.abi.cpus_mask != self.machine.all_cpus() {
+                if task.abi.cpus_mask.get() != self.machine.all_cpus() {
                     return Err(format!(
                         "sched_setattr(): EPERM: SCHED_DEADLINE on CPUs {} alone; expected all CPUs \
                          to be allowed",
-                        task.abi.cpus_mask
+                        task.abi.cpus_mask.get()
                     ));
                 }
                 let entity = DlEntity {
                     dl_runtime: runtime_ns,
                     dl_deadline: deadline_ns,
                     dl_period: period_ns,
-                    generation: task.dl.generation + 1,
+                    generation: task.dl.get().generation + 1,
                     ..DlEntity::default()
                 };
                 (entity.bandwidth(), entity)
             }
             _ => {
-                let generation = task.dl.generation + 1;
+                let generation = task.dl.get().generation + 1;
                 let entity = DlEntity {
                     generation,
                     ..DlEntity::default()
@@ -194,62 +212,64 @@ impl Kernel<'_> {
         }
         self.dl_deactivate(task);
         self.dl.total_bw = total;
-        task.dl = entity;
+        task.dl.set(entity);
         Ok(())
     }
 
     /// The task is no more: its bandwidth is free.
-    pub fn exit_dl(&mut self, mut task: TaskPtr) {
+    pub fn exit_dl(&mut self, task: TaskPtr) {
         self.dl_deactivate(task);
-        self.dl.total_bw -= task.dl.bandwidth();
-        task.dl = DlEntity {
-            generation: task.dl.generation + 1,
+        self.dl.total_bw -= task.dl.get().bandwidth();
+        task.dl.set(DlEntity {
+            generation: task.dl.get().generation + 1,
             ..DlEntity::default()
-        };
+        });
     }
 
     /// `add_running_bw()`
-    fn dl_activate(&mut self, mut task: TaskPtr) {
-        if !task.dl.active {
-            task.dl.active = true;
-            self.rq(task.cpu()).dl.running_bw += task.dl.bandwidth();
+    fn dl_activate(&mut self, task: TaskPtr) {
+        if !task.dl.get().active {
+            task.update_dl(|dl| dl.active = true);
+            self.rq(task.cpu()).dl.running_bw += task.dl.get().bandwidth();
         }
     }
 
     /// `sub_running_bw()`
-    fn dl_deactivate(&mut self, mut task: TaskPtr) {
-        if task.dl.active {
-            task.dl.active = false;
-            self.rq(task.cpu()).dl.running_bw -= task.dl.bandwidth();
+    fn dl_deactivate(&mut self, task: TaskPtr) {
+        if task.dl.get().active {
+            task.update_dl(|dl| dl.active = false);
+            self.rq(task.cpu()).dl.running_bw -= task.dl.get().bandwidth();
         }
     }
 
     /// The task goes to another CPU, and its bandwidth with it.
     pub fn migrate_dl(&mut self, task: TaskPtr, to: usize) {
-        if task.dl.active {
-            let bandwidth = task.dl.bandwidth();
+        if task.dl.get().active {
+            let bandwidth = task.dl.get().bandwidth();
             self.rq(task.cpu()).dl.running_bw -= bandwidth;
             self.rq(to).dl.running_bw += bandwidth;
         }
     }
 
     /// `enqueue_task_dl()` of a task that wakes up or has just joined the class.
-    pub fn enqueue_dl(&mut self, mut task: TaskPtr) {
+    pub fn enqueue_dl(&mut self, task: TaskPtr) {
         let now = self.now();
         self.dl_activate(task);
-        if task.dl.throttled {
+        if task.dl.get().throttled {
             return;
         }
-        task.dl.generation += 1;
-        let entity = &mut task.dl;
+        let mut entity = task.dl.get();
+        entity.generation += 1;
         // dl_check_constrained_dl(): not twice within a period.
         let constrained = entity.dl_deadline < entity.dl_period && entity.deadline > 0;
         if constrained && entity.deadline < now && now < entity.next_period() {
             entity.throttled = true;
             entity.runtime = entity.runtime.min(0);
+            task.dl.set(entity);
             return self.start_dl_timer(task);
         }
         entity.wake(now);
+        task.dl.set(entity);
         self.start_dl(task);
     }
 
@@ -268,9 +288,9 @@ impl Kernel<'_> {
     }
 
     fn queue_dl(&mut self, task: TaskPtr) {
-        let deadline = task.dl.deadline;
+        let deadline = task.dl.get().deadline;
         let queue = &mut self.cpus[task.cpu()].dl;
-        let index = queue.partition_point(|other| other.dl.deadline <= deadline);
+        let index = queue.partition_point(|other| other.dl.get().deadline <= deadline);
         queue.insert(index, task);
         self.dl.queued += 1;
     }
@@ -284,12 +304,12 @@ impl Kernel<'_> {
     }
 
     /// `dequeue_task_dl()`: the task sleeps, or is taken off to be changed.
-    pub fn dequeue_dl(&mut self, mut task: TaskPtr, sleeps: bool) {
+    pub fn dequeue_dl(&mut self, task: TaskPtr, sleeps: bool) {
         let cpu = task.cpu();
         if self.cpus[cpu].curr == Some(task) {
             self.update_curr_dl(cpu, task);
         }
-        if !task.dl.throttled {
+        if !task.dl.get().throttled {
             self.stop_dl(task);
             self.unqueue_dl(task);
         }
@@ -298,28 +318,21 @@ impl Kernel<'_> {
         }
         // task_non_contending()
         let now = self.now();
-        if !task.dl.throttled {
-            task.dl.generation += 1;
-            let (at, generation) = (task.dl.zero_lag(), task.dl.generation);
+        if !task.dl.get().throttled {
+            task.update_dl(|dl| dl.generation += 1);
+            let at = task.dl.get().zero_lag();
             if at <= now {
                 self.dl_deactivate(task);
             } else {
-                self.events.push(at, What::DlInactive { task, generation });
+                self.push_dl_timer(at, task, TimerKind::Inactive);
             }
-        }
-    }
-
-    /// The 0-lag time of a sleeping task has come: `inactive_task_timer()`.
-    pub fn dl_inactive(&mut self, task: TaskPtr, generation: u32) {
-        if task.dl.generation == generation {
-            self.dl_deactivate(task);
         }
     }
 
     /// The task that ran waits again.
     pub fn put_prev_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr_dl(cpu, task);
-        if task.on_rq && !task.dl.throttled {
+        if task.on_rq.get() && !task.dl.get().throttled {
             self.queue_dl(task);
         }
     }
@@ -335,33 +348,36 @@ impl Kernel<'_> {
     }
 
     /// `yield_task_dl()`: the rest of the budget is given up.
-    pub fn yield_dl(&mut self, cpu: usize, mut task: TaskPtr) {
-        task.dl.yielded = true;
+    pub fn yield_dl(&mut self, cpu: usize, task: TaskPtr) {
+        task.update_dl(|dl| dl.yielded = true);
         self.update_curr_dl(cpu, task);
     }
 
     /// `update_curr_dl()`: takes what the task ran from its budget; throttles it if nothing is left.
-    pub fn update_curr_dl(&mut self, cpu: usize, mut task: TaskPtr) {
+    pub fn update_curr_dl(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
-        if task.class != Class::Dl || task.dl.throttled {
+        if task.class.get() != Class::Dl || task.dl.get().throttled {
             return;
         }
-        task.dl.runtime -= delta as i64;
-        if task.dl.runtime > 0 && !task.dl.yielded {
+        task.update_dl(|dl| dl.runtime -= delta as i64);
+        if task.dl.get().runtime > 0 && !task.dl.get().yielded {
             return;
         }
-        if task.dl.yielded {
-            task.dl.runtime = task.dl.runtime.min(0);
+        if task.dl.get().yielded {
+            task.update_dl(|dl| dl.runtime = dl.runtime.min(0));
         } else {
             self.counters.dl_throttled += 1;
         }
         self.stop_dl(task);
         self.unqueue_dl(task);
-        task.dl.throttled = true;
+        task.update_dl(|dl| dl.throttled = true);
         self.cpus[cpu].need_resched = true;
-        if task.dl.next_period() <= self.now() {
+        if task.dl.get().next_period() <= self.now() {
             // start_dl_timer() comes too late.
-            task.dl.replenish(self.now());
+            {
+                let now = self.now();
+                task.update_dl(|dl| dl.replenish(now));
+            }
             let rq = self.rq(cpu);
             rq.nr_running += 1;
             rq.dl.dl_nr_running += 1;
@@ -370,32 +386,51 @@ impl Kernel<'_> {
         }
     }
 
-    fn start_dl_timer(&mut self, mut task: TaskPtr) {
-        task.dl.generation += 1;
-        let generation = task.dl.generation;
-        let at = task.dl.next_period().max(self.now());
-        self.events.push(at, What::DlTimer { task, generation });
+    fn start_dl_timer(&mut self, task: TaskPtr) {
+        task.update_dl(|dl| dl.generation += 1);
+        let at = task.dl.get().next_period().max(self.now());
+        self.push_dl_timer(at, task, TimerKind::Expiry);
     }
 
-    /// A throttled task's timer has expired; its handler runs as soon as the CPU is awake.
-    pub fn dl_timer_expired(&mut self, task: TaskPtr, generation: u32) {
-        if task.dl.generation != generation {
+    fn push_dl_timer(&mut self, at: u64, task: TaskPtr, what: TimerKind) {
+        let generation = task.dl.get().generation;
+        let timer = Timer {
+            task,
+            generation,
+            what,
+        };
+        self.events.push(at, What::Dl(timer));
+    }
+
+    /// A timer's time has come.
+    pub fn dl_timer(&mut self, timer: Timer) {
+        let Timer {
+            task,
+            generation,
+            what,
+        } = timer;
+        if task.dl.get().generation != generation {
             return;
         }
-        let at = self.timer_interrupt(task.cpu());
-        self.events.push(at, What::DlReplenish { task, generation });
-        self.timer_interrupt_done(task.cpu());
+        match what {
+            TimerKind::Expiry => {
+                let at = self.timer_interrupt(task.cpu());
+                self.push_dl_timer(at, task, TimerKind::Replenish);
+                self.timer_interrupt_done(task.cpu());
+            }
+            TimerKind::Replenish if task.dl.get().throttled => self.dl_replenish(task),
+            TimerKind::Replenish => {}
+            TimerKind::Inactive => self.dl_deactivate(task),
+        }
     }
 
     /// `dl_task_timer()`
-    pub fn dl_replenish(&mut self, mut task: TaskPtr, generation: u32) {
-        if task.dl.generation != generation || !task.dl.throttled {
-            return;
-        }
+    fn dl_replenish(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
         self.enter(cpu);
-        task.dl.replenish(self.now());
-        if task.on_rq {
+        let now = self.now();
+        task.update_dl(|dl| dl.replenish(now));
+        if task.on_rq.get() {
             self.start_dl(task);
             self.check_preempt(task);
             self.push_dl(cpu);
@@ -410,7 +445,9 @@ impl Kernel<'_> {
     pub fn pick_dl(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let head = self.cpus[cpu].dl.front().copied();
         match (head, prev) {
-            (Some(head), Some(prev)) if head.dl.deadline < prev.dl.deadline => Some(head),
+            (Some(head), Some(prev)) if head.dl.get().deadline < prev.dl.get().deadline => {
+                Some(head)
+            }
             (_, Some(prev)) => Some(prev),
             (head, None) => head,
         }
@@ -425,21 +462,23 @@ impl Kernel<'_> {
 
     /// How late the deadline is that `cpu` works for: later is less urgent.
     fn dl_urgency(&self, cpu: usize) -> u64 {
-        let curr = self.cpus[cpu].curr.filter(|curr| curr.class == Class::Dl);
-        let curr = curr.filter(|curr| curr.on_rq && !curr.dl.throttled);
-        let running = curr.map_or(u64::MAX, |curr| curr.dl.deadline);
+        let curr = self.cpus[cpu]
+            .curr
+            .filter(|curr| curr.class.get() == Class::Dl);
+        let curr = curr.filter(|curr| curr.on_rq.get() && !curr.dl.get().throttled);
+        let running = curr.map_or(u64::MAX, |curr| curr.dl.get().deadline);
         let waiting = self.cpus[cpu].dl.front();
-        running.min(waiting.map_or(u64::MAX, |task| task.dl.deadline))
+        running.min(waiting.map_or(u64::MAX, |task| task.dl.get().deadline))
     }
 
     /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s, best one where
     /// it was, then one that is idle.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
-        let allowed = &task.abi.cpus_mask;
-        let deadline = if task.dl.deadline > self.now() {
-            task.dl.deadline
+        let allowed = &task.abi.cpus_mask.get();
+        let deadline = if task.dl.get().deadline > self.now() {
+            task.dl.get().deadline
         } else {
-            self.now() + task.dl.dl_deadline
+            self.now() + task.dl.get().dl_deadline
         };
         allowed
             .iter()
@@ -456,7 +495,7 @@ impl Kernel<'_> {
 
     /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline.
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
-        if task.abi.cpus_mask.contains(prev) && self.dl_urgency(prev) == u64::MAX {
+        if task.abi.cpus_mask.get().contains(prev) && self.dl_urgency(prev) == u64::MAX {
             return prev;
         }
         self.find_later_rq(task).unwrap_or(prev)
@@ -468,8 +507,8 @@ impl Kernel<'_> {
         let candidate = (0..self.cpus.len())
             .filter(|&other| other != cpu)
             .flat_map(|other| self.cpus[other].dl.iter().copied())
-            .filter(|task| task.abi.cpus_mask.contains(cpu) && task.dl.deadline < own)
-            .min_by_key(|task| task.dl.deadline);
+            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.dl.get().deadline < own)
+            .min_by_key(|task| task.dl.get().deadline);
         if let Some(task) = candidate {
             self.move_dl(task, cpu);
         }

@@ -45,12 +45,12 @@ macro_rules! call_op {
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
         let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
-        let outer_op = $kernel.doing.begin(&stringify!($function));
+        let outer_op = $kernel.calls.begin(&stringify!($function));
         $kernel.lend();
         // SAFETY: an op of the loaded scheduler, with arguments of its type; its calls back come
         // through the pointer that was just lent.
         let result = unsafe { function($($argument),*) };
-        if $kernel.doing.end(outer_op) {
+        if $kernel.calls.end(outer_op) {
             $kernel.bpf.instance.forget_removed();
         }
         $kernel.scx.kf_mask = outer;
@@ -61,12 +61,12 @@ pub(crate) use call_op;
 
 impl Kernel<'_> {
     /// `select_task_rq_scx()`.
-    pub fn select_cpu_ext(&mut self, mut task: TaskPtr, prev: usize, wake_flags: u64) -> usize {
+    pub fn select_cpu_ext(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> usize {
         let Some(select_cpu) = self.scx.ops.select_cpu else {
             let (cpu, found) = self.select_cpu_dfl(task, prev, wake_flags);
             if found {
-                task.abi.scx.slice = abi::SLICE_DFL;
-                task.direct_dsq = abi::DSQ_LOCAL;
+                task.abi.scx.slice.set(abi::SLICE_DFL);
+                task.direct_dsq.set(abi::DSQ_LOCAL);
             }
             return cpu;
         };
@@ -102,10 +102,10 @@ impl Kernel<'_> {
         self.do_enqueue(task, flags);
     }
 
-    fn becomes_runnable(&mut self, mut task: TaskPtr, flags: u64) {
+    fn becomes_runnable(&mut self, task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
         self.set_runnable(task);
-        task.abi.scx.flags |= abi::TASK_QUEUED;
+        task.abi.scx.flags.update(|flags| flags | abi::TASK_QUEUED);
         self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running += 1;
@@ -133,41 +133,43 @@ impl Kernel<'_> {
         self.do_enqueue(task, 0);
     }
 
-    fn set_runnable(&mut self, mut task: TaskPtr) {
-        if task.reset_runnable_at {
-            task.runnable_at = self.now();
-            task.reset_runnable_at = false;
+    fn set_runnable(&mut self, task: TaskPtr) {
+        if task.reset_runnable_at.get() {
+            task.runnable_at.set(self.now());
+            task.reset_runnable_at.set(false);
         }
     }
 
     /// `do_enqueue_task()`: hands the task to the scheduler, or carries out where it was directly
     /// dispatched.
-    fn do_enqueue(&mut self, mut task: TaskPtr, flags: u64) {
-        if task.direct_dsq != abi::DSQ_INVALID {
+    fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
+        if task.direct_dsq.get() != abi::DSQ_INVALID {
             return self.direct_dispatch(task, flags);
         }
-        if self.scx.ops.flags & abi::OPS_ENQ_EXITING == 0 && task.abi.flags & abi::PF_EXITING != 0 {
-            task.abi.scx.slice = abi::SLICE_DFL;
+        if self.scx.ops.flags & abi::OPS_ENQ_EXITING == 0
+            && task.abi.flags.get() & abi::PF_EXITING != 0
+        {
+            task.abi.scx.slice.set(abi::SLICE_DFL);
             return self.insert(OnDsq::Local(task.cpu() as u32), task, flags);
         }
         let Some(enqueue) = self.scx.ops.enqueue else {
-            task.abi.scx.slice = abi::SLICE_DFL;
+            task.abi.scx.slice.set(abi::SLICE_DFL);
             return self.insert(OnDsq::Global, task, flags);
         };
-        task.qseq += 1;
+        task.qseq.update(|n| n + 1);
         let outer = std::mem::replace(&mut self.scx.direct_task, DirectTask::Task(task));
         call_op!(self, kf::ENQUEUE, enqueue, task.abi(), flags);
         self.scx.direct_task = outer;
-        if task.direct_dsq != abi::DSQ_INVALID {
+        if task.direct_dsq.get() != abi::DSQ_INVALID {
             self.direct_dispatch(task, flags);
         } else {
-            task.ops_state = OpsState::Queued;
+            task.ops_state.set(OpsState::Queued);
         }
     }
 
-    fn direct_dispatch(&mut self, mut task: TaskPtr, flags: u64) {
-        let dsq_id = std::mem::replace(&mut task.direct_dsq, abi::DSQ_INVALID);
-        let flags = flags | std::mem::take(&mut task.direct_flags);
+    fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
+        let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
+        let flags = flags | task.direct_flags.take();
         let dsq = self.find_dsq_for_dispatch(task, dsq_id);
         self.move_to(dsq, task, flags);
     }
@@ -190,7 +192,7 @@ impl Kernel<'_> {
 
     /// `task_can_run_on_remote_rq()`.
     fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
-        let allowed = task.abi.cpus_mask.contains(cpu);
+        let allowed = task.abi.cpus_mask.get().contains(cpu);
         if !allowed && is_error {
             self.scheduler_error(format!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
@@ -237,11 +239,11 @@ impl Kernel<'_> {
     }
 
     /// `dispatch_enqueue()`.
-    fn insert(&mut self, on: OnDsq, mut task: TaskPtr, flags: u64) {
+    fn insert(&mut self, on: OnDsq, task: TaskPtr, flags: u64) {
         let vtime_order = flags & abi::ENQ_DSQ_PRIQ != 0;
-        let vtime = task.abi.scx.dsq_vtime;
-        task.ops_state = OpsState::None;
-        task.dsq = on;
+        let vtime = task.abi.scx.dsq_vtime.get();
+        task.ops_state.set(OpsState::None);
+        task.dsq.set(on);
         self.lock_dsq(on);
         let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
         if vtime_order && !matches!(on, OnDsq::User(_)) {
@@ -287,10 +289,12 @@ impl Kernel<'_> {
         }
         match self.cpus[cpu].curr {
             None => self.resched(cpu),
-            Some(mut curr)
-                if flags & abi::ENQ_PREEMPT != 0 && curr != task && curr.class == Class::Ext =>
+            Some(curr)
+                if flags & abi::ENQ_PREEMPT != 0
+                    && curr != task
+                    && curr.class.get() == Class::Ext =>
             {
-                curr.abi.scx.slice = 0;
+                curr.abi.scx.slice.set(0);
                 self.resched(cpu);
             }
             Some(_) => {}
@@ -298,9 +302,9 @@ impl Kernel<'_> {
     }
 
     /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
-    fn remove(&mut self, mut task: TaskPtr) {
-        self.lock_dsq(task.dsq);
-        let dsq = match std::mem::replace(&mut task.dsq, OnDsq::None) {
+    fn remove(&mut self, task: TaskPtr) {
+        self.lock_dsq(task.dsq.get());
+        let dsq = match task.dsq.replace(OnDsq::None) {
             OnDsq::None => return,
             OnDsq::Local(cpu) => {
                 self.rq(cpu as usize).scx.local_dsq.nr -= 1;
@@ -316,8 +320,8 @@ impl Kernel<'_> {
     }
 
     /// `dequeue_task_scx()`.
-    pub fn dequeue_ext(&mut self, mut task: TaskPtr, flags: u64) {
-        if task.abi.scx.flags & abi::TASK_QUEUED == 0 {
+    pub fn dequeue_ext(&mut self, task: TaskPtr, flags: u64) {
+        if task.abi.scx.flags.get() & abi::TASK_QUEUED == 0 {
             return;
         }
         let cpu = task.cpu();
@@ -331,35 +335,36 @@ impl Kernel<'_> {
         if let Some(quiescent) = self.scx.ops.quiescent {
             call_op!(self, kf::REST, quiescent, task.abi(), flags);
         }
-        let scx = &mut task.abi.scx;
-        scx.flags &= !(abi::TASK_QUEUED | abi::TASK_DEQD_FOR_SLEEP);
+        let mut scx_flags = task.abi.scx.flags.get();
+        scx_flags &= !(abi::TASK_QUEUED | abi::TASK_DEQD_FOR_SLEEP);
         if flags & abi::DEQ_SLEEP != 0 {
-            scx.flags |= abi::TASK_DEQD_FOR_SLEEP;
+            scx_flags |= abi::TASK_DEQD_FOR_SLEEP;
         }
+        task.abi.scx.flags.set(scx_flags);
         self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running -= 1;
         rq.nr_running -= 1;
         self.remove(task);
-        task.direct_dsq = abi::DSQ_INVALID;
-        task.direct_flags = 0;
+        task.direct_dsq.set(abi::DSQ_INVALID);
+        task.direct_flags.set(0);
     }
 
-    fn ops_dequeue(&mut self, mut task: TaskPtr, flags: u64) {
-        if task.ops_state == OpsState::Queued {
+    fn ops_dequeue(&mut self, task: TaskPtr, flags: u64) {
+        if task.ops_state.get() == OpsState::Queued {
             if let Some(dequeue) = self.scx.ops.dequeue {
                 call_op!(self, kf::REST, dequeue, task.abi(), flags);
             }
-            task.ops_state = OpsState::None;
+            task.ops_state.set(OpsState::None);
         }
     }
 
     /// `update_curr_scx()`.
-    fn update_curr_ext(&mut self, cpu: usize, mut task: TaskPtr) {
+    fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
-        let slice = &mut task.abi.scx.slice;
-        if *slice != abi::SLICE_INF {
-            *slice = slice.saturating_sub(delta);
+        let slice = task.abi.scx.slice.get();
+        if slice != abi::SLICE_INF {
+            task.abi.scx.slice.set(slice.saturating_sub(delta));
         }
     }
 
@@ -367,7 +372,7 @@ impl Kernel<'_> {
     pub fn balance_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) {
         self.cpus[cpu].in_balance = true;
         self.cpus[cpu].keep = false;
-        self.find_work(cpu, prev.filter(|task| task.class == Class::Ext));
+        self.find_work(cpu, prev.filter(|task| task.class.get() == Class::Ext));
         self.cpus[cpu].in_balance = false;
     }
 
@@ -379,11 +384,12 @@ impl Kernel<'_> {
                 call_op!(self, kf::REST, cpu_acquire, cpu as i32, null_mut());
             }
         }
-        let prev_queued = prev.filter(|task| task.abi.scx.flags & abi::TASK_QUEUED != 0);
+        let prev_queued = prev.filter(|task| task.abi.scx.flags.get() & abi::TASK_QUEUED != 0);
         if let Some(task) = prev {
             self.update_curr_ext(cpu, task);
         }
-        let has_slice = |task: Option<TaskPtr>| task.is_some_and(|task| task.abi.scx.slice != 0);
+        let has_slice =
+            |task: Option<TaskPtr>| task.is_some_and(|task| task.abi.scx.slice.get() != 0);
         if has_slice(prev_queued) {
             self.cpus[cpu].keep = true;
             return;
@@ -432,8 +438,8 @@ impl Kernel<'_> {
             OnDsq::User(index) => self.scx.user_dsqs.get_mut(index),
             OnDsq::Local(_) | OnDsq::None => unreachable!("only shared queues are consumed from"),
         };
-        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.contains(cpu);
-        let Some((index, mut task)) = dsq
+        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.get().contains(cpu);
+        let Some((index, task)) = dsq
             .iter()
             .enumerate()
             .find(|(_, queued)| allowed(queued.task))
@@ -445,7 +451,7 @@ impl Kernel<'_> {
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }
-        task.dsq = OnDsq::Local(cpu as u32);
+        task.dsq.set(OnDsq::Local(cpu as u32));
         self.cpus[cpu].local.push(task, false);
         self.rq(cpu).scx.local_dsq.nr += 1;
         true
@@ -457,7 +463,7 @@ impl Kernel<'_> {
         let mut dispatches = std::mem::take(&mut self.scx.dispatches);
         for dispatch in dispatches.drain(..) {
             let task = dispatch.task;
-            if task.ops_state != OpsState::Queued || task.qseq != dispatch.qseq {
+            if task.ops_state.get() != OpsState::Queued || task.qseq.get() != dispatch.qseq {
                 continue;
             }
             // A local queue without a CPU is the dispatching CPU's.
@@ -480,12 +486,12 @@ impl Kernel<'_> {
 
     /// `pick_task_scx()`.
     pub fn pick_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
-        let mut task = match prev {
-            Some(prev) if self.cpus[cpu].keep && prev.class == Class::Ext => prev,
+        let task = match prev {
+            Some(prev) if self.cpus[cpu].keep && prev.class.get() == Class::Ext => prev,
             _ => self.cpus[cpu].local.get(0)?.task,
         };
-        if task.abi.scx.slice == 0 {
-            task.abi.scx.slice = abi::SLICE_DFL;
+        if task.abi.scx.slice.get() == 0 {
+            task.abi.scx.slice.set(abi::SLICE_DFL);
         }
         Some(task)
     }
@@ -493,17 +499,17 @@ impl Kernel<'_> {
     /// `put_prev_task_scx()`.
     pub fn put_prev_ext(&mut self, cpu: usize, task: TaskPtr, next: Option<TaskPtr>) {
         self.update_curr_ext(cpu, task);
-        let ext_next = next.is_some_and(|task| task.class == Class::Ext);
-        if task.abi.scx.flags & abi::TASK_QUEUED != 0 {
+        let ext_next = next.is_some_and(|task| task.class.get() == Class::Ext);
+        if task.abi.scx.flags.get() & abi::TASK_QUEUED != 0 {
             if let Some(stopping) = self.scx.ops.stopping {
                 call_op!(self, kf::REST, stopping, task.abi(), true);
             }
             self.set_runnable(task);
-            if task.abi.scx.slice != 0 {
+            if task.abi.scx.slice.get() != 0 {
                 self.insert(OnDsq::Local(cpu as u32), task, abi::ENQ_HEAD);
             } else {
                 self.do_enqueue(task, if next.is_none() { abi::ENQ_LAST } else { 0 });
-                if next.is_none() && task.dsq == OnDsq::Local(cpu as u32) {
+                if next.is_none() && task.dsq.get() == OnDsq::Local(cpu as u32) {
                     self.cpus[cpu].need_resched = true;
                 }
             }
@@ -522,7 +528,7 @@ impl Kernel<'_> {
         }
         if let Some(cpu_release) = self.scx.ops.cpu_release {
             let mut args = abi::CpuReleaseArgs {
-                reason: match next.class {
+                reason: match next.class.get() {
                     Class::Dl => abi::PREEMPT_DL,
                     _ => abi::PREEMPT_RT,
                 },
@@ -555,13 +561,13 @@ impl Kernel<'_> {
     }
 
     /// `set_next_task_scx()`.
-    pub fn set_next_ext(&mut self, _cpu: usize, mut task: TaskPtr) {
+    pub fn set_next_ext(&mut self, _cpu: usize, task: TaskPtr) {
         self.ops_dequeue(task, 0);
         self.remove(task);
         if let Some(running) = self.scx.ops.running {
             call_op!(self, kf::REST, running, task.abi());
         }
-        task.reset_runnable_at = true;
+        task.reset_runnable_at.set(true);
     }
 
     /// `task_tick_scx()`.
@@ -570,18 +576,18 @@ impl Kernel<'_> {
         if let Some(tick) = self.scx.ops.tick {
             call_op!(self, kf::REST, tick, task.abi());
         }
-        if task.abi.scx.slice == 0 {
+        if task.abi.scx.slice.get() == 0 {
             self.cpus[cpu].need_resched = true;
         }
     }
 
     /// `yield_task_scx()`.
-    pub fn yield_ext(&mut self, mut task: TaskPtr) {
+    pub fn yield_ext(&mut self, task: TaskPtr) {
         match self.scx.ops.yield_ {
             Some(yield_) => {
                 call_op!(self, kf::REST, yield_, task.abi(), null_mut());
             }
-            None => task.abi.scx.slice = 0,
+            None => task.abi.scx.slice.set(0),
         }
     }
 
@@ -598,10 +604,10 @@ impl Kernel<'_> {
             if flags & abi::KICK_IDLE != 0 && curr.is_some() {
                 continue;
             }
-            if let Some(mut curr) =
-                curr.filter(|task| flags & abi::KICK_PREEMPT != 0 && task.class == Class::Ext)
+            if let Some(curr) =
+                curr.filter(|task| flags & abi::KICK_PREEMPT != 0 && task.class.get() == Class::Ext)
             {
-                curr.abi.scx.slice = 0;
+                curr.abi.scx.slice.set(0);
             }
             self.resched(target as usize);
         }
@@ -612,13 +618,14 @@ impl Kernel<'_> {
     pub fn watchdog(&mut self) {
         let now = self.now();
         let stalled = self.tasks.iter().copied().find(|task| {
-            let waits =
-                task.on_rq && task.class == Class::Ext && self.cpus[task.cpu()].curr != Some(*task);
-            waits && !task.exited && now - task.runnable_at > self.scx.watchdog_ns
+            let waits = task.on_rq.get()
+                && task.class.get() == Class::Ext
+                && self.cpus[task.cpu()].curr != Some(*task);
+            waits && !task.exited.get() && now - task.runnable_at.get() > self.scx.watchdog_ns
         });
         match stalled {
             Some(task) => {
-                let ms = (now - task.runnable_at) / 1_000_000;
+                let ms = (now - task.runnable_at.get()) / 1_000_000;
                 let message = format!(
                     "{} failed to run for {}.{:03}s",
                     task.label(),

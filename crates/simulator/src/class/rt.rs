@@ -15,12 +15,12 @@ pub struct Rt {
 }
 
 /// Gives a task whose turn is over, or that yielded, its next time slice.
-fn refill(mut task: TaskPtr) {
-    if task.rr_left == 0 {
-        task.rr_left = match task.policy {
+fn refill(task: TaskPtr) {
+    if task.rr_left.get() == 0 {
+        task.rr_left.set(match task.policy.get() {
             SchedPolicy::RoundRobin { .. } => RR_TIMESLICE_NS,
             _ => u64::MAX,
-        };
+        });
     }
 }
 
@@ -41,20 +41,20 @@ impl Kernel<'_> {
     /// is over.
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
-        if task.on_rq {
-            self.queue_rt(task, task.rr_left != 0);
+        if task.on_rq.get() {
+            self.queue_rt(task, task.rr_left.get() != 0);
         }
     }
 
     fn queue_rt(&mut self, task: TaskPtr, head: bool) {
         let cpu = task.cpu();
-        let prio = task.abi.prio;
+        let prio = task.abi.prio.get();
         let queue = &mut self.cpus[cpu].rt;
         let index = queue.partition_point(|other| {
             if head {
-                other.abi.prio < prio
+                other.abi.prio.get() < prio
             } else {
-                other.abi.prio <= prio
+                other.abi.prio.get() <= prio
             }
         });
         queue.insert(index, task);
@@ -77,9 +77,11 @@ impl Kernel<'_> {
     pub fn pick_rt(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let head = self.cpus[cpu].rt.front().copied();
         match (head, prev) {
-            (Some(head), Some(prev)) if head.abi.prio < prev.abi.prio => Some(head),
+            (Some(head), Some(prev)) if head.abi.prio.get() < prev.abi.prio.get() => Some(head),
             // Round robin over: the next of the same priority has its turn.
-            (Some(head), Some(prev)) if head.abi.prio == prev.abi.prio && prev.rr_left == 0 => {
+            (Some(head), Some(prev))
+                if head.abi.prio.get() == prev.abi.prio.get() && prev.rr_left.get() == 0 =>
+            {
                 Some(head)
             }
             (_, Some(prev)) => {
@@ -91,9 +93,9 @@ impl Kernel<'_> {
     }
 
     /// Puts the task back that runs on `cpu` and was dequeued to be changed.
-    pub fn restore_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+    pub fn restore_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.count_rt(cpu, 1);
-        task.rr_left = 0;
+        task.rr_left.set(0);
         refill(task);
     }
 
@@ -110,21 +112,22 @@ impl Kernel<'_> {
         refill(task);
     }
 
-    pub fn tick_rt(&mut self, cpu: usize, mut task: TaskPtr) {
+    pub fn tick_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
-        if task.rr_left == u64::MAX {
+        if task.rr_left.get() == u64::MAX {
             return;
         }
-        task.rr_left = task.rr_left.saturating_sub(self.tick_ns);
-        if task.rr_left == 0 {
+        task.rr_left
+            .set(task.rr_left.get().saturating_sub(self.tick_ns));
+        if task.rr_left.get() == 0 {
             if self.cpus[cpu]
                 .rt
                 .front()
-                .is_some_and(|head| head.abi.prio <= task.abi.prio)
+                .is_some_and(|head| head.abi.prio.get() <= task.abi.prio.get())
             {
                 self.cpus[cpu].need_resched = true;
             } else {
-                task.rr_left = RR_TIMESLICE_NS;
+                task.rr_left.set(RR_TIMESLICE_NS);
             }
         }
     }
@@ -132,12 +135,12 @@ impl Kernel<'_> {
     /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
-            Some(curr) if curr.class <= crate::kernel::task::Class::Rt => curr.abi.prio,
+            Some(curr) if curr.class.get() <= crate::kernel::task::Class::Rt => curr.abi.prio.get(),
             Some(_) => i32::MAX - 1,
             None => i32::MAX,
         };
-        let allowed = &task.abi.cpus_mask;
-        if allowed.contains(prev) && urgency(self, prev) > task.abi.prio {
+        let allowed = &task.abi.cpus_mask.get();
+        if allowed.contains(prev) && urgency(self, prev) > task.abi.prio.get() {
             return prev;
         }
         let this = self.this_cpu();
@@ -151,7 +154,7 @@ impl Kernel<'_> {
                     self.cpus[cpu].cluster == self.cpus[prev].cluster,
                 )
             })
-            .filter(|&cpu| urgency(self, cpu) > task.abi.prio)
+            .filter(|&cpu| urgency(self, cpu) > task.abi.prio.get())
             .unwrap_or(prev)
     }
 
@@ -161,12 +164,12 @@ impl Kernel<'_> {
         let own = self.cpus[cpu]
             .rt
             .front()
-            .map_or(i32::MAX, |task| task.abi.prio);
+            .map_or(i32::MAX, |task| task.abi.prio.get());
         let candidate = (0..self.cpus.len())
             .filter(|&other| other != cpu)
             .flat_map(|other| self.cpus[other].rt.iter().copied())
-            .filter(|task| task.abi.cpus_mask.contains(cpu) && task.abi.prio < own)
-            .min_by_key(|task| task.abi.prio);
+            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.abi.prio.get() < own)
+            .min_by_key(|task| task.abi.prio.get());
         if let Some(task) = candidate {
             self.dequeue_rt(task);
             self.set_task_cpu(task, cpu);

@@ -11,7 +11,7 @@ type OpName = *mut &'static str;
 
 /// Written by the simulation's thread alone.
 #[derive(Debug)]
-pub struct Doing {
+pub struct CallRecord {
     scheduler: String,
     /// The op that is being called; null between calls.
     op: AtomicPtr<&'static str>,
@@ -27,28 +27,28 @@ pub struct Call<'a> {
     pub number: u64,
 }
 
-static ALL: Mutex<Vec<Weak<Doing>>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<Weak<CallRecord>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static HERE: Cell<*const Doing> = const { Cell::new(std::ptr::null()) };
+    static HERE: Cell<*const CallRecord> = const { Cell::new(std::ptr::null()) };
 }
 
-impl Doing {
+impl CallRecord {
     /// For the simulation of `scheduler` that starts on this thread, and stays on it.
-    pub fn start(scheduler: String) -> Arc<Doing> {
-        let doing = Arc::new(Doing {
+    pub fn start(scheduler: String) -> Arc<CallRecord> {
+        let record = Arc::new(CallRecord {
             scheduler,
             op: AtomicPtr::new(null_mut()),
             calls: AtomicU64::new(0),
         });
         let mut all = all();
         all.retain(|other| other.strong_count() > 0);
-        all.push(Arc::downgrade(&doing));
-        HERE.set(Arc::as_ptr(&doing));
-        doing
+        all.push(Arc::downgrade(&record));
+        HERE.set(Arc::as_ptr(&record));
+        record
     }
 
-    /// The op `name` is called; the answer is for [`Doing::end`].
+    /// The op `name` is called; the answer is for [`CallRecord::end`].
     #[inline]
     pub fn begin(&self, name: &'static &'static str) -> OpName {
         let outer = self.op.load(Relaxed);
@@ -75,7 +75,7 @@ impl Doing {
     }
 }
 
-impl Drop for Doing {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         if HERE.get() == std::ptr::from_ref(self) {
             HERE.set(std::ptr::null());
@@ -83,25 +83,25 @@ impl Drop for Doing {
     }
 }
 
-fn all() -> MutexGuard<'static, Vec<Weak<Doing>>> {
+fn all() -> MutexGuard<'static, Vec<Weak<CallRecord>>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The call that this thread is in the middle of, if any. May be asked by a signal handler.
 pub fn here<R>(use_it: impl FnOnce(Option<Call<'_>>) -> R) -> R {
     // SAFETY: null or alive: it is reset when dropped.
-    use_it(unsafe { HERE.get().as_ref() }.and_then(Doing::call))
+    use_it(unsafe { HERE.get().as_ref() }.and_then(CallRecord::call))
 }
 
 /// Every simulation of the process that is being run.
-pub fn everywhere() -> Vec<Arc<Doing>> {
+pub fn everywhere() -> Vec<Arc<CallRecord>> {
     all().iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Notices a call that does not end.
 pub struct Patience {
     samples: u32,
-    seen: Vec<(*const Doing, u64, u32)>,
+    seen: Vec<(*const CallRecord, u64, u32)>,
 }
 
 impl Patience {
@@ -114,11 +114,11 @@ impl Patience {
     }
 
     /// Takes a sample of `simulations`, and gives `lost` a call that does not end.
-    pub fn sample(&mut self, simulations: &[Arc<Doing>], mut lost: impl FnMut(&Call<'_>)) {
+    pub fn sample(&mut self, simulations: &[Arc<CallRecord>], mut lost: impl FnMut(&Call<'_>)) {
         let before = std::mem::take(&mut self.seen);
-        for doing in simulations {
-            let Some(call) = doing.call() else { continue };
-            let who = Arc::as_ptr(doing);
+        for record in simulations {
+            let Some(call) = record.call() else { continue };
+            let who = Arc::as_ptr(record);
             let met = before
                 .iter()
                 .find(|&&(other, number, _)| other == who && number == call.number)
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_call_that_does_not_end_is_noticed() {
-        let doing = Doing::start("test".into());
-        let simulations = [doing.clone()];
+        let record = CallRecord::start("test".into());
+        let simulations = [record.clone()];
         let mut patience = Patience::new(3);
         let mut noticed = Vec::new();
         let mut sample = |noticed: &mut Vec<String>| {
@@ -147,20 +147,20 @@ mod tests {
             });
         };
         for _ in 0..5 {
-            let outer = doing.begin(&"tick");
+            let outer = record.begin(&"tick");
             sample(&mut noticed);
-            assert!(doing.end(outer));
+            assert!(record.end(outer));
             sample(&mut noticed);
         }
         assert!(noticed.is_empty());
-        let outer = doing.begin(&"dispatch");
-        let inner = doing.begin(&"enqueue");
-        assert!(!doing.end(inner));
+        let outer = record.begin(&"dispatch");
+        let inner = record.begin(&"enqueue");
+        assert!(!record.end(inner));
         here(|call| assert_eq!(call.unwrap().op, "dispatch"));
         for _ in 0..4 {
             sample(&mut noticed);
         }
-        assert!(doing.end(outer));
+        assert!(record.end(outer));
         assert_eq!(noticed, ["test dispatch"]);
         here(|call| assert!(call.is_none()));
     }

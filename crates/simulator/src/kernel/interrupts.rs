@@ -32,7 +32,7 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.counters.ticks += 1;
         self.charge_irq(cpu, self.cpus[cpu].costs.tick_ns);
-        match task.class {
+        match task.class.get() {
             Class::Dl => self.tick_dl(cpu, task),
             Class::Rt => self.tick_rt(cpu, task),
             Class::Ext => self.tick_ext(cpu, task),

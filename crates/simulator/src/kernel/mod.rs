@@ -2,19 +2,21 @@
 //! interrupts and softirqs.
 
 pub mod cpu;
+pub mod entry;
 pub mod interrupts;
 pub mod softirq;
 pub mod switch;
 pub mod syscalls;
 pub mod task;
 pub mod tasks;
+pub mod wake;
 
 use crate::abi::Bpf;
 use crate::abi::layout::{CssSet, Rq};
 use crate::check::Checker;
 use crate::class::{dl::Dl, rt::Rt};
 use crate::events::Events;
-use crate::host::calls::Doing;
+use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
 use crate::program::Programs;
 use crate::scx::Scx;
@@ -55,8 +57,8 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
-    /// For those who look from outside.
-    pub doing: Arc<Doing>,
+    /// The calls into the scheduler, for those who look from outside.
+    pub calls: Arc<CallRecord>,
     /// Checks the run's invariants, if asked to.
     pub check: Option<Box<Checker>>,
 
@@ -111,7 +113,10 @@ impl<'a> Kernel<'a> {
     /// The task `pid`, unless it has exited.
     pub fn task(&self, pid: i32) -> Option<TaskPtr> {
         let index = usize::try_from(pid.checked_sub(FIRST_PID)?).ok()?;
-        self.tasks.get(index).copied().filter(|task| !task.exited)
+        self.tasks
+            .get(index)
+            .copied()
+            .filter(|task| !task.exited.get())
     }
 
     /// The task group's css_set, for a new task.
@@ -142,9 +147,7 @@ impl<'a> Kernel<'a> {
 impl Drop for Kernel<'_> {
     fn drop(&mut self) {
         for &task in &self.tasks {
-            for slot in task.abi.storage {
-                crate::abi::kfuncs::release(slot);
-            }
+            task.abi.release_storage();
             // SAFETY: the simulation is over.
             unsafe { task.free() };
         }

@@ -12,7 +12,7 @@ use crate::events::What;
 use crate::hw::usb::Tasklets;
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::Step;
-use crate::kernel::task::{Doing, TaskPtr};
+use crate::kernel::task::{Continuation, TaskPtr};
 use machine::{CpuMask, work_in};
 use workload::{Op, TaskSpec};
 
@@ -81,11 +81,11 @@ impl Kernel<'_> {
             })
         };
         self.set_cpu(cpu);
-        let mut daemon = self.new_task(spec, None, cpu, false);
-        daemon.abi.flags |= abi::PF_KTHREAD;
-        daemon.abi.state = abi::TASK_INTERRUPTIBLE;
-        daemon.op = Doing::Softirqs;
-        daemon.waits_for = "softirqs";
+        let daemon = self.new_task(spec, None, cpu, false);
+        daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
+        daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        daemon.continuation.replace(Continuation::Softirqs);
+        daemon.waits_for.set("softirqs");
         self.daemons += 1;
         self.cpus[cpu].softirqs.daemon = Some(daemon);
     }
@@ -103,7 +103,7 @@ impl Kernel<'_> {
     /// An interrupt of `cpu` that raised softirqs ends (`irq_exit()`).
     pub fn irq_exit(&mut self, cpu: usize) {
         let softirqs = &self.cpus[cpu].softirqs;
-        let left_to_daemon = softirqs.daemon.is_some_and(|daemon| daemon.on_rq);
+        let left_to_daemon = softirqs.daemon.is_some_and(|daemon| daemon.on_rq.get());
         // One that came into softirqs leaves what it raised to these.
         if softirqs.round.is_none() && !left_to_daemon {
             self.softirq(cpu);
@@ -146,17 +146,22 @@ impl Kernel<'_> {
     }
 
     /// `ksoftirqd`, each time that it has the CPU and is done with what it was at.
-    pub fn run_ksoftirqd(&mut self, cpu: usize, mut task: TaskPtr) -> Step {
-        task.op = Doing::Softirqs;
+    pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
+        task.continuation.replace(Continuation::Softirqs);
         loop {
-            task.in_kernel = false;
+            task.in_kernel.set(false);
             if self.cpus[cpu].softirqs.round.is_none() && !self.softirqs_pending(cpu).any() {
                 return self.sleep(cpu, task, "softirqs");
             }
             if let Some(ns) = self.handle_softirqs(cpu, true) {
-                task.in_kernel = true;
+                task.in_kernel.set(true);
                 let rate = self.machine.core_types[self.machine.cpus[cpu].core_type].speed;
-                return self.compute(task, work_in(ns, rate).max(1), false, Doing::Softirqs);
+                return self.compute(
+                    task,
+                    work_in(ns, rate).max(1),
+                    false,
+                    Continuation::Softirqs,
+                );
             }
             if self.cpus[cpu].need_resched {
                 return Step::Go;

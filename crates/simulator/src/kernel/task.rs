@@ -2,7 +2,8 @@
 
 use crate::abi::layout::TaskStruct;
 use crate::class::dl::DlEntity;
-use std::ops::{Deref, DerefMut};
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use workload::{Op, Program, SchedPolicy};
@@ -15,62 +16,61 @@ pub const FIRST_PID: i32 = 1000;
 pub struct Task {
     pub abi: TaskStruct,
     /// Scheduling class, by policy.
-    pub class: Class,
-    pub policy: SchedPolicy,
+    pub class: Cell<Class>,
+    pub policy: Cell<SchedPolicy>,
     pub name: Arc<str>,
-    pub program: Box<dyn Program>,
+    pub program: RefCell<Box<dyn Program>>,
 
-    /// What it is doing.
-    pub op: Doing,
-    /// Compute left before `op` goes on, in the unit that `own_time` says.
-    pub left: u64,
+    pub continuation: RefCell<Continuation>,
+    /// Compute left before `continuation`, in the unit that `own_time` says.
+    pub left: Cell<u64>,
     /// How many ops it began at `instant`, ns.
-    pub instant_ops: u32,
-    pub instant: u64,
+    pub instant_ops: Cell<u32>,
+    pub instant: Cell<u64>,
     /// `left` is CPU time (ns), not work at the reference speed.
-    pub own_time: bool,
+    pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
-    pub in_kernel: bool,
+    pub in_kernel: Cell<bool>,
     /// Why it sleeps, for messages.
-    pub waits_for: &'static str,
+    pub waits_for: Cell<&'static str>,
 
     /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
-    pub on_rq: bool,
+    pub on_rq: Cell<bool>,
     /// Which dispatch queue it is on.
-    pub dsq: OnDsq,
+    pub dsq: Cell<OnDsq>,
     /// Who has it: the kernel, or the scheduler.
-    pub ops_state: OpsState,
+    pub ops_state: Cell<OpsState>,
     /// Number of its latest enqueueing; a dispatch of an older one is void.
-    pub qseq: u64,
+    pub qseq: Cell<u64>,
     /// The verdict of a direct dispatch that is not carried out yet.
-    pub direct_dsq: u64,
-    pub direct_flags: u64,
+    pub direct_dsq: Cell<u64>,
+    pub direct_flags: Cell<u64>,
     /// When it last became runnable without having run since, ns.
-    pub runnable_at: u64,
-    pub reset_runnable_at: bool,
+    pub runnable_at: Cell<u64>,
+    pub reset_runnable_at: Cell<bool>,
     /// `ops.enable()` was called and `ops.disable()` was not.
-    pub enabled: bool,
+    pub enabled: Cell<bool>,
 
     /// CPU it last ran on; cold caches are paid for when it changes.
-    pub ran_on: u32,
+    pub ran_on: Cell<u32>,
     /// When the sleep is due, ns; see `workload::Env::due`.
-    pub due: u64,
-    pub woken_at: u64,
+    pub due: Cell<u64>,
+    pub woken_at: Cell<u64>,
     pub timer_slack_ns: u64,
     /// Bytes that it works on; fetched anew after a migration.
     pub footprint: u64,
     /// What its computing draws, of [`machine::BUSY_LOOP`]; not 0.
     pub activity: u32,
     /// Round-robin time left, ns.
-    pub rr_left: u64,
+    pub rr_left: Cell<u64>,
     /// Of a deadline task: its budget.
-    pub dl: DlEntity,
+    pub dl: Cell<DlEntity>,
 
     pub parent: Option<TaskPtr>,
     /// Children that have not exited.
-    pub children: u32,
-    pub joining: bool,
-    pub exited: bool,
+    pub children: Cell<u32>,
+    pub joining: Cell<bool>,
+    pub exited: Cell<bool>,
 }
 
 /// Scheduling classes, highest first.
@@ -84,24 +84,24 @@ pub enum Class {
     Ext,
 }
 
-/// The op a task is in: the part that comes after its computing.
-pub enum Doing {
-    /// Nothing: ask the program for the next op.
-    Next,
-    /// Carry this out.
+/// What a task goes on with when it is done computing, or woken.
+pub enum Continuation {
+    /// The next op of its program.
+    NextOp,
+    /// This op.
     Op(Op),
-    /// Sleeping until `due`.
-    Sleeping,
-    /// Polling a shared word.
-    Spinning,
-    /// Sleeps for a lock of the kernel's.
-    Holding(Section),
-    /// Polls for one.
-    Polling(Section),
-    /// Has worked under it.
-    Held { mutex: u32, keeps: bool },
-    /// In a mutex, condition variable or barrier: done when woken; then locks the mutex, if any.
-    Waiting { relock: Option<u32> },
+    /// It slept until `due`.
+    Sleep,
+    /// It polled a shared word.
+    Poll,
+    /// It slept for a lock of the kernel's.
+    LockSleep(Section),
+    /// It polled for one.
+    LockPoll(Section),
+    /// It has worked under it.
+    LockHeld { mutex: u32, keeps: bool },
+    /// It waited in a mutex, condition variable or barrier; then locks the mutex, if any.
+    Wait { relock: Option<u32> },
     /// `ksoftirqd`: handles softirqs, or waits for some.
     Softirqs,
     /// Has read its bytes and computed; now tells writers.
@@ -143,9 +143,19 @@ pub enum OpsState {
 /// A task of one simulation. Copies all refer to the same task; it lives as long as the simulation.
 ///
 /// A simulation is single-threaded and its tasks are reached from C as well, so they are shared by
-/// pointer. No reference to a task is kept across a call that may reach the same task.
+/// pointer, and what can change of one is in cells: there is no `&mut Task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPtr(NonNull<Task>);
+
+impl Task {
+    /// Changes its deadline server.
+    #[inline]
+    pub fn update_dl(&self, change: impl FnOnce(&mut DlEntity)) {
+        let mut dl = self.dl.get();
+        change(&mut dl);
+        self.dl.set(dl);
+    }
+}
 
 impl TaskPtr {
     pub fn new(task: Box<Task>) -> TaskPtr {
@@ -172,17 +182,17 @@ impl TaskPtr {
 
     #[inline]
     pub fn cpu(self) -> usize {
-        self.abi.thread_info.cpu as usize
+        self.abi.thread_info.cpu.get() as usize
     }
 
     #[inline]
     pub fn pid(self) -> i32 {
-        self.abi.pid
+        self.abi.pid.get()
     }
 
     /// How many tasks were created before it.
     pub fn index(self) -> usize {
-        (self.abi.pid - FIRST_PID) as usize
+        (self.abi.pid.get() - FIRST_PID) as usize
     }
 
     /// `comm[pid]`, as sched_ext's messages have it.
@@ -196,15 +206,8 @@ impl Deref for TaskPtr {
 
     #[inline]
     fn deref(&self) -> &Task {
-        // SAFETY: made from a box that lives until the simulation ends.
+        // SAFETY: made from a box that lives until the simulation ends, and is only ever read through shared
+        // references and C's pointer, which write to cells alone.
         unsafe { self.0.as_ref() }
-    }
-}
-
-impl DerefMut for TaskPtr {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Task {
-        // SAFETY: as above; single-threaded, and no reference outlives its statement.
-        unsafe { self.0.as_mut() }
     }
 }

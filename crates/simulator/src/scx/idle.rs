@@ -163,11 +163,11 @@ impl Kernel<'_> {
 
     /// `scx_select_cpu_dfl()`: the CPU, and whether it is idle and claimed.
     pub fn select_cpu_dfl(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, bool) {
-        let allowed = task.abi.cpus_mask;
+        let allowed = task.abi.cpus_mask.get();
         let this = self.this_cpu();
         let waker_exits = self.cpus[this]
             .curr
-            .is_some_and(|curr| curr.abi.flags & abi::PF_EXITING != 0);
+            .is_some_and(|curr| curr.abi.flags.get() & abi::PF_EXITING != 0);
         if wake_flags & abi::WAKE_SYNC != 0
             && !self.scx.idle_masks.cpus.is_empty()
             && !waker_exits

@@ -128,7 +128,7 @@ impl Kernel<'_> {
             call_op!(self, kf::UNLOCKED, cgroup_exit, root);
         }
         for task in self.tasks.clone() {
-            if !task.exited {
+            if !task.exited.get() {
                 self.exit_task(task);
             }
         }
@@ -173,7 +173,7 @@ impl Kernel<'_> {
         }
         if let Some(dump_task) = self.scx.ops.dump_task {
             for task in self.tasks.clone() {
-                if task.on_rq {
+                if task.on_rq.get() {
                     call_op!(self, kf::UNLOCKED, dump_task, &raw mut context, task.abi());
                 }
             }
@@ -181,8 +181,8 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_init_task()`.
-    pub fn init_task(&mut self, mut task: TaskPtr, fork: bool) {
-        task.abi.scx.disallow = false;
+    pub fn init_task(&mut self, task: TaskPtr, fork: bool) {
+        task.abi.scx.disallow.set(false);
         if let Some(init_task) = self.scx.ops.init_task {
             let mut args = abi::InitTaskArgs {
                 fork,
@@ -199,8 +199,8 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_enable_task()`.
-    pub fn enable_task(&mut self, mut task: TaskPtr) {
-        task.enabled = true;
+    pub fn enable_task(&mut self, task: TaskPtr) {
+        task.enabled.set(true);
         if let Some(enable) = self.scx.ops.enable {
             call_op!(self, kf::REST, enable, task.abi());
         }
@@ -214,8 +214,8 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_disable_task()`.
-    pub fn disable_task(&mut self, mut task: TaskPtr) {
-        if std::mem::take(&mut task.enabled)
+    pub fn disable_task(&mut self, task: TaskPtr) {
+        if task.enabled.take()
             && let Some(disable) = self.scx.ops.disable
         {
             call_op!(self, kf::REST, disable, task.abi());
@@ -234,14 +234,26 @@ impl Kernel<'_> {
     /// `reweight_task_scx()`.
     pub fn weight_changed(&mut self, task: TaskPtr) {
         if let Some(set_weight) = self.scx.ops.set_weight {
-            call_op!(self, kf::REST, set_weight, task.abi(), task.abi.scx.weight);
+            call_op!(
+                self,
+                kf::REST,
+                set_weight,
+                task.abi(),
+                task.abi.scx.weight.get()
+            );
         }
     }
 
     /// `set_cpus_allowed_scx()`.
     pub fn affinity_changed(&mut self, task: TaskPtr) {
-        if let Some(set_cpumask) = self.scx.ops.set_cpumask.filter(|_| task.enabled) {
-            call_op!(self, kf::REST, set_cpumask, task.abi(), task.abi.cpus_ptr);
+        if let Some(set_cpumask) = self.scx.ops.set_cpumask.filter(|_| task.enabled.get()) {
+            call_op!(
+                self,
+                kf::REST,
+                set_cpumask,
+                task.abi(),
+                task.abi.cpus_ptr.get()
+            );
         }
     }
 }
