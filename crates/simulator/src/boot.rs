@@ -9,7 +9,10 @@ use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
 use crate::program::Programs;
-use crate::program::objects::Objects;
+use crate::program::mutex::Mutexes;
+use crate::program::polling::Pollers;
+use crate::program::stream::Streams;
+use crate::program::sync::{Barriers, Condvars};
 use crate::scx::Scx;
 use crate::{Config, Counters, Error};
 use workload::{Op, Recorder, Rng, Start, TaskSpec};
@@ -47,8 +50,11 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         rt: Rt::default(),
         hw,
         programs: Programs {
-            objects: Objects::new(mutexes, condvars, &barriers, &streams),
-            spinners: Vec::new(),
+            mutexes: Mutexes::new(mutexes),
+            condvars: Condvars::new(condvars),
+            barriers: Barriers::new(&barriers),
+            streams: Streams::new(&streams),
+            pollers: Pollers::default(),
             shared,
             recorder: Recorder::new(config.workload.metrics().len()),
             rng: Rng::new(config.seed),

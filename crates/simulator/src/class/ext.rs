@@ -105,10 +105,7 @@ impl Kernel<'_> {
     fn becomes_runnable(&mut self, task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
         self.set_runnable(task);
-        task.abi
-            .scx
-            .flags
-            .set(task.abi.scx.flags.get() | (abi::TASK_QUEUED));
+        task.abi.scx.flags.update(|flags| flags | abi::TASK_QUEUED);
         self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running += 1;
@@ -159,7 +156,7 @@ impl Kernel<'_> {
             task.abi.scx.slice.set(abi::SLICE_DFL);
             return self.insert(OnDsq::Global, task, flags);
         };
-        task.qseq.set(task.qseq.get() + (1));
+        task.qseq.update(|n| n + 1);
         let outer = std::mem::replace(&mut self.scx.direct_task, DirectTask::Task(task));
         call_op!(self, kf::ENQUEUE, enqueue, task.abi(), flags);
         self.scx.direct_task = outer;

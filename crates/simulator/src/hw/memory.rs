@@ -236,7 +236,7 @@ impl Kernel<'_> {
         let Some(memory) = &self.hw.memory else {
             return;
         };
-        let lock = self.programs.objects.spinlock(section.mutex);
+        let lock = self.programs.mutexes.spinlock(section.mutex);
         // One of the lines is the lock's.
         let lines = u64::from(section.lines.saturating_sub(1));
         let ns = memory.take(lock, cpu, now, spent, (lines, work));

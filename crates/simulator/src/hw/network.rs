@@ -110,7 +110,7 @@ impl Kernel<'_> {
         if connection.on_link {
             return;
         }
-        let (used, capacity) = self.programs.objects.stream_level(connection.stream);
+        let (used, capacity) = self.programs.streams.level(connection.stream);
         let under_way = connection.passed * network.packet_bytes;
         let more = match connection.direction {
             Direction::Transmit => used >= under_way + network.packet_bytes,

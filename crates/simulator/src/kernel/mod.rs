@@ -2,12 +2,14 @@
 //! interrupts and softirqs.
 
 pub mod cpu;
+pub mod entry;
 pub mod interrupts;
 pub mod softirq;
 pub mod switch;
 pub mod syscalls;
 pub mod task;
 pub mod tasks;
+pub mod wake;
 
 use crate::abi::Bpf;
 use crate::abi::layout::{CssSet, Rq};

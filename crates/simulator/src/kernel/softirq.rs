@@ -82,10 +82,7 @@ impl Kernel<'_> {
         };
         self.set_cpu(cpu);
         let daemon = self.new_task(spec, None, cpu, false);
-        daemon
-            .abi
-            .flags
-            .set(daemon.abi.flags.get() | (abi::PF_KTHREAD));
+        daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
         daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
         daemon.continuation.replace(Continuation::Softirqs);
         daemon.waits_for.set("softirqs");

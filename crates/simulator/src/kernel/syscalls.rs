@@ -1,10 +1,13 @@
-//! Running programs: carrying out one op after another on behalf of the task that a CPU runs.
+//! Running programs: carrying out one op after another on behalf of the task that a CPU runs. What tasks wait
+//! for each other with is [`crate::program`]'s; who is woken, who sleeps and what it costs is decided here.
 
 use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
-use crate::program::polling::Spin;
+use crate::program::mutex::TryLock;
+use crate::program::polling::PollUntil;
+use crate::program::stream::Transfer;
 use workload::{Env, KernelLock, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
@@ -12,6 +15,9 @@ const MAX_INSTANT_OPS: u32 = 1_000_000;
 
 /// Work that a task is never done with, ns.
 const ENDLESS: u64 = 1 << 50;
+
+/// What a task sleeps for that waits for a lock of the kernel's.
+const KERNEL_LOCK: &str = "a lock of the kernel's";
 
 /// What a task does after a step of its program.
 pub enum Step {
@@ -35,31 +41,25 @@ impl Kernel<'_> {
                 Continuation::Op(op) => self.begin(cpu, task, op),
                 Continuation::Sleep => Step::Go,
                 Continuation::Poll => {
-                    self.stop_spinning(task);
+                    self.programs.pollers.stop(task);
                     Step::Go
                 }
                 Continuation::Wait { relock: None } => Step::Go,
                 Continuation::Wait {
                     relock: Some(mutex),
-                } => self.relock(cpu, task, mutex),
+                } => self.lock(cpu, task, mutex),
                 Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
                 Continuation::LockPoll(section) => self.hold_at_last(task, section),
                 Continuation::LockHeld { keeps: true, .. } => Step::Go,
-                Continuation::LockHeld { mutex, .. } => self.let_go(task, mutex),
+                Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
                 Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
                 Continuation::ReadDone { stream } => {
-                    self.room_made(stream);
+                    if self.programs.streams.is_writable(stream) {
+                        self.wake_writers(stream, abi::WAKE_SYNC);
+                    }
                     Step::Go
                 }
-                Continuation::WriteReady { stream, bytes } => {
-                    if self.put(task, stream, bytes) {
-                        Step::Go
-                    } else {
-                        task.continuation
-                            .replace(Continuation::WriteReady { stream, bytes });
-                        self.sleep(cpu, task, "room in a stream")
-                    }
-                }
+                Continuation::WriteReady { stream, bytes } => self.write(cpu, task, stream, bytes),
             };
             if matches!(step, Step::Pass)
                 || self.cpus[cpu].debt > 0
@@ -90,15 +90,15 @@ impl Kernel<'_> {
             recorder: &mut self.programs.recorder,
         };
         let op = task.program.borrow_mut().next(&mut env);
-        if !self.programs.spinners.is_empty() {
-            self.notice_words(cpu);
+        if !self.programs.pollers.is_empty() {
+            self.words_written(cpu);
         }
         task.due.set(now);
         if task.instant.get() != now {
             task.instant.set(now);
             task.instant_ops.set(0);
         }
-        task.instant_ops.set(task.instant_ops.get() + (1));
+        task.instant_ops.update(|n| n + 1);
         if task.instant_ops.get() > MAX_INSTANT_OPS {
             self.task_error(
                 task,
@@ -117,12 +117,17 @@ impl Kernel<'_> {
         then: Continuation,
     ) -> Step {
         task.continuation.replace(then);
+        self.set_left(task, amount, own_time);
+        if amount == 0 { Step::Go } else { Step::Pass }
+    }
+
+    /// The task has `amount` to compute.
+    fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
         task.left.set(amount);
         task.own_time.set(own_time);
         if let Some(check) = &mut self.check {
             check.begins(task, amount, own_time);
         }
-        if amount == 0 { Step::Go } else { Step::Pass }
     }
 
     /// The task sleeps until it is woken.
@@ -133,15 +138,157 @@ impl Kernel<'_> {
         Step::Pass
     }
 
-    /// After waiting in the kernel: takes the mutex, or waits again.
-    fn relock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
-        if self.lock_contended(task, mutex) {
+    /// Takes the mutex if it is free. With it come two cache lines from who had it last: its own, and that of
+    /// what it protects.
+    fn try_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> bool {
+        match self.programs.mutexes.try_lock(task, mutex) {
+            TryLock::Locked { from } => {
+                if from != cpu {
+                    self.charge(cpu, 2 * self.transfer_ns(from, cpu));
+                }
+                true
+            }
+            TryLock::Owned => {
+                self.task_error(task, format!("locks mutex {mutex}, which it holds"));
+                true
+            }
+            TryLock::Busy => false,
+        }
+    }
+
+    /// In the kernel: takes the mutex, or waits for it.
+    fn lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
+        let locked = self.try_lock(cpu, task, mutex);
+        self.programs.mutexes.contend(mutex);
+        if locked {
             return Step::Go;
         }
-        task.continuation.replace(Continuation::Wait {
-            relock: Some(mutex),
-        });
-        self.sleep(cpu, task, "a mutex")
+        self.programs.mutexes.queue(task, mutex);
+        self.wait(cpu, task, Some(mutex), "a mutex")
+    }
+
+    /// The task sleeps until it is woken, then locks the mutex, if any.
+    fn wait(
+        &mut self,
+        cpu: usize,
+        task: TaskPtr,
+        relock: Option<u32>,
+        waits_for: &'static str,
+    ) -> Step {
+        task.continuation.replace(Continuation::Wait { relock });
+        self.sleep(cpu, task, waits_for)
+    }
+
+    fn unlock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) {
+        let Ok(waiter) = self.programs.mutexes.unlock(task, mutex) else {
+            return self.task_error(
+                task,
+                format!("unlocks mutex {mutex}, which it does not hold"),
+            );
+        };
+        if let Some(waiter) = waiter {
+            self.wake(waiter, 0);
+        }
+        self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
+    }
+
+    /// Wakes the first that waits for the condition; the others now wait for their mutex, whose owner
+    /// has to wake one of them.
+    fn broadcast_requeue(&mut self, cond: u32) {
+        let first = self.programs.condvars.signal(cond);
+        while let Some(waiter) = self.programs.condvars.signal(cond) {
+            if let Continuation::Wait {
+                relock: Some(mutex),
+            } = *waiter.continuation.borrow()
+            {
+                self.programs.mutexes.contend(mutex);
+                self.programs.mutexes.queue(waiter, mutex);
+            }
+        }
+        if let Some(first) = first {
+            self.wake(first, 0);
+        }
+    }
+
+    /// Arrives at the barrier, and wakes the others or waits for them.
+    fn arrive(&mut self, cpu: usize, task: TaskPtr, barrier: u32) -> Step {
+        if !self.programs.barriers.arrive(task, barrier) {
+            return self.wait(cpu, task, None, "a barrier");
+        }
+        while let Some(waiter) = self.programs.barriers.let_go(barrier) {
+            self.wake(waiter, 0);
+        }
+        Step::Go
+    }
+
+    /// Puts bytes into the stream, or waits for room.
+    fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
+        match self.programs.streams.put(task, stream, bytes) {
+            Transfer::Done => {
+                self.wake_readers(stream);
+                self.stream_changed(stream);
+                Step::Go
+            }
+            Transfer::Waits => {
+                task.continuation
+                    .replace(Continuation::WriteReady { stream, bytes });
+                self.sleep(cpu, task, "room in a stream")
+            }
+            Transfer::TooLarge { capacity } => {
+                self.task_error(
+                    task,
+                    format!("writes {bytes} bytes at once to a stream that holds {capacity}"),
+                );
+                Step::Go
+            }
+        }
+    }
+
+    /// Takes bytes from the stream, which takes `work`, or waits for them.
+    fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
+        match self.programs.streams.take(task, stream, bytes) {
+            Transfer::Done => self.stream_changed(stream),
+            Transfer::Waits => {
+                task.continuation.replace(Continuation::Op(Op::Read {
+                    stream,
+                    bytes,
+                    work,
+                }));
+                return self.sleep(cpu, task, "bytes in a stream");
+            }
+            Transfer::TooLarge { capacity } => self.task_error(
+                task,
+                format!("reads {bytes} bytes at once from a stream that holds {capacity}"),
+            ),
+        }
+        self.compute(task, work, false, Continuation::ReadDone { stream })
+    }
+
+    /// Bytes have come into the stream: pipes and sockets wake all readers, and say that they are about to sleep
+    /// (`wake_up_interruptible_sync_poll()`).
+    fn wake_readers(&mut self, stream: u32) {
+        while let Some(reader) = self.programs.streams.next_reader(stream) {
+            self.wake(reader, abi::WAKE_SYNC);
+        }
+    }
+
+    fn wake_writers(&mut self, stream: u32, wake_flags: u64) {
+        while let Some(writer) = self.programs.streams.next_writer(stream) {
+            self.wake(writer, wake_flags);
+        }
+    }
+
+    /// The network has sent bytes of the stream. TCP does not say that it is about to sleep.
+    pub fn sent(&mut self, stream: u32, bytes: u64) {
+        if self.programs.streams.sent(stream, bytes) {
+            self.wake_writers(stream, 0);
+        }
+    }
+
+    /// The network has put bytes into the stream.
+    pub fn received(&mut self, stream: u32, bytes: u64) {
+        self.programs.streams.received(stream, bytes);
+        self.wake_readers(stream);
     }
 
     /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
@@ -154,11 +301,21 @@ impl Kernel<'_> {
             return self.work_under(task, section);
         }
         if kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
-            self.spin(task, Spin::Kernel(section.mutex));
+            let until = PollUntil::KernelLock(section.mutex);
+            self.programs.pollers.start(task, until);
             return self.poll_for(task, section);
         }
-        self.queue_for(task, section.mutex);
+        self.programs.mutexes.queue(task, section.mutex);
         self.sleep_for(cpu, task, section)
+    }
+
+    /// Takes a lock of the kernel's if it is free, and the lines that it protects from who had it last.
+    fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
+        let last = self.programs.mutexes.acquire(task, section.mutex, waited);
+        if let Some(last) = last {
+            self.fetch_lines(last, section.lines);
+        }
+        last.is_some()
     }
 
     /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
@@ -166,7 +323,8 @@ impl Kernel<'_> {
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
         }
-        self.spin_on(task, Spin::Kernel(section.mutex));
+        let until = PollUntil::KernelLock(section.mutex);
+        self.programs.pollers.go_on(task, until);
         self.poll_for(task, section)
     }
 
@@ -193,15 +351,77 @@ impl Kernel<'_> {
         )
     }
 
-    fn let_go(&mut self, task: TaskPtr, mutex: u32) -> Step {
+    /// Releases a lock of the kernel's: who has polled for it the longest is next, and who waits first is woken.
+    fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         task.in_kernel.set(false);
-        self.release(task, mutex);
+        let Ok(first) = self.programs.mutexes.release(task, mutex) else {
+            self.task_error(
+                task,
+                format!("releases the kernel's lock {mutex}, which it does not have"),
+            );
+            return Step::Go;
+        };
+        let pollers = &mut self.programs.pollers;
+        let next = pollers.stop_first(|until| until == PollUntil::KernelLock(mutex));
+        if let Some(next) = next {
+            self.end_poll(cpu, next);
+        }
+        if let Some(first) = first {
+            self.wake(first, 0);
+        }
         Step::Go
     }
 
     fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         task.continuation.replace(Continuation::LockSleep(section));
-        self.sleep(cpu, task, "a lock of the kernel's")
+        self.sleep(cpu, task, KERNEL_LOCK)
+    }
+
+    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
+    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
+    pub fn sleep_instead(&mut self, task: TaskPtr) {
+        let Continuation::LockPoll(section) = *task.continuation.borrow() else {
+            return;
+        };
+        if !self.programs.pollers.stop(task) {
+            return;
+        }
+        self.set_left(task, 0, false);
+        self.programs.mutexes.queue(task, section.mutex);
+        task.continuation.replace(Continuation::LockSleep(section));
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set(KERNEL_LOCK);
+    }
+
+    /// The task on `cpu` may have written shared words.
+    fn words_written(&mut self, cpu: usize) {
+        let shared = std::mem::take(&mut self.programs.shared);
+        self.end_polls(
+            cpu,
+            |until| matches!(until, PollUntil::Word { word, value } if shared[word] != value),
+        );
+        self.programs.shared = shared;
+    }
+
+    /// Ends the polling of those whose wait is `over` by what `cpu` did.
+    fn end_polls(&mut self, cpu: usize, over: impl Fn(PollUntil) -> bool) {
+        while let Some(task) = self.programs.pollers.stop_first(&over) {
+            self.end_poll(cpu, task);
+        }
+    }
+
+    fn end_poll(&mut self, by: usize, task: TaskPtr) {
+        let cpu = task.cpu();
+        let polls = self.cpus[cpu].curr == Some(task) && self.cpus[cpu].armed;
+        if polls {
+            self.pause(cpu);
+        }
+        self.set_left(task, 0, false);
+        if polls {
+            self.charge(cpu, self.transfer_ns(by, cpu));
+            let done = self.resume(cpu, task);
+            self.events.set_done(cpu, done);
+        }
     }
 
     fn sleep_until(&mut self, cpu: usize, task: TaskPtr, due: u64) -> Step {
@@ -233,13 +453,13 @@ impl Kernel<'_> {
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
             Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
             Op::Lock(mutex) => {
-                if self.try_lock(task, mutex) {
+                if self.try_lock(cpu, task, mutex) {
                     return Step::Go;
                 }
-                self.relock(cpu, task, mutex)
+                self.lock(cpu, task, mutex)
             }
             Op::Unlock(mutex) => {
-                self.unlock(task, mutex);
+                self.unlock(cpu, task, mutex);
                 Step::Go
             }
             Op::Hold {
@@ -257,22 +477,24 @@ impl Kernel<'_> {
                 };
                 self.hold(cpu, task, section, kind)
             }
-            Op::Release(mutex) => self.let_go(task, mutex),
+            Op::Release(mutex) => self.release(cpu, task, mutex),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
-                task.continuation.replace(Continuation::Wait {
-                    relock: Some(mutex),
-                });
-                let step = self.sleep(cpu, task, "a condition");
-                self.wait(task, cond, mutex);
+                let step = self.wait(cpu, task, Some(mutex), "a condition");
+                self.programs.condvars.wait(task, cond);
+                self.unlock(cpu, task, mutex);
                 step
             }
             Op::Signal(cond) => {
-                self.signal(cond);
+                if let Some(waiter) = self.programs.condvars.signal(cond) {
+                    self.wake(waiter, 0);
+                }
                 Step::Go
             }
             Op::Broadcast(cond) => {
-                self.broadcast(cond);
+                while let Some(waiter) = self.programs.condvars.signal(cond) {
+                    self.wake(waiter, 0);
+                }
                 Step::Go
             }
             Op::BroadcastRequeue(cond) => {
@@ -283,24 +505,19 @@ impl Kernel<'_> {
                 if self.programs.shared.get(word) != Some(&value) || work == 0 {
                     return Step::Go;
                 }
-                self.spin(task, Spin::Word { word, value });
+                let until = PollUntil::Word { word, value };
+                self.programs.pollers.start(task, until);
                 self.compute(task, work, false, Continuation::Poll)
             }
             Op::SpinLock(mutex) => {
-                if self.try_lock(task, mutex) {
+                if self.try_lock(cpu, task, mutex) {
                     return Step::Go;
                 }
-                self.spin(task, Spin::Mutex(mutex));
+                let until = PollUntil::Mutex(mutex);
+                self.programs.pollers.start(task, until);
                 self.compute(task, ENDLESS, false, Continuation::Op(Op::SpinLock(mutex)))
             }
-            Op::Barrier(barrier) => {
-                if self.arrive(task, barrier) {
-                    return Step::Go;
-                }
-                task.continuation
-                    .replace(Continuation::Wait { relock: None });
-                self.sleep(cpu, task, "a barrier")
-            }
+            Op::Barrier(barrier) => self.arrive(cpu, task, barrier),
             Op::Write {
                 stream,
                 bytes,
@@ -315,17 +532,7 @@ impl Kernel<'_> {
                 stream,
                 bytes,
                 work,
-            } => {
-                if self.take(task, stream, bytes) {
-                    return self.compute(task, work, false, Continuation::ReadDone { stream });
-                }
-                task.continuation.replace(Continuation::Op(Op::Read {
-                    stream,
-                    bytes,
-                    work,
-                }));
-                self.sleep(cpu, task, "bytes in a stream")
-            }
+            } => self.read(cpu, task, stream, bytes, work),
             Op::Fork { child, work: 0 } => {
                 self.fork(cpu, task, *child);
                 Step::Go

@@ -1,4 +1,4 @@
-//! Tasks come and go: what a new task is, fork and exit.
+//! Tasks come and go, and change: fork and exit, affinity and policy.
 
 use crate::Event;
 use crate::abi::layout::{self as abi, TaskStruct};
@@ -6,6 +6,7 @@ use crate::abi::structs::DEFAULT_PRIO;
 
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, OnDsq, OpsState, Task, TaskPtr};
+use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use workload::{SchedPolicy, TaskSpec};
 
@@ -145,7 +146,7 @@ impl Kernel<'_> {
     /// `fork(2)` by `parent` on `cpu`, and the child's first wakeup.
     pub fn fork(&mut self, cpu: usize, parent: TaskPtr, spec: TaskSpec) {
         self.counters.forks += 1;
-        parent.children.set(parent.children.get() + (1));
+        parent.children.update(|n| n + 1);
         let child = self.new_task(spec, Some(parent), cpu, true);
         self.traced(
             cpu,
@@ -165,7 +166,7 @@ impl Kernel<'_> {
 
     /// The exit of the task that runs on `cpu`, up to its last switch.
     pub fn exit(&mut self, cpu: usize, task: TaskPtr) {
-        task.abi.flags.set(task.abi.flags.get() | (abi::PF_EXITING));
+        task.abi.flags.update(|flags| flags | abi::PF_EXITING);
         if self.trace.is_some() {
             self.traced(
                 cpu,
@@ -176,7 +177,7 @@ impl Kernel<'_> {
             );
         }
         if let Some(parent) = task.parent {
-            parent.children.set(parent.children.get() - (1));
+            parent.children.update(|n| n - 1);
             if parent.children.get() == 0 && parent.joining.get() {
                 parent.joining.set(false);
                 self.wake(parent, 0);
@@ -193,5 +194,75 @@ impl Kernel<'_> {
         self.alive -= 1;
         self.exit_task(task);
         task.abi.release_storage();
+    }
+
+    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it back.
+    /// It runs on, unless the CPU is not allowed any more: then it is queued on one that is.
+    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
+    fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
+        self.deactivate(task, abi::DEQ_SAVE);
+        change(self, task);
+        task.on_rq.set(true);
+        task.abi.on_rq.set(1);
+        self.runnable += 1;
+        task.abi.se.exec_start.set(self.rq(cpu).clock_task);
+        match task.class.get() {
+            Class::Dl => self.restore_dl(cpu, task),
+            Class::Rt => self.restore_rt(cpu, task),
+            Class::Ext => self.restore_ext(cpu, task),
+        }
+        let allowed = task.abi.cpus_mask.get();
+        if !allowed.contains(cpu) {
+            let to = allowed.first().unwrap_or(cpu);
+            match task.class.get() {
+                // admit_dl() and set_affinity() see to it that they may run anywhere.
+                Class::Dl => unreachable!("a deadline task may run on all CPUs"),
+                Class::Rt => self.push_rt(cpu, task, to),
+                Class::Ext => self.push_ext(cpu, task, to),
+            }
+            self.switch(cpu, Some(task), None, true);
+            self.check_preempt(task);
+        }
+        self.cpus[cpu].need_resched = true;
+    }
+
+    /// `sched_setaffinity(2)` by the task that runs on `cpu`.
+    pub fn set_affinity(&mut self, cpu: usize, task: TaskPtr, mask: CpuMask) {
+        let mask = mask.and(&self.machine.all_cpus());
+        if mask.is_empty() {
+            return self.task_error(task, "sched_setaffinity(): expected a CPU of the machine");
+        }
+        if task.class.get() == Class::Dl && mask != self.machine.all_cpus() {
+            return self.task_error(
+                task,
+                "sched_setaffinity(): EBUSY: a deadline task must be allowed on all CPUs",
+            );
+        }
+        self.change(cpu, task, |kernel, task| {
+            task.abi.cpus_mask.set(mask);
+            task.abi.nr_cpus_allowed.set(mask.count() as i32);
+            kernel.affinity_changed(task);
+        });
+    }
+
+    /// `sched_setattr(2)` by the task that runs on `cpu`.
+    pub fn change_policy(&mut self, cpu: usize, task: TaskPtr, policy: SchedPolicy) {
+        self.change(cpu, task, |kernel, task| {
+            let was = task.class.get();
+            if was == Class::Ext {
+                kernel.update_curr(cpu, task);
+            }
+            if let Err(refused) = kernel.admit_dl(task, policy) {
+                kernel.task_error(task, refused);
+                return;
+            }
+            set_policy(&task, policy);
+            match (was, task.class.get()) {
+                (Class::Ext, Class::Ext) => kernel.weight_changed(task),
+                (Class::Ext, _) => kernel.disable_task(task),
+                (_, Class::Ext) => kernel.switching_to_ext(task),
+                (_, _) => {}
+            }
+        });
     }
 }
