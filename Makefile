@@ -1,7 +1,8 @@
 # The words a newcomer types. `make run` needs Rust and a C compiler; `make test` installs what else
 # it needs when it may (root on a machine with apt).
 
-CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
+# Looked for when it is used: what `tools` installs is not there before.
+CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
 C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into a quarter of an hour with all others, long ones first;
@@ -44,7 +45,7 @@ format:
 	cargo fmt --all
 	$(CLANG_FORMAT) -i $(C_FILES)
 
-check-format:
+check-format: tools
 	cargo fmt --all --check
 	$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 
