@@ -16,7 +16,13 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CC");
     let output = Path::new(&env::var_os("OUT_DIR").unwrap()).join("equipoise.so");
     let source = scheduler.join("main.bpf.c");
-    if let Err(message) = compile::compile(env::var_os("CC"), &source, &include, &output) {
+    let call = compile::Call {
+        compiler: &compile::compiler(),
+        flags: compile::FLAGS,
+        include: &[&include],
+        source: &source,
+    };
+    if let Err(message) = call.compile(&output) {
         panic!("the scheduler does not compile:\n{message}");
     }
     debug_assert!(!compile::HEADERS.is_empty());
