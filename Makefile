@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # test-vm runs all.
 VM_TESTS := mixed-load hotplug killed capacity fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run test bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run test record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -18,6 +18,10 @@ test: tools check-format lint
 	cargo test $(CARGO_FLAGS)
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test $(VM_TESTS)
+
+# The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
+record-decisions:
+	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p lab --test decisions
 
 # In 1 GB (of addresses, in KiB), as much as 20,480 tasks on 1024 CPUs may take.
 bench:
