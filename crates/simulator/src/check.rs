@@ -7,7 +7,7 @@
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::task::{Class, Doing, OnDsq, OpsState, TaskPtr};
+use crate::kernel::task::{Class, Continuation, OnDsq, OpsState, TaskPtr};
 use machine::CpuMask;
 
 /// What is checked during a run.
@@ -180,34 +180,40 @@ impl Kernel<'_> {
         };
         for (id, cpu) in self.cpus.iter().enumerate() {
             if let Some(task) = cpu.curr {
-                found(task, task.cpu() == id && task.dsq == OnDsq::None, "running")?;
+                found(
+                    task,
+                    task.cpu() == id && task.dsq.get() == OnDsq::None,
+                    "running",
+                )?;
             }
             for queued in cpu.local.iter() {
-                let right = queued.task.dsq == OnDsq::Local(id as u32) && queued.task.cpu() == id;
+                let right =
+                    queued.task.dsq.get() == OnDsq::Local(id as u32) && queued.task.cpu() == id;
                 found(queued.task, right, "on a local queue")?;
             }
             for &task in &cpu.rt {
                 found(
                     task,
-                    task.cpu() == id && task.class == Class::Rt,
+                    task.cpu() == id && task.class.get() == Class::Rt,
                     "on the RT queue",
                 )?;
             }
             for &task in &cpu.dl {
-                let right = task.cpu() == id && task.class == Class::Dl && !task.dl.throttled;
+                let right =
+                    task.cpu() == id && task.class.get() == Class::Dl && !task.dl.get().throttled;
                 found(task, right, "on the deadline queue")?;
             }
         }
-        for queued in self.global_dsq.iter() {
+        for queued in self.scx.global_dsq.iter() {
             found(
                 queued.task,
-                queued.task.dsq == OnDsq::Global,
+                queued.task.dsq.get() == OnDsq::Global,
                 "on the global queue",
             )?;
         }
-        for (index, dsq) in self.user_dsqs.iter() {
+        for (index, dsq) in self.scx.user_dsqs.iter() {
             for queued in dsq.iter() {
-                let right = queued.task.dsq == OnDsq::User(index);
+                let right = queued.task.dsq.get() == OnDsq::User(index);
                 found(queued.task, right, "on a user queue")?;
             }
         }
@@ -220,31 +226,32 @@ impl Kernel<'_> {
     /// `places` is how many CPUs and queues `task` was found on.
     fn check_task(&self, task: TaskPtr, places: usize) -> Result<(), String> {
         let label = || task.label();
-        let custody = usize::from(task.ops_state == OpsState::Queued);
-        let throttled = usize::from(task.on_rq && task.dl.throttled && !self.runs(task));
+        let custody = usize::from(task.ops_state.get() == OpsState::Queued);
+        let throttled =
+            usize::from(task.on_rq.get() && task.dl.get().throttled && !self.runs(task));
         let places = places + custody + throttled;
-        if places != usize::from(task.on_rq) {
-            let state = if task.on_rq {
+        if places != usize::from(task.on_rq.get()) {
+            let state = if task.on_rq.get() {
                 "runnable"
             } else {
                 "not runnable"
             };
             return Err(format!("{} is {state} and in {places} places", label()));
         }
-        if task.on_rq && task.exited {
+        if task.on_rq.get() && task.exited.get() {
             return Err(format!("{} has exited and is runnable", label()));
         }
-        let bound = custody == 0 && !matches!(task.dsq, OnDsq::User(_) | OnDsq::Global);
-        if task.on_rq && bound && !task.abi.cpus_mask.contains(task.cpu()) {
+        let bound = custody == 0 && !matches!(task.dsq.get(), OnDsq::User(_) | OnDsq::Global);
+        if task.on_rq.get() && bound && !task.abi.cpus_mask.get().contains(task.cpu()) {
             return Err(format!(
                 "{} is on CPU {}, where it may not be",
                 label(),
                 task.cpu()
             ));
         }
-        let waits = task.on_rq && task.class == Class::Ext && !self.runs(task);
-        let waited = self.now().saturating_sub(task.runnable_at);
-        if waits && waited > self.watchdog_ns + self.watchdog_ns / 2 {
+        let waits = task.on_rq.get() && task.class.get() == Class::Ext && !self.runs(task);
+        let waited = self.now().saturating_sub(task.runnable_at.get());
+        if waits && waited > self.scx.watchdog_ns + self.scx.watchdog_ns / 2 {
             return Err(format!(
                 "{} has waited for {waited} ns and the watchdog did not see it",
                 label()
@@ -261,13 +268,13 @@ impl Kernel<'_> {
     fn check_cpus(&self) -> Result<(), String> {
         let mut runnable = vec![(0, 0); self.cpus.len()];
         let mut sleeping = 0;
-        for task in self.tasks.iter().filter(|task| !task.exited) {
-            if task.on_rq {
+        for task in self.tasks.iter().filter(|task| !task.exited.get()) {
+            if task.on_rq.get() {
                 let (all, ext) = &mut runnable[task.cpu()];
-                *all += u32::from(!task.dl.throttled);
-                *ext += u32::from(task.class == Class::Ext);
+                *all += u32::from(!task.dl.get().throttled);
+                *ext += u32::from(task.class.get() == Class::Ext);
             } else {
-                sleeping += usize::from(matches!(task.op, Doing::Sleeping));
+                sleeping += usize::from(matches!(*task.continuation.borrow(), Continuation::Sleep));
             }
         }
         let equal = |what: &str, counted: usize, is: usize| match counted == is {
@@ -275,7 +282,7 @@ impl Kernel<'_> {
             false => Err(format!("{what} is {counted}, and there are {is}")),
         };
         for (id, (cpu, (all, ext))) in self.cpus.iter().zip(&runnable).enumerate() {
-            let rq = self.rq_ref(id);
+            let rq = self.bpf.rq_ref(id);
             let counted = |what: &str, counted: u32, is: u32| {
                 equal(
                     &format!("{what} of CPU {id}"),
@@ -291,26 +298,32 @@ impl Kernel<'_> {
             if cpu.curr.is_none() && queued && !cpu.need_resched {
                 return Err(format!("CPU {id} is idle over its own queue"));
             }
-            if cpu.curr.is_some() && self.idle_masks.enabled && self.idle_masks.cpus.contains(id) {
+            if cpu.curr.is_some()
+                && self.scx.idle_masks.enabled
+                && self.scx.idle_masks.cpus.contains(id)
+            {
                 return Err(format!("CPU {id} is busy and in the idle mask"));
             }
         }
-        let on_rq = self.tasks.iter().filter(|task| !task.exited && task.on_rq);
+        let on_rq = self
+            .tasks
+            .iter()
+            .filter(|task| !task.exited.get() && task.on_rq.get());
         let on_rq = on_rq.count();
         equal("the number of runnable tasks", self.runnable, on_rq)?;
         equal("the number of sleeping tasks", self.sleeping, sleeping)?;
-        let alive = self.tasks.iter().filter(|task| !task.exited).count();
+        let alive = self.tasks.iter().filter(|task| !task.exited.get()).count();
         equal("the number of tasks", self.alive, alive)?;
         let rt_queued = self.cpus.iter().map(|cpu| cpu.rt.len()).sum();
         equal(
             "the number of RT tasks that wait",
-            self.rt_queued,
+            self.rt.queued,
             rt_queued,
         )?;
         let dl_queued = self.cpus.iter().map(|cpu| cpu.dl.len()).sum();
         equal(
             "the number of deadline tasks that wait",
-            self.dl_queued,
+            self.dl.queued,
             dl_queued,
         )
     }
@@ -322,9 +335,9 @@ impl Kernel<'_> {
         };
         let now = self.now();
         let mut wanted = CpuMask::EMPTY;
-        for task in self.tasks.iter().filter(|task| task.on_rq) {
-            if !self.runs(*task) && self.rq_ref(task.cpu()).nr_running >= 2 {
-                wanted = wanted.or(&task.abi.cpus_mask);
+        for task in self.tasks.iter().filter(|task| task.on_rq.get()) {
+            if !self.runs(*task) && self.bpf.rq_ref(task.cpu()).nr_running >= 2 {
+                wanted = wanted.or(&task.abi.cpus_mask.get());
             }
         }
         for (id, cpu) in self.cpus.iter().enumerate() {

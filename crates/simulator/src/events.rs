@@ -2,7 +2,7 @@
 //! computing. The latter change with every interrupt, so they have a place of their own where they can
 //! be changed.
 
-use crate::task::TaskPtr;
+use crate::kernel::task::TaskPtr;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

@@ -1,46 +1,22 @@
 //! The simulated kernel: runs a workload on a machine under a sched_ext scheduler, deterministically.
 
 mod abi;
-mod cgroup;
+mod boot;
 mod check;
-mod cpu;
-mod cpufreq;
-mod dl;
-mod doing;
-mod dsq;
-mod energy;
+mod class;
 mod events;
-mod ext;
-mod fault;
-mod fork;
-mod idle;
-mod instance;
-mod interrupts;
+mod host;
+mod hw;
 mod kernel;
-mod kfuncs;
-mod lifecycle;
-mod lock;
-mod maps;
-mod memory;
-mod network;
-mod objects;
 mod program;
-mod rt;
-mod sched;
-mod softirq;
-mod spin;
-mod task;
-mod timers;
-mod tracepoints;
-mod turbo;
-mod usb;
+mod run;
+mod scx;
 
 pub use check::Check;
-pub use energy::{Energy, Part};
-pub use fault::report_scheduler_faults;
+pub use host::fault::report_scheduler_faults;
+pub use hw::energy::{Energy, Part};
 
 use check::Checker;
-use kernel::Kernel;
 use machine::Machine;
 use native::{Global, Object};
 use workload::{Recorder, Workload};
@@ -251,7 +227,7 @@ fn run_kernel(config: Config<'_>, check: Option<Check>) -> Result<Outcome, Error
     let (scheduler, read, limit) = (config.scheduler, config.read, config.time_limit_ns);
     let nr_cpus = config.machine.cpus.len();
     let checker = check.map(|check| Box::new(Checker::new(check, nr_cpus)));
-    let mut kernel = Kernel::boot(config, checker)?;
+    let mut kernel = boot::boot(config, checker)?;
     match kernel.run(limit) {
         Ok(()) => kernel.outcome(scheduler, read),
         Err(error) => {

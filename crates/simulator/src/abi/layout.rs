@@ -1,0 +1,467 @@
+//! The C side's structures, mirrored field by field from `native`'s `include/vmlinux.h` and
+//! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
+//! is loaded.
+
+use machine::CpuMask;
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::mem::{offset_of, size_of};
+
+/// As `EQUIPOISE_MAX_STORAGES`.
+pub const MAX_STORAGES: usize = 8;
+
+#[repr(C)]
+#[derive(Default)]
+pub struct ThreadInfo {
+    pub flags: Cell<u64>,
+    pub cpu: Cell<u32>,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct LoadWeight {
+    pub weight: Cell<u64>,
+    pub inv_weight: Cell<u32>,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct SchedEntity {
+    pub exec_start: Cell<u64>,
+    pub sum_exec_runtime: Cell<u64>,
+    pub prev_sum_exec_runtime: Cell<u64>,
+    pub load: LoadWeight,
+}
+
+#[repr(C)]
+pub struct SchedExtEntity {
+    pub slice: Cell<u64>,
+    pub dsq_vtime: Cell<u64>,
+    pub weight: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub sticky_cpu: Cell<i32>,
+    pub holding_cpu: Cell<i32>,
+    pub core_sched_at: Cell<u64>,
+    pub disallow: Cell<bool>,
+}
+
+#[repr(C)]
+pub struct TaskStruct {
+    pub thread_info: ThreadInfo,
+    pub state: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub on_cpu: Cell<i32>,
+    pub wake_cpu: Cell<i32>,
+    pub recent_used_cpu: Cell<i32>,
+    pub on_rq: Cell<i32>,
+    pub prio: Cell<i32>,
+    pub static_prio: Cell<i32>,
+    pub normal_prio: Cell<i32>,
+    pub rt_priority: Cell<u32>,
+    pub sched_class: Cell<*const c_void>,
+    pub se: SchedEntity,
+    pub scx: SchedExtEntity,
+    pub policy: Cell<u32>,
+    pub nr_cpus_allowed: Cell<i32>,
+    pub cpus_ptr: Cell<*const CpuMask>,
+    pub cpus_mask: Cell<CpuMask>,
+    pub migration_disabled: Cell<u16>,
+    pub mm: Cell<*mut c_void>,
+    pub exit_state: Cell<i32>,
+    pub pid: Cell<i32>,
+    pub tgid: Cell<i32>,
+    pub real_parent: Cell<*mut TaskStruct>,
+    pub parent: Cell<*mut TaskStruct>,
+    pub group_leader: Cell<*mut TaskStruct>,
+    pub nvcsw: Cell<u64>,
+    pub nivcsw: Cell<u64>,
+    pub start_time: Cell<u64>,
+    pub comm: Cell<[u8; 16]>,
+    pub cgroups: Cell<*mut CssSet>,
+    pub storage: Cell<[*mut c_void; MAX_STORAGES]>,
+}
+
+#[repr(C)]
+pub struct DispatchQ {
+    pub nr: u32,
+    pub id: u64,
+}
+
+#[repr(C)]
+pub struct ScxRq {
+    pub local_dsq: DispatchQ,
+    pub nr_running: u32,
+    pub cpu_released: bool,
+}
+
+#[repr(C)]
+pub struct RtRq {
+    pub rt_nr_running: u32,
+}
+
+#[repr(C)]
+pub struct DlRq {
+    pub dl_nr_running: u32,
+    /// Of 1/2^20 of the CPU.
+    pub running_bw: u64,
+}
+
+/// What a scheduler may see of a runqueue (`scx_bpf_cpu_rq()`).
+#[repr(C)]
+pub struct Rq {
+    pub nr_running: u32,
+    pub cpu: i32,
+    pub curr: *mut TaskStruct,
+    pub idle: *mut TaskStruct,
+    /// NULL: there is no stop class.
+    pub stop: *mut TaskStruct,
+    pub clock: u64,
+    /// `clock` less what interrupts took, ns.
+    pub clock_task: u64,
+    pub rt: RtRq,
+    pub dl: DlRq,
+    pub scx: ScxRq,
+}
+
+#[repr(C)]
+pub struct ExitInfo {
+    pub kind: u32,
+    pub exit_code: i64,
+    pub reason: *const c_char,
+    pub bt: *const u64,
+    pub bt_len: u32,
+    pub msg: *const c_char,
+    pub dump: *const c_char,
+}
+
+#[repr(C)]
+pub struct InitTaskArgs {
+    pub fork: bool,
+    pub cgroup: *mut Cgroup,
+}
+
+#[repr(C)]
+pub struct ExitTaskArgs {
+    pub cancelled: bool,
+}
+
+#[repr(C)]
+pub struct CgroupInitArgs {
+    pub weight: u32,
+}
+
+#[repr(C)]
+pub struct CpuReleaseArgs {
+    pub reason: u32,
+    pub task: *mut TaskStruct,
+}
+
+#[repr(C)]
+pub struct DumpCtx {
+    pub kind: u32,
+    pub exit_code: i64,
+    pub reason: *const c_char,
+    pub at_ns: u64,
+    pub at_jiffies: u64,
+}
+
+#[repr(C)]
+pub struct KernfsNode {
+    pub id: u64,
+}
+
+#[repr(C)]
+pub struct Cgroup {
+    pub self_css: *mut Cgroup,
+    pub kn: *mut KernfsNode,
+    pub level: i32,
+    pub storage: [*mut c_void; MAX_STORAGES],
+}
+
+#[repr(C)]
+pub struct CssSet {
+    pub dfl_cgrp: *mut Cgroup,
+}
+
+#[repr(C)]
+pub struct BpfTimer {
+    pub id: u64,
+    pub reserved: u64,
+}
+
+#[repr(C)]
+pub struct IterDsq {
+    pub dsq_id: u64,
+    pub flags: u64,
+    pub cursor: u64,
+    pub end: u64,
+    pub slice: u64,
+    pub vtime: u64,
+}
+
+/// As `EQUIPOISE_ITER_HAS_SLICE`.
+pub const ITER_HAS_SLICE: u64 = 1 << 30;
+/// As `EQUIPOISE_ITER_HAS_VTIME`.
+pub const ITER_HAS_VTIME: u64 = 1 << 31;
+pub const ITER_REV: u64 = 1 << 16;
+
+#[repr(C)]
+pub struct Map {
+    pub kind: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub stride: u32,
+    pub max_entries: u32,
+    pub storage: u32,
+    pub index: u32,
+    pub values: *mut u8,
+}
+
+type Task = *mut TaskStruct;
+
+/// `struct sched_ext_ops`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Ops {
+    pub select_cpu: Option<unsafe extern "C" fn(Task, i32, u64) -> i32>,
+    pub enqueue: Option<unsafe extern "C" fn(Task, u64)>,
+    pub dequeue: Option<unsafe extern "C" fn(Task, u64)>,
+    pub dispatch: Option<unsafe extern "C" fn(i32, Task)>,
+    pub tick: Option<unsafe extern "C" fn(Task)>,
+    pub runnable: Option<unsafe extern "C" fn(Task, u64)>,
+    pub running: Option<unsafe extern "C" fn(Task)>,
+    pub stopping: Option<unsafe extern "C" fn(Task, bool)>,
+    pub quiescent: Option<unsafe extern "C" fn(Task, u64)>,
+    pub yield_: Option<unsafe extern "C" fn(Task, Task) -> bool>,
+    pub core_sched_before: Option<unsafe extern "C" fn(Task, Task) -> bool>,
+    pub set_weight: Option<unsafe extern "C" fn(Task, u32)>,
+    pub set_cpumask: Option<unsafe extern "C" fn(Task, *const CpuMask)>,
+    pub update_idle: Option<unsafe extern "C" fn(i32, bool)>,
+    pub cpu_acquire: Option<unsafe extern "C" fn(i32, *mut c_void)>,
+    pub cpu_release: Option<unsafe extern "C" fn(i32, *mut CpuReleaseArgs)>,
+    pub init_task: Option<unsafe extern "C" fn(Task, *mut InitTaskArgs) -> i32>,
+    pub exit_task: Option<unsafe extern "C" fn(Task, *mut ExitTaskArgs)>,
+    pub enable: Option<unsafe extern "C" fn(Task)>,
+    pub disable: Option<unsafe extern "C" fn(Task)>,
+    pub dump: Option<unsafe extern "C" fn(*mut DumpCtx)>,
+    pub dump_cpu: Option<unsafe extern "C" fn(*mut DumpCtx, i32, bool)>,
+    pub dump_task: Option<unsafe extern "C" fn(*mut DumpCtx, Task)>,
+    pub cgroup_init: Option<unsafe extern "C" fn(*mut Cgroup, *mut CgroupInitArgs) -> i32>,
+    pub cgroup_exit: Option<unsafe extern "C" fn(*mut Cgroup)>,
+    pub cgroup_prep_move: Option<unsafe extern "C" fn(Task, *mut Cgroup, *mut Cgroup) -> i32>,
+    pub cgroup_move: Option<unsafe extern "C" fn(Task, *mut Cgroup, *mut Cgroup)>,
+    pub cgroup_cancel_move: Option<unsafe extern "C" fn(Task, *mut Cgroup, *mut Cgroup)>,
+    pub cgroup_set_weight: Option<unsafe extern "C" fn(*mut Cgroup, u32)>,
+    pub cpu_online: Option<unsafe extern "C" fn(i32)>,
+    pub cpu_offline: Option<unsafe extern "C" fn(i32)>,
+    pub init: Option<unsafe extern "C" fn() -> i32>,
+    pub exit: Option<unsafe extern "C" fn(*mut ExitInfo)>,
+    pub dispatch_max_batch: u32,
+    pub flags: u64,
+    pub timeout_ms: u32,
+    pub exit_dump_len: u32,
+    pub hotplug_seq: u64,
+    pub name: [u8; 128],
+}
+
+impl Ops {
+    /// The scheduler's name for itself.
+    pub fn name(&self) -> String {
+        let name = self.name.split(|&byte| byte == 0).next();
+        String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
+    }
+}
+
+/// `EQUIPOISE_GLOBAL_LINES`.
+pub const GLOBAL_LINES: usize = 4;
+
+/// `struct equipoise_line`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Line {
+    /// Counts writes.
+    pub version: u32,
+    /// What it costs the next writer that others have read it since, ns.
+    pub shared_ns: u32,
+    /// Who wrote last.
+    pub writer: u32,
+}
+
+/// `struct equipoise_memory`.
+#[repr(C)]
+pub struct Memory {
+    pub lines: *mut Line,
+    pub seen: *mut u32,
+    pub line_ns: *const u32,
+    pub node: *const u16,
+    pub nr_lines: u32,
+    pub nr_nodes: u32,
+    pub cached_ns: u32,
+    pub pad: u32,
+}
+
+/// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
+#[repr(C)]
+pub struct Table {
+    pub now: u64,
+    pub cpu: i32,
+    pub nr_cpu_ids: u32,
+    pub tick_ns: u64,
+    pub current: Task,
+    pub kernel: *mut c_void,
+    pub rqs: *mut Rq,
+    pub spent: u64,
+    pub memory: *mut Memory,
+
+    pub create_dsq: unsafe extern "C" fn(*mut c_void, u64, i32) -> i32,
+    pub destroy_dsq: unsafe extern "C" fn(*mut c_void, u64),
+    pub dsq_nr_queued: unsafe extern "C" fn(*mut c_void, u64) -> i32,
+    pub select_cpu_dfl: unsafe extern "C" fn(*mut c_void, Task, i32, u64, *mut bool) -> i32,
+    pub dispatch: unsafe extern "C" fn(*mut c_void, Task, u64, u64, u64),
+    pub dispatch_vtime: unsafe extern "C" fn(*mut c_void, Task, u64, u64, u64, u64),
+    pub dispatch_nr_slots: unsafe extern "C" fn(*mut c_void) -> u32,
+    pub dispatch_cancel: unsafe extern "C" fn(*mut c_void),
+    pub consume: unsafe extern "C" fn(*mut c_void, u64) -> bool,
+    pub dispatch_from_dsq: unsafe extern "C" fn(*mut c_void, *mut IterDsq, Task, u64, u64) -> bool,
+    pub reenqueue_local: unsafe extern "C" fn(*mut c_void) -> u32,
+    pub kick_cpu: unsafe extern "C" fn(*mut c_void, i32, u64),
+    pub iter_dsq_new: unsafe extern "C" fn(*mut c_void, *mut IterDsq, u64, u64) -> i32,
+    pub iter_dsq_next: unsafe extern "C" fn(*mut c_void, *mut IterDsq) -> Task,
+    pub iter_dsq_destroy: unsafe extern "C" fn(*mut c_void, *mut IterDsq),
+    pub lock_rqs: unsafe extern "C" fn(*mut c_void, u32, u32),
+    pub unlock_rqs: unsafe extern "C" fn(*mut c_void),
+    pub exit: unsafe extern "C" fn(*mut c_void, i64, *const c_char),
+    pub error: unsafe extern "C" fn(*mut c_void, *const c_char),
+    pub dump: unsafe extern "C" fn(*mut c_void, *const c_char),
+    pub printk: unsafe extern "C" fn(*mut c_void, *const c_char),
+    pub cpuperf: unsafe extern "C" fn(*mut c_void, i32, u32) -> u32,
+    pub cpuperf_set: unsafe extern "C" fn(*mut c_void, i32, u32),
+    pub cpumask: unsafe extern "C" fn(*mut c_void, u32) -> *const CpuMask,
+    pub test_and_clear_cpu_idle: unsafe extern "C" fn(*mut c_void, i32) -> bool,
+    pub pick_cpu: unsafe extern "C" fn(*mut c_void, *const CpuMask, u64, bool) -> i32,
+    pub any_distribute: unsafe extern "C" fn(*mut c_void, *const CpuMask, *const CpuMask) -> u32,
+    pub task_from_pid: unsafe extern "C" fn(*mut c_void, i32) -> Task,
+    pub cgroup: unsafe extern "C" fn(*mut c_void, u64) -> *mut Cgroup,
+    pub storage_get: unsafe extern "C" fn(
+        *mut c_void,
+        *mut Map,
+        *mut *mut c_void,
+        *const c_void,
+        u64,
+    ) -> *mut c_void,
+    pub storage_delete: unsafe extern "C" fn(*mut c_void, *mut Map, *mut *mut c_void),
+    pub map_lookup: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8) -> *mut u8,
+    pub map_update: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8, *const u8, u64) -> i64,
+    pub map_delete: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8) -> i64,
+    pub map_push: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8, u64) -> i64,
+    pub map_pop: unsafe extern "C" fn(*mut c_void, *mut Map, *mut u8, bool) -> i64,
+    pub map_for_each:
+        unsafe extern "C" fn(*mut c_void, *mut Map, *mut c_void, *mut c_void, *mut c_void) -> i64,
+    pub timer_init: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, *mut c_void, u64) -> i64,
+    pub timer_set_callback: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, *mut c_void) -> i64,
+    pub timer_start: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, u64, u64) -> i64,
+    pub timer_cancel: unsafe extern "C" fn(*mut c_void, *mut BpfTimer) -> i64,
+    pub alloc: unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void,
+    pub free: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    pub random: unsafe extern "C" fn(*mut c_void) -> u32,
+}
+
+/// Sizes and offsets in the order of `equipoise_abi[]`.
+const LAYOUT: [usize; 32] = [
+    size_of::<Table>(),
+    offset_of!(Table, memory),
+    size_of::<Line>(),
+    size_of::<Memory>(),
+    GLOBAL_LINES,
+    size_of::<Map>(),
+    offset_of!(Map, values),
+    size_of::<TaskStruct>(),
+    offset_of!(TaskStruct, se),
+    offset_of!(TaskStruct, scx),
+    offset_of!(TaskStruct, policy),
+    offset_of!(TaskStruct, cpus_mask),
+    offset_of!(TaskStruct, pid),
+    offset_of!(TaskStruct, comm),
+    offset_of!(TaskStruct, storage),
+    size_of::<SchedExtEntity>(),
+    size_of::<Rq>(),
+    offset_of!(Rq, rt),
+    offset_of!(Rq, dl),
+    offset_of!(Rq, scx),
+    size_of::<Ops>(),
+    offset_of!(Ops, init),
+    offset_of!(Ops, dispatch_max_batch),
+    offset_of!(Ops, name),
+    size_of::<ExitInfo>(),
+    size_of::<InitTaskArgs>(),
+    size_of::<CpuReleaseArgs>(),
+    size_of::<DumpCtx>(),
+    size_of::<BpfTimer>(),
+    size_of::<IterDsq>(),
+    size_of::<Cgroup>(),
+    offset_of!(Cgroup, storage),
+];
+
+/// Do the C side's layouts, as `equipoise_abi[]` gives them, agree with this file's?
+pub fn check(c: &[u32]) -> bool {
+    c.iter().map(|&value| value as usize).eq(LAYOUT)
+}
+
+// Values of vmlinux.h's enumerations that the kernel acts on.
+pub const SLICE_DFL: u64 = 20_000_000;
+pub const SLICE_INF: u64 = u64::MAX;
+pub const DSQ_BUILTIN: u64 = 1 << 63;
+pub const DSQ_INVALID: u64 = DSQ_BUILTIN;
+pub const DSQ_GLOBAL: u64 = DSQ_BUILTIN | 1;
+pub const DSQ_LOCAL: u64 = DSQ_BUILTIN | 2;
+pub const DSQ_LOCAL_ON: u64 = DSQ_BUILTIN | 1 << 62;
+pub const DSQ_LOCAL_CPU_MASK: u64 = 0xffff_ffff;
+pub const TASK_QUEUED: u32 = 1;
+pub const TASK_DEQD_FOR_SLEEP: u32 = 1 << 3;
+pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
+pub const OPS_ENQ_LAST: u64 = 1 << 1;
+pub const OPS_ENQ_EXITING: u64 = 1 << 2;
+pub const OPS_ALL_FLAGS: u64 = 0xf | 1 << 16;
+pub const WAKE_FORK: u64 = 0x04;
+pub const WAKE_TTWU: u64 = 0x08;
+pub const WAKE_SYNC: u64 = 0x10;
+pub const ENQ_WAKEUP: u64 = 0x01;
+pub const ENQ_HEAD: u64 = 0x10;
+pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
+pub const ENQ_PREEMPT: u64 = 1 << 32;
+pub const ENQ_REENQ: u64 = 1 << 40;
+pub const ENQ_LAST: u64 = 1 << 41;
+pub const ENQ_INTERNAL: u64 = 0xff << 56;
+pub const ENQ_DSQ_PRIQ: u64 = 1 << 57;
+pub const DEQ_SLEEP: u64 = 0x01;
+/// `DEQUEUE_SAVE` and `ENQUEUE_RESTORE`: the task is only dequeued to be changed.
+pub const DEQ_SAVE: u64 = 0x02;
+pub const ENQ_RESTORE: u64 = 0x02;
+pub const PICK_IDLE_CORE: u64 = 1;
+pub const KICK_IDLE: u64 = 1;
+pub const KICK_PREEMPT: u64 = 1 << 1;
+pub const KICK_WAIT: u64 = 1 << 2;
+pub const CPUPERF_ONE: u32 = 1024;
+pub const PREEMPT_RT: u32 = 0;
+pub const PREEMPT_DL: u32 = 1;
+pub const TIMER_ABS: u64 = 1;
+pub const TIMER_CPU_PIN: u64 = 2;
+pub const PF_EXITING: u32 = 4;
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+pub const PF_IDLE: u32 = 2;
+pub const TASK_RUNNING: u32 = 0;
+pub const TASK_INTERRUPTIBLE: u32 = 1;
+pub const TASK_DEAD: u32 = 0x80;
+pub const TASK_NEW: u32 = 0x800;
+
+pub const EXIT_UNREG: u32 = 64;
+pub const EXIT_UNREG_BPF: u32 = 65;
+pub const EXIT_ERROR: u32 = 1024;
+pub const EXIT_ERROR_BPF: u32 = 1025;
+pub const EXIT_ERROR_STALL: u32 = 1026;
+
+pub const ENOENT: i32 = 2;
+pub const E2BIG: i32 = 7;
+pub const EBUSY: i32 = 16;
+pub const EEXIST: i32 = 17;
+pub const EINVAL: i32 = 22;

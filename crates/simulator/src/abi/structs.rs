@@ -1,0 +1,113 @@
+//! What C sees of a task and of a runqueue before anything happens to it.
+
+use crate::abi::kfuncs;
+use crate::abi::layout::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
+use machine::{CpuMask, Machine};
+use std::cell::Cell;
+use std::ptr::{null, null_mut};
+
+/// The comm of the idle task.
+pub const SWAPPER: &str = "swapper";
+pub const DEFAULT_PRIO: i32 = 120;
+
+impl TaskStruct {
+    /// The idle task of `cpu`.
+    pub fn idle(cpu: usize, machine: &Machine) -> TaskStruct {
+        let task = TaskStruct::new();
+        task.thread_info.cpu.set(cpu as u32);
+        task.flags.set(layout::PF_IDLE);
+        task.cpus_mask.set(machine.all_cpus());
+        task.set_comm(SWAPPER);
+        task
+    }
+
+    /// Keeps at most 15 bytes.
+    pub fn set_comm(&self, name: &str) {
+        let length = name.len().min(15);
+        let mut comm = [0; 16];
+        comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+        self.comm.set(comm);
+    }
+
+    /// Gives back what the scheduler has stored with the task.
+    pub fn release_storage(&self) {
+        for slot in self.storage.replace([null_mut(); layout::MAX_STORAGES]) {
+            kfuncs::release(slot);
+        }
+    }
+
+    /// A task of no CPU, name or pid yet.
+    pub fn new() -> TaskStruct {
+        TaskStruct {
+            thread_info: ThreadInfo::default(),
+            state: Cell::new(layout::TASK_RUNNING),
+            flags: Cell::new(0),
+            on_cpu: Cell::new(0),
+            wake_cpu: Cell::new(0),
+            recent_used_cpu: Cell::new(0),
+            on_rq: Cell::new(0),
+            prio: Cell::new(DEFAULT_PRIO),
+            static_prio: Cell::new(DEFAULT_PRIO),
+            normal_prio: Cell::new(DEFAULT_PRIO),
+            rt_priority: Cell::new(0),
+            sched_class: Cell::new(null()),
+            se: SchedEntity::default(),
+            scx: SchedExtEntity {
+                slice: Cell::new(layout::SLICE_DFL),
+                dsq_vtime: Cell::new(0),
+                weight: Cell::new(0),
+                flags: Cell::new(0),
+                sticky_cpu: Cell::new(-1),
+                holding_cpu: Cell::new(-1),
+                core_sched_at: Cell::new(0),
+                disallow: Cell::new(false),
+            },
+            policy: Cell::new(0),
+            nr_cpus_allowed: Cell::new(1),
+            cpus_ptr: Cell::new(null()),
+            cpus_mask: Cell::new(CpuMask::EMPTY),
+            migration_disabled: Cell::new(0),
+            mm: Cell::new(null_mut()),
+            exit_state: Cell::new(0),
+            pid: Cell::new(0),
+            tgid: Cell::new(0),
+            real_parent: Cell::new(null_mut()),
+            parent: Cell::new(null_mut()),
+            group_leader: Cell::new(null_mut()),
+            nvcsw: Cell::new(0),
+            nivcsw: Cell::new(0),
+            start_time: Cell::new(0),
+            comm: Cell::new([0; 16]),
+            cgroups: Cell::new(null_mut()),
+            storage: Cell::new([null_mut(); layout::MAX_STORAGES]),
+        }
+    }
+}
+
+impl Rq {
+    /// The runqueue of `cpu`, running its `idle` task.
+    pub fn new(cpu: usize, idle: &mut TaskStruct) -> Rq {
+        Rq {
+            nr_running: 0,
+            cpu: cpu as i32,
+            curr: idle,
+            idle,
+            stop: null_mut(),
+            clock: 0,
+            clock_task: 0,
+            rt: layout::RtRq { rt_nr_running: 0 },
+            dl: layout::DlRq {
+                dl_nr_running: 0,
+                running_bw: 0,
+            },
+            scx: layout::ScxRq {
+                local_dsq: layout::DispatchQ {
+                    nr: 0,
+                    id: layout::DSQ_LOCAL,
+                },
+                nr_running: 0,
+                cpu_released: false,
+            },
+        }
+    }
+}

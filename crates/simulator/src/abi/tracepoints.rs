@@ -1,0 +1,92 @@
+//! Tracepoints that a scheduler's programs may run at (`SEC("tp_btf/...")`), with their arguments as in
+//! the kernel (`include/trace/events/`). A program at one that does not exist here is an error by name.
+
+use crate::abi::layout::{self as abi, TaskStruct};
+use crate::class::ext::{call_op, kf};
+use crate::kernel::Kernel;
+use crate::kernel::task::TaskPtr;
+use native::{Error, Object};
+use std::ffi::c_void;
+
+type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
+type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
+
+/// The programs at each tracepoint.
+#[derive(Clone, Default)]
+pub struct Tracepoints {
+    pub sched_switch: Vec<Switch>,
+    pub sched_prepare_exec: Vec<PrepareExec>,
+}
+
+impl Tracepoints {
+    /// Those of `object`, loaded at `base`.
+    pub fn of(object: &Object, base: *const u8) -> Result<Tracepoints, Error> {
+        let mut tracepoints = Tracepoints::default();
+        for program in object.tracepoints() {
+            let address = base.wrapping_add(program.address as usize);
+            // SAFETY: a function of the loaded object; BPF_PROG gives it the tracepoint's arguments, of
+            // which it may leave out the last.
+            unsafe {
+                match program.name.as_str() {
+                    "sched_switch" => tracepoints
+                        .sched_switch
+                        .push(std::mem::transmute::<*const u8, Switch>(address)),
+                    "sched_prepare_exec" => tracepoints
+                        .sched_prepare_exec
+                        .push(std::mem::transmute::<*const u8, PrepareExec>(address)),
+                    unknown => {
+                        return Err(Error(format!(
+                            "{}(): the simulated kernel has no tracepoint `{unknown}`; expected \
+                             sched_switch or sched_prepare_exec",
+                            program.function
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(tracepoints)
+    }
+}
+
+impl Kernel<'_> {
+    /// `sched_switch`: the CPU's runqueue has its new task already.
+    pub fn tp_sched_switch(
+        &mut self,
+        cpu: usize,
+        prev: Option<TaskPtr>,
+        next: Option<TaskPtr>,
+        prev_runnable: bool,
+    ) {
+        if self.bpf.instance.tracepoints.sched_switch.is_empty() {
+            return;
+        }
+        let idle = self.rq(cpu).idle;
+        let pointer = |task: Option<TaskPtr>| task.map_or(idle, TaskPtr::abi);
+        let (prev, next) = (pointer(prev), pointer(next));
+        let state = match prev_runnable {
+            true => abi::TASK_RUNNING,
+            false => abi::TASK_INTERRUPTIBLE,
+        };
+        for index in 0..self.bpf.instance.tracepoints.sched_switch.len() {
+            let sched_switch = self.bpf.instance.tracepoints.sched_switch[index];
+            call_op!(
+                self,
+                kf::REST,
+                sched_switch,
+                prev_runnable,
+                prev,
+                next,
+                state
+            );
+        }
+    }
+
+    /// `sched_prepare_exec`, of the task that runs.
+    pub fn tp_sched_prepare_exec(&mut self, task: TaskPtr) {
+        for index in 0..self.bpf.instance.tracepoints.sched_prepare_exec.len() {
+            let program = self.bpf.instance.tracepoints.sched_prepare_exec[index];
+            let bprm = std::ptr::null_mut();
+            call_op!(self, kf::REST, program, task.abi(), bprm);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Booting: a kernel with the scheduler loaded and the shell about to start the workload.
+
+use crate::abi::Bpf;
+use crate::check::Checker;
+use crate::class::{dl::Dl, rt::Rt};
+use crate::events::{Events, What};
+use crate::host::calls::CallRecord;
+use crate::hw::Hardware;
+use crate::kernel::Kernel;
+use crate::kernel::cpu::Cpu;
+use crate::program::Programs;
+use crate::program::mutex::Mutexes;
+use crate::program::polling::Pollers;
+use crate::program::stream::Streams;
+use crate::program::sync::{Barriers, Condvars};
+use crate::scx::Scx;
+use crate::{Config, Counters, Error};
+use workload::{Op, Recorder, Rng, Start, TaskSpec};
+
+/// Boots a kernel for `config`. One whose scheduler does not get as far as to be enabled has failed
+/// already ([`Kernel::failure`]).
+pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kernel<'a>, Error> {
+    let machine = config.machine;
+    let nr_cpus = machine.cpus.len();
+    let tick_ns = 1_000_000_000 / u64::from(machine.hz);
+    let mut rng = Rng::new(config.seed ^ 0x6b65_726e_656c);
+    let Start {
+        tasks,
+        mutexes,
+        condvars,
+        barriers,
+        streams,
+        connections,
+        shared,
+        duration_ns,
+    } = config.workload.start(machine);
+    let mut hw = Hardware::new(machine, connections);
+    let bpf = Bpf::load(&config, tick_ns, hw.memory.as_mut())?;
+    let ops = bpf.instance.ops;
+    let mut kernel = Kernel {
+        machine,
+        cpus: Cpu::all(machine),
+        tasks: Vec::new(),
+        alive: 0,
+        daemons: 0,
+        runnable: 0,
+        sleeping: 0,
+        events: Events::new(nr_cpus),
+        dl: Dl::default(),
+        rt: Rt::default(),
+        hw,
+        programs: Programs {
+            mutexes: Mutexes::new(mutexes),
+            condvars: Condvars::new(condvars),
+            barriers: Barriers::new(&barriers),
+            streams: Streams::new(&streams),
+            pollers: Pollers::default(),
+            shared,
+            recorder: Recorder::new(config.workload.metrics().len()),
+            rng: Rng::new(config.seed),
+        },
+        tick_ns,
+        tick_phase: rng.below(tick_ns),
+        rng,
+        counters: Counters {
+            busy_ns: vec![0; nr_cpus],
+            overhead_ns: vec![0; nr_cpus],
+            irq_ns: vec![0; nr_cpus],
+            ..Counters::default()
+        },
+        trace: config.trace,
+        failure: None,
+        check,
+        calls: CallRecord::start(ops.name()),
+        scx: Scx::new(machine, ops),
+        bpf,
+    };
+    kernel.trace_power_from_boot();
+    kernel.enable_scheduler();
+    if kernel.failure.is_some() {
+        return Ok(kernel);
+    }
+    if let Some(duration) = duration_ns {
+        kernel.events.push(duration, What::End);
+    }
+    let watchdog_ns = kernel.scx.watchdog_ns / 2;
+    kernel.events.push(watchdog_ns, What::Watchdog);
+    start_shell(&mut kernel, tasks);
+    kernel.start_connections();
+    Ok(kernel)
+}
+
+/// The shell runs somewhere, by chance, and starts the workload's first tasks.
+fn start_shell(kernel: &mut Kernel<'_>, tasks: Vec<TaskSpec>) {
+    let mut tasks = tasks.into_iter();
+    let mut left = false;
+    let shell = TaskSpec::new("sh", move |_: &mut workload::Env<'_>| match tasks.next() {
+        Some(task) => Op::Fork {
+            child: Box::new(task),
+            work: 0,
+        },
+        None if left => Op::Exit,
+        None => {
+            left = true;
+            Op::Join
+        }
+    });
+    let cpu = kernel.rng.below(kernel.cpus.len() as u64) as usize;
+    kernel.set_cpu(cpu);
+    let shell = kernel.new_task(shell, None, cpu, false);
+    kernel.activate(shell, 0);
+    kernel.cpus[cpu].need_resched = true;
+    kernel.leave(cpu);
+}

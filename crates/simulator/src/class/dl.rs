@@ -1,0 +1,551 @@
+//! The deadline class: `SCHED_DEADLINE` as Linux 6.12 has it (`kernel/sched/deadline.c`), a constant
+//! bandwidth server a task, earliest deadline first over all CPUs.
+//!
+//! A task has a budget of `runtime` for each period. Running uses it up; a task without budget is
+//! throttled until its next period, when a timer fills the budget up and moves the deadline on. Budgets
+//! are looked at by the tick and whenever the task's time is accounted for (`HRTICK_DL` is off, as it is
+//! by default), so a task may overrun by up to a tick, and pays for it from its next budget. Bandwidth is
+//! not reclaimed, and no priority is inherited.
+
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, TaskPtr};
+use workload::SchedPolicy;
+
+/// Bandwidths are in units of 1/2^20 of a CPU (`BW_SHIFT`).
+pub const BW_SHIFT: u32 = 20;
+
+/// What tasks may be promised of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, 95 %.
+const MAX_BW: u64 = (950_000 << BW_SHIFT) / 1_000_000;
+
+/// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`, ns.
+const PERIOD_NS: std::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
+/// The shortest budget (`1 << DL_SCALE`), ns.
+const MIN_RUNTIME_NS: u64 = 1 << 10;
+
+/// The state of the class.
+#[derive(Default)]
+pub struct Dl {
+    /// Tasks that wait for a CPU.
+    pub queued: usize,
+    /// Bandwidth promised to tasks, of 1/2^20 of a CPU.
+    pub total_bw: u64,
+}
+
+/// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
+#[derive(Clone, Copy, Default)]
+pub struct DlEntity {
+    /// Budget a period, relative deadline, and period, ns.
+    dl_runtime: u64,
+    dl_deadline: u64,
+    dl_period: u64,
+    /// Budget left, ns; below 0 after an overrun.
+    runtime: i64,
+    /// The deadline in force, ns since boot.
+    pub deadline: u64,
+    /// Out of budget until its timer expires.
+    pub throttled: bool,
+    /// Has given up the rest of its budget (`sched_yield()`).
+    yielded: bool,
+    /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and until then after that
+    /// its budget would have lasted (the 0-lag time).
+    active: bool,
+    /// Of its timers; those of another are void.
+    generation: u32,
+}
+
+impl DlEntity {
+    /// `dl_bw`: of 1/2^20 of a CPU.
+    fn bandwidth(&self) -> u64 {
+        ratio(self.dl_period, self.dl_runtime)
+    }
+
+    /// When the period after the one in force begins, ns.
+    fn next_period(&self) -> u64 {
+        self.deadline - self.dl_deadline + self.dl_period
+    }
+
+    /// `replenish_dl_new_period()`
+    fn new_period(&mut self, now: u64) {
+        self.deadline = now + self.dl_deadline;
+        self.runtime = self.dl_runtime as i64;
+    }
+
+    /// `replenish_dl_entity()`: budget for what was overrun and some more, later.
+    fn replenish(&mut self, now: u64) {
+        if self.dl_period == 0 {
+            return;
+        }
+        if self.deadline == 0 {
+            self.new_period(now);
+        }
+        while self.runtime <= 0 {
+            self.deadline += self.dl_period;
+            self.runtime += self.dl_runtime as i64;
+        }
+        // Far too late: begin anew.
+        if self.deadline < now {
+            self.new_period(now);
+        }
+        self.throttled = false;
+        self.yielded = false;
+    }
+
+    /// `dl_entity_overflow()`: would using up the budget by the deadline take more than the bandwidth?
+    fn overflows(&self, now: u64) -> bool {
+        let left = i128::from(self.dl_deadline) * i128::from(self.runtime);
+        let right = i128::from(self.deadline - now) * i128::from(self.dl_runtime);
+        right < left
+    }
+
+    /// `update_dl_entity()`, on a wakeup: the budget and deadline in force are kept if they ask for no
+    /// more than the bandwidth.
+    fn wake(&mut self, now: u64) {
+        let constrained = self.dl_deadline < self.dl_period;
+        if self.deadline <= now {
+            self.new_period(now);
+        } else if self.overflows(now) {
+            if constrained {
+                // update_dl_revised_wakeup(): what the time left is worth.
+                let laxity = u128::from(self.deadline - now);
+                let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
+                self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
+            } else {
+                self.new_period(now);
+            }
+        }
+    }
+
+    /// The 0-lag time: until when the budget left would last at the bandwidth, ns.
+    fn zero_lag(&self) -> u64 {
+        let left = i128::from(self.runtime) * i128::from(self.dl_period)
+            / i128::from(self.dl_runtime.max(1));
+        (i128::from(self.deadline) - left).max(0) as u64
+    }
+}
+
+/// `to_ratio()`
+fn ratio(period: u64, runtime: u64) -> u64 {
+    match period {
+        0 => 0,
+        _ => ((u128::from(runtime) << BW_SHIFT) / u128::from(period)) as u64,
+    }
+}
+
+impl Kernel<'_> {
+    /// `sched_dl_overflow()` and `__checkparam_dl()`: gives `task`, whose policy is about to be
+    /// `policy`, its bandwidth and takes back what it had, or says why not.
+    pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
+        let old = task.dl.get().bandwidth();
+        let (new, entity) = match policy {
+            SchedPolicy::Deadline {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+            } => {
+                if runtime_ns < MIN_RUNTIME_NS
+                    || runtime_ns > deadline_ns
+                    || deadline_ns > period_ns
+                    || !PERIOD_NS.contains(&period_ns)
+                {
+                    return Err(format!(
+                        "sched_setattr(): EINVAL: a runtime of {runtime_ns}, deadline of {deadline_ns} \
+                         and period of {period_ns} ns; expected {MIN_RUNTIME_NS} <= runtime <= deadline \
+                         <= period, and a period of 100 us to 4.194304 s"
+                    ));
+                }
+                if task.abi.cpus_mask.get() != self.machine.all_cpus() {
+                    return Err(format!(
+                        "sched_setattr(): EPERM: SCHED_DEADLINE on CPUs {} alone; expected all CPUs \
+                         to be allowed",
+                        task.abi.cpus_mask.get()
+                    ));
+                }
+                let entity = DlEntity {
+                    dl_runtime: runtime_ns,
+                    dl_deadline: deadline_ns,
+                    dl_period: period_ns,
+                    generation: task.dl.get().generation + 1,
+                    ..DlEntity::default()
+                };
+                (entity.bandwidth(), entity)
+            }
+            _ => {
+                let generation = task.dl.get().generation + 1;
+                let entity = DlEntity {
+                    generation,
+                    ..DlEntity::default()
+                };
+                (0, entity)
+            }
+        };
+        let limit = (0..self.cpus.len())
+            .map(|cpu| (u64::from(self.cpuperf_cap(cpu)) * MAX_BW) >> 10)
+            .sum::<u64>();
+        let total = self.dl.total_bw - old + new;
+        if new > old && total > limit {
+            let percent = |bw: u64| 100.0 * bw as f64 / f64::from(1 << BW_SHIFT);
+            return Err(format!(
+                "sched_setattr(): EBUSY: deadline tasks would have {:.1} % of a CPU; expected at most \
+                 {:.1} %",
+                percent(total),
+                percent(limit)
+            ));
+        }
+        self.dl_deactivate(task);
+        self.dl.total_bw = total;
+        task.dl.set(entity);
+        Ok(())
+    }
+
+    /// The task is no more: its bandwidth is free.
+    pub fn exit_dl(&mut self, task: TaskPtr) {
+        self.dl_deactivate(task);
+        self.dl.total_bw -= task.dl.get().bandwidth();
+        task.dl.set(DlEntity {
+            generation: task.dl.get().generation + 1,
+            ..DlEntity::default()
+        });
+    }
+
+    /// `add_running_bw()`
+    fn dl_activate(&mut self, task: TaskPtr) {
+        if !task.dl.get().active {
+            task.update_dl(|dl| dl.active = true);
+            self.rq(task.cpu()).dl.running_bw += task.dl.get().bandwidth();
+        }
+    }
+
+    /// `sub_running_bw()`
+    fn dl_deactivate(&mut self, task: TaskPtr) {
+        if task.dl.get().active {
+            task.update_dl(|dl| dl.active = false);
+            self.rq(task.cpu()).dl.running_bw -= task.dl.get().bandwidth();
+        }
+    }
+
+    /// The task goes to another CPU, and its bandwidth with it.
+    pub fn migrate_dl(&mut self, task: TaskPtr, to: usize) {
+        if task.dl.get().active {
+            let bandwidth = task.dl.get().bandwidth();
+            self.rq(task.cpu()).dl.running_bw -= bandwidth;
+            self.rq(to).dl.running_bw += bandwidth;
+        }
+    }
+
+    /// `enqueue_task_dl()` of a task that wakes up or has just joined the class.
+    pub fn enqueue_dl(&mut self, task: TaskPtr) {
+        let now = self.now();
+        self.dl_activate(task);
+        if task.dl.get().throttled {
+            return;
+        }
+        let mut entity = task.dl.get();
+        entity.generation += 1;
+        // dl_check_constrained_dl(): not twice within a period.
+        let constrained = entity.dl_deadline < entity.dl_period && entity.deadline > 0;
+        if constrained && entity.deadline < now && now < entity.next_period() {
+            entity.throttled = true;
+            entity.runtime = entity.runtime.min(0);
+            task.dl.set(entity);
+            return self.start_dl_timer(task);
+        }
+        entity.wake(now);
+        task.dl.set(entity);
+        self.start_dl(task);
+    }
+
+    /// Puts a task that has budget on its runqueue.
+    fn start_dl(&mut self, task: TaskPtr) {
+        let rq = self.rq(task.cpu());
+        rq.nr_running += 1;
+        rq.dl.dl_nr_running += 1;
+        self.queue_dl(task);
+    }
+
+    fn stop_dl(&mut self, task: TaskPtr) {
+        let rq = self.rq(task.cpu());
+        rq.nr_running -= 1;
+        rq.dl.dl_nr_running -= 1;
+    }
+
+    fn queue_dl(&mut self, task: TaskPtr) {
+        let deadline = task.dl.get().deadline;
+        let queue = &mut self.cpus[task.cpu()].dl;
+        let index = queue.partition_point(|other| other.dl.get().deadline <= deadline);
+        queue.insert(index, task);
+        self.dl.queued += 1;
+    }
+
+    fn unqueue_dl(&mut self, task: TaskPtr) {
+        let queue = &mut self.cpus[task.cpu()].dl;
+        if let Some(index) = queue.iter().position(|&other| other == task) {
+            queue.remove(index);
+            self.dl.queued -= 1;
+        }
+    }
+
+    /// `dequeue_task_dl()`: the task sleeps, or is taken off to be changed.
+    pub fn dequeue_dl(&mut self, task: TaskPtr, sleeps: bool) {
+        let cpu = task.cpu();
+        if self.cpus[cpu].curr == Some(task) {
+            self.update_curr_dl(cpu, task);
+        }
+        if !task.dl.get().throttled {
+            self.stop_dl(task);
+            self.unqueue_dl(task);
+        }
+        if !sleeps {
+            return;
+        }
+        // task_non_contending()
+        let now = self.now();
+        if !task.dl.get().throttled {
+            task.update_dl(|dl| dl.generation += 1);
+            let (at, generation) = (task.dl.get().zero_lag(), task.dl.get().generation);
+            if at <= now {
+                self.dl_deactivate(task);
+            } else {
+                self.events.push(at, What::DlInactive { task, generation });
+            }
+        }
+    }
+
+    /// The 0-lag time of a sleeping task has come: `inactive_task_timer()`.
+    pub fn dl_inactive(&mut self, task: TaskPtr, generation: u32) {
+        if task.dl.get().generation == generation {
+            self.dl_deactivate(task);
+        }
+    }
+
+    /// The task that ran waits again.
+    pub fn put_prev_dl(&mut self, cpu: usize, task: TaskPtr) {
+        self.update_curr_dl(cpu, task);
+        if task.on_rq.get() && !task.dl.get().throttled {
+            self.queue_dl(task);
+        }
+    }
+
+    pub fn set_next_dl(&mut self, cpu: usize, task: TaskPtr) {
+        debug_assert_eq!(task.cpu(), cpu);
+        self.unqueue_dl(task);
+        self.push_dl(cpu);
+    }
+
+    pub fn tick_dl(&mut self, cpu: usize, task: TaskPtr) {
+        self.update_curr_dl(cpu, task);
+    }
+
+    /// `yield_task_dl()`: the rest of the budget is given up.
+    pub fn yield_dl(&mut self, cpu: usize, task: TaskPtr) {
+        task.update_dl(|dl| dl.yielded = true);
+        self.update_curr_dl(cpu, task);
+    }
+
+    /// `update_curr_dl()`: takes what the task ran from its budget; throttles it if nothing is left.
+    pub fn update_curr_dl(&mut self, cpu: usize, task: TaskPtr) {
+        let delta = self.update_curr(cpu, task);
+        if task.class.get() != Class::Dl || task.dl.get().throttled {
+            return;
+        }
+        task.update_dl(|dl| dl.runtime -= delta as i64);
+        if task.dl.get().runtime > 0 && !task.dl.get().yielded {
+            return;
+        }
+        if task.dl.get().yielded {
+            task.update_dl(|dl| dl.runtime = dl.runtime.min(0));
+        } else {
+            self.counters.dl_throttled += 1;
+        }
+        self.stop_dl(task);
+        self.unqueue_dl(task);
+        task.update_dl(|dl| dl.throttled = true);
+        self.cpus[cpu].need_resched = true;
+        if task.dl.get().next_period() <= self.now() {
+            // start_dl_timer() comes too late.
+            {
+                let now = self.now();
+                task.update_dl(|dl| dl.replenish(now));
+            }
+            let rq = self.rq(cpu);
+            rq.nr_running += 1;
+            rq.dl.dl_nr_running += 1;
+        } else {
+            self.start_dl_timer(task);
+        }
+    }
+
+    fn start_dl_timer(&mut self, task: TaskPtr) {
+        task.update_dl(|dl| dl.generation += 1);
+        let generation = task.dl.get().generation;
+        let at = task.dl.get().next_period().max(self.now());
+        self.events.push(at, What::DlTimer { task, generation });
+    }
+
+    /// A throttled task's timer has expired; its handler runs as soon as the CPU is awake.
+    pub fn dl_timer_expired(&mut self, task: TaskPtr, generation: u32) {
+        if task.dl.get().generation != generation {
+            return;
+        }
+        let at = self.timer_interrupt(task.cpu());
+        self.events.push(at, What::DlReplenish { task, generation });
+        self.timer_interrupt_done(task.cpu());
+    }
+
+    /// `dl_task_timer()`
+    pub fn dl_replenish(&mut self, task: TaskPtr, generation: u32) {
+        if task.dl.get().generation != generation || !task.dl.get().throttled {
+            return;
+        }
+        let cpu = task.cpu();
+        self.enter(cpu);
+        let now = self.now();
+        task.update_dl(|dl| dl.replenish(now));
+        if task.on_rq.get() {
+            self.start_dl(task);
+            self.check_preempt(task);
+            self.push_dl(cpu);
+        } else {
+            // It went to sleep without budget.
+            self.dl_deactivate(task);
+        }
+        self.leave(cpu);
+    }
+
+    /// The task with the earliest deadline of those queued and `prev`, the one that ran and may go on.
+    pub fn pick_dl(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        let head = self.cpus[cpu].dl.front().copied();
+        match (head, prev) {
+            (Some(head), Some(prev)) if head.dl.get().deadline < prev.dl.get().deadline => {
+                Some(head)
+            }
+            (_, Some(prev)) => Some(prev),
+            (head, None) => head,
+        }
+    }
+
+    /// Puts the task back that runs on `cpu` and was dequeued to be changed.
+    pub fn restore_dl(&mut self, cpu: usize, task: TaskPtr) {
+        self.enqueue_dl(task);
+        self.unqueue_dl(task);
+        debug_assert_eq!(task.cpu(), cpu);
+    }
+
+    /// How late the deadline is that `cpu` works for: later is less urgent.
+    fn dl_urgency(&self, cpu: usize) -> u64 {
+        let curr = self.cpus[cpu]
+            .curr
+            .filter(|curr| curr.class.get() == Class::Dl);
+        let curr = curr.filter(|curr| curr.on_rq.get() && !curr.dl.get().throttled);
+        let running = curr.map_or(u64::MAX, |curr| curr.dl.get().deadline);
+        let waiting = self.cpus[cpu].dl.front();
+        running.min(waiting.map_or(u64::MAX, |task| task.dl.get().deadline))
+    }
+
+    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s, best one where
+    /// it was, then one that is idle.
+    fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
+        let allowed = &task.abi.cpus_mask.get();
+        let deadline = if task.dl.get().deadline > self.now() {
+            task.dl.get().deadline
+        } else {
+            self.now() + task.dl.get().dl_deadline
+        };
+        allowed
+            .iter()
+            .max_by_key(|&cpu| {
+                (
+                    self.dl_urgency(cpu),
+                    cpu == task.cpu(),
+                    self.cpus[cpu].curr.is_none(),
+                    usize::MAX - cpu,
+                )
+            })
+            .filter(|&cpu| self.dl_urgency(cpu) > deadline)
+    }
+
+    /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline.
+    pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
+        if task.abi.cpus_mask.get().contains(prev) && self.dl_urgency(prev) == u64::MAX {
+            return prev;
+        }
+        self.find_later_rq(task).unwrap_or(prev)
+    }
+
+    /// `pull_dl_task()`: takes the waiting task with the earliest deadline that is earlier than all here.
+    pub fn pull_dl(&mut self, cpu: usize) {
+        let own = self.dl_urgency(cpu);
+        let candidate = (0..self.cpus.len())
+            .filter(|&other| other != cpu)
+            .flat_map(|other| self.cpus[other].dl.iter().copied())
+            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.dl.get().deadline < own)
+            .min_by_key(|task| task.dl.get().deadline);
+        if let Some(task) = candidate {
+            self.move_dl(task, cpu);
+        }
+    }
+
+    /// `push_dl_task()`: sends the first waiting task to a CPU that works for a later deadline.
+    fn push_dl(&mut self, cpu: usize) {
+        let Some(&task) = self.cpus[cpu].dl.front() else {
+            return;
+        };
+        if let Some(to) = self.find_later_rq(task).filter(|&to| to != cpu) {
+            self.move_dl(task, to);
+            self.check_preempt(task);
+        }
+    }
+
+    fn move_dl(&mut self, task: TaskPtr, to: usize) {
+        self.stop_dl(task);
+        self.unqueue_dl(task);
+        self.set_task_cpu(task, to);
+        self.start_dl(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(runtime: u64, deadline: u64, period: u64) -> DlEntity {
+        DlEntity {
+            dl_runtime: runtime,
+            dl_deadline: deadline,
+            dl_period: period,
+            ..DlEntity::default()
+        }
+    }
+
+    #[test]
+    fn an_overrun_is_paid_from_the_next_budgets() {
+        let mut server = server(10, 100, 100);
+        server.wake(1000);
+        assert_eq!((server.runtime, server.deadline), (10, 1100));
+        server.runtime = -15;
+        server.replenish(1100);
+        assert_eq!((server.runtime, server.deadline), (5, 1300));
+    }
+
+    #[test]
+    fn a_wakeup_keeps_no_more_than_the_bandwidth() {
+        let mut implicit = server(10, 100, 100);
+        implicit.wake(1000);
+        implicit.runtime = 5;
+        // 5 of the 60 left is less than 10 of 100.
+        implicit.wake(1040);
+        assert_eq!((implicit.runtime, implicit.deadline), (5, 1100));
+        // 5 of 40 is more.
+        implicit.wake(1060);
+        assert_eq!((implicit.runtime, implicit.deadline), (10, 1160));
+
+        let mut constrained = server(10, 50, 100);
+        constrained.wake(1000);
+        constrained.wake(1025);
+        assert!(
+            (4..=5).contains(&constrained.runtime),
+            "half the time left is worth half"
+        );
+        assert_eq!(constrained.deadline, 1050);
+    }
+}

@@ -1,0 +1,5 @@
+//! The scheduling classes, highest first: deadline, real time, sched_ext.
+
+pub mod dl;
+pub mod ext;
+pub mod rt;

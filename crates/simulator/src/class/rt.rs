@@ -1,0 +1,179 @@
+//! The real-time class: fixed priorities, FIFO or round robin within one.
+
+use crate::kernel::Kernel;
+use crate::kernel::task::TaskPtr;
+use workload::SchedPolicy;
+
+/// `RR_TIMESLICE`, include/linux/sched/rt.h, ns.
+const RR_TIMESLICE_NS: u64 = 100_000_000;
+
+/// The state of the class.
+#[derive(Default)]
+pub struct Rt {
+    /// Tasks that wait for a CPU.
+    pub queued: usize,
+}
+
+/// Gives a task whose turn is over, or that yielded, its next time slice.
+fn refill(task: TaskPtr) {
+    if task.rr_left.get() == 0 {
+        task.rr_left.set(match task.policy.get() {
+            SchedPolicy::RoundRobin { .. } => RR_TIMESLICE_NS,
+            _ => u64::MAX,
+        });
+    }
+}
+
+impl Kernel<'_> {
+    /// So many more tasks of the class are runnable on `cpu`.
+    fn count_rt(&mut self, cpu: usize, more: i32) {
+        let rq = self.rq(cpu);
+        rq.nr_running = rq.nr_running.wrapping_add_signed(more);
+        rq.rt.rt_nr_running = rq.rt.rt_nr_running.wrapping_add_signed(more);
+    }
+
+    pub fn enqueue_rt(&mut self, task: TaskPtr) {
+        self.count_rt(task.cpu(), 1);
+        self.queue_rt(task, false);
+    }
+
+    /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its turn
+    /// is over.
+    pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.update_curr(cpu, task);
+        if task.on_rq.get() {
+            self.queue_rt(task, task.rr_left.get() != 0);
+        }
+    }
+
+    fn queue_rt(&mut self, task: TaskPtr, head: bool) {
+        let cpu = task.cpu();
+        let prio = task.abi.prio.get();
+        let queue = &mut self.cpus[cpu].rt;
+        let index = queue.partition_point(|other| {
+            if head {
+                other.abi.prio.get() < prio
+            } else {
+                other.abi.prio.get() <= prio
+            }
+        });
+        queue.insert(index, task);
+        self.rt.queued += 1;
+    }
+
+    pub fn dequeue_rt(&mut self, task: TaskPtr) {
+        self.count_rt(task.cpu(), -1);
+        self.unqueue_rt(task.cpu(), task);
+    }
+
+    fn unqueue_rt(&mut self, cpu: usize, task: TaskPtr) {
+        if let Some(index) = self.cpus[cpu].rt.iter().position(|&other| other == task) {
+            self.cpus[cpu].rt.remove(index);
+            self.rt.queued -= 1;
+        }
+    }
+
+    /// The most urgent of the queued tasks and `prev`, the runnable RT task that ran.
+    pub fn pick_rt(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        let head = self.cpus[cpu].rt.front().copied();
+        match (head, prev) {
+            (Some(head), Some(prev)) if head.abi.prio.get() < prev.abi.prio.get() => Some(head),
+            // Round robin over: the next of the same priority has its turn.
+            (Some(head), Some(prev))
+                if head.abi.prio.get() == prev.abi.prio.get() && prev.rr_left.get() == 0 =>
+            {
+                Some(head)
+            }
+            (_, Some(prev)) => {
+                refill(prev);
+                Some(prev)
+            }
+            (head, None) => head,
+        }
+    }
+
+    /// Puts the task back that runs on `cpu` and was dequeued to be changed.
+    pub fn restore_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.count_rt(cpu, 1);
+        task.rr_left.set(0);
+        refill(task);
+    }
+
+    /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
+    pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
+        self.update_curr(cpu, task);
+        self.count_rt(cpu, -1);
+        self.set_task_cpu(task, to);
+        self.enqueue_rt(task);
+    }
+
+    pub fn set_next_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.unqueue_rt(cpu, task);
+        refill(task);
+    }
+
+    pub fn tick_rt(&mut self, cpu: usize, task: TaskPtr) {
+        self.update_curr(cpu, task);
+        if task.rr_left.get() == u64::MAX {
+            return;
+        }
+        task.rr_left
+            .set(task.rr_left.get().saturating_sub(self.tick_ns));
+        if task.rr_left.get() == 0 {
+            if self.cpus[cpu]
+                .rt
+                .front()
+                .is_some_and(|head| head.abi.prio.get() <= task.abi.prio.get())
+            {
+                self.cpus[cpu].need_resched = true;
+            } else {
+                task.rr_left.set(RR_TIMESLICE_NS);
+            }
+        }
+    }
+
+    /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
+    pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
+        let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
+            Some(curr) if curr.class.get() <= crate::kernel::task::Class::Rt => curr.abi.prio.get(),
+            Some(_) => i32::MAX - 1,
+            None => i32::MAX,
+        };
+        let allowed = &task.abi.cpus_mask.get();
+        if allowed.contains(prev) && urgency(self, prev) > task.abi.prio.get() {
+            return prev;
+        }
+        let this = self.this_cpu();
+        allowed
+            .iter()
+            .max_by_key(|&cpu| {
+                (
+                    urgency(self, cpu),
+                    cpu == prev,
+                    cpu == this,
+                    self.cpus[cpu].cluster == self.cpus[prev].cluster,
+                )
+            })
+            .filter(|&cpu| urgency(self, cpu) > task.abi.prio.get())
+            .unwrap_or(prev)
+    }
+
+    /// `pull_rt_task()`: takes the most urgent waiting task that may run here and is more urgent than
+    /// what this CPU has.
+    pub fn pull_rt(&mut self, cpu: usize) {
+        let own = self.cpus[cpu]
+            .rt
+            .front()
+            .map_or(i32::MAX, |task| task.abi.prio.get());
+        let candidate = (0..self.cpus.len())
+            .filter(|&other| other != cpu)
+            .flat_map(|other| self.cpus[other].rt.iter().copied())
+            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.abi.prio.get() < own)
+            .min_by_key(|task| task.abi.prio.get());
+        if let Some(task) = candidate {
+            self.dequeue_rt(task);
+            self.set_task_cpu(task, cpu);
+            self.enqueue_rt(task);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a simulation's scheduler is doing just now, for those who look from outside: the handler of
+//! its faults, and the thread that notices a call which does not end.
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// An op's name. Thin, as it is swapped in one go.
+type OpName = *mut &'static str;
+
+/// Written by the simulation's thread alone.
+#[derive(Debug)]
+pub struct CallRecord {
+    scheduler: String,
+    /// The op that is being called; null between calls.
+    op: AtomicPtr<&'static str>,
+    /// Counts calls that began.
+    calls: AtomicU64,
+}
+
+/// Where in its work a scheduler is.
+pub struct Call<'a> {
+    pub scheduler: &'a str,
+    pub op: &'static str,
+    /// Which of its calls this is.
+    pub number: u64,
+}
+
+static ALL: Mutex<Vec<Weak<CallRecord>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static HERE: Cell<*const CallRecord> = const { Cell::new(std::ptr::null()) };
+}
+
+impl CallRecord {
+    /// For the simulation of `scheduler` that starts on this thread, and stays on it.
+    pub fn start(scheduler: String) -> Arc<CallRecord> {
+        let record = Arc::new(CallRecord {
+            scheduler,
+            op: AtomicPtr::new(null_mut()),
+            calls: AtomicU64::new(0),
+        });
+        let mut all = all();
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&record));
+        HERE.set(Arc::as_ptr(&record));
+        record
+    }
+
+    /// The op `name` is called; the answer is for [`CallRecord::end`].
+    #[inline]
+    pub fn begin(&self, name: &'static &'static str) -> OpName {
+        let outer = self.op.load(Relaxed);
+        self.op.store(std::ptr::from_ref(name).cast_mut(), Relaxed);
+        self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
+        outer
+    }
+
+    /// It returned. True if no other op was being called meanwhile.
+    #[inline]
+    pub fn end(&self, outer: OpName) -> bool {
+        self.op.store(outer, Relaxed);
+        outer.is_null()
+    }
+
+    fn call(&self) -> Option<Call<'_>> {
+        // SAFETY: null or what begin() was given.
+        let op = unsafe { self.op.load(Relaxed).as_ref() }?;
+        Some(Call {
+            scheduler: &self.scheduler,
+            op,
+            number: self.calls.load(Relaxed),
+        })
+    }
+}
+
+impl Drop for CallRecord {
+    fn drop(&mut self) {
+        if HERE.get() == std::ptr::from_ref(self) {
+            HERE.set(std::ptr::null());
+        }
+    }
+}
+
+fn all() -> MutexGuard<'static, Vec<Weak<CallRecord>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The call that this thread is in the middle of, if any. May be asked by a signal handler.
+pub fn here<R>(use_it: impl FnOnce(Option<Call<'_>>) -> R) -> R {
+    // SAFETY: null or alive: it is reset when dropped.
+    use_it(unsafe { HERE.get().as_ref() }.and_then(CallRecord::call))
+}
+
+/// Every simulation of the process that is being run.
+pub fn everywhere() -> Vec<Arc<CallRecord>> {
+    all().iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Notices a call that does not end.
+pub struct Patience {
+    samples: u32,
+    seen: Vec<(*const CallRecord, u64, u32)>,
+}
+
+impl Patience {
+    /// A call is taken not to end once `samples` samples in a row have met it.
+    pub fn new(samples: u32) -> Patience {
+        Patience {
+            samples,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Takes a sample of `simulations`, and gives `lost` a call that does not end.
+    pub fn sample(&mut self, simulations: &[Arc<CallRecord>], mut lost: impl FnMut(&Call<'_>)) {
+        let before = std::mem::take(&mut self.seen);
+        for record in simulations {
+            let Some(call) = record.call() else { continue };
+            let who = Arc::as_ptr(record);
+            let met = before
+                .iter()
+                .find(|&&(other, number, _)| other == who && number == call.number)
+                .map_or(1, |&(.., met)| met + 1);
+            if met == self.samples {
+                lost(&call);
+            }
+            self.seen.push((who, call.number, met));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_does_not_end_is_noticed() {
+        let record = CallRecord::start("test".into());
+        let simulations = [record.clone()];
+        let mut patience = Patience::new(3);
+        let mut noticed = Vec::new();
+        let mut sample = |noticed: &mut Vec<String>| {
+            patience.sample(&simulations, |call| {
+                noticed.push(format!("{} {}", call.scheduler, call.op))
+            });
+        };
+        for _ in 0..5 {
+            let outer = record.begin(&"tick");
+            sample(&mut noticed);
+            assert!(record.end(outer));
+            sample(&mut noticed);
+        }
+        assert!(noticed.is_empty());
+        let outer = record.begin(&"dispatch");
+        let inner = record.begin(&"enqueue");
+        assert!(!record.end(inner));
+        here(|call| assert_eq!(call.unwrap().op, "dispatch"));
+        for _ in 0..4 {
+            sample(&mut noticed);
+        }
+        assert!(record.end(outer));
+        assert_eq!(noticed, ["test dispatch"]);
+        here(|call| assert!(call.is_none()));
+    }
+}

@@ -1,0 +1,4 @@
+//! The process that simulates: what a scheduler is doing in it, and what it does when that goes wrong.
+
+pub mod calls;
+pub mod fault;

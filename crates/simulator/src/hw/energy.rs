@@ -1,0 +1,529 @@
+//! Energy: what each part of the machine draws, integrated over what it does.
+//!
+//! A part's power is constant between changes: a hardware thread's changes with what runs on it, on its
+//! siblings and with the frequency; a core's, cluster's and package's with whether any of its CPUs is
+//! busy, and while none is, with time, as it enters one idle state after another. Power in mW times time
+//! in ns is energy in pJ: whole numbers, so that nothing is lost and the parts sum to the whole.
+
+use crate::kernel::Kernel;
+use crate::kernel::task::TaskPtr;
+use crate::{Event, events::What};
+use machine::{BUSY_LOOP, CorePower, CoreType, Machine, PartIdle, PartPower};
+use std::fmt;
+
+/// A part of the machine that draws power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A hardware thread, by CPU: what its tasks cost.
+    Cpu(usize),
+    /// A core, by its first CPU, without what its threads do.
+    Core(usize),
+    /// A cluster, by number, without its cores.
+    Cluster(usize),
+    /// A package, by number, without its clusters.
+    Package(usize),
+    /// All the rest of the machine.
+    Rest,
+}
+
+/// `cpu-3`, `package-0`.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Cpu(number) => write!(f, "cpu-{number}"),
+            Part::Core(number) => write!(f, "core-{number}"),
+            Part::Cluster(number) => write!(f, "cluster-{number}"),
+            Part::Package(number) => write!(f, "package-{number}"),
+            Part::Rest => f.write_str("rest"),
+        }
+    }
+}
+
+/// Energy that a run took, by part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Energy {
+    /// Each part's, pJ.
+    pub parts: Vec<(Part, u128)>,
+}
+
+/// pJ in a J.
+const PJ_PER_J: f64 = 1e12;
+
+impl Energy {
+    /// All of it, J.
+    pub fn total_j(&self) -> f64 {
+        self.sum_j(|_| true)
+    }
+
+    /// That of the parts for which `which` is true, J.
+    pub fn sum_j(&self, which: impl Fn(Part) -> bool) -> f64 {
+        let of = self.parts.iter().filter(|(part, _)| which(*part));
+        of.map(|(_, pj)| pj).sum::<u128>() as f64 / PJ_PER_J
+    }
+}
+
+/// Power of one part since some time, and its energy until then.
+#[derive(Clone, Debug, Default)]
+struct Meter {
+    mw: u32,
+    since: u64,
+    pj: u128,
+    /// What the trace was last told, mW, and energy that was taken at once since, pJ.
+    traced: u32,
+    at_once: u64,
+}
+
+impl Meter {
+    /// Counts up to `now`, ns.
+    #[inline]
+    fn advance(&mut self, now: u64) {
+        self.pj += u128::from(self.mw) * u128::from(now - self.since);
+        self.since = now;
+    }
+
+    #[inline]
+    fn set(&mut self, now: u64, mw: u32) {
+        self.advance(now);
+        self.mw = mw;
+    }
+
+    /// What the trace has not been told yet of `part`.
+    fn news(&mut self, part: Part) -> Option<Event<'static>> {
+        if self.mw == self.traced && self.at_once == 0 {
+            return None;
+        }
+        self.traced = self.mw;
+        Some(Event::Power {
+            part,
+            mw: self.mw,
+            pj: std::mem::take(&mut self.at_once),
+        })
+    }
+}
+
+/// A hardware thread.
+struct Thread {
+    meter: Meter,
+    /// 0 if it is idle; else what its task does, of [`BUSY_LOOP`].
+    activity: u32,
+    /// Its core, cluster and package: indices into [`Meters::groups`].
+    groups: [usize; 3],
+}
+
+/// A core, cluster or package.
+struct Group {
+    part: Part,
+    cpus: Vec<usize>,
+    meter: Meter,
+    active_mw: u32,
+    idle: Vec<PartIdle>,
+    /// How many of its CPUs are busy, since when that is none, and for how long it was not, ns.
+    busy: usize,
+    changed_at: u64,
+    busy_ns: u64,
+    /// How many idle states it has entered.
+    entered: usize,
+    /// When the trace hears of the next one, ns.
+    told_at: u64,
+}
+
+impl Group {
+    fn new(part: Part, cpus: Vec<usize>, power: &PartPower) -> Group {
+        let mut group = Group {
+            part,
+            cpus,
+            meter: Meter::default(),
+            active_mw: power.active_mw,
+            idle: power.idle.clone(),
+            busy: 0,
+            changed_at: 0,
+            busy_ns: 0,
+            entered: 0,
+            told_at: 0,
+        };
+        group.meter.mw = group.active_mw;
+        group
+    }
+
+    /// When it enters its next idle state if its CPUs stay idle, ns.
+    fn next_idle_at(&self) -> Option<u64> {
+        let next = self.idle.get(self.entered).filter(|_| self.busy == 0)?;
+        Some(self.changed_at + next.residency_ns)
+    }
+
+    /// Counts up to `now`, entering idle states on the way.
+    fn advance(&mut self, now: u64) {
+        while let Some(at) = self.next_idle_at().filter(|&at| at <= now) {
+            let state = self.idle[self.entered];
+            self.meter.set(at.max(self.meter.since), state.power_mw);
+            self.meter.pj += u128::from(state.entry_pj);
+            self.meter.at_once += state.entry_pj;
+            self.entered += 1;
+        }
+        self.meter.advance(now);
+    }
+
+    fn add_busy(&mut self, now: u64) {
+        if self.busy == 0 {
+            self.advance(now);
+            self.entered = 0;
+            self.meter.mw = self.active_mw;
+            self.changed_at = now;
+        }
+        self.busy += 1;
+    }
+
+    fn remove_busy(&mut self, now: u64) {
+        self.busy -= 1;
+        if self.busy == 0 {
+            self.meter.advance(now);
+            self.busy_ns += now - self.changed_at;
+            self.changed_at = now;
+            self.advance(now);
+        }
+    }
+
+    /// How long any of its CPUs was busy, up to `now`, ns.
+    fn busy_ns(&self, now: u64) -> u64 {
+        match self.busy {
+            0 => self.busy_ns,
+            _ => self.busy_ns + now - self.changed_at,
+        }
+    }
+
+    fn set_active_mw(&mut self, now: u64, mw: u32) {
+        self.advance(now);
+        if self.entered == 0 {
+            self.meter.mw = mw;
+        }
+        self.active_mw = mw;
+    }
+}
+
+/// Power at each OPP of a core type.
+struct Table {
+    /// By OPP, then by how many of the core's threads are busy, less one: of each of them, mW.
+    thread_mw: Vec<Vec<u32>>,
+    /// By OPP: of the core besides, mW.
+    static_mw: Vec<u32>,
+}
+
+impl Table {
+    fn new(core: &CoreType, power: &CorePower, threads: usize) -> Table {
+        let opps = 0..core.nr_opps();
+        let thread = |opp, busy| power.thread_mw(core, opp, busy, threads);
+        Table {
+            thread_mw: opps
+                .clone()
+                .map(|opp| (1..=threads).map(|busy| thread(opp, busy)).collect())
+                .collect(),
+            static_mw: opps.map(|opp| power.static_mw(core, opp)).collect(),
+        }
+    }
+}
+
+/// The machine's meters.
+pub struct Meters {
+    threads: Vec<Thread>,
+    /// Cores, then clusters, then packages.
+    groups: Vec<Group>,
+    /// By core, as in `groups`.
+    tables: Vec<Table>,
+    /// By core: the OPP that it runs at.
+    opps: Vec<usize>,
+    first_package: usize,
+    rest_mw: u32,
+}
+
+impl Meters {
+    /// Those of `machine`, all of it idle since time 0; `None` if its power is not known.
+    pub fn new(machine: &Machine) -> Option<Meters> {
+        let power = machine.power.as_ref()?;
+        let mut meters = Meters {
+            threads: Vec::new(),
+            groups: Vec::new(),
+            tables: Vec::new(),
+            opps: Vec::new(),
+            first_package: 0,
+            rest_mw: power.rest_mw,
+        };
+        let mut core_of = vec![usize::MAX; machine.cpus.len()];
+        for cpu in 0..machine.cpus.len() {
+            let span = machine.siblings(cpu);
+            if span.first() != Some(cpu) {
+                continue;
+            }
+            let core = &machine.core_types[machine.cpus[cpu].core_type];
+            let core_power = core.power.as_ref()?;
+            span.iter()
+                .for_each(|cpu| core_of[cpu] = meters.groups.len());
+            let table = Table::new(core, core_power, span.count());
+            let idle = core.idle_states.iter().map(|state| PartIdle {
+                residency_ns: state.min_residency_ns,
+                power_mw: state.power_mw,
+                entry_pj: state.entry_pj,
+            });
+            let highest = core.nr_opps() - 1;
+            let part = PartPower {
+                active_mw: table.static_mw[highest],
+                idle: idle.collect(),
+            };
+            meters
+                .groups
+                .push(Group::new(Part::Core(cpu), span.iter().collect(), &part));
+            meters.tables.push(table);
+            meters.opps.push(highest);
+        }
+        let first_cluster = meters.groups.len();
+        for (index, span) in machine.clusters().iter().enumerate() {
+            let part = Part::Cluster(index);
+            meters
+                .groups
+                .push(Group::new(part, span.iter().collect(), &power.cluster));
+        }
+        let first_package = meters.groups.len();
+        for (index, span) in machine.packages().iter().enumerate() {
+            let part = Part::Package(index);
+            meters
+                .groups
+                .push(Group::new(part, span.iter().collect(), &power.package));
+        }
+        meters.first_package = first_package;
+        let find = |groups: &[Group], from: usize, cpu: usize| {
+            let position = groups[from..]
+                .iter()
+                .position(|group| group.cpus.contains(&cpu));
+            from + position.unwrap_or(0)
+        };
+        meters.threads = (0..machine.cpus.len())
+            .map(|cpu| Thread {
+                meter: Meter::default(),
+                activity: 0,
+                groups: [
+                    core_of[cpu],
+                    find(&meters.groups, first_cluster, cpu),
+                    find(&meters.groups, first_package, cpu),
+                ],
+            })
+            .collect();
+        Some(meters)
+    }
+
+    /// `cpu` does this from `now` on: 0 is idle, else an activity of [`BUSY_LOOP`]. True if that changes
+    /// any power.
+    #[inline]
+    fn set_activity(&mut self, cpu: usize, activity: u32, now: u64) -> bool {
+        let thread = &mut self.threads[cpu];
+        let was = std::mem::replace(&mut thread.activity, activity);
+        if was == activity {
+            return false;
+        }
+        let groups = thread.groups;
+        if (was == 0) != (activity == 0) {
+            for group in groups {
+                match activity {
+                    0 => self.groups[group].remove_busy(now),
+                    _ => self.groups[group].add_busy(now),
+                }
+            }
+        }
+        self.update_threads(groups[0], now);
+        true
+    }
+
+    /// The threads of core `core` draw what they do now.
+    fn update_threads(&mut self, core: usize, now: u64) {
+        let group = &self.groups[core];
+        let of_busy = &self.tables[core].thread_mw[self.opps[core]];
+        for &cpu in &group.cpus {
+            let thread = &mut self.threads[cpu];
+            let mw = match thread.activity {
+                0 => 0,
+                activity => {
+                    u64::from(of_busy[group.busy - 1]) * u64::from(activity) / u64::from(BUSY_LOOP)
+                }
+            };
+            thread.meter.set(now, mw as u32);
+        }
+    }
+
+    /// The core of `cpu` runs at `opp` from `now` on.
+    fn set_opp(&mut self, cpu: usize, opp: usize, now: u64) {
+        // Cores come first among the groups.
+        let core = self.threads[cpu].groups[0];
+        if self.opps[core] == opp {
+            return;
+        }
+        self.opps[core] = opp;
+        let mw = self.tables[core].static_mw[opp];
+        self.groups[core].set_active_mw(now, mw);
+        self.update_threads(core, now);
+    }
+
+    /// Everything up to `now`, by part.
+    pub fn read(&mut self, now: u64) -> Energy {
+        let mut energy = Energy::default();
+        for (cpu, thread) in self.threads.iter_mut().enumerate() {
+            thread.meter.advance(now);
+            energy.parts.push((Part::Cpu(cpu), thread.meter.pj));
+        }
+        for group in &mut self.groups {
+            group.advance(now);
+            energy.parts.push((group.part, group.meter.pj));
+        }
+        let rest = u128::from(self.rest_mw) * u128::from(now);
+        energy.parts.push((Part::Rest, rest));
+        energy
+    }
+
+    /// Energy of the package of `cpu` and all in it up to `now`, pJ, and how long its cores have been
+    /// busy, together, ns.
+    pub fn package(&mut self, cpu: usize, now: u64) -> (u128, u64) {
+        let package = self.threads[cpu].groups[2];
+        let (mut pj, mut busy_ns) = (0, 0);
+        for index in 0..self.groups.len() {
+            if !self.groups[package]
+                .cpus
+                .contains(&self.groups[index].cpus[0])
+            {
+                continue;
+            }
+            let group = &mut self.groups[index];
+            group.advance(now);
+            pj += group.meter.pj;
+            if matches!(group.part, Part::Core(_)) {
+                busy_ns += group.busy_ns(now);
+            }
+        }
+        for index in 0..self.groups[package].cpus.len() {
+            let cpu = self.groups[package].cpus[index];
+            self.threads[cpu].meter.advance(now);
+            pj += self.threads[cpu].meter.pj;
+        }
+        (pj, busy_ns)
+    }
+}
+
+impl Kernel<'_> {
+    /// `cpu` goes from its task to `next`, or idle.
+    #[inline]
+    pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
+        let now = self.now();
+        let Some(meters) = &mut self.hw.meters else {
+            return;
+        };
+        let activity = next.map_or(0, |task| task.activity);
+        if !meters.set_activity(cpu, activity, now) {
+            return;
+        }
+        if next.is_some() {
+            let package = meters.threads[cpu].groups[2] - meters.first_package;
+            self.turbo_wakes(package);
+        }
+        self.trace_power(cpu);
+    }
+
+    /// `cpu` runs at `opp` from now on.
+    pub fn meter_opp(&mut self, cpu: usize, opp: usize) {
+        let now = self.now();
+        if let Some(meters) = &mut self.hw.meters {
+            meters.set_opp(cpu, opp, now);
+            self.trace_power(cpu);
+        }
+    }
+
+    /// Tells the trace what each part draws from the beginning.
+    pub fn trace_power_from_boot(&mut self) {
+        if self.trace.is_none() {
+            return;
+        }
+        if let Some(meters) = &self.hw.meters {
+            let (part, mw) = (Part::Rest, meters.rest_mw);
+            self.traced(0, Event::Power { part, mw, pj: 0 });
+        }
+        for cpu in 0..self.cpus.len() {
+            self.trace_power(cpu);
+        }
+    }
+
+    /// Tells the trace which of `cpu`'s parts draw something else now, and sees to it that it hears of
+    /// the idle states they will enter.
+    pub fn trace_power(&mut self, cpu: usize) {
+        let now = self.now();
+        let (Some(meters), Some(trace)) = (&mut self.hw.meters, &mut self.trace) else {
+            return;
+        };
+        let groups = meters.threads[cpu].groups;
+        for index in groups {
+            let group = &mut meters.groups[index];
+            group.advance(now);
+            if let Some(news) = group.meter.news(group.part) {
+                trace.event(now, cpu, news);
+            }
+            // Once for each state: an event for each look would have each bring three more.
+            if let Some(at) = group.next_idle_at().filter(|&at| at != group.told_at) {
+                group.told_at = at;
+                self.events.push(at, What::Power { cpu: cpu as u32 });
+            }
+        }
+        for index in 0..meters.groups[groups[0]].cpus.len() {
+            let thread = meters.groups[groups[0]].cpus[index];
+            if let Some(news) = meters.threads[thread].meter.news(Part::Cpu(thread)) {
+                trace.event(now, cpu, news);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> Group {
+        let idle = |residency_ns, power_mw, entry_pj| PartIdle {
+            residency_ns,
+            power_mw,
+            entry_pj,
+        };
+        let power = PartPower {
+            active_mw: 100,
+            idle: vec![idle(10, 50, 7), idle(30, 5, 11)],
+        };
+        Group::new(Part::Core(0), vec![0, 1], &power)
+    }
+
+    #[test]
+    fn an_idle_part_enters_one_state_after_another() {
+        let mut group = group();
+        group.advance(1000);
+        assert_eq!(group.meter.pj, 10 * 100 + 20 * 50 + 970 * 5 + 7 + 11);
+        // The same in many small steps.
+        let mut stepped = self::group();
+        (0..=1000).for_each(|now| stepped.advance(now));
+        assert_eq!(stepped.meter.pj, group.meter.pj);
+    }
+
+    #[test]
+    fn a_part_is_busy_while_any_cpu_is() {
+        let mut group = group();
+        group.add_busy(0);
+        group.add_busy(20);
+        group.remove_busy(50);
+        group.remove_busy(60);
+        group.add_busy(75);
+        group.advance(80);
+        assert_eq!(group.busy_ns(80), 65);
+        assert_eq!(group.meter.pj, 60 * 100 + (10 * 100 + 5 * 50 + 7) + 5 * 100);
+    }
+
+    #[test]
+    fn another_active_power_leaves_an_idle_state_alone() {
+        let mut group = group();
+        group.set_active_mw(20, 70);
+        group.advance(25);
+        assert_eq!(group.meter.pj, 10 * 100 + 15 * 50 + 7);
+        group.add_busy(25);
+        group.advance(35);
+        assert_eq!(group.meter.pj, 10 * 100 + 15 * 50 + 7 + 10 * 70);
+    }
+}

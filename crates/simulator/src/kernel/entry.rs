@@ -1,0 +1,233 @@
+//! The ways into the kernel and out of it, and how a task's time passes on a CPU in between.
+//!
+//! A running task computes from `run_start` on. Whatever the kernel does on the CPU (a switch, a
+//! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
+//! the debt noted, and the task resumed that much later.
+
+use crate::hw::cpufreq;
+use crate::kernel::Kernel;
+use crate::kernel::task::TaskPtr;
+use machine::{time_for, work_in};
+
+impl Kernel<'_> {
+    /// Kernel code starts on `cpu`: an interrupt, or a system call of its task.
+    #[inline]
+    pub fn enter(&mut self, cpu: usize) {
+        self.set_cpu(cpu);
+        self.pause(cpu);
+        self.update_rq_clock(cpu);
+    }
+
+    /// The CPU's clocks show the time: `update_rq_clock()`.
+    #[inline]
+    pub fn update_rq_clock(&mut self, id: usize) {
+        let now = self.now();
+        let cpu = &mut self.cpus[id];
+        if cpu.irq_debt > 0 {
+            let passed = cpu.irq_debt.min(now - cpu.irq_since);
+            cpu.irq_debt -= passed;
+            cpu.irq_since += passed;
+            self.counters.irq_ns[id] += passed;
+        }
+        let clock_task = now - self.counters.irq_ns[id];
+        let rq = self.rq(id);
+        rq.clock = now;
+        rq.clock_task = clock_task;
+    }
+
+    /// Kernel code on `cpu` ends: sends the kicks, reschedules if it must, and lets the task go on.
+    /// While nothing else can happen before the task is done computing, it goes on here at once.
+    pub fn leave(&mut self, cpu: usize) {
+        while self.failure.is_none() {
+            self.send_kicks(cpu);
+            let idles_later = self.cpus[cpu].idles_at.is_some();
+            let in_interrupt = self.cpus[cpu].softirqs.in_interrupt();
+            let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());
+            if self.cpus[cpu].need_resched && !idles_later && !in_kernel && !in_interrupt {
+                if let Some(curr) = self.cpus[cpu].curr {
+                    self.sleep_instead(curr);
+                }
+                self.schedule(cpu);
+                if self.check.is_some() {
+                    self.check_state();
+                }
+                continue;
+            }
+            let spent = self.take_spent();
+            let Some(task) = self.cpus[cpu].curr else {
+                self.cpus[cpu].debt = 0;
+                return;
+            };
+            self.charge(cpu, spent);
+            let done = self.resume(cpu, task);
+            if self.events.next_time() <= done {
+                self.events.set_done(cpu, done);
+                return;
+            }
+            self.set_now(done);
+            self.computed(cpu, task);
+        }
+    }
+
+    /// The task on `cpu` is done computing.
+    pub fn done(&mut self, cpu: usize) {
+        self.set_cpu(cpu);
+        if let Some(task) = self.cpus[cpu].curr {
+            self.computed(cpu, task);
+        }
+        self.leave(cpu);
+    }
+
+    fn computed(&mut self, cpu: usize, task: TaskPtr) {
+        self.cpus[cpu].armed = false;
+        self.update_rq_clock(cpu);
+        task.left.set(0);
+        let now = self.now();
+        if let Some(check) = &mut self.check {
+            let speed = self.cpus[cpu].speed;
+            check.computed(task, cpu, now - self.cpus[cpu].run_start, speed);
+            check.ends(task, speed);
+        }
+        self.advance(cpu, task);
+    }
+
+    /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to switch
+    /// to, goes on later.
+    #[inline]
+    pub fn charge(&mut self, cpu: usize, ns: u64) {
+        let ns = self.kernel_time(cpu, ns);
+        self.cpus[cpu].debt += ns;
+    }
+
+    /// The same for a hard interrupt, whose time is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`). It holds up
+    /// the softirqs of the one that it came into.
+    #[inline]
+    pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
+        let ns = self.charge_softirq(cpu, ns);
+        self.cpus[cpu].softirqs.hold_up(ns);
+    }
+
+    /// The same for softirqs in an interrupt. Returns how long they take as fast as the CPU is now, ns.
+    #[inline]
+    pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
+        let (ns, now) = (self.kernel_time(cpu, ns), self.now());
+        let cpu = &mut self.cpus[cpu];
+        cpu.debt += ns;
+        cpu.irq_debt += ns;
+        if cpu.curr.is_none() {
+            cpu.irq_since = now;
+        }
+        ns
+    }
+
+    /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
+    #[inline]
+    pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
+        let costs = &self.cpus[to].costs;
+        match self.cpus[to].cluster == self.cpus[from].cluster {
+            true => costs.refill_near_ns,
+            false => costs.refill_far_ns,
+        }
+    }
+
+    /// A task comes to an idle CPU. It waits for the interrupt that woke it; an earlier one that is still
+    /// being handled does not hold it up.
+    pub fn end_idle_irq(&mut self, cpu: usize) {
+        let cpu = &mut self.cpus[cpu];
+        cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
+    }
+
+    /// Stops the computing on `cpu` now, noting what is left of it.
+    #[inline]
+    pub fn pause(&mut self, id: usize) {
+        let now = self.now();
+        let overhead = &mut self.counters.overhead_ns[id];
+        let cpu = &mut self.cpus[id];
+        if !cpu.armed {
+            return;
+        }
+        cpu.armed = false;
+        self.events.clear_done(id);
+        if now < cpu.run_start {
+            cpu.debt += cpu.run_start - now;
+            *overhead -= cpu.run_start - now;
+            return;
+        }
+        let Some(task) = cpu.curr else { return };
+        let ran = now - cpu.run_start;
+        if let Some(check) = &mut self.check {
+            check.computed(task, id, ran, cpu.speed);
+        }
+        let done = if task.own_time.get() {
+            ran
+        } else {
+            work_in(ran, cpu.speed)
+        };
+        task.left.set(task.left.get().saturating_sub(done));
+    }
+
+    /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
+    pub fn share_core(&mut self, cpu: usize) {
+        for index in 0..self.cpus[cpu].siblings.len() {
+            self.set_thread_speed(self.cpus[cpu].siblings[index]);
+        }
+        self.set_thread_speed(cpu);
+    }
+
+    /// Its speed follows from its frequency and from how many threads its core is shared among.
+    fn set_thread_speed(&mut self, id: usize) {
+        let is_busy = |&&other: &&usize| {
+            let other = &self.cpus[other];
+            other.curr.is_some() || other.idles_at.is_some()
+        };
+        let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
+        let full = u64::from(self.cpus[id].speeds[busy]);
+        let speed = ((full * u64::from(self.cpus[id].frequency)) >> 20).max(1) as u32;
+        if self.cpus[id].speed == speed {
+            return;
+        }
+        let computes = self.cpus[id].curr.filter(|_| self.cpus[id].armed);
+        self.pause(id);
+        self.cpus[id].speed = speed;
+        if let Some(task) = computes {
+            let done = self.resume(id, task);
+            self.events.set_done(id, done);
+        }
+    }
+
+    /// The hardware lets `cpu` run at the fastest OPP of at most `khz`, or its slowest, from now on.
+    pub fn set_cap(&mut self, cpu: usize, khz: u32) {
+        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
+        let opp = core.opps.partition_point(|opp| opp.khz <= khz).max(1) - 1;
+        self.cpus[cpu].cap = opp;
+        self.run_at_opp(cpu);
+    }
+
+    /// `cpu` runs at the OPP that its policy is at, if the hardware allows.
+    pub fn run_at_opp(&mut self, cpu: usize) {
+        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
+        let opp = self.cpus[cpu].opp.min(self.cpus[cpu].cap);
+        self.cpus[cpu].frequency = core.at_opp(cpufreq::FULL, opp);
+        self.set_thread_speed(cpu);
+        self.meter_opp(cpu, opp);
+    }
+
+    /// Lets `task` compute on `cpu`; returns when it will be done.
+    #[inline]
+    pub fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
+        let now = self.now();
+        let overhead = &mut self.counters.overhead_ns[cpu];
+        let cpu = &mut self.cpus[cpu];
+        *overhead += cpu.debt;
+        cpu.run_start = now + cpu.debt;
+        cpu.irq_since = now;
+        cpu.debt = 0;
+        cpu.armed = true;
+        cpu.run_start
+            + if task.own_time.get() {
+                task.left.get()
+            } else {
+                time_for(task.left.get(), cpu.speed)
+            }
+    }
+}

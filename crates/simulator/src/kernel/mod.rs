@@ -1,0 +1,155 @@
+//! The kernel's core, above the classes: its state, waking tasks and switching between them, system calls,
+//! interrupts and softirqs.
+
+pub mod cpu;
+pub mod entry;
+pub mod interrupts;
+pub mod softirq;
+pub mod switch;
+pub mod syscalls;
+pub mod task;
+pub mod tasks;
+pub mod wake;
+
+use crate::abi::Bpf;
+use crate::abi::layout::{CssSet, Rq};
+use crate::check::Checker;
+use crate::class::{dl::Dl, rt::Rt};
+use crate::events::Events;
+use crate::host::calls::CallRecord;
+use crate::hw::Hardware;
+use crate::program::Programs;
+use crate::scx::Scx;
+use crate::{Counters, Error, Event, Trace};
+use cpu::Cpu;
+use machine::Machine;
+use std::ffi::c_void;
+use std::sync::Arc;
+use task::{FIRST_PID, TaskPtr};
+use workload::Rng;
+
+/// A simulated kernel that runs one workload under one scheduler.
+pub struct Kernel<'a> {
+    pub machine: &'a Machine,
+    pub cpus: Vec<Cpu>,
+    pub tasks: Vec<TaskPtr>,
+    /// Tasks that have not exited.
+    pub alive: usize,
+    /// Those of them that never do: the kernel's own.
+    pub daemons: usize,
+    /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can happen.
+    pub runnable: usize,
+    pub sleeping: usize,
+    pub events: Events,
+
+    pub dl: Dl,
+    pub rt: Rt,
+    pub scx: Scx,
+    pub hw: Hardware,
+    pub programs: Programs,
+
+    pub tick_ns: u64,
+    /// When the tick is, modulo its period, ns.
+    pub tick_phase: u64,
+    pub rng: Rng,
+
+    pub counters: Counters,
+    pub trace: Option<&'a mut dyn Trace>,
+    /// Set once; ends the run.
+    pub failure: Option<Error>,
+    /// The calls into the scheduler, for those who look from outside.
+    pub calls: Arc<CallRecord>,
+    /// Checks the run's invariants, if asked to.
+    pub check: Option<Box<Checker>>,
+
+    /// Last: the others hold addresses in it.
+    pub bpf: Bpf,
+}
+
+impl<'a> Kernel<'a> {
+    /// The time, ns.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.bpf.table().now
+    }
+
+    #[inline]
+    pub fn set_now(&mut self, now: u64) {
+        debug_assert!(now >= self.now(), "time goes forward");
+        self.bpf.table_mut().now = now;
+    }
+
+    /// The CPU whose code is running.
+    #[inline]
+    pub fn this_cpu(&self) -> usize {
+        self.bpf.table().cpu as usize
+    }
+
+    /// Code runs on `cpu` from here on.
+    #[inline]
+    pub fn set_cpu(&mut self, cpu: usize) {
+        self.bpf.set_cpu(cpu);
+    }
+
+    /// What C sees of `cpu`'s runqueue.
+    #[inline]
+    pub fn rq(&mut self, cpu: usize) -> &mut Rq {
+        self.bpf.rq(cpu)
+    }
+
+    /// This kernel as C knows it, for the time of one call into the scheduler.
+    #[inline]
+    pub fn lend(&mut self) {
+        // The scheduler's calls come back through this pointer while the caller's borrow rests.
+        let kernel: *mut Kernel<'a> = self;
+        self.bpf.lend(kernel.cast::<c_void>());
+    }
+
+    /// The pid after the last task's.
+    pub fn next_pid(&self) -> i32 {
+        FIRST_PID + self.tasks.len() as i32
+    }
+
+    /// The task `pid`, unless it has exited.
+    pub fn task(&self, pid: i32) -> Option<TaskPtr> {
+        let index = usize::try_from(pid.checked_sub(FIRST_PID)?).ok()?;
+        self.tasks
+            .get(index)
+            .copied()
+            .filter(|task| !task.exited.get())
+    }
+
+    /// The task group's css_set, for a new task.
+    pub fn css_set(&mut self) -> *mut CssSet {
+        self.bpf.root_cgroup.css_set()
+    }
+
+    #[inline]
+    pub fn traced(&mut self, cpu: usize, event: Event<'_>) {
+        let now = self.now();
+        if let Some(trace) = &mut self.trace {
+            trace.event(now, cpu, event);
+        }
+    }
+
+    /// The workload did something that cannot go on.
+    pub fn task_error(&mut self, task: TaskPtr, message: impl Into<String>) {
+        if self.failure.is_none() {
+            self.failure = Some(Error::Task {
+                task: task.label(),
+                at_ns: self.now(),
+                message: message.into(),
+            });
+        }
+    }
+}
+
+impl Drop for Kernel<'_> {
+    fn drop(&mut self) {
+        for &task in &self.tasks {
+            task.abi.release_storage();
+            // SAFETY: the simulation is over.
+            unsafe { task.free() };
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Switching between tasks: which runs next, and what it takes to get there.
+
+use crate::Event;
+use crate::abi::layout as abi;
+use crate::abi::structs::{DEFAULT_PRIO, SWAPPER};
+
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, TaskPtr};
+
+use machine::CACHE_LINE;
+
+impl Kernel<'_> {
+    /// `__schedule()` on `cpu`.
+    pub fn schedule(&mut self, cpu: usize) {
+        self.cpus[cpu].need_resched = false;
+        let prev = self.cpus[cpu].curr;
+        let mut switched_out_runnable = true;
+        if let Some(task) = prev.filter(|task| task.abi.state.get() != abi::TASK_RUNNING) {
+            switched_out_runnable = false;
+            task.abi.nvcsw.update(|n| n + 1);
+            self.deactivate(task, abi::DEQ_SLEEP);
+        }
+        let next = self.pick_next(cpu, prev);
+        if next != prev {
+            self.put_prev(cpu, prev, next);
+            self.switch(cpu, prev, next, switched_out_runnable);
+        } else if next.is_none() {
+            self.idle(cpu);
+        }
+        if let Some(task) = prev.filter(|task| task.abi.state.get() == abi::TASK_DEAD) {
+            self.reap(task);
+        }
+    }
+
+    /// The task to run next: `pick_next_task()`.
+    fn pick_next(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        let runnable = prev.filter(|task| task.on_rq.get());
+        let rt_prev = runnable.filter(|task| task.class.get() == Class::Rt);
+        let dl_prev =
+            runnable.filter(|task| task.class.get() == Class::Dl && !task.dl.get().throttled);
+        // prev_balance() begins at the class of `prev`, but never below sched_ext.
+        let first = prev.map_or(Class::Ext, |task| task.class.get());
+        if self.dl.queued > 0 {
+            self.pull_dl(cpu);
+        }
+        let has_dl = dl_prev.is_some() || !self.cpus[cpu].dl.is_empty();
+        let has_rt = rt_prev.is_some() || !self.cpus[cpu].rt.is_empty();
+        if !(first == Class::Dl && has_dl || first <= Class::Rt && has_rt) {
+            if self.rt.queued > 0 && !has_dl {
+                self.pull_rt(cpu);
+            }
+            self.balance_ext(cpu, prev);
+        }
+        if let Some(task) = self.pick_dl(cpu, dl_prev) {
+            return Some(task);
+        }
+        if let Some(task) = self.pick_rt(cpu, rt_prev) {
+            return Some(task);
+        }
+        self.pick_ext(cpu, prev)
+    }
+
+    fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
+        match prev {
+            None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
+            // It was still looking for something to run, and found it.
+            None => {}
+            Some(task) => match task.class.get() {
+                Class::Dl => self.put_prev_dl(cpu, task),
+                Class::Rt => self.put_prev_rt(cpu, task),
+                Class::Ext => self.put_prev_ext(cpu, task, next),
+            },
+        }
+    }
+
+    pub fn switch(
+        &mut self,
+        cpu: usize,
+        prev: Option<TaskPtr>,
+        next: Option<TaskPtr>,
+        prev_runnable: bool,
+    ) {
+        let now = self.now();
+        self.counters.context_switches += 1;
+        if let Some(task) = prev {
+            task.abi.on_cpu.set(0);
+            task.abi.nivcsw.update(|n| n + u64::from(prev_runnable));
+        }
+        self.cpus[cpu].curr = next;
+        self.meter_switch(cpu, next);
+        match next {
+            Some(task) => {
+                task.abi.on_cpu.set(1);
+                self.update_rq_clock(cpu);
+                let rq = self.rq(cpu);
+                rq.curr = task.abi();
+                let clock_task = rq.clock_task;
+                self.set_cpu(cpu);
+                if prev.is_none() {
+                    self.end_idle_irq(cpu);
+                    self.share_core(cpu);
+                    self.cpus[cpu].busy_since = now;
+                    self.start_tick(cpu);
+                }
+                self.charge_switch(cpu, task);
+                task.abi.se.exec_start.set(clock_task);
+                match task.class.get() {
+                    Class::Dl => self.set_next_dl(cpu, task),
+                    Class::Rt => self.set_next_rt(cpu, task),
+                    Class::Ext => self.set_next_ext(cpu, task),
+                }
+            }
+            None => {
+                let rq = self.rq(cpu);
+                rq.curr = rq.idle;
+                self.set_cpu(cpu);
+                let state = &mut self.cpus[cpu];
+                state.debt = 0;
+                state.idle_since = now;
+                self.counters.busy_ns[cpu] += now - state.busy_since;
+                self.share_core(cpu);
+                self.idle(cpu);
+            }
+        }
+        self.tp_sched_switch(cpu, prev, next, prev_runnable);
+        if self.trace.is_some() {
+            let comm = |task: &Option<TaskPtr>| {
+                task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio.get()))
+            };
+            let ((prev_pid, prev_prio), (next_pid, next_prio)) = (comm(&prev), comm(&next));
+            let prev_name = prev.as_ref().map_or(SWAPPER, |task| &task.name);
+            let next_name = next.as_ref().map_or(SWAPPER, |task| &task.name);
+            self.traced(
+                cpu,
+                Event::Switch {
+                    prev: (prev_name, prev_pid),
+                    prev_prio,
+                    prev_runnable: prev_runnable || prev.is_none(),
+                    next: (next_name, next_pid),
+                    next_prio,
+                },
+            );
+        }
+    }
+
+    /// What the switch itself costs, and cold caches if the task comes from another CPU.
+    fn charge_switch(&mut self, cpu: usize, task: TaskPtr) {
+        let costs = self.cpus[cpu].costs;
+        let mut cost = costs.context_switch_ns;
+        let from = task.ran_on.get() as usize;
+        if from != cpu {
+            task.ran_on.set(cpu as u32);
+            cost += task.footprint / CACHE_LINE * self.refill_ns(from, cpu);
+        }
+        self.charge(cpu, cost);
+    }
+
+    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last, ns,
+    /// without interrupts'.
+    #[inline]
+    pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
+        self.update_rq_clock(cpu);
+        let clock_task = self.rq(cpu).clock_task;
+        let entity = &task.abi.se;
+        let delta = clock_task - entity.exec_start.get();
+        entity.sum_exec_runtime.update(|sum| sum + delta);
+        entity.exec_start.set(clock_task);
+        delta
+    }
+}

@@ -1,0 +1,576 @@
+//! Running programs: carrying out one op after another on behalf of the task that a CPU runs. What tasks wait
+//! for each other with is [`crate::program`]'s; who is woken, who sleeps and what it costs is decided here.
+
+use crate::abi::layout as abi;
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
+use crate::program::mutex::TryLock;
+use crate::program::polling::PollUntil;
+use crate::program::stream::Transfer;
+use workload::{Env, KernelLock, Op, SchedPolicy};
+
+/// How many ops a task may do without time passing before it is taken to be stuck.
+const MAX_INSTANT_OPS: u32 = 1_000_000;
+
+/// Work that a task is never done with, ns.
+const ENDLESS: u64 = 1 << 50;
+
+/// What a task sleeps for that waits for a lock of the kernel's.
+const KERNEL_LOCK: &str = "a lock of the kernel's";
+
+/// What a task does after a step of its program.
+pub enum Step {
+    /// Goes on at once.
+    Go,
+    /// Computes, as `Task::left` says, or leaves the CPU.
+    Pass,
+}
+
+impl Kernel<'_> {
+    /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
+    /// or has kernel time to pay for.
+    pub fn advance(&mut self, cpu: usize, task: TaskPtr) {
+        loop {
+            let doing = task.continuation.replace(Continuation::NextOp);
+            let step = match doing {
+                Continuation::NextOp => {
+                    let op = self.next_op(cpu, task);
+                    self.begin(cpu, task, op)
+                }
+                Continuation::Op(op) => self.begin(cpu, task, op),
+                Continuation::Sleep => Step::Go,
+                Continuation::Poll => {
+                    self.programs.pollers.stop(task);
+                    Step::Go
+                }
+                Continuation::Wait { relock: None } => Step::Go,
+                Continuation::Wait {
+                    relock: Some(mutex),
+                } => self.lock(cpu, task, mutex),
+                Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
+                Continuation::LockPoll(section) => self.hold_at_last(task, section),
+                Continuation::LockHeld { keeps: true, .. } => Step::Go,
+                Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
+                Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
+                Continuation::ReadDone { stream } => {
+                    if self.programs.streams.is_writable(stream) {
+                        self.wake_writers(stream, abi::WAKE_SYNC);
+                    }
+                    Step::Go
+                }
+                Continuation::WriteReady { stream, bytes } => self.write(cpu, task, stream, bytes),
+            };
+            if matches!(step, Step::Pass)
+                || self.cpus[cpu].debt > 0
+                || self.spent() > 0
+                || self.cpus[cpu].need_resched
+            {
+                return;
+            }
+            if self.failure.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Op {
+        let now = self.now();
+        let clock_task = self.rq(cpu).clock_task;
+        let cpu_time =
+            task.abi.se.sum_exec_runtime.get() + (clock_task - task.abi.se.exec_start.get());
+        let mut env = Env {
+            now,
+            cpu,
+            due: task.due.get(),
+            woken_at: task.woken_at.get(),
+            cpu_time,
+            shared: &mut self.programs.shared,
+            rng: &mut self.programs.rng,
+            recorder: &mut self.programs.recorder,
+        };
+        let op = task.program.borrow_mut().next(&mut env);
+        if !self.programs.pollers.is_empty() {
+            self.words_written(cpu);
+        }
+        task.due.set(now);
+        if task.instant.get() != now {
+            task.instant.set(now);
+            task.instant_ops.set(0);
+        }
+        task.instant_ops.update(|n| n + 1);
+        if task.instant_ops.get() > MAX_INSTANT_OPS {
+            self.task_error(
+                task,
+                format!("does {MAX_INSTANT_OPS} operations without time passing"),
+            );
+        }
+        op
+    }
+
+    /// Computes `amount`, then goes on with `then`.
+    pub fn compute(
+        &mut self,
+        task: TaskPtr,
+        amount: u64,
+        own_time: bool,
+        then: Continuation,
+    ) -> Step {
+        task.continuation.replace(then);
+        self.set_left(task, amount, own_time);
+        if amount == 0 { Step::Go } else { Step::Pass }
+    }
+
+    /// The task has `amount` to compute.
+    fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
+        task.left.set(amount);
+        task.own_time.set(own_time);
+        if let Some(check) = &mut self.check {
+            check.begins(task, amount, own_time);
+        }
+    }
+
+    /// The task sleeps until it is woken.
+    pub fn sleep(&mut self, cpu: usize, task: TaskPtr, waits_for: &'static str) -> Step {
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set(waits_for);
+        self.cpus[cpu].need_resched = true;
+        Step::Pass
+    }
+
+    /// Takes the mutex if it is free. With it come two cache lines from who had it last: its own, and that of
+    /// what it protects.
+    fn try_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> bool {
+        match self.programs.mutexes.try_lock(task, mutex) {
+            TryLock::Locked { from } => {
+                if from != cpu {
+                    self.charge(cpu, 2 * self.transfer_ns(from, cpu));
+                }
+                true
+            }
+            TryLock::Owned => {
+                self.task_error(task, format!("locks mutex {mutex}, which it holds"));
+                true
+            }
+            TryLock::Busy => false,
+        }
+    }
+
+    /// In the kernel: takes the mutex, or waits for it.
+    fn lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
+        let locked = self.try_lock(cpu, task, mutex);
+        self.programs.mutexes.contend(mutex);
+        if locked {
+            return Step::Go;
+        }
+        self.programs.mutexes.queue(task, mutex);
+        self.wait(cpu, task, Some(mutex), "a mutex")
+    }
+
+    /// The task sleeps until it is woken, then locks the mutex, if any.
+    fn wait(
+        &mut self,
+        cpu: usize,
+        task: TaskPtr,
+        relock: Option<u32>,
+        waits_for: &'static str,
+    ) -> Step {
+        task.continuation.replace(Continuation::Wait { relock });
+        self.sleep(cpu, task, waits_for)
+    }
+
+    fn unlock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) {
+        let Ok(waiter) = self.programs.mutexes.unlock(task, mutex) else {
+            return self.task_error(
+                task,
+                format!("unlocks mutex {mutex}, which it does not hold"),
+            );
+        };
+        if let Some(waiter) = waiter {
+            self.wake(waiter, 0);
+        }
+        self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
+    }
+
+    /// Wakes the first that waits for the condition; the others now wait for their mutex, whose owner
+    /// has to wake one of them.
+    fn broadcast_requeue(&mut self, cond: u32) {
+        let first = self.programs.condvars.signal(cond);
+        while let Some(waiter) = self.programs.condvars.signal(cond) {
+            if let Continuation::Wait {
+                relock: Some(mutex),
+            } = *waiter.continuation.borrow()
+            {
+                self.programs.mutexes.contend(mutex);
+                self.programs.mutexes.queue(waiter, mutex);
+            }
+        }
+        if let Some(first) = first {
+            self.wake(first, 0);
+        }
+    }
+
+    /// Arrives at the barrier, and wakes the others or waits for them.
+    fn arrive(&mut self, cpu: usize, task: TaskPtr, barrier: u32) -> Step {
+        if !self.programs.barriers.arrive(task, barrier) {
+            return self.wait(cpu, task, None, "a barrier");
+        }
+        while let Some(waiter) = self.programs.barriers.let_go(barrier) {
+            self.wake(waiter, 0);
+        }
+        Step::Go
+    }
+
+    /// Puts bytes into the stream, or waits for room.
+    fn write(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64) -> Step {
+        match self.programs.streams.put(task, stream, bytes) {
+            Transfer::Done => {
+                self.wake_readers(stream);
+                self.stream_changed(stream);
+                Step::Go
+            }
+            Transfer::Waits => {
+                task.continuation
+                    .replace(Continuation::WriteReady { stream, bytes });
+                self.sleep(cpu, task, "room in a stream")
+            }
+            Transfer::TooLarge { capacity } => {
+                self.task_error(
+                    task,
+                    format!("writes {bytes} bytes at once to a stream that holds {capacity}"),
+                );
+                Step::Go
+            }
+        }
+    }
+
+    /// Takes bytes from the stream, which takes `work`, or waits for them.
+    fn read(&mut self, cpu: usize, task: TaskPtr, stream: u32, bytes: u64, work: u64) -> Step {
+        match self.programs.streams.take(task, stream, bytes) {
+            Transfer::Done => self.stream_changed(stream),
+            Transfer::Waits => {
+                task.continuation.replace(Continuation::Op(Op::Read {
+                    stream,
+                    bytes,
+                    work,
+                }));
+                return self.sleep(cpu, task, "bytes in a stream");
+            }
+            Transfer::TooLarge { capacity } => self.task_error(
+                task,
+                format!("reads {bytes} bytes at once from a stream that holds {capacity}"),
+            ),
+        }
+        self.compute(task, work, false, Continuation::ReadDone { stream })
+    }
+
+    /// Bytes have come into the stream: pipes and sockets wake all readers, and say that they are about to sleep
+    /// (`wake_up_interruptible_sync_poll()`).
+    fn wake_readers(&mut self, stream: u32) {
+        while let Some(reader) = self.programs.streams.next_reader(stream) {
+            self.wake(reader, abi::WAKE_SYNC);
+        }
+    }
+
+    fn wake_writers(&mut self, stream: u32, wake_flags: u64) {
+        while let Some(writer) = self.programs.streams.next_writer(stream) {
+            self.wake(writer, wake_flags);
+        }
+    }
+
+    /// The network has sent bytes of the stream. TCP does not say that it is about to sleep.
+    pub fn sent(&mut self, stream: u32, bytes: u64) {
+        if self.programs.streams.sent(stream, bytes) {
+            self.wake_writers(stream, 0);
+        }
+    }
+
+    /// The network has put bytes into the stream.
+    pub fn received(&mut self, stream: u32, bytes: u64) {
+        self.programs.streams.received(stream, bytes);
+        self.wake_readers(stream);
+    }
+
+    /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
+    fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, kind: KernelLock) -> Step {
+        if kind == KernelLock::Spinlock {
+            self.take_spinlock(section);
+            return self.compute(task, section.work, false, Continuation::NextOp);
+        }
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
+        }
+        if kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
+            let until = PollUntil::KernelLock(section.mutex);
+            self.programs.pollers.start(task, until);
+            return self.poll_for(task, section);
+        }
+        self.programs.mutexes.queue(task, section.mutex);
+        self.sleep_for(cpu, task, section)
+    }
+
+    /// Takes a lock of the kernel's if it is free, and the lines that it protects from who had it last.
+    fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
+        let last = self.programs.mutexes.acquire(task, section.mutex, waited);
+        if let Some(last) = last {
+            self.fetch_lines(last, section.lines);
+        }
+        last.is_some()
+    }
+
+    /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
+    fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
+        }
+        let until = PollUntil::KernelLock(section.mutex);
+        self.programs.pollers.go_on(task, until);
+        self.poll_for(task, section)
+    }
+
+    /// After sleeping for a lock of the kernel's: takes it, or sleeps again.
+    fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        match self.acquire(task, section, true) {
+            true => self.work_under(task, section),
+            false => self.sleep_for(cpu, task, section),
+        }
+    }
+
+    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
+        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
+    }
+
+    fn work_under(&mut self, task: TaskPtr, section: Section) -> Step {
+        let Section { mutex, keeps, .. } = section;
+        task.in_kernel.set(true);
+        self.compute(
+            task,
+            section.work,
+            false,
+            Continuation::LockHeld { mutex, keeps },
+        )
+    }
+
+    /// Releases a lock of the kernel's: who has polled for it the longest is next, and who waits first is woken.
+    fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
+        task.in_kernel.set(false);
+        let Ok(first) = self.programs.mutexes.release(task, mutex) else {
+            self.task_error(
+                task,
+                format!("releases the kernel's lock {mutex}, which it does not have"),
+            );
+            return Step::Go;
+        };
+        let pollers = &mut self.programs.pollers;
+        let next = pollers.stop_first(|until| until == PollUntil::KernelLock(mutex));
+        if let Some(next) = next {
+            self.end_poll(cpu, next);
+        }
+        if let Some(first) = first {
+            self.wake(first, 0);
+        }
+        Step::Go
+    }
+
+    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        task.continuation.replace(Continuation::LockSleep(section));
+        self.sleep(cpu, task, KERNEL_LOCK)
+    }
+
+    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
+    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
+    pub fn sleep_instead(&mut self, task: TaskPtr) {
+        let Continuation::LockPoll(section) = *task.continuation.borrow() else {
+            return;
+        };
+        if !self.programs.pollers.stop(task) {
+            return;
+        }
+        self.set_left(task, 0, false);
+        self.programs.mutexes.queue(task, section.mutex);
+        task.continuation.replace(Continuation::LockSleep(section));
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set(KERNEL_LOCK);
+    }
+
+    /// The task on `cpu` may have written shared words.
+    fn words_written(&mut self, cpu: usize) {
+        let shared = std::mem::take(&mut self.programs.shared);
+        self.end_polls(
+            cpu,
+            |until| matches!(until, PollUntil::Word { word, value } if shared[word] != value),
+        );
+        self.programs.shared = shared;
+    }
+
+    /// Ends the polling of those whose wait is `over` by what `cpu` did.
+    fn end_polls(&mut self, cpu: usize, over: impl Fn(PollUntil) -> bool) {
+        while let Some(task) = self.programs.pollers.stop_first(&over) {
+            self.end_poll(cpu, task);
+        }
+    }
+
+    fn end_poll(&mut self, by: usize, task: TaskPtr) {
+        let cpu = task.cpu();
+        let polls = self.cpus[cpu].curr == Some(task) && self.cpus[cpu].armed;
+        if polls {
+            self.pause(cpu);
+        }
+        self.set_left(task, 0, false);
+        if polls {
+            self.charge(cpu, self.transfer_ns(by, cpu));
+            let done = self.resume(cpu, task);
+            self.events.set_done(cpu, done);
+        }
+    }
+
+    fn sleep_until(&mut self, cpu: usize, task: TaskPtr, due: u64) -> Step {
+        task.due.set(due);
+        if due <= self.now() {
+            return Step::Go;
+        }
+        // Normal tasks' timers may expire up to their slack later, and with nothing to merge with do.
+        let slack = match task.policy.get() {
+            SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
+                task.timer_slack_ns
+            }
+            _ => 0,
+        };
+        self.sleeping += 1;
+        self.events.push(due + slack, What::Expiry { task });
+        task.continuation.replace(Continuation::Sleep);
+        self.sleep(cpu, task, "a timer")
+    }
+
+    fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
+        match op {
+            Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
+            Op::RunFor { ns } => self.compute(task, ns, true, Continuation::NextOp),
+            Op::Exec { work } => {
+                self.tp_sched_prepare_exec(task);
+                self.compute(task, work, false, Continuation::NextOp)
+            }
+            Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
+            Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
+            Op::Lock(mutex) => {
+                if self.try_lock(cpu, task, mutex) {
+                    return Step::Go;
+                }
+                self.lock(cpu, task, mutex)
+            }
+            Op::Unlock(mutex) => {
+                self.unlock(cpu, task, mutex);
+                Step::Go
+            }
+            Op::Hold {
+                mutex,
+                work,
+                lines,
+                kind,
+                keeps,
+            } => {
+                let section = Section {
+                    mutex,
+                    work,
+                    lines,
+                    keeps,
+                };
+                self.hold(cpu, task, section, kind)
+            }
+            Op::Release(mutex) => self.release(cpu, task, mutex),
+            Op::Wait { cond, mutex } => {
+                // Asleep before the mutex is released: its next owner may signal at once.
+                let step = self.wait(cpu, task, Some(mutex), "a condition");
+                self.programs.condvars.wait(task, cond);
+                self.unlock(cpu, task, mutex);
+                step
+            }
+            Op::Signal(cond) => {
+                if let Some(waiter) = self.programs.condvars.signal(cond) {
+                    self.wake(waiter, 0);
+                }
+                Step::Go
+            }
+            Op::Broadcast(cond) => {
+                while let Some(waiter) = self.programs.condvars.signal(cond) {
+                    self.wake(waiter, 0);
+                }
+                Step::Go
+            }
+            Op::BroadcastRequeue(cond) => {
+                self.broadcast_requeue(cond);
+                Step::Go
+            }
+            Op::SpinWhile { word, value, work } => {
+                if self.programs.shared.get(word) != Some(&value) || work == 0 {
+                    return Step::Go;
+                }
+                let until = PollUntil::Word { word, value };
+                self.programs.pollers.start(task, until);
+                self.compute(task, work, false, Continuation::Poll)
+            }
+            Op::SpinLock(mutex) => {
+                if self.try_lock(cpu, task, mutex) {
+                    return Step::Go;
+                }
+                let until = PollUntil::Mutex(mutex);
+                self.programs.pollers.start(task, until);
+                self.compute(task, ENDLESS, false, Continuation::Op(Op::SpinLock(mutex)))
+            }
+            Op::Barrier(barrier) => self.arrive(cpu, task, barrier),
+            Op::Write {
+                stream,
+                bytes,
+                work,
+            } => self.compute(
+                task,
+                work,
+                false,
+                Continuation::WriteReady { stream, bytes },
+            ),
+            Op::Read {
+                stream,
+                bytes,
+                work,
+            } => self.read(cpu, task, stream, bytes, work),
+            Op::Fork { child, work: 0 } => {
+                self.fork(cpu, task, *child);
+                Step::Go
+            }
+            Op::Fork { child, work } => self.compute(
+                task,
+                work,
+                false,
+                Continuation::Op(Op::Fork { child, work: 0 }),
+            ),
+            Op::Join => {
+                if task.children.get() == 0 {
+                    return Step::Go;
+                }
+                task.joining.set(true);
+                self.sleep(cpu, task, "its children")
+            }
+            Op::Yield => {
+                match task.class.get() {
+                    Class::Dl => self.yield_dl(cpu, task),
+                    Class::Rt => task.rr_left.set(0),
+                    Class::Ext => self.yield_ext(task),
+                }
+                self.cpus[cpu].need_resched = true;
+                Step::Pass
+            }
+            Op::SetAffinity(mask) => {
+                self.set_affinity(cpu, task, *mask);
+                Step::Pass
+            }
+            Op::SetPolicy(policy) => {
+                self.change_policy(cpu, task, policy);
+                Step::Pass
+            }
+            Op::Exit => {
+                self.exit(cpu, task);
+                Step::Pass
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Waking tasks: which CPU one goes to, onto its runqueue, and whether it preempts what runs there.
+
+use crate::Event;
+use crate::abi::layout as abi;
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, TaskPtr};
+
+impl Kernel<'_> {
+    /// `try_to_wake_up()`, by code on the current CPU.
+    pub fn wake(&mut self, task: TaskPtr, wake_flags: u64) {
+        if task.on_rq.get() || task.abi.state.get() == abi::TASK_RUNNING {
+            return;
+        }
+        let this = self.this_cpu();
+        self.counters.wakeups += 1;
+        task.abi.state.set(abi::TASK_RUNNING);
+        task.woken_at.set(self.now());
+        let (cpu, selected) = self.select_task_rq(task, task.cpu(), wake_flags | abi::WAKE_TTWU);
+        self.set_task_cpu(task, cpu);
+        self.charge(this, self.cpus[this].costs.wakeup_ns);
+        self.activate(task, abi::ENQ_WAKEUP | selected);
+        self.check_preempt(task);
+        self.woken(this, task, false);
+    }
+
+    pub fn woken(&mut self, cpu: usize, task: TaskPtr, new: bool) {
+        if self.trace.is_some() {
+            let target_cpu = task.cpu();
+            self.traced(
+                cpu,
+                Event::Wakeup {
+                    task: (&task.name, task.pid()),
+                    prio: task.abi.prio.get(),
+                    target_cpu,
+                    new,
+                },
+            );
+        }
+    }
+
+    /// Where a waking task goes, and the enqueue flag that says whether its class was asked.
+    pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
+        let allowed = &task.abi.cpus_mask.get();
+        if task.abi.nr_cpus_allowed.get() == 1 {
+            return (allowed.first().unwrap_or(prev), 0);
+        }
+        let cpu = match task.class.get() {
+            Class::Dl => self.select_cpu_dl(task, prev),
+            Class::Rt => self.select_cpu_rt(task, prev),
+            Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
+        };
+        if cpu < self.cpus.len() && allowed.contains(cpu) {
+            (cpu, abi::ENQ_CPU_SELECTED)
+        } else {
+            (allowed.first().unwrap_or(prev), abi::ENQ_CPU_SELECTED)
+        }
+    }
+
+    /// Moves a task that is on no runqueue.
+    pub fn set_task_cpu(&mut self, task: TaskPtr, cpu: usize) {
+        let from = task.cpu();
+        if from == cpu {
+            return;
+        }
+        self.counters.migrations += 1;
+        self.migrate_dl(task, cpu);
+        task.abi.thread_info.cpu.set(cpu as u32);
+        task.abi.wake_cpu.set(cpu as i32);
+        if self.trace.is_some() {
+            let this = self.this_cpu();
+            self.traced(
+                this,
+                Event::Migrate {
+                    task: (&task.name, task.pid()),
+                    prio: task.abi.prio.get(),
+                    from,
+                    to: cpu,
+                },
+            );
+        }
+    }
+
+    /// Puts a runnable task on its CPU's runqueue.
+    pub fn activate(&mut self, task: TaskPtr, flags: u64) {
+        task.abi.state.set(abi::TASK_RUNNING);
+        task.on_rq.set(true);
+        task.abi.on_rq.set(1);
+        self.runnable += 1;
+        match task.class.get() {
+            Class::Dl => self.enqueue_dl(task),
+            Class::Rt => self.enqueue_rt(task),
+            Class::Ext => self.enqueue_ext(task, flags),
+        }
+    }
+
+    /// Takes a task off its runqueue.
+    pub fn deactivate(&mut self, task: TaskPtr, flags: u64) {
+        task.on_rq.set(false);
+        task.abi.on_rq.set(0);
+        self.runnable -= 1;
+        match task.class.get() {
+            Class::Dl => self.dequeue_dl(task, flags & abi::DEQ_SLEEP != 0),
+            Class::Rt => self.dequeue_rt(task),
+            Class::Ext => self.dequeue_ext(task, flags),
+        }
+    }
+
+    /// `wakeup_preempt()`: a task of a higher class than what runs on its CPU preempts it.
+    pub fn check_preempt(&mut self, task: TaskPtr) {
+        let cpu = task.cpu();
+        let preempts = match self.cpus[cpu].curr {
+            None => true,
+            Some(curr) => match (task.class.get(), curr.class.get()) {
+                // A throttled task only wakes up for its timer.
+                (Class::Dl, _) if task.dl.get().throttled => false,
+                (Class::Dl, Class::Dl) => task.dl.get().deadline < curr.dl.get().deadline,
+                (Class::Rt, Class::Rt) => task.abi.prio.get() < curr.abi.prio.get(),
+                (task, curr) => task < curr,
+            },
+        };
+        if preempts {
+            self.resched(cpu);
+        }
+    }
+
+    /// `resched_curr()`: `cpu` is to reschedule, now if its own code asks, else when an IPI (and the
+    /// idle state) lets it.
+    pub fn resched(&mut self, cpu: usize) {
+        if self.cpus[cpu].need_resched {
+            return;
+        }
+        self.cpus[cpu].need_resched = true;
+        let this = self.this_cpu();
+        if this == cpu {
+            return;
+        }
+        if self.cpus[cpu].idles_at.is_some() {
+            // It sees for itself, before it idles.
+            return;
+        }
+        let costs = &self.cpus[this].costs;
+        let near = self.cpus[this].cluster == self.cpus[cpu].cluster;
+        let mut delay = if near {
+            costs.ipi_near_ns
+        } else {
+            costs.ipi_far_ns
+        };
+        if self.cpus[cpu].curr.is_none() {
+            delay += self.cpus[cpu].idle_exit_ns(self.now());
+        }
+        let at = self.now() + self.spent() + delay;
+        self.events.push(at, What::Resched { cpu: cpu as u32 });
+    }
+}

@@ -1,0 +1,122 @@
+//! Mutexes: futexes of user space, and locks of the kernel's.
+
+use crate::hw::lock::Lock;
+use crate::kernel::task::TaskPtr;
+use std::collections::VecDeque;
+
+/// The mutexes of a run.
+pub struct Mutexes {
+    mutexes: Vec<Mutex>,
+    /// What each is in place of that, if it is a spinlock of the kernel's.
+    spinlocks: Vec<Lock>,
+}
+
+/// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel. Or a lock
+/// of the kernel's.
+#[derive(Default)]
+struct Mutex {
+    owner: Option<TaskPtr>,
+    /// Where its cache line is: the CPU that took it last.
+    cpu: Option<usize>,
+    contended: bool,
+    waiters: VecDeque<TaskPtr>,
+}
+
+/// What came of trying to lock a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryLock {
+    /// The task has it; CPU `from` had it last.
+    Locked { from: usize },
+    /// Another task has it.
+    Busy,
+    /// The task has it already, which is an error of its program.
+    Owned,
+}
+
+/// A task unlocks what it does not own: an error of its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotOwner;
+
+impl Mutexes {
+    pub fn new(count: usize) -> Mutexes {
+        Mutexes {
+            mutexes: (0..count).map(|_| Mutex::default()).collect(),
+            spinlocks: (0..count).map(|_| Lock::default()).collect(),
+        }
+    }
+
+    /// Takes the mutex if it is free: whoever comes first after it is released gets it.
+    #[inline]
+    pub fn try_lock(&mut self, task: TaskPtr, mutex: u32) -> TryLock {
+        let state = &mut self.mutexes[mutex as usize];
+        match state.owner {
+            None => {
+                let cpu = task.cpu();
+                state.owner = Some(task);
+                state.contended = false;
+                TryLock::Locked {
+                    from: state.cpu.replace(cpu).unwrap_or(cpu),
+                }
+            }
+            Some(owner) if owner == task => TryLock::Owned,
+            Some(_) => TryLock::Busy,
+        }
+    }
+
+    /// Others may sleep in it: it has to be unlocked by way of the kernel.
+    pub fn contend(&mut self, mutex: u32) {
+        self.mutexes[mutex as usize].contended = true;
+    }
+
+    /// The task is to sleep until it is unlocked, behind those who do.
+    pub fn queue(&mut self, task: TaskPtr, mutex: u32) {
+        self.mutexes[mutex as usize].waiters.push_back(task);
+    }
+
+    /// Unlocks it, and returns whom to wake.
+    #[inline]
+    pub fn unlock(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
+        let state = self.owned(task, mutex)?;
+        state.owner = None;
+        Ok(match state.contended {
+            true => state.waiters.pop_front(),
+            false => None,
+        })
+    }
+
+    /// Takes a lock of the kernel's if it is free, even before others that wait (`mutex_lock()`), and returns which
+    /// CPU had it last. One that `waited` was the first of them, and still is if it is not free.
+    pub fn acquire(&mut self, task: TaskPtr, mutex: u32, waited: bool) -> Option<usize> {
+        let state = &mut self.mutexes[mutex as usize];
+        if state.owner.is_some() {
+            return None;
+        }
+        state.owner = Some(task);
+        if waited {
+            state.waiters.pop_front();
+        }
+        let cpu = task.cpu();
+        Some(state.cpu.replace(cpu).unwrap_or(cpu))
+    }
+
+    /// Releases a lock of the kernel's, and returns who waits first, who stays so until it has it.
+    pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
+        let state = self.owned(task, mutex)?;
+        state.owner = None;
+        Ok(state.waiters.front().copied())
+    }
+
+    /// The spinlock that `mutex` is.
+    pub fn spinlock(&mut self, mutex: u32) -> &mut Lock {
+        &mut self.spinlocks[mutex as usize]
+    }
+
+    #[inline]
+    fn owned(&mut self, task: TaskPtr, mutex: u32) -> Result<&mut Mutex, NotOwner> {
+        let state = &mut self.mutexes[mutex as usize];
+        match state.owner == Some(task) {
+            true => Ok(state),
+            false => Err(NotOwner),
+        }
+    }
+}

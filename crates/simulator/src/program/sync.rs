@@ -1,0 +1,56 @@
+//! Condition variables and barriers.
+
+use crate::kernel::task::TaskPtr;
+use std::collections::VecDeque;
+
+/// The condition variables of a run: who waits for each, in order.
+pub struct Condvars(Vec<VecDeque<TaskPtr>>);
+
+impl Condvars {
+    pub fn new(count: usize) -> Condvars {
+        Condvars(vec![VecDeque::new(); count])
+    }
+
+    pub fn wait(&mut self, task: TaskPtr, cond: u32) {
+        self.0[cond as usize].push_back(task);
+    }
+
+    /// The one that has waited the longest waits no more.
+    pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
+        self.0[cond as usize].pop_front()
+    }
+}
+
+/// The barriers of a run.
+pub struct Barriers(Vec<Barrier>);
+
+struct Barrier {
+    parties: u32,
+    waiters: VecDeque<TaskPtr>,
+}
+
+impl Barriers {
+    /// For each, how many tasks it waits for.
+    pub fn new(parties: &[u32]) -> Barriers {
+        let barrier = |&parties: &u32| Barrier {
+            parties,
+            waiters: VecDeque::new(),
+        };
+        Barriers(parties.iter().map(barrier).collect())
+    }
+
+    /// `task` arrives. Is it the last? Then the others are let go, by [`Barriers::let_go`].
+    pub fn arrive(&mut self, task: TaskPtr, barrier: u32) -> bool {
+        let state = &mut self.0[barrier as usize];
+        let last = state.waiters.len() as u32 + 1 >= state.parties;
+        if !last {
+            state.waiters.push_back(task);
+        }
+        last
+    }
+
+    /// One after another of those that wait, in the order in which they came.
+    pub fn let_go(&mut self, barrier: u32) -> Option<TaskPtr> {
+        self.0[barrier as usize].waiters.pop_front()
+    }
+}

@@ -1,0 +1,267 @@
+//! Dispatch queues: FIFO, or ordered by virtual time.
+
+use crate::hw::lock::Lock;
+use crate::kernel::task::TaskPtr;
+use std::collections::{HashMap, VecDeque};
+
+/// A queued task.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// `p->scx.dsq_vtime` when it was queued; orders a virtual-time queue.
+    pub vtime: u64,
+    /// Number of the insertion; an iteration does not see tasks that were queued after it began.
+    pub sequence: u64,
+    /// The task.
+    pub task: TaskPtr,
+}
+
+/// How a queue's tasks are ordered. Decided by the first task that goes into an empty queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Fifo,
+    Vtime,
+}
+
+/// One dispatch queue. Kept sorted in a ring buffer: queues are short and insertion is mostly near
+/// an end, where moving a few entries is faster than any tree.
+#[derive(Debug)]
+pub struct Dsq {
+    id: u64,
+    tasks: VecDeque<Queued>,
+    order: Order,
+    sequence: u64,
+    /// Its lock, on a machine where locks cost.
+    pub lock: Lock,
+    /// Iterations under way; the innermost is last.
+    cursors: Vec<Cursor>,
+}
+
+/// Where an iteration is: the next task is at `gap`, or before it in reverse. Tasks come and go
+/// around it.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    gap: usize,
+    reverse: bool,
+    /// Number of the latest insertion when the iteration began.
+    end: u64,
+}
+
+impl Dsq {
+    /// An empty queue.
+    pub fn new(id: u64) -> Dsq {
+        Dsq {
+            id,
+            tasks: VecDeque::new(),
+            order: Order::Fifo,
+            sequence: 0,
+            lock: Lock::default(),
+            cursors: Vec::new(),
+        }
+    }
+
+    /// What the scheduler calls it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Number of the latest insertion.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub fn get(&self, index: usize) -> Option<Queued> {
+        self.tasks.get(index).copied()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Queued> + '_ {
+        self.tasks.iter().copied()
+    }
+
+    /// May a task be inserted in this order? (Mixing orders in one queue is a scheduler error.)
+    #[inline]
+    pub fn accepts(&self, order: Order) -> bool {
+        self.tasks.is_empty() || self.order == order
+    }
+
+    /// Inserts at the tail, or at the head.
+    #[inline]
+    pub fn push(&mut self, task: TaskPtr, head: bool) {
+        self.order = Order::Fifo;
+        self.sequence += 1;
+        let queued = Queued {
+            vtime: 0,
+            sequence: self.sequence,
+            task,
+        };
+        if head {
+            self.tasks.push_front(queued);
+            self.inserted(0);
+        } else {
+            self.tasks.push_back(queued);
+        }
+    }
+
+    /// Inserts by virtual time, behind those of the same time. Times wrap: order is by signed
+    /// difference.
+    #[inline]
+    pub fn insert(&mut self, task: TaskPtr, vtime: u64) {
+        self.order = Order::Vtime;
+        self.sequence += 1;
+        let index = self
+            .tasks
+            .partition_point(|queued| queued.vtime.wrapping_sub(vtime) as i64 <= 0);
+        self.tasks.insert(
+            index,
+            Queued {
+                vtime,
+                sequence: self.sequence,
+                task,
+            },
+        );
+        self.inserted(index);
+    }
+
+    /// Keeps iterations between the same tasks.
+    #[inline]
+    fn inserted(&mut self, index: usize) {
+        for cursor in &mut self.cursors {
+            cursor.gap += usize::from(index < cursor.gap);
+        }
+    }
+
+    /// Where `task` is.
+    pub fn position(&self, task: TaskPtr) -> Option<usize> {
+        self.tasks.iter().position(|queued| queued.task == task)
+    }
+
+    #[inline]
+    pub fn remove_at(&mut self, index: usize) {
+        self.tasks.remove(index);
+        for cursor in &mut self.cursors {
+            cursor.gap -= usize::from(index < cursor.gap);
+        }
+    }
+
+    /// Begins an iteration over the tasks that are queued now; returns its number.
+    pub fn open(&mut self, reverse: bool) -> usize {
+        self.cursors.push(Cursor {
+            gap: if reverse { self.tasks.len() } else { 0 },
+            reverse,
+            end: self.sequence,
+        });
+        self.cursors.len() - 1
+    }
+
+    /// The next task of an iteration.
+    pub fn next(&mut self, iteration: usize) -> Option<TaskPtr> {
+        let cursor = self.cursors.get_mut(iteration)?;
+        loop {
+            let index = if cursor.reverse {
+                cursor.gap.checked_sub(1)?
+            } else {
+                cursor.gap
+            };
+            let queued = self.tasks.get(index)?;
+            cursor.gap = if cursor.reverse { index } else { index + 1 };
+            if queued.sequence <= cursor.end {
+                return Some(queued.task);
+            }
+        }
+    }
+
+    /// Ends an iteration, and those begun within it.
+    pub fn close(&mut self, iteration: usize) {
+        self.cursors.truncate(iteration);
+    }
+}
+
+/// The user queues, by id. Small ids, which schedulers use for a queue a CPU, are found without
+/// hashing.
+#[derive(Default)]
+pub struct UserDsqs {
+    queues: Vec<Option<Dsq>>,
+    small: Vec<u32>,
+    large: HashMap<u64, u32>,
+}
+
+const SMALL_IDS: u64 = 4096;
+const NONE: u32 = u32::MAX;
+
+impl UserDsqs {
+    /// Index of the queue `id`.
+    #[inline]
+    pub fn find(&self, id: u64) -> Option<u32> {
+        if id < SMALL_IDS {
+            self.small
+                .get(id as usize)
+                .copied()
+                .filter(|&index| index != NONE)
+        } else {
+            self.large.get(&id).copied()
+        }
+    }
+
+    /// Makes the queue `id`; `false` if there is one.
+    pub fn create(&mut self, id: u64) -> bool {
+        if self.find(id).is_some() {
+            return false;
+        }
+        let index = self.queues.len() as u32;
+        self.queues.push(Some(Dsq::new(id)));
+        if id < SMALL_IDS {
+            if self.small.len() <= id as usize {
+                self.small.resize(id as usize + 1, NONE);
+            }
+            self.small[id as usize] = index;
+        } else {
+            self.large.insert(id, index);
+        }
+        true
+    }
+
+    /// Removes the queue `id`.
+    pub fn destroy(&mut self, id: u64) {
+        if let Some(index) = self.find(id) {
+            self.queues[index as usize] = None;
+            if id < SMALL_IDS {
+                self.small[id as usize] = NONE;
+            } else {
+                self.large.remove(&id);
+            }
+        }
+    }
+
+    /// The queues and their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Dsq)> {
+        self.queues
+            .iter()
+            .enumerate()
+            .filter_map(|(index, dsq)| Some((index as u32, dsq.as_ref()?)))
+    }
+
+    /// The queue at `index`, which [`UserDsqs::find`] gave.
+    #[inline]
+    pub fn get(&self, index: u32) -> &Dsq {
+        self.queues[index as usize]
+            .as_ref()
+            .expect("a queue in use is not destroyed")
+    }
+
+    /// As [`UserDsqs::get`].
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut Dsq {
+        self.queues[index as usize]
+            .as_mut()
+            .expect("a queue in use is not destroyed")
+    }
+}

@@ -1,0 +1,259 @@
+//! The scheduler's coming and going, and each task's: `ops.init()` to `ops.exit()`, `ops.init_task()`
+//! to `ops.exit_task()`.
+
+use crate::Error;
+use crate::abi::layout as abi;
+use crate::class::ext::{call_op, kf};
+use crate::kernel::Kernel;
+use crate::kernel::task::TaskPtr;
+use crate::scx::WATCHDOG_MAX_TIMEOUT_MS;
+use std::ffi::{CStr, CString};
+use std::ptr::null;
+
+/// Why the scheduler leaves (`struct scx_exit_info`).
+pub struct Exit {
+    /// `SCX_EXIT_*`.
+    pub kind: u32,
+    /// What `scx_bpf_exit()` was given.
+    pub code: i64,
+    pub message: String,
+}
+
+/// `scx_exit_reason()`.
+fn reason(kind: u32) -> &'static CStr {
+    match kind {
+        abi::EXIT_UNREG => c"unregistered from user space",
+        abi::EXIT_UNREG_BPF => c"unregistered from BPF",
+        abi::EXIT_ERROR => c"runtime error",
+        abi::EXIT_ERROR_BPF => c"scx_bpf_error",
+        abi::EXIT_ERROR_STALL => c"runnable task stall",
+        _ => c"<UNKNOWN>",
+    }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+impl Kernel<'_> {
+    /// `scx_ops_exit_kind()`: the scheduler is out, and the run ends. The first reason counts.
+    pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        let explained = match code {
+            0 => message.clone(),
+            code => format!("{message} (exit code {code})"),
+        };
+        self.failure = Some(Error::SchedulerExit {
+            at_ns: self.now(),
+            reason: reason(kind).to_string_lossy().into_owned(),
+            message: explained,
+        });
+        self.scx.exit = Some(Exit {
+            kind,
+            code,
+            message,
+        });
+    }
+
+    /// `scx_ops_error()`.
+    pub fn scheduler_error(&mut self, message: String) {
+        self.scheduler_exit(abi::EXIT_ERROR, 0, message);
+    }
+
+    /// What is refused before any op is called: `bpf_scx_init_member()`, `validate_ops()`.
+    fn validate_ops(&self) -> Result<(), String> {
+        let ops = &self.scx.ops;
+        if ops.name[0] == 0 {
+            return Err("ops.name is empty".into());
+        }
+        if ops.timeout_ms > WATCHDOG_MAX_TIMEOUT_MS {
+            return Err(format!(
+                "ops.timeout_ms is {}; expected at most {WATCHDOG_MAX_TIMEOUT_MS}",
+                ops.timeout_ms
+            ));
+        }
+        if ops.dispatch_max_batch > i32::MAX as u32 {
+            return Err(format!(
+                "ops.dispatch_max_batch is {}; expected at most {}",
+                ops.dispatch_max_batch,
+                i32::MAX
+            ));
+        }
+        if ops.flags & !abi::OPS_ALL_FLAGS != 0 {
+            return Err(format!("ops.flags has unknown flags: {:#x}", ops.flags));
+        }
+        if ops.flags & abi::OPS_ENQ_LAST != 0 && ops.enqueue.is_none() {
+            return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
+        }
+        Ok(())
+    }
+
+    /// `scx_ops_enable()`, before there are tasks.
+    pub fn enable_scheduler(&mut self) {
+        self.set_cpu(0);
+        if let Err(message) = self.validate_ops() {
+            return self.scheduler_error(message);
+        }
+        if let Some(init) = self.scx.ops.init {
+            let result = call_op!(self, kf::UNLOCKED, init);
+            if result != 0 {
+                return self.scheduler_error(format!("ops.init() failed ({result})"));
+            }
+        }
+        if let Some(cgroup_init) = self.scx.ops.cgroup_init {
+            let mut args = abi::CgroupInitArgs { weight: 100 };
+            let root = self.bpf.root_cgroup.cgroup();
+            let result = call_op!(self, kf::UNLOCKED, cgroup_init, root, &raw mut args);
+            if result != 0 {
+                self.scheduler_error(format!("ops.cgroup_init() failed ({result})"));
+            }
+        }
+    }
+
+    /// `scx_ops_disable()`: dumps if there was an error, then ends each task's and the scheduler's
+    /// stay. A run that ends for another reason than the scheduler's unregisters it.
+    pub fn disable_scheduler(&mut self) {
+        let exit = self.scx.exit.take().unwrap_or(Exit {
+            kind: abi::EXIT_UNREG,
+            code: 0,
+            message: String::new(),
+        });
+        if exit.kind >= abi::EXIT_ERROR {
+            self.dump_scheduler(&exit);
+        }
+        if let Some(cgroup_exit) = self.scx.ops.cgroup_exit {
+            let root = self.bpf.root_cgroup.cgroup();
+            call_op!(self, kf::UNLOCKED, cgroup_exit, root);
+        }
+        for task in self.tasks.clone() {
+            if !task.exited.get() {
+                self.exit_task(task);
+            }
+        }
+        if let Some(ops_exit) = self.scx.ops.exit {
+            let (message, dump) = (c_string(&exit.message), c_string(&self.scx.dump));
+            let mut info = abi::ExitInfo {
+                kind: exit.kind,
+                exit_code: exit.code,
+                reason: reason(exit.kind).as_ptr(),
+                bt: null(),
+                bt_len: 0,
+                msg: message.as_ptr(),
+                dump: dump.as_ptr(),
+            };
+            call_op!(self, kf::UNLOCKED, ops_exit, &raw mut info);
+        }
+    }
+
+    fn dump_scheduler(&mut self, exit: &Exit) {
+        let mut context = abi::DumpCtx {
+            kind: exit.kind,
+            exit_code: exit.code,
+            reason: reason(exit.kind).as_ptr(),
+            at_ns: self.now(),
+            at_jiffies: self.now() / self.tick_ns,
+        };
+        if let Some(dump) = self.scx.ops.dump {
+            call_op!(self, kf::UNLOCKED, dump, &raw mut context);
+        }
+        if let Some(dump_cpu) = self.scx.ops.dump_cpu {
+            for cpu in 0..self.cpus.len() {
+                let idle = self.cpus[cpu].curr.is_none();
+                call_op!(
+                    self,
+                    kf::UNLOCKED,
+                    dump_cpu,
+                    &raw mut context,
+                    cpu as i32,
+                    idle
+                );
+            }
+        }
+        if let Some(dump_task) = self.scx.ops.dump_task {
+            for task in self.tasks.clone() {
+                if task.on_rq.get() {
+                    call_op!(self, kf::UNLOCKED, dump_task, &raw mut context, task.abi());
+                }
+            }
+        }
+    }
+
+    /// `scx_ops_init_task()`.
+    pub fn init_task(&mut self, task: TaskPtr, fork: bool) {
+        task.abi.scx.disallow.set(false);
+        if let Some(init_task) = self.scx.ops.init_task {
+            let mut args = abi::InitTaskArgs {
+                fork,
+                cgroup: self.bpf.root_cgroup.cgroup(),
+            };
+            let result = call_op!(self, kf::UNLOCKED, init_task, task.abi(), &raw mut args);
+            if result != 0 {
+                self.scheduler_error(format!(
+                    "ops.init_task() failed ({result}) for {}",
+                    task.label()
+                ));
+            }
+        }
+    }
+
+    /// `scx_ops_enable_task()`.
+    pub fn enable_task(&mut self, task: TaskPtr) {
+        task.enabled.set(true);
+        if let Some(enable) = self.scx.ops.enable {
+            call_op!(self, kf::REST, enable, task.abi());
+        }
+        self.weight_changed(task);
+    }
+
+    /// `switching_to_scx()`: a task of another class comes under the scheduler.
+    pub fn switching_to_ext(&mut self, task: TaskPtr) {
+        self.enable_task(task);
+        self.affinity_changed(task);
+    }
+
+    /// `scx_ops_disable_task()`.
+    pub fn disable_task(&mut self, task: TaskPtr) {
+        if task.enabled.take()
+            && let Some(disable) = self.scx.ops.disable
+        {
+            call_op!(self, kf::REST, disable, task.abi());
+        }
+    }
+
+    /// `scx_ops_exit_task()`.
+    pub fn exit_task(&mut self, task: TaskPtr) {
+        self.disable_task(task);
+        if let Some(exit_task) = self.scx.ops.exit_task {
+            let mut args = abi::ExitTaskArgs { cancelled: false };
+            call_op!(self, kf::REST, exit_task, task.abi(), &raw mut args);
+        }
+    }
+
+    /// `reweight_task_scx()`.
+    pub fn weight_changed(&mut self, task: TaskPtr) {
+        if let Some(set_weight) = self.scx.ops.set_weight {
+            call_op!(
+                self,
+                kf::REST,
+                set_weight,
+                task.abi(),
+                task.abi.scx.weight.get()
+            );
+        }
+    }
+
+    /// `set_cpus_allowed_scx()`.
+    pub fn affinity_changed(&mut self, task: TaskPtr) {
+        if let Some(set_cpumask) = self.scx.ops.set_cpumask.filter(|_| task.enabled.get()) {
+            call_op!(
+                self,
+                kf::REST,
+                set_cpumask,
+                task.abi(),
+                task.abi.cpus_ptr.get()
+            );
+        }
+    }
+}
