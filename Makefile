@@ -1,5 +1,5 @@
-# The words a newcomer types. `make run` needs Rust and a C compiler; `make test` installs what else
-# it needs when it may (root on a machine with apt).
+# The words a newcomer types. `make run` needs Rust and a C compiler; `make check` and `make test` install
+# what else they need when they may (root on a machine with apt).
 
 # Looked for when it is used: what `tools` installs is not there before.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
@@ -9,15 +9,23 @@ CARGO_FLAGS := --locked
 # test-vm runs all.
 VM_TESTS := mixed-load hotplug killed capacity fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run test record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test pristine record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
-test: tools check-format lint
+# What one runs after each change: no virtual machines.
+check: check-format lint
 	cargo test $(CARGO_FLAGS)
+
+# What CI runs.
+test: check
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test $(VM_TESTS)
+
+# README's two commands on a Debian that has nothing but a C compiler and Rust.
+pristine:
+	tests/pristine
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:
@@ -37,8 +45,7 @@ test-vm:
 	vm/test
 
 # Schedulers in turn in one boot, against EEVDF.
-bench-vm: vm-kernel
-	cargo build --locked --release -p scx_equipoise
+bench-vm:
 	vm/bench --json target/bench-vm.json
 
 # What the tests use beyond Rust and a C compiler.
