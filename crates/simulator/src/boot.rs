@@ -8,6 +8,7 @@ use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
+use crate::kernel::task::Tasks;
 use crate::program::Programs;
 use crate::program::mutex::Mutexes;
 use crate::program::polling::Pollers;
@@ -40,7 +41,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let mut kernel = Kernel {
         machine,
         cpus: Cpu::all(machine),
-        tasks: Vec::new(),
+        tasks: Tasks::default(),
         alive: 0,
         daemons: 0,
         runnable: 0,

@@ -25,14 +25,14 @@ use cpu::Cpu;
 use machine::Machine;
 use std::ffi::c_void;
 use std::sync::Arc;
-use task::{FIRST_PID, TaskPtr};
+use task::{FIRST_PID, TaskPtr, Tasks};
 use workload::Rng;
 
 /// A simulated kernel that runs one workload under one scheduler.
 pub struct Kernel<'a> {
     pub machine: &'a Machine,
     pub cpus: Vec<Cpu>,
-    pub tasks: Vec<TaskPtr>,
+    pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,
     /// Those of them that never do: the kernel's own.
@@ -105,11 +105,6 @@ impl<'a> Kernel<'a> {
         self.bpf.lend(kernel.cast::<c_void>());
     }
 
-    /// The pid after the last task's.
-    pub fn next_pid(&self) -> i32 {
-        FIRST_PID + self.tasks.len() as i32
-    }
-
     /// The task `pid`, unless it has exited.
     pub fn task(&self, pid: i32) -> Option<TaskPtr> {
         let index = usize::try_from(pid.checked_sub(FIRST_PID)?).ok()?;
@@ -140,16 +135,6 @@ impl<'a> Kernel<'a> {
                 at_ns: self.now(),
                 message: message.into(),
             });
-        }
-    }
-}
-
-impl Drop for Kernel<'_> {
-    fn drop(&mut self) {
-        for &task in &self.tasks {
-            task.abi.release_storage();
-            // SAFETY: the simulation is over.
-            unsafe { task.free() };
         }
     }
 }
