@@ -2,13 +2,18 @@
 //! the simulated kernel (`include/`), the compiler call, and what the object says of itself (its
 //! maps, its globals, its ops).
 
+mod cache;
 mod compile;
 mod debug_info;
 mod object;
+mod schedulers;
 
 pub use debug_info::MapDefinition;
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
+pub use schedulers::SCHEDULERS;
 
+use cache::Cache;
+use compile::Call;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -26,14 +31,22 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// Equipoise's own scheduler (`scheduler/`), compiled when this crate was.
-    pub fn equipoise() -> &'static Object {
-        static OBJECT: OnceLock<Object> = OnceLock::new();
-        OBJECT.get_or_init(|| {
-            let image = include_bytes!(concat!(env!("OUT_DIR"), "/equipoise.so"));
-            Object::parse("scheduler/main.bpf.c", image.to_vec())
-                .expect("it was compiled with this crate")
-        })
+    /// The scheduler called `name` of Equipoise's own ([`SCHEDULERS`]), compiled when this crate was; `None` if
+    /// there is none.
+    pub fn own(name: &str) -> Option<&'static Object> {
+        static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
+        const IMAGES: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
+        let objects = OBJECTS.get_or_init(|| {
+            let sources = SCHEDULERS.iter().zip(IMAGES);
+            sources
+                .map(|(name, image)| {
+                    Object::parse(&format!("scheduler/{name}/main.bpf.c"), image.to_vec())
+                        .expect("it was compiled with this crate")
+                })
+                .collect()
+        });
+        let index = SCHEDULERS.iter().position(|own| *own == name)?;
+        Some(&objects[index])
     }
 
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
@@ -48,25 +61,30 @@ impl Object {
             }
             Ok(_) => {}
         }
-        let folder = tempfile::tempdir()
+        let include = tempfile::tempdir()
             .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
-        let include = folder.path().join("include");
-        let output = folder.path().join("scheduler.so");
-        let built = compile::HEADERS
-            .iter()
-            .try_for_each(|(path, text)| {
-                let path = include.join(path);
-                std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
-                std::fs::write(path, text)
-            })
-            .map_err(|error| error.to_string())
-            .and_then(|()| compile::compile(std::env::var_os("CC"), source, &include, &output))
-            .map_err(|said| Error(explain(&name.to_string(), &said)))
-            .and_then(|()| {
-                std::fs::read(&output).map_err(|error| Error(format!("{name}: {error}")))
-            })?;
+        let headers = compile::HEADERS.iter().try_for_each(|(path, text)| {
+            let path = include.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
+            std::fs::write(path, text)
+        });
+        headers.map_err(|error| Error(format!("{name}: {error}")))?;
+        let built = shared_object(source, compile::FLAGS, &[include.path()])
+            .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
+}
+
+/// The shared object that `$CC`, else `cc`, makes of `source` with `flags`, looking for headers in the
+/// folders `include`: from the user's cache, if it was made before of the same bytes. The error is what
+/// the compiler said.
+pub fn shared_object(source: &Path, flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+    Cache::of_user().compile(Call {
+        compiler: &compile::compiler(),
+        flags,
+        include,
+        source,
+    })
 }
 
 /// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does

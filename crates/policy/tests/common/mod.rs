@@ -4,7 +4,19 @@ use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::Policy;
 use std::path::Path;
-use std::process::Command;
+
+const FLAGS: &[&str] = &[
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wno-attributes",
+    "-Wno-unused",
+    "-Werror",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-shared",
+    "-fPIC",
+];
 
 /// Compiles `code` with the scheduler's and the simulated kernel's headers on the include path.
 pub fn compile(code: &str) -> Library {
@@ -12,29 +24,9 @@ pub fn compile(code: &str) -> Library {
     let (source, object) = (folder.path().join("test.c"), folder.path().join("test.so"));
     std::fs::write(&source, code).unwrap();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let output = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args([
-            "-std=gnu11",
-            "-O2",
-            "-Wall",
-            "-Wno-attributes",
-            "-Wno-unused",
-            "-Werror",
-            "-fwrapv",
-        ])
-        .args(["-fno-strict-aliasing", "-shared", "-fPIC", "-I"])
-        .arg(crates.join("../scheduler"))
-        .arg("-I")
-        .arg(crates.join("native/include"))
-        .arg("-o")
-        .args([&object, &source])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let include = [crates.join("../scheduler"), crates.join("native/include")];
+    let compiled = native::shared_object(&source, FLAGS, &include.each_ref().map(|i| i.as_path()));
+    std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();
     // SAFETY: the library is what was just compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()
 }
