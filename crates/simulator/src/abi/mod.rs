@@ -35,7 +35,7 @@ impl Bpf {
     pub fn load(
         config: &Config<'_>,
         tick_ns: u64,
-        memory: Option<&mut Memory>,
+        memory: Option<&Memory>,
     ) -> Result<Bpf, native::Error> {
         let machine = config.machine;
         let nr_cpus = machine.cpus.len();
@@ -49,7 +49,7 @@ impl Bpf {
             .collect();
         let mut table = kfuncs::table(nr_cpus, tick_ns, rqs.as_mut_ptr());
         if let Some(memory) = memory {
-            table.memory = &raw mut *memory.table;
+            table.memory = memory.table();
         }
         let table = NonNull::from(Box::leak(Box::new(table)));
         let loaded = Instance::load(config.scheduler, config.globals, table.as_ptr(), nr_cpus);

@@ -2,10 +2,7 @@
 
 use crate::abi::layout as abi;
 use crate::hw::cores;
-use crate::hw::network::NetRx;
-use crate::hw::usb::Usb;
 
-use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::TaskPtr;
 use crate::scx::dsq::Dsq;
 use machine::{Costs, CpuMask, Machine, time_for};
@@ -43,10 +40,6 @@ pub struct Cpu {
     /// CPU, which owes nothing, it passes all the same.
     pub irq_debt: u64,
     pub irq_since: u64,
-    /// What interrupts left to be done after them, and of it the network's and a USB host controller's.
-    pub softirqs: Softirqs,
-    pub net_rx: NetRx,
-    pub usb: Usb,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
     /// It computes, or will.
@@ -95,9 +88,6 @@ impl Cpu {
                     debt: 0,
                     irq_debt: 0,
                     irq_since: 0,
-                    softirqs: Softirqs::default(),
-                    net_rx: NetRx::default(),
-                    usb: Usb::default(),
                     run_start: 0,
                     armed: false,
                     tick_queued: false,

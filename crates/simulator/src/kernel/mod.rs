@@ -23,6 +23,7 @@ use crate::scx::Scx;
 use crate::{Counters, Error, Event, Trace};
 use cpu::Cpu;
 use machine::Machine;
+use softirq::Softirqs;
 use std::ffi::c_void;
 use std::sync::Arc;
 use task::{FIRST_PID, TaskPtr, Tasks};
@@ -46,6 +47,7 @@ pub struct Kernel<'a> {
     pub rt: Rt,
     pub scx: Scx,
     pub hw: Hardware,
+    pub softirqs: Softirqs,
     pub programs: Programs,
 
     pub tick_ns: u64,
