@@ -186,11 +186,6 @@ impl Kernel<'_> {
                     "running",
                 )?;
             }
-            for queued in cpu.local.iter() {
-                let right =
-                    queued.task.dsq.get() == OnDsq::Local(id as u32) && queued.task.cpu() == id;
-                found(queued.task, right, "on a local queue")?;
-            }
             for &task in &cpu.rt {
                 found(
                     task,
@@ -204,17 +199,10 @@ impl Kernel<'_> {
                 found(task, right, "on the deadline queue")?;
             }
         }
-        for queued in self.scx.global_dsq.iter() {
-            found(
-                queued.task,
-                queued.task.dsq.get() == OnDsq::Global,
-                "on the global queue",
-            )?;
-        }
-        for (index, dsq) in self.scx.user_dsqs.iter() {
-            for queued in dsq.iter() {
-                let right = queued.task.dsq.get() == OnDsq::User(index);
-                found(queued.task, right, "on a user queue")?;
+        for (on, dsq) in self.scx.dsqs.iter() {
+            for task in dsq.iter().map(|queued| queued.task) {
+                let here = !matches!(on, OnDsq::Local(cpu) if cpu as usize != task.cpu());
+                found(task, task.dsq.get() == on && here, "on a dispatch queue")?;
             }
         }
         for (task, places) in self.tasks.iter().copied().zip(places) {
@@ -251,7 +239,7 @@ impl Kernel<'_> {
         }
         let waits = task.on_rq.get() && task.class.get() == Class::Ext && !self.runs(task);
         let waited = self.now().saturating_sub(task.runnable_at.get());
-        if waits && waited > self.scx.watchdog_ns + self.scx.watchdog_ns / 2 {
+        if waits && waited > self.scx.watchdog.timeout_ns + self.scx.watchdog.interval_ns() {
             return Err(format!(
                 "{} has waited for {waited} ns and the watchdog did not see it",
                 label()
@@ -292,7 +280,7 @@ impl Kernel<'_> {
             };
             counted("nr_running", rq.nr_running, *all)?;
             counted("scx.nr_running", rq.scx.nr_running, *ext)?;
-            let local = cpu.local.len() as u32;
+            let local = self.scx.dsqs.local(id).len() as u32;
             counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
             let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
             if cpu.curr.is_none() && queued && !cpu.need_resched {

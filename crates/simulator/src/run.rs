@@ -40,7 +40,7 @@ impl Kernel<'_> {
             match what {
                 What::Done { cpu } => self.done(cpu as usize),
                 What::Tick { cpu } => self.tick(cpu as usize),
-                What::Idle { cpu } => self.idle_time(cpu as usize),
+                What::Idle { cpu } => self.search_done(cpu as usize),
                 What::Resched { cpu } => self.resched_interrupt(cpu as usize),
                 What::Expiry { task } => self.sleep_expired(task),
                 What::Wake { task } => self.sleep_ended(task),

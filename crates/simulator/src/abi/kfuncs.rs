@@ -3,9 +3,9 @@
 
 use crate::Event;
 use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, Rq, Table, TaskStruct};
-use crate::class::ext::{DirectTask, Dispatch, kf};
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, TaskPtr};
+use crate::kernel::task::TaskPtr;
+use crate::scx::call::kf;
 use crate::scx::dsq::Dsq;
 use machine::CpuMask;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -118,31 +118,8 @@ impl Kernel<'_> {
         } else if task.abi.scx.slice.get() == 0 {
             task.abi.scx.slice.set(1);
         }
-        match self.scx.direct_task {
-            DirectTask::None => {
-                if self.scx.dispatches.len() >= self.scx.max_dispatches {
-                    return self.scheduler_error("dispatch buffer overflow".into());
-                }
-                self.scx.dispatches.push(Dispatch {
-                    task,
-                    qseq: task.qseq.get(),
-                    dsq_id,
-                    enq_flags: flags,
-                });
-            }
-            DirectTask::Task(expected) if expected == task => {
-                self.scx.direct_task = DirectTask::Done;
-                task.direct_dsq.set(dsq_id);
-                task.direct_flags.set(flags);
-            }
-            DirectTask::Task(expected) => self.scheduler_error(format!(
-                "scheduling for {} but trying to direct-dispatch {}",
-                expected.label(),
-                task.label()
-            )),
-            DirectTask::Done => {
-                self.scheduler_error(format!("{} already direct-dispatched", task.label()))
-            }
+        if let Err(message) = self.scx.verdicts.commit(task, dsq_id, flags) {
+            self.scheduler_error(message);
         }
     }
 
@@ -160,8 +137,8 @@ impl Kernel<'_> {
 
     /// `find_user_dsq()`.
     fn user_dsq(&mut self, id: u64) -> Option<&mut Dsq> {
-        let index = self.scx.user_dsqs.find(id)?;
-        Some(self.scx.user_dsqs.get_mut(index))
+        let on = self.scx.dsqs.find(id)?;
+        Some(self.scx.dsqs.get_mut(on))
     }
 }
 
@@ -173,7 +150,7 @@ unsafe extern "C" fn create_dsq(k: *mut c_void, id: u64, _node: i32) -> i32 {
     if id & abi::DSQ_BUILTIN != 0 {
         return -abi::EINVAL;
     }
-    if kernel.scx.user_dsqs.create(id) {
+    if kernel.scx.dsqs.create(id) {
         0
     } else {
         -abi::EEXIST
@@ -182,27 +159,22 @@ unsafe extern "C" fn create_dsq(k: *mut c_void, id: u64, _node: i32) -> i32 {
 
 unsafe extern "C" fn destroy_dsq(k: *mut c_void, id: u64) {
     let kernel = unsafe { kernel(k) };
-    let Some(index) = kernel.scx.user_dsqs.find(id) else {
-        return;
-    };
-    if !kernel.scx.user_dsqs.get(index).is_empty() {
-        let nr = kernel.scx.user_dsqs.get(index).len();
-        return kernel.scheduler_error(format!(
+    if let Err(nr) = kernel.scx.dsqs.destroy(id) {
+        kernel.scheduler_error(format!(
             "attempting to destroy in-use dsq {id:#018x} (nr={nr})"
         ));
     }
-    kernel.scx.user_dsqs.destroy(id);
 }
 
 unsafe extern "C" fn dsq_nr_queued(k: *mut c_void, id: u64) -> i32 {
     let kernel = unsafe { kernel(k) };
     if id == abi::DSQ_LOCAL {
-        return kernel.cpus[kernel.this_cpu()].local.len() as i32;
+        return kernel.scx.dsqs.local(kernel.this_cpu()).len() as i32;
     }
     if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
         let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
         if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
-            return kernel.cpus[cpu as usize].local.len() as i32;
+            return kernel.scx.dsqs.local(cpu as usize).len() as i32;
         }
         return -abi::ENOENT;
     }
@@ -271,7 +243,7 @@ unsafe extern "C" fn dispatch_vtime(
 unsafe extern "C" fn dispatch_nr_slots(k: *mut c_void) -> u32 {
     let kernel = unsafe { kernel(k) };
     if kernel.allowed(kf::DISPATCH) {
-        (kernel.scx.max_dispatches - kernel.scx.dispatches.len()) as u32
+        kernel.scx.verdicts.slots() as u32
     } else {
         0
     }
@@ -279,7 +251,7 @@ unsafe extern "C" fn dispatch_nr_slots(k: *mut c_void) -> u32 {
 
 unsafe extern "C" fn dispatch_cancel(k: *mut c_void) {
     let kernel = unsafe { kernel(k) };
-    if kernel.allowed(kf::DISPATCH) && kernel.scx.dispatches.pop().is_none() {
+    if kernel.allowed(kf::DISPATCH) && !kernel.scx.verdicts.cancel() {
         kernel.scheduler_error("dispatch buffer underflow".into());
     }
 }
@@ -289,18 +261,16 @@ unsafe extern "C" fn consume(k: *mut c_void, dsq_id: u64) -> bool {
     if !kernel.allowed(kf::DISPATCH) {
         return false;
     }
-    if !kernel.scx.dispatches.is_empty() {
-        kernel.flush_dispatches();
-    }
-    let Some(index) = kernel.scx.user_dsqs.find(dsq_id) else {
+    kernel.flush_dispatches();
+    let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
         kernel.scheduler_error(format!("invalid DSQ ID {dsq_id:#018x}"));
         return false;
     };
     let cpu = kernel.this_cpu();
-    if kernel.scx.user_dsqs.get(index).is_empty() || !kernel.consume(cpu, OnDsq::User(index)) {
+    if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(cpu, on) {
         return false;
     }
-    kernel.scx.dispatched += 1;
+    kernel.scx.verdicts.nr_tasks += 1;
     true
 }
 
@@ -320,7 +290,7 @@ unsafe extern "C" fn dispatch_from_dsq(
     let Some(task) = (unsafe { task(kernel, p) }) else {
         return false;
     };
-    let Some(source) = kernel.scx.user_dsqs.find(it.dsq_id) else {
+    let Some(source) = kernel.scx.dsqs.find(it.dsq_id) else {
         return false;
     };
     let since = |dsq: &Dsq| {
@@ -328,8 +298,8 @@ unsafe extern "C" fn dispatch_from_dsq(
         dsq.get(index).map(|queued| queued.sequence)
     };
     // It may have left the queue and come back since the iteration began.
-    if task.dsq.get() != OnDsq::User(source)
-        || since(kernel.scx.user_dsqs.get(source)).is_none_or(|since| since > it.end)
+    if task.dsq.get() != source
+        || since(kernel.scx.dsqs.get(source)).is_none_or(|since| since > it.end)
     {
         return false;
     }
@@ -339,12 +309,7 @@ unsafe extern "C" fn dispatch_from_dsq(
     if set & abi::ITER_HAS_SLICE != 0 {
         task.abi.scx.slice.set(it.slice);
     }
-    // A local queue without a CPU is that of the CPU that runs this.
-    let dsq = if dsq_id == abi::DSQ_LOCAL {
-        OnDsq::Local(kernel.this_cpu() as u32)
-    } else {
-        kernel.find_dsq_for_dispatch(task, dsq_id)
-    };
+    let dsq = kernel.find_dsq_here(task, dsq_id);
     kernel.move_between(task, dsq, flags);
     true
 }
@@ -363,13 +328,10 @@ unsafe extern "C" fn kick_cpu(k: *mut c_void, cpu: i32, flags: u64) {
     if !kernel.cpu_valid(cpu, "in scx_bpf_kick_cpu()") {
         return;
     }
-    if flags & abi::KICK_IDLE != 0 && flags & (abi::KICK_PREEMPT | abi::KICK_WAIT) != 0 {
-        return kernel.scheduler_error("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".into());
-    }
-    let target = &kernel.cpus[cpu as usize];
-    // can_skip_idle_kick()
-    if flags & abi::KICK_IDLE == 0 || target.curr.is_none() || target.in_balance {
-        kernel.scx.kicks.push((cpu as u32, flags));
+    let cpu = cpu as usize;
+    let may_idle = kernel.cpus[cpu].curr.is_none() || kernel.scx.rqs[cpu].in_balance;
+    if let Err(message) = kernel.scx.kicks.ask(cpu, flags, may_idle) {
+        kernel.scheduler_error(message.into());
     }
 }
 
@@ -388,8 +350,8 @@ unsafe extern "C" fn iter_dsq_new(
         slice: 0,
         vtime: 0,
     };
-    if let Some(index) = kernel.scx.user_dsqs.find(dsq_id) {
-        kernel.lock_dsq(OnDsq::User(index));
+    if let Some(on) = kernel.scx.dsqs.find(dsq_id) {
+        kernel.lock_dsq(on);
     }
     let result = if flags & !abi::ITER_REV != 0 {
         -abi::EINVAL
@@ -509,8 +471,9 @@ unsafe extern "C" fn pick_cpu(
     idle_only: bool,
 ) -> i32 {
     let (kernel, allowed) = unsafe { (kernel(k), *allowed) };
+    let this = kernel.this_cpu();
     if kernel.scx.idle_masks.enabled {
-        if let Some(cpu) = kernel.pick_idle_cpu(&allowed, flags) {
+        if let Some(cpu) = kernel.scx.idle_masks.pick_idle_cpu(this, &allowed, flags) {
             return cpu as i32;
         }
     } else if idle_only {
@@ -521,14 +484,18 @@ unsafe extern "C" fn pick_cpu(
     }
     let all = kernel.machine.all_cpus();
     kernel
-        .any_distribute(&all, &allowed)
+        .scx
+        .idle_masks
+        .any_distribute(this, &all, &allowed)
         .map_or(-abi::EBUSY, |cpu| cpu as i32)
 }
 
 unsafe extern "C" fn any_distribute(k: *mut c_void, a: *const CpuMask, b: *const CpuMask) -> u32 {
     let (kernel, a, b) = unsafe { (kernel(k), *a, *b) };
     let none = kernel.cpus.len();
-    kernel.any_distribute(&a, &b).unwrap_or(none) as u32
+    let this = kernel.this_cpu();
+    let cpu = kernel.scx.idle_masks.any_distribute(this, &a, &b);
+    cpu.unwrap_or(none) as u32
 }
 
 unsafe extern "C" fn task_from_pid(k: *mut c_void, pid: i32) -> *mut TaskStruct {

@@ -2,9 +2,9 @@
 
 use crate::abi::instance::Instance;
 use crate::abi::layout::{self as abi, BpfTimer, Map};
-use crate::class::ext::kf;
 use crate::events::What;
 use crate::kernel::Kernel;
+use crate::scx::call::kf;
 use std::ffi::c_void;
 
 /// One initialised timer.
@@ -114,7 +114,7 @@ impl Kernel<'_> {
         // SAFETY: bpf_timer's callback type.
         let timer_callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
             unsafe { std::mem::transmute(callback) };
-        crate::class::ext::call_op!(
+        crate::scx::call::call_op!(
             self,
             kf::UNLOCKED,
             timer_callback,

@@ -2,9 +2,9 @@
 //! the kernel (`include/trace/events/`). A program at one that does not exist here is an error by name.
 
 use crate::abi::layout::{self as abi, TaskStruct};
-use crate::class::ext::{call_op, kf};
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
+use crate::scx::call::{call_op, kf};
 use native::{Error, Object};
 use std::ffi::c_void;
 

@@ -221,10 +221,10 @@ impl Kernel<'_> {
     #[inline]
     pub fn lock_dsq(&mut self, dsq: OnDsq) {
         let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
-        let (Some(memory), OnDsq::User(index)) = (&self.hw.memory, dsq) else {
+        let (Some(memory), OnDsq::User(_)) = (&self.hw.memory, dsq) else {
             return;
         };
-        let lock = &mut self.scx.user_dsqs.get_mut(index).lock;
+        let lock = &mut self.scx.dsqs.get_mut(dsq).lock;
         let ns = memory.take(lock, cpu, now, spent, (0, memory.lock_ns));
         self.spend(ns);
     }

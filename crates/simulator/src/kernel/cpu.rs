@@ -7,7 +7,6 @@ use crate::hw::usb::Usb;
 
 use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::TaskPtr;
-use crate::scx::dsq::Dsq;
 use machine::{Costs, CpuMask, IdleState, Machine};
 use std::collections::VecDeque;
 
@@ -33,19 +32,11 @@ pub struct Cpu {
 
     /// What runs; `None` is the idle task.
     pub curr: Option<TaskPtr>,
-    /// sched_ext's local queue.
-    pub local: Dsq,
     /// Runnable RT tasks that do not run, most urgent first.
     pub rt: VecDeque<TaskPtr>,
     /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
     pub dl: VecDeque<TaskPtr>,
     pub need_resched: bool,
-
-    /// `balance_one()`'s state: is it under way, and did it decide to keep the current task?
-    pub in_balance: bool,
-    pub keep: bool,
-    /// A higher class has the CPU and the scheduler was told so.
-    pub released: bool,
 
     /// Index of its cpufreq policy, and what its scheduler asks for, of 1024.
     pub policy: usize,
@@ -73,8 +64,6 @@ pub struct Cpu {
     pub knows_idle: bool,
     pub idle_since: u64,
     pub busy_since: u64,
-    /// Round-robin position of `cpumask_any_and_distribute()`.
-    pub distribute: usize,
 }
 
 impl Cpu {
@@ -113,13 +102,9 @@ impl Cpu {
                     idle_states: core_type.idle_states.clone(),
                     cluster: cluster_of(id),
                     curr: None,
-                    local: Dsq::new(abi::DSQ_LOCAL),
                     rt: VecDeque::new(),
                     dl: VecDeque::new(),
                     need_resched: false,
-                    in_balance: false,
-                    keep: false,
-                    released: false,
                     policy: policy_of(id).unwrap_or(0),
                     cpuperf_target: abi::CPUPERF_ONE,
                     debt: 0,
@@ -135,7 +120,6 @@ impl Cpu {
                     knows_idle: true,
                     idle_since: 0,
                     busy_since: 0,
-                    distribute: 0,
                 }
             })
             .collect()
