@@ -115,6 +115,12 @@ enum equipoise_cpuperf {
 	EQUIPOISE_CPUPERF_CUR,
 };
 
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+/* Not worth a copy at each place that calls it. */
+#define __equipoise_slow __attribute__((noinline, unused))
+
 #define __equipoise_export __attribute__((visibility("default"), used))
 
 __equipoise_export struct equipoise_kernel *equipoise_kernel;
@@ -129,7 +135,7 @@ static inline u32 __equipoise_line_ns(const struct equipoise_memory *m, u32 from
 }
 
 /* This CPU reads @line: from its cache, unless another has written to it since. */
-static inline void __equipoise_read_line(u32 line)
+static __equipoise_slow void __equipoise_read_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
 	u32 cpu = __KERNEL->cpu, ns = m->cached_ns;
@@ -148,7 +154,7 @@ static inline void __equipoise_read_line(u32 line)
 }
 
 /* This CPU writes to @line: it takes the line from the last that wrote, and from all that read. */
-static inline void __equipoise_write_line(u32 line)
+static __equipoise_slow void __equipoise_write_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
 	struct equipoise_line *l = &m->lines[line];
@@ -165,26 +171,26 @@ static inline void __equipoise_write_line(u32 line)
 }
 
 /* A scheduler says that it reads or writes what it keeps of @cpu. Nothing without [memory]. */
-static inline void simulated_read(u32 cpu)
+static __always_inline void simulated_read(u32 cpu)
 {
 	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_read_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
-static inline void simulated_write(u32 cpu)
+static __always_inline void simulated_write(u32 cpu)
 {
 	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
 /* A scheduler says that Linux's fair class would hold the locks of both runqueues, and that it lets go of them. */
-static inline void simulated_lock_rqs(u32 a, u32 b)
+static __always_inline void simulated_lock_rqs(u32 a, u32 b)
 {
 	if (__KERNEL->memory && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
 		__kcall(lock_rqs, a, b);
 }
 
-static inline void simulated_unlock_rqs(void)
+static __always_inline void simulated_unlock_rqs(void)
 {
 	if (__KERNEL->memory)
 		__kcall(unlock_rqs);
@@ -194,13 +200,13 @@ static inline void simulated_unlock_rqs(void)
 #define EQUIPOISE_GLOBAL_LINES 4
 
 /* The same of one of its lines that are of no CPU. */
-static inline void simulated_read_global(u32 line)
+static __always_inline void simulated_read_global(u32 line)
 {
 	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_read_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 
-static inline void simulated_write_global(u32 line)
+static __always_inline void simulated_write_global(u32 line)
 {
 	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_write_line(2 * __KERNEL->nr_cpu_ids + line);

@@ -3,18 +3,21 @@
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use machine::{CpuMask, Level, Machine, Memory};
+use machine::{Machine, Memory};
+use machines::{SIZES, large};
 use native::Object;
 use policy::Policy;
 use simulator::{Config, Outcome, run};
 use std::hint::black_box;
 use workload::Workload;
 
+mod machines;
+
 fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outcome {
     let config = Config {
         machine,
         workload,
-        scheduler: Object::equipoise(),
+        scheduler: Object::own("cfs").unwrap(),
         globals: &policy.globals(machine),
         read: &[],
         seed: 1,
@@ -52,26 +55,6 @@ fn policies(criterion: &mut Criterion) {
     }
 }
 
-/// `smt-4` with so many packages of so many cores.
-fn large(packages: usize, cores: usize) -> Machine {
-    let mut machine = Machine::find("smt-4").expect("it is built in");
-    let all = packages * cores;
-    let core = |core: usize| CpuMask::one(core).or(&CpuMask::one(core + all));
-    let package = |package: usize| {
-        (package * cores..(package + 1) * cores)
-            .map(core)
-            .fold(CpuMask::EMPTY, |span, core| span.or(&core))
-    };
-    let level = |name, spans| Level { name, spans };
-    machine.cpus = vec![machine.cpus[0].clone(); 2 * all];
-    machine.levels = vec![
-        level("SMT", (0..all).map(core).collect()),
-        level("PKG", (0..packages).map(package).collect()),
-        level("NUMA", vec![machine.all_cpus()]),
-    ];
-    machine
-}
-
 /// What the lines and locks of `hp-8s-80c-ht` cost, every package as far from every other.
 fn memory(packages: usize) -> Memory {
     let hp = Machine::find("hp-8s-80c-ht").expect("it is built in");
@@ -89,7 +72,7 @@ fn memory(packages: usize) -> Memory {
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);
-    for (packages, cores) in [(1, 4), (2, 8), (8, 10), (16, 32)] {
+    for (packages, cores) in SIZES {
         let mut machine = large(packages, cores);
         machine.numa.memory = memory(packages);
         let cpus = machine.cpus.len();

@@ -31,7 +31,7 @@
 
 use crate::params::{Param, Unit};
 use crate::{Better, Metric, MetricId, Start, Workload};
-use config::{Action, Config};
+use config::{Action, Config, Phase, Task};
 use json::Source;
 use machine::Machine;
 use machine::input::BadInput;
@@ -97,6 +97,8 @@ struct Plan {
     config: Config,
     /// For each task, where its threads' measurements go: one for each instance, or one for all.
     logs: Vec<Vec<Log>>,
+    /// For each task and phase, what a loop of it does.
+    actions: Vec<Vec<Arc<[Action]>>>,
 }
 
 /// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase.
@@ -161,7 +163,10 @@ impl RtApp {
         let duration = duration
             .or(config.duration)
             .or(endless.then_some(ENDLESS_DURATION));
+        let actions = |phase: &Phase| phase.events.iter().map(|event| event.action).collect();
+        let of_phases = |task: &Task| task.phases.iter().map(actions).collect();
         let mut plan = Plan {
+            actions: config.tasks.iter().map(of_phases).collect(),
             config,
             logs: Vec::new(),
         };

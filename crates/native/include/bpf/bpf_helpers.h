@@ -28,9 +28,6 @@
 #ifndef __weak
 #define __weak __attribute__((weak))
 #endif
-#ifndef __always_inline
-#define __always_inline inline __attribute__((always_inline))
-#endif
 #ifndef __noinline
 #define __noinline __attribute__((noinline))
 #endif
@@ -64,12 +61,12 @@
 #define __cond_break(expr)
 #define cond_break
 
-static inline struct equipoise_map *__equipoise_map(const void *map)
+static __always_inline struct equipoise_map *__equipoise_map(const void *map)
 {
 	return *(struct equipoise_map *const *)map;
 }
 
-static inline u64 bpf_ktime_get_ns(void)
+static __always_inline u64 bpf_ktime_get_ns(void)
 {
 	return __KERNEL->now + __KERNEL->spent;
 }
@@ -89,7 +86,7 @@ static inline u64 bpf_jiffies64(void)
 	return __KERNEL->now / __KERNEL->tick_ns;
 }
 
-static inline u32 bpf_get_smp_processor_id(void)
+static __always_inline u32 bpf_get_smp_processor_id(void)
 {
 	return __KERNEL->cpu;
 }
@@ -119,7 +116,7 @@ static inline u64 bpf_get_current_pid_tgid(void)
 	return (u64)__KERNEL->current->tgid << 32 | (u32)__KERNEL->current->pid;
 }
 
-static inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 cpu)
+static __always_inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 cpu)
 {
 	struct equipoise_map *m = __equipoise_map(map);
 	u32 index = *(const u32 *)key;
@@ -129,7 +126,7 @@ static inline void *bpf_map_lookup_percpu_elem(void *map, const void *key, u32 c
 	return m->values + ((u64)cpu * m->max_entries + index) * m->stride;
 }
 
-static inline void *bpf_map_lookup_elem(void *map, const void *key)
+static __always_inline void *bpf_map_lookup_elem(void *map, const void *key)
 {
 	struct equipoise_map *m = __equipoise_map(map);
 
@@ -182,7 +179,7 @@ static inline long bpf_for_each_map_elem(void *map, void *callback, void *ctx, u
 	return __kcall(map_for_each, __equipoise_map(map), map, callback, ctx);
 }
 
-static inline void *bpf_task_storage_get(void *map, struct task_struct *p, void *value, u64 flags)
+static __always_inline void *bpf_task_storage_get(void *map, struct task_struct *p, void *value, u64 flags)
 {
 	struct equipoise_map *m = __equipoise_map(map);
 	void **slot = &p->equipoise_storage[m->storage];

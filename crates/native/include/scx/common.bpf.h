@@ -230,7 +230,7 @@ static inline s32 scx_bpf_pick_any_cpu(const cpumask_t *allowed, u64 flags)
 	return __kcall(pick_cpu, allowed, flags, false);
 }
 
-static inline struct rq *scx_bpf_cpu_rq(s32 cpu)
+static __always_inline struct rq *scx_bpf_cpu_rq(s32 cpu)
 {
 	if ((u32)cpu >= __KERNEL->nr_cpu_ids)
 		return NULL;
@@ -241,7 +241,7 @@ static inline struct rq *scx_bpf_cpu_rq(s32 cpu)
 
 /* Tasks */
 
-static inline s32 scx_bpf_task_cpu(const struct task_struct *p)
+static __always_inline s32 scx_bpf_task_cpu(const struct task_struct *p)
 {
 	return p->thread_info.cpu;
 }

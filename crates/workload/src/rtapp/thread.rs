@@ -23,6 +23,9 @@ const LOOP_WORK: u64 = 1_000;
 /// The barrier that all threads of the start meet at first.
 const START_BARRIER: u32 = 0;
 
+/// After all events of any loop.
+const NOT_IN_LOOP: usize = usize::MAX;
+
 /// One thread.
 pub struct Thread {
     plan: Arc<Plan>,
@@ -33,7 +36,8 @@ pub struct Thread {
     phase: usize,
     phase_loops: u32,
     thread_loops: u32,
-    /// In the phase's `events`.
+    /// What a loop of the phase does, and how far it is; [`NOT_IN_LOOP`] before and between loops.
+    actions: Arc<[Action]>,
     event: usize,
     doing: Doing,
     forked: bool,
@@ -56,8 +60,17 @@ enum Step {
     PhasePolicy,
     Begin,
     Events,
-    /// After a loop; is there another?
-    EndLoop(bool),
+    EndLoop(Next),
+}
+
+/// What comes after a loop of a phase.
+#[derive(Clone, Copy)]
+enum Next {
+    /// Another of the same phase, which has its policy and affinity already.
+    Again,
+    /// One of another phase.
+    Other,
+    Exit,
 }
 
 /// The event under way, where something is left to do when its op is done.
@@ -93,9 +106,10 @@ impl Thread {
             log: logs[instance.min(logs.len() - 1)],
             step: Step::Start,
             phase: 0,
+            actions: Arc::clone(&plan.actions[task][0]),
             phase_loops: 0,
             thread_loops: 0,
-            event: 0,
+            event: NOT_IN_LOOP,
             doing: Doing::Nothing,
             forked: false,
             first: 0,
@@ -143,68 +157,63 @@ impl Thread {
         })
     }
 
-    /// Finishes the event under way; gives an op if it has not ended.
-    fn finish(&mut self, env: &mut Env<'_>) -> Option<Op> {
+    /// Finishes the event under way, unless it goes on with another [`RUNTIME_CHUNK`].
+    #[inline]
+    fn finish(&mut self, now: u64) -> bool {
         match self.doing {
-            Doing::Nothing => {}
-            Doing::Run { since } => self.line.run += env.now - since,
-            Doing::Runtime { since, until } => {
-                if env.now < until {
-                    return Some(Op::Run {
-                        work: RUNTIME_CHUNK,
-                    });
-                }
-                self.line.run += env.now - since;
-            }
-            Doing::Timer { due } => self.line.wakeup_latency += env.now - due,
+            Doing::Nothing => return true,
+            Doing::Run { since } => self.line.run += now - since,
+            Doing::Runtime { until, .. } if now < until => return false,
+            Doing::Runtime { since, .. } => self.line.run += now - since,
+            Doing::Timer { due } => self.line.wakeup_latency += now - due,
         }
         self.doing = Doing::Nothing;
-        None
+        true
     }
 
-    fn begin(&mut self, env: &mut Env<'_>, action: Action) -> Option<Op> {
-        Some(match action {
-            Action::Run(work) => {
-                self.doing = Doing::Run { since: env.now };
-                Op::Run { work }
-            }
-            Action::Runtime(ns) => {
-                self.doing = Doing::Runtime {
-                    since: env.now,
-                    until: env.now + ns,
-                };
-                Op::Run {
-                    work: RUNTIME_CHUNK,
+    #[inline(never)]
+    fn fork(&self, env: &mut Env<'_>, task: usize) -> Op {
+        let forks = &mut env.shared[self.plan.forks_word(task)];
+        if *forks == FORKS_LIMIT {
+            return self.exit(env);
+        }
+        *forks += 1;
+        env.shared[word::LIVE] += 1;
+        Op::Fork {
+            child: Box::new(self.forked(task)),
+            work: FORK_WORK,
+        }
+    }
+
+    /// The next op when all events of a loop are done, or none has begun.
+    #[inline(never)]
+    fn turn(&mut self, env: &mut Env<'_>) -> Op {
+        // Each round gets on by a step, to the end of the task at last.
+        loop {
+            match self.step {
+                Step::Events => {
+                    self.step = Step::EndLoop(self.end_loop(env));
+                    return Op::Run { work: LOOP_WORK };
+                }
+                Step::Begin | Step::EndLoop(Next::Again) => {
+                    self.begin_loop(env.now);
+                    return self.next(env);
+                }
+                Step::EndLoop(Next::Other) => self.step = Step::Affinity,
+                Step::EndLoop(Next::Exit) => return self.exit(env),
+                _ => {
+                    if let Some(op) = self.enter_loop(env) {
+                        return op;
+                    }
                 }
             }
-            Action::Copy(work) => Op::Run { work },
-            Action::Sleep(ns) => Op::Sleep { ns },
-            Action::Timer { timer, period } => return self.timer(env, timer, period),
-            Action::Lock(mutex) => Op::Lock(mutex),
-            Action::Unlock(mutex) => Op::Unlock(mutex),
-            Action::Wait { cond, mutex } => Op::Wait { cond, mutex },
-            Action::Signal(cond) => Op::Signal(cond),
-            Action::Broadcast(cond) => Op::Broadcast(cond),
-            Action::Barrier(barrier) => Op::Barrier(START_BARRIER + 1 + barrier),
-            Action::Yield => Op::Yield,
-            Action::Fork(task) => {
-                let forks = &mut env.shared[self.plan.forks_word(task)];
-                if *forks == FORKS_LIMIT {
-                    return Some(self.exit(env));
-                }
-                *forks += 1;
-                env.shared[word::LIVE] += 1;
-                Op::Fork {
-                    child: Box::new(self.forked(task)),
-                    work: FORK_WORK,
-                }
-            }
-        })
+        }
     }
 
     /// A timer's state is its next expiry plus 1; 0 before its first use, when it counts from the
-    /// thread's first time.
-    fn timer(&mut self, env: &mut Env<'_>, timer: Timer, period: u64) -> Option<Op> {
+    /// thread's first time. Returns when it expires, ns, unless that time has passed.
+    #[inline(never)]
+    fn timer(&mut self, env: &mut Env<'_>, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
             Timer::Shared(index) => (&mut env.shared[word::TIMERS + index], config.timers[index]),
@@ -230,11 +239,12 @@ impl Thread {
             return None;
         }
         self.doing = Doing::Timer { due };
-        Some(Op::SleepUntil { at: due })
+        Some(due)
     }
 
-    /// Logs the loop of a phase that has ended and turns to the next one. Is there one?
-    fn end_loop(&mut self, env: &mut Env<'_>, task: &Task) -> bool {
+    /// Logs the loop of a phase that has ended and turns to the next one.
+    fn end_loop(&mut self, env: &mut Env<'_>) -> Next {
+        let task = &self.plan.config.tasks[self.task];
         let phase = self.phase(task);
         let us = |ns: u64| ns as f64 / 1e3;
         let recorder = &mut env.recorder;
@@ -248,19 +258,72 @@ impl Thread {
             recorder.record(slack, self.line.slack as f64 / 1e3);
             recorder.record(wakeup_latency, us(self.line.wakeup_latency));
         }
-        self.event = 0;
+        self.event = NOT_IN_LOOP;
         self.phase_loops = self.phase_loops.wrapping_add(1);
         if phase.loops != Some(self.phase_loops) {
-            return true;
+            return Next::Again;
         }
         self.phase_loops = 0;
+        let last = self.phase;
         self.phase += 1;
-        if self.phase < task.phases.len() {
-            return true;
+        if self.phase == task.phases.len() {
+            self.phase = 0;
+            self.thread_loops = self.thread_loops.wrapping_add(1);
+            if task.loops == Some(self.thread_loops) {
+                return Next::Exit;
+            }
         }
-        self.phase = 0;
-        self.thread_loops = self.thread_loops.wrapping_add(1);
-        task.loops != Some(self.thread_loops)
+        if self.phase == last {
+            return Next::Again;
+        }
+        self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
+        Next::Other
+    }
+
+    /// A step on the way to the first event of a loop; gives its op if it has one.
+    fn enter_loop(&mut self, env: &mut Env<'_>) -> Option<Op> {
+        let plan = Arc::clone(&self.plan);
+        let task = &plan.config.tasks[self.task];
+        match self.step {
+            Step::Start => {
+                self.step = Step::Delay;
+                // rt-app's first thread sets the time that all count from.
+                if env.shared[word::ZERO_SET] == 0 {
+                    env.shared[word::ZERO_SET] = 1;
+                    env.shared[word::ZERO] = env.now;
+                }
+                (!self.forked).then_some(Op::Barrier(START_BARRIER))
+            }
+            Step::Delay => {
+                self.step = Step::TaskPolicy;
+                self.first = env.shared[word::ZERO] + task.delay;
+                (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
+            }
+            Step::TaskPolicy => {
+                self.step = Step::Affinity;
+                self.set_policy(task.policy)
+            }
+            Step::Affinity => {
+                self.step = Step::PhasePolicy;
+                let wanted = self.phase(task).affinity.or(task.affinity);
+                self.set_affinity(env, wanted)
+            }
+            Step::PhasePolicy => {
+                self.step = Step::Begin;
+                let policy = self.phase(task).policy.unwrap_or(self.policy);
+                self.set_policy(policy)
+            }
+            Step::Begin | Step::Events | Step::EndLoop(_) => unreachable!("not on the way"),
+        }
+    }
+
+    fn begin_loop(&mut self, now: u64) {
+        self.step = Step::Events;
+        self.event = 0;
+        self.line = Line {
+            start: now,
+            ..Line::default()
+        };
     }
 
     fn exit(&self, env: &mut Env<'_>) -> Op {
@@ -275,69 +338,43 @@ impl Thread {
 
 impl Program for Thread {
     fn next(&mut self, env: &mut Env<'_>) -> Op {
-        let plan = Arc::clone(&self.plan);
-        let task = &plan.config.tasks[self.task];
-        if let Some(op) = self.finish(env) {
-            return op;
-        }
-        // Ends at an op, or at the end of the task: each round gets on by a step or an event.
-        loop {
-            let op = match self.step {
-                Step::Start => {
-                    self.step = Step::Delay;
-                    // rt-app's first thread sets the time that all count from.
-                    if env.shared[word::ZERO_SET] == 0 {
-                        env.shared[word::ZERO_SET] = 1;
-                        env.shared[word::ZERO] = env.now;
-                    }
-                    (!self.forked).then_some(Op::Barrier(START_BARRIER))
-                }
-                Step::Delay => {
-                    self.step = Step::TaskPolicy;
-                    self.first = env.shared[word::ZERO] + task.delay;
-                    (task.delay > 0).then_some(Op::SleepUntil { at: self.first })
-                }
-                Step::TaskPolicy => {
-                    self.step = Step::Affinity;
-                    self.set_policy(task.policy)
-                }
-                Step::Affinity => {
-                    self.step = Step::PhasePolicy;
-                    let wanted = self.phase(task).affinity.or(task.affinity);
-                    self.set_affinity(env, wanted)
-                }
-                Step::PhasePolicy => {
-                    self.step = Step::Begin;
-                    let policy = self.phase(task).policy.unwrap_or(self.policy);
-                    self.set_policy(policy)
-                }
-                Step::Begin => {
-                    self.step = Step::Events;
-                    self.line = Line {
-                        start: env.now,
-                        ..Line::default()
-                    };
-                    None
-                }
-                Step::Events => match self.phase(task).events.get(self.event) {
-                    Some(event) => {
-                        self.event += 1;
-                        self.begin(env, event.action)
-                    }
-                    None => {
-                        self.step = Step::EndLoop(self.end_loop(env, task));
-                        Some(Op::Run { work: LOOP_WORK })
-                    }
-                },
-                Step::EndLoop(true) => {
-                    self.step = Step::Affinity;
-                    None
-                }
-                Step::EndLoop(false) => Some(self.exit(env)),
+        if !self.finish(env.now) {
+            return Op::Run {
+                work: RUNTIME_CHUNK,
             };
-            if let Some(op) = op {
-                return op;
+        }
+        let Some(&action) = self.actions.get(self.event) else {
+            return self.turn(env);
+        };
+        self.event += 1;
+        match action {
+            Action::Run(work) => {
+                self.doing = Doing::Run { since: env.now };
+                Op::Run { work }
             }
+            Action::Runtime(ns) => {
+                self.doing = Doing::Runtime {
+                    since: env.now,
+                    until: env.now + ns,
+                };
+                Op::Run {
+                    work: RUNTIME_CHUNK,
+                }
+            }
+            Action::Copy(work) => Op::Run { work },
+            Action::Sleep(ns) => Op::Sleep { ns },
+            Action::Timer { timer, period } => match self.timer(env, timer, period) {
+                Some(due) => Op::SleepUntil { at: due },
+                None => self.next(env),
+            },
+            Action::Lock(mutex) => Op::Lock(mutex),
+            Action::Unlock(mutex) => Op::Unlock(mutex),
+            Action::Wait { cond, mutex } => Op::Wait { cond, mutex },
+            Action::Signal(cond) => Op::Signal(cond),
+            Action::Broadcast(cond) => Op::Broadcast(cond),
+            Action::Barrier(barrier) => Op::Barrier(START_BARRIER + 1 + barrier),
+            Action::Yield => Op::Yield,
+            Action::Fork(task) => self.fork(env, task),
         }
     }
 }

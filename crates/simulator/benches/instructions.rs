@@ -1,0 +1,326 @@
+//! How much the simulator has to do, in instructions of the machine that it runs on: for each context
+//! switch, or message operation of hackbench. Unlike time these do not depend on what else the machine
+//! does, nor (much) on which machine it is.
+//!
+//! Each load is run at two lengths under valgrind's callgrind. What the longer run takes more is the
+//! switches' cost; what is then left of the shorter one is what starting up takes ("boot"). Beside it the
+//! time is printed, of the best of some runs without callgrind, which does depend on the machine.
+//!
+//! `cargo bench -p simulator --bench instructions -- NAME...` measures only the loads whose names have
+//! one of these in them.
+
+use machine::Machine;
+use machines::{SIZES, large};
+use native::Object;
+use policy::Policy;
+use simulator::{Config, Outcome, run};
+use std::collections::HashMap;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+use workload::Workload;
+use workload::rtapp::RtApp;
+
+mod machines;
+
+/// A length in which there are some ticks.
+const SHORTEST_NS: u64 = 20_000_000;
+
+/// How often a load is timed.
+const TIMES: usize = 3;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Switch,
+    /// Messages sent and messages received.
+    Operation,
+}
+
+enum Kind {
+    /// Two pairs of tasks a CPU that wake each other.
+    Pairs,
+    /// Periodic tasks, so many that CPUs are busy nine tenths of the time.
+    Periodic,
+    Hackbench,
+}
+
+/// A load on a machine.
+struct Load {
+    name: String,
+    machine: Machine,
+    kind: Kind,
+}
+
+impl Load {
+    fn all() -> Vec<Load> {
+        let find = |name: &str| Machine::find(name).expect("it is built in");
+        let load = |name: &str, on: &str, machine: Machine, kind| Load {
+            name: format!("{name} on {on}"),
+            machine,
+            kind,
+        };
+        let mut loads = vec![
+            load("pairs", "smp-8", find("smp-8"), Kind::Pairs),
+            load("periodic", "smp-8", find("smp-8"), Kind::Periodic),
+            load("hackbench", "tc2", find("tc2"), Kind::Hackbench),
+        ];
+        for (packages, cores) in SIZES {
+            let machine = large(packages, cores);
+            let on = format!("{} CPUs", machine.cpus.len());
+            loads.push(load("pairs", &on, machine.clone(), Kind::Pairs));
+            loads.push(load("periodic", &on, machine, Kind::Periodic));
+        }
+        loads
+    }
+
+    fn unit(&self) -> Unit {
+        match self.kind {
+            Kind::Pairs | Kind::Periodic => Unit::Switch,
+            Kind::Hackbench => Unit::Operation,
+        }
+    }
+
+    /// The workload, so many times as long as it has to be at least. On most machines that makes for as many
+    /// switches.
+    fn workload(&self, length: u64) -> Box<dyn Workload> {
+        let cpus = self.machine.cpus.len();
+        let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
+        match self.kind {
+            Kind::Pairs => rt_app(&pairs(2 * cpus), duration_ns(1_000_000_000)),
+            Kind::Periodic => {
+                // Two busy threads of a core do 1.25 of what one does.
+                let threads = self.machine.siblings(0).count();
+                let tasks = if threads == 1 { 3 * cpus } else { 2 * cpus };
+                rt_app(&periodic(tasks), duration_ns(8_000_000_000))
+            }
+            Kind::Hackbench => {
+                workload::load(&format!("hackbench:loops={}", 10 * length)).expect("it is built in")
+            }
+        }
+    }
+
+    fn units(&self, outcome: &Outcome, length: u64) -> u64 {
+        match self.unit() {
+            Unit::Switch => outcome.counters.context_switches,
+            // Ten groups of 20 senders, which write to 20 receivers each, who read.
+            Unit::Operation => 2 * 10 * 20 * 20 * 10 * length,
+        }
+    }
+}
+
+fn rt_app(tasks: &str, duration_ns: u64) -> Box<dyn Workload> {
+    let text = format!(r#"{{ "tasks": {{ {tasks} }} }}"#);
+    let parsed = RtApp::parse("load", "load", &text, Some(duration_ns));
+    Box::new(parsed.unwrap_or_else(|bad| panic!("{bad:?}")))
+}
+
+/// So many pairs of tasks that wake each other, of which one runs for 20 us while the other sleeps.
+fn pairs(number: usize) -> String {
+    let pair = |number| {
+        format!(
+            r#""a{number}": {{ "loop": -1, "run": 20, "resume": "b{number}", "suspend": "a{number}" }},
+               "b{number}": {{ "loop": -1, "suspend": "b{number}", "run": 20, "resume": "a{number}" }}"#
+        )
+    };
+    (0..number).map(pair).collect::<Vec<_>>().join(", ")
+}
+
+/// So many tasks that run for 300 us every ms.
+fn periodic(number: usize) -> String {
+    format!(
+        r#""periodic": {{ "instance": {number}, "loop": -1, "run": 300,
+           "timer": {{ "ref": "unique", "period": 1000 }} }}"#
+    )
+}
+
+/// What one run took.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    units: u64,
+    /// Of the best of some runs without callgrind.
+    ns: u64,
+    instructions: Instructions,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Instructions {
+    total: u64,
+    /// The scheduler's in C, and the workload's programs'.
+    scheduler: u64,
+    programs: u64,
+}
+
+/// In the process that is measured: runs the load and says how many units it did, and how long that took.
+fn measured(name: &str, length: u64) {
+    let loads = Load::all();
+    let load = loads.iter().find(|load| load.name == name);
+    let load = load.expect("the load of which the measuring process told");
+    let workload = load.workload(length);
+    let policy = Policy::find("cfs").expect("it is built in");
+    let start = Instant::now();
+    let config = Config {
+        machine: &load.machine,
+        workload: &*workload,
+        scheduler: Object::equipoise(),
+        globals: &policy.globals(&load.machine),
+        read: &[],
+        seed: 1,
+        time_limit_ns: u64::MAX,
+        trace: None,
+    };
+    let outcome = run(config).expect("the load runs");
+    let ns = start.elapsed().as_nanos();
+    println!("{} {ns}", load.units(&outcome, length));
+}
+
+fn measure(load: &Load, length: u64) -> Result<Taken, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let own = own.to_str().ok_or("a path that is not UTF-8")?;
+    let length = length.to_string();
+    let arguments = [own, MEASURED, &load.name, &length];
+    let mut taken = Taken {
+        ns: u64::MAX,
+        ..Taken::default()
+    };
+    for _ in 0..TIMES {
+        let printed = call(&arguments)?;
+        let mut numbers = printed.split_whitespace().flat_map(str::parse);
+        taken.units = numbers.next().ok_or("no number of units")?;
+        taken.ns = taken.ns.min(numbers.next().ok_or("no time")?);
+    }
+    let profile = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+    let out = format!("--callgrind-out-file={}", profile.path().display());
+    let mut callgrind = vec!["valgrind", "-q", "--tool=callgrind", "--dump-line=no", &out];
+    callgrind.extend(arguments);
+    call(&callgrind)?;
+    let profile = std::fs::read_to_string(profile.path()).map_err(|error| error.to_string())?;
+    taken.instructions = instructions(&profile)?;
+    Ok(taken)
+}
+
+/// Runs a command and returns what it printed.
+fn call(command: &[&str]) -> Result<String, String> {
+    let output = Command::new(command[0])
+        .args(&command[1..])
+        .output()
+        .map_err(|error| {
+            let program = command[0];
+            format!("{program}: {error}; expected valgrind to be installed (apt install valgrind)")
+        })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}\n{said}", command.join(" "), output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). What runs in no
+/// file is the scheduler, which is loaded from memory. What programs take is what their callers say.
+fn instructions(profile: &str) -> Result<Instructions, String> {
+    let mut names = HashMap::new();
+    let mut found = Instructions::default();
+    let (mut in_scheduler, mut in_program, mut calls_program) = (false, false, false);
+    let mut lines = profile.lines();
+    while let Some(line) = lines.next() {
+        if let Some((key, value)) = line.split_once('=') {
+            let name = match value.split_once(") ") {
+                Some((number, name)) => {
+                    // Files and functions are numbered apart; "cfn" is as "fn", "cob" as "ob".
+                    names.insert((key.trim_start_matches('c').to_owned(), number), name);
+                    name
+                }
+                None => {
+                    let number = value.trim_end_matches(')');
+                    let key = key.trim_start_matches('c').to_owned();
+                    names.get(&(key, number)).copied().unwrap_or(value)
+                }
+            };
+            match key {
+                "ob" => in_scheduler = name == "???" || name.contains("memfd:"),
+                "fn" => in_program = is_program(name),
+                "cfn" => calls_program = is_program(name),
+                "calls" => {
+                    let inclusive = cost(lines.next().unwrap_or_default())?;
+                    if calls_program && !in_program {
+                        found.programs += inclusive;
+                    }
+                }
+                _ => {}
+            }
+        } else if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            let own = cost(line)?;
+            found.total += own;
+            if in_scheduler {
+                found.scheduler += own;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_program(function: &str) -> bool {
+    function.contains("workload::Program>::next")
+}
+
+/// The second column; the first is the line's number.
+fn cost(line: &str) -> Result<u64, String> {
+    let cost = line.split_whitespace().nth(1).unwrap_or("0");
+    cost.parse()
+        .map_err(|_| format!("callgrind's profile has `{line}`; expected a cost"))
+}
+
+/// Prints what one load takes.
+fn report(load: &Load) -> Result<(), String> {
+    let (short, long) = (measure(load, 1)?, measure(load, 2)?);
+    let units = (long.units - short.units) as f64;
+    let each = |of: fn(&Taken) -> u64| (of(&long) as f64 - of(&short) as f64) / units;
+    let total = each(|taken| taken.instructions.total);
+    let scheduler = each(|taken| taken.instructions.scheduler);
+    let programs = each(|taken| taken.instructions.programs);
+    let boot = short.instructions.total as f64 - total * short.units as f64;
+    println!(
+        "{:<22} {:<9} {total:>8.0} {scheduler:>10.0} {:>8.0} {programs:>9.0} {:>8.1} {:>8.0}",
+        load.name,
+        match load.unit() {
+            Unit::Switch => "switch",
+            Unit::Operation => "operation",
+        },
+        total - scheduler - programs,
+        boot / 1e6,
+        each(|taken| taken.ns),
+    );
+    Ok(())
+}
+
+/// The first argument in the process that is measured.
+const MEASURED: &str = "--measured";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [MEASURED, name, length] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        measured(name, length.parse().expect("a length"));
+        return ExitCode::SUCCESS;
+    }
+    // Cargo adds "--bench".
+    let wanted: Vec<_> = arguments
+        .iter()
+        .filter(|wanted| !wanted.starts_with("--"))
+        .collect();
+    println!(
+        "Instructions a context switch (a message operation of hackbench); boot in millions\n"
+    );
+    println!(
+        "{:<22} {:<9} {:>8} {:>10} {:>8} {:>9} {:>8} {:>8}",
+        "load", "each", "all", "scheduler", "kernel", "programs", "boot", "ns"
+    );
+    for load in Load::all() {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| load.name.contains(*wanted)) {
+            continue;
+        }
+        if let Err(error) = report(&load) {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
