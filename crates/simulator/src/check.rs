@@ -307,10 +307,7 @@ fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
         if cpu.curr.is_none() && queued && !cpu.need_resched {
             return Err(format!("CPU {id} is idle over its own queue"));
         }
-        if cpu.curr.is_some()
-            && kernel.scx.idle_masks.enabled
-            && kernel.scx.idle_masks.cpus.contains(id)
-        {
+        if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
             return Err(format!("CPU {id} is busy and in the idle mask"));
         }
     }

@@ -2,6 +2,7 @@
 //! computing. The latter change with every interrupt, so they have a place of their own where they can
 //! be changed.
 
+use crate::abi::timers;
 use crate::class::dl;
 use crate::hw;
 use crate::kernel::task::TaskPtr;
@@ -31,8 +32,8 @@ pub enum What {
     NetworkInterrupt { connection: u32 },
     /// An interrupt is done with some of the softirqs.
     Softirq { cpu: u32 },
-    /// A `bpf_timer` expires, unless it was started or cancelled since.
-    BpfTimer { timer: u32, generation: u32 },
+    /// A `bpf_timer` expires.
+    BpfTimer(timers::Expiry),
     /// The hardware does something by itself.
     Hardware(hw::Event),
     /// sched_ext's watchdog looks for tasks that do not get to run.

@@ -57,9 +57,7 @@ fn happens(kernel: &mut Kernel<'_>, what: What) -> bool {
         What::Resched { cpu } => kernel.resched_interrupt(cpu as usize),
         What::Expiry { task } => kernel.sleep_expired(task),
         What::Wake { task } => kernel.sleep_ended(task),
-        What::BpfTimer { timer, generation } => {
-            kernel.bpf_timer_expired(timer as usize, generation)
-        }
+        What::BpfTimer(expiry) => kernel.bpf_timer_expired(expiry),
         What::Hardware(event) => kernel.hardware_event(event),
         What::Dl(timer) => kernel.dl_timer(timer),
         What::Packet { connection } => kernel.packet_passed(connection as usize),

@@ -3,6 +3,7 @@
 use crate::Event;
 use crate::abi::layout as abi;
 use crate::abi::structs::{DEFAULT_PRIO, SWAPPER};
+use crate::abi::tracepoints;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -121,7 +122,7 @@ impl Kernel<'_> {
                 self.idle(cpu);
             }
         }
-        self.tp_sched_switch(cpu, prev, next, prev_runnable);
+        tracepoints::sched_switch(self, cpu, prev, next, prev_runnable);
         if self.trace.is_some() {
             let comm = |task: &Option<TaskPtr>| {
                 task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio.get()))

@@ -32,7 +32,7 @@ macro_rules! call_op {
         let outer_op = $kernel.calls.begin(&stringify!($function));
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
         if $kernel.calls.end(outer_op) {
-            $kernel.bpf.instance.forget_removed();
+            $kernel.bpf.instance.maps.forget_removed();
         }
         $kernel.scx.kf_mask = outer;
         result

@@ -1,21 +1,27 @@
 //! Which CPUs idle, as sched_ext's built-in idle tracking knows it, and choosing among them.
 
 use crate::abi::layout::{self as abi, Ops};
+use crate::abi::shared::Shared;
 use machine::{CpuMask, Machine};
 
 /// The built-in idle masks (`idle_masks`).
 pub struct IdleMasks {
-    /// Idle CPUs.
-    pub cpus: CpuMask,
-    /// CPUs all of whose SMT siblings are idle.
-    pub cores: CpuMask,
-    pub online: CpuMask,
+    masks: Shared<Masks>,
     /// SMT siblings of each CPU, itself among them; empty where no core has more than one thread.
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
     /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
+}
+
+/// Those that C looks at.
+struct Masks {
+    /// Idle CPUs.
+    cpus: CpuMask,
+    /// CPUs all of whose SMT siblings are idle.
+    cores: CpuMask,
+    online: CpuMask,
 }
 
 /// Who wakes a task, for [`IdleMasks::select_cpu_dfl`].
@@ -46,9 +52,11 @@ impl IdleMasks {
             Vec::new()
         };
         IdleMasks {
-            cpus: all,
-            cores: all,
-            online: all,
+            masks: Shared::from(Box::new(Masks {
+                cpus: all,
+                cores: all,
+                online: all,
+            })),
             siblings,
             enabled: ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0,
             distributed: vec![0; machine.cpus.len()],
@@ -60,21 +68,40 @@ impl IdleMasks {
         !self.siblings.is_empty()
     }
 
+    /// What C sees of them, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle CPUs, the
+    /// idle cores, which are CPUs where no core has more than one thread.
+    pub fn for_c(&self, which: u32) -> *const CpuMask {
+        let masks = self.masks.as_ptr();
+        // SAFETY: they are alive; only addresses are taken.
+        unsafe {
+            match which {
+                0 | 1 => &raw const (*masks).online,
+                3 if self.has_smt() => &raw const (*masks).cores,
+                _ => &raw const (*masks).cpus,
+            }
+        }
+    }
+
+    /// Is `cpu` known to be idle, and not claimed?
+    pub fn is_idle(&self, cpu: usize) -> bool {
+        self.enabled && self.masks.cpus.contains(cpu)
+    }
+
     /// `cpu` has come to idle, or does no longer.
     pub fn update(&mut self, cpu: usize, idle: bool) {
         if !self.enabled {
             return;
         }
         if idle {
-            self.cpus.set(cpu);
+            self.masks.cpus.set(cpu);
         } else {
-            self.cpus.clear(cpu);
+            self.masks.cpus.clear(cpu);
         }
         if let Some(siblings) = self.siblings.get(cpu) {
             if !idle {
-                self.cores = self.cores.without(siblings);
-            } else if siblings.is_subset(&self.cpus) {
-                self.cores = self.cores.or(siblings);
+                self.masks.cores = self.masks.cores.without(siblings);
+            } else if siblings.is_subset(&self.masks.cpus) {
+                self.masks.cores = self.masks.cores.or(siblings);
             }
         }
     }
@@ -82,10 +109,10 @@ impl IdleMasks {
     /// Claims `cpu` if it is idle: `test_and_clear_cpu_idle()`.
     pub fn claim(&mut self, cpu: usize) -> bool {
         if let Some(siblings) = self.siblings.get(cpu) {
-            self.cores = self.cores.without(siblings);
+            self.masks.cores = self.masks.cores.without(siblings);
         }
-        let idle = self.cpus.contains(cpu);
-        self.cpus.clear(cpu);
+        let idle = self.masks.cpus.contains(cpu);
+        self.masks.cpus.clear(cpu);
         idle
     }
 
@@ -103,13 +130,13 @@ impl IdleMasks {
         loop {
             let mut found = None;
             if self.has_smt() {
-                let cores = self.cores;
+                let cores = self.masks.cores;
                 found = self.any_distribute(this, &cores, allowed);
                 if found.is_none() && flags & abi::PICK_IDLE_CORE != 0 {
                     return None;
                 }
             }
-            let cpus = self.cpus;
+            let cpus = self.masks.cpus;
             let cpu = match found {
                 Some(cpu) => cpu,
                 None => self.any_distribute(this, &cpus, allowed)?,
@@ -130,7 +157,7 @@ impl IdleMasks {
         wake_flags: u64,
     ) -> (usize, bool) {
         if wake_flags & abi::WAKE_SYNC != 0
-            && !self.cpus.is_empty()
+            && !self.masks.cpus.is_empty()
             && waker.stays
             && waker.queued == 0
             && allowed.contains(waker.cpu)
@@ -138,7 +165,7 @@ impl IdleMasks {
             return (waker.cpu, true);
         }
         if self.has_smt() {
-            if self.cores.contains(prev) && self.claim(prev) {
+            if self.masks.cores.contains(prev) && self.claim(prev) {
                 return (prev, true);
             }
             if let Some(cpu) = self.pick_idle_cpu(waker.cpu, allowed, abi::PICK_IDLE_CORE) {
@@ -152,5 +179,79 @@ impl IdleMasks {
             Some(cpu) => (cpu, true),
             None => (prev, false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four cores of two threads each: CPUs 0 and 1, 2 and 3, ...
+    fn masks() -> IdleMasks {
+        let all = CpuMask::first_n(8);
+        let pair = |cpu: usize| CpuMask::one(cpu & !1).or(&CpuMask::one(cpu | 1));
+        IdleMasks {
+            masks: Shared::from(Box::new(Masks {
+                cpus: all,
+                cores: all,
+                online: all,
+            })),
+            siblings: (0..8).map(pair).collect(),
+            enabled: true,
+            distributed: vec![0; 8],
+        }
+    }
+
+    const WAKER: Waker = Waker {
+        cpu: 7,
+        stays: true,
+        queued: 1,
+    };
+
+    #[test]
+    fn idle_cores_come_before_idle_threads_and_take_turns() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        let mut pick = |flags| masks.pick_idle_cpu(0, &all, flags);
+        assert_eq!([pick(0), pick(0)], [Some(1), Some(2)]);
+        assert_eq!([pick(abi::PICK_IDLE_CORE), pick(0)], [Some(4), Some(6)]);
+        assert_eq!(pick(abi::PICK_IDLE_CORE), None);
+        assert_eq!([pick(0), pick(0), pick(0)], [Some(7), Some(0), Some(3)]);
+        assert_eq!([pick(0), pick(0)], [Some(5), None]);
+        masks.update(2, true);
+        assert_eq!(masks.pick_idle_cpu(0, &all, abi::PICK_IDLE_CORE), None);
+        masks.update(3, true);
+        assert!(masks.is_idle(2));
+        assert_eq!(
+            masks.pick_idle_cpu(0, &CpuMask::one(3), abi::PICK_IDLE_CORE),
+            Some(3)
+        );
+    }
+
+    #[test]
+    fn the_default_is_the_previous_cpu_if_its_core_is_idle() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 4, 0), (4, true));
+        // Its core is not idle any more; a whole one is better than its other thread.
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (1, true));
+        for cpu in 0..8 {
+            masks.update(cpu, false);
+        }
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (5, false));
+    }
+
+    #[test]
+    fn a_synchronous_wakeup_stays_where_the_waker_leaves() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        let sync = |masks: &mut IdleMasks, waker: &Waker| {
+            masks.select_cpu_dfl(waker, &all, 4, abi::WAKE_SYNC).0
+        };
+        let alone = Waker { queued: 0, ..WAKER };
+        assert_eq!(sync(&mut masks, &alone), 7);
+        assert_eq!(sync(&mut masks, &WAKER), 4);
+        let exits = Waker {
+            stays: false,
+            ..alone
+        };
+        assert_eq!(sync(&mut masks, &exits), 1);
     }
 }
