@@ -1,22 +1,31 @@
-# The words a newcomer types. `make run` needs Rust and a C compiler; `make test` installs what else
-# it needs when it may (root on a machine with apt).
+# The words a newcomer types. `make run` needs Rust and a C compiler; `make check` and `make test` install
+# what else they need when they may (root on a machine with apt).
 
-CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
-C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
+# Looked for when it is used: what `tools` installs is not there before.
+CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
+C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into a quarter of an hour with all others, long ones first;
 # test-vm runs all.
 VM_TESTS := mixed-load hotplug killed capacity fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run test record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test pristine record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
-test: tools check-format lint
+# What one runs after each change: no virtual machines.
+check: check-format lint
 	cargo test $(CARGO_FLAGS)
+
+# What CI runs.
+test: check
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test $(VM_TESTS)
+
+# README's two commands on a Debian that has nothing but a C compiler and Rust.
+pristine:
+	tests/pristine
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:
@@ -36,8 +45,7 @@ test-vm:
 	vm/test
 
 # Schedulers in turn in one boot, against EEVDF.
-bench-vm: vm-kernel
-	cargo build --locked --release -p scx_equipoise
+bench-vm:
 	vm/bench --json target/bench-vm.json
 
 # What the tests use beyond Rust and a C compiler.
@@ -48,7 +56,7 @@ format:
 	cargo fmt --all
 	$(CLANG_FORMAT) -i $(C_FILES)
 
-check-format:
+check-format: tools
 	cargo fmt --all --check
 	$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 

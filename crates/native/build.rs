@@ -8,7 +8,7 @@ mod schedulers;
 use schedulers::SCHEDULERS;
 use std::env;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
@@ -20,11 +20,14 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CC");
     let mut images = String::new();
     for scheduler in SCHEDULERS {
-        let source = Path::new(scheduler).join("main.bpf.c");
         let image = out.join(scheduler).with_extension("so");
-        if let Err(message) =
-            compile::compile(env::var_os("CC"), &sources.join(source), &include, &image)
-        {
+        let call = compile::Call {
+            compiler: &compile::compiler(),
+            flags: compile::FLAGS,
+            include: &[&include],
+            source: &sources.join(scheduler).join("main.bpf.c"),
+        };
+        if let Err(message) = call.compile(&image) {
             panic!("the scheduler {scheduler} does not compile:\n{message}");
         }
         writeln!(images, "include_bytes!({image:?}),").unwrap();

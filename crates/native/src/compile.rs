@@ -1,6 +1,6 @@
 //! The compiler call. Shared with this crate's build script, so it needs the standard library only.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
@@ -50,7 +50,7 @@ pub const HEADERS: &[(&str, &str)] = &[
 /// information. `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are
 /// direct, and nothing of it meets another instance's. `-fstack-clash-protection`: a recursion without
 /// end meets the guard page below the stack and does not step over it.
-const FLAGS: &[&str] = &[
+pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
     "-g",
@@ -72,32 +72,53 @@ const FLAGS: &[&str] = &[
     "-Wno-address",
 ];
 
-/// Compiles `source` to the shared object `output` with the headers in `include`. The error is what
-/// the compiler and the linker said, or why they could not be run.
-pub fn compile(
-    compiler: Option<OsString>,
-    source: &Path,
-    include: &Path,
-    output: &Path,
-) -> Result<(), String> {
-    let compiler = compiler.unwrap_or_else(|| "cc".into());
-    let run = Command::new(&compiler)
-        .args(FLAGS)
-        .arg("-I")
-        .arg(include)
-        .arg("-o")
-        .arg(output)
-        .arg(source)
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|error| {
-            format!(
-                "{}: {error}; expected a C compiler (set CC to name another)",
-                compiler.to_string_lossy()
-            )
-        })?;
+/// What is to be compiled, and how.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The program: a path, or a name to look for in `$PATH`.
+    pub compiler: &'a OsStr,
+    /// Its options.
+    pub flags: &'a [&'a str],
+    /// The folders to look for headers in.
+    pub include: &'a [&'a Path],
+    /// A file in C.
+    pub source: &'a Path,
+}
+
+impl Call<'_> {
+    /// The call, which does not say yet what is wanted of it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(self.compiler);
+        command.args(self.flags);
+        for folder in self.include {
+            command.arg("-I").arg(folder);
+        }
+        command.arg(self.source).env("LC_ALL", "C");
+        command
+    }
+
+    /// Compiles to the shared object `output`; errors as of [`run`].
+    pub fn compile(&self, output: &Path) -> Result<(), String> {
+        run(self.command().arg("-o").arg(output)).map(drop)
+    }
+}
+
+/// The compiler: `$CC`, else `cc`.
+pub fn compiler() -> OsString {
+    std::env::var_os("CC").unwrap_or_else(|| "cc".into())
+}
+
+/// What the compiler writes to standard output. The error is what it and the linker said, or why they
+/// could not be run.
+pub fn run(command: &mut Command) -> Result<Vec<u8>, String> {
+    let run = command.output().map_err(|error| {
+        format!(
+            "{}: {error}; expected a C compiler (set CC to name another)",
+            command.get_program().to_string_lossy()
+        )
+    })?;
     if run.status.success() {
-        Ok(())
+        Ok(run.stdout)
     } else {
         Err(String::from_utf8_lossy(&run.stderr).into_owned())
     }

@@ -2,6 +2,7 @@
 //! the simulated kernel (`include/`), the compiler call, and what the object says of itself (its
 //! maps, its globals, its ops).
 
+mod cache;
 mod compile;
 mod debug_info;
 mod object;
@@ -11,6 +12,8 @@ pub use debug_info::MapDefinition;
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 pub use schedulers::SCHEDULERS;
 
+use cache::Cache;
+use compile::Call;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -58,25 +61,30 @@ impl Object {
             }
             Ok(_) => {}
         }
-        let folder = tempfile::tempdir()
+        let include = tempfile::tempdir()
             .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
-        let include = folder.path().join("include");
-        let output = folder.path().join("scheduler.so");
-        let built = compile::HEADERS
-            .iter()
-            .try_for_each(|(path, text)| {
-                let path = include.join(path);
-                std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
-                std::fs::write(path, text)
-            })
-            .map_err(|error| error.to_string())
-            .and_then(|()| compile::compile(std::env::var_os("CC"), source, &include, &output))
-            .map_err(|said| Error(explain(&name.to_string(), &said)))
-            .and_then(|()| {
-                std::fs::read(&output).map_err(|error| Error(format!("{name}: {error}")))
-            })?;
+        let headers = compile::HEADERS.iter().try_for_each(|(path, text)| {
+            let path = include.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
+            std::fs::write(path, text)
+        });
+        headers.map_err(|error| Error(format!("{name}: {error}")))?;
+        let built = shared_object(source, compile::FLAGS, &[include.path()])
+            .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
+}
+
+/// The shared object that `$CC`, else `cc`, makes of `source` with `flags`, looking for headers in the
+/// folders `include`: from the user's cache, if it was made before of the same bytes. The error is what
+/// the compiler said.
+pub fn shared_object(source: &Path, flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+    Cache::of_user().compile(Call {
+        compiler: &compile::compiler(),
+        flags,
+        include,
+        source,
+    })
 }
 
 /// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does

@@ -1,6 +1,6 @@
 //! Bar charts as SVG.
 
-use crate::html::escape;
+use crate::escape::escape;
 use crate::number::number;
 use std::fmt::Write;
 

@@ -1,6 +1,7 @@
 //! A page as HTML that stands alone: no scripts, nothing fetched from elsewhere.
 
 use crate::chart::svg;
+use crate::escape::escape;
 use crate::{Cell, Page, Table, Tone};
 use std::fmt::Write;
 
@@ -75,14 +76,6 @@ fn class(tone: Tone) -> &'static str {
         Tone::Better => "better",
         Tone::Worse => "worse",
     }
-}
-
-/// `text` as HTML character data.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod chart;
 mod comparison;
+mod escape;
 mod html;
 pub mod json;
 mod machine;

@@ -1,0 +1,269 @@
+//! Compiled objects in the user's cache, so that what was compiled once need not be again.
+//!
+//! An object is known by everything that made it: the compiler, the flags and the source as the
+//! preprocessor leaves it, with all that it includes. So the preprocessor is called each time, which is
+//! quick, and the compiler only for what is new. What can be read may be broken and what is to be written
+//! may not be writable; then the compiler is called, and nobody hears of it.
+
+use crate::compile::{self, Call};
+use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How many objects are kept: those that were used last.
+const MOST: usize = 500;
+
+/// Bytes of the digest that ends an entry.
+const DIGEST: usize = 32;
+
+/// A folder of compiled objects.
+pub(crate) struct Cache {
+    /// `None` keeps nothing.
+    folder: Option<PathBuf>,
+}
+
+impl Cache {
+    /// `equipoise/objects` in `$XDG_CACHE_HOME`, else in `~/.cache`.
+    pub fn of_user() -> Cache {
+        let cache = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute())
+            .or_else(|| Some(std::env::home_dir()?.join(".cache")));
+        Cache {
+            folder: cache.map(|cache| cache.join("equipoise/objects")),
+        }
+    }
+
+    /// The shared object that the `call` makes, or made once. The error is what the compiler said.
+    pub fn compile(&self, call: Call) -> Result<Vec<u8>, String> {
+        let entry = self
+            .folder
+            .as_ref()
+            .and_then(|folder| Some(folder.join(key(call)?)));
+        if let Some(object) = entry.as_deref().and_then(read) {
+            return Ok(object);
+        }
+        let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let output = work.path().join("object.so");
+        call.compile(&output)?;
+        let object = fs::read(&output).map_err(|error| error.to_string())?;
+        if let Some(entry) = &entry {
+            // A cache that cannot be written is no error.
+            let _ = write(entry, &object);
+        }
+        Ok(object)
+    }
+}
+
+/// What the object is known by; `None` where the preprocessor fails, as the compiler will then, and say
+/// why.
+fn key(call: Call) -> Option<String> {
+    let preprocessed = compile::run(call.command().args(["-E", "-P"])).ok()?;
+    let (path, version) = identity(call.compiler)?;
+    let mut digest = Sha256::new();
+    let mut add = |part: &[u8]| {
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    };
+    add(path.as_os_str().as_bytes());
+    add(&version);
+    call.flags.iter().for_each(|flag| add(flag.as_bytes()));
+    add(&preprocessed);
+    let digits = digest.finalize();
+    Some(digits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Which compiler it is: its file, and when and how long that was written, as an update changes both.
+fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
+    let found = if compiler.as_bytes().contains(&b'/') {
+        PathBuf::from(compiler)
+    } else {
+        std::env::split_paths(&std::env::var_os("PATH")?)
+            .map(|folder| folder.join(compiler))
+            .find(|path| path.is_file())?
+    };
+    let path = found.canonicalize().ok()?;
+    let file = path.metadata().ok()?;
+    let version = format!("{} {:?}", file.len(), file.modified().ok()?);
+    Some((path, version.into_bytes()))
+}
+
+/// The object in `entry`, if it is there and whole. It counts as used now.
+fn read(entry: &Path) -> Option<Vec<u8>> {
+    let mut object = Vec::new();
+    let mut file = File::open(entry).ok()?;
+    file.read_to_end(&mut object).ok()?;
+    let digest = object.split_off(object.len().checked_sub(DIGEST)?);
+    if Sha256::digest(&object)[..] != digest[..] {
+        return None;
+    }
+    let _ = file.set_modified(SystemTime::now());
+    Some(object)
+}
+
+/// Writes `entry` for whoever looks for it at this moment to find all of it or nothing, and removes the
+/// entries that were not used for longest where there are too many.
+fn write(entry: &Path, object: &[u8]) -> io::Result<()> {
+    let folder = entry.parent().expect("an entry is in a folder");
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(object)?;
+    file.write_all(&Sha256::digest(object))?;
+    file.persist(entry)?;
+
+    let mut used = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        used.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    used.sort();
+    let surplus = used.len().saturating_sub(MOST);
+    used.iter()
+        .take(surplus)
+        .try_for_each(|(_, path)| fs::remove_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source with a header of its own, and a cache.
+    struct Setup(tempfile::TempDir);
+
+    impl Setup {
+        fn new() -> Setup {
+            let setup = Setup(tempfile::tempdir().unwrap());
+            fs::write(
+                setup.path("a.c"),
+                "#include \"a.h\"\nint f(void) { return A; }\n",
+            )
+            .unwrap();
+            fs::write(setup.path("a.h"), "#define A 1\n").unwrap();
+            setup
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn cache(&self) -> Cache {
+            Cache {
+                folder: Some(self.path("objects")),
+            }
+        }
+
+        fn compile_with(&self, cache: &Cache, flags: &[&str]) -> Vec<u8> {
+            let call = Call {
+                compiler: &compile::compiler(),
+                flags,
+                include: &[],
+                source: &self.path("a.c"),
+            };
+            cache.compile(call).unwrap()
+        }
+
+        fn compile(&self) -> Vec<u8> {
+            self.compile_with(&self.cache(), &["-shared", "-fPIC"])
+        }
+
+        fn entries(&self) -> Vec<PathBuf> {
+            let entries = fs::read_dir(self.path("objects")).unwrap();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        }
+    }
+
+    /// What is in the cache, and in no object that a compiler makes.
+    const MARK: &[u8] = b"from the cache";
+
+    fn marked() -> Setup {
+        let setup = Setup::new();
+        assert!(setup.compile().starts_with(b"\x7fELF"));
+        write(&setup.entries()[0], MARK).unwrap();
+        setup
+    }
+
+    #[test]
+    fn the_same_bytes_are_compiled_once() {
+        let setup = marked();
+        assert_eq!(setup.compile(), MARK);
+        // What the preprocessor drops makes no difference.
+        fs::write(setup.path("a.h"), "/* one */\n#define A 1\n").unwrap();
+        assert_eq!(setup.compile(), MARK);
+        assert_eq!(setup.entries().len(), 1);
+    }
+
+    #[test]
+    fn a_changed_source_header_or_flag_is_compiled_anew() {
+        let setup = marked();
+        assert_ne!(
+            setup.compile_with(&setup.cache(), &["-O2", "-shared", "-fPIC"]),
+            MARK
+        );
+        fs::write(setup.path("a.h"), "#define A 2\n").unwrap();
+        assert_ne!(setup.compile(), MARK);
+        fs::write(setup.path("a.c"), "int f(void) { return 3; }\n").unwrap();
+        assert_ne!(setup.compile(), MARK);
+        assert_eq!(setup.entries().len(), 4);
+    }
+
+    #[test]
+    fn a_broken_entry_is_compiled_anew() {
+        let setup = marked();
+        let entry = &setup.entries()[0];
+        let whole = fs::read(entry).unwrap();
+        let mut changed = whole.clone();
+        changed[3] ^= 1;
+        for broken in [&changed[..], &whole[..whole.len() - 1], &whole[..3], &[]] {
+            fs::write(entry, broken).unwrap();
+            let object = setup.compile();
+            assert!(object.starts_with(b"\x7fELF"));
+            assert_eq!(read(entry), Some(object));
+        }
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_is_no_error() {
+        let setup = Setup::new();
+        for folder in [Some(setup.path("a.c/objects")), None] {
+            let object = setup.compile_with(&Cache { folder }, &["-shared", "-fPIC"]);
+            assert!(object.starts_with(b"\x7fELF"));
+        }
+    }
+
+    #[test]
+    fn the_objects_that_were_used_last_are_kept() {
+        let setup = marked();
+        let used = setup.entries()[0].clone();
+        let long_ago = SystemTime::UNIX_EPOCH;
+        for number in 0..MOST {
+            let file = File::create(setup.path(&format!("objects/{number}"))).unwrap();
+            file.set_modified(long_ago).unwrap();
+        }
+        File::open(&used).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(setup.compile(), MARK);
+        fs::write(setup.path("a.h"), "#define A 2\n").unwrap();
+        setup.compile();
+        assert_eq!(setup.entries().len(), MOST);
+        assert!(used.exists());
+    }
+
+    #[test]
+    fn what_the_compiler_says_is_the_error() {
+        let setup = Setup::new();
+        for (text, said) in [("int f( {}\n", "error:"), ("#include \"b.h\"\n", "b.h")] {
+            fs::write(setup.path("a.c"), text).unwrap();
+            let call = Call {
+                compiler: &compile::compiler(),
+                flags: &[],
+                include: &[],
+                source: &setup.path("a.c"),
+            };
+            let error = setup.cache().compile(call).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
