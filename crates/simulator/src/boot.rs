@@ -86,7 +86,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     if let Some(duration) = duration_ns {
         kernel.events.push(duration, What::End);
     }
-    let watchdog_ns = kernel.scx.watchdog_ns / 2;
+    let watchdog_ns = kernel.scx.watchdog.interval_ns();
     kernel.events.push(watchdog_ns, What::Watchdog);
     start_shell(&mut kernel, tasks);
     kernel.start_connections();

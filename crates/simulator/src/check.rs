@@ -208,10 +208,6 @@ fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
                 "running",
             )?;
         }
-        for queued in cpu.local.iter() {
-            let right = queued.task.dsq.get() == OnDsq::Local(id as u32) && queued.task.cpu() == id;
-            found(queued.task, right, "on a local queue")?;
-        }
         for &task in &cpu.rt {
             found(
                 task,
@@ -225,17 +221,10 @@ fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
             found(task, right, "on the deadline queue")?;
         }
     }
-    for queued in kernel.scx.global_dsq.iter() {
-        found(
-            queued.task,
-            queued.task.dsq.get() == OnDsq::Global,
-            "on the global queue",
-        )?;
-    }
-    for (index, dsq) in kernel.scx.user_dsqs.iter() {
-        for queued in dsq.iter() {
-            let right = queued.task.dsq.get() == OnDsq::User(index);
-            found(queued.task, right, "on a user queue")?;
+    for (on, dsq) in kernel.scx.dsqs.iter() {
+        for task in dsq.iter().map(|queued| queued.task) {
+            let here = !matches!(on, OnDsq::Local(cpu) if cpu as usize != task.cpu());
+            found(task, task.dsq.get() == on && here, "on a dispatch queue")?;
         }
     }
     for (task, places) in kernel.tasks.iter().copied().zip(places) {
@@ -271,7 +260,7 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
     }
     let waits = task.on_rq.get() && task.class.get() == Class::Ext && !runs(kernel, task);
     let waited = kernel.now().saturating_sub(task.runnable_at.get());
-    if waits && waited > kernel.scx.watchdog_ns + kernel.scx.watchdog_ns / 2 {
+    if waits && waited > kernel.scx.watchdog.timeout_ns + kernel.scx.watchdog.interval_ns() {
         return Err(format!(
             "{} has waited for {waited} ns and the watchdog did not see it",
             label()
@@ -312,16 +301,13 @@ fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
         };
         counted("nr_running", rq.nr_running, *all)?;
         counted("scx.nr_running", rq.scx.nr_running, *ext)?;
-        let local = cpu.local.len() as u32;
+        let local = kernel.scx.dsqs.local(id).len() as u32;
         counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
         let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
         if cpu.curr.is_none() && queued && !cpu.need_resched {
             return Err(format!("CPU {id} is idle over its own queue"));
         }
-        if cpu.curr.is_some()
-            && kernel.scx.idle_masks.enabled
-            && kernel.scx.idle_masks.cpus.contains(id)
-        {
+        if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
             return Err(format!("CPU {id} is busy and in the idle mask"));
         }
     }

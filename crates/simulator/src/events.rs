@@ -2,6 +2,7 @@
 //! computing. The latter change with every interrupt, so they have a place of their own where they can
 //! be changed.
 
+use crate::abi::timers;
 use crate::class::dl;
 use crate::hw;
 use crate::kernel::task::TaskPtr;
@@ -27,8 +28,8 @@ pub enum What {
     Dl(dl::Timer),
     /// An interrupt of `cpu` is done with some of the softirqs.
     Softirq { cpu: u32 },
-    /// A `bpf_timer` expires, unless it was started or cancelled since.
-    BpfTimer { timer: u32, generation: u32 },
+    /// A `bpf_timer` expires.
+    BpfTimer(timers::Expiry),
     /// The hardware does something by itself.
     Hardware(hw::Event),
     /// sched_ext's watchdog looks for tasks that do not get to run.

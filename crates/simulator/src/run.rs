@@ -53,13 +53,11 @@ fn happens(kernel: &mut Kernel<'_>, what: What) -> bool {
     match what {
         What::Done { cpu } => kernel.done(cpu as usize),
         What::Tick { cpu } => kernel.tick(cpu as usize),
-        What::Idle { cpu } => kernel.idle_time(cpu as usize),
+        What::Idle { cpu } => kernel.search_done(cpu as usize),
         What::Resched { cpu } => kernel.resched_interrupt(cpu as usize),
         What::Expiry { task } => kernel.sleep_expired(task),
         What::Wake { task } => kernel.sleep_ended(task),
-        What::BpfTimer { timer, generation } => {
-            kernel.bpf_timer_expired(timer as usize, generation)
-        }
+        What::BpfTimer(expiry) => kernel.bpf_timer_expired(expiry),
         What::Hardware(event) => kernel.hardware_event(event),
         What::Dl(timer) => kernel.dl_timer(timer),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),

@@ -1,11 +1,14 @@
 //! Control groups: there is the root group, and every task is in it.
 
-use crate::abi::kfuncs;
 use crate::abi::layout::{Cgroup, CssSet, KernfsNode};
+use crate::abi::objects::release;
+use crate::abi::shared::Shared;
 use std::ptr::null_mut;
 
-/// The root control group and what points to it. Boxed: C holds its address.
-pub struct Root {
+/// The root control group and what points to it.
+pub struct Root(Shared<Parts>);
+
+struct Parts {
     cgroup: Cgroup,
     node: KernfsNode,
     set: CssSet,
@@ -15,8 +18,8 @@ pub struct Root {
 const ROOT_ID: u64 = 1;
 
 impl Root {
-    pub fn new() -> Box<Root> {
-        let mut root = Box::new(Root {
+    pub fn new() -> Root {
+        let parts = Shared::from(Box::new(Parts {
             cgroup: Cgroup {
                 self_css: null_mut(),
                 kn: null_mut(),
@@ -27,35 +30,40 @@ impl Root {
             set: CssSet {
                 dfl_cgrp: null_mut(),
             },
-        });
-        root.cgroup.self_css = &raw mut root.cgroup;
-        root.cgroup.kn = &raw mut root.node;
-        root.set.dfl_cgrp = &raw mut root.cgroup;
-        root
+        }));
+        let root = parts.as_ptr();
+        // SAFETY: just made.
+        unsafe {
+            (*root).cgroup.self_css = &raw mut (*root).cgroup;
+            (*root).cgroup.kn = &raw mut (*root).node;
+            (*root).set.dfl_cgrp = &raw mut (*root).cgroup;
+        }
+        Root(parts)
     }
 
-    pub fn cgroup(&mut self) -> *mut Cgroup {
-        &raw mut self.cgroup
+    pub fn cgroup(&self) -> *mut Cgroup {
+        // SAFETY: it is alive; only the address is taken.
+        unsafe { &raw mut (*self.0.as_ptr()).cgroup }
     }
 
-    pub fn css_set(&mut self) -> *mut CssSet {
-        &raw mut self.set
+    pub fn css_set(&self) -> *mut CssSet {
+        // SAFETY: as above.
+        unsafe { &raw mut (*self.0.as_ptr()).set }
     }
 
     /// The group of this id.
-    pub fn find(&mut self, id: u64) -> *mut Cgroup {
-        if id == ROOT_ID {
-            self.cgroup()
-        } else {
-            null_mut()
+    pub fn find(&self, id: u64) -> *mut Cgroup {
+        match id {
+            ROOT_ID => self.cgroup(),
+            _ => null_mut(),
         }
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        for slot in self.cgroup.storage {
-            kfuncs::release(slot);
+        for slot in self.0.cgroup.storage {
+            release(slot);
         }
     }
 }

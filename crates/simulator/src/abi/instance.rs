@@ -1,30 +1,14 @@
 //! One loaded scheduler: a fresh copy of the object with its own globals, and its maps.
 
-use crate::abi::kfuncs;
 use crate::abi::layout::{self as abi, Map, Ops, Table};
+use crate::abi::maps::Maps;
+use crate::abi::objects::Objects;
 use crate::abi::tracepoints::Tracepoints;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use native::{Error, Global, Image, Object};
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ffi::c_void;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-
-// Map types of include/uapi/linux/bpf.h.
-const HASH: u32 = 1;
-const ARRAY: u32 = 2;
-const PERCPU_HASH: u32 = 5;
-pub const PERCPU_ARRAY: u32 = 6;
-const LRU_HASH: u32 = 9;
-const ARRAY_OF_MAPS: u32 = 12;
-const QUEUE: u32 = 22;
-const STACK: u32 = 23;
-const TASK_STORAGE: u32 = 29;
-const CGRP_STORAGE: u32 = 32;
-
-/// An array above this is a slip: every simulation at a time has one of its own.
-const MAX_ARRAY_BYTES: u64 = 1 << 30;
 
 /// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
@@ -35,34 +19,13 @@ pub struct Instance {
     pub ops: Ops,
     /// Its programs at tracepoints.
     pub tracepoints: Tracepoints,
-    /// Contents of the maps, by `Map::index`.
-    pub contents: Vec<Contents>,
+    pub maps: Maps,
+    pub objects: Objects,
     base: *mut u8,
-    /// What the map variables point to; C holds pointers into it.
-    _maps: Box<[Map]>,
-    /// What arrays point to.
-    _values: Vec<Box<[u64]>>,
-    /// Values removed from hashes: C may hold pointers to them until its call ends.
-    removed: Vec<Box<[u64]>>,
-    /// Objects that the scheduler allocated and has not dropped.
-    pub allocated: BTreeSet<*mut c_void>,
     // In this order: the loader knows the object by the descriptor's name, which must not be given to
     // another before the object is unloaded.
     _library: Library,
     _file: OwnedFd,
-}
-
-/// Contents of a map that C cannot reach by itself.
-#[derive(Debug)]
-pub enum Contents {
-    /// Arrays and storages: C has the pointers.
-    Direct,
-    /// Values by key. Ordered, so that iteration does not depend on hashing.
-    Hash(BTreeMap<Box<[u8]>, Box<[u64]>>),
-    /// First in, first out.
-    Queue(VecDeque<Box<[u8]>>),
-    /// Last in, first out.
-    Stack(Vec<Box<[u8]>>),
 }
 
 impl Instance {
@@ -133,12 +96,9 @@ impl Instance {
         let mut instance = Instance {
             ops,
             tracepoints: Tracepoints::of(object, base)?,
-            contents: Vec::new(),
+            maps: Maps::default(),
+            objects: Objects::default(),
             base,
-            _maps: Box::default(),
-            _values: Vec::new(),
-            removed: Vec::new(),
-            allocated: BTreeSet::new(),
             _library: library,
             _file: file.into(),
         };
@@ -148,100 +108,30 @@ impl Instance {
 
     /// Makes the maps and points the map variables at them.
     fn create_maps(&mut self, object: &Object, nr_cpus: usize) -> Result<(), Error> {
-        let mut maps = Vec::new();
-        let mut storages = 0;
-        for (index, map) in object.maps().iter().enumerate() {
-            let definition = map.definition;
-            let stride = definition.value_size.next_multiple_of(8);
-            let bad = |what: &str| Error(format!("map `{}`: {what}", map.name));
-            let mut storage = 0;
-            let (copies, contents) = match definition.kind {
-                ARRAY => (1, Contents::Direct),
-                PERCPU_ARRAY => (nr_cpus, Contents::Direct),
-                ARRAY_OF_MAPS => (0, Contents::Direct),
-                HASH | LRU_HASH => (0, Contents::Hash(BTreeMap::new())),
-                QUEUE => (0, Contents::Queue(VecDeque::new())),
-                STACK => (0, Contents::Stack(Vec::new())),
-                TASK_STORAGE | CGRP_STORAGE => {
-                    storage = storages;
-                    storages += 1;
-                    (0, Contents::Direct)
-                }
-                PERCPU_HASH => return Err(bad("BPF_MAP_TYPE_PERCPU_HASH is not supported")),
-                kind => return Err(bad(&format!("map type {kind} is not supported"))),
+        for map in object.maps() {
+            let variable = self.base.wrapping_add(map.address as usize);
+            let offset = map.definition.values_offset as usize;
+            let given = (map.size as usize).saturating_sub(offset) / 8;
+            let values = variable.wrapping_add(offset).cast::<u64>();
+            let pointers = || {
+                (0..map.definition.max_entries as usize)
+                    .map(|index| match index < given {
+                        // SAFETY: `.values` holds that many pointers to other map variables, relocated by the
+                        // loader; entries past its end were not initialised and are null.
+                        true => unsafe { values.add(index).read_unaligned() },
+                        false => 0,
+                    })
+                    .collect()
             };
-            if storages as usize > abi::MAX_STORAGES {
-                return Err(bad(&format!(
-                    "more than {} task and cgroup storages",
-                    abi::MAX_STORAGES
-                )));
-            }
-            let bytes = copies as u64 * u64::from(definition.max_entries) * u64::from(stride);
-            if bytes > MAX_ARRAY_BYTES {
-                return Err(bad(&format!(
-                    "an array of {bytes} bytes; expected at most {MAX_ARRAY_BYTES}"
-                )));
-            }
-            let words = bytes as usize / 8;
-            let mut values = if definition.kind == ARRAY_OF_MAPS {
-                // SAFETY: `.values` holds max_entries pointers to other map variables, relocated by
-                // the loader; entries past its end were not initialised and are null.
-                unsafe {
-                    let given = (map.size as usize - definition.values_offset as usize) / 8;
-                    let from = self
-                        .base
-                        .add(map.address as usize + definition.values_offset as usize)
-                        .cast::<u64>();
-                    (0..definition.max_entries as usize)
-                        .map(|i| {
-                            if i < given {
-                                from.add(i).read_unaligned()
-                            } else {
-                                0
-                            }
-                        })
-                        .collect()
-                }
-            } else {
-                vec![0; words].into_boxed_slice()
-            };
-            maps.push(Map {
-                kind: definition.kind,
-                key_size: definition.key_size,
-                value_size: definition.value_size,
-                stride,
-                max_entries: definition.max_entries,
-                storage,
-                index: index as u32,
-                values: values.as_mut_ptr().cast(),
-            });
-            self._values.push(values);
-            self.contents.push(contents);
-        }
-        self._maps = maps.into_boxed_slice();
-        for (map, runtime) in object.maps().iter().zip(self._maps.iter_mut()) {
-            // SAFETY: a map variable holds at least two pointers (type and another).
-            unsafe {
-                self.base
-                    .add(map.address as usize)
-                    .cast::<*mut Map>()
-                    .write(runtime)
-            };
+            let runtime = self
+                .maps
+                .create(&map.definition, nr_cpus, pointers)
+                .map_err(|what| Error(format!("map `{}`: {what}", map.name)))?;
+            // SAFETY: a map variable holds at least two pointers (type and another); those that an array of
+            // maps is given come after them.
+            unsafe { variable.cast::<*mut Map>().write(runtime) };
         }
         Ok(())
-    }
-
-    /// Keeps a removed value until [`Instance::forget_removed`].
-    pub fn keep_removed(&mut self, value: Box<[u64]>) {
-        self.removed.push(value);
-    }
-
-    /// No call into the scheduler is left that may use a removed value.
-    #[inline]
-    pub fn forget_removed(&mut self) {
-        if !self.removed.is_empty() {
-            self.removed.clear();
-        }
     }
 
     /// The bytes of the global `symbol`; empty if there is none.
@@ -256,21 +146,5 @@ impl Instance {
                 .to_vec()
             }
         })
-    }
-
-    /// The map that the variable at `variable` is.
-    ///
-    /// # Safety
-    /// `variable` is the address of a map variable of this instance.
-    pub unsafe fn map_of(variable: *const c_void) -> *mut Map {
-        unsafe { variable.cast::<*mut Map>().read() }
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        for object in std::mem::take(&mut self.allocated) {
-            kfuncs::release(object);
-        }
     }
 }

@@ -1,670 +1,512 @@
-//! What the scheduler calls: the functions behind `struct equipoise_kernel`. Each checks its
+//! What the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
 //! arguments and context as the kernel does, and does its work through [`Kernel`].
 
 use crate::Event;
-use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, Rq, Table, TaskStruct};
-use crate::class::ext::{DirectTask, Dispatch, kf};
+use crate::abi::args::{Bytes, ForEach, FromC};
+use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, TaskStruct};
+use crate::abi::maps::MapVariable;
+use crate::abi::objects::{release, zeroed};
+use crate::abi::timers;
+use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, TaskPtr};
+use crate::kernel::task::TaskPtr;
+use crate::scx::call::{call, kf};
 use crate::scx::dsq::Dsq;
 use machine::CpuMask;
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::{CStr, c_char, c_void};
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// The table for a machine of `nr_cpus`. The kernel itself is filled in by [`Kernel::lend`].
-pub fn table(nr_cpus: usize, tick_ns: u64, rqs: *mut Rq) -> Table {
-    Table {
-        now: 0,
-        cpu: 0,
-        nr_cpu_ids: nr_cpus as u32,
-        tick_ns,
-        current: null_mut(),
-        kernel: null_mut(),
-        rqs,
-        spent: 0,
-        memory: null_mut(),
-        create_dsq,
-        destroy_dsq,
-        dsq_nr_queued,
-        select_cpu_dfl,
-        dispatch,
-        dispatch_vtime,
-        dispatch_nr_slots,
-        dispatch_cancel,
-        consume,
-        dispatch_from_dsq,
-        reenqueue_local,
-        kick_cpu,
-        iter_dsq_new,
-        iter_dsq_next,
-        iter_dsq_destroy,
-        lock_rqs,
-        unlock_rqs,
-        exit,
-        error,
-        dump,
-        printk,
-        cpuperf,
-        cpuperf_set,
-        cpumask,
-        test_and_clear_cpu_idle,
-        pick_cpu,
-        any_distribute,
-        task_from_pid,
-        cgroup,
-        storage_get,
-        storage_delete,
-        map_lookup,
-        map_update,
-        map_delete,
-        map_push,
-        map_pop,
-        map_for_each,
-        timer_init,
-        timer_set_callback,
-        timer_start,
-        timer_cancel,
-        alloc,
-        free,
-        random,
+/// Defines the functions that C calls and the table of them. One that not every op may call says which may,
+/// and what it returns to the others: `[kf::MASK, else VALUE]`.
+macro_rules! kfuncs {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($kernel:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?
+            $([$mask:expr, else $refused:expr])? $body:block
+    )*) => {
+        /// `struct equipoise_kernel`'s functions.
+        #[repr(C)]
+        pub struct Kfuncs {
+            $($name: unsafe extern "C" fn(*mut c_void $(, <$type as FromC>::C)*) $(-> $result)?,)*
+        }
+
+        /// The functions of this kernel.
+        pub const KFUNCS: Kfuncs = Kfuncs { $($name),* };
+
+        $(
+            $(#[$doc])*
+            unsafe extern "C" fn $name(
+                kernel: *mut c_void
+                $(, $argument: <$type as FromC>::C)*
+            ) $(-> $result)? {
+                // SAFETY: C calls this through the table, and only while it is called itself: `kernel` is what
+                // `Kernel::lend()` put there for that call, whose own reference rests, so this is the only one
+                // that is used while this runs. The arguments are as `native`'s headers declare them: tasks, maps,
+                // masks and texts that the scheduler was given or has itself, which live until its call ends (what
+                // the kernel frees meanwhile, it keeps: `Maps::forget_removed()`), and of which C, which waits
+                // for this to return, uses none. A pointer that C may pass as NULL is an `Option` or looked at
+                // before it is followed. That they are what they are declared to be is for the scheduler to see
+                // to, as there is no verifier: a wrong one is like any wrong pointer in a program
+                // (`host::fault`).
+                #[allow(unused_variables)]
+                let ($kernel, ($($argument,)*)) = unsafe {
+                    (&mut *kernel.cast::<Kernel<'_>>(), ($(<$type as FromC>::from_c($argument),)*))
+                };
+                $(if !allowed($kernel, $mask) {
+                    return $refused;
+                })?
+                $body
+            }
+        )*
+    };
+}
+
+/// `scx_kf_allowed()`: may the op that is being called use this kind of kfunc?
+fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
+    let only = kernel.scx.kf_mask;
+    if only & mask == 0 {
+        kernel.scheduler_error(format!(
+            "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
+        ));
     }
+    only & mask != 0
 }
 
-/// The kernel that a call comes back to.
-///
-/// # Safety
-/// `k` is what [`Kernel::lend`] put into the table for the op that is being called, and this is the
-/// only reference made of it while the function runs.
-unsafe fn kernel<'a>(k: *mut c_void) -> &'a mut Kernel<'a> {
-    unsafe { &mut *k.cast::<Kernel<'a>>() }
-}
-
-/// The task `p`. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
-///
-/// # Safety
-/// `p` is a task that the scheduler was given, or null.
-unsafe fn task(kernel: &mut Kernel<'_>, p: *mut TaskStruct) -> Option<TaskPtr> {
-    let task = unsafe { TaskPtr::from_abi(p) };
+/// The task that C passed. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
+fn given(kernel: &mut Kernel<'_>, task: Option<TaskPtr>) -> Option<TaskPtr> {
     if task.is_none() {
         kernel.scheduler_error("NULL where a task is expected".into());
     }
     task
 }
 
-unsafe fn text(text: *const c_char) -> String {
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+/// `check_builtin_idle_enabled()`.
+fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
+    let enabled = kernel.scx.idle_masks.enabled;
+    if !enabled {
+        kernel.scheduler_error("built-in idle tracking is disabled".into());
+    }
+    enabled
 }
 
-impl Kernel<'_> {
-    /// `scx_kf_allowed()`: may the op that is being called use this kind of kfunc?
-    fn allowed(&mut self, mask: u32) -> bool {
-        let allowed = self.scx.kf_mask & mask != 0;
-        if !allowed {
-            let only = self.scx.kf_mask;
-            self.scheduler_error(format!(
-                "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
+/// `scx_dispatch_preamble()`.
+fn may_dispatch(kernel: &mut Kernel<'_>, task: Option<TaskPtr>, flags: u64) -> Option<TaskPtr> {
+    if flags & abi::ENQ_INTERNAL != 0 {
+        kernel.scheduler_error(format!("invalid enq_flags {flags:#x}"));
+        return None;
+    }
+    given(kernel, task)
+}
+
+fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
+    if slice != 0 {
+        task.abi.scx.slice.set(slice);
+    } else if task.abi.scx.slice.get() == 0 {
+        task.abi.scx.slice.set(1);
+    }
+    if let Err(message) = kernel.scx.verdicts.commit(task, dsq_id, flags) {
+        kernel.scheduler_error(message);
+    }
+}
+
+/// `find_user_dsq()`.
+fn user_dsq<'k>(kernel: &'k mut Kernel<'_>, id: u64) -> Option<&'k mut Dsq> {
+    let on = kernel.scx.dsqs.find(id)?;
+    Some(kernel.scx.dsqs.get_mut(on))
+}
+
+/// What C is returned: 0, or a negative errno.
+fn status(result: Result<(), i32>) -> i64 {
+    result.map_or_else(|errno| -i64::from(errno), |()| 0)
+}
+
+kfuncs! {
+    fn create_dsq(kernel, id: u64, _node: i32) -> i32 {
+        if id & abi::DSQ_BUILTIN != 0 {
+            return -abi::EINVAL;
+        }
+        match kernel.scx.dsqs.create(id) {
+            true => 0,
+            false => -abi::EEXIST,
+        }
+    }
+
+    fn destroy_dsq(kernel, id: u64) {
+        if let Err(nr) = kernel.scx.dsqs.destroy(id) {
+            kernel.scheduler_error(format!(
+                "attempting to destroy in-use dsq {id:#018x} (nr={nr})"
             ));
         }
-        allowed
     }
 
-    /// `scx_dispatch_commit()`.
-    fn dispatch(&mut self, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
-        if slice != 0 {
-            task.abi.scx.slice.set(slice);
-        } else if task.abi.scx.slice.get() == 0 {
-            task.abi.scx.slice.set(1);
+    fn dsq_nr_queued(kernel, id: u64) -> i32 {
+        if id == abi::DSQ_LOCAL {
+            return kernel.scx.dsqs.local(kernel.this_cpu()).len() as i32;
         }
-        match self.scx.direct_task {
-            DirectTask::None => {
-                if self.scx.dispatches.len() >= self.scx.max_dispatches {
-                    return self.scheduler_error("dispatch buffer overflow".into());
-                }
-                self.scx.dispatches.push(Dispatch {
-                    task,
-                    qseq: task.qseq.get(),
-                    dsq_id,
-                    enq_flags: flags,
-                });
+        if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
+            let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
+            if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
+                return kernel.scx.dsqs.local(cpu as usize).len() as i32;
             }
-            DirectTask::Task(expected) if expected == task => {
-                self.scx.direct_task = DirectTask::Done;
-                task.direct_dsq.set(dsq_id);
-                task.direct_flags.set(flags);
-            }
-            DirectTask::Task(expected) => self.scheduler_error(format!(
-                "scheduling for {} but trying to direct-dispatch {}",
-                expected.label(),
-                task.label()
-            )),
-            DirectTask::Done => {
-                self.scheduler_error(format!("{} already direct-dispatched", task.label()))
-            }
+            return -abi::ENOENT;
+        }
+        user_dsq(kernel, id).map_or(-abi::ENOENT, |dsq| dsq.len() as i32)
+    }
+
+    fn select_cpu_dfl(
+        kernel,
+        task: Option<TaskPtr>,
+        prev: i32,
+        wake_flags: u64,
+        is_idle: &mut MaybeUninit<bool>
+    ) -> i32 {
+        is_idle.write(false);
+        if !tracks_idle(kernel)
+            || !allowed(kernel, kf::SELECT_CPU)
+            || !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_dfl()")
+        {
+            return prev;
+        }
+        let Some(task) = given(kernel, task) else {
+            return prev;
+        };
+        let (cpu, idle) = kernel.select_cpu_dfl(task, prev as usize, wake_flags);
+        is_idle.write(idle);
+        cpu as i32
+    }
+
+    fn dispatch(kernel, task: Option<TaskPtr>, dsq_id: u64, slice: u64, flags: u64)
+        [kf::ENQUEUE | kf::DISPATCH, else ()]
+    {
+        if let Some(task) = may_dispatch(kernel, task, flags) {
+            commit(kernel, task, dsq_id, slice, flags);
         }
     }
 
-    /// `scx_dispatch_preamble()`.
-    fn may_dispatch(&mut self, flags: u64) -> bool {
-        if !self.allowed(kf::ENQUEUE | kf::DISPATCH) {
+    fn dispatch_vtime(
+        kernel,
+        task: Option<TaskPtr>,
+        dsq_id: u64,
+        slice: u64,
+        vtime: u64,
+        flags: u64
+    ) [kf::ENQUEUE | kf::DISPATCH, else ()] {
+        if let Some(task) = may_dispatch(kernel, task, flags) {
+            task.abi.scx.dsq_vtime.set(vtime);
+            commit(kernel, task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
+        }
+    }
+
+    fn dispatch_nr_slots(kernel) -> u32 [kf::DISPATCH, else 0] {
+        kernel.scx.verdicts.slots() as u32
+    }
+
+    fn dispatch_cancel(kernel) [kf::DISPATCH, else ()] {
+        if !kernel.scx.verdicts.cancel() {
+            kernel.scheduler_error("dispatch buffer underflow".into());
+        }
+    }
+
+    fn consume(kernel, dsq_id: u64) -> bool [kf::DISPATCH, else false] {
+        kernel.flush_dispatches();
+        let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
+            kernel.scheduler_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+            return false;
+        };
+        if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on) {
             return false;
         }
-        if flags & abi::ENQ_INTERNAL != 0 {
-            self.scheduler_error(format!("invalid enq_flags {flags:#x}"));
-            return false;
-        }
+        kernel.scx.verdicts.nr_tasks += 1;
         true
     }
 
-    /// `find_user_dsq()`.
-    fn user_dsq(&mut self, id: u64) -> Option<&mut Dsq> {
-        let index = self.scx.user_dsqs.find(id)?;
-        Some(self.scx.user_dsqs.get_mut(index))
-    }
-}
-
-// Each of these is called from C through the table: `k` and the pointers are as the scheduler was
-// given them, or to objects of its own of the type that the header says.
-
-unsafe extern "C" fn create_dsq(k: *mut c_void, id: u64, _node: i32) -> i32 {
-    let kernel = unsafe { kernel(k) };
-    if id & abi::DSQ_BUILTIN != 0 {
-        return -abi::EINVAL;
-    }
-    if kernel.scx.user_dsqs.create(id) {
-        0
-    } else {
-        -abi::EEXIST
-    }
-}
-
-unsafe extern "C" fn destroy_dsq(k: *mut c_void, id: u64) {
-    let kernel = unsafe { kernel(k) };
-    let Some(index) = kernel.scx.user_dsqs.find(id) else {
-        return;
-    };
-    if !kernel.scx.user_dsqs.get(index).is_empty() {
-        let nr = kernel.scx.user_dsqs.get(index).len();
-        return kernel.scheduler_error(format!(
-            "attempting to destroy in-use dsq {id:#018x} (nr={nr})"
-        ));
-    }
-    kernel.scx.user_dsqs.destroy(id);
-}
-
-unsafe extern "C" fn dsq_nr_queued(k: *mut c_void, id: u64) -> i32 {
-    let kernel = unsafe { kernel(k) };
-    if id == abi::DSQ_LOCAL {
-        return kernel.cpus[kernel.this_cpu()].local.len() as i32;
-    }
-    if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
-        let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
-        if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
-            return kernel.cpus[cpu as usize].local.len() as i32;
+    fn dispatch_from_dsq(
+        kernel,
+        it: &mut IterDsq,
+        task: Option<TaskPtr>,
+        dsq_id: u64,
+        flags: u64
+    ) -> bool {
+        let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
+        it.flags &= !set;
+        if kernel.scx.kf_mask != kf::UNLOCKED && !allowed(kernel, kf::DISPATCH) {
+            return false;
         }
-        return -abi::ENOENT;
+        let Some(task) = given(kernel, task) else {
+            return false;
+        };
+        let Some(source) = kernel.scx.dsqs.find(it.dsq_id) else {
+            return false;
+        };
+        let since = |dsq: &Dsq| {
+            let index = dsq.position(task)?;
+            dsq.get(index).map(|queued| queued.sequence)
+        };
+        // It may have left the queue and come back since the iteration began.
+        if task.dsq.get() != source
+            || since(kernel.scx.dsqs.get(source)).is_none_or(|since| since > it.end)
+        {
+            return false;
+        }
+        if set & abi::ITER_HAS_VTIME != 0 {
+            task.abi.scx.dsq_vtime.set(it.vtime);
+        }
+        if set & abi::ITER_HAS_SLICE != 0 {
+            task.abi.scx.slice.set(it.slice);
+        }
+        let dsq = kernel.find_dsq_here(task, dsq_id);
+        kernel.move_between(task, dsq, flags);
+        true
     }
-    kernel
-        .user_dsq(id)
-        .map_or(-abi::ENOENT, |dsq| dsq.len() as i32)
-}
 
-unsafe extern "C" fn select_cpu_dfl(
-    k: *mut c_void,
-    p: *mut TaskStruct,
-    prev: i32,
-    wake_flags: u64,
-    is_idle: *mut bool,
-) -> i32 {
-    let kernel = unsafe { kernel(k) };
-    let (cpu, idle) = if !kernel.scx.idle_masks.enabled {
-        kernel.scheduler_error("built-in idle tracking is disabled".into());
-        (prev, false)
-    } else if !kernel.allowed(kf::SELECT_CPU)
-        || !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_dfl()")
-    {
-        (prev, false)
-    } else if let Some(task) = unsafe { task(kernel, p) } {
-        let (cpu, idle) = kernel.select_cpu_dfl(task, prev as usize, wake_flags);
-        (cpu as i32, idle)
-    } else {
-        (prev, false)
-    };
-    unsafe { is_idle.write(idle) };
-    cpu
-}
-
-unsafe extern "C" fn dispatch(
-    k: *mut c_void,
-    p: *mut TaskStruct,
-    dsq_id: u64,
-    slice: u64,
-    flags: u64,
-) {
-    let kernel = unsafe { kernel(k) };
-    if kernel.may_dispatch(flags)
-        && let Some(task) = unsafe { task(kernel, p) }
-    {
-        kernel.dispatch(task, dsq_id, slice, flags);
-    }
-}
-
-unsafe extern "C" fn dispatch_vtime(
-    k: *mut c_void,
-    p: *mut TaskStruct,
-    dsq_id: u64,
-    slice: u64,
-    vtime: u64,
-    flags: u64,
-) {
-    let kernel = unsafe { kernel(k) };
-    if kernel.may_dispatch(flags)
-        && let Some(task) = unsafe { task(kernel, p) }
-    {
-        task.abi.scx.dsq_vtime.set(vtime);
-        kernel.dispatch(task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
-    }
-}
-
-unsafe extern "C" fn dispatch_nr_slots(k: *mut c_void) -> u32 {
-    let kernel = unsafe { kernel(k) };
-    if kernel.allowed(kf::DISPATCH) {
-        (kernel.scx.max_dispatches - kernel.scx.dispatches.len()) as u32
-    } else {
-        0
-    }
-}
-
-unsafe extern "C" fn dispatch_cancel(k: *mut c_void) {
-    let kernel = unsafe { kernel(k) };
-    if kernel.allowed(kf::DISPATCH) && kernel.scx.dispatches.pop().is_none() {
-        kernel.scheduler_error("dispatch buffer underflow".into());
-    }
-}
-
-unsafe extern "C" fn consume(k: *mut c_void, dsq_id: u64) -> bool {
-    let kernel = unsafe { kernel(k) };
-    if !kernel.allowed(kf::DISPATCH) {
-        return false;
-    }
-    if !kernel.scx.dispatches.is_empty() {
-        kernel.flush_dispatches();
-    }
-    let Some(index) = kernel.scx.user_dsqs.find(dsq_id) else {
-        kernel.scheduler_error(format!("invalid DSQ ID {dsq_id:#018x}"));
-        return false;
-    };
-    let cpu = kernel.this_cpu();
-    if kernel.scx.user_dsqs.get(index).is_empty() || !kernel.consume(cpu, OnDsq::User(index)) {
-        return false;
-    }
-    kernel.scx.dispatched += 1;
-    true
-}
-
-unsafe extern "C" fn dispatch_from_dsq(
-    k: *mut c_void,
-    it: *mut IterDsq,
-    p: *mut TaskStruct,
-    dsq_id: u64,
-    flags: u64,
-) -> bool {
-    let (kernel, it) = unsafe { (kernel(k), &mut *it) };
-    let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
-    it.flags &= !set;
-    if kernel.scx.kf_mask != kf::UNLOCKED && !kernel.allowed(kf::DISPATCH) {
-        return false;
-    }
-    let Some(task) = (unsafe { task(kernel, p) }) else {
-        return false;
-    };
-    let Some(source) = kernel.scx.user_dsqs.find(it.dsq_id) else {
-        return false;
-    };
-    let since = |dsq: &Dsq| {
-        let index = dsq.position(task)?;
-        dsq.get(index).map(|queued| queued.sequence)
-    };
-    // It may have left the queue and come back since the iteration began.
-    if task.dsq.get() != OnDsq::User(source)
-        || since(kernel.scx.user_dsqs.get(source)).is_none_or(|since| since > it.end)
-    {
-        return false;
-    }
-    if set & abi::ITER_HAS_VTIME != 0 {
-        task.abi.scx.dsq_vtime.set(it.vtime);
-    }
-    if set & abi::ITER_HAS_SLICE != 0 {
-        task.abi.scx.slice.set(it.slice);
-    }
-    // A local queue without a CPU is that of the CPU that runs this.
-    let dsq = if dsq_id == abi::DSQ_LOCAL {
-        OnDsq::Local(kernel.this_cpu() as u32)
-    } else {
-        kernel.find_dsq_for_dispatch(task, dsq_id)
-    };
-    kernel.move_between(task, dsq, flags);
-    true
-}
-
-unsafe extern "C" fn reenqueue_local(k: *mut c_void) -> u32 {
-    let kernel = unsafe { kernel(k) };
-    if kernel.allowed(kf::CPU_RELEASE) {
+    fn reenqueue_local(kernel) -> u32 [kf::CPU_RELEASE, else 0] {
         kernel.reenqueue_local(kernel.this_cpu())
-    } else {
+    }
+
+    fn kick_cpu(kernel, cpu: i32, flags: u64) {
+        if !kernel.cpu_valid(cpu, "in scx_bpf_kick_cpu()") {
+            return;
+        }
+        let cpu = cpu as usize;
+        let may_idle = kernel.cpus[cpu].curr.is_none() || kernel.scx.rqs[cpu].in_balance;
+        if let Err(message) = kernel.scx.kicks.ask(cpu, flags, may_idle) {
+            kernel.scheduler_error(message.into());
+        }
+    }
+
+    fn iter_dsq_new(kernel, it: &mut MaybeUninit<IterDsq>, dsq_id: u64, flags: u64) -> i32 {
+        let it = it.write(IterDsq {
+            dsq_id: abi::DSQ_INVALID,
+            flags: 0,
+            cursor: 0,
+            end: 0,
+            slice: 0,
+            vtime: 0,
+        });
+        if let Some(on) = kernel.scx.dsqs.find(dsq_id) {
+            kernel.lock_dsq(on);
+        }
+        if flags & !abi::ITER_REV != 0 {
+            return -abi::EINVAL;
+        }
+        let Some(dsq) = user_dsq(kernel, dsq_id) else {
+            return -abi::ENOENT;
+        };
+        it.dsq_id = dsq_id;
+        it.cursor = dsq.open(flags & abi::ITER_REV != 0) as u64;
+        it.end = dsq.sequence();
         0
     }
-}
 
-unsafe extern "C" fn kick_cpu(k: *mut c_void, cpu: i32, flags: u64) {
-    let kernel = unsafe { kernel(k) };
-    if !kernel.cpu_valid(cpu, "in scx_bpf_kick_cpu()") {
-        return;
-    }
-    if flags & abi::KICK_IDLE != 0 && flags & (abi::KICK_PREEMPT | abi::KICK_WAIT) != 0 {
-        return kernel.scheduler_error("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE".into());
-    }
-    let target = &kernel.cpus[cpu as usize];
-    // can_skip_idle_kick()
-    if flags & abi::KICK_IDLE == 0 || target.curr.is_none() || target.in_balance {
-        kernel.scx.kicks.push((cpu as u32, flags));
-    }
-}
-
-unsafe extern "C" fn iter_dsq_new(
-    k: *mut c_void,
-    it: *mut IterDsq,
-    dsq_id: u64,
-    flags: u64,
-) -> i32 {
-    let kernel = unsafe { kernel(k) };
-    let mut new = IterDsq {
-        dsq_id: abi::DSQ_INVALID,
-        flags: 0,
-        cursor: 0,
-        end: 0,
-        slice: 0,
-        vtime: 0,
-    };
-    if let Some(index) = kernel.scx.user_dsqs.find(dsq_id) {
-        kernel.lock_dsq(OnDsq::User(index));
-    }
-    let result = if flags & !abi::ITER_REV != 0 {
-        -abi::EINVAL
-    } else if let Some(dsq) = kernel.user_dsq(dsq_id) {
-        new.dsq_id = dsq_id;
-        new.cursor = dsq.open(flags & abi::ITER_REV != 0) as u64;
-        new.end = dsq.sequence();
-        0
-    } else {
-        -abi::ENOENT
-    };
-    unsafe { it.write(new) };
-    result
-}
-
-unsafe extern "C" fn iter_dsq_next(k: *mut c_void, it: *mut IterDsq) -> *mut TaskStruct {
-    let (kernel, it) = unsafe { (kernel(k), &*it) };
-    let next = kernel
-        .user_dsq(it.dsq_id)
-        .and_then(|dsq| dsq.next(it.cursor as usize));
-    if let Some(task) = next {
+    fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
+        let Some(task) = user_dsq(kernel, it.dsq_id).and_then(|dsq| dsq.next(it.cursor as usize))
+        else {
+            return null_mut();
+        };
         kernel.read_task(task);
+        task.abi()
     }
-    next.map_or(null_mut(), TaskPtr::abi)
-}
 
-unsafe extern "C" fn iter_dsq_destroy(k: *mut c_void, it: *mut IterDsq) {
-    let (kernel, it) = unsafe { (kernel(k), &*it) };
-    if let Some(dsq) = kernel.user_dsq(it.dsq_id) {
-        dsq.close(it.cursor as usize);
+    fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
+        if let Some(dsq) = user_dsq(kernel, it.dsq_id) {
+            dsq.close(it.cursor as usize);
+        }
     }
-}
 
-unsafe extern "C" fn lock_rqs(k: *mut c_void, a: u32, b: u32) {
-    unsafe { kernel(k) }.lock_rqs([a as usize, b as usize]);
-}
-
-unsafe extern "C" fn unlock_rqs(k: *mut c_void) {
-    unsafe { kernel(k) }.unlock_rqs();
-}
-
-unsafe extern "C" fn exit(k: *mut c_void, code: i64, message: *const c_char) {
-    let kernel = unsafe { kernel(k) };
-    kernel.scheduler_exit(abi::EXIT_UNREG_BPF, code, unsafe { text(message) });
-}
-
-unsafe extern "C" fn error(k: *mut c_void, message: *const c_char) {
-    let kernel = unsafe { kernel(k) };
-    kernel.scheduler_exit(abi::EXIT_ERROR_BPF, 0, unsafe { text(message) });
-}
-
-unsafe extern "C" fn dump(k: *mut c_void, line: *const c_char) {
-    let kernel = unsafe { kernel(k) };
-    kernel.scx.dump.push_str(&unsafe { text(line) });
-}
-
-unsafe extern "C" fn printk(k: *mut c_void, line: *const c_char) {
-    let kernel = unsafe { kernel(k) };
-    if kernel.trace.is_some() {
-        let cpu = kernel.this_cpu();
-        kernel.traced(cpu, Event::Printk(unsafe { text(line) }.trim_end()));
+    fn lock_rqs(kernel, a: u32, b: u32) {
+        kernel.lock_rqs([a as usize, b as usize]);
     }
-}
 
-/// `scx_bpf_cpuperf_cap()` (0) and `scx_bpf_cpuperf_cur()` (1).
-unsafe extern "C" fn cpuperf(k: *mut c_void, cpu: i32, what: u32) -> u32 {
-    let kernel = unsafe { kernel(k) };
-    if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_*()") {
-        return abi::CPUPERF_ONE;
+    fn unlock_rqs(kernel) {
+        kernel.unlock_rqs();
     }
-    match what {
-        0 => kernel.hw.cpufreq.cap(cpu as usize),
-        _ => kernel.hw.cores.cpuperf_cur(cpu as usize),
-    }
-}
 
-unsafe extern "C" fn cpuperf_set(k: *mut c_void, cpu: i32, perf: u32) {
-    let kernel = unsafe { kernel(k) };
-    if perf > abi::CPUPERF_ONE {
-        return kernel.scheduler_error(format!("Invalid cpuperf target {perf} for CPU {cpu}"));
+    fn exit(kernel, code: i64, message: &CStr) {
+        let message = message.to_string_lossy().into_owned();
+        kernel.scheduler_exit(abi::EXIT_UNREG_BPF, code, message);
     }
-    if kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
-        kernel.set_cpuperf(cpu as usize, perf);
-    }
-}
 
-unsafe extern "C" fn cpumask(k: *mut c_void, which: u32) -> *const CpuMask {
-    let kernel = unsafe { kernel(k) };
-    if which >= 2 && !kernel.scx.idle_masks.enabled {
-        kernel.scheduler_error("built-in idle tracking is disabled".into());
+    fn error(kernel, message: &CStr) {
+        let message = message.to_string_lossy().into_owned();
+        kernel.scheduler_exit(abi::EXIT_ERROR_BPF, 0, message);
+    }
+
+    fn dump(kernel, line: &CStr) {
+        kernel.scx.dump.push_str(&line.to_string_lossy());
+    }
+
+    fn printk(kernel, line: &CStr) {
+        if kernel.trace.is_some() {
+            let line = line.to_string_lossy();
+            kernel.traced(kernel.this_cpu(), Event::Printk(line.trim_end()));
+        }
+    }
+
+    /// `scx_bpf_cpuperf_cap()` (0) and `scx_bpf_cpuperf_cur()` (1).
+    fn cpuperf(kernel, cpu: i32, what: u32) -> u32 {
+        if !kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_*()") {
+            return abi::CPUPERF_ONE;
+        }
+        match what {
+            0 => kernel.hw.cpufreq.cap(cpu as usize),
+            _ => kernel.hw.cores.cpuperf_cur(cpu as usize),
+        }
+    }
+
+    fn cpuperf_set(kernel, cpu: i32, perf: u32) {
+        if perf > abi::CPUPERF_ONE {
+            return kernel.scheduler_error(format!("Invalid cpuperf target {perf} for CPU {cpu}"));
+        }
+        if kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
+            kernel.set_cpuperf(cpu as usize, perf);
+        }
+    }
+
+    fn cpumask(kernel, which: u32) -> *const CpuMask {
         static NONE: CpuMask = CpuMask::EMPTY;
-        return &raw const NONE;
-    }
-    let masks = &kernel.scx.idle_masks;
-    match which {
-        0 | 1 => &raw const masks.online,
-        2 => &raw const masks.cpus,
-        _ if masks.has_smt() => &raw const masks.cores,
-        _ => &raw const masks.cpus,
-    }
-}
-
-unsafe extern "C" fn test_and_clear_cpu_idle(k: *mut c_void, cpu: i32) -> bool {
-    let kernel = unsafe { kernel(k) };
-    if !kernel.scx.idle_masks.enabled {
-        kernel.scheduler_error("built-in idle tracking is disabled".into());
-        return false;
-    }
-    kernel.cpu_valid(cpu, "in scx_bpf_test_and_clear_cpu_idle()")
-        && kernel.scx.idle_masks.claim(cpu as usize)
-}
-
-unsafe extern "C" fn pick_cpu(
-    k: *mut c_void,
-    allowed: *const CpuMask,
-    flags: u64,
-    idle_only: bool,
-) -> i32 {
-    let (kernel, allowed) = unsafe { (kernel(k), *allowed) };
-    if kernel.scx.idle_masks.enabled {
-        if let Some(cpu) = kernel.pick_idle_cpu(&allowed, flags) {
-            return cpu as i32;
+        if which >= 2 && !tracks_idle(kernel) {
+            return &raw const NONE;
         }
-    } else if idle_only {
-        kernel.scheduler_error("built-in idle tracking is disabled".into());
+        kernel.scx.idle_masks.for_c(which)
     }
-    if idle_only {
-        return -abi::EBUSY;
+
+    fn test_and_clear_cpu_idle(kernel, cpu: i32) -> bool {
+        tracks_idle(kernel)
+            && kernel.cpu_valid(cpu, "in scx_bpf_test_and_clear_cpu_idle()")
+            && kernel.scx.idle_masks.claim(cpu as usize)
     }
-    let all = kernel.machine.all_cpus();
-    kernel
-        .any_distribute(&all, &allowed)
-        .map_or(-abi::EBUSY, |cpu| cpu as i32)
-}
 
-unsafe extern "C" fn any_distribute(k: *mut c_void, a: *const CpuMask, b: *const CpuMask) -> u32 {
-    let (kernel, a, b) = unsafe { (kernel(k), *a, *b) };
-    let none = kernel.cpus.len();
-    kernel.any_distribute(&a, &b).unwrap_or(none) as u32
-}
-
-unsafe extern "C" fn task_from_pid(k: *mut c_void, pid: i32) -> *mut TaskStruct {
-    unsafe { kernel(k) }
-        .task(pid)
-        .map_or(null_mut(), TaskPtr::abi)
-}
-
-unsafe extern "C" fn cgroup(k: *mut c_void, id: u64) -> *mut Cgroup {
-    unsafe { kernel(k) }.bpf.root_cgroup.find(id)
-}
-
-unsafe extern "C" fn storage_get(
-    _k: *mut c_void,
-    map: *mut Map,
-    slot: *mut *mut c_void,
-    init: *const c_void,
-    _flags: u64,
-) -> *mut c_void {
-    unsafe {
-        let size = (*map).value_size as usize;
-        let storage = zeroed(size);
-        if !init.is_null() {
-            storage.cast::<u8>().copy_from(init.cast(), size);
+    fn pick_cpu(kernel, allowed: CpuMask, flags: u64, idle_only: bool) -> i32 {
+        let this = kernel.this_cpu();
+        let all = kernel.machine.all_cpus();
+        // Without built-in tracking any CPU will do, unless it is to be an idle one.
+        let tracked = match idle_only {
+            true => tracks_idle(kernel),
+            false => kernel.scx.idle_masks.enabled,
+        };
+        let masks = &mut kernel.scx.idle_masks;
+        let mut cpu = None;
+        if tracked {
+            cpu = masks.pick_idle_cpu(this, &allowed, flags);
         }
-        slot.write(storage);
+        if !idle_only {
+            cpu = cpu.or_else(|| masks.any_distribute(this, &all, &allowed));
+        }
+        cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)
+    }
+
+    fn any_distribute(kernel, a: CpuMask, b: CpuMask) -> u32 {
+        let (this, none) = (kernel.this_cpu(), kernel.cpus.len());
+        let cpu = kernel.scx.idle_masks.any_distribute(this, &a, &b);
+        cpu.unwrap_or(none) as u32
+    }
+
+    fn task_from_pid(kernel, pid: i32) -> *mut TaskStruct {
+        kernel.task(pid).map_or(null_mut(), TaskPtr::abi)
+    }
+
+    fn cgroup(kernel, id: u64) -> *mut Cgroup {
+        kernel.bpf.root_cgroup.find(id)
+    }
+
+    fn storage_get(
+        _kernel,
+        map: &Map,
+        slot: &Cell<*mut c_void>,
+        init: Bytes,
+        _flags: u64
+    ) -> *mut c_void {
+        let storage = zeroed(map.value_size as usize);
+        init.copy_to(map, storage.cast());
+        slot.set(storage);
         storage
     }
-}
 
-unsafe extern "C" fn storage_delete(_k: *mut c_void, _map: *mut Map, slot: *mut *mut c_void) {
-    release(unsafe { slot.replace(null_mut()) });
-}
-
-unsafe extern "C" fn map_lookup(k: *mut c_void, map: *mut Map, key: *const u8) -> *mut u8 {
-    unsafe { kernel(k).map_lookup(&*map, key) }
-}
-
-unsafe extern "C" fn map_update(
-    k: *mut c_void,
-    map: *mut Map,
-    key: *const u8,
-    value: *const u8,
-    flags: u64,
-) -> i64 {
-    unsafe { kernel(k).map_update(&*map, key, value, flags) }
-}
-
-unsafe extern "C" fn map_delete(k: *mut c_void, map: *mut Map, key: *const u8) -> i64 {
-    unsafe { kernel(k).map_delete(&*map, key) }
-}
-
-unsafe extern "C" fn map_push(k: *mut c_void, map: *mut Map, value: *const u8, flags: u64) -> i64 {
-    unsafe { kernel(k).map_push(&*map, value, flags) }
-}
-
-unsafe extern "C" fn map_pop(k: *mut c_void, map: *mut Map, value: *mut u8, keep: bool) -> i64 {
-    unsafe { kernel(k).map_pop(&*map, value, keep) }
-}
-
-unsafe extern "C" fn map_for_each(
-    k: *mut c_void,
-    map: *mut Map,
-    variable: *mut c_void,
-    callback: *mut c_void,
-    context: *mut c_void,
-) -> i64 {
-    unsafe { kernel(k).map_for_each(&*map, variable, callback, context) }
-}
-
-unsafe extern "C" fn timer_init(
-    k: *mut c_void,
-    timer: *mut BpfTimer,
-    map: *mut c_void,
-    _clock: u64,
-) -> i64 {
-    unsafe { kernel(k) }.timer_init(timer, map)
-}
-
-unsafe extern "C" fn timer_set_callback(
-    k: *mut c_void,
-    timer: *mut BpfTimer,
-    callback: *mut c_void,
-) -> i64 {
-    unsafe { kernel(k) }.timer_set_callback(timer, callback)
-}
-
-unsafe extern "C" fn timer_start(k: *mut c_void, timer: *mut BpfTimer, ns: u64, flags: u64) -> i64 {
-    unsafe { kernel(k) }.timer_start(timer, ns, flags)
-}
-
-unsafe extern "C" fn timer_cancel(k: *mut c_void, timer: *mut BpfTimer) -> i64 {
-    unsafe { kernel(k) }.timer_cancel(timer)
-}
-
-unsafe extern "C" fn alloc(k: *mut c_void, size: u64) -> *mut c_void {
-    let object = zeroed(size as usize);
-    unsafe { kernel(k) }.bpf.instance.allocated.insert(object);
-    object
-}
-
-unsafe extern "C" fn free(k: *mut c_void, object: *mut c_void) {
-    if unsafe { kernel(k) }.bpf.instance.allocated.remove(&object) {
-        release(object);
+    fn storage_delete(_kernel, _map: &Map, slot: &Cell<*mut c_void>) {
+        release(slot.replace(null_mut()));
     }
-}
 
-unsafe extern "C" fn random(k: *mut c_void) -> u32 {
-    unsafe { kernel(k) }.rng.bits() as u32
-}
-
-/// In front of each allocation: its size, and alignment for what follows.
-const HEADER: usize = 16;
-
-fn layout(size: usize) -> Layout {
-    Layout::from_size_align(size + HEADER, HEADER).expect("an object's size fits")
-}
-
-/// Memory for the scheduler, of zeroes.
-fn zeroed(size: usize) -> *mut c_void {
-    // SAFETY: the layout is not empty; the size is kept for release().
-    unsafe {
-        let block = alloc_zeroed(layout(size)).cast::<usize>();
-        assert!(!block.is_null(), "out of memory");
-        block.write(size);
-        block.cast::<u8>().add(HEADER).cast()
+    fn map_lookup(kernel, map: &Map, key: Bytes) -> *mut u8 {
+        kernel.bpf.instance.maps.lookup(map, key.key(map))
     }
-}
 
-/// Gives back what [`zeroed`] gave; nothing for null.
-pub fn release(object: *mut c_void) {
-    if !object.is_null() {
-        // SAFETY: from zeroed(), with the size in front.
-        unsafe {
-            let block = object.cast::<u8>().sub(HEADER);
-            dealloc(block, layout(block.cast::<usize>().read()));
+    fn map_update(kernel, map: &Map, key: Bytes, value: Bytes, flags: u64) -> i64 {
+        let (cpu, maps) = (kernel.this_cpu(), &mut kernel.bpf.instance.maps);
+        status(maps.update(map, cpu, key.key(map), value.value(map), flags))
+    }
+
+    fn map_delete(kernel, map: &Map, key: Bytes) -> i64 {
+        status(kernel.bpf.instance.maps.delete(map, key.key(map)))
+    }
+
+    fn map_push(kernel, map: &Map, value: Bytes, flags: u64) -> i64 {
+        status(kernel.bpf.instance.maps.push(map, value.value(map), flags))
+    }
+
+    fn map_pop(kernel, map: &Map, value: Bytes, stay: bool) -> i64 {
+        status(kernel.bpf.instance.maps.pop(map, value.value(map), stay))
+    }
+
+    /// Calls back for each entry until that returns other than 0.
+    fn map_for_each(
+        kernel,
+        map: &Map,
+        variable: MapVariable,
+        callback: ForEach,
+        context: *mut c_void
+    ) -> i64 {
+        let cpu = kernel.this_cpu();
+        let entries = match kernel.bpf.instance.maps.entries(map, cpu) {
+            Ok(entries) => entries,
+            Err(errno) => return -i64::from(errno),
+        };
+        let mut seen = 0;
+        for (mut key, value) in entries {
+            seen += 1;
+            if call!(kernel, callback, variable.0, key.as_mut_ptr(), value, context) != 0 {
+                break;
+            }
         }
+        seen
+    }
+
+    fn timer_init(kernel, timer: &mut BpfTimer, map: MapVariable, _clock: u64) -> i64 {
+        status(kernel.bpf.timers.init(timer, map))
+    }
+
+    fn timer_set_callback(
+        kernel,
+        timer: &mut BpfTimer,
+        callback: Option<timers::Callback>
+    ) -> i64 {
+        status(kernel.bpf.timers.set_callback(timer, callback))
+    }
+
+    fn timer_start(kernel, timer: &mut BpfTimer, ns: u64, flags: u64) -> i64 {
+        let (cpu, now) = (kernel.this_cpu(), kernel.now());
+        let started = kernel.bpf.timers.start(timer, cpu, now, ns, flags);
+        status(started.map(|(at, expiry)| kernel.events.push(at, What::BpfTimer(expiry))))
+    }
+
+    /// Returns 1 if it was running, as `hrtimer_cancel()` does.
+    fn timer_cancel(kernel, timer: &mut BpfTimer) -> i64 {
+        match kernel.bpf.timers.cancel(timer) {
+            Ok(running) => running.into(),
+            Err(errno) => -i64::from(errno),
+        }
+    }
+
+    fn alloc(kernel, size: u64) -> *mut c_void {
+        kernel.bpf.instance.objects.alloc(size as usize)
+    }
+
+    fn free(kernel, object: *mut c_void) {
+        kernel.bpf.instance.objects.free(object);
+    }
+
+    fn random(kernel) -> u32 {
+        kernel.rng.bits() as u32
     }
 }

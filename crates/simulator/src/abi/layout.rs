@@ -2,6 +2,7 @@
 //! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
 //! is loaded.
 
+use crate::abi::kfuncs::Kfuncs;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -312,58 +313,7 @@ pub struct Table {
     pub rqs: *mut Rq,
     pub spent: u64,
     pub memory: *mut Memory,
-
-    pub create_dsq: unsafe extern "C" fn(*mut c_void, u64, i32) -> i32,
-    pub destroy_dsq: unsafe extern "C" fn(*mut c_void, u64),
-    pub dsq_nr_queued: unsafe extern "C" fn(*mut c_void, u64) -> i32,
-    pub select_cpu_dfl: unsafe extern "C" fn(*mut c_void, Task, i32, u64, *mut bool) -> i32,
-    pub dispatch: unsafe extern "C" fn(*mut c_void, Task, u64, u64, u64),
-    pub dispatch_vtime: unsafe extern "C" fn(*mut c_void, Task, u64, u64, u64, u64),
-    pub dispatch_nr_slots: unsafe extern "C" fn(*mut c_void) -> u32,
-    pub dispatch_cancel: unsafe extern "C" fn(*mut c_void),
-    pub consume: unsafe extern "C" fn(*mut c_void, u64) -> bool,
-    pub dispatch_from_dsq: unsafe extern "C" fn(*mut c_void, *mut IterDsq, Task, u64, u64) -> bool,
-    pub reenqueue_local: unsafe extern "C" fn(*mut c_void) -> u32,
-    pub kick_cpu: unsafe extern "C" fn(*mut c_void, i32, u64),
-    pub iter_dsq_new: unsafe extern "C" fn(*mut c_void, *mut IterDsq, u64, u64) -> i32,
-    pub iter_dsq_next: unsafe extern "C" fn(*mut c_void, *mut IterDsq) -> Task,
-    pub iter_dsq_destroy: unsafe extern "C" fn(*mut c_void, *mut IterDsq),
-    pub lock_rqs: unsafe extern "C" fn(*mut c_void, u32, u32),
-    pub unlock_rqs: unsafe extern "C" fn(*mut c_void),
-    pub exit: unsafe extern "C" fn(*mut c_void, i64, *const c_char),
-    pub error: unsafe extern "C" fn(*mut c_void, *const c_char),
-    pub dump: unsafe extern "C" fn(*mut c_void, *const c_char),
-    pub printk: unsafe extern "C" fn(*mut c_void, *const c_char),
-    pub cpuperf: unsafe extern "C" fn(*mut c_void, i32, u32) -> u32,
-    pub cpuperf_set: unsafe extern "C" fn(*mut c_void, i32, u32),
-    pub cpumask: unsafe extern "C" fn(*mut c_void, u32) -> *const CpuMask,
-    pub test_and_clear_cpu_idle: unsafe extern "C" fn(*mut c_void, i32) -> bool,
-    pub pick_cpu: unsafe extern "C" fn(*mut c_void, *const CpuMask, u64, bool) -> i32,
-    pub any_distribute: unsafe extern "C" fn(*mut c_void, *const CpuMask, *const CpuMask) -> u32,
-    pub task_from_pid: unsafe extern "C" fn(*mut c_void, i32) -> Task,
-    pub cgroup: unsafe extern "C" fn(*mut c_void, u64) -> *mut Cgroup,
-    pub storage_get: unsafe extern "C" fn(
-        *mut c_void,
-        *mut Map,
-        *mut *mut c_void,
-        *const c_void,
-        u64,
-    ) -> *mut c_void,
-    pub storage_delete: unsafe extern "C" fn(*mut c_void, *mut Map, *mut *mut c_void),
-    pub map_lookup: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8) -> *mut u8,
-    pub map_update: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8, *const u8, u64) -> i64,
-    pub map_delete: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8) -> i64,
-    pub map_push: unsafe extern "C" fn(*mut c_void, *mut Map, *const u8, u64) -> i64,
-    pub map_pop: unsafe extern "C" fn(*mut c_void, *mut Map, *mut u8, bool) -> i64,
-    pub map_for_each:
-        unsafe extern "C" fn(*mut c_void, *mut Map, *mut c_void, *mut c_void, *mut c_void) -> i64,
-    pub timer_init: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, *mut c_void, u64) -> i64,
-    pub timer_set_callback: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, *mut c_void) -> i64,
-    pub timer_start: unsafe extern "C" fn(*mut c_void, *mut BpfTimer, u64, u64) -> i64,
-    pub timer_cancel: unsafe extern "C" fn(*mut c_void, *mut BpfTimer) -> i64,
-    pub alloc: unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void,
-    pub free: unsafe extern "C" fn(*mut c_void, *mut c_void),
-    pub random: unsafe extern "C" fn(*mut c_void) -> u32,
+    pub kfuncs: Kfuncs,
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.

@@ -1,27 +1,90 @@
-//! BPF maps whose contents C cannot reach by itself: hashes, queues and stacks.
+//! BPF maps: arrays and storages, which C reaches by itself, and hashes, queues and stacks, which it does not.
 
-use crate::abi::instance::{Contents, PERCPU_ARRAY};
 use crate::abi::layout::{self as abi, Map};
-use crate::kernel::Kernel;
-use std::ffi::c_void;
-use std::slice;
+use crate::abi::shared::Shared;
+use native::MapDefinition;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+
+// Map types of include/uapi/linux/bpf.h.
+const HASH: u32 = 1;
+const ARRAY: u32 = 2;
+const PERCPU_HASH: u32 = 5;
+const PERCPU_ARRAY: u32 = 6;
+const LRU_HASH: u32 = 9;
+const ARRAY_OF_MAPS: u32 = 12;
+const QUEUE: u32 = 22;
+const STACK: u32 = 23;
+const TASK_STORAGE: u32 = 29;
+const CGRP_STORAGE: u32 = 32;
 
 // Flags of bpf_map_update_elem().
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-fn error(number: i32) -> i64 {
-    -i64::from(number)
+/// An array above this is a slip: every simulation at a time has one of its own.
+const MAX_ARRAY_BYTES: u64 = 1 << 30;
+
+/// The maps of a loaded scheduler.
+#[derive(Default)]
+pub struct Maps {
+    /// What the map variables point to.
+    maps: Vec<Shared<Map>>,
+    /// By `Map::index`.
+    contents: Vec<Contents>,
+    /// How many are task or cgroup storages.
+    storages: u32,
+    /// Values removed from hashes: C may hold pointers to them until its call ends.
+    removed: Vec<Shared<[u64]>>,
+}
+
+/// A key and where its value is.
+pub type Entry = (Box<[u8]>, *mut u8);
+
+enum Contents {
+    /// Arrays and storages: C has the pointers, into this.
+    Direct(Shared<[u64]>),
+    /// Values by key. Ordered, so that iteration does not depend on hashing.
+    Hash(BTreeMap<Box<[u8]>, Shared<[u64]>>),
+    /// First in, first out.
+    Queue(VecDeque<Box<[u8]>>),
+    /// Last in, first out.
+    Stack(Vec<Box<[u8]>>),
+}
+
+/// Bytes that C has.
+type Bytes<'a> = &'a [Cell<u8>];
+
+fn copy(bytes: Bytes<'_>) -> Box<[u8]> {
+    bytes.iter().map(Cell::get).collect()
 }
 
 /// A value's bytes as 8-byte words, which keeps it aligned.
-fn words(value: &[u8]) -> Box<[u64]> {
-    let word = |bytes: &[u8]| {
+fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
+    value.chunks(8).map(|bytes| {
         let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
+        for (to, from) in word.iter_mut().zip(bytes) {
+            *to = from.get();
+        }
         u64::from_ne_bytes(word)
-    };
-    value.chunks(8).map(word).collect()
+    })
+}
+
+fn zeroes(words: usize) -> Shared<[u64]> {
+    vec![0; words].into_boxed_slice().into()
+}
+
+/// The variable that stands for a map in the scheduler's C; points to the map.
+#[derive(Clone, Copy)]
+pub struct MapVariable(pub *mut *const Map);
+
+impl MapVariable {
+    /// The map.
+    pub fn map(&self) -> &Map {
+        // SAFETY: C passes such variables of its own alone (`args::FromC`), and they point to maps from when it is
+        // loaded until it is unloaded.
+        unsafe { &**self.0 }
+    }
 }
 
 impl Map {
@@ -33,168 +96,303 @@ impl Map {
     }
 }
 
-/// C's pointers name objects of the map's own sizes in all of these.
-impl Kernel<'_> {
-    /// The key and the value that `inside` is a part of, in an array or a hash.
-    pub fn entry_around(&mut self, map: &Map, inside: *mut u8) -> Option<(Box<[u8]>, *mut u8)> {
-        match &mut self.bpf.instance.contents[map.index as usize] {
-            Contents::Direct if map.stride > 0 => {
-                let offset = (inside as usize).checked_sub(map.values as usize)?;
+/// C's objects are of the map's own sizes in all of these; errors are errnos.
+impl Maps {
+    /// Makes a map and returns what its variable is to point to. `pointers` are those that an array of maps is
+    /// given. The error says what of it is not supported.
+    pub fn create(
+        &mut self,
+        definition: &MapDefinition,
+        nr_cpus: usize,
+        pointers: impl FnOnce() -> Shared<[u64]>,
+    ) -> Result<*mut Map, String> {
+        let stride = definition.value_size.next_multiple_of(8);
+        let mut storage = 0;
+        let array = |copies: usize| {
+            let bytes = copies as u64 * u64::from(definition.max_entries) * u64::from(stride);
+            match bytes <= MAX_ARRAY_BYTES {
+                true => Ok(Contents::Direct(zeroes(bytes as usize / 8))),
+                false => Err(format!(
+                    "an array of {bytes} bytes; expected at most {MAX_ARRAY_BYTES}"
+                )),
+            }
+        };
+        let contents = match definition.kind {
+            ARRAY => array(1)?,
+            PERCPU_ARRAY => array(nr_cpus)?,
+            ARRAY_OF_MAPS => Contents::Direct(pointers()),
+            HASH | LRU_HASH => Contents::Hash(BTreeMap::new()),
+            QUEUE => Contents::Queue(VecDeque::new()),
+            STACK => Contents::Stack(Vec::new()),
+            TASK_STORAGE | CGRP_STORAGE => {
+                storage = self.storages;
+                self.storages += 1;
+                array(0)?
+            }
+            PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
+            kind => return Err(format!("map type {kind} is not supported")),
+        };
+        if self.storages as usize > abi::MAX_STORAGES {
+            return Err(format!(
+                "more than {} task and cgroup storages",
+                abi::MAX_STORAGES
+            ));
+        }
+        let map = Shared::from(Box::new(Map {
+            kind: definition.kind,
+            key_size: definition.key_size,
+            value_size: definition.value_size,
+            stride,
+            max_entries: definition.max_entries,
+            storage,
+            index: self.maps.len() as u32,
+            values: match &contents {
+                Contents::Direct(values) => values.as_ptr().cast(),
+                _ => std::ptr::null_mut(),
+            },
+        }));
+        let variable = map.as_ptr();
+        self.maps.push(map);
+        self.contents.push(contents);
+        Ok(variable)
+    }
+
+    fn contents(&mut self, map: &Map) -> &mut Contents {
+        &mut self.contents[map.index as usize]
+    }
+
+    /// The key and the value that the address `inside` is in, in an array or a hash.
+    pub fn entry_around(&mut self, map: &Map, inside: usize) -> Option<Entry> {
+        match self.contents(map) {
+            Contents::Direct(_) if map.stride > 0 => {
+                let offset = inside.checked_sub(map.values.addr())?;
                 let index = (offset / map.stride as usize) as u32;
                 (index < map.max_entries)
                     .then(|| (Box::from(index.to_ne_bytes()), map.element(0, index)))
             }
             Contents::Hash(values) => values
-                .iter_mut()
-                .find(|(_, value)| value.as_ptr_range().contains(&inside.cast_const().cast()))
-                .map(|(key, value)| (key.clone(), value.as_mut_ptr().cast())),
+                .iter()
+                .map(|(key, value)| (key, value.as_ptr()))
+                .find(|(_, value)| {
+                    let start = value.addr();
+                    (start..start + 8 * value.len()).contains(&inside)
+                })
+                .map(|(key, value)| (key.clone(), value.cast())),
             _ => None,
         }
     }
 
-    pub unsafe fn map_lookup(&mut self, map: &Map, key: *const u8) -> *mut u8 {
-        let key = unsafe { slice::from_raw_parts(key, map.key_size as usize) };
-        match &mut self.bpf.instance.contents[map.index as usize] {
+    /// `bpf_map_lookup_elem()` of a hash: null if there is none.
+    pub fn lookup(&mut self, map: &Map, key: &[u8]) -> *mut u8 {
+        match self.contents(map) {
             Contents::Hash(values) => values
-                .get_mut(key)
-                .map_or(std::ptr::null_mut(), |value| value.as_mut_ptr().cast()),
+                .get(key)
+                .map_or(std::ptr::null_mut(), |value| value.as_ptr().cast()),
             _ => std::ptr::null_mut(),
         }
     }
 
-    pub unsafe fn map_update(
+    /// `bpf_map_update_elem()` by code on `cpu`.
+    pub fn update(
         &mut self,
         map: &Map,
-        key: *const u8,
-        value: *const u8,
+        cpu: usize,
+        key: &[u8],
+        value: Bytes<'_>,
         flags: u64,
-    ) -> i64 {
-        let value = unsafe { slice::from_raw_parts(value, map.value_size as usize) };
-        let cpu = self.this_cpu();
-        match &mut self.bpf.instance.contents[map.index as usize] {
-            Contents::Direct => {
-                let index = unsafe { key.cast::<u32>().read_unaligned() };
-                if index >= map.max_entries || map.values.is_null() {
-                    return error(abi::E2BIG);
+    ) -> Result<(), i32> {
+        match self.contents(map) {
+            Contents::Direct(values) => {
+                let index = key.try_into().map_or(u32::MAX, u32::from_ne_bytes);
+                if index >= map.max_entries || values.is_empty() {
+                    return Err(abi::E2BIG);
                 }
                 if flags & NOEXIST != 0 {
-                    return error(abi::EEXIST);
+                    return Err(abi::EEXIST);
                 }
                 let to = map.element(cpu, index);
-                unsafe { to.copy_from(value.as_ptr(), value.len()) };
-                0
+                // SAFETY: an element is as long as a value, and C's may be the same.
+                unsafe { to.copy_from(value.as_ptr().cast(), value.len()) };
             }
             Contents::Hash(values) => {
-                let key = unsafe { slice::from_raw_parts(key, map.key_size as usize) };
                 let full = values.len() >= map.max_entries as usize;
                 match values.get_mut(key) {
-                    Some(_) if flags & NOEXIST != 0 => error(abi::EEXIST),
+                    Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
                     Some(old) => {
-                        // In place: C may hold a pointer to it.
-                        old.copy_from_slice(&words(value));
-                        0
+                        // In place: C may hold a pointer to it, and give it as the new one.
+                        for (index, word) in words(value).enumerate() {
+                            old[index] = word;
+                        }
                     }
-                    None if flags & EXIST != 0 => error(abi::ENOENT),
-                    None if full => error(abi::E2BIG),
+                    None if flags & EXIST != 0 => return Err(abi::ENOENT),
+                    None if full => return Err(abi::E2BIG),
                     None => {
-                        values.insert(key.into(), words(value));
-                        0
+                        values.insert(key.into(), words(value).collect());
                     }
                 }
             }
-            Contents::Queue(_) | Contents::Stack(_) => error(abi::EINVAL),
+            Contents::Queue(_) | Contents::Stack(_) => return Err(abi::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// `bpf_map_delete_elem()`. The value is kept until [`Maps::forget_removed`].
+    pub fn delete(&mut self, map: &Map, key: &[u8]) -> Result<(), i32> {
+        let Contents::Hash(values) = self.contents(map) else {
+            return Err(abi::EINVAL);
+        };
+        let value = values.remove(key).ok_or(abi::ENOENT)?;
+        self.removed.push(value);
+        Ok(())
+    }
+
+    /// No call into the scheduler is left that may use a removed value.
+    #[inline]
+    pub fn forget_removed(&mut self) {
+        if !self.removed.is_empty() {
+            self.removed.clear();
         }
     }
 
-    pub unsafe fn map_delete(&mut self, map: &Map, key: *const u8) -> i64 {
-        let key = unsafe { slice::from_raw_parts(key, map.key_size as usize) };
-        match &mut self.bpf.instance.contents[map.index as usize] {
-            Contents::Hash(values) => match values.remove(key) {
-                Some(value) => {
-                    self.bpf.instance.keep_removed(value);
-                    0
-                }
-                None => error(abi::ENOENT),
-            },
-            _ => error(abi::EINVAL),
-        }
-    }
-
-    pub unsafe fn map_push(&mut self, map: &Map, value: *const u8, flags: u64) -> i64 {
-        let value = unsafe { slice::from_raw_parts(value, map.value_size as usize) };
+    /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest makes room.
+    pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
         let full = |len: usize| len >= map.max_entries as usize;
-        match &mut self.bpf.instance.contents[map.index as usize] {
-            Contents::Queue(values) if full(values.len()) && flags & EXIST == 0 => {
-                error(abi::E2BIG)
-            }
+        match self.contents(map) {
             Contents::Queue(values) => {
                 if full(values.len()) {
+                    if flags & EXIST == 0 {
+                        return Err(abi::E2BIG);
+                    }
                     values.pop_front();
                 }
-                values.push_back(value.into());
-                0
-            }
-            Contents::Stack(values) if full(values.len()) && flags & EXIST == 0 => {
-                error(abi::E2BIG)
+                values.push_back(copy(value));
             }
             Contents::Stack(values) => {
                 if full(values.len()) {
+                    if flags & EXIST == 0 {
+                        return Err(abi::E2BIG);
+                    }
                     values.remove(0);
                 }
-                values.push(value.into());
-                0
+                values.push(copy(value));
             }
-            _ => error(abi::EINVAL),
+            _ => return Err(abi::EINVAL),
         }
+        Ok(())
     }
 
-    pub unsafe fn map_pop(&mut self, map: &Map, to: *mut u8, keep: bool) -> i64 {
-        let value = match &mut self.bpf.instance.contents[map.index as usize] {
-            Contents::Queue(values) if keep => values.front().cloned(),
+    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if it is to `stay`.
+    pub fn pop(&mut self, map: &Map, to: Bytes<'_>, stay: bool) -> Result<(), i32> {
+        let value = match self.contents(map) {
+            Contents::Queue(values) if stay => values.front().cloned(),
             Contents::Queue(values) => values.pop_front(),
-            Contents::Stack(values) if keep => values.last().cloned(),
+            Contents::Stack(values) if stay => values.last().cloned(),
             Contents::Stack(values) => values.pop(),
-            _ => return error(abi::EINVAL),
+            _ => return Err(abi::EINVAL),
         };
-        match value {
-            Some(value) => {
-                unsafe { to.copy_from(value.as_ptr(), value.len()) };
-                0
-            }
-            None => error(abi::ENOENT),
+        let value = value.ok_or(abi::ENOENT)?;
+        for (to, &byte) in to.iter().zip(&value) {
+            to.set(byte);
         }
+        Ok(())
     }
 
-    /// Calls `callback(map, key, value, ctx)` for each entry until it returns other than 0.
-    pub unsafe fn map_for_each(
-        &mut self,
-        map: &Map,
-        variable: *mut c_void,
-        callback: *mut c_void,
-        context: *mut c_void,
-    ) -> i64 {
-        type Callback = unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8, *mut c_void) -> i64;
-        let callback: Callback = unsafe { std::mem::transmute(callback) };
-        let cpu = self.this_cpu();
-        let entries: Vec<(Box<[u8]>, *mut u8)> =
-            match &mut self.bpf.instance.contents[map.index as usize] {
-                Contents::Hash(values) => values
-                    .iter_mut()
-                    .map(|(key, value)| (key.clone(), value.as_mut_ptr().cast()))
-                    .collect(),
-                Contents::Direct => (0..map.max_entries)
-                    .map(|index| (Box::from(index.to_ne_bytes()), map.element(cpu, index)))
-                    .collect(),
-                _ => return error(abi::EINVAL),
-            };
-        let mut seen = 0;
-        for (mut key, value) in entries {
-            seen += 1;
-            self.lend();
-            if unsafe { callback(variable, key.as_mut_ptr(), value, context) } != 0 {
-                break;
-            }
+    /// The entries that `bpf_for_each_map_elem()` by code on `cpu` passes.
+    pub fn entries(&mut self, map: &Map, cpu: usize) -> Result<Vec<Entry>, i32> {
+        match self.contents(map) {
+            Contents::Hash(values) => Ok(values
+                .iter()
+                .map(|(key, value)| (key.clone(), value.as_ptr().cast()))
+                .collect()),
+            Contents::Direct(_) => Ok((0..map.max_entries)
+                .map(|index| (Box::from(index.to_ne_bytes()), map.element(cpu, index)))
+                .collect()),
+            _ => Err(abi::EINVAL),
         }
-        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(maps: &mut Maps, kind: u32, max_entries: u32) -> *mut Map {
+        let definition = MapDefinition {
+            kind,
+            key_size: 4,
+            value_size: 12,
+            max_entries,
+            values_offset: 0,
+        };
+        maps.create(&definition, 2, || zeroes(0)).unwrap()
+    }
+
+    fn value(byte: u8) -> [Cell<u8>; 12] {
+        std::array::from_fn(|_| Cell::new(byte))
+    }
+
+    /// As C reads it.
+    fn first(value: *mut u8) -> u8 {
+        unsafe { value.read() }
+    }
+
+    #[test]
+    fn a_value_of_a_hash_stays_where_it_is_until_the_call_ends() {
+        let mut maps = Maps::default();
+        let map = unsafe { &*create(&mut maps, HASH, 2) };
+        let [a, b, c] = [1u32, 2, 3].map(u32::to_ne_bytes);
+        assert!(maps.lookup(map, &a).is_null());
+        assert_eq!(maps.update(map, 0, &a, &value(1), EXIST), Err(abi::ENOENT));
+        assert_eq!(maps.update(map, 0, &a, &value(1), NOEXIST), Ok(()));
+        assert_eq!(maps.update(map, 0, &b, &value(2), 0), Ok(()));
+        assert_eq!(maps.update(map, 0, &c, &value(3), 0), Err(abi::E2BIG));
+        let held = maps.lookup(map, &a);
+        assert_eq!(first(held), 1);
+        assert_eq!(maps.update(map, 0, &a, &value(4), 0), Ok(()));
+        assert_eq!(first(held), 4);
+        let (key, around) = maps.entry_around(map, held.addr() + 8).unwrap();
+        assert_eq!((&*key, around), (&a[..], held));
+        // C updates an entry with its own value.
+        let own = unsafe { std::slice::from_raw_parts(held.cast::<Cell<u8>>(), 12) };
+        assert_eq!(maps.update(map, 0, &a, own, 0), Ok(()));
+        assert_eq!(maps.delete(map, &a), Ok(()));
+        assert_eq!(maps.delete(map, &a), Err(abi::ENOENT));
+        assert_eq!(first(held), 4);
+        maps.forget_removed();
+        assert_eq!(maps.entries(map, 0).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn each_cpu_has_its_copy_of_a_percpu_array() {
+        let mut maps = Maps::default();
+        let map = unsafe { &*create(&mut maps, PERCPU_ARRAY, 3) };
+        let key = 2u32.to_ne_bytes();
+        assert_eq!(maps.update(map, 1, &key, &value(7), 0), Ok(()));
+        assert_eq!(
+            maps.update(map, 1, &3u32.to_ne_bytes(), &value(7), 0),
+            Err(abi::E2BIG)
+        );
+        let at = |maps: &mut Maps, cpu| first(maps.entries(map, cpu).unwrap()[2].1);
+        assert_eq!((at(&mut maps, 0), at(&mut maps, 1)), (0, 7));
+    }
+
+    #[test]
+    fn a_queue_gives_the_oldest_and_a_stack_the_latest() {
+        for (kind, expected) in [(QUEUE, [2, 3]), (STACK, [3, 2])] {
+            let mut maps = Maps::default();
+            let map = unsafe { &*create(&mut maps, kind, 2) };
+            for (byte, flags) in [(1, 0), (2, 0), (3, EXIST)] {
+                assert_eq!(maps.push(map, &value(byte), flags), Ok(()));
+            }
+            assert_eq!(maps.push(map, &value(4), 0), Err(abi::E2BIG));
+            let to = value(0);
+            for byte in expected {
+                for stay in [true, false] {
+                    assert_eq!(maps.pop(map, &to, stay), Ok(()));
+                    assert_eq!(to[0].get(), byte);
+                }
+            }
+            assert_eq!(maps.pop(map, &to, false), Err(abi::ENOENT));
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! The C side: a loaded scheduler, what it sees of the kernel and what it may call in it.
 
+pub mod args;
 pub mod cgroup;
 pub mod instance;
 pub mod kfuncs;
 pub mod layout;
 pub mod maps;
+pub mod objects;
+pub mod shared;
 pub mod structs;
 pub mod timers;
 pub mod tracepoints;
@@ -12,19 +15,22 @@ pub mod tracepoints;
 use crate::Config;
 use crate::hw::memory::Memory;
 use instance::Instance;
+use kfuncs::KFUNCS;
 use layout::{Rq, Table, TaskStruct};
+use shared::Shared;
 use std::ffi::c_void;
-use std::ptr::NonNull;
+use std::ptr::null_mut;
+use timers::Timers;
 
 /// The loaded scheduler, and what it sees of the kernel.
 pub struct Bpf {
-    /// What C reads of the kernel, and calls. From a box, which this owns: C has a pointer to it, too.
-    table: NonNull<Table>,
+    /// What C reads of the kernel, and calls.
+    table: Shared<Table>,
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
-    rqs: Box<[Rq]>,
-    _idle_tasks: Box<[TaskStruct]>,
-    pub root_cgroup: Box<cgroup::Root>,
-    pub timers: Vec<timers::Timer>,
+    rqs: Shared<[Rq]>,
+    _idle_tasks: Shared<[TaskStruct]>,
+    pub root_cgroup: cgroup::Root,
+    pub timers: Timers,
     /// Last: the others hold addresses in it.
     pub instance: Instance,
 }
@@ -39,50 +45,46 @@ impl Bpf {
     ) -> Result<Bpf, native::Error> {
         let machine = config.machine;
         let nr_cpus = machine.cpus.len();
-        let mut idle_tasks: Box<[TaskStruct]> = (0..nr_cpus)
+        let idle_tasks: Shared<[TaskStruct]> = (0..nr_cpus)
             .map(|cpu| TaskStruct::idle(cpu, machine))
             .collect();
-        let mut rqs: Box<[Rq]> = idle_tasks
-            .iter_mut()
-            .enumerate()
-            .map(|(cpu, idle)| Rq::new(cpu, idle))
+        let first_idle: *mut TaskStruct = idle_tasks.as_ptr().cast();
+        let rqs: Shared<[Rq]> = (0..nr_cpus)
+            .map(|cpu| Rq::new(cpu, first_idle.wrapping_add(cpu)))
             .collect();
-        let mut table = kfuncs::table(nr_cpus, tick_ns, rqs.as_mut_ptr());
-        if let Some(memory) = memory {
-            table.memory = memory.table();
-        }
-        let table = NonNull::from(Box::leak(Box::new(table)));
-        let loaded = Instance::load(config.scheduler, config.globals, table.as_ptr(), nr_cpus);
-        match loaded {
-            Ok(instance) => Ok(Bpf {
-                table,
-                rqs,
-                _idle_tasks: idle_tasks,
-                root_cgroup: cgroup::Root::new(),
-                timers: Vec::new(),
-                instance,
-            }),
-            Err(error) => {
-                // SAFETY: made above; nobody else has it.
-                drop(unsafe { Box::from_raw(table.as_ptr()) });
-                Err(error)
-            }
-        }
+        let table = Shared::from(Box::new(Table {
+            now: 0,
+            cpu: 0,
+            nr_cpu_ids: nr_cpus as u32,
+            tick_ns,
+            current: null_mut(),
+            kernel: null_mut(),
+            rqs: rqs.as_ptr().cast(),
+            spent: 0,
+            memory: memory.map_or(null_mut(), |memory| memory.table()),
+            kfuncs: KFUNCS,
+        }));
+        let (scheduler, globals) = (config.scheduler, config.globals);
+        Ok(Bpf {
+            instance: Instance::load(scheduler, globals, table.as_ptr(), nr_cpus)?,
+            table,
+            rqs,
+            _idle_tasks: idle_tasks,
+            root_cgroup: cgroup::Root::new(),
+            timers: Timers::default(),
+        })
     }
 
     /// What C reads of the kernel.
     #[inline]
     pub fn table(&self) -> &Table {
-        // SAFETY: it lives as long as this. C, which may write to it, runs only while the kernel is lent
-        // (`Kernel::lend()`), when there is no reference to this.
-        unsafe { self.table.as_ref() }
+        &self.table
     }
 
     /// The same, to change it.
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
-        // SAFETY: as above.
-        unsafe { self.table.as_mut() }
+        &mut self.table
     }
 
     /// Code runs on `cpu` from here on.
@@ -109,12 +111,5 @@ impl Bpf {
     #[inline]
     pub fn lend(&mut self, kernel: *mut c_void) {
         self.table_mut().kernel = kernel;
-    }
-}
-
-impl Drop for Bpf {
-    fn drop(&mut self) {
-        // SAFETY: made in load(); the scheduler, which has a pointer to it, runs no more.
-        drop(unsafe { Box::from_raw(self.table.as_ptr()) });
     }
 }

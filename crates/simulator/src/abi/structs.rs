@@ -1,7 +1,7 @@
 //! What C sees of a task and of a runqueue before anything happens to it.
 
-use crate::abi::kfuncs;
 use crate::abi::layout::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
+use crate::abi::objects::release;
 use machine::{CpuMask, Machine};
 use std::cell::Cell;
 use std::ptr::{null, null_mut};
@@ -32,7 +32,7 @@ impl TaskStruct {
     /// Gives back what the scheduler has stored with the task.
     pub fn release_storage(&self) {
         for slot in self.storage.replace([null_mut(); layout::MAX_STORAGES]) {
-            kfuncs::release(slot);
+            release(slot);
         }
     }
 
@@ -86,7 +86,7 @@ impl TaskStruct {
 
 impl Rq {
     /// The runqueue of `cpu`, running its `idle` task.
-    pub fn new(cpu: usize, idle: &mut TaskStruct) -> Rq {
+    pub fn new(cpu: usize, idle: *mut TaskStruct) -> Rq {
         Rq {
             nr_running: 0,
             cpu: cpu as i32,

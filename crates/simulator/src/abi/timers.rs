@@ -1,17 +1,20 @@
 //! `bpf_timer`s.
 
-use crate::abi::instance::Instance;
 use crate::abi::layout::{self as abi, BpfTimer, Map};
-use crate::class::ext::kf;
-use crate::events::What;
-use crate::kernel::Kernel;
-use std::ffi::c_void;
+use crate::abi::maps::MapVariable;
 
-/// One initialised timer.
-pub struct Timer {
-    timer: *mut BpfTimer,
-    map: *mut c_void,
-    callback: *mut c_void,
+/// A timer's callback: the map variable, the key and the value that the timer is in.
+pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
+
+/// The timers that the scheduler has initialised.
+#[derive(Default)]
+pub struct Timers(Vec<Timer>);
+
+struct Timer {
+    /// Where C has it: in a value of `map`.
+    address: usize,
+    map: MapVariable,
+    callback: Option<Callback>,
     /// The CPU that started it.
     cpu: usize,
     /// Changes with each start and cancellation; an expiry of an older one is void.
@@ -19,109 +22,145 @@ pub struct Timer {
     active: bool,
 }
 
-impl Kernel<'_> {
-    pub fn timer_init(&mut self, timer: *mut BpfTimer, map: *mut c_void) -> i64 {
-        // SAFETY: C passes a timer of a map value.
-        let id = unsafe { &mut (*timer).id };
-        if *id != 0 {
-            return -i64::from(abi::EBUSY);
+/// The event that a timer expires, unless it was started or cancelled since.
+#[derive(Clone, Copy, Debug)]
+pub struct Expiry {
+    timer: u32,
+    generation: u32,
+}
+
+/// What to call when a timer expires.
+pub struct Due {
+    /// In softirq context of this CPU.
+    pub cpu: usize,
+    pub callback: Callback,
+    /// The map, and where in a value of it the timer is.
+    pub map: MapVariable,
+    pub address: usize,
+}
+
+impl Timers {
+    /// `bpf_timer_init()` of the timer at `timer`, in a value of `map`. The error is an errno.
+    pub fn init(&mut self, timer: &mut BpfTimer, map: MapVariable) -> Result<(), i32> {
+        if timer.id != 0 {
+            return Err(abi::EBUSY);
         }
-        self.bpf.timers.push(Timer {
-            timer,
+        self.0.push(Timer {
+            address: std::ptr::from_ref(timer).addr(),
             map,
-            callback: std::ptr::null_mut(),
+            callback: None,
             cpu: 0,
             generation: 0,
             active: false,
         });
-        *id = self.bpf.timers.len() as u64;
-        0
+        timer.id = self.0.len() as u64;
+        Ok(())
     }
 
-    fn timer(&mut self, timer: *mut BpfTimer) -> Option<(usize, &mut Timer)> {
-        // SAFETY: as above. Ids begin at 1; 0 is a timer that was not initialised.
-        let index = unsafe { (*timer).id }.checked_sub(1)? as usize;
-        self.bpf.timers.get_mut(index).map(|timer| (index, timer))
+    /// Ids begin at 1; 0 is a timer that was not initialised.
+    fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
+        let index = timer.id.wrapping_sub(1);
+        let timer = self.0.get_mut(index as usize).ok_or(abi::EINVAL)?;
+        Ok((index as u32, timer))
     }
 
-    pub fn timer_set_callback(&mut self, timer: *mut BpfTimer, callback: *mut c_void) -> i64 {
-        match self.timer(timer) {
-            Some((_, timer)) => {
-                timer.callback = callback;
-                0
-            }
-            None => -i64::from(abi::EINVAL),
-        }
+    /// `bpf_timer_set_callback()`.
+    pub fn set_callback(
+        &mut self,
+        timer: &BpfTimer,
+        callback: Option<Callback>,
+    ) -> Result<(), i32> {
+        self.find(timer)?.1.callback = callback;
+        Ok(())
     }
 
-    pub fn timer_start(&mut self, timer: *mut BpfTimer, ns: u64, flags: u64) -> i64 {
+    /// `bpf_timer_start()` by code on `cpu` at `now`, ns: when it expires, and that event.
+    pub fn start(
+        &mut self,
+        timer: &BpfTimer,
+        cpu: usize,
+        now: u64,
+        ns: u64,
+        flags: u64,
+    ) -> Result<(u64, Expiry), i32> {
         if flags & !(abi::TIMER_ABS | abi::TIMER_CPU_PIN) != 0 {
-            return -i64::from(abi::EINVAL);
+            return Err(abi::EINVAL);
         }
-        let (now, cpu) = (self.now(), self.this_cpu());
-        let Some((index, timer)) = self
-            .timer(timer)
-            .filter(|(_, timer)| !timer.callback.is_null())
-        else {
-            return -i64::from(abi::EINVAL);
-        };
+        let (index, timer) = self.find(timer)?;
+        if timer.callback.is_none() {
+            return Err(abi::EINVAL);
+        }
         timer.cpu = cpu;
         timer.active = true;
         timer.generation = timer.generation.wrapping_add(1);
-        let generation = timer.generation;
-        let at = if flags & abi::TIMER_ABS != 0 {
-            ns.max(now)
-        } else {
-            now.saturating_add(ns)
+        let at = match flags & abi::TIMER_ABS {
+            0 => now.saturating_add(ns),
+            _ => ns.max(now),
         };
-        self.events.push(
-            at,
-            What::BpfTimer {
-                timer: index as u32,
-                generation,
-            },
-        );
+        let expiry = Expiry {
+            timer: index,
+            generation: timer.generation,
+        };
+        Ok((at, expiry))
+    }
+
+    /// `bpf_timer_cancel()`: was it running?
+    pub fn cancel(&mut self, timer: &BpfTimer) -> Result<bool, i32> {
+        let (_, timer) = self.find(timer)?;
+        timer.generation = timer.generation.wrapping_add(1);
+        Ok(std::mem::take(&mut timer.active))
+    }
+
+    /// A timer expires, unless that is void.
+    pub fn expire(&mut self, expiry: Expiry) -> Option<Due> {
+        let timer = &mut self.0[expiry.timer as usize];
+        if timer.generation != expiry.generation || !std::mem::take(&mut timer.active) {
+            return None;
+        }
+        Some(Due {
+            cpu: timer.cpu,
+            callback: timer.callback?,
+            map: timer.map,
+            address: timer.address,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    unsafe extern "C" fn callback(_: *mut *const Map, _: *mut u8, _: *mut u8) -> i32 {
         0
     }
 
-    /// Returns 1 if it was running, as `hrtimer_cancel()` does.
-    pub fn timer_cancel(&mut self, timer: *mut BpfTimer) -> i64 {
-        match self.timer(timer) {
-            Some((_, timer)) => {
-                timer.generation = timer.generation.wrapping_add(1);
-                i64::from(std::mem::take(&mut timer.active))
-            }
-            None => -i64::from(abi::EINVAL),
-        }
-    }
-
-    /// A timer expires: its callback runs in softirq context of the CPU that started it.
-    pub fn bpf_timer_expired(&mut self, index: usize, generation: u32) {
-        let timer = &mut self.bpf.timers[index];
-        if !timer.active || timer.generation != generation {
-            return;
-        }
-        timer.active = false;
-        let (cpu, callback, map) = (timer.cpu, timer.callback, timer.map);
-        let timer = timer.timer.cast::<u8>();
-        // SAFETY: the map variable that the timer was initialised with.
-        let runtime: &Map = unsafe { &*Instance::map_of(map) };
-        let Some((mut key, value)) = self.entry_around(runtime, timer) else {
-            return;
-        };
-        self.enter(cpu);
-        self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
-        // SAFETY: bpf_timer's callback type.
-        let timer_callback: unsafe extern "C" fn(*mut c_void, *mut u8, *mut u8) -> i32 =
-            unsafe { std::mem::transmute(callback) };
-        crate::class::ext::call_op!(
-            self,
-            kf::UNLOCKED,
-            timer_callback,
-            map,
-            key.as_mut_ptr(),
-            value
+    #[test]
+    fn a_timer_expires_once_and_only_as_it_was_last_started() {
+        let mut timers = Timers::default();
+        let mut timer = BpfTimer { id: 0, reserved: 0 };
+        assert_eq!(timers.cancel(&timer), Err(abi::EINVAL));
+        assert_eq!(timers.init(&mut timer, MapVariable(null_mut())), Ok(()));
+        assert_eq!(
+            timers.init(&mut timer, MapVariable(null_mut())),
+            Err(abi::EBUSY)
         );
-        self.leave(cpu);
+        assert_eq!(
+            timers.start(&timer, 3, 100, 50, 0).map(|_| ()),
+            Err(abi::EINVAL)
+        );
+        timers.set_callback(&timer, Some(callback)).unwrap();
+        let (at, first) = timers.start(&timer, 3, 100, 50, 0).unwrap();
+        assert_eq!(at, 150);
+        let (at, second) = timers.start(&timer, 2, 100, 70, abi::TIMER_ABS).unwrap();
+        assert_eq!(at, 100);
+        assert!(timers.expire(first).is_none());
+        let due = timers.expire(second).unwrap();
+        assert_eq!((due.cpu, due.address), (2, (&raw const timer).addr()));
+        assert!(timers.expire(second).is_none());
+        assert_eq!(timers.cancel(&timer), Ok(false));
+        let (_, third) = timers.start(&timer, 3, 100, 50, 0).unwrap();
+        assert_eq!(timers.cancel(&timer), Ok(true));
+        assert!(timers.expire(third).is_none());
     }
 }

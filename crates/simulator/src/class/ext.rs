@@ -1,63 +1,16 @@
-//! The sched_ext class, as kernel/sched/ext.c of Linux 6.12 has it: when each op is called, how tasks
-//! move between dispatch queues, and what is an error of the scheduler.
+//! The sched_ext class, as kernel/sched/ext.c of Linux 6.12 has it: when each op is called, in the order of a
+//! task's way.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, OnDsq, OpsState, TaskPtr};
-use crate::scx::dsq::Order;
+use crate::scx::call::{call_op, kf};
+use crate::scx::idle_masks::Waker;
+use crate::scx::verdict::DirectTask;
 use std::ptr::null_mut;
 
 /// `SCX_DSP_MAX_LOOPS`: how often `ops.dispatch()` may dispatch without filling the local queue.
 const MAX_DISPATCH_LOOPS: u32 = 32;
-
-/// `SCX_KF_*`: what an op may call.
-pub mod kf {
-    /// `ops.init()`, timers: anything that needs no runqueue lock.
-    pub const UNLOCKED: u32 = 0;
-    pub const CPU_RELEASE: u32 = 1 << 0;
-    pub const DISPATCH: u32 = 1 << 1;
-    pub const ENQUEUE: u32 = 1 << 2;
-    pub const SELECT_CPU: u32 = 1 << 3;
-    pub const REST: u32 = 1 << 4;
-}
-
-/// The task that `ops.select_cpu()` or `ops.enqueue()` is being called for, which it may dispatch at
-/// once (`direct_dispatch_task`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum DirectTask {
-    /// Neither is being called.
-    None,
-    Task(TaskPtr),
-    /// It was dispatched; a second time is an error.
-    Done,
-}
-
-/// A task dispatched by `ops.dispatch()`, until the buffer is flushed.
-pub struct Dispatch {
-    pub task: TaskPtr,
-    pub qseq: u64,
-    pub dsq_id: u64,
-    pub enq_flags: u64,
-}
-
-/// Calls an op of the scheduler, which may use the kfuncs that `$mask` allows.
-macro_rules! call_op {
-    ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
-        let function = $function;
-        let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
-        let outer_op = $kernel.calls.begin(&stringify!($function));
-        $kernel.lend();
-        // SAFETY: an op of the loaded scheduler, with arguments of its type; its calls back come
-        // through the pointer that was just lent.
-        let result = unsafe { function($($argument),*) };
-        if $kernel.calls.end(outer_op) {
-            $kernel.bpf.instance.forget_removed();
-        }
-        $kernel.scx.kf_mask = outer;
-        result
-    }};
-}
-pub(crate) use call_op;
 
 impl Kernel<'_> {
     /// `select_task_rq_scx()`.
@@ -70,7 +23,7 @@ impl Kernel<'_> {
             }
             return cpu;
         };
-        self.scx.direct_task = DirectTask::Task(task);
+        self.scx.verdicts.direct_task = DirectTask::Task(task);
         let cpu = call_op!(
             self,
             kf::ENQUEUE | kf::SELECT_CPU,
@@ -79,7 +32,7 @@ impl Kernel<'_> {
             prev as i32,
             wake_flags
         );
-        self.scx.direct_task = DirectTask::None;
+        self.scx.verdicts.direct_task = DirectTask::None;
         if self.cpu_valid(cpu, "from ops.select_cpu()") {
             cpu as usize
         } else {
@@ -87,13 +40,18 @@ impl Kernel<'_> {
         }
     }
 
-    /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
-    pub fn cpu_valid(&mut self, cpu: i32, place: &str) -> bool {
-        let valid = cpu >= 0 && (cpu as usize) < self.cpus.len();
-        if !valid {
-            self.scheduler_error(format!("invalid CPU {cpu} {place}"));
-        }
-        valid
+    /// `scx_select_cpu_dfl()` by the code that is running.
+    pub fn select_cpu_dfl(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, bool) {
+        let cpu = self.this_cpu();
+        let exits = |task: TaskPtr| task.abi.flags.get() & abi::PF_EXITING != 0;
+        let waker = Waker {
+            cpu,
+            stays: !self.cpus[cpu].curr.is_some_and(exits),
+            queued: self.scx.dsqs.local(cpu).len(),
+        };
+        let allowed = task.abi.cpus_mask.get();
+        let masks = &mut self.scx.idle_masks;
+        masks.select_cpu_dfl(&waker, &allowed, prev, wake_flags)
     }
 
     /// `enqueue_task_scx()`.
@@ -142,7 +100,7 @@ impl Kernel<'_> {
 
     /// `do_enqueue_task()`: hands the task to the scheduler, or carries out where it was directly
     /// dispatched.
-    fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
+    pub fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
         if task.direct_dsq.get() != abi::DSQ_INVALID {
             return self.direct_dispatch(task, flags);
         }
@@ -157,166 +115,14 @@ impl Kernel<'_> {
             return self.insert(OnDsq::Global, task, flags);
         };
         task.qseq.update(|n| n + 1);
-        let outer = std::mem::replace(&mut self.scx.direct_task, DirectTask::Task(task));
+        let outer = std::mem::replace(&mut self.scx.verdicts.direct_task, DirectTask::Task(task));
         call_op!(self, kf::ENQUEUE, enqueue, task.abi(), flags);
-        self.scx.direct_task = outer;
+        self.scx.verdicts.direct_task = outer;
         if task.direct_dsq.get() != abi::DSQ_INVALID {
             self.direct_dispatch(task, flags);
         } else {
             task.ops_state.set(OpsState::Queued);
         }
-    }
-
-    fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
-        let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
-        let flags = flags | task.direct_flags.take();
-        let dsq = self.find_dsq_for_dispatch(task, dsq_id);
-        self.move_to(dsq, task, flags);
-    }
-
-    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves
-    /// it there (`dispatch_to_local_dsq()`).
-    fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
-        match dsq {
-            OnDsq::Local(cpu) if cpu as usize != task.cpu() => {
-                if self.can_run_on(task, cpu as usize, true) {
-                    self.migrate(task, cpu as usize);
-                    self.insert(dsq, task, flags);
-                } else {
-                    self.insert(OnDsq::Global, task, flags & !abi::ENQ_DSQ_PRIQ);
-                }
-            }
-            _ => self.insert(dsq, task, flags),
-        }
-    }
-
-    /// `task_can_run_on_remote_rq()`.
-    fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
-        let allowed = task.abi.cpus_mask.get().contains(cpu);
-        if !allowed && is_error {
-            self.scheduler_error(format!(
-                "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
-                task.label()
-            ));
-        }
-        allowed
-    }
-
-    /// Moves a runnable task that is on no queue to the runqueue of `cpu`.
-    fn migrate(&mut self, task: TaskPtr, cpu: usize) {
-        self.change_rq(task.cpu());
-        self.change_rq(cpu);
-        let from = self.rq(task.cpu());
-        from.nr_running -= 1;
-        from.scx.nr_running -= 1;
-        self.set_task_cpu(task, cpu);
-        let to = self.rq(cpu);
-        to.nr_running += 1;
-        to.scx.nr_running += 1;
-    }
-
-    /// `find_dsq_for_dispatch()`.
-    pub fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
-        match dsq_id {
-            abi::DSQ_LOCAL => OnDsq::Local(task.cpu() as u32),
-            abi::DSQ_GLOBAL => OnDsq::Global,
-            id if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON => {
-                let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
-                if self.cpu_valid(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
-                    OnDsq::Local(cpu as u32)
-                } else {
-                    OnDsq::Global
-                }
-            }
-            id => match self.scx.user_dsqs.find(id) {
-                Some(index) => OnDsq::User(index),
-                None => {
-                    self.scheduler_error(format!("non-existent DSQ {id:#x} for {}", task.label()));
-                    OnDsq::Global
-                }
-            },
-        }
-    }
-
-    /// `dispatch_enqueue()`.
-    fn insert(&mut self, on: OnDsq, task: TaskPtr, flags: u64) {
-        let vtime_order = flags & abi::ENQ_DSQ_PRIQ != 0;
-        let vtime = task.abi.scx.dsq_vtime.get();
-        task.ops_state.set(OpsState::None);
-        task.dsq.set(on);
-        self.lock_dsq(on);
-        let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
-        if vtime_order && !matches!(on, OnDsq::User(_)) {
-            self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
-        }
-        match on {
-            OnDsq::User(index) => {
-                let order = if vtime_order {
-                    Order::Vtime
-                } else {
-                    Order::Fifo
-                };
-                let dsq = self.scx.user_dsqs.get_mut(index);
-                let mixed = !dsq.accepts(order);
-                if vtime_order {
-                    dsq.insert(task, vtime);
-                } else {
-                    dsq.push(task, head);
-                }
-                if mixed {
-                    let id = dsq.id();
-                    let already = if vtime_order { "FIFO" } else { "PRIQ" };
-                    self.scheduler_error(format!(
-                        "DSQ ID {id:#018x} already had {already}-enqueued tasks"
-                    ));
-                }
-            }
-            OnDsq::Global => self.scx.global_dsq.push(task, head),
-            OnDsq::Local(cpu) => {
-                let cpu = cpu as usize;
-                self.cpus[cpu].local.push(task, head);
-                self.rq(cpu).scx.local_dsq.nr += 1;
-                self.local_inserted(cpu, task, flags);
-            }
-            OnDsq::None => unreachable!("a task is inserted into a queue"),
-        }
-    }
-
-    /// `local_dsq_post_enq()`: does the CPU have to reschedule?
-    fn local_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
-        if self.cpus[cpu].in_balance {
-            return;
-        }
-        match self.cpus[cpu].curr {
-            None => self.resched(cpu),
-            Some(curr)
-                if flags & abi::ENQ_PREEMPT != 0
-                    && curr != task
-                    && curr.class.get() == Class::Ext =>
-            {
-                curr.abi.scx.slice.set(0);
-                self.resched(cpu);
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
-    fn remove(&mut self, task: TaskPtr) {
-        self.lock_dsq(task.dsq.get());
-        let dsq = match task.dsq.replace(OnDsq::None) {
-            OnDsq::None => return,
-            OnDsq::Local(cpu) => {
-                self.rq(cpu as usize).scx.local_dsq.nr -= 1;
-                &mut self.cpus[cpu as usize].local
-            }
-            OnDsq::Global => &mut self.scx.global_dsq,
-            OnDsq::User(index) => self.scx.user_dsqs.get_mut(index),
-        };
-        let index = dsq
-            .position(task)
-            .expect("a task is on the queue that it says it is on");
-        dsq.remove_at(index);
     }
 
     /// `dequeue_task_scx()`.
@@ -362,133 +168,74 @@ impl Kernel<'_> {
     /// `update_curr_scx()`.
     fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
-        let slice = task.abi.scx.slice.get();
-        if slice != abi::SLICE_INF {
-            task.abi.scx.slice.set(slice.saturating_sub(delta));
+        let slice = &task.abi.scx.slice;
+        if slice.get() != abi::SLICE_INF {
+            slice.update(|left| left.saturating_sub(delta));
         }
     }
 
     /// `balance_one()`: sees to it that the local queue has a task, or that `prev` goes on.
     pub fn balance_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) {
-        self.cpus[cpu].in_balance = true;
-        self.cpus[cpu].keep = false;
-        self.find_work(cpu, prev.filter(|task| task.class.get() == Class::Ext));
-        self.cpus[cpu].in_balance = false;
+        self.scx.rqs[cpu].in_balance = true;
+        let prev = prev.filter(|task| task.class.get() == Class::Ext);
+        self.scx.rqs[cpu].bal_keep = self.find_work(cpu, prev);
+        self.scx.rqs[cpu].in_balance = false;
     }
 
-    fn find_work(&mut self, cpu: usize, prev: Option<TaskPtr>) {
-        if self.cpus[cpu].released {
-            self.cpus[cpu].released = false;
-            self.rq(cpu).scx.cpu_released = false;
-            if let Some(cpu_acquire) = self.scx.ops.cpu_acquire {
-                call_op!(self, kf::REST, cpu_acquire, cpu as i32, null_mut());
-            }
+    /// Returns whether `prev` goes on.
+    fn find_work(&mut self, cpu: usize, prev: Option<TaskPtr>) -> bool {
+        if std::mem::take(&mut self.rq(cpu).scx.cpu_released)
+            && let Some(cpu_acquire) = self.scx.ops.cpu_acquire
+        {
+            call_op!(self, kf::REST, cpu_acquire, cpu as i32, null_mut());
         }
         let prev_queued = prev.filter(|task| task.abi.scx.flags.get() & abi::TASK_QUEUED != 0);
         if let Some(task) = prev {
             self.update_curr_ext(cpu, task);
         }
-        let has_slice =
-            |task: Option<TaskPtr>| task.is_some_and(|task| task.abi.scx.slice.get() != 0);
-        if has_slice(prev_queued) {
-            self.cpus[cpu].keep = true;
-            return;
+        let has_slice = || prev_queued.is_some_and(|task| task.abi.scx.slice.get() != 0);
+        if has_slice() {
+            return true;
         }
-        if !self.cpus[cpu].local.is_empty() || self.consume_global(cpu) {
-            return;
+        if self.has_local(cpu) {
+            return false;
         }
         if let Some(dispatch) = self.scx.ops.dispatch {
             let mut loops = MAX_DISPATCH_LOOPS;
             loop {
-                self.scx.dispatched = 0;
+                self.scx.verdicts.nr_tasks = 0;
                 let prev = prev.map_or(null_mut(), TaskPtr::abi);
                 call_op!(self, kf::DISPATCH, dispatch, cpu as i32, prev);
                 self.flush_dispatches();
-                if has_slice(prev_queued) {
-                    self.cpus[cpu].keep = true;
-                    return;
+                if has_slice() {
+                    return true;
                 }
-                if !self.cpus[cpu].local.is_empty() || self.consume_global(cpu) {
-                    return;
+                if self.has_local(cpu) {
+                    return false;
                 }
                 loops -= 1;
                 if loops == 0 {
-                    self.scx.kicks.push((cpu as u32, 0));
+                    self.scx.kicks.resched(cpu);
                     break;
                 }
-                if self.scx.dispatched == 0 || self.failure.is_some() {
+                if self.scx.verdicts.nr_tasks == 0 || self.failure.is_some() {
                     break;
                 }
             }
         }
-        if prev_queued.is_some() && self.scx.ops.flags & abi::OPS_ENQ_LAST == 0 {
-            self.cpus[cpu].keep = true;
-        }
+        prev_queued.is_some() && self.scx.ops.flags & abi::OPS_ENQ_LAST == 0
     }
 
-    fn consume_global(&mut self, cpu: usize) -> bool {
-        !self.scx.global_dsq.is_empty() && self.consume(cpu, OnDsq::Global)
-    }
-
-    /// `consume_dispatch_q()`: moves the first task of `dsq` that may run here to the local queue.
-    pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
-        self.lock_dsq(on);
-        let dsq = match on {
-            OnDsq::Global => &mut self.scx.global_dsq,
-            OnDsq::User(index) => self.scx.user_dsqs.get_mut(index),
-            OnDsq::Local(_) | OnDsq::None => unreachable!("only shared queues are consumed from"),
-        };
-        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.get().contains(cpu);
-        let Some((index, task)) = dsq
-            .iter()
-            .enumerate()
-            .find(|(_, queued)| allowed(queued.task))
-            .map(|(index, queued)| (index, queued.task))
-        else {
-            return false;
-        };
-        dsq.remove_at(index);
-        if task.cpu() != cpu {
-            self.migrate(task, cpu);
-        }
-        task.dsq.set(OnDsq::Local(cpu as u32));
-        self.cpus[cpu].local.push(task, false);
-        self.rq(cpu).scx.local_dsq.nr += 1;
-        true
-    }
-
-    /// `flush_dispatch_buf()`: carries out what `ops.dispatch()` dispatched.
-    pub fn flush_dispatches(&mut self) {
-        self.scx.dispatched += self.scx.dispatches.len();
-        let mut dispatches = std::mem::take(&mut self.scx.dispatches);
-        for dispatch in dispatches.drain(..) {
-            let task = dispatch.task;
-            if task.ops_state.get() != OpsState::Queued || task.qseq.get() != dispatch.qseq {
-                continue;
-            }
-            // A local queue without a CPU is the dispatching CPU's.
-            let dsq = if dispatch.dsq_id == abi::DSQ_LOCAL {
-                OnDsq::Local(self.this_cpu() as u32)
-            } else {
-                self.find_dsq_for_dispatch(task, dispatch.dsq_id)
-            };
-            self.move_to(dsq, task, dispatch.enq_flags);
-        }
-        self.scx.dispatches = dispatches;
-    }
-
-    /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to
-    /// is an error.
-    pub fn move_between(&mut self, task: TaskPtr, dsq: OnDsq, flags: u64) {
-        self.remove(task);
-        self.move_to(dsq, task, flags);
+    /// Is there a task in the local queue, if need be one from the global queue?
+    fn has_local(&mut self, cpu: usize) -> bool {
+        !self.scx.dsqs.local(cpu).is_empty() || self.consume_global(cpu)
     }
 
     /// `pick_task_scx()`.
     pub fn pick_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let task = match prev {
-            Some(prev) if self.cpus[cpu].keep && prev.class.get() == Class::Ext => prev,
-            _ => self.cpus[cpu].local.get(0)?.task,
+            Some(prev) if self.scx.rqs[cpu].bal_keep && prev.class.get() == Class::Ext => prev,
+            _ => self.scx.dsqs.local(cpu).get(0)?.task,
         };
         if task.abi.scx.slice.get() == 0 {
             task.abi.scx.slice.set(abi::SLICE_DFL);
@@ -517,47 +264,6 @@ impl Kernel<'_> {
         if let Some(next) = next.filter(|_| !ext_next) {
             self.switch_class(cpu, next);
         }
-    }
-
-    /// `switch_class()`: tells the scheduler that a higher class takes the CPU.
-    fn switch_class(&mut self, cpu: usize, next: TaskPtr) {
-        if self.scx.ops.cpu_acquire.is_none() && self.scx.ops.cpu_release.is_none()
-            || self.cpus[cpu].released
-        {
-            return;
-        }
-        if let Some(cpu_release) = self.scx.ops.cpu_release {
-            let mut args = abi::CpuReleaseArgs {
-                reason: match next.class.get() {
-                    Class::Dl => abi::PREEMPT_DL,
-                    _ => abi::PREEMPT_RT,
-                },
-                task: next.abi(),
-            };
-            call_op!(
-                self,
-                kf::CPU_RELEASE,
-                cpu_release,
-                cpu as i32,
-                &raw mut args
-            );
-        }
-        self.cpus[cpu].released = true;
-        self.rq(cpu).scx.cpu_released = true;
-    }
-
-    /// `scx_bpf_reenqueue_local()`: hands the local queue's tasks back to the scheduler.
-    pub fn reenqueue_local(&mut self, cpu: usize) -> u32 {
-        let tasks: Vec<TaskPtr> = self.cpus[cpu]
-            .local
-            .iter()
-            .map(|queued| queued.task)
-            .collect();
-        for &task in &tasks {
-            self.remove(task);
-            self.do_enqueue(task, abi::ENQ_REENQ);
-        }
-        tasks.len() as u32
     }
 
     /// `set_next_task_scx()`.
@@ -591,53 +297,47 @@ impl Kernel<'_> {
         }
     }
 
+    /// `switch_class()`: tells the scheduler that a higher class takes the CPU.
+    fn switch_class(&mut self, cpu: usize, next: TaskPtr) {
+        if self.scx.ops.cpu_acquire.is_none() && self.scx.ops.cpu_release.is_none()
+            || self.rq(cpu).scx.cpu_released
+        {
+            return;
+        }
+        if let Some(cpu_release) = self.scx.ops.cpu_release {
+            let mut args = abi::CpuReleaseArgs {
+                reason: match next.class.get() {
+                    Class::Dl => abi::PREEMPT_DL,
+                    _ => abi::PREEMPT_RT,
+                },
+                task: next.abi(),
+            };
+            call_op!(
+                self,
+                kf::CPU_RELEASE,
+                cpu_release,
+                cpu as i32,
+                &raw mut args
+            );
+        }
+        self.rq(cpu).scx.cpu_released = true;
+    }
+
     /// Sends the kicks that code on `cpu` has asked for (`kick_cpus_irq_workfn()`).
     #[inline]
     pub fn send_kicks(&mut self, cpu: usize) {
-        if self.scx.kicks.is_empty() {
-            return;
-        }
-        debug_assert_eq!(self.this_cpu(), cpu);
-        let mut kicks = std::mem::take(&mut self.scx.kicks);
-        for (target, flags) in kicks.drain(..) {
-            let curr = self.cpus[target as usize].curr;
-            if flags & abi::KICK_IDLE != 0 && curr.is_some() {
+        while let Some(kick) = self.scx.kicks.next() {
+            debug_assert_eq!(self.this_cpu(), cpu);
+            let target = kick.cpu as usize;
+            let curr = self.cpus[target].curr;
+            if kick.is_for_idle() && curr.is_some() {
                 continue;
             }
-            if let Some(curr) =
-                curr.filter(|task| flags & abi::KICK_PREEMPT != 0 && task.class.get() == Class::Ext)
-            {
+            let preempted = curr.filter(|task| kick.preempts() && task.class.get() == Class::Ext);
+            if let Some(curr) = preempted {
                 curr.abi.scx.slice.set(0);
             }
-            self.resched(target as usize);
-        }
-        self.scx.kicks = kicks;
-    }
-
-    /// `scx_watchdog_workfn()`: a runnable task that has not run for too long stops the scheduler.
-    pub fn watchdog(&mut self) {
-        let now = self.now();
-        let stalled = self.tasks.iter().copied().find(|task| {
-            let waits = task.on_rq.get()
-                && task.class.get() == Class::Ext
-                && self.cpus[task.cpu()].curr != Some(*task);
-            waits && !task.exited.get() && now - task.runnable_at.get() > self.scx.watchdog_ns
-        });
-        match stalled {
-            Some(task) => {
-                let ms = (now - task.runnable_at.get()) / 1_000_000;
-                let message = format!(
-                    "{} failed to run for {}.{:03}s",
-                    task.label(),
-                    ms / 1000,
-                    ms % 1000
-                );
-                self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message);
-            }
-            None => self.events.push(
-                now + self.scx.watchdog_ns / 2,
-                crate::events::What::Watchdog,
-            ),
+            self.resched(target);
         }
     }
 }

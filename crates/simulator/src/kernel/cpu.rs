@@ -1,10 +1,8 @@
 //! A CPU, as the kernel keeps it.
 
-use crate::abi::layout as abi;
 use crate::hw::cores;
 
 use crate::kernel::task::TaskPtr;
-use crate::scx::dsq::Dsq;
 use machine::{Costs, CpuMask, Machine, time_for};
 use std::collections::VecDeque;
 
@@ -20,19 +18,11 @@ pub struct Cpu {
 
     /// What runs; `None` is the idle task.
     pub curr: Option<TaskPtr>,
-    /// sched_ext's local queue.
-    pub local: Dsq,
     /// Runnable RT tasks that do not run, most urgent first.
     pub rt: VecDeque<TaskPtr>,
     /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
     pub dl: VecDeque<TaskPtr>,
     pub need_resched: bool,
-
-    /// `balance_one()`'s state: is it under way, and did it decide to keep the current task?
-    pub in_balance: bool,
-    pub keep: bool,
-    /// A higher class has the CPU and the scheduler was told so.
-    pub released: bool,
 
     /// Kernel time to be spent before the task goes on, ns.
     pub debt: u64,
@@ -52,8 +42,6 @@ pub struct Cpu {
     pub knows_idle: bool,
     pub idle_since: u64,
     pub busy_since: u64,
-    /// Round-robin position of `cpumask_any_and_distribute()`.
-    pub distribute: usize,
 }
 
 impl Cpu {
@@ -78,13 +66,9 @@ impl Cpu {
                     costs: core_type.costs,
                     cluster: cluster_of(id),
                     curr: None,
-                    local: Dsq::new(abi::DSQ_LOCAL),
                     rt: VecDeque::new(),
                     dl: VecDeque::new(),
                     need_resched: false,
-                    in_balance: false,
-                    keep: false,
-                    released: false,
                     debt: 0,
                     irq_debt: 0,
                     irq_since: 0,
@@ -95,7 +79,6 @@ impl Cpu {
                     knows_idle: true,
                     idle_since: 0,
                     busy_since: 0,
-                    distribute: 0,
                 }
             })
             .collect()

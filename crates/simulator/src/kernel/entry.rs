@@ -275,9 +275,7 @@ impl Kernel<'_> {
             &mut self.bpf,
             &mut self.hw.memory,
             |memory, code| match dsq {
-                OnDsq::User(index) => {
-                    memory.lock(&mut self.scx.user_dsqs.get_mut(index).lock, code)
-                }
+                OnDsq::User(_) => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
                 _ => 0,
             },
         );

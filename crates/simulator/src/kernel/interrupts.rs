@@ -3,12 +3,14 @@
 
 use crate::Event;
 use crate::abi::layout as abi;
+use crate::abi::timers;
 use crate::clock::Jiffies;
 use crate::events::What;
 use crate::hw;
 use crate::kernel::Kernel;
 use crate::kernel::syscalls::Step;
 use crate::kernel::task::{Class, Continuation, TaskPtr};
+use crate::scx::call::{call_op, kf};
 use machine::{CpuMask, work_in};
 use workload::{Direction, Op, StreamId, TaskSpec};
 
@@ -87,6 +89,29 @@ impl Kernel<'_> {
         let cpu = task.cpu();
         self.enter(cpu);
         self.wake(task, 0);
+        self.leave(cpu);
+    }
+
+    /// A `bpf_timer` expires: its callback runs in softirq context of the CPU that started it.
+    pub fn bpf_timer_expired(&mut self, expiry: timers::Expiry) {
+        let Some(due) = self.bpf.timers.expire(expiry) else {
+            return;
+        };
+        let (cpu, map, timer_callback) = (due.cpu, due.map, due.callback);
+        let maps = &mut self.bpf.instance.maps;
+        let Some((mut key, value)) = maps.entry_around(map.map(), due.address) else {
+            return;
+        };
+        self.enter(cpu);
+        self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
+        call_op!(
+            self,
+            kf::UNLOCKED,
+            timer_callback,
+            map.0,
+            key.as_mut_ptr(),
+            value
+        );
         self.leave(cpu);
     }
 

@@ -3,10 +3,10 @@
 use crate::Event;
 use crate::abi::layout as abi;
 use crate::abi::structs::{DEFAULT_PRIO, SWAPPER};
-
+use crate::abi::tracepoints;
+use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
-
 use machine::CACHE_LINE;
 
 impl Kernel<'_> {
@@ -122,7 +122,7 @@ impl Kernel<'_> {
                 self.idle(cpu);
             }
         }
-        self.tp_sched_switch(cpu, prev, next, prev_runnable);
+        tracepoints::sched_switch(self, cpu, prev, next, prev_runnable);
         if self.trace.is_some() {
             let comm = |task: &Option<TaskPtr>| {
                 task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio.get()))
@@ -141,6 +141,42 @@ impl Kernel<'_> {
                 },
             );
         }
+    }
+
+    /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.
+    fn idle(&mut self, cpu: usize) {
+        let ns = self.take_spent();
+        if ns == 0 {
+            return self.begin_idle(cpu);
+        }
+        self.counters.busy_ns[cpu] += ns;
+        self.counters.overhead_ns[cpu] += ns;
+        self.cpus[cpu].idles_at = Some(self.now() + ns);
+        self.share_core(cpu);
+        self.events
+            .push(self.now() + ns, What::Idle { cpu: cpu as u32 });
+    }
+
+    /// `cpu` is done with looking for something to run: is there still nothing?
+    pub fn search_done(&mut self, cpu: usize) {
+        self.cpus[cpu].idles_at = None;
+        self.set_cpu(cpu);
+        if !self.cpus[cpu].need_resched {
+            self.cpus[cpu].idle_since = self.now();
+            self.share_core(cpu);
+            self.begin_idle(cpu);
+        }
+        self.leave(cpu);
+    }
+
+    /// The scheduler is told that `cpu` idles. If it knows, because the CPU was woken for nothing, only the
+    /// built-in idle masks are.
+    fn begin_idle(&mut self, cpu: usize) {
+        if self.cpus[cpu].knows_idle {
+            return self.scx.idle_masks.update(cpu, true);
+        }
+        self.cpus[cpu].knows_idle = true;
+        self.update_idle(cpu, true);
     }
 
     /// What the switch itself costs, and cold caches if the task comes from another CPU.

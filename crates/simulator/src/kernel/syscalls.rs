@@ -2,6 +2,7 @@
 //! for each other with is [`crate::program`]'s; who is woken, who sleeps and what it costs is decided here.
 
 use crate::abi::layout as abi;
+use crate::abi::tracepoints;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
@@ -447,7 +448,7 @@ impl Kernel<'_> {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
             Op::RunFor { ns } => self.compute(task, ns, true, Continuation::NextOp),
             Op::Exec { work } => {
-                self.tp_sched_prepare_exec(task);
+                tracepoints::sched_prepare_exec(self, task);
                 self.compute(task, work, false, Continuation::NextOp)
             }
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),

@@ -1,7 +1,8 @@
 //! Dispatch queues: FIFO, or ordered by virtual time.
 
+use crate::abi::layout as abi;
 use crate::hw::lock::Lock;
-use crate::kernel::task::TaskPtr;
+use crate::kernel::task::{OnDsq, TaskPtr};
 use std::collections::{HashMap, VecDeque};
 
 /// A queued task.
@@ -144,6 +145,7 @@ impl Dsq {
         self.tasks.iter().position(|queued| queued.task == task)
     }
 
+    /// Takes the task at `index` off the queue.
     #[inline]
     pub fn remove_at(&mut self, index: usize) {
         self.tasks.remove(index);
@@ -185,11 +187,104 @@ impl Dsq {
     }
 }
 
-/// The user queues, by id. Small ids, which schedulers use for a queue a CPU, are found without
-/// hashing.
+/// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user queues.
+pub struct Dsqs {
+    local: Vec<Dsq>,
+    global: Dsq,
+    user: Vec<Option<Dsq>>,
+    ids: Ids,
+}
+
+impl Dsqs {
+    /// Those that a machine of `nr_cpus` has before the scheduler makes any, empty.
+    pub fn new(nr_cpus: usize) -> Dsqs {
+        Dsqs {
+            local: (0..nr_cpus).map(|_| Dsq::new(abi::DSQ_LOCAL)).collect(),
+            global: Dsq::new(abi::DSQ_GLOBAL),
+            user: Vec::new(),
+            ids: Ids::default(),
+        }
+    }
+
+    /// `find_user_dsq()`: where the user queue `id` is.
+    #[inline]
+    pub fn find(&self, id: u64) -> Option<OnDsq> {
+        self.ids.find(id).map(OnDsq::User)
+    }
+
+    /// Makes the user queue `id`; `false` if there is one.
+    pub fn create(&mut self, id: u64) -> bool {
+        if self.ids.find(id).is_some() {
+            return false;
+        }
+        self.ids.insert(id, self.user.len() as u32);
+        self.user.push(Some(Dsq::new(id)));
+        true
+    }
+
+    /// Removes the user queue `id`, if there is one. One that has tasks stays: then it is how many.
+    pub fn destroy(&mut self, id: u64) -> Result<(), usize> {
+        let Some(index) = self.ids.find(id) else {
+            return Ok(());
+        };
+        match self.get(OnDsq::User(index)).len() {
+            0 => {
+                self.user[index as usize] = None;
+                self.ids.remove(id);
+                Ok(())
+            }
+            tasks => Err(tasks),
+        }
+    }
+
+    /// The local queue of `cpu`.
+    #[inline]
+    pub fn local(&self, cpu: usize) -> &Dsq {
+        &self.local[cpu]
+    }
+
+    /// The queue that `on` says, which is not [`OnDsq::None`].
+    #[inline]
+    pub fn get(&self, on: OnDsq) -> &Dsq {
+        match on {
+            OnDsq::Local(cpu) => &self.local[cpu as usize],
+            OnDsq::Global => &self.global,
+            OnDsq::User(index) => self.user[index as usize].as_ref().expect(IN_USE),
+            OnDsq::None => unreachable!("{QUEUED}"),
+        }
+    }
+
+    /// As [`Dsqs::get`].
+    #[inline]
+    pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
+        match on {
+            OnDsq::Local(cpu) => &mut self.local[cpu as usize],
+            OnDsq::Global => &mut self.global,
+            OnDsq::User(index) => self.user[index as usize].as_mut().expect(IN_USE),
+            OnDsq::None => unreachable!("{QUEUED}"),
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
+        let local = (0..self.local.len() as u32).map(OnDsq::Local);
+        let user = (0..self.user.len() as u32)
+            .filter(|&index| self.user[index as usize].is_some())
+            .map(OnDsq::User);
+        local
+            .chain([OnDsq::Global])
+            .chain(user)
+            .map(|on| (on, self.get(on)))
+    }
+}
+
+const IN_USE: &str = "a queue in use is not destroyed";
+const QUEUED: &str = "only a task that is queued has a queue";
+
+/// Indices of the user queues by their ids. Small ids, which schedulers use for a queue a CPU, are
+/// found without hashing.
 #[derive(Default)]
-pub struct UserDsqs {
-    queues: Vec<Option<Dsq>>,
+struct Ids {
     small: Vec<u32>,
     large: HashMap<u64, u32>,
 }
@@ -197,10 +292,9 @@ pub struct UserDsqs {
 const SMALL_IDS: u64 = 4096;
 const NONE: u32 = u32::MAX;
 
-impl UserDsqs {
-    /// Index of the queue `id`.
+impl Ids {
     #[inline]
-    pub fn find(&self, id: u64) -> Option<u32> {
+    fn find(&self, id: u64) -> Option<u32> {
         if id < SMALL_IDS {
             self.small
                 .get(id as usize)
@@ -211,13 +305,7 @@ impl UserDsqs {
         }
     }
 
-    /// Makes the queue `id`; `false` if there is one.
-    pub fn create(&mut self, id: u64) -> bool {
-        if self.find(id).is_some() {
-            return false;
-        }
-        let index = self.queues.len() as u32;
-        self.queues.push(Some(Dsq::new(id)));
+    fn insert(&mut self, id: u64, index: u32) {
         if id < SMALL_IDS {
             if self.small.len() <= id as usize {
                 self.small.resize(id as usize + 1, NONE);
@@ -226,42 +314,13 @@ impl UserDsqs {
         } else {
             self.large.insert(id, index);
         }
-        true
     }
 
-    /// Removes the queue `id`.
-    pub fn destroy(&mut self, id: u64) {
-        if let Some(index) = self.find(id) {
-            self.queues[index as usize] = None;
-            if id < SMALL_IDS {
-                self.small[id as usize] = NONE;
-            } else {
-                self.large.remove(&id);
-            }
+    fn remove(&mut self, id: u64) {
+        if id < SMALL_IDS {
+            self.small[id as usize] = NONE;
+        } else {
+            self.large.remove(&id);
         }
-    }
-
-    /// The queues and their indices.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Dsq)> {
-        self.queues
-            .iter()
-            .enumerate()
-            .filter_map(|(index, dsq)| Some((index as u32, dsq.as_ref()?)))
-    }
-
-    /// The queue at `index`, which [`UserDsqs::find`] gave.
-    #[inline]
-    pub fn get(&self, index: u32) -> &Dsq {
-        self.queues[index as usize]
-            .as_ref()
-            .expect("a queue in use is not destroyed")
-    }
-
-    /// As [`UserDsqs::get`].
-    #[inline]
-    pub fn get_mut(&mut self, index: u32) -> &mut Dsq {
-        self.queues[index as usize]
-            .as_mut()
-            .expect("a queue in use is not destroyed")
     }
 }

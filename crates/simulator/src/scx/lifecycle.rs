@@ -3,10 +3,11 @@
 
 use crate::Error;
 use crate::abi::layout as abi;
-use crate::class::ext::{call_op, kf};
+use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
-use crate::scx::WATCHDOG_MAX_TIMEOUT_MS;
+use crate::kernel::task::{Class, TaskPtr};
+use crate::scx::call::{call_op, kf};
+use crate::scx::watchdog::MAX_TIMEOUT_MS;
 use std::ffi::{CStr, CString};
 use std::ptr::null;
 
@@ -62,15 +63,41 @@ impl Kernel<'_> {
         self.scheduler_exit(abi::EXIT_ERROR, 0, message);
     }
 
+    /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
+    pub fn cpu_valid(&mut self, cpu: i32, place: &str) -> bool {
+        let valid = cpu >= 0 && (cpu as usize) < self.cpus.len();
+        if !valid {
+            self.scheduler_error(format!("invalid CPU {cpu} {place}"));
+        }
+        valid
+    }
+
+    /// `scx_watchdog_workfn()`.
+    pub fn watchdog(&mut self) {
+        let now = self.now();
+        let waiting = self.tasks.iter().copied().filter(|task| {
+            task.on_rq.get()
+                && task.class.get() == Class::Ext
+                && self.cpus[task.cpu()].curr != Some(*task)
+                && !task.exited.get()
+        });
+        match self.scx.watchdog.stall(now, waiting) {
+            Some(message) => self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message),
+            None => self
+                .events
+                .push(now + self.scx.watchdog.interval_ns(), What::Watchdog),
+        }
+    }
+
     /// What is refused before any op is called: `bpf_scx_init_member()`, `validate_ops()`.
     fn validate_ops(&self) -> Result<(), String> {
         let ops = &self.scx.ops;
         if ops.name[0] == 0 {
             return Err("ops.name is empty".into());
         }
-        if ops.timeout_ms > WATCHDOG_MAX_TIMEOUT_MS {
+        if ops.timeout_ms > MAX_TIMEOUT_MS {
             return Err(format!(
-                "ops.timeout_ms is {}; expected at most {WATCHDOG_MAX_TIMEOUT_MS}",
+                "ops.timeout_ms is {}; expected at most {MAX_TIMEOUT_MS}",
                 ops.timeout_ms
             ));
         }
@@ -231,6 +258,14 @@ impl Kernel<'_> {
             let mut args = abi::ExitTaskArgs { cancelled: false };
             call_op!(self, kf::REST, exit_task, task.abi(), &raw mut args);
         }
+    }
+
+    /// `__scx_update_idle()`: `cpu` changes between the idle task and another.
+    pub fn update_idle(&mut self, cpu: usize, idle: bool) {
+        if let Some(update_idle) = self.scx.ops.update_idle {
+            call_op!(self, kf::REST, update_idle, cpu as i32, idle);
+        }
+        self.scx.idle_masks.update(cpu, idle);
     }
 
     /// `reweight_task_scx()`.

@@ -1,0 +1,140 @@
+//! What C passes to a function of the kernel's, as Rust has it.
+
+use crate::abi::layout::{Map, TaskStruct};
+use crate::abi::maps::MapVariable;
+use crate::abi::timers;
+use crate::kernel::task::TaskPtr;
+use machine::CpuMask;
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+
+/// An argument of a kfunc.
+pub trait FromC {
+    /// As C passes it.
+    type C;
+
+    /// # Safety
+    /// A pointer is null where this is an `Option`, and otherwise points to what its type says, for as long
+    /// as the kfunc runs and without anybody else using it meanwhile, but for what is in cells.
+    unsafe fn from_c(c: Self::C) -> Self;
+}
+
+/// Arguments that mean the same on both sides.
+macro_rules! as_it_is {
+    ($($type:ty),*) => {
+        $(impl FromC for $type {
+            type C = $type;
+
+            #[inline]
+            unsafe fn from_c(c: $type) -> $type {
+                c
+            }
+        })*
+    };
+}
+as_it_is!(
+    bool,
+    i32,
+    u32,
+    i64,
+    u64,
+    *mut c_void,
+    Option<timers::Callback>,
+    ForEach
+);
+
+/// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
+pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
+
+impl<T> FromC for &mut T {
+    type C = *mut T;
+
+    #[inline]
+    unsafe fn from_c(c: *mut T) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { &mut *c }
+    }
+}
+
+impl<T> FromC for &T {
+    type C = *const T;
+
+    #[inline]
+    unsafe fn from_c(c: *const T) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { &*c }
+    }
+}
+
+impl FromC for CpuMask {
+    type C = *const CpuMask;
+
+    #[inline]
+    unsafe fn from_c(c: *const CpuMask) -> CpuMask {
+        // SAFETY: as the trait says.
+        unsafe { *c }
+    }
+}
+
+impl FromC for Option<TaskPtr> {
+    type C = *mut TaskStruct;
+
+    #[inline]
+    unsafe fn from_c(c: *mut TaskStruct) -> Option<TaskPtr> {
+        // SAFETY: as the trait says: all tasks that the scheduler has are the kernel's.
+        unsafe { TaskPtr::from_abi(c) }
+    }
+}
+
+impl FromC for &CStr {
+    type C = *const c_char;
+
+    unsafe fn from_c(c: *const c_char) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { CStr::from_ptr(c) }
+    }
+}
+
+impl FromC for MapVariable {
+    type C = *mut *const Map;
+
+    unsafe fn from_c(c: *mut *const Map) -> MapVariable {
+        MapVariable(c)
+    }
+}
+
+/// A key or a value of the map that is passed with it.
+#[derive(Clone, Copy)]
+pub struct Bytes(*const u8);
+
+impl FromC for Bytes {
+    type C = *const u8;
+
+    #[inline]
+    unsafe fn from_c(c: *const u8) -> Bytes {
+        Bytes(c)
+    }
+}
+
+impl Bytes {
+    /// It is a key. The map never gives C a pointer into one of its own.
+    pub fn key(&self, map: &Map) -> &[u8] {
+        // SAFETY: as `FromC` says: as long as the map's keys.
+        unsafe { slice::from_raw_parts(self.0, map.key_size as usize) }
+    }
+
+    /// It is a value, which may be one in the map.
+    pub fn value(&self, map: &Map) -> &[Cell<u8>] {
+        // SAFETY: as `FromC` says: as long as the map's values.
+        unsafe { slice::from_raw_parts(self.0.cast(), map.value_size as usize) }
+    }
+
+    /// Copies it, a value or NULL, to `to`, which has room for it.
+    pub fn copy_to(&self, map: &Map, to: *mut u8) {
+        if !self.0.is_null() {
+            // SAFETY: as `FromC` says: as long as the map's values.
+            unsafe { to.copy_from(self.0, map.value_size as usize) };
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Tasks between dispatch queues, as kernel/sched/ext.c of Linux 6.12 moves them: into one and out of it, from
+//! one to another, and to where a verdict says.
+
+use crate::abi::layout as abi;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, OnDsq, OpsState, TaskPtr};
+use crate::scx::dsq::Order;
+
+impl Kernel<'_> {
+    /// `dispatch_enqueue()`.
+    pub fn insert(&mut self, on: OnDsq, task: TaskPtr, flags: u64) {
+        let vtime_order = flags & abi::ENQ_DSQ_PRIQ != 0;
+        task.ops_state.set(OpsState::None);
+        task.dsq.set(on);
+        self.lock_dsq(on);
+        if vtime_order && !matches!(on, OnDsq::User(_)) {
+            self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
+        }
+        let dsq = self.scx.dsqs.get_mut(on);
+        let sorted = vtime_order && matches!(on, OnDsq::User(_));
+        let order = if sorted { Order::Vtime } else { Order::Fifo };
+        let mixed = !dsq.accepts(order);
+        match order {
+            Order::Vtime => dsq.insert(task, task.abi.scx.dsq_vtime.get()),
+            Order::Fifo => dsq.push(task, flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0),
+        }
+        if mixed {
+            let id = dsq.id();
+            let already = if sorted { "FIFO" } else { "PRIQ" };
+            self.scheduler_error(format!(
+                "DSQ ID {id:#018x} already had {already}-enqueued tasks"
+            ));
+        }
+        if let OnDsq::Local(cpu) = on {
+            self.rq(cpu as usize).scx.local_dsq.nr += 1;
+            self.local_inserted(cpu as usize, task, flags);
+        }
+    }
+
+    /// `local_dsq_post_enq()`: does the CPU have to reschedule?
+    fn local_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
+        if self.scx.rqs[cpu].in_balance {
+            return;
+        }
+        match self.cpus[cpu].curr {
+            None => self.resched(cpu),
+            Some(curr)
+                if flags & abi::ENQ_PREEMPT != 0
+                    && curr != task
+                    && curr.class.get() == Class::Ext =>
+            {
+                curr.abi.scx.slice.set(0);
+                self.resched(cpu);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
+    pub fn remove(&mut self, task: TaskPtr) {
+        let on = task.dsq.replace(OnDsq::None);
+        if on == OnDsq::None {
+            return;
+        }
+        self.lock_dsq(on);
+        let dsq = self.scx.dsqs.get_mut(on);
+        let index = dsq
+            .position(task)
+            .expect("a task is on the queue that it says it is on");
+        dsq.remove_at(index);
+        if let OnDsq::Local(cpu) = on {
+            self.rq(cpu as usize).scx.local_dsq.nr -= 1;
+        }
+    }
+
+    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves
+    /// it there (`dispatch_to_local_dsq()`).
+    fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
+        match dsq {
+            OnDsq::Local(cpu) if cpu as usize != task.cpu() => {
+                if self.can_run_on(task, cpu as usize, true) {
+                    self.migrate(task, cpu as usize);
+                    self.insert(dsq, task, flags);
+                } else {
+                    self.insert(OnDsq::Global, task, flags & !abi::ENQ_DSQ_PRIQ);
+                }
+            }
+            _ => self.insert(dsq, task, flags),
+        }
+    }
+
+    /// `task_can_run_on_remote_rq()`.
+    fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
+        let allowed = task.abi.cpus_mask.get().contains(cpu);
+        if !allowed && is_error {
+            self.scheduler_error(format!(
+                "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
+                task.label()
+            ));
+        }
+        allowed
+    }
+
+    /// Moves a runnable task that is on no queue to the runqueue of `cpu`.
+    pub fn migrate(&mut self, task: TaskPtr, cpu: usize) {
+        self.change_rq(task.cpu());
+        self.change_rq(cpu);
+        let from = self.rq(task.cpu());
+        from.nr_running -= 1;
+        from.scx.nr_running -= 1;
+        self.set_task_cpu(task, cpu);
+        let to = self.rq(cpu);
+        to.nr_running += 1;
+        to.scx.nr_running += 1;
+    }
+
+    /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.
+    fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
+        match dsq_id {
+            abi::DSQ_LOCAL => OnDsq::Local(task.cpu() as u32),
+            abi::DSQ_GLOBAL => OnDsq::Global,
+            id if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON => {
+                let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
+                if self.cpu_valid(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
+                    OnDsq::Local(cpu as u32)
+                } else {
+                    OnDsq::Global
+                }
+            }
+            id => self.scx.dsqs.find(id).unwrap_or_else(|| {
+                self.scheduler_error(format!("non-existent DSQ {id:#x} for {}", task.label()));
+                OnDsq::Global
+            }),
+        }
+    }
+
+    /// The same by code that runs on the dispatching CPU, whose local queue is meant by one without a CPU.
+    pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
+        match dsq_id {
+            abi::DSQ_LOCAL => OnDsq::Local(self.this_cpu() as u32),
+            id => self.find_dsq_for_dispatch(task, id),
+        }
+    }
+
+    /// `direct_dispatch()`: carries out the verdict that stays with `task`.
+    pub fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
+        let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
+        let flags = flags | task.direct_flags.take();
+        let dsq = self.find_dsq_for_dispatch(task, dsq_id);
+        self.move_to(dsq, task, flags);
+    }
+
+    /// `flush_dispatch_buf()`: carries out what `ops.dispatch()` dispatched.
+    pub fn flush_dispatches(&mut self) {
+        for index in 0..self.scx.verdicts.begin_flush() {
+            if let Some(verdict) = self.scx.verdicts.get(index) {
+                let dsq = self.find_dsq_here(verdict.task, verdict.dsq_id);
+                self.move_to(dsq, verdict.task, verdict.enq_flags);
+            }
+        }
+        self.scx.verdicts.end_flush();
+    }
+
+    /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
+    pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
+        self.lock_dsq(on);
+        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.get().contains(cpu);
+        let dsq = self.scx.dsqs.get_mut(on);
+        let Some((index, task)) = dsq
+            .iter()
+            .enumerate()
+            .find(|(_, queued)| allowed(queued.task))
+            .map(|(index, queued)| (index, queued.task))
+        else {
+            return false;
+        };
+        dsq.remove_at(index);
+        if task.cpu() != cpu {
+            self.migrate(task, cpu);
+        }
+        let local = OnDsq::Local(cpu as u32);
+        task.dsq.set(local);
+        self.scx.dsqs.get_mut(local).push(task, false);
+        self.rq(cpu).scx.local_dsq.nr += 1;
+        true
+    }
+
+    /// The same of the global queue.
+    pub fn consume_global(&mut self, cpu: usize) -> bool {
+        !self.scx.dsqs.get(OnDsq::Global).is_empty() && self.consume(cpu, OnDsq::Global)
+    }
+
+    /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to
+    /// is an error.
+    pub fn move_between(&mut self, task: TaskPtr, dsq: OnDsq, flags: u64) {
+        self.remove(task);
+        self.move_to(dsq, task, flags);
+    }
+
+    /// `scx_bpf_reenqueue_local()`: hands the local queue's tasks back to the scheduler.
+    pub fn reenqueue_local(&mut self, cpu: usize) -> u32 {
+        let local = self.scx.dsqs.local(cpu).iter();
+        let tasks: Vec<TaskPtr> = local.map(|queued| queued.task).collect();
+        for &task in &tasks {
+            self.remove(task);
+            self.do_enqueue(task, abi::ENQ_REENQ);
+        }
+        tasks.len() as u32
+    }
+}

@@ -1,0 +1,257 @@
+//! Which CPUs idle, as sched_ext's built-in idle tracking knows it, and choosing among them.
+
+use crate::abi::layout::{self as abi, Ops};
+use crate::abi::shared::Shared;
+use machine::{CpuMask, Machine};
+
+/// The built-in idle masks (`idle_masks`).
+pub struct IdleMasks {
+    masks: Shared<Masks>,
+    /// SMT siblings of each CPU, itself among them; empty where no core has more than one thread.
+    siblings: Vec<CpuMask>,
+    /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
+    pub enabled: bool,
+    /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
+    distributed: Vec<usize>,
+}
+
+/// Those that C looks at.
+struct Masks {
+    /// Idle CPUs.
+    cpus: CpuMask,
+    /// CPUs all of whose SMT siblings are idle.
+    cores: CpuMask,
+    online: CpuMask,
+}
+
+/// Who wakes a task, for [`IdleMasks::select_cpu_dfl`].
+pub struct Waker {
+    /// Where it runs.
+    pub cpu: usize,
+    /// It is not about to exit.
+    pub stays: bool,
+    /// How many tasks wait in its CPU's local queue.
+    pub queued: usize,
+}
+
+impl IdleMasks {
+    pub fn new(machine: &Machine, ops: &Ops) -> IdleMasks {
+        let all = machine.all_cpus();
+        let smt = machine.levels.iter().find(|level| level.name == "SMT");
+        let spans: &[CpuMask] = smt.map_or(&[], |level| &level.spans);
+        let siblings = if spans.iter().any(|span| span.count() > 1) {
+            let of = |cpu| {
+                spans
+                    .iter()
+                    .find(|span| span.contains(cpu))
+                    .copied()
+                    .unwrap_or(CpuMask::one(cpu))
+            };
+            (0..machine.cpus.len()).map(of).collect()
+        } else {
+            Vec::new()
+        };
+        IdleMasks {
+            masks: Shared::from(Box::new(Masks {
+                cpus: all,
+                cores: all,
+                online: all,
+            })),
+            siblings,
+            enabled: ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0,
+            distributed: vec![0; machine.cpus.len()],
+        }
+    }
+
+    /// Does any core have more than one thread?
+    pub fn has_smt(&self) -> bool {
+        !self.siblings.is_empty()
+    }
+
+    /// What C sees of them, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle CPUs, the
+    /// idle cores, which are CPUs where no core has more than one thread.
+    pub fn for_c(&self, which: u32) -> *const CpuMask {
+        let masks = self.masks.as_ptr();
+        // SAFETY: they are alive; only addresses are taken.
+        unsafe {
+            match which {
+                0 | 1 => &raw const (*masks).online,
+                3 if self.has_smt() => &raw const (*masks).cores,
+                _ => &raw const (*masks).cpus,
+            }
+        }
+    }
+
+    /// Is `cpu` known to be idle, and not claimed?
+    pub fn is_idle(&self, cpu: usize) -> bool {
+        self.enabled && self.masks.cpus.contains(cpu)
+    }
+
+    /// `cpu` has come to idle, or does no longer.
+    pub fn update(&mut self, cpu: usize, idle: bool) {
+        if !self.enabled {
+            return;
+        }
+        if idle {
+            self.masks.cpus.set(cpu);
+        } else {
+            self.masks.cpus.clear(cpu);
+        }
+        if let Some(siblings) = self.siblings.get(cpu) {
+            if !idle {
+                self.masks.cores = self.masks.cores.without(siblings);
+            } else if siblings.is_subset(&self.masks.cpus) {
+                self.masks.cores = self.masks.cores.or(siblings);
+            }
+        }
+    }
+
+    /// Claims `cpu` if it is idle: `test_and_clear_cpu_idle()`.
+    pub fn claim(&mut self, cpu: usize) -> bool {
+        if let Some(siblings) = self.siblings.get(cpu) {
+            self.masks.cores = self.masks.cores.without(siblings);
+        }
+        let idle = self.masks.cpus.contains(cpu);
+        self.masks.cpus.clear(cpu);
+        idle
+    }
+
+    /// `cpumask_any_and_distribute()`: a CPU of both masks, for code on `this` CPU. Takes turns.
+    pub fn any_distribute(&mut self, this: usize, a: &CpuMask, b: &CpuMask) -> Option<usize> {
+        let both = a.and(b);
+        let last = &mut self.distributed[this];
+        let cpu = both.first_from(*last + 1).or_else(|| both.first())?;
+        *last = cpu;
+        Some(cpu)
+    }
+
+    /// `scx_pick_idle_cpu()`, for code on `this` CPU: claims an idle CPU of `allowed`.
+    pub fn pick_idle_cpu(&mut self, this: usize, allowed: &CpuMask, flags: u64) -> Option<usize> {
+        loop {
+            let mut found = None;
+            if self.has_smt() {
+                let cores = self.masks.cores;
+                found = self.any_distribute(this, &cores, allowed);
+                if found.is_none() && flags & abi::PICK_IDLE_CORE != 0 {
+                    return None;
+                }
+            }
+            let cpus = self.masks.cpus;
+            let cpu = match found {
+                Some(cpu) => cpu,
+                None => self.any_distribute(this, &cpus, allowed)?,
+            };
+            if self.claim(cpu) {
+                return Some(cpu);
+            }
+        }
+    }
+
+    /// `scx_select_cpu_dfl()` for a task that may run on `allowed`: the CPU, and whether it is idle and
+    /// claimed.
+    pub fn select_cpu_dfl(
+        &mut self,
+        waker: &Waker,
+        allowed: &CpuMask,
+        prev: usize,
+        wake_flags: u64,
+    ) -> (usize, bool) {
+        if wake_flags & abi::WAKE_SYNC != 0
+            && !self.masks.cpus.is_empty()
+            && waker.stays
+            && waker.queued == 0
+            && allowed.contains(waker.cpu)
+        {
+            return (waker.cpu, true);
+        }
+        if self.has_smt() {
+            if self.masks.cores.contains(prev) && self.claim(prev) {
+                return (prev, true);
+            }
+            if let Some(cpu) = self.pick_idle_cpu(waker.cpu, allowed, abi::PICK_IDLE_CORE) {
+                return (cpu, true);
+            }
+        }
+        if self.claim(prev) {
+            return (prev, true);
+        }
+        match self.pick_idle_cpu(waker.cpu, allowed, 0) {
+            Some(cpu) => (cpu, true),
+            None => (prev, false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four cores of two threads each: CPUs 0 and 1, 2 and 3, ...
+    fn masks() -> IdleMasks {
+        let all = CpuMask::first_n(8);
+        let pair = |cpu: usize| CpuMask::one(cpu & !1).or(&CpuMask::one(cpu | 1));
+        IdleMasks {
+            masks: Shared::from(Box::new(Masks {
+                cpus: all,
+                cores: all,
+                online: all,
+            })),
+            siblings: (0..8).map(pair).collect(),
+            enabled: true,
+            distributed: vec![0; 8],
+        }
+    }
+
+    const WAKER: Waker = Waker {
+        cpu: 7,
+        stays: true,
+        queued: 1,
+    };
+
+    #[test]
+    fn idle_cores_come_before_idle_threads_and_take_turns() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        let mut pick = |flags| masks.pick_idle_cpu(0, &all, flags);
+        assert_eq!([pick(0), pick(0)], [Some(1), Some(2)]);
+        assert_eq!([pick(abi::PICK_IDLE_CORE), pick(0)], [Some(4), Some(6)]);
+        assert_eq!(pick(abi::PICK_IDLE_CORE), None);
+        assert_eq!([pick(0), pick(0), pick(0)], [Some(7), Some(0), Some(3)]);
+        assert_eq!([pick(0), pick(0)], [Some(5), None]);
+        masks.update(2, true);
+        assert_eq!(masks.pick_idle_cpu(0, &all, abi::PICK_IDLE_CORE), None);
+        masks.update(3, true);
+        assert!(masks.is_idle(2));
+        assert_eq!(
+            masks.pick_idle_cpu(0, &CpuMask::one(3), abi::PICK_IDLE_CORE),
+            Some(3)
+        );
+    }
+
+    #[test]
+    fn the_default_is_the_previous_cpu_if_its_core_is_idle() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 4, 0), (4, true));
+        // Its core is not idle any more; a whole one is better than its other thread.
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (1, true));
+        for cpu in 0..8 {
+            masks.update(cpu, false);
+        }
+        assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (5, false));
+    }
+
+    #[test]
+    fn a_synchronous_wakeup_stays_where_the_waker_leaves() {
+        let (mut masks, all) = (masks(), CpuMask::first_n(8));
+        let sync = |masks: &mut IdleMasks, waker: &Waker| {
+            masks.select_cpu_dfl(waker, &all, 4, abi::WAKE_SYNC).0
+        };
+        let alone = Waker { queued: 0, ..WAKER };
+        assert_eq!(sync(&mut masks, &alone), 7);
+        assert_eq!(sync(&mut masks, &WAKER), 4);
+        let exits = Waker {
+            stays: false,
+            ..alone
+        };
+        assert_eq!(sync(&mut masks, &exits), 1);
+    }
+}

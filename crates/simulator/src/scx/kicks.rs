@@ -1,0 +1,78 @@
+//! Kicks (`scx_bpf_kick_cpu()`) that are asked for and not yet sent: the code that asks goes on first.
+
+use crate::abi::layout as abi;
+use std::collections::VecDeque;
+
+/// A CPU is to reschedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kick {
+    pub cpu: u32,
+    /// `SCX_KICK_*`.
+    flags: u64,
+}
+
+/// Those that the code that is running has asked for, in order.
+#[derive(Default)]
+pub struct Kicks(VecDeque<Kick>);
+
+impl Kicks {
+    /// Asks for a kick of `cpu`. One that is for an idle CPU is not worth asking for unless `may_idle`
+    /// (`can_skip_idle_kick()`). The error is the scheduler's.
+    pub fn ask(&mut self, cpu: usize, flags: u64, may_idle: bool) -> Result<(), &'static str> {
+        let kick = Kick {
+            cpu: cpu as u32,
+            flags,
+        };
+        if kick.is_for_idle() && flags & (abi::KICK_PREEMPT | abi::KICK_WAIT) != 0 {
+            return Err("PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
+        }
+        if may_idle || !kick.is_for_idle() {
+            self.0.push_back(kick);
+        }
+        Ok(())
+    }
+
+    /// Asks for one of `cpu`, whatever it runs.
+    pub fn resched(&mut self, cpu: usize) {
+        self.0.push_back(Kick {
+            cpu: cpu as u32,
+            flags: 0,
+        });
+    }
+
+    /// The next to send.
+    #[inline]
+    pub fn next(&mut self) -> Option<Kick> {
+        self.0.pop_front()
+    }
+}
+
+impl Kick {
+    /// Is it void if its CPU is busy?
+    pub fn is_for_idle(self) -> bool {
+        self.flags & abi::KICK_IDLE != 0
+    }
+
+    /// Does it take the slice of what it meets?
+    pub fn preempts(self) -> bool {
+        self.flags & abi::KICK_PREEMPT != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kicks_are_sent_in_order_and_those_for_idle_cpus_only_if_they_may_idle() {
+        let mut kicks = Kicks::default();
+        assert_eq!(kicks.ask(2, abi::KICK_PREEMPT, false), Ok(()));
+        assert_eq!(kicks.ask(1, abi::KICK_IDLE, false), Ok(()));
+        assert_eq!(kicks.ask(0, abi::KICK_IDLE, true), Ok(()));
+        assert!(kicks.ask(0, abi::KICK_IDLE | abi::KICK_WAIT, true).is_err());
+        let sent: Vec<_> = std::iter::from_fn(|| kicks.next())
+            .map(|kick| (kick.cpu, kick.is_for_idle(), kick.preempts()))
+            .collect();
+        assert_eq!(sent, [(2, false, true), (0, true, false)]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Verdicts: what `scx_bpf_dispatch()` says of a task, until it is carried out. Of the task that
+//! `ops.select_cpu()` or `ops.enqueue()` is called for, the verdict stays with the task (a direct dispatch);
+//! those of `ops.dispatch()` are collected in a buffer.
+
+use crate::abi::layout::Ops;
+use crate::kernel::task::{OpsState, TaskPtr};
+
+/// `SCX_DSP_DFL_MAX_BATCH`: dispatches of one call, if the scheduler does not say otherwise.
+const DEFAULT_MAX_BATCH: usize = 32;
+
+/// The task that `ops.select_cpu()` or `ops.enqueue()` is being called for, which it may dispatch at
+/// once (`direct_dispatch_task`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum DirectTask {
+    /// Neither is being called.
+    None,
+    Task(TaskPtr),
+    /// It was dispatched; a second time is an error.
+    Done,
+}
+
+/// The verdict on a task that `ops.dispatch()` dispatched (`scx_dsp_buf_ent`).
+#[derive(Clone, Copy)]
+pub struct Verdict {
+    pub task: TaskPtr,
+    /// Which of its enqueueings it is about.
+    qseq: u64,
+    pub dsq_id: u64,
+    pub enq_flags: u64,
+}
+
+impl Verdict {
+    /// Does the scheduler still have the task, by the same enqueueing?
+    #[inline]
+    fn holds(&self) -> bool {
+        self.task.ops_state.get() == OpsState::Queued && self.task.qseq.get() == self.qseq
+    }
+}
+
+/// Verdicts that are not carried out yet (`scx_dsp_ctx`).
+pub struct Verdicts {
+    pub direct_task: DirectTask,
+    buffer: Vec<Verdict>,
+    max: usize,
+    /// Tasks dispatched by this call of `ops.dispatch()`, as far as they are carried out.
+    pub nr_tasks: usize,
+}
+
+impl Verdicts {
+    /// None, and room for as many as `ops` asks for.
+    pub fn new(ops: &Ops) -> Verdicts {
+        Verdicts {
+            direct_task: DirectTask::None,
+            buffer: Vec::new(),
+            max: match ops.dispatch_max_batch {
+                0 => DEFAULT_MAX_BATCH,
+                batch => batch as usize,
+            },
+            nr_tasks: 0,
+        }
+    }
+
+    /// `scx_dispatch_commit()`: `task` is to go to the queue `dsq_id`. The error is the scheduler's.
+    pub fn commit(&mut self, task: TaskPtr, dsq_id: u64, enq_flags: u64) -> Result<(), String> {
+        match self.direct_task {
+            DirectTask::None if self.slots() == 0 => return Err("dispatch buffer overflow".into()),
+            DirectTask::None => self.buffer.push(Verdict {
+                task,
+                qseq: task.qseq.get(),
+                dsq_id,
+                enq_flags,
+            }),
+            DirectTask::Task(expected) if expected == task => {
+                self.direct_task = DirectTask::Done;
+                task.direct_dsq.set(dsq_id);
+                task.direct_flags.set(enq_flags);
+            }
+            DirectTask::Task(expected) => {
+                return Err(format!(
+                    "scheduling for {} but trying to direct-dispatch {}",
+                    expected.label(),
+                    task.label()
+                ));
+            }
+            DirectTask::Done => {
+                return Err(format!("{} already direct-dispatched", task.label()));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many more there is room for.
+    pub fn slots(&self) -> usize {
+        self.max - self.buffer.len()
+    }
+
+    /// Takes the latest back; `false` if there is none.
+    pub fn cancel(&mut self) -> bool {
+        self.buffer.pop().is_some()
+    }
+
+    /// Those of the buffer are about to be carried out: how many there are.
+    #[inline]
+    pub fn begin_flush(&mut self) -> usize {
+        self.nr_tasks += self.buffer.len();
+        self.buffer.len()
+    }
+
+    /// The one at `index`, unless it does not hold any more.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Verdict> {
+        self.buffer.get(index).copied().filter(Verdict::holds)
+    }
+
+    /// They are carried out.
+    #[inline]
+    pub fn end_flush(&mut self) {
+        self.buffer.clear();
+    }
+}
