@@ -2,7 +2,7 @@
 # it needs when it may (root on a machine with apt).
 
 CLANG_FORMAT := $(firstword $(wildcard /usr/bin/clang-format-19) clang-format)
-C_FILES := $(wildcard scheduler/*.c scheduler/*.h crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
+C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into a quarter of an hour with all others, long ones first;
 # test-vm runs all.
@@ -57,4 +57,4 @@ check-format:
 
 lint:
 	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include scheduler/main.bpf.c
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(wildcard scheduler/*/main.bpf.c)

@@ -1,23 +1,35 @@
-//! Compiles Equipoise's own scheduler for the simulated kernel.
+//! Compiles Equipoise's own schedulers for the simulated kernel.
 
 #[path = "src/compile.rs"]
 mod compile;
+#[path = "src/schedulers.rs"]
+mod schedulers;
 
+use schedulers::SCHEDULERS;
 use std::env;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
-    let scheduler = here.join("../../scheduler");
-    let include = here.join("include");
-    for folder in [&scheduler, &include] {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
+    let (sources, include) = (here.join("../../scheduler"), here.join("include"));
+    for folder in [&sources, &include] {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-env-changed=CC");
-    let output = Path::new(&env::var_os("OUT_DIR").unwrap()).join("equipoise.so");
-    let source = scheduler.join("main.bpf.c");
-    if let Err(message) = compile::compile(env::var_os("CC"), &source, &include, &output) {
-        panic!("the scheduler does not compile:\n{message}");
+    let mut images = String::new();
+    for scheduler in SCHEDULERS {
+        let source = Path::new(scheduler).join("main.bpf.c");
+        let image = out.join(scheduler).with_extension("so");
+        if let Err(message) =
+            compile::compile(env::var_os("CC"), &sources.join(source), &include, &image)
+        {
+            panic!("the scheduler {scheduler} does not compile:\n{message}");
+        }
+        writeln!(images, "include_bytes!({image:?}),").unwrap();
     }
+    // Of each of SCHEDULERS, its object.
+    std::fs::write(out.join("images.rs"), format!("&[{images}]")).unwrap();
     debug_assert!(!compile::HEADERS.is_empty());
 }

@@ -1,11 +1,51 @@
-//! Compiles the scheduler to BPF, and makes its skeleton.
+//! Compiles the schedulers to BPF, and makes their skeletons.
 
-const SCHEDULER: &str = "../../scheduler";
+#[path = "../native/src/schedulers.rs"]
+mod schedulers;
+
+use schedulers::SCHEDULERS;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+const SOURCES: &str = "../../scheduler";
 
 fn main() {
-    scx_cargo::BpfBuilder::new()
-        .expect("needs clang 18 or later; BPF_CLANG names it")
-        .enable_skel(&format!("{SCHEDULER}/main.bpf.c"), "bpf")
-        .build()
-        .expect("the scheduler must compile to BPF");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
+    let scheduler = std::fs::canonicalize("src/scheduler.rs").unwrap();
+    println!("cargo::rerun-if-changed={SOURCES}");
+    // Skeletons are types of their own: each has the code that drives one to itself.
+    let (mut modules, mut table) = (String::new(), String::new());
+    for name in SCHEDULERS {
+        scx_cargo::BpfBuilder::new()
+            .expect("needs clang 18 or later; BPF_CLANG names it")
+            .enable_skel(&format!("{SOURCES}/{name}/main.bpf.c"), name)
+            .build()
+            .expect("the scheduler must compile to BPF");
+        // As libbpf-cargo calls its types.
+        let kind = name[..1].to_uppercase() + &name[1..];
+        writeln!(
+            modules,
+            "mod {name} {{
+                #[allow(clippy::all, missing_docs, unused)]
+                mod skeleton {{
+                    include!({:?});
+                    pub use {{{kind}Skel as BpfSkel, {kind}SkelBuilder as BpfSkelBuilder}};
+                }}
+                #[path = {scheduler:?}]
+                mod scheduler;
+                pub use scheduler::run;
+            }}",
+            out.join(format!("{name}_skel.rs")),
+        )
+        .unwrap();
+        writeln!(table, "({name:?}, {name}::run),").unwrap();
+    }
+    write(
+        &out.join("schedulers.rs"),
+        &format!("{modules}\nconst SCHEDULERS: &[(&str, Run)] = &[{table}];\n"),
+    );
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

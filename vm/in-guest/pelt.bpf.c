@@ -13,7 +13,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "../../scheduler/cpu_util.h"
+#include "../../scheduler/signals/cpu_util.h"
 #include "pelt.h"
 
 char _license[] SEC("license") = "GPL";

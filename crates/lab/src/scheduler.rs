@@ -65,7 +65,7 @@ impl Scheduler {
     /// The code.
     pub fn object(&self) -> &Object {
         match &self.code {
-            Code::Policy(_) => Object::equipoise(),
+            Code::Policy(policy) => policy.object(),
             Code::Foreign { object, .. } => object,
         }
     }

@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use simulator::{Event, Trace};
 use std::fmt::Write as _;
-use workload::Workload;
+use std::path::Path;
 
-/// Every policy runs each of these workloads on each of these machines.
+/// Every policy, and a scheduler with slices, runs each of these workloads on each of these machines.
 const MACHINES: [&str; 4] = ["tc2", "smt-4", "snb-ep-2s", "odroid-xu3"];
 const WORKLOADS: [&str; 3] = [
     "decisions/every-class.json",
@@ -50,14 +50,23 @@ impl Trace for Digested {
     }
 }
 
-fn workload(name: &str) -> Box<dyn Workload> {
-    let own = format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR"));
-    let name = if name.ends_with(".json") { &own } else { name };
-    workload::load(name).unwrap()
+/// A file beside this test, or what comes with Equipoise.
+fn place(name: &str) -> String {
+    match name.starts_with("decisions/") {
+        true => format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR")),
+        false => name.to_owned(),
+    }
 }
 
-/// `machine workload policy: so many events, their digest`
-fn decisions(machine: &str, name: &str, policy: &str) -> String {
+fn scheduler(name: &str) -> Scheduler {
+    match name.ends_with(".c") {
+        true => Scheduler::foreign(Path::new(&place(name)), &[]).unwrap(),
+        false => Scheduler::policy(name).unwrap(),
+    }
+}
+
+/// `machine workload scheduler: so many events, their digest`
+fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
     let mut digested = Digested::default();
     let runs = Runs {
         count: 1,
@@ -66,8 +75,8 @@ fn decisions(machine: &str, name: &str, policy: &str) -> String {
     };
     let case = Case {
         machine: &Machine::find(machine).unwrap(),
-        workload: &*workload(name),
-        scheduler: &Scheduler::policy(policy).unwrap(),
+        workload: &*::workload::load(&place(workload)).unwrap(),
+        scheduler: &self::scheduler(scheduler),
     };
     lab::trace(&case, &runs, &mut digested).unwrap();
     let Digested { sha, events, .. } = digested;
@@ -76,7 +85,7 @@ fn decisions(machine: &str, name: &str, policy: &str) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    format!("{machine} {name} {policy}: {events} events {hex}\n")
+    format!("{machine} {workload} {scheduler}: {events} events {hex}\n")
 }
 
 #[test]
@@ -84,19 +93,20 @@ fn no_decision_has_changed() {
     let everywhere = MACHINES
         .iter()
         .flat_map(|machine| WORKLOADS.map(|workload| (*machine, workload)));
-    let policies: Vec<_> = Policy::names().collect();
+    let own = Policy::names();
+    let schedulers: Vec<_> = own.chain(["decisions/slices.bpf.c"]).collect();
     let cases: Vec<_> = everywhere
         .chain(MORE)
         .flat_map(|(machine, workload)| {
-            policies
+            schedulers
                 .iter()
-                .map(move |policy| (machine, workload, *policy))
+                .map(move |scheduler| (machine, workload, *scheduler))
         })
         .collect();
     let lines: Vec<String> = cases
         .into_par_iter()
         .with_max_len(1)
-        .map(|(machine, workload, policy)| decisions(machine, workload, policy))
+        .map(|(machine, workload, scheduler)| decisions(machine, workload, scheduler))
         .collect();
     insta::assert_snapshot!(lines.concat());
 }

@@ -5,9 +5,11 @@
 mod compile;
 mod debug_info;
 mod object;
+mod schedulers;
 
 pub use debug_info::MapDefinition;
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
+pub use schedulers::SCHEDULERS;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -26,14 +28,22 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// Equipoise's own scheduler (`scheduler/`), compiled when this crate was.
-    pub fn equipoise() -> &'static Object {
-        static OBJECT: OnceLock<Object> = OnceLock::new();
-        OBJECT.get_or_init(|| {
-            let image = include_bytes!(concat!(env!("OUT_DIR"), "/equipoise.so"));
-            Object::parse("scheduler/main.bpf.c", image.to_vec())
-                .expect("it was compiled with this crate")
-        })
+    /// The scheduler called `name` of Equipoise's own ([`SCHEDULERS`]), compiled when this crate was; `None` if
+    /// there is none.
+    pub fn own(name: &str) -> Option<&'static Object> {
+        static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
+        const IMAGES: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
+        let objects = OBJECTS.get_or_init(|| {
+            let sources = SCHEDULERS.iter().zip(IMAGES);
+            sources
+                .map(|(name, image)| {
+                    Object::parse(&format!("scheduler/{name}/main.bpf.c"), image.to_vec())
+                        .expect("it was compiled with this crate")
+                })
+                .collect()
+        });
+        let index = SCHEDULERS.iter().position(|own| *own == name)?;
+        Some(&objects[index])
     }
 
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "eager"
 //! description = "cfs-pelt that migrates more readily"
-//! extends = "cfs-pelt"                # a preset; without it every setting must be given
+//! extends = "cfs-pelt"                # a preset; without it `scheduler` and every setting must be given
 //! sched_migration_cost_ns = 100_000   # settings as in policies/cfs.toml
 //! ```
 
@@ -11,6 +11,7 @@ use crate::{
     BalancePolicy, Hmp, LoadTracking, Policy, RtCapacity, Settings, TunableScaling, builtin,
 };
 use machine::input::{self, BadInput};
+use native::SCHEDULERS;
 use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
@@ -21,6 +22,7 @@ struct PolicyFile {
     name: Spanned<String>,
     description: String,
     extends: Option<Spanned<String>>,
+    scheduler: Option<Spanned<String>>,
     sched_latency_ns: Option<Spanned<u64>>,
     sched_min_granularity_ns: Option<Spanned<u64>>,
     sched_wakeup_granularity_ns: Option<Spanned<u64>>,
@@ -68,10 +70,12 @@ impl Policy {
             .as_ref()
             .map(|base| reader.base(base))
             .transpose()?;
-        let settings = reader.settings(&policy, base)?;
+        let scheduler = reader.scheduler(&policy, base.as_ref())?;
+        let settings = reader.settings(&policy, base.map(|base| base.settings))?;
         Ok(Policy {
             name: policy.name.into_inner(),
             description: policy.description,
+            scheduler,
             settings,
         })
     }
@@ -108,13 +112,34 @@ impl Reader<'_> {
     }
 
     /// Presets only extend presets that come before them, so this ends.
-    fn base(&self, base: &Spanned<String>) -> Result<Settings, Box<BadInput>> {
+    fn base(&self, base: &Spanned<String>) -> Result<Policy, Box<BadInput>> {
         match builtin::preset(base.get_ref()) {
-            Some((file, text)) if file != self.file => Ok(Policy::parse(file, text)?.settings),
+            Some((file, text)) if file != self.file => Policy::parse(file, text),
             _ => self.bad(
                 base.span(),
                 format!("`{}` cannot be extended", base.get_ref()),
                 builtin::expected_names(),
+            ),
+        }
+    }
+
+    /// What extends a policy is for the same scheduler: its settings are that one's.
+    fn scheduler(
+        &self,
+        policy: &PolicyFile,
+        base: Option<&Policy>,
+    ) -> Result<&'static str, Box<BadInput>> {
+        let base = base.map(|base| base.scheduler);
+        let Some(name) = &policy.scheduler else {
+            return self.given(base, policy, "scheduler");
+        };
+        let known = SCHEDULERS.iter().find(|known| *known == name.get_ref());
+        match known {
+            Some(&known) if base.is_none_or(|base| base == known) => Ok(known),
+            _ => self.bad(
+                name.span(),
+                format!("the scheduler is `{}`", name.get_ref()),
+                format!("expected {}", base.unwrap_or(&SCHEDULERS.join(" or "))),
             ),
         }
     }
@@ -355,8 +380,18 @@ mod tests {
             ),
             (
                 "misfit = true",
+                "p.toml:1: `scheduler` is missing",
+                "extends",
+            ),
+            (
+                "scheduler = \"cfs\"\nmisfit = true",
                 "p.toml:1: `sched_latency_ns` is missing",
                 "extends",
+            ),
+            (
+                "scheduler = \"o1\"",
+                "p.toml:3: the scheduler is `o1`",
+                "cfs",
             ),
             ("misfit = ", "p.toml:3: ", "expected"),
         ];

@@ -15,7 +15,7 @@ pub use counters::Counters;
 pub use domains::{Domain, Domains, Flags};
 
 use machine::Machine;
-use native::Global;
+use native::{Global, Object};
 
 /// A policy, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Policy {
     pub name: String,
     /// One line for a person.
     pub description: String,
+    /// Which scheduler it is for, of [`native::SCHEDULERS`].
+    pub scheduler: &'static str,
     /// The switches and numbers.
     pub settings: Settings,
 }
@@ -220,6 +222,11 @@ pub enum BalancePolicy {
 }
 
 impl Policy {
+    /// The scheduler, for the simulated kernel.
+    pub fn object(&self) -> &'static Object {
+        Object::own(self.scheduler).expect("a policy is for a scheduler that there is")
+    }
+
     /// The scheduler's global variables for this policy on `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         layout::globals(&self.settings, machine)

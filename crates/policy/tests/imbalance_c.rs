@@ -37,7 +37,7 @@ impl Scheduler {
         let library = common::compile_with_tables(
             &format!(
                 r#"#include <scx/common.bpf.h>
-            #include "busiest.h"
+            #include "cfs/main.bpf.c"
             const volatile struct policy policy = {{
                 .load_tracking = {tracking}, .misfit = {switch}, .idle_pull = {switch},
             }};

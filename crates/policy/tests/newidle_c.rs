@@ -11,13 +11,12 @@ const MS: u64 = 1_000_000;
 fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let library: Library = common::compile(&format!(
         r#"#include <scx/common.bpf.h>
-        #include "newidle.h"
+        #include "cfs/main.bpf.c"
         const volatile struct policy policy = {{ .newidle_limit = {limit_ns}ULL }};
         const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 1 }};
         static struct equipoise_kernel kernel;
         void init(void) {{ equipoise_kernel = &kernel; init_rq(0, 0); }}
-        int ask(u64 now) {{ return newidle_limited(rq_of(0), now); }}
-        SCX_OPS_DEFINE(ops, .name = "test");"#
+        int ask(u64 now) {{ return newidle_limited(rq_of(0), now); }}"#
     ));
     // SAFETY: the functions are as declared above.
     unsafe {

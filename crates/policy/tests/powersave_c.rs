@@ -29,7 +29,7 @@ impl Scheduler {
     fn new(tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
-            #include "busiest.h"
+            #include "cfs/main.bpf.c"
             const volatile struct policy policy = {
                 .load_tracking = LOAD_WEIGHT, .sched_balance_policy = BALANCE_POWERSAVING,
                 .sched_burst_threshold = 100000,
@@ -57,7 +57,7 @@ impl Scheduler {
                 s32 group = find_group_leader(cpu, level, putil, wakeup);
                 return group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
             }
-            void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->perf_lb_record = bits; }
+            void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->design.powersave.perf_lb_record = bits; }
             struct answer { s32 group, power; };
             void balance(u32 cpu, u32 level, u32 idle, struct answer *answer)
             {

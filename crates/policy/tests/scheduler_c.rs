@@ -35,7 +35,7 @@ type Update = unsafe extern "C" fn(*mut Pelt, u64, bool, bool) -> bool;
 fn pelt() -> Library {
     compile(&format!(
         "{PRELUDE}{}",
-        r#"#include "pelt.h"
+        r#"#include "signals/pelt.h"
         bool update(struct pelt *sa, u64 now, bool runnable, bool running)
         { return update_pelt(sa, now, runnable, running); }
         u64 decay(u64 val, u64 n) { return decay_load(val, n); }
@@ -164,7 +164,7 @@ fn a_clock_that_is_behind_changes_nothing() {
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     let library = compile(
         r#"#include <scx/common.bpf.h>
-        #include "task.h"
+        #include "cfs/main.bpf.c"
         const volatile struct policy policy;
         const volatile struct machine machine = { .nr_cpus = 2 };
         static struct equipoise_kernel kernel;
@@ -338,11 +338,9 @@ fn tables_mean_the_same_to_c() {
 /// Every variable exists in the compiled scheduler, with these sizes.
 #[test]
 fn the_scheduler_has_every_variable() {
-    let object = native::Object::equipoise();
-    for global in Policy::find("cfs")
-        .unwrap()
-        .globals(&Machine::find("smp-8").unwrap())
-    {
+    let policy = Policy::find("cfs").unwrap();
+    let object = policy.object();
+    for global in policy.globals(&Machine::find("smp-8").unwrap()) {
         assert_eq!(
             object.global_size(&global.symbol),
             Some(global.bytes.len()),

@@ -20,7 +20,7 @@ impl Scheduler {
     fn new() -> Scheduler {
         let library = common::compile(
             r#"#include <scx/common.bpf.h>
-            #include "utilization.h"
+            #include "cfs/main.bpf.c"
             const volatile struct policy policy = { .frequency = FREQUENCY_FAIR | FREQUENCY_RT };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
             static struct equipoise_kernel kernel;

@@ -8,11 +8,7 @@ mod globals;
 mod host;
 mod preflight;
 mod rapl;
-mod scheduler;
-#[allow(clippy::all, missing_docs, unused)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
-}
+mod schedulers;
 mod stats;
 
 use anyhow::Context;
@@ -21,7 +17,7 @@ use cli::Opts;
 use error::Error;
 use libbpf_rs::PrintLevel;
 use policy::Policy;
-use scheduler::{Next, Scheduler};
+use schedulers::Next;
 use scx_utils::build_id;
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
@@ -82,8 +78,9 @@ fn run(opts: &Opts) -> Result<(), Error> {
     loop {
         let online = host::online()?;
         let machine = host::machine(described.as_ref(), &online)?;
-        let scheduler = Scheduler::load(opts, &policy, &machine, online, &mut object)?;
-        if scheduler.run(&shutdown)? == Next::Stop || shutdown.load(Ordering::Relaxed) {
+        let run = schedulers::run(&policy);
+        let next = run(opts, &policy, &machine, online, &mut object, &shutdown)?;
+        if next == Next::Stop || shutdown.load(Ordering::Relaxed) {
             return Ok(());
         }
         log::info!("the CPUs have changed: starting again");

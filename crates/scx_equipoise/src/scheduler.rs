@@ -1,11 +1,11 @@
-//! The scheduler's life: open, configure, load, attach, watch, detach.
+//! A scheduler's life: open, configure, load, attach, watch, detach. Compiled once for each; see schedulers.rs.
 
 use crate::cli::Opts;
 use crate::cost;
 use crate::globals;
 use crate::host;
 use crate::rapl;
-use crate::skeleton::{BpfSkel, BpfSkelBuilder};
+use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
 use crossbeam::channel::RecvTimeoutError;
@@ -14,6 +14,7 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Domains, Policy};
+use super::skeleton::{BpfSkel, BpfSkelBuilder};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -25,17 +26,20 @@ use std::time::Duration;
 /// How often to look whether the scheduler is still there.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// What to do when it has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// It was told to, or taken out by the kernel.
-    Stop,
-    /// The CPUs have changed.
-    Restart,
+/// Loads it, and runs it until it leaves; see [`crate::schedulers::Run`].
+pub fn run(
+    opts: &Opts,
+    policy: &Policy,
+    machine: &Machine,
+    online: CpuMask,
+    object: &mut MaybeUninit<OpenObject>,
+    shutdown: &AtomicBool,
+) -> Result<Next> {
+    Scheduler::load(opts, policy, machine, online, object)?.run(shutdown)
 }
 
 /// A loaded and attached scheduler.
-pub struct Scheduler<'object> {
+struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     /// Its programs at tracepoints.
@@ -47,7 +51,7 @@ pub struct Scheduler<'object> {
 
 impl<'object> Scheduler<'object> {
     /// Loads and attaches it for `policy` on `machine`, of which the CPUs in `online` are.
-    pub fn load(
+    fn load(
         opts: &Opts,
         policy: &Policy,
         machine: &Machine,
@@ -85,7 +89,7 @@ impl<'object> Scheduler<'object> {
     }
 
     /// Serves statistics until the scheduler leaves or `shutdown` is set. An error if it failed.
-    pub fn run(self, shutdown: &AtomicBool) -> Result<Next> {
+    fn run(self, shutdown: &AtomicBool) -> Result<Next> {
         // The kernel tells of CPUs that came or went since the scheduler was opened. One that was
         // about to go then may have been taken for online all the same.
         let moved_on = host::online()? != self.online;

@@ -17,7 +17,7 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
     let config = Config {
         machine,
         workload,
-        scheduler: Object::equipoise(),
+        scheduler: Object::own("cfs").unwrap(),
         globals: &policy.globals(machine),
         read: &[],
         seed: 1,

@@ -120,236 +120,234 @@ impl Checker {
             ));
         }
     }
-}
-
-impl Kernel<'_> {
-    /// Checks everything that can be seen now. Called between events.
-    pub fn check_state(&mut self) {
-        let Some(mut checker) = self.check.take() else {
-            return;
-        };
-        if let Some(message) = checker
-            .found
-            .take()
-            .or_else(|| self.check_tasks().err())
-            .or_else(|| self.check_cpus().err())
-            .or_else(|| self.check_idle(&mut checker).err())
-        {
-            self.invariant_broken(message);
-        }
-        self.check = Some(checker);
-    }
-
-    /// Checks the sums when a run is over and no CPU computes.
-    pub fn check_sums(&mut self) {
-        let Some(checker) = self.check.take() else {
-            return;
-        };
-        let counters = &self.counters;
-        let wrong = (0..self.cpus.len()).find(|&cpu| {
-            counters.busy_ns[cpu] != checker.computed_ns[cpu] + counters.overhead_ns[cpu]
-        });
-        if let Some(cpu) = wrong {
-            self.invariant_broken(format!(
-                "CPU {cpu} was busy for {} ns: {} computing, {} overhead",
-                self.counters.busy_ns[cpu],
-                checker.computed_ns[cpu],
-                self.counters.overhead_ns[cpu]
-            ));
-        }
-    }
-
-    fn invariant_broken(&mut self, message: String) {
-        if self.failure.is_none() {
-            self.failure = Some(Error::Invariant {
-                at_ns: self.now(),
-                message,
-            });
-        }
-    }
-
-    /// Every task is where it should be, and only there.
-    fn check_tasks(&self) -> Result<(), String> {
-        let mut places = vec![0; self.tasks.len()];
-        let mut found = |task: TaskPtr, right: bool, place: &str| {
-            places[task.index()] += 1;
-            match right {
-                true => Ok(()),
-                false => Err(format!("{} is {place} and does not know it", task.label())),
-            }
-        };
-        for (id, cpu) in self.cpus.iter().enumerate() {
-            if let Some(task) = cpu.curr {
-                found(
-                    task,
-                    task.cpu() == id && task.dsq.get() == OnDsq::None,
-                    "running",
-                )?;
-            }
-            for queued in cpu.local.iter() {
-                let right =
-                    queued.task.dsq.get() == OnDsq::Local(id as u32) && queued.task.cpu() == id;
-                found(queued.task, right, "on a local queue")?;
-            }
-            for &task in &cpu.rt {
-                found(
-                    task,
-                    task.cpu() == id && task.class.get() == Class::Rt,
-                    "on the RT queue",
-                )?;
-            }
-            for &task in &cpu.dl {
-                let right =
-                    task.cpu() == id && task.class.get() == Class::Dl && !task.dl.get().throttled;
-                found(task, right, "on the deadline queue")?;
-            }
-        }
-        for queued in self.scx.global_dsq.iter() {
-            found(
-                queued.task,
-                queued.task.dsq.get() == OnDsq::Global,
-                "on the global queue",
-            )?;
-        }
-        for (index, dsq) in self.scx.user_dsqs.iter() {
-            for queued in dsq.iter() {
-                let right = queued.task.dsq.get() == OnDsq::User(index);
-                found(queued.task, right, "on a user queue")?;
-            }
-        }
-        for (task, places) in self.tasks.iter().copied().zip(places) {
-            self.check_task(task, places)?;
-        }
-        Ok(())
-    }
-
-    /// `places` is how many CPUs and queues `task` was found on.
-    fn check_task(&self, task: TaskPtr, places: usize) -> Result<(), String> {
-        let label = || task.label();
-        let custody = usize::from(task.ops_state.get() == OpsState::Queued);
-        let throttled =
-            usize::from(task.on_rq.get() && task.dl.get().throttled && !self.runs(task));
-        let places = places + custody + throttled;
-        if places != usize::from(task.on_rq.get()) {
-            let state = if task.on_rq.get() {
-                "runnable"
-            } else {
-                "not runnable"
-            };
-            return Err(format!("{} is {state} and in {places} places", label()));
-        }
-        if task.on_rq.get() && task.exited.get() {
-            return Err(format!("{} has exited and is runnable", label()));
-        }
-        let bound = custody == 0 && !matches!(task.dsq.get(), OnDsq::User(_) | OnDsq::Global);
-        if task.on_rq.get() && bound && !task.abi.cpus_mask.get().contains(task.cpu()) {
-            return Err(format!(
-                "{} is on CPU {}, where it may not be",
-                label(),
-                task.cpu()
-            ));
-        }
-        let waits = task.on_rq.get() && task.class.get() == Class::Ext && !self.runs(task);
-        let waited = self.now().saturating_sub(task.runnable_at.get());
-        if waits && waited > self.scx.watchdog_ns + self.scx.watchdog_ns / 2 {
-            return Err(format!(
-                "{} has waited for {waited} ns and the watchdog did not see it",
-                label()
-            ));
-        }
-        Ok(())
-    }
-
-    fn runs(&self, task: TaskPtr) -> bool {
-        self.cpus[task.cpu()].curr == Some(task)
-    }
-
-    /// Counters agree with the queues, and no CPU sleeps over its own work.
-    fn check_cpus(&self) -> Result<(), String> {
-        let mut runnable = vec![(0, 0); self.cpus.len()];
-        let mut sleeping = 0;
-        for task in self.tasks.iter().filter(|task| !task.exited.get()) {
-            if task.on_rq.get() {
-                let (all, ext) = &mut runnable[task.cpu()];
-                *all += u32::from(!task.dl.get().throttled);
-                *ext += u32::from(task.class.get() == Class::Ext);
-            } else {
-                sleeping += usize::from(matches!(*task.continuation.borrow(), Continuation::Sleep));
-            }
-        }
-        let equal = |what: &str, counted: usize, is: usize| match counted == is {
-            true => Ok(()),
-            false => Err(format!("{what} is {counted}, and there are {is}")),
-        };
-        for (id, (cpu, (all, ext))) in self.cpus.iter().zip(&runnable).enumerate() {
-            let rq = self.bpf.rq_ref(id);
-            let counted = |what: &str, counted: u32, is: u32| {
-                equal(
-                    &format!("{what} of CPU {id}"),
-                    counted as usize,
-                    is as usize,
-                )
-            };
-            counted("nr_running", rq.nr_running, *all)?;
-            counted("scx.nr_running", rq.scx.nr_running, *ext)?;
-            let local = cpu.local.len() as u32;
-            counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
-            let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
-            if cpu.curr.is_none() && queued && !cpu.need_resched {
-                return Err(format!("CPU {id} is idle over its own queue"));
-            }
-            if cpu.curr.is_some()
-                && self.scx.idle_masks.enabled
-                && self.scx.idle_masks.cpus.contains(id)
-            {
-                return Err(format!("CPU {id} is busy and in the idle mask"));
-            }
-        }
-        let on_rq = self
-            .tasks
-            .iter()
-            .filter(|task| !task.exited.get() && task.on_rq.get());
-        let on_rq = on_rq.count();
-        equal("the number of runnable tasks", self.runnable, on_rq)?;
-        equal("the number of sleeping tasks", self.sleeping, sleeping)?;
-        let alive = self.tasks.iter().filter(|task| !task.exited.get()).count();
-        equal("the number of tasks", self.alive, alive)?;
-        let rt_queued = self.cpus.iter().map(|cpu| cpu.rt.len()).sum();
-        equal(
-            "the number of RT tasks that wait",
-            self.rt.queued,
-            rt_queued,
-        )?;
-        let dl_queued = self.cpus.iter().map(|cpu| cpu.dl.len()).sum();
-        equal(
-            "the number of deadline tasks that wait",
-            self.dl.queued,
-            dl_queued,
-        )
-    }
 
     /// No CPU is idle for too long while another has a task for it.
-    fn check_idle(&self, checker: &mut Checker) -> Result<(), String> {
-        let Some(limit) = checker.check.idle_limit_ns else {
+    fn check_idle(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
+        let Some(limit) = self.check.idle_limit_ns else {
             return Ok(());
         };
-        let now = self.now();
+        let now = kernel.now();
         let mut wanted = CpuMask::EMPTY;
-        for task in self.tasks.iter().filter(|task| task.on_rq.get()) {
-            if !self.runs(*task) && self.bpf.rq_ref(task.cpu()).nr_running >= 2 {
+        for task in kernel.tasks.iter().filter(|task| task.on_rq.get()) {
+            if !runs(kernel, *task) && kernel.bpf.rq_ref(task.cpu()).nr_running >= 2 {
                 wanted = wanted.or(&task.abi.cpus_mask.get());
             }
         }
-        for (id, cpu) in self.cpus.iter().enumerate() {
+        for (id, cpu) in kernel.cpus.iter().enumerate() {
             let idle = cpu.curr.is_none() && !cpu.need_resched && wanted.contains(id);
-            if let Some(since) = checker.idle_since[id].filter(|since| now - since > limit) {
+            if let Some(since) = self.idle_since[id].filter(|since| now - since > limit) {
                 return Err(format!(
                     "CPU {id} was idle for {} ns while another had two runnable tasks",
                     now - since
                 ));
             }
-            checker.idle_since[id] = idle.then(|| checker.idle_since[id].unwrap_or(now));
+            self.idle_since[id] = idle.then(|| self.idle_since[id].unwrap_or(now));
         }
         Ok(())
     }
+}
+
+/// Checks everything that can be seen now. Called between events.
+pub fn check_state(kernel: &mut Kernel<'_>) {
+    let Some(mut checker) = kernel.check.take() else {
+        return;
+    };
+    if let Some(message) = checker
+        .found
+        .take()
+        .or_else(|| check_tasks(kernel).err())
+        .or_else(|| check_cpus(kernel).err())
+        .or_else(|| checker.check_idle(kernel).err())
+    {
+        invariant_broken(kernel, message);
+    }
+    kernel.check = Some(checker);
+}
+
+/// Checks the sums when a run is over and no CPU computes.
+pub fn check_sums(kernel: &mut Kernel<'_>) {
+    let Some(checker) = kernel.check.take() else {
+        return;
+    };
+    let counters = &kernel.counters;
+    let wrong = (0..kernel.cpus.len())
+        .find(|&cpu| counters.busy_ns[cpu] != checker.computed_ns[cpu] + counters.overhead_ns[cpu]);
+    if let Some(cpu) = wrong {
+        let message = format!(
+            "CPU {cpu} was busy for {} ns: {} computing, {} overhead",
+            counters.busy_ns[cpu], checker.computed_ns[cpu], counters.overhead_ns[cpu]
+        );
+        invariant_broken(kernel, message);
+    }
+}
+
+fn invariant_broken(kernel: &mut Kernel<'_>, message: String) {
+    if kernel.failure.is_none() {
+        kernel.failure = Some(Error::Invariant {
+            at_ns: kernel.now(),
+            message,
+        });
+    }
+}
+
+/// Every task is where it should be, and only there.
+fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
+    let mut places = vec![0; kernel.tasks.len()];
+    let mut found = |task: TaskPtr, right: bool, place: &str| {
+        places[task.index()] += 1;
+        match right {
+            true => Ok(()),
+            false => Err(format!("{} is {place} and does not know it", task.label())),
+        }
+    };
+    for (id, cpu) in kernel.cpus.iter().enumerate() {
+        if let Some(task) = cpu.curr {
+            found(
+                task,
+                task.cpu() == id && task.dsq.get() == OnDsq::None,
+                "running",
+            )?;
+        }
+        for queued in cpu.local.iter() {
+            let right = queued.task.dsq.get() == OnDsq::Local(id as u32) && queued.task.cpu() == id;
+            found(queued.task, right, "on a local queue")?;
+        }
+        for &task in &cpu.rt {
+            found(
+                task,
+                task.cpu() == id && task.class.get() == Class::Rt,
+                "on the RT queue",
+            )?;
+        }
+        for &task in &cpu.dl {
+            let right =
+                task.cpu() == id && task.class.get() == Class::Dl && !task.dl.get().throttled;
+            found(task, right, "on the deadline queue")?;
+        }
+    }
+    for queued in kernel.scx.global_dsq.iter() {
+        found(
+            queued.task,
+            queued.task.dsq.get() == OnDsq::Global,
+            "on the global queue",
+        )?;
+    }
+    for (index, dsq) in kernel.scx.user_dsqs.iter() {
+        for queued in dsq.iter() {
+            let right = queued.task.dsq.get() == OnDsq::User(index);
+            found(queued.task, right, "on a user queue")?;
+        }
+    }
+    for (task, places) in kernel.tasks.iter().copied().zip(places) {
+        check_task(kernel, task, places)?;
+    }
+    Ok(())
+}
+
+/// `places` is how many CPUs and queues `task` was found on.
+fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), String> {
+    let label = || task.label();
+    let custody = usize::from(task.ops_state.get() == OpsState::Queued);
+    let throttled = usize::from(task.on_rq.get() && task.dl.get().throttled && !runs(kernel, task));
+    let places = places + custody + throttled;
+    if places != usize::from(task.on_rq.get()) {
+        let state = if task.on_rq.get() {
+            "runnable"
+        } else {
+            "not runnable"
+        };
+        return Err(format!("{} is {state} and in {places} places", label()));
+    }
+    if task.on_rq.get() && task.exited.get() {
+        return Err(format!("{} has exited and is runnable", label()));
+    }
+    let bound = custody == 0 && !matches!(task.dsq.get(), OnDsq::User(_) | OnDsq::Global);
+    if task.on_rq.get() && bound && !task.abi.cpus_mask.get().contains(task.cpu()) {
+        return Err(format!(
+            "{} is on CPU {}, where it may not be",
+            label(),
+            task.cpu()
+        ));
+    }
+    let waits = task.on_rq.get() && task.class.get() == Class::Ext && !runs(kernel, task);
+    let waited = kernel.now().saturating_sub(task.runnable_at.get());
+    if waits && waited > kernel.scx.watchdog_ns + kernel.scx.watchdog_ns / 2 {
+        return Err(format!(
+            "{} has waited for {waited} ns and the watchdog did not see it",
+            label()
+        ));
+    }
+    Ok(())
+}
+
+fn runs(kernel: &Kernel<'_>, task: TaskPtr) -> bool {
+    kernel.cpus[task.cpu()].curr == Some(task)
+}
+
+/// Counters agree with the queues, and no CPU sleeps over its own work.
+fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
+    let mut runnable = vec![(0, 0); kernel.cpus.len()];
+    let mut sleeping = 0;
+    for task in kernel.tasks.iter().filter(|task| !task.exited.get()) {
+        if task.on_rq.get() {
+            let (all, ext) = &mut runnable[task.cpu()];
+            *all += u32::from(!task.dl.get().throttled);
+            *ext += u32::from(task.class.get() == Class::Ext);
+        } else {
+            sleeping += usize::from(matches!(*task.continuation.borrow(), Continuation::Sleep));
+        }
+    }
+    let equal = |what: &str, counted: usize, is: usize| match counted == is {
+        true => Ok(()),
+        false => Err(format!("{what} is {counted}, and there are {is}")),
+    };
+    for (id, (cpu, (all, ext))) in kernel.cpus.iter().zip(&runnable).enumerate() {
+        let rq = kernel.bpf.rq_ref(id);
+        let counted = |what: &str, counted: u32, is: u32| {
+            equal(
+                &format!("{what} of CPU {id}"),
+                counted as usize,
+                is as usize,
+            )
+        };
+        counted("nr_running", rq.nr_running, *all)?;
+        counted("scx.nr_running", rq.scx.nr_running, *ext)?;
+        let local = cpu.local.len() as u32;
+        counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
+        let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
+        if cpu.curr.is_none() && queued && !cpu.need_resched {
+            return Err(format!("CPU {id} is idle over its own queue"));
+        }
+        if cpu.curr.is_some()
+            && kernel.scx.idle_masks.enabled
+            && kernel.scx.idle_masks.cpus.contains(id)
+        {
+            return Err(format!("CPU {id} is busy and in the idle mask"));
+        }
+    }
+    let on_rq = kernel
+        .tasks
+        .iter()
+        .filter(|task| !task.exited.get() && task.on_rq.get());
+    let on_rq = on_rq.count();
+    equal("the number of runnable tasks", kernel.runnable, on_rq)?;
+    equal("the number of sleeping tasks", kernel.sleeping, sleeping)?;
+    let alive = kernel
+        .tasks
+        .iter()
+        .filter(|task| !task.exited.get())
+        .count();
+    equal("the number of tasks", kernel.alive, alive)?;
+    let rt_queued = kernel.cpus.iter().map(|cpu| cpu.rt.len()).sum();
+    equal(
+        "the number of RT tasks that wait",
+        kernel.rt.queued,
+        rt_queued,
+    )?;
+    let dl_queued = kernel.cpus.iter().map(|cpu| cpu.dl.len()).sum();
+    equal(
+        "the number of deadline tasks that wait",
+        kernel.dl.queued,
+        dl_queued,
+    )
 }

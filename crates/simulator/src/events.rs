@@ -2,6 +2,8 @@
 //! computing. The latter change with every interrupt, so they have a place of their own where they can
 //! be changed.
 
+use crate::class::dl;
+use crate::hw;
 use crate::kernel::task::TaskPtr;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,31 +23,25 @@ pub enum What {
     Expiry { task: TaskPtr },
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
-    /// A deadline task's timer expires, unless its `generation` is over.
-    DlTimer { task: TaskPtr, generation: u32 },
-    /// Its handler gets to fill the budget up.
-    DlReplenish { task: TaskPtr, generation: u32 },
-    /// The 0-lag time of a sleeping deadline task, likewise.
-    DlInactive { task: TaskPtr, generation: u32 },
+    /// A timer of a deadline task's.
+    Dl(dl::Timer),
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
     /// The handler of the network adapter's interrupt for a connection is done.
     NetworkInterrupt { connection: u32 },
     /// An interrupt is done with some of the softirqs.
     Softirq { cpu: u32 },
-    /// The hardware has changed to another frequency.
-    Frequency { policy: u32 },
     /// A `bpf_timer` expires, unless it was started or cancelled since.
     BpfTimer { timer: u32, generation: u32 },
-    /// A part of the machine that `cpu` is in may enter an idle state; only for the trace.
-    Power { cpu: u32 },
-    /// The control unit of `package` looks what its cores may do.
-    Turbo { package: u32 },
+    /// The hardware does something by itself.
+    Hardware(hw::Event),
     /// sched_ext's watchdog looks for tasks that do not get to run.
     Watchdog,
     /// The workload's duration is over.
     End,
 }
+
+const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 
 struct Entry {
     time: u64,

@@ -228,8 +228,8 @@ fn run_kernel(config: Config<'_>, check: Option<Check>) -> Result<Outcome, Error
     let nr_cpus = config.machine.cpus.len();
     let checker = check.map(|check| Box::new(Checker::new(check, nr_cpus)));
     let mut kernel = boot::boot(config, checker)?;
-    match kernel.run(limit) {
-        Ok(()) => kernel.outcome(scheduler, read),
+    match run::run(&mut kernel, limit) {
+        Ok(()) => run::outcome(kernel, scheduler, read),
         Err(error) => {
             kernel.disable_scheduler();
             Err(error)

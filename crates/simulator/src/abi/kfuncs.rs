@@ -461,8 +461,8 @@ unsafe extern "C" fn cpuperf(k: *mut c_void, cpu: i32, what: u32) -> u32 {
         return abi::CPUPERF_ONE;
     }
     match what {
-        0 => kernel.cpuperf_cap(cpu as usize),
-        _ => kernel.cpuperf_cur(cpu as usize),
+        0 => kernel.hw.cpufreq.cap(cpu as usize),
+        _ => kernel.hw.cores.cpuperf_cur(cpu as usize),
     }
 }
 

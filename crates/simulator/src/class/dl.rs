@@ -32,6 +32,24 @@ pub struct Dl {
     pub total_bw: u64,
 }
 
+/// A timer of a task's server. It is void once the server's generation is another.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    task: TaskPtr,
+    generation: u32,
+    what: TimerKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TimerKind {
+    /// The task is throttled until its next period: the timer interrupt comes.
+    Expiry,
+    /// Its handler gets to fill the budget up (`dl_task_timer()`).
+    Replenish,
+    /// The 0-lag time of a sleeping task (`inactive_task_timer()`).
+    Inactive,
+}
+
 /// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
 #[derive(Clone, Copy, Default)]
 pub struct DlEntity {
@@ -179,17 +197,17 @@ impl Kernel<'_> {
                 (0, entity)
             }
         };
-        let limit = (0..self.cpus.len())
-            .map(|cpu| (u64::from(self.cpuperf_cap(cpu)) * MAX_BW) >> 10)
-            .sum::<u64>();
         let total = self.dl.total_bw - old + new;
-        if new > old && total > limit {
+        let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
+        let bandwidth = |cpu| (capacity(cpu) * MAX_BW) >> 10;
+        let limit = || (0..self.cpus.len()).map(bandwidth).sum::<u64>();
+        if new > old && total > limit() {
             let percent = |bw: u64| 100.0 * bw as f64 / f64::from(1 << BW_SHIFT);
             return Err(format!(
                 "sched_setattr(): EBUSY: deadline tasks would have {:.1} % of a CPU; expected at most \
                  {:.1} %",
                 percent(total),
-                percent(limit)
+                percent(limit())
             ));
         }
         self.dl_deactivate(task);
@@ -302,19 +320,12 @@ impl Kernel<'_> {
         let now = self.now();
         if !task.dl.get().throttled {
             task.update_dl(|dl| dl.generation += 1);
-            let (at, generation) = (task.dl.get().zero_lag(), task.dl.get().generation);
+            let at = task.dl.get().zero_lag();
             if at <= now {
                 self.dl_deactivate(task);
             } else {
-                self.events.push(at, What::DlInactive { task, generation });
+                self.push_dl_timer(at, task, TimerKind::Inactive);
             }
-        }
-    }
-
-    /// The 0-lag time of a sleeping task has come: `inactive_task_timer()`.
-    pub fn dl_inactive(&mut self, task: TaskPtr, generation: u32) {
-        if task.dl.get().generation == generation {
-            self.dl_deactivate(task);
         }
     }
 
@@ -377,26 +388,44 @@ impl Kernel<'_> {
 
     fn start_dl_timer(&mut self, task: TaskPtr) {
         task.update_dl(|dl| dl.generation += 1);
-        let generation = task.dl.get().generation;
         let at = task.dl.get().next_period().max(self.now());
-        self.events.push(at, What::DlTimer { task, generation });
+        self.push_dl_timer(at, task, TimerKind::Expiry);
     }
 
-    /// A throttled task's timer has expired; its handler runs as soon as the CPU is awake.
-    pub fn dl_timer_expired(&mut self, task: TaskPtr, generation: u32) {
+    fn push_dl_timer(&mut self, at: u64, task: TaskPtr, what: TimerKind) {
+        let generation = task.dl.get().generation;
+        let timer = Timer {
+            task,
+            generation,
+            what,
+        };
+        self.events.push(at, What::Dl(timer));
+    }
+
+    /// A timer's time has come.
+    pub fn dl_timer(&mut self, timer: Timer) {
+        let Timer {
+            task,
+            generation,
+            what,
+        } = timer;
         if task.dl.get().generation != generation {
             return;
         }
-        let at = self.timer_interrupt(task.cpu());
-        self.events.push(at, What::DlReplenish { task, generation });
-        self.timer_interrupt_done(task.cpu());
+        match what {
+            TimerKind::Expiry => {
+                let at = self.timer_interrupt(task.cpu());
+                self.push_dl_timer(at, task, TimerKind::Replenish);
+                self.timer_interrupt_done(task.cpu());
+            }
+            TimerKind::Replenish if task.dl.get().throttled => self.dl_replenish(task),
+            TimerKind::Replenish => {}
+            TimerKind::Inactive => self.dl_deactivate(task),
+        }
     }
 
     /// `dl_task_timer()`
-    pub fn dl_replenish(&mut self, task: TaskPtr, generation: u32) {
-        if task.dl.get().generation != generation || !task.dl.get().throttled {
-            return;
-        }
+    fn dl_replenish(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
         self.enter(cpu);
         let now = self.now();

@@ -362,9 +362,9 @@ impl Kernel<'_> {
     /// `update_curr_scx()`.
     fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
-        let slice = &mut task.abi.scx.slice.get();
-        if *slice != abi::SLICE_INF {
-            *slice = slice.saturating_sub(delta);
+        let slice = task.abi.scx.slice.get();
+        if slice != abi::SLICE_INF {
+            task.abi.scx.slice.set(slice.saturating_sub(delta));
         }
     }
 

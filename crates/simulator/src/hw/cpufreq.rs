@@ -7,18 +7,30 @@
 //! and a decision made meanwhile is carried out after it. What is asked for is the scheduler's alone:
 //! schedutil itself adds what real-time, deadline and interrupt time use and a margin to it.
 
-use crate::Event;
-use crate::abi::layout as abi;
-use crate::events::What;
-use crate::kernel::Kernel;
-use machine::{Machine, time_for};
+use crate::abi::layout::CPUPERF_ONE;
+use machine::{CpuMask, Machine};
 
-/// What a ratio of 1 is, to the full speed.
-pub const FULL: u32 = 1 << 20;
+/// The cpufreq policies of a machine, and what is asked of them.
+pub struct Cpufreq {
+    /// None if frequencies never change.
+    policies: Vec<Policy>,
+    cpus: Vec<Cpu>,
+    rate_limit_ns: u64,
+    transition_latency_ns: u64,
+}
 
-/// A cpufreq policy: CPUs that run at one frequency.
-pub struct Policy {
-    cpus: Vec<usize>,
+/// What cpufreq knows of a CPU.
+struct Cpu {
+    /// Index of its policy.
+    policy: u32,
+    /// What its scheduler asks for, and its capacity, of [`CPUPERF_ONE`].
+    target: u32,
+    capacity: u32,
+}
+
+/// CPUs that run at one frequency.
+struct Policy {
+    cpus: CpuMask,
     /// Of its OPPs, from the slowest.
     khz: Vec<u32>,
     /// The OPP that it runs at, the one that the hardware is going to, and the one decided on.
@@ -30,27 +42,29 @@ pub struct Policy {
     changing: bool,
 }
 
+/// A policy has changed to another frequency.
+pub struct Change {
+    pub cpus: CpuMask,
+    pub opp: usize,
+    pub khz: u32,
+    /// When the next change is over, if that has begun, ns.
+    pub next: Option<u64>,
+}
+
 impl Policy {
-    /// The policies of `machine`, each at its highest frequency; none if it never changes any.
-    pub fn all(machine: &Machine) -> Vec<Policy> {
-        let Some(cpufreq) = &machine.cpufreq else {
-            return Vec::new();
-        };
-        let policy = |span: &machine::CpuMask| {
-            let cpus: Vec<usize> = span.iter().collect();
-            let core = &machine.core_types[machine.cpus[cpus[0]].core_type];
-            let highest = core.nr_opps() - 1;
-            Policy {
-                cpus,
-                khz: core.opps.iter().map(|opp| opp.khz).collect(),
-                current: highest,
-                target: highest,
-                next: highest,
-                updated_at: 0,
-                changing: false,
-            }
-        };
-        cpufreq.policies.iter().map(policy).collect()
+    fn new(machine: &Machine, cpus: CpuMask) -> Policy {
+        let first = cpus.first().unwrap_or(0);
+        let core = &machine.core_types[machine.cpus[first].core_type];
+        let highest = core.nr_opps() - 1;
+        Policy {
+            cpus,
+            khz: core.opps.iter().map(|opp| opp.khz).collect(),
+            current: highest,
+            target: highest,
+            next: highest,
+            updated_at: 0,
+            changing: false,
+        }
     }
 
     /// The slowest OPP that gives `perf` of `capacity` (`CPUFREQ_RELATION_L`).
@@ -60,87 +74,83 @@ impl Policy {
         let khz = u64::from(highest) * perf / u64::from(capacity);
         self.khz.partition_point(|&opp| u64::from(opp) < khz)
     }
+
+    /// Goes to the OPP decided on, unless it is there or on its way. Returns when it will be there, ns.
+    fn start(&mut self, now: u64, latency_ns: u64) -> Option<u64> {
+        if self.changing || self.next == self.current {
+            return None;
+        }
+        self.changing = true;
+        self.target = self.next;
+        Some(now + latency_ns)
+    }
 }
 
-impl Kernel<'_> {
-    /// `scx_bpf_cpuperf_cap()`: the CPU's capacity, of [`abi::CPUPERF_ONE`] for the largest.
-    pub fn cpuperf_cap(&self, cpu: usize) -> u32 {
-        let cpus = &self.machine.cpus;
-        let most = cpus.iter().map(|cpu| cpu.capacity).max().unwrap_or(1);
-        let capacity = u64::from(cpus[cpu].capacity) * u64::from(abi::CPUPERF_ONE);
-        (capacity / u64::from(most)).max(1) as u32
-    }
-
-    /// `scx_bpf_cpuperf_cur()`: the CPU's frequency, of [`abi::CPUPERF_ONE`] for its highest.
-    pub fn cpuperf_cur(&self, cpu: usize) -> u32 {
-        let ratio = u64::from(self.cpus[cpu].frequency);
-        ((ratio * u64::from(abi::CPUPERF_ONE)) >> 20) as u32
-    }
-
-    /// `scx_bpf_cpuperf_set()`, and the governor's answer to it.
-    pub fn set_cpuperf(&mut self, cpu: usize, perf: u32) {
-        self.cpus[cpu].cpuperf_target = perf;
-        let Some(cpufreq) = &self.machine.cpufreq else {
-            return;
+impl Cpufreq {
+    /// That of `machine`, each policy at its highest frequency.
+    pub fn new(machine: &Machine) -> Cpufreq {
+        let cpufreq = machine.cpufreq.as_ref();
+        let spans = cpufreq.map_or(&[][..], |cpufreq| &cpufreq.policies);
+        let most = machine.cpus.iter().map(|cpu| cpu.capacity).max();
+        let cpu = |(id, cpu): (usize, &machine::Cpu)| {
+            let policy = spans.iter().position(|span| span.contains(id));
+            let capacity = u64::from(cpu.capacity) * u64::from(CPUPERF_ONE);
+            Cpu {
+                policy: policy.unwrap_or(0) as u32,
+                target: CPUPERF_ONE,
+                capacity: (capacity / u64::from(most.unwrap_or(1))).max(1) as u32,
+            }
         };
-        let now = self.now();
-        let index = self.cpus[cpu].policy;
-        let policy = &self.hw.policies[index];
-        if policy.khz.is_empty() || now - policy.updated_at < cpufreq.rate_limit_ns {
-            return;
+        Cpufreq {
+            policies: spans
+                .iter()
+                .map(|&span| Policy::new(machine, span))
+                .collect(),
+            cpus: machine.cpus.iter().enumerate().map(cpu).collect(),
+            rate_limit_ns: cpufreq.map_or(0, |cpufreq| cpufreq.rate_limit_ns),
+            transition_latency_ns: cpufreq.map_or(0, |cpufreq| cpufreq.transition_latency_ns),
         }
-        let targets = policy.cpus.iter().map(|&cpu| self.cpus[cpu].cpuperf_target);
-        let next = policy.resolve(targets.max().unwrap_or(0), self.cpuperf_cap(cpu));
-        let policy = &mut self.hw.policies[index];
+    }
+
+    /// `scx_bpf_cpuperf_cap()`: the CPU's capacity, of [`CPUPERF_ONE`] for the largest.
+    pub fn cap(&self, cpu: usize) -> u32 {
+        self.cpus[cpu].capacity
+    }
+
+    /// `scx_bpf_cpuperf_set()`, and the governor's answer to it. Returns the policy that changes its frequency
+    /// for it, and when it will have, ns.
+    pub fn request(&mut self, cpu: usize, perf: u32, now: u64) -> Option<(u32, u64)> {
+        self.cpus[cpu].target = perf;
+        let Cpu {
+            policy: index,
+            capacity,
+            ..
+        } = self.cpus[cpu];
+        let policy = self.policies.get_mut(index as usize)?;
+        if policy.khz.is_empty() || now - policy.updated_at < self.rate_limit_ns {
+            return None;
+        }
+        let targets = policy.cpus.iter().map(|cpu| self.cpus[cpu].target);
+        let next = policy.resolve(targets.max().unwrap_or(0), capacity);
         if policy.next == next {
-            return;
+            return None;
         }
         policy.next = next;
         policy.updated_at = now;
-        self.start_transition(index);
+        let at = policy.start(now, self.transition_latency_ns)?;
+        Some((index, at))
     }
 
-    fn start_transition(&mut self, index: usize) {
-        let latency = self
-            .machine
-            .cpufreq
-            .as_ref()
-            .map_or(0, |cpufreq| cpufreq.transition_latency_ns);
-        let now = self.now();
-        let policy = &mut self.hw.policies[index];
-        if policy.changing || policy.next == policy.current {
-            return;
-        }
-        policy.changing = true;
-        policy.target = policy.next;
-        let what = What::Frequency {
-            policy: index as u32,
-        };
-        self.events.push(now + latency, what);
-    }
-
-    /// The hardware runs at the frequency that it was told to.
-    pub fn frequency_changed(&mut self, index: usize) {
-        let policy = &mut self.hw.policies[index];
+    /// The hardware of `policy` runs at the frequency that it was told to.
+    pub fn changed(&mut self, policy: u32, now: u64) -> Change {
+        let policy = &mut self.policies[policy as usize];
         policy.changing = false;
         policy.current = policy.target;
-        let (opp, khz) = (policy.current, policy.khz[policy.current]);
-        self.counters.frequency_transitions += 1;
-        for position in 0..self.hw.policies[index].cpus.len() {
-            let cpu = self.hw.policies[index].cpus[position];
-            self.cpus[cpu].opp = opp;
-            self.run_at_opp(cpu);
-            self.traced(cpu, Event::CpuFrequency { khz });
-        }
-        self.start_transition(index);
-    }
-
-    /// How long kernel code takes on `cpu` that takes `ns` at its highest frequency.
-    #[inline]
-    pub fn kernel_time(&self, cpu: usize, ns: u64) -> u64 {
-        match self.cpus[cpu].frequency {
-            FULL => ns,
-            frequency => time_for(ns, frequency),
+        Change {
+            cpus: policy.cpus,
+            opp: policy.current,
+            khz: policy.khz[policy.current],
+            next: policy.start(now, self.transition_latency_ns),
         }
     }
 }
@@ -149,13 +159,16 @@ impl Kernel<'_> {
 mod tests {
     use super::*;
 
+    /// 208, 432, 729, 960 and 1200 MHz.
+    fn hikey() -> Cpufreq {
+        Cpufreq::new(&Machine::find("hikey-6220").unwrap())
+    }
+
     #[test]
     fn the_slowest_opp_that_is_enough() {
-        let hikey = Machine::find("hikey-6220").unwrap();
-        let policies = Policy::all(&hikey);
+        let policies = hikey().policies;
         assert_eq!(policies.len(), 1);
         let opp = |perf, capacity| policies[0].resolve(perf, capacity);
-        // 208, 432, 729, 960 and 1200 MHz.
         let perfs = [0, 177, 178, 368, 369, 622, 623, 819, 820, 1024];
         let opps = perfs.map(|perf| opp(perf, 1024));
         assert_eq!(opps, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
@@ -164,7 +177,37 @@ mod tests {
     }
 
     #[test]
+    fn a_change_takes_the_latency_and_a_decision_meanwhile_is_carried_out_after_it() {
+        let mut cpufreq = hikey();
+        (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (100, 300);
+        // The highest that any CPU asks for decides.
+        for cpu in 0..7 {
+            assert_eq!(cpufreq.request(cpu, 0, 1000), None);
+        }
+        assert_eq!(cpufreq.request(7, 500, 1000), Some((0, 1300)));
+        // Nothing is decided within the rate limit, and nothing begun while a change is under way.
+        assert_eq!(cpufreq.request(7, 100, 1099), None);
+        assert_eq!(cpufreq.request(7, 200, 1100), None);
+        let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);
+        assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
+        let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
+        assert_eq!((opp, khz, next), (1, 432_000, None));
+    }
+
+    #[test]
     fn a_machine_without_frequencies_has_no_policy() {
-        assert!(Policy::all(&Machine::find("tc2").unwrap()).is_empty());
+        let mut cpufreq = Cpufreq::new(&Machine::find("tc2").unwrap());
+        assert!(cpufreq.policies.is_empty());
+        assert_eq!(cpufreq.request(0, 1, 1_000_000), None);
+    }
+
+    #[test]
+    fn capacity_is_that_of_the_largest_cpu() {
+        let machine = Machine::find("tc2").unwrap();
+        let cpufreq = Cpufreq::new(&machine);
+        let most = machine.cpus.iter().map(|cpu| cpu.capacity).max().unwrap();
+        for (id, cpu) in machine.cpus.iter().enumerate() {
+            assert_eq!(cpufreq.cap(id), cpu.capacity * 1024 / most);
+        }
     }
 }

@@ -5,9 +5,7 @@
 //! busy, and while none is, with time, as it enters one idle state after another. Power in mW times time
 //! in ns is energy in pJ: whole numbers, so that nothing is lost and the parts sum to the whole.
 
-use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
-use crate::{Event, events::What};
+use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, Machine, PartIdle, PartPower};
 use std::fmt;
 
@@ -312,7 +310,7 @@ impl Meters {
     /// `cpu` does this from `now` on: 0 is idle, else an activity of [`BUSY_LOOP`]. True if that changes
     /// any power.
     #[inline]
-    fn set_activity(&mut self, cpu: usize, activity: u32, now: u64) -> bool {
+    pub fn set_activity(&mut self, cpu: usize, activity: u32, now: u64) -> bool {
         let thread = &mut self.threads[cpu];
         let was = std::mem::replace(&mut thread.activity, activity);
         if was == activity {
@@ -348,7 +346,7 @@ impl Meters {
     }
 
     /// The core of `cpu` runs at `opp` from `now` on.
-    fn set_opp(&mut self, cpu: usize, opp: usize, now: u64) {
+    pub fn set_opp(&mut self, cpu: usize, opp: usize, now: u64) {
         // Cores come first among the groups.
         let core = self.threads[cpu].groups[0];
         if self.opps[core] == opp {
@@ -376,10 +374,15 @@ impl Meters {
         energy
     }
 
-    /// Energy of the package of `cpu` and all in it up to `now`, pJ, and how long its cores have been
-    /// busy, together, ns.
-    pub fn package(&mut self, cpu: usize, now: u64) -> (u128, u64) {
-        let package = self.threads[cpu].groups[2];
+    /// The number of the package that `cpu` is in.
+    #[inline]
+    pub fn package_of(&self, cpu: usize) -> usize {
+        self.threads[cpu].groups[2] - self.first_package
+    }
+
+    /// Energy of a package and all in it up to `now`, pJ, and how long its cores have been busy, together, ns.
+    pub fn package(&mut self, package: usize, now: u64) -> (u128, u64) {
+        let package = self.first_package + package;
         let (mut pj, mut busy_ns) = (0, 0);
         for index in 0..self.groups.len() {
             if !self.groups[package]
@@ -402,76 +405,36 @@ impl Meters {
         }
         (pj, busy_ns)
     }
-}
 
-impl Kernel<'_> {
-    /// `cpu` goes from its task to `next`, or idle.
-    #[inline]
-    pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
-        let now = self.now();
-        let Some(meters) = &mut self.hw.meters else {
-            return;
-        };
-        let activity = next.map_or(0, |task| task.activity);
-        if !meters.set_activity(cpu, activity, now) {
-            return;
-        }
-        if next.is_some() {
-            let package = meters.threads[cpu].groups[2] - meters.first_package;
-            self.turbo_wakes(package);
-        }
-        self.trace_power(cpu);
+    /// What the trace is told at the beginning of what always draws the same.
+    pub fn rest(&self) -> Event<'static> {
+        let (part, mw) = (Part::Rest, self.rest_mw);
+        Event::Power { part, mw, pj: 0 }
     }
 
-    /// `cpu` runs at `opp` from now on.
-    pub fn meter_opp(&mut self, cpu: usize, opp: usize) {
-        let now = self.now();
-        if let Some(meters) = &mut self.hw.meters {
-            meters.set_opp(cpu, opp, now);
-            self.trace_power(cpu);
-        }
-    }
-
-    /// Tells the trace what each part draws from the beginning.
-    pub fn trace_power_from_boot(&mut self) {
-        if self.trace.is_none() {
-            return;
-        }
-        if let Some(meters) = &self.hw.meters {
-            let (part, mw) = (Part::Rest, meters.rest_mw);
-            self.traced(0, Event::Power { part, mw, pj: 0 });
-        }
-        for cpu in 0..self.cpus.len() {
-            self.trace_power(cpu);
-        }
-    }
-
-    /// Tells the trace which of `cpu`'s parts draw something else now, and sees to it that it hears of
-    /// the idle states they will enter.
-    pub fn trace_power(&mut self, cpu: usize) {
-        let now = self.now();
-        let (Some(meters), Some(trace)) = (&mut self.hw.meters, &mut self.trace) else {
-            return;
-        };
-        let groups = meters.threads[cpu].groups;
+    /// Adds to `news` what the trace has not been told yet of `cpu`'s parts.
+    pub fn news(&mut self, cpu: usize, now: u64, news: &mut Vec<Event<'static>>) {
+        let groups = self.threads[cpu].groups;
         for index in groups {
-            let group = &mut meters.groups[index];
+            let group = &mut self.groups[index];
             group.advance(now);
-            if let Some(news) = group.meter.news(group.part) {
-                trace.event(now, cpu, news);
-            }
-            // Once for each state: an event for each look would have each bring three more.
-            if let Some(at) = group.next_idle_at().filter(|&at| at != group.told_at) {
-                group.told_at = at;
-                self.events.push(at, What::Power { cpu: cpu as u32 });
-            }
+            news.extend(group.meter.news(group.part));
         }
-        for index in 0..meters.groups[groups[0]].cpus.len() {
-            let thread = meters.groups[groups[0]].cpus[index];
-            if let Some(news) = meters.threads[thread].meter.news(Part::Cpu(thread)) {
-                trace.event(now, cpu, news);
-            }
+        for &cpu in &self.groups[groups[0]].cpus {
+            news.extend(self.threads[cpu].meter.news(Part::Cpu(cpu)));
         }
+    }
+
+    /// When `cpu`'s parts enter their next idle states if their CPUs stay idle, ns. Once for each state: a
+    /// look at each look's would have each bring three more.
+    pub fn next_idle_states(&mut self, cpu: usize) -> impl Iterator<Item = u64> {
+        let groups = self.threads[cpu].groups.into_iter();
+        groups.filter_map(|index| {
+            let group = &mut self.groups[index];
+            let at = group.next_idle_at().filter(|&at| at != group.told_at)?;
+            group.told_at = at;
+            Some(at)
+        })
     }
 }
 

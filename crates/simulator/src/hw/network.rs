@@ -149,9 +149,9 @@ impl Kernel<'_> {
             return;
         };
         let (cpu, irq_ns) = (network.irq_cpu, network.irq_ns);
-        let mut at = self.now() + self.kernel_time(cpu, irq_ns);
+        let mut at = self.now() + self.cpus[cpu].kernel_time(irq_ns);
         if self.cpus[cpu].curr.is_none() {
-            at += self.cpus[cpu].idle_exit_ns(self.now());
+            at += self.idle_exit_ns(cpu);
             self.cpus[cpu].idle_since = self.cpus[cpu].idle_since.max(at);
         }
         let connection = index as u32;

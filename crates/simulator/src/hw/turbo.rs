@@ -7,13 +7,18 @@
 //! whose power, judged by that of the last interval, is within limit and credit, the fastest is taken: in
 //! the long run the package draws its limit, between two OPPs.
 
-use crate::events::What;
-use crate::kernel::Kernel;
-use machine::{CoreType, Machine, Turbo};
+use crate::hw::energy::Meters;
+use machine::{CoreType, CpuMask, Machine};
+
+/// The control units of a machine's packages.
+pub struct Turbo {
+    rules: machine::Turbo,
+    pcus: Vec<Pcu>,
+}
 
 /// A package's control unit.
-pub struct Pcu {
-    cpus: Vec<usize>,
+struct Pcu {
+    cpus: CpuMask,
     /// By OPP: frequency, kHz, and dynamic power, of that at the highest.
     khz: Vec<u32>,
     power: Vec<f64>,
@@ -29,15 +34,20 @@ pub struct Pcu {
     credit: i128,
 }
 
-impl Pcu {
-    /// Those of `machine`'s packages; none if it has no turbo.
-    pub fn all(machine: &Machine) -> Vec<Pcu> {
-        if machine.turbo.is_none() {
-            return Vec::new();
-        }
-        let pcu = |span: &machine::CpuMask| {
-            let cpus: Vec<usize> = span.iter().collect();
-            let core = &machine.core_types[machine.cpus[cpus[0]].core_type];
+/// What a control unit makes of an interval.
+pub struct Decision {
+    /// Its CPUs, and the highest frequency at which they may run from now on, kHz, if that is another one.
+    pub cap: Option<(CpuMask, u32)>,
+    /// When it looks again, ns; never while no core is active.
+    pub next: Option<u64>,
+}
+
+impl Turbo {
+    /// Those of `machine`; `None` if it has no turbo.
+    pub fn new(machine: &Machine) -> Option<Turbo> {
+        let pcu = |&cpus: &CpuMask| {
+            let first = cpus.first().unwrap_or(0);
+            let core = &machine.core_types[machine.cpus[first].core_type];
             Pcu {
                 cpus,
                 khz: core.opps.iter().map(|opp| opp.khz).collect(),
@@ -50,7 +60,49 @@ impl Pcu {
                 credit: 0,
             }
         };
-        machine.packages().iter().map(pcu).collect()
+        Some(Turbo {
+            rules: machine.turbo.clone()?,
+            pcus: machine.packages().iter().map(pcu).collect(),
+        })
+    }
+
+    /// A CPU of `package` becomes busy. Returns when its control unit looks, ns, if it did not already.
+    #[inline]
+    pub fn wakes(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
+        let pcu = &mut self.pcus[package];
+        if pcu.looking {
+            return None;
+        }
+        let (pj, busy_ns) = meters.package(package, now);
+        Some(pcu.look(&self.rules, now, pj, busy_ns))
+    }
+
+    /// The end of an interval of `package`.
+    pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Decision {
+        let pcu = &mut self.pcus[package];
+        let (pj, busy_ns) = meters.package(package, now);
+        let busy = busy_ns - pcu.busy_ns;
+        if busy == 0 {
+            pcu.looking = false;
+            return Decision {
+                cap: None,
+                next: None,
+            };
+        }
+        let cap = pcu.decide(&self.rules, now - pcu.at, pj - pcu.pj, busy);
+        let was = std::mem::replace(&mut pcu.cap, cap);
+        Decision {
+            cap: (cap != was).then(|| (pcu.cpus, pcu.khz[cap])),
+            next: Some(pcu.look(&self.rules, now, pj, busy_ns)),
+        }
+    }
+}
+
+impl Pcu {
+    /// Notes what there is `now`. Returns when it looks again, ns.
+    fn look(&mut self, rules: &machine::Turbo, now: u64, pj: u128, busy_ns: u64) -> u64 {
+        (self.at, self.pj, self.busy_ns, self.looking) = (now, pj, busy_ns, true);
+        now + rules.interval_ns
     }
 
     /// The fastest OPP of at most `khz`; the slowest if there is none.
@@ -60,7 +112,7 @@ impl Pcu {
 
     /// After `ns` in which the package used `pj` and its cores were busy for `busy_ns` together: the
     /// fastest OPP from now on.
-    fn decide(&mut self, turbo: &Turbo, ns: u64, pj: u128, busy_ns: u64) -> usize {
+    fn decide(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128, busy_ns: u64) -> usize {
         let active = (busy_ns + ns / 2) / ns;
         let fastest = self.opp_for(turbo.khz_for(active as usize));
         let Some(limit_mw) = turbo.limit_mw else {
@@ -82,63 +134,14 @@ fn dynamic(core: &CoreType, opp: usize) -> f64 {
     khz * voltage * voltage
 }
 
-impl Kernel<'_> {
-    /// A CPU of `package` becomes busy.
-    #[inline]
-    pub fn turbo_wakes(&mut self, package: usize) {
-        if self.hw.pcus.get(package).is_some_and(|pcu| !pcu.looking) {
-            self.turbo_looks(package, self.now());
-        }
-    }
-
-    /// The package's control unit notes what there is now and looks again in an interval.
-    fn turbo_looks(&mut self, package: usize, now: u64) {
-        let (Some(turbo), Some(meters)) = (&self.machine.turbo, &mut self.hw.meters) else {
-            return;
-        };
-        let pcu = &mut self.hw.pcus[package];
-        let (pj, busy_ns) = meters.package(pcu.cpus[0], now);
-        (pcu.at, pcu.pj, pcu.busy_ns, pcu.looking) = (now, pj, busy_ns, true);
-        let what = What::Turbo {
-            package: package as u32,
-        };
-        self.events.push(now + turbo.interval_ns, what);
-    }
-
-    /// The end of an interval.
-    pub fn turbo_interval(&mut self, package: usize) {
-        let now = self.now();
-        let (Some(turbo), Some(meters)) = (&self.machine.turbo, &mut self.hw.meters) else {
-            return;
-        };
-        let pcu = &mut self.hw.pcus[package];
-        let (pj, busy_ns) = meters.package(pcu.cpus[0], now);
-        let busy = busy_ns - pcu.busy_ns;
-        if busy == 0 {
-            pcu.looking = false;
-            return;
-        }
-        let cap = pcu.decide(turbo, now - pcu.at, pj - pcu.pj, busy);
-        if cap != pcu.cap {
-            pcu.cap = cap;
-            let khz = pcu.khz[cap];
-            for index in 0..self.hw.pcus[package].cpus.len() {
-                let cpu = self.hw.pcus[package].cpus[index];
-                self.set_cap(cpu, khz);
-            }
-        }
-        self.turbo_looks(package, now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Two OPPs of 1 and 2 GHz at one voltage, and a limit of 10 W over 100 ms.
-    fn pcu(limit_mw: Option<u32>) -> (Pcu, Turbo) {
+    fn pcu(limit_mw: Option<u32>) -> (Pcu, machine::Turbo) {
         let pcu = Pcu {
-            cpus: vec![0],
+            cpus: CpuMask::one(0),
             khz: vec![1_000_000, 2_000_000],
             power: vec![0.5, 1.0],
             cap: 1,
@@ -148,7 +151,7 @@ mod tests {
             busy_ns: 0,
             credit: 0,
         };
-        let turbo = Turbo {
+        let turbo = machine::Turbo {
             khz: vec![2_000_000, 1_500_000, 900_000],
             interval_ns: 1_000_000,
             limit_mw,

@@ -1,33 +1,23 @@
 //! A CPU, as the kernel keeps it.
 
 use crate::abi::layout as abi;
-use crate::hw::cpufreq;
+use crate::hw::cores;
 use crate::hw::network::NetRx;
 use crate::hw::usb::Usb;
 
 use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::TaskPtr;
 use crate::scx::dsq::Dsq;
-use machine::{Costs, CpuMask, IdleState, Machine};
+use machine::{Costs, CpuMask, Machine, time_for};
 use std::collections::VecDeque;
 
 /// One CPU of the simulated machine.
 pub struct Cpu {
-    /// Work a nanosecond, in 1/2^20 of the reference; less while its core's other threads are busy.
+    /// What the hardware ([`crate::hw::cores`]) does for it now: work a nanosecond, in 1/2^20 of the reference, and
+    /// the frequency that it runs at, of [`cores::FULL`] for its highest.
     pub speed: u32,
-    /// The OPP that its cpufreq policy is at, and the fastest that the hardware allows: it runs at the
-    /// slower of the two.
-    pub opp: usize,
-    pub cap: usize,
-    /// The frequency that it runs at, in 1/2^20 of the highest.
     pub frequency: u32,
-    /// The other hardware threads of its core.
-    pub siblings: Vec<usize>,
-    /// Its speed while so many of them (the index) are busy.
-    pub speeds: Vec<u32>,
     pub costs: Costs,
-    /// From the shallowest to the deepest.
-    pub idle_states: Vec<IdleState>,
     /// Index of the cluster it is in.
     pub cluster: usize,
 
@@ -46,10 +36,6 @@ pub struct Cpu {
     pub keep: bool,
     /// A higher class has the CPU and the scheduler was told so.
     pub released: bool,
-
-    /// Index of its cpufreq policy, and what its scheduler asks for, of 1024.
-    pub policy: usize,
-    pub cpuperf_target: u32,
 
     /// Kernel time to be spent before the task goes on, ns.
     pub debt: u64,
@@ -81,8 +67,6 @@ impl Cpu {
     /// The CPUs of `machine`, idle.
     pub fn all(machine: &Machine) -> Vec<Cpu> {
         let clusters = machine.clusters();
-        let policies = machine.policies();
-        let policy_of = |cpu| policies.iter().position(|span| span.contains(cpu));
         let cluster_of = |cpu: usize| {
             clusters
                 .iter()
@@ -95,22 +79,10 @@ impl Cpu {
             .enumerate()
             .map(|(id, cpu)| {
                 let core_type = &machine.core_types[cpu.core_type];
-                let siblings: Vec<usize> = machine
-                    .siblings(id)
-                    .iter()
-                    .filter(|&other| other != id)
-                    .collect();
                 Cpu {
                     speed: core_type.speed,
-                    opp: core_type.nr_opps() - 1,
-                    cap: core_type.nr_opps() - 1,
-                    frequency: cpufreq::FULL,
-                    speeds: (0..=siblings.len())
-                        .map(|busy| machine.thread_speed(id, busy + 1))
-                        .collect(),
-                    siblings,
+                    frequency: cores::FULL,
                     costs: core_type.costs,
-                    idle_states: core_type.idle_states.clone(),
                     cluster: cluster_of(id),
                     curr: None,
                     local: Dsq::new(abi::DSQ_LOCAL),
@@ -120,8 +92,6 @@ impl Cpu {
                     in_balance: false,
                     keep: false,
                     released: false,
-                    policy: policy_of(id).unwrap_or(0),
-                    cpuperf_target: abi::CPUPERF_ONE,
                     debt: 0,
                     irq_debt: 0,
                     irq_since: 0,
@@ -141,14 +111,17 @@ impl Cpu {
             .collect()
     }
 
-    /// How long leaving the idle state takes that an idle period up to `now` has entered, ns.
-    pub fn idle_exit_ns(&self, now: u64) -> u64 {
-        // An interrupt that is waking it is not handled yet.
-        let slept = now.saturating_sub(self.idle_since);
-        self.idle_states
-            .iter()
-            .take_while(|state| state.min_residency_ns <= slept)
-            .last()
-            .map_or(0, |state| state.exit_latency_ns)
+    /// It runs a task, or looks for one to run.
+    pub fn is_busy(&self) -> bool {
+        self.curr.is_some() || self.idles_at.is_some()
+    }
+
+    /// How long kernel code takes that takes `ns` at its highest frequency.
+    #[inline]
+    pub fn kernel_time(&self, ns: u64) -> u64 {
+        match self.frequency {
+            cores::FULL => ns,
+            frequency => time_for(ns, frequency),
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
 //! the debt noted, and the task resumed that much later.
 
-use crate::hw::cpufreq;
+use crate::check::check_state;
 use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use machine::{time_for, work_in};
@@ -49,7 +49,7 @@ impl Kernel<'_> {
                 }
                 self.schedule(cpu);
                 if self.check.is_some() {
-                    self.check_state();
+                    check_state(self);
                 }
                 continue;
             }
@@ -95,8 +95,8 @@ impl Kernel<'_> {
     /// to, goes on later.
     #[inline]
     pub fn charge(&mut self, cpu: usize, ns: u64) {
-        let ns = self.kernel_time(cpu, ns);
-        self.cpus[cpu].debt += ns;
+        let cpu = &mut self.cpus[cpu];
+        cpu.debt += cpu.kernel_time(ns);
     }
 
     /// The same for a hard interrupt, whose time is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`). It holds up
@@ -110,8 +110,9 @@ impl Kernel<'_> {
     /// The same for softirqs in an interrupt. Returns how long they take as fast as the CPU is now, ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
-        let (ns, now) = (self.kernel_time(cpu, ns), self.now());
+        let now = self.now();
         let cpu = &mut self.cpus[cpu];
+        let ns = cpu.kernel_time(ns);
         cpu.debt += ns;
         cpu.irq_debt += ns;
         if cpu.curr.is_none() {
@@ -167,22 +168,25 @@ impl Kernel<'_> {
     }
 
     /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
+    #[inline]
     pub fn share_core(&mut self, cpu: usize) {
-        for index in 0..self.cpus[cpu].siblings.len() {
-            self.set_thread_speed(self.cpus[cpu].siblings[index]);
+        if !self.hw.cores.siblings(cpu).is_empty() {
+            self.update_speeds(cpu);
         }
-        self.set_thread_speed(cpu);
     }
 
-    /// Its speed follows from its frequency and from how many threads its core is shared among.
-    fn set_thread_speed(&mut self, id: usize) {
-        let is_busy = |&&other: &&usize| {
-            let other = &self.cpus[other];
-            other.curr.is_some() || other.idles_at.is_some()
-        };
-        let busy = self.cpus[id].siblings.iter().filter(is_busy).count();
-        let full = u64::from(self.cpus[id].speeds[busy]);
-        let speed = ((full * u64::from(self.cpus[id].frequency)) >> 20).max(1) as u32;
+    fn update_speeds(&mut self, cpu: usize) {
+        for index in 0..self.hw.cores.siblings(cpu).len() {
+            self.update_speed(self.hw.cores.siblings(cpu)[index]);
+        }
+        self.update_speed(cpu);
+    }
+
+    /// The speed of `cpu` follows from its frequency and from how many threads its core is shared among.
+    fn update_speed(&mut self, id: usize) {
+        let siblings = self.hw.cores.siblings(id).iter();
+        let busy = siblings.filter(|&&other| self.cpus[other].is_busy());
+        let speed = self.hw.cores.speed(id, busy.count());
         if self.cpus[id].speed == speed {
             return;
         }
@@ -195,21 +199,15 @@ impl Kernel<'_> {
         }
     }
 
-    /// The hardware lets `cpu` run at the fastest OPP of at most `khz`, or its slowest, from now on.
-    pub fn set_cap(&mut self, cpu: usize, khz: u32) {
-        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
-        let opp = core.opps.partition_point(|opp| opp.khz <= khz).max(1) - 1;
-        self.cpus[cpu].cap = opp;
-        self.run_at_opp(cpu);
-    }
-
-    /// `cpu` runs at the OPP that its policy is at, if the hardware allows.
-    pub fn run_at_opp(&mut self, cpu: usize) {
-        let core = &self.machine.core_types[self.machine.cpus[cpu].core_type];
-        let opp = self.cpus[cpu].opp.min(self.cpus[cpu].cap);
-        self.cpus[cpu].frequency = core.at_opp(cpufreq::FULL, opp);
-        self.set_thread_speed(cpu);
-        self.meter_opp(cpu, opp);
+    /// `cpu` runs at another OPP from now on, if that is another.
+    pub fn opp_changed(&mut self, cpu: usize) {
+        self.cpus[cpu].frequency = self.hw.cores.frequency(cpu);
+        self.update_speed(cpu);
+        let now = self.now();
+        if let Some(meters) = &mut self.hw.meters {
+            meters.set_opp(cpu, self.hw.cores.opp(cpu), now);
+            self.trace_power(cpu);
+        }
     }
 
     /// Lets `task` compute on `cpu`; returns when it will be done.

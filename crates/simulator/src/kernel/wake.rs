@@ -147,7 +147,7 @@ impl Kernel<'_> {
             costs.ipi_far_ns
         };
         if self.cpus[cpu].curr.is_none() {
-            delay += self.cpus[cpu].idle_exit_ns(self.now());
+            delay += self.idle_exit_ns(cpu);
         }
         let at = self.now() + self.spent() + delay;
         self.events.push(at, What::Resched { cpu: cpu as u32 });

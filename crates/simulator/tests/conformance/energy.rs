@@ -53,7 +53,7 @@ fn run(
     let config = Config {
         machine,
         workload,
-        scheduler: Object::equipoise(),
+        scheduler: Object::own("cfs").unwrap(),
         globals: &Policy::find(policy).unwrap().globals(machine),
         read: &[],
         seed,

@@ -50,7 +50,7 @@ fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
     let config = Config {
         machine: &machine,
         workload: &workload,
-        scheduler: Object::equipoise(),
+        scheduler: Object::own("cfs").unwrap(),
         globals: &Policy::find(policy).unwrap().globals(&machine),
         read: &[],
         seed: 1,

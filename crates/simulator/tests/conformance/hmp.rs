@@ -47,7 +47,7 @@ fn simulate(policy: &str, workload: &dyn Workload, seed: u64, trace: &mut dyn Tr
     let config = Config {
         machine: &machine,
         workload,
-        scheduler: Object::equipoise(),
+        scheduler: Object::own("cfs").unwrap(),
         globals: &Policy::find(policy).unwrap().globals(&machine),
         read: &[],
         seed,

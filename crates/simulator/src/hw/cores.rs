@@ -1,0 +1,133 @@
+//! Hardware threads: how fast each is, by its frequency and by how many others of its core are busy.
+
+use crate::abi::layout::CPUPERF_ONE;
+use machine::Machine;
+
+/// What a ratio of 1 is, to the full speed.
+pub const FULL: u32 = 1 << 20;
+
+/// The hardware threads of a machine, by CPU.
+pub struct Cores {
+    threads: Vec<Thread>,
+    /// By core type: kHz of each OPP, from the slowest, and its frequency, of [`FULL`] for the highest.
+    opps: Vec<Vec<(u32, u32)>>,
+}
+
+struct Thread {
+    core_type: usize,
+    /// The OPP that its cpufreq policy is at, and the fastest that the hardware allows: it runs at the
+    /// slower of the two.
+    opp: usize,
+    cap: usize,
+    /// The other hardware threads of its core.
+    siblings: Box<[usize]>,
+    /// Its speed at the highest frequency while so many of them (the index) are busy.
+    speeds: Box<[u32]>,
+}
+
+impl Cores {
+    /// Those of `machine`, at their highest frequencies.
+    pub fn new(machine: &Machine) -> Cores {
+        let thread = |cpu: usize| {
+            let core_type = machine.cpus[cpu].core_type;
+            let highest = machine.core_types[core_type].nr_opps() - 1;
+            let span = machine.siblings(cpu);
+            let siblings: Box<[usize]> = span.iter().filter(|&other| other != cpu).collect();
+            Thread {
+                core_type,
+                opp: highest,
+                cap: highest,
+                speeds: (0..=siblings.len())
+                    .map(|busy| machine.thread_speed(cpu, busy + 1))
+                    .collect(),
+                siblings,
+            }
+        };
+        let opps = |core: &machine::CoreType| {
+            let opps = core.opps.iter().enumerate();
+            opps.map(|(opp, of)| (of.khz, core.at_opp(FULL, opp)))
+                .collect()
+        };
+        Cores {
+            threads: (0..machine.cpus.len()).map(thread).collect(),
+            opps: machine.core_types.iter().map(opps).collect(),
+        }
+    }
+
+    /// The other hardware threads of `cpu`'s core.
+    #[inline]
+    pub fn siblings(&self, cpu: usize) -> &[usize] {
+        &self.threads[cpu].siblings
+    }
+
+    /// The OPP at which `cpu` runs.
+    pub fn opp(&self, cpu: usize) -> usize {
+        let thread = &self.threads[cpu];
+        thread.opp.min(thread.cap)
+    }
+
+    /// The frequency at which `cpu` runs, of [`FULL`] for its highest.
+    pub fn frequency(&self, cpu: usize) -> u32 {
+        let opps = &self.opps[self.threads[cpu].core_type];
+        opps.get(self.opp(cpu))
+            .map_or(FULL, |&(_, frequency)| frequency)
+    }
+
+    /// `scx_bpf_cpuperf_cur()`: the same, of [`CPUPERF_ONE`].
+    pub fn cpuperf_cur(&self, cpu: usize) -> u32 {
+        ((u64::from(self.frequency(cpu)) * u64::from(CPUPERF_ONE)) >> 20) as u32
+    }
+
+    /// Work a nanosecond that `cpu` does, in 1/2^20 of the reference, while so many of its siblings are busy.
+    pub fn speed(&self, cpu: usize, busy: usize) -> u32 {
+        let full = u64::from(self.threads[cpu].speeds[busy]);
+        ((full * u64::from(self.frequency(cpu))) >> 20).max(1) as u32
+    }
+
+    /// The cpufreq policy of `cpu` is at `opp` from now on.
+    pub fn set_opp(&mut self, cpu: usize, opp: usize) {
+        self.threads[cpu].opp = opp;
+    }
+
+    /// The hardware lets `cpu` run at the fastest OPP of at most `khz`, or its slowest, from now on.
+    pub fn set_cap(&mut self, cpu: usize, khz: u32) {
+        let thread = &mut self.threads[cpu];
+        let opps = &self.opps[thread.core_type];
+        thread.cap = opps.partition_point(|&(opp, _)| opp <= khz).max(1) - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_of_what_is_asked_for_and_what_is_allowed() {
+        // 208, 432, 729, 960 and 1200 MHz.
+        let mut cores = Cores::new(&Machine::find("hikey-6220").unwrap());
+        let full = cores.speed(0, 0);
+        assert_eq!((cores.opp(0), cores.cpuperf_cur(0)), (4, 1024));
+        cores.set_opp(0, 3);
+        assert_eq!((cores.opp(0), cores.cpuperf_cur(0)), (3, 819));
+        assert_eq!(cores.speed(0, 0), (u64::from(full) * 960 / 1200) as u32);
+        cores.set_cap(0, 500_000);
+        assert_eq!(cores.opp(0), 1);
+        cores.set_cap(0, 100_000);
+        assert_eq!(cores.opp(0), 0);
+        cores.set_cap(0, 1_200_000);
+        assert_eq!((cores.opp(0), cores.opp(1)), (3, 4));
+    }
+
+    #[test]
+    fn busy_siblings_slow_a_thread_down() {
+        let machine = Machine::find("smt-4").unwrap();
+        let cores = Cores::new(&machine);
+        let [sibling] = *cores.siblings(0) else {
+            panic!("expected two threads a core")
+        };
+        assert_eq!(cores.siblings(sibling), [0]);
+        assert_eq!(cores.speed(0, 0), machine.thread_speed(0, 1));
+        assert_eq!(cores.speed(0, 1), machine.thread_speed(0, 2));
+        assert!(cores.speed(0, 1) < cores.speed(0, 0));
+    }
+}

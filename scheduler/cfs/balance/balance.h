@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Load balancing within one domain, and over a CPU's domains when they are due: load_balance() and
+ * rebalance_domains() of Linux 3.9. Runs where tasks may be moved between dispatch queues: in
+ * ops.dispatch() and in timers.
+ */
+#ifndef __EQUIPOISE_BALANCE_H
+#define __EQUIPOISE_BALANCE_H
+
+#include "../core/fair.h"
+#include "active.h"
+#include "busiest.h"
+#include "domain.h"
+
+/* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
+#define MAX_PINNED_INTERVAL 512
+
+/* Ran so recently, or is about to, that moving it would cost its cache. */
+static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
+				     const struct balance_env *env, u64 now)
+{
+	struct fair_rq *src_rq = rq_of(env->src_cpu);
+
+	if (p->policy == SCHED_IDLE)
+		return false;
+	if (cpu_nr_running(bpf_get_smp_processor_id()) &&
+	    (src_rq->next_pid == p->pid || src_rq->last_pid == p->pid))
+		return true;
+	return (s64)(now - se->exec_start) < (s64)policy.sched_migration_cost;
+}
+
+/* What dst_cpu itself may not have, another CPU of its group may: new_dst_cpu. */
+static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
+{
+	s32 cpu = first_allowed_cpu(p, env_local_group(env));
+
+	if (cpu < 0)
+		return;
+	env->flags |= LBF_SOME_PINNED;
+	env->new_dst_cpu = cpu;
+}
+
+/* Too much of a load for the imbalance. */
+static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
+{
+	return !hook_moves_any(env) && (s64)(load / 2) > env->imbalance;
+}
+
+/* May and should @p, which waits on src_cpu, move to dst_cpu? */
+__noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull,
+				 u64 now)
+{
+	const struct fair_entity *se = entity_of(p);
+
+	if (!se || too_heavy(env, entity_load(se)))
+		return false;
+	if (!task_allowed(p, env->dst_cpu)) {
+		if (!(env->flags & LBF_SOME_PINNED))
+			find_other_dst_cpu(p, env);
+		return false;
+	}
+	env->flags &= ~LBF_ALL_PINNED;
+	return !task_hot(p, se, env, now) ||
+	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+}
+
+/*
+ * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up. In the order in which
+ * they would run, where the kernel starts with the one that was enqueued last.
+ */
+__noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
+{
+	u32 src_cpu = env->src_cpu, dst_cpu = env->dst_cpu, nr_running = cpu_nr_running(src_cpu);
+	struct task_struct *p;
+
+	if (env->imbalance <= 0)
+		return 0;
+	env->loop = 0;
+	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
+	env->pulled = 0;
+	/* Linux has both runqueues locked all the while. */
+	simulated_lock_rqs(src_cpu, dst_cpu);
+	bpf_for_each(scx_dsq, p, src_cpu, 0) {
+		struct fair_entity *se = entity_of(p);
+		u64 load;
+
+		if (!se || ++env->loop > env->loop_max)
+			break;
+		load = entity_load(se);
+		if (!can_migrate_task(p, env, now))
+			continue;
+
+		migrate_entity(se, dst_cpu);
+		add_leftmost(rq_of(dst_cpu), se->vruntime);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
+			migrate_entity(se, src_cpu);
+			continue;
+		}
+		check_preempt_curr(p, dst_cpu, now);
+		env->pulled++;
+		env->imbalance -= load;
+		if (env->imbalance <= 0)
+			break;
+	}
+	simulated_unlock_rqs();
+	/* The running task is among those that the kernel asks. */
+	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
+	    !too_heavy(env, rq_of(src_cpu)->curr.load) && curr_allowed(src_cpu, dst_cpu))
+		env->flags &= ~LBF_ALL_PINNED;
+	if (env->pulled)
+		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
+	return env->pulled;
+}
+
+/*
+ * move_tasks(), and again for other CPUs of dst_cpu's group if that could not have all it should for
+ * the tasks' affinity.
+ */
+static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
+{
+	u32 max_iterations = group_at(env_local_group(env))->weight;
+	u32 moved = 0;
+	int i;
+
+	bpf_for(i, 0, max_iterations) {
+		moved += move_tasks(env, now);
+		if (!(env->flags & LBF_SOME_PINNED) || env->imbalance <= 0)
+			break;
+		env->flags &= ~LBF_SOME_PINNED;
+		env->dst_cpu = env->new_dst_cpu;
+	}
+	env->dst_cpu = env->cpu;
+	return moved;
+}
+
+/* So many failures that the running task should be moved; or it should be anyway. */
+static __always_inline bool need_active_balance(const struct balance_env *env)
+{
+	return hook_active_balance(env) ||
+	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries + 2;
+}
+
+static __always_inline void grow_interval(struct domain_state *ds, const struct domain *sd, u32 flags)
+{
+	if ((flags & LBF_ALL_PINNED && ds->balance_interval < MAX_PINNED_INTERVAL) ||
+	    ds->balance_interval < sd->max_interval)
+		ds->balance_interval *= 2;
+}
+
+/* Nothing could be moved from src_cpu: have a task pushed? And how soon to look again. */
+static __always_inline void balance_failed(struct balance_env *env)
+{
+	struct domain_state *ds = env_domain_state(env);
+	struct domain *sd = env_domain(env);
+	bool pushing = false;
+
+	if (env->idle != LB_NEWLY_IDLE)
+		ds->nr_balance_failed++;
+	if (need_active_balance(env)) {
+		if (!curr_allowed(env->src_cpu, env->dst_cpu)) {
+			grow_interval(ds, sd, LBF_ALL_PINNED);
+			return;
+		}
+		pushing = request_push(env);
+		ds->nr_balance_failed = sd->cache_nice_tries + 1;
+	}
+	if (!pushing)
+		ds->balance_interval = sd->min_interval;
+	else if (ds->balance_interval < sd->max_interval)
+		ds->balance_interval *= 2;
+}
+
+static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance)
+{
+	struct domain_state *ds = domain_state_of(dst_cpu, level);
+	struct domain *sd = domain_of(dst_cpu, level);
+	struct balance_env *env = this_balance_env();
+	s32 group, src;
+	u32 moved = 0;
+	int redo;
+
+	env->cpu = dst_cpu;
+	env->dst_cpu = dst_cpu;
+	env->level = level;
+	env->idle = idle;
+	env->flags = 0;
+	env->balance = true;
+	env->any_excluded = false;
+	this_counters()->balance_calls++;
+
+	/* Each turn but the last excludes a CPU whose tasks are all pinned. */
+	bpf_for(redo, 0, nr_cpus()) {
+		group = find_busiest_group(env);
+		src = group < 0 ? -1 : find_busiest_queue(env, group);
+		if (src < 0)
+			goto out_balanced;
+		env->src_cpu = src;
+		hook_pulls(env);
+		if (cpu_nr_running(src) <= !hook_empties(env))
+			break;
+		env->flags |= LBF_ALL_PINNED;
+		moved = move_tasks_to_group(env, now);
+		if (!(env->flags & LBF_ALL_PINNED))
+			break;
+		exclude(env, src);
+	}
+
+	if (!moved) {
+		balance_failed(env);
+		return 0;
+	}
+	ds->nr_balance_failed = 0;
+	ds->balance_interval = sd->min_interval;
+	this_counters()->pulled += moved;
+	return moved;
+
+out_balanced:
+	*balance = env->balance;
+	ds->nr_balance_failed = 0;
+	grow_interval(ds, sd, env->flags);
+	return 0;
+}
+
+/*
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes
+ * false if another CPU is to do it for this group.
+ */
+__noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
+{
+	u64 began = bpf_ktime_get_ns();
+	u32 moved = balance_domain(dst_cpu, level, idle, now, balance);
+
+	this_counters()->balance_ns += bpf_ktime_get_ns() - began;
+	return moved;
+}
+
+/* How long @cpu leaves its domain @sd alone, jiffies. */
+static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
+{
+	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
+	u64 max_interval = jiffies_per_sec() * nr_cpus() / 10;
+
+	if (interval > max_interval)
+		interval = max_interval;
+	return interval ? interval : 1;
+}
+
+/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+__noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
+{
+	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
+	u32 nr_levels = levels_of(cpu)->nr_levels;
+	bool balance = true;
+	int level;
+
+	bpf_for(level, 0, nr_levels) {
+		struct domain_state *ds = domain_state_of(cpu, level);
+		struct domain *sd = domain_of(cpu, level);
+		u64 interval;
+
+		if (!load_balanced(sd))
+			continue;
+		interval = domain_interval(sd, ds, idle != LB_IDLE);
+		if (!time_before(jiffies, ds->last_balance + interval)) {
+			if (load_balance(cpu, level, idle, now, &balance))
+				idle = LB_NOT_IDLE;
+			ds->last_balance = jiffies;
+		}
+		if (time_before(ds->last_balance + interval, next_balance))
+			next_balance = ds->last_balance + interval;
+		/* Another CPU of the group does it more often, here and above. */
+		if (!balance)
+			break;
+	}
+	if (nr_levels)
+		rq_of(cpu)->next_balance = next_balance;
+	return next_balance;
+}
+
+#endif /* __EQUIPOISE_BALANCE_H */

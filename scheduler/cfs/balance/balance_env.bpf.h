@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What one pass of load_balance() works on: the kernel's lb_env, sd_lb_stats and sg_lb_stats. Kept
+ * per CPU that balances rather than on the stack, of which BPF has 512 bytes.
+ */
+#ifndef __EQUIPOISE_BALANCE_ENV_H
+#define __EQUIPOISE_BALANCE_ENV_H
+
+#include "../core/task.bpf.h"
+#include "cpu_load.h"
+
+/* Why a CPU balances: the kernel's CPU_NOT_IDLE, CPU_IDLE, CPU_NEWLY_IDLE. */
+enum balance_idle {
+	LB_NOT_IDLE,
+	LB_IDLE,
+	LB_NEWLY_IDLE,
+};
+
+/* balance_env::flags */
+#define LBF_ALL_PINNED 0x01
+#define LBF_SOME_PINNED 0x02
+/* The balance is to empty a group; it is to spread load. */
+#define LBF_POWER_BAL 0x04
+#define LBF_PERF_BAL 0x08
+
+/* A group's share in the statistics of its domain. */
+struct group_stats {
+	u64 avg_load;	       /* load over power */
+	u64 group_load;	       /* biased to or from the CPU that balances */
+	u64 sum_weighted_load; /* unbiased */
+	u64 sum_nr_running;
+	u64 group_capacity; /* tasks it should have */
+	u64 idle_cpus;
+	/* The extremes of its CPUs, if it is not the local group. */
+	u64 max_cpu_load, min_cpu_load;
+	u64 max_nr_running, min_nr_running;
+	/* Or -1; of the local group. */
+	s32 first_idle_cpu;
+	bool group_imb; /* uneven within */
+	bool group_has_capacity;
+	struct design_group_stats design;
+};
+
+struct domain_stats {
+	u64 total_load;
+	u64 total_pwr;
+	u64 avg_load;
+
+	/* The group of the CPU that balances. */
+	u64 this_power;
+	u64 this_load;
+	u64 this_load_per_task;
+	u64 this_nr_running;
+	u64 this_idle_cpus;
+	bool this_has_capacity;
+
+	/* The busiest of the others: its number, or -1. */
+	s32 busiest;
+	bool busiest_has_capacity;
+	bool group_imb;
+	u64 busiest_power;
+	u64 busiest_weight;
+	u64 max_load;
+	u64 busiest_load_per_task;
+	u64 busiest_nr_running;
+	u64 busiest_idle_cpus;
+	u64 busiest_group_capacity;
+
+	struct design_domain_stats design;
+};
+
+struct balance_env {
+	/* Whose domain it is, and at which level. */
+	u32 cpu;
+	u32 level;
+	/* dst_cpu is cpu, or another of its group. */
+	u32 dst_cpu;
+	u32 src_cpu;
+	enum balance_idle idle;
+	u32 flags;
+	u32 new_dst_cpu;
+	/* Load to move. */
+	s64 imbalance;
+	/* Tasks looked at, how many at most, and how many moved. */
+	u32 loop;
+	u32 loop_max;
+	u32 pulled;
+	/* Is this the CPU to balance for its group? */
+	bool balance;
+	/* CPUs found to have nothing that may move; valid if any is. */
+	bool any_excluded;
+	u64 excluded[MAX_CPUS / 64];
+	/* The CPU to pull from: the busiest of its group, or -1. */
+	u64 busiest_queue_load;
+	s32 busiest_queue;
+	struct design_env design;
+	struct domain_stats sds;
+	struct group_stats sgs;
+} __attribute__((aligned(64)));
+
+struct balance_env balance_envs[MAX_CPUS];
+
+/* This processor's. Nothing that balances is interrupted by anything that does. */
+static __always_inline struct balance_env *this_balance_env(void)
+{
+	return &balance_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct domain *env_domain(const struct balance_env *env)
+{
+	return domain_of(env->cpu, env->level);
+}
+
+static __always_inline struct domain_state *env_domain_state(const struct balance_env *env)
+{
+	return domain_state_of(env->cpu, env->level);
+}
+
+static __always_inline u32 env_local_group(const struct balance_env *env)
+{
+	return local_group_of(env->cpu, env->level);
+}
+
+static __always_inline bool is_idle_balance(const struct balance_env *env)
+{
+	return env->idle != LB_NOT_IDLE;
+}
+
+static __always_inline bool excluded(const struct balance_env *env, u32 cpu)
+{
+	cpu &= MAX_CPUS - 1;
+	return env->any_excluded && (env->excluded[cpu / 64] >> (cpu % 64) & 1);
+}
+
+static __always_inline void exclude(struct balance_env *env, u32 cpu)
+{
+	cpu &= MAX_CPUS - 1;
+	if (!env->any_excluded)
+		__builtin_memset(env->excluded, 0, sizeof(env->excluded));
+	env->any_excluded = true;
+	env->excluded[cpu / 64] |= 1ULL << (cpu % 64);
+}
+
+#endif /* __EQUIPOISE_BALANCE_ENV_H */

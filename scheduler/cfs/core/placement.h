@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a task goes when it is woken or forked: select_task_rq_fair() of Linux 3.9.
+ */
+#ifndef __EQUIPOISE_PLACEMENT_H
+#define __EQUIPOISE_PLACEMENT_H
+
+#include "../balance/cpu_load.h"
+#include "../balance/domain.h"
+#include "task.bpf.h"
+
+/*
+ * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making
+ * an imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
+ */
+__noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+{
+	const struct domain *sd = domain_of(this_cpu, level);
+	s64 this_load = target_load(this_cpu, sd->wake_idx);
+	s64 load = source_load(prev_cpu, sd->wake_idx);
+	bool balanced = true;
+
+	if (sync && rq_of(this_cpu)->curr.pid)
+		this_load -= rq_of(this_cpu)->curr.load;
+	if (this_load > 0) {
+		s64 this_eff_load = 100 * (s64)power_of(prev_cpu) * (this_load + weight);
+		s64 prev_eff_load = (100 + (sd->imbalance_pct - 100) / 2) * (s64)power_of(this_cpu) * load;
+
+		balanced = this_eff_load <= prev_eff_load;
+	}
+	if (balanced)
+		return true;
+	return this_load <= load &&
+	       this_load + (s64)target_load(prev_cpu, sd->wake_idx) <= (s64)cpu_avg_load_per_task(this_cpu);
+}
+
+/*
+ * An idle CPU wakes nobody but in interrupts. What they bring is no more worth being near than what the task left
+ * in its cache, so it only goes there if its own CPU is busy: wake_affine_idle() of Linux 4.17. -1: no answer.
+ */
+static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
+{
+	if (!policy.wake_affine_idle)
+		return -1;
+	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
+		return idle_cpu(prev_cpu) ? prev_cpu : this_cpu;
+	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
+}
+
+/* Near which of the two a task of load @weight is to wake up; @level is that of their domain. */
+static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
+{
+	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
+
+	if (target >= 0)
+		return target;
+	return wake_affine_weight(this_cpu, prev_cpu, level, weight, sync) ? this_cpu : prev_cpu;
+}
+
+/* The first CPU of @group that @p may use, if all of it is idle and it does not have @target; or -1. */
+__noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 target)
+{
+	const struct group *sg = group_at(group);
+	bool all_idle = true;
+	s32 found = -1;
+	int i;
+
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (cpu == target || !idle_cpu(cpu)) {
+			all_idle = false;
+			break;
+		}
+		if (found < 0 && task_allowed(p, cpu))
+			found = cpu;
+	}
+	return all_idle ? found : -1;
+}
+
+/* A CPU of the first group of @target's domain at @level that is idle altogether, or -1. */
+__noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 level)
+{
+	struct domain *sd = domain_of(target, level);
+	u32 local = local_group_of(target, level);
+	s32 found = -1;
+	int i;
+
+	bpf_for(i, 0, sd->nr_groups) {
+		found = idle_group_cpu(p, nth_group(sd, local, i), target);
+		if (found >= 0)
+			break;
+	}
+	return found;
+}
+
+/*
+ * @target, or an idle CPU that shares its cache: best the one that @p was on, else one in the largest
+ * group that is idle altogether.
+ */
+__noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 target)
+{
+	u32 nr_levels = levels_of(target)->nr_llc_levels;
+	s32 found = -1;
+	int down;
+
+	if (idle_cpu(target))
+		return target;
+	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && idle_cpu(prev_cpu))
+		return prev_cpu;
+	bpf_for(down, 0, nr_levels) {
+		found = idle_cpu_at(p, target, nr_levels - 1 - down);
+		if (found >= 0)
+			break;
+	}
+	return found >= 0 ? found : (s32)target;
+}
+
+/*
+ * The load of @group for its power, @cpu's own (@local) seen rather too low and others too high; or
+ * ~0 if @p may use none of its CPUs.
+ */
+__noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u32 load_idx, bool local)
+{
+	const struct group *sg = group_at(group);
+	bool allowed = false;
+	u64 avg_load = 0;
+	int i;
+
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		avg_load += local ? source_load(cpu, load_idx) : target_load(cpu, load_idx);
+		allowed |= task_allowed(p, cpu);
+	}
+	return allowed ? avg_load * SCHED_POWER_SCALE / sg->power : ~0ULL;
+}
+
+/*
+ * The number of the group of @cpu's domain at @level with the least load for its power, or -1 if that
+ * is @cpu's own or not enough better.
+ */
+__noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level, u32 load_idx)
+{
+	struct domain *sd = domain_of(cpu, level);
+	u32 local = local_group_of(cpu, level), imbalance = 100 + (sd->imbalance_pct - 100) / 2;
+	u64 min_load = ~0ULL, this_load = 0;
+	s32 idlest = -1;
+	int i;
+
+	bpf_for(i, 0, sd->nr_groups) {
+		u32 group = nth_group(sd, local, i);
+		u64 avg_load = group_load_for(p, group, load_idx, !i);
+
+		if (avg_load == ~0ULL)
+			continue;
+		if (!i) {
+			this_load = avg_load;
+		} else if (avg_load < min_load) {
+			min_load = avg_load;
+			idlest = group;
+		}
+	}
+	return 100 * this_load < imbalance * min_load ? -1 : idlest;
+}
+
+/* The CPU of @group that @p may use with the least load; @this_cpu if it is as good; or -1. */
+__noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
+{
+	const struct group *sg = group_at(group);
+	u64 min_load = ~0ULL;
+	s32 idlest = -1;
+	int i;
+
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+		u64 load = weighted_cpuload(cpu);
+
+		if (!task_allowed(p, cpu))
+			continue;
+		if (load < min_load || (load == min_load && cpu == this_cpu)) {
+			min_load = load;
+			idlest = cpu;
+		}
+	}
+	return idlest;
+}
+
+/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
+__noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
+{
+	u32 found = 0;
+	int level;
+
+	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
+		struct domain *sd = domain_of(cpu, level);
+
+		if (sd->weight >= weight)
+			break;
+		if (sd->flags & sd_flag)
+			found = level + 1;
+	}
+	return found;
+}
+
+/* From the top down, into the idlest group and its idlest CPU. */
+__noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 new_cpu, u32 sd_flag)
+{
+	u32 levels = level_below(cpu, sd_flag, ~0U);
+	int i;
+
+	/* Each step goes to a smaller domain, by level or by CPU. */
+	bpf_for(i, 0, 2 * MAX_LEVELS) {
+		struct domain *sd;
+		s32 group, idlest;
+
+		if (!levels)
+			break;
+		sd = domain_of(cpu, levels - 1);
+		if (!(sd->flags & sd_flag)) {
+			levels--;
+			continue;
+		}
+		group = find_idlest_group(p, cpu, levels - 1,
+					  sd_flag == SD_BALANCE_WAKE ? sd->wake_idx : sd->forkexec_idx);
+		if (group < 0) {
+			levels--;
+			continue;
+		}
+		idlest = find_idlest_cpu(p, group, cpu);
+		if (idlest >= 0)
+			new_cpu = idlest;
+		if (idlest < 0 || idlest == (s32)cpu) {
+			levels--;
+			continue;
+		}
+		cpu = idlest;
+		levels = level_below(cpu, sd_flag, sd->weight);
+	}
+	return new_cpu;
+}
+
+/* As a design says, or from the top down. */
+static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
+{
+	s32 found = hook_select_domains(p, cpu, sd_flag);
+
+	return found >= 0 ? found : select_idlest_cpu(p, cpu, new_cpu, sd_flag);
+}
+
+/* The CPU for @p, which wakes up and was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
+__noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu, u64 wake_flags)
+{
+	struct fair_entity *se = entity_of(p);
+	u32 cpu = bpf_get_smp_processor_id();
+	s32 target = -1;
+	int level;
+
+	if (!se)
+		return prev_cpu;
+	if (!task_allowed(p, cpu))
+		return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
+
+	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
+		struct domain *sd = domain_of(cpu, level);
+
+		if (!load_balanced(sd) || !(sd->flags & SD_WAKE_AFFINE) || !same_domain(cpu, prev_cpu, level))
+			continue;
+		target = hook_select_level(p, cpu, level, true);
+		if (target >= 0)
+			return target;
+		target = (s32)cpu == prev_cpu
+				 ? prev_cpu
+				 : wake_affine(cpu, prev_cpu, level, entity_load(se), wake_flags & SCX_WAKE_SYNC);
+		break;
+	}
+	if (target >= 0)
+		return select_idle_sibling(p, prev_cpu, target);
+	return select_balanced_cpu(p, cpu, prev_cpu, SD_BALANCE_WAKE);
+}
+
+/* The CPU for @p, which was on @prev_cpu. @wake_flags: SCX_WAKE_*. */
+static __always_inline s32 select_task_rq_fair(struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 target = hook_select_task_rq(p, prev_cpu);
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (target >= 0)
+		return target;
+	if (wake_flags & SCX_WAKE_FORK) {
+		target = hook_select_fork(p);
+		return target >= 0 ? target : select_balanced_cpu(p, cpu, cpu, SD_BALANCE_FORK);
+	}
+	return hook_select_woken(p, prev_cpu, select_wake_cpu(p, prev_cpu, wake_flags));
+}
+
+#endif /* __EQUIPOISE_PLACEMENT_H */

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks: what the scheduler knows of each, and which runqueue it counts in. A task counts in one
+ * runqueue from its wakeup until it sleeps, whether it waits in that CPU's dispatch queue or runs.
+ */
+#ifndef __EQUIPOISE_TASK_H
+#define __EQUIPOISE_TASK_H
+
+#include "runqueue.bpf.h"
+
+/* include/uapi/linux/sched.h; macros are not in a kernel's vmlinux.h. */
+#ifndef SCHED_BATCH
+#define SCHED_BATCH 3
+#define SCHED_IDLE 5
+#endif
+
+/* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
+struct fair_entity {
+	/* For where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other CPUs move it. */
+	struct bpf_spin_lock lock;
+	/* Measured against min_vruntime of the runqueue of cpu. */
+	u64 vruntime;
+	/* When it last ran, ns. */
+	u64 exec_start;
+	/* Where it counts, or last did. */
+	u32 cpu;
+	u32 weight;
+	/* 2^32 / weight */
+	u32 inv_weight;
+	bool on_rq;
+	/* Forked and not yet woken. */
+	bool forked;
+	/* Its share of runnable_load_avg: runnable average times weight. */
+	u64 load_avg_contrib;
+	struct pelt avg;
+	struct design_entity design;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fair_entity);
+} entities SEC(".maps");
+
+/* NULL for a task that sched_ext did not announce, which does not happen. */
+static __always_inline struct fair_entity *entity_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&entities, p, NULL, 0);
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/*
+ * The weight of a nice level; each is worth about 10 % of CPU time against its neighbour
+ * (sched_prio_to_weight in kernel/sched/core.c).
+ */
+static const u32 prio_to_weight[40] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
+	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
+};
+#define WEIGHT_IDLEPRIO 3
+
+static __always_inline u32 task_weight(const struct task_struct *p)
+{
+	u32 nice = p->static_prio - 100;
+
+	if (p->policy == SCHED_IDLE)
+		return WEIGHT_IDLEPRIO;
+	return nice < 40 ? prio_to_weight[nice] : NICE_0_LOAD;
+}
+
+/* task_h_load(): what balancing would move with the task. */
+static __always_inline u64 entity_load(const struct fair_entity *se)
+{
+	return policy.load_tracking == LOAD_PELT ? se->load_avg_contrib : se->weight;
+}
+
+/*
+ * Brings the task's averages up to @now. A queued task's are as old as its last event, as in the
+ * kernel.
+ */
+static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
+{
+	struct fair_rq *rq = NULL;
+	u64 contrib;
+
+	if (!update_pelt(&se->avg, now, runnable, running))
+		return;
+	contrib = pelt_avg(&se->avg, se->avg.runnable_sum, se->weight);
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		rq = rq_of(se->cpu);
+		__sync_fetch_and_add(&rq->runnable_load_avg, contrib - se->load_avg_contrib);
+	}
+	se->load_avg_contrib = contrib;
+	hook_update_entity_load(se, rq);
+	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * @se wakes up on another CPU than it went to sleep on. Of its sleep it has decayed for what its old runqueue
+ * knows, up to the last event there: where the CPU idled without a tick, for next to nothing
+ * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 came to estimate the rest).
+ */
+static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
+{
+	u64 slept = rq_of(se->cpu)->avg.last_update_time - se->avg.last_update_time;
+
+	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
+}
+
+/* With the lock: counts the task in the runqueue of @cpu. */
+static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	se->cpu = cpu;
+	se->on_rq = true;
+	__sync_fetch_and_add(&rq->nr_running, 1);
+	__sync_fetch_and_add(&rq->load_weight, se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	hook_add_entity(rq, se);
+}
+
+/* With the lock: counts it no longer. */
+static __always_inline void remove_entity(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_for_update(se->cpu);
+
+	se->on_rq = false;
+	__sync_fetch_and_add(&rq->nr_running, -1);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	hook_remove_entity(rq, se);
+}
+
+/* The task becomes runnable on @cpu. */
+static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
+{
+	bpf_spin_lock(&se->lock);
+	if (!se->on_rq)
+		add_entity(se, cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+/* It is no longer runnable. */
+static __always_inline void account_entity_dequeue(struct fair_entity *se)
+{
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq)
+		remove_entity(se);
+	bpf_spin_unlock(&se->lock);
+}
+
+/* Keeps the task's lead or lag while it changes to the runqueue of @cpu, where min_vruntime differs. */
+static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
+{
+	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
+}
+
+/*
+ * Moves a runnable task's account to @cpu. One that another CPU is moving may stop being runnable in the
+ * meantime, or be picked where it was; whoever runs it puts the account right.
+ */
+static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+{
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		if (!hook_place_migrated(se, cpu))
+			renormalize_vruntime(se, cpu);
+		remove_entity(se);
+		add_entity(se, cpu);
+	}
+	bpf_spin_unlock(&se->lock);
+}
+
+/* A new nice level or policy. */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+{
+	u32 weight = task_weight(p);
+	u64 contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
+	bool on_rq;
+
+	bpf_spin_lock(&se->lock);
+	on_rq = se->on_rq;
+	if (on_rq)
+		remove_entity(se);
+	se->weight = weight;
+	se->inv_weight = (1ULL << 32) / weight;
+	se->load_avg_contrib = contrib;
+	if (on_rq)
+		add_entity(se, se->cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+#endif /* __EQUIPOISE_TASK_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Timers, one a CPU, which call back on it. */
+#ifndef __EQUIPOISE_TIMERS_H
+#define __EQUIPOISE_TIMERS_H
+
+#include "../../topology.bpf.h"
+
+struct fair_timer {
+	struct bpf_timer timer;
+};
+
+/* A timer for each CPU. */
+#define CPU_TIMERS(name)                          \
+	struct {                                  \
+		__uint(type, BPF_MAP_TYPE_ARRAY); \
+		__uint(max_entries, MAX_CPUS);    \
+		__type(key, u32);                 \
+		__type(value, struct fair_timer); \
+	} name SEC(".maps")
+
+typedef int (*fair_timer_fn)(void *timers, int *cpu, struct fair_timer *timer);
+
+/* Those of @timers, one of the maps below. */
+static __always_inline s32 init_timer(void *timers, u32 cpu)
+{
+	struct fair_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
+}
+
+/*
+ * Calls @function on this CPU, @cpu, in @delay ns. It is set only here, not in ops.init(), which may sleep: there
+ * it could not iterate over a queue.
+ */
+static __always_inline void start_timer(void *timers, u32 cpu, fair_timer_fn function, u64 delay)
+{
+	struct fair_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	if (!timer)
+		return;
+	bpf_timer_set_callback(&timer->timer, function);
+	bpf_timer_start(&timer->timer, delay, BPF_F_TIMER_CPU_PIN);
+}
+
+#endif /* __EQUIPOISE_TIMERS_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Policy hperf's virtual time, one for all CPUs.
+ *
+ * A vruntime means something on its own runqueue alone. With more tasks than CPUs some have a CPU to
+ * themselves and others share one, and whoever changes CPUs starts with a clean slate. Where tasks change
+ * places all the time, it is then left to chance how often each comes to a CPU that it has to share. So
+ * each task's share of all CPUs is compared to a clock that goes as fast as a task's vruntime would if
+ * everything was shared by weight, and who is behind on moving gets a head start, within limits.
+ */
+#ifndef __EQUIPOISE_HPERF_CLOCK_H
+#define __EQUIPOISE_HPERF_CLOCK_H
+
+#include "../../../topology.bpf.h"
+
+/* The longest time that passes between two updates, ns. */
+#define HPERF_CLOCK_MAX_DELTA NSEC_PER_SEC
+
+struct hperf_clock {
+	u64 time;
+	/* Until when it has been counted, ns. */
+	u64 updated;
+};
+
+struct hperf_clock hperf_clock;
+
+/* Since the last time @nr_busy CPUs had something to run, of weight @load together. One caller at a time. */
+static __always_inline void update_hperf_clock(u64 nr_busy, u64 load, u64 now)
+{
+	u64 delta = now - hperf_clock.updated;
+
+	if ((s64)delta <= 0)
+		return;
+	if (delta > HPERF_CLOCK_MAX_DELTA)
+		delta = HPERF_CLOCK_MAX_DELTA;
+	if (load)
+		hperf_clock.time += delta * nr_busy * NICE_0_LOAD / load;
+	hperf_clock.updated = now;
+}
+
+/* How far @vruntime, of all CPUs, is ahead of the clock; at most a latency either way, ns. */
+static __always_inline s64 hperf_ahead(u64 vruntime)
+{
+	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = policy.sched_latency;
+
+	if (ahead > limit)
+		return limit;
+	return ahead < -limit ? -limit : ahead;
+}
+
+#endif /* __EQUIPOISE_HPERF_CLOCK_H */

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The most from fast and slow CPUs together, and equal shares of the fast ones, after
+ *
+ *	[PATCH 00/13] High performance balancing logic for big.LITTLE, Arseniy Krasnov, 2015-11-06
+ *
+ * CPUs of one kind are balanced among themselves as ever. Between the fast and the slow cluster:
+ *
+ *  - Each cluster's load is seen against its capacity: CPUs, their speed (the slowdown coefficient) and
+ *    their frequency. Where it is too high for the other's, a task goes there, down or up.
+ *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow
+ *    one, at the pace of its vruntime: near 0, the task had as much time here as there. What leaves a
+ *    cluster is the task that has been there too much: the highest druntime goes down, the lowest up.
+ *  - Are the clusters in balance, these two change places.
+ *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
+ *  - What wakes up or is forked goes to the CPU with the least load.
+ *  - Who had less than others, over all CPUs, comes first where it moves to (clock.bpf.h).
+ */
+#ifndef __EQUIPOISE_HPERF_H
+#define __EQUIPOISE_HPERF_H
+
+#include "../candidate.bpf.h"
+#include "clock.bpf.h"
+
+/* How many waiting tasks of a runqueue are looked at. */
+#define HPERF_MAX_TASKS 32
+
+/* One cluster's state. */
+struct hperf_cluster {
+	u64 nr_running;
+	/* CPUs with something to run. */
+	u64 nr_busy;
+	u64 load;
+	/* Sum of the CPUs' capacities at their frequencies. */
+	u64 capacity;
+	/* The CPU with the least load for its capacity, idle or not. */
+	s32 idlest;
+	bool has_idle;
+};
+
+struct hperf_stats {
+	struct hperf_cluster fast, slow;
+} __attribute__((aligned(64)));
+
+struct hperf_stats all_hperf_stats[MAX_CPUS];
+
+static __always_inline bool hperf_enabled(void)
+{
+	return policy.hmp == HMP_HPERF && machine.asymmetric;
+}
+
+/* Has the CPU of @rq been asked to pull a task from a slow one? */
+static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
+{
+	return rq->design.hperf.wake_for_idle_pull;
+}
+
+/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+static __always_inline void hperf_update_idle(struct fair_rq *rq)
+{
+	rq->design.hperf.wake_for_idle_pull = false;
+}
+
+/* Who was behind the clock stays so, within limits; a new task begins with it. */
+static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
+{
+	struct hperf_entity *hse = &se->design.hperf;
+
+	if (hperf_enabled())
+		hse->global_vruntime = hperf_clock.time + (se->forked ? 0 : hperf_ahead(hse->global_vruntime));
+}
+
+/* Who had less than others, over all CPUs, comes first where it moves to. */
+static __always_inline bool hperf_place_migrated(struct fair_entity *se, u32 cpu)
+{
+	if (!hperf_enabled())
+		return false;
+	se->vruntime = rq_of(cpu)->min_vruntime + hperf_ahead(se->design.hperf.global_vruntime);
+	return true;
+}
+
+static __always_inline void hperf_set_curr(struct fair_rq *rq, const struct fair_entity *se)
+{
+	struct hperf_running *curr = &rq->curr.design.hperf;
+
+	if (!hperf_enabled())
+		return;
+	curr->druntime = se->design.hperf.druntime;
+	curr->fast = is_fast(se->cpu);
+	rq->design.hperf.swap_stamp = 0;
+}
+
+static __always_inline void hperf_put_curr(const struct fair_rq *rq, struct fair_entity *se)
+{
+	if (!hperf_enabled())
+		return;
+	se->design.hperf.global_vruntime += rq->curr.vruntime - se->vruntime;
+	se->design.hperf.druntime = rq->curr.design.hperf.druntime;
+}
+
+static __always_inline void hperf_update_curr(struct running *curr, u64 delta_fair)
+{
+	if (hperf_enabled())
+		curr->design.hperf.druntime += curr->design.hperf.fast ? delta_fair : -delta_fair;
+}
+
+/* Capacity at the present frequency. */
+static __always_inline u64 hperf_capacity(u32 cpu)
+{
+	return (u64)power_orig_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
+}
+
+/* Nothing runs, waits or is on its way there. */
+static __always_inline bool hperf_idle(u32 cpu, u64 now)
+{
+	u64 stamp = rq_of(cpu)->design.hperf.swap_stamp;
+
+	return !cpu_nr_running(cpu) && (!stamp || now - stamp >= machine.tick_ns);
+}
+
+__noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u32 group, u64 now)
+{
+	const struct group *sg = group_at(group);
+	u64 least = ~0ULL;
+	int i;
+
+	__builtin_memset(stats, 0, sizeof(*stats));
+	stats->idlest = -1;
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+		u64 load = READ_ONCE(rq_of(cpu)->load_weight);
+		bool idle = hperf_idle(cpu, now);
+
+		stats->nr_running += cpu_nr_running(cpu);
+		stats->nr_busy += cpu_nr_running(cpu) > 0;
+		stats->load += load;
+		stats->capacity += hperf_capacity(cpu);
+		stats->has_idle |= idle;
+		/* Before one that expects a task. */
+		load += !idle;
+		if (load < least) {
+			least = load;
+			stats->idlest = cpu;
+		}
+	}
+	return stats->has_idle;
+}
+
+enum hperf_imbalance {
+	HPERF_BALANCED,
+	HPERF_DOWN,
+	HPERF_UP,
+};
+
+/* Would @from still have more load for its capacity than @to with an average task moved? */
+static __always_inline bool hperf_too_high(const struct hperf_cluster *from, const struct hperf_cluster *to)
+{
+	u64 task = from->nr_running ? from->load / from->nr_running : 0;
+
+	return from->load * to->capacity > (to->load + task) * from->capacity;
+}
+
+/*
+ * is_hmp_imbalance(): fast CPUs come first; an idle slow one takes what they cannot all run; and
+ * otherwise loads go with capacities, as long as that does not leave a CPU without work.
+ */
+static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_stats *stats)
+{
+	const struct hperf_cluster *fast = &stats->fast, *slow = &stats->slow;
+	u64 nr_fast = group_at(machine.fast_group)->weight, nr_slow = group_at(machine.slow_group)->weight;
+
+	if (slow->nr_running && fast->has_idle)
+		return HPERF_UP;
+	if (fast->nr_running > nr_fast && (slow->has_idle || hperf_too_high(fast, slow)))
+		return HPERF_DOWN;
+	if (slow->nr_running > nr_slow && hperf_too_high(slow, fast))
+		return HPERF_UP;
+	return HPERF_BALANCED;
+}
+
+/* The task of @group that has been there too much and may use @dst_cpu; @asked: also one that another asked for. */
+__noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, bool asked, u64 now)
+{
+	const struct group *sg = group_at(group);
+	int i;
+
+	look_for(best, KEY_DRUNTIME, group == machine.slow_group, dst_cpu);
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (asked || !rq_of(cpu)->active_balance)
+			consider_rq(best, cpu, HPERF_MAX_TASKS, now);
+	}
+	return best->pid;
+}
+
+/* One way. */
+static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
+{
+	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, false, now))
+		return;
+	if (!move_candidate(best, now))
+		return;
+	rq_for_update(dst_cpu)->design.hperf.swap_stamp = now;
+	if (up)
+		this_counters()->up_migrations++;
+	else
+		this_counters()->down_migrations++;
+}
+
+/* The clusters are in balance: the two tasks that have been too much where they are change places. */
+static __always_inline void hperf_swap(struct candidates *best, const struct hperf_stats *stats, u64 now)
+{
+	struct candidate *down = &best->first, *up = &best->second;
+
+	if (stats->fast.idlest < 0 || stats->slow.idlest < 0 ||
+	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, false, now) ||
+	    !hperf_pick(up, machine.slow_group, stats->fast.idlest, false, now) || down->key <= up->key)
+		return;
+	/* One that waited leaves no room behind. */
+	down->dst_cpu = stats->slow.has_idle && !up->running ? (u32)stats->slow.idlest : up->cpu;
+	up->dst_cpu = down->cpu;
+	/* Both are expected, and neither CPU is idle meanwhile. */
+	rq_for_update(down->dst_cpu)->design.hperf.swap_stamp = now;
+	rq_for_update(up->dst_cpu)->design.hperf.swap_stamp = now;
+	if (!move_candidate(down, now))
+		return;
+	move_candidate(up, now);
+	this_counters()->swaps++;
+}
+
+/* Between the clusters, before each periodic balance. */
+__noinline bool hperf_balance(u64 now)
+{
+	u32 this_cpu = bpf_get_smp_processor_id() & (MAX_CPUS - 1);
+	struct hperf_stats *stats = &all_hperf_stats[this_cpu];
+
+	if (!trylock_candidates())
+		return false;
+	hperf_cluster_stats(&stats->fast, machine.fast_group, now);
+	hperf_cluster_stats(&stats->slow, machine.slow_group, now);
+	update_hperf_clock(stats->fast.nr_busy + stats->slow.nr_busy, stats->fast.load + stats->slow.load, now);
+	switch (is_hmp_imbalance(stats)) {
+	case HPERF_DOWN:
+		hperf_move(&this_candidates()->first, false, stats->slow.idlest, now);
+		break;
+	case HPERF_UP:
+		hperf_move(&this_candidates()->first, true, stats->fast.idlest, now);
+		break;
+	default:
+		hperf_swap(this_candidates(), stats, now);
+	}
+	unlock_candidates();
+	return true;
+}
+
+/*
+ * @this_cpu has nothing to do: if it is fast, it gets from the slow ones the task that has been there too much.
+ * Where that runs and has been asked for already it gets none, as in hmp_idle_pull() of the tree that the series is
+ * compared with. So of CPUs that run out of work together one gets a running task, and the others wait for a tick.
+ */
+__noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
+{
+	struct candidate *best = &this_candidates()->first;
+	bool pulled = false;
+
+	rq_for_update(this_cpu)->design.hperf.wake_for_idle_pull = false;
+	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !trylock_candidates())
+		return false;
+	if (hperf_pick(best, machine.slow_group, this_cpu, true, now))
+		pulled = move_candidate(best, now);
+	if (pulled) {
+		rq_for_update(this_cpu)->design.hperf.swap_stamp = now;
+		this_counters()->up_migrations++;
+	}
+	unlock_candidates();
+	return pulled;
+}
+
+/* The tick of a slow CPU: while it has a task, no fast one should sleep. */
+__noinline bool hperf_tick(u32 cpu, u64 now)
+{
+	const struct group *sg = group_at(machine.fast_group);
+	int i;
+
+	if (is_fast(cpu))
+		return false;
+	bpf_for(i, 0, sg->weight) {
+		u32 idle = nth_cpu(sg, i);
+
+		if (!idle_cpu(idle) || rq_of(idle)->design.hperf.wake_for_idle_pull)
+			continue;
+		rq_for_update(idle)->design.hperf.wake_for_idle_pull = true;
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Where @p should run: on an idle CPU, a fast one if there is any, else where the load is least for the
+ * capacity. @prev_cpu, where it was, if that is as good.
+ */
+__noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
+{
+	u64 least = ~0ULL;
+	s32 found = -1;
+	int cpu;
+
+	bpf_for(cpu, 0, nr_cpus()) {
+		u64 load = READ_ONCE(rq_of(cpu)->load_weight), capacity = hperf_capacity(cpu);
+
+		if (!task_allowed(p, cpu) || !capacity)
+			continue;
+		load = cpu_nr_running(cpu) ? (1ULL << 32) + (load + NICE_0_LOAD) * (1 << 20) / capacity
+					   : (1ULL << 20) / capacity;
+		if (load < least || (load == least && cpu == (int)prev_cpu)) {
+			least = load;
+			found = cpu;
+		}
+	}
+	return found >= 0 ? found : (s32)prev_cpu;
+}
+
+#endif /* __EQUIPOISE_HPERF_H */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What hperf keeps; see hperf.bpf.h. */
+#ifndef __EQUIPOISE_HPERF_KEPT_H
+#define __EQUIPOISE_HPERF_KEPT_H
+
+struct hperf_entity {
+	/* Its time on fast CPUs less that on slow ones, at the pace of its vruntime, ns. */
+	s64 druntime;
+	/* Its vruntime as if it had never changed runqueues, against hperf_clock, ns. */
+	u64 global_vruntime;
+};
+
+struct hperf_running {
+	/* Up to exec_start. */
+	s64 druntime;
+	/* Is this a fast CPU? */
+	bool fast;
+};
+
+struct hperf_rq {
+	/* A task is on its way here, to take the place of one that left; asked for then, ns. */
+	u64 swap_stamp;
+	/* Asked to pull a task from a slow CPU. */
+	bool wake_for_idle_pull;
+};
+
+#endif /* __EQUIPOISE_HPERF_KEPT_H */

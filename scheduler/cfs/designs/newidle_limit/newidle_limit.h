@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Policy `newidle_limit`: a CPU does not look for work if it has run out of it too often lately, after
+ *
+ *	[RFC] sched: Limit idle_balance() when it is being used too frequently, Jason Low, 2013-07-16
+ */
+#ifndef __EQUIPOISE_NEWIDLE_LIMIT_H
+#define __EQUIPOISE_NEWIDLE_LIMIT_H
+
+#include "../../core/runqueue.bpf.h"
+
+/* The average time between new-idle balances starts at, and is at most, this many times the limit. */
+#define NEWIDLE_LIMIT_MAX 20
+
+static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
+{
+	rq->design.newidle_limit.avg_time_between_ib = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
+}
+
+/*
+ * @rq runs out of work at @now: does it too often? The average follows an eighth of the way, whether or
+ * not the CPU then balances; a long time since the last is a fresh start, so that it takes many short
+ * ones to get below the limit.
+ */
+static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
+{
+	struct newidle_limit_rq *limit = &rq->design.newidle_limit;
+	u64 since = now - limit->prev_idle_balance, max = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
+
+	if (!policy.newidle_limit)
+		return false;
+	limit->prev_idle_balance = now;
+	if (since > max)
+		limit->avg_time_between_ib = max;
+	else
+		limit->avg_time_between_ib += (s64)(since - limit->avg_time_between_ib) >> 3;
+	return limit->avg_time_between_ib < policy.newidle_limit;
+}
+
+#endif /* __EQUIPOISE_NEWIDLE_LIMIT_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What power balance keeps; see power_balance.h. */
+#ifndef __EQUIPOISE_POWERSAVE_KEPT_H
+#define __EQUIPOISE_POWERSAVE_KEPT_H
+
+struct powersave_domain {
+	/* One bit for each of the last balances, the latest lowest: was it for performance? */
+	u64 perf_lb_record;
+};
+
+struct powersave_group_stats {
+	/* The utilization that its CPUs may come to. */
+	u64 group_util;
+};
+
+struct powersave_domain_stats {
+	/* Groups by number, or -1: the local one, the one to fill and the one to empty. */
+	s32 this_group;
+	s32 group_leader;
+	s32 group_min;
+	u64 leader_util;
+	u64 min_util;
+	u64 min_load_per_task;
+};
+
+#endif /* __EQUIPOISE_POWERSAVE_KEPT_H */

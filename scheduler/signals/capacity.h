@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The capacity that is left for fair tasks (cpu_power, cpu_capacity), which is what balancing and placement
+ * count on: of a CPU's own as much as the other classes and interrupts have left it lately. What tells that
+ * is a matter of policy.scale_rt_capacity:
+ *
+ *	rt_avg, in steps of half a second, until Linux 4.18
+ *	the utilization that those others have, after
+ *		[PATCH 09/11] sched: use pelt for scale_rt_capacity(), Vincent Guittot, 2018-06-28
+ *
+ * Groups have it from their CPUs, a level each time that it is balanced (update_group_power()).
+ */
+#ifndef __EQUIPOISE_CAPACITY_H
+#define __EQUIPOISE_CAPACITY_H
+
+#include "utilization.bpf.h"
+
+/*
+ * What is left of @cpu, of 1024. Tasks' time is of what interrupts leave:
+ *
+ *	1024 - irq
+ *	---------- (1024 - rt - dl)
+ *	   1024
+ */
+static __always_inline u64 scale_rt_capacity(u32 cpu)
+{
+	const u64 max = SCHED_POWER_SCALE;
+	u64 used, irq;
+
+	if (policy.scale_rt_capacity == RT_CAPACITY_AVG)
+		return rt_avg_leaves(rt_avg_of(cpu), cpu_util_of(cpu)->updated_at);
+	irq = cpu_util_irq(cpu);
+	used = cpu_util(cpu, UTIL_RT) + cpu_util(cpu, UTIL_DL);
+	return irq >= max || used >= max ? 0 : (max - used) * (max - irq) / max;
+}
+
+static __always_inline void update_cpu_power(u32 cpu, u64 now)
+{
+	struct cpu_levels *levels = levels_of(cpu);
+	u64 power;
+
+	update_cpu_util(cpu, now);
+	power = levels->power_orig * scale_rt_capacity(cpu) / SCHED_POWER_SCALE;
+	/* It divides. */
+	levels->power = power ? power : 1;
+}
+
+/* Of @cpu's domain at @level, which it balances every @balance_interval ms, its own group. */
+static __always_inline void update_group_power(u32 cpu, u32 level, u32 balance_interval, u64 now)
+{
+	struct group *sg = group_at(local_group_of(cpu, level));
+	u64 interval = msecs_to_jiffies(balance_interval), longest, power = 0;
+	struct domain *child;
+	int i;
+
+	/* max_load_balance_interval: a tenth of a second for each CPU. */
+	longest = jiffies_per_sec() * nr_cpus() / 10;
+	if (interval > longest)
+		interval = longest;
+	sg->next_update = jiffies_at(now) + (interval ? interval : 1);
+	if (!level) {
+		update_cpu_power(cpu, now);
+		sg->power = power_of(cpu);
+		return;
+	}
+	child = domain_of(cpu, level - 1);
+	bpf_for(i, 0, child->nr_groups)
+		power += group_at(child->first_group + i)->power;
+	sg->power = power;
+}
+
+#endif /* __EQUIPOISE_CAPACITY_H */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which frequency a CPU needs: schedutil's sugov_get_util() and get_next_freq(), before and after
+ *
+ *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
+ *
+ * The utilization that is looked for is that of all who use the CPU. Fair tasks' own utilization is not
+ * enough: what others take of the CPU shows as time in which they did not run. As the windows are the
+ * same, the two are added. policy.frequency says who is counted; of Linux 4.17 that was SCHED_FAIR's
+ * time and the bandwidth of deadline tasks.
+ */
+#ifndef __EQUIPOISE_FREQUENCY_H
+#define __EQUIPOISE_FREQUENCY_H
+
+#include "utilization.bpf.h"
+
+/* Room above the utilization: the frequency rises before the CPU is busy all the time. */
+static __always_inline u64 map_util_perf(u64 util)
+{
+	return util + (util >> 2);
+}
+
+/*
+ * The utilization that the frequency of @cpu is to serve, of 1024 at the highest.
+ *
+ * Deadline tasks count with the bandwidth that they were promised, which is what meets their deadlines;
+ * their running time only tells whether the CPU has any idle time left. Interrupts' time is not in the
+ * tasks' clock, so tasks' utilization is of what interrupts leave:
+ *
+ *	            1024 - irq
+ *	U' = irq + ------------ U + bw_dl
+ *	               1024
+ */
+__noinline u64 effective_cpu_util(u32 cpu)
+{
+	const u64 max = SCHED_POWER_SCALE;
+	u64 irq = policy.frequency & FREQUENCY_IRQ ? cpu_util_irq(cpu) : 0, util;
+
+	if (rt_rq_is_runnable(cpu) || irq >= max)
+		return max;
+	util = cpu_util(cpu, UTIL_FAIR);
+	if (policy.frequency & FREQUENCY_RT)
+		util += cpu_util(cpu, UTIL_RT);
+	if (policy.frequency & FREQUENCY_DL && util + cpu_util(cpu, UTIL_DL) >= max)
+		return max;
+	util = util * (max - irq) / max + irq + cpu_bw_dl(cpu);
+	return util < max ? util : max;
+}
+
+/* What @cpu asks for, of the capacity of the largest CPU: that is how schedutil takes it. */
+static __always_inline u64 frequency_request(u32 cpu)
+{
+	u64 perf = machine.governor_adds ? cpu_util(cpu, UTIL_FAIR) : map_util_perf(effective_cpu_util(cpu));
+
+	if (perf > SCHED_POWER_SCALE)
+		perf = SCHED_POWER_SCALE;
+	return perf * scx_bpf_cpuperf_cap(cpu) / SCHED_POWER_SCALE;
+}
+
+/* Asks for the frequency that @cpu needs, as far as the rate limit lets it. */
+__noinline bool update_frequency(u32 cpu, u64 now)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	u64 perf;
+
+	if (!policy.frequency || now - util->asked_at < policy.frequency_rate_limit)
+		return false;
+	util->asked_at = now;
+	perf = frequency_request(cpu);
+	util->blocked = perf;
+	scx_bpf_cpuperf_set(cpu, perf);
+	this_counters()->frequency_requests++;
+	this_counters()->frequency_requested += perf;
+	return true;
+}
+
+/* When the utilization of idle CPUs is due to be brought up to date, ns. */
+u64 next_blocked_update;
+
+/*
+ * What is left of an idle CPU's utilization decays with time, and with it the frequency that it asks for.
+ * As it has no tick, one that has does it for all, once in a while (nohz.next_blocked).
+ */
+__noinline bool update_idle_cpus(u64 now)
+{
+	int cpu;
+
+	if (time_before(now, next_blocked_update))
+		return false;
+	next_blocked_update = now + LOAD_AVG_PERIOD * NSEC_PER_MSEC;
+	bpf_for(cpu, 0, nr_cpus())
+		if (cpu_util_of(cpu)->running == UTIL_NONE && cpu_util_of(cpu)->blocked) {
+			update_cpu_util(cpu, now);
+			update_frequency(cpu, now);
+		}
+	return true;
+}
+
+#endif /* __EQUIPOISE_FREQUENCY_H */

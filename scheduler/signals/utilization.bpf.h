@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What uses a CPU: the running time of each class of tasks and of interrupts, by the same sums over the
+ * same windows, so that they can be compared and added (avg_rt, avg_dl and avg_irq of
+ *
+ *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
+ *
+ * and the running average of the fair tasks as it shows on the CPU).
+ *
+ * Tasks' time is the CPU's less what interrupts take (rq->clock_task), and these are counted in the
+ * CPU's own time (rq->clock). A slow CPU's time counts less: 1024 is all the time at the highest frequency.
+ *
+ * Fed by the sched_switch tracepoint, which tells of all classes; what interrupts took shows in how far
+ * the two clocks of the runqueue are apart. A switch is when these say it is, as for the kernel: by the time
+ * that we hear of it, picking the next task has taken time, and a virtual CPU may have lost its host's.
+ */
+#ifndef __EQUIPOISE_UTILIZATION_H
+#define __EQUIPOISE_UTILIZATION_H
+
+#include "cpu_util.h"
+#include "irq_time.h"
+#include "rt_avg.bpf.h"
+
+/* include/linux/sched/prio.h */
+#define MAX_DL_PRIO 0
+#define MAX_RT_PRIO 100
+
+struct cpu_util cpu_utils[MAX_CPUS];
+
+static __always_inline struct cpu_util *cpu_util_of(u32 cpu)
+{
+	return &cpu_utils[cpu & (MAX_CPUS - 1)];
+}
+
+/* Are the averages looked at? */
+static __always_inline bool tracks_util(void)
+{
+	return policy.frequency || policy.scale_rt_capacity == RT_CAPACITY_PELT;
+}
+
+/* The class of @p, which @cpu switches to. */
+static __always_inline enum util_class util_class_of(u32 cpu, const struct task_struct *p)
+{
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+
+	if (!p->pid)
+		return UTIL_NONE;
+	/* By its priority it could be a real-time task. */
+	if (core && core->stop == p)
+		return UTIL_STOP;
+	if (p->prio < MAX_DL_PRIO)
+		return UTIL_DL;
+	return p->prio < MAX_RT_PRIO ? UTIL_RT : UTIL_FAIR;
+}
+
+static __always_inline u64 cpu_util(u32 cpu, enum util_class class)
+{
+	return class < NR_UTIL_CLASSES ? pelt_util(&cpu_util_of(cpu)->avg[class]) : 0;
+}
+
+static __always_inline u64 cpu_util_irq(u32 cpu)
+{
+	return pelt_util(&cpu_util_of(cpu)->irq);
+}
+
+/* The bandwidth of the deadline tasks that are active on @cpu, of 1024: cpu_bw_dl(). */
+static __always_inline u64 cpu_bw_dl(u32 cpu)
+{
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+
+	return core ? core->dl.running_bw * SCHED_POWER_SCALE >> 20 : 0;
+}
+
+static __always_inline bool rt_rq_is_runnable(u32 cpu)
+{
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+
+	return core && core->rt.rt_nr_running;
+}
+
+/* Brings the averages up to @clock, since the last of which interrupts have had @irq ns. */
+static __always_inline void update_averages(struct cpu_util *util, u64 clock, u64 irq, u32 scale)
+{
+	int class;
+
+	update_pelt_last(&util->irq, clock, irq, scale);
+	bpf_for(class, 0, NR_UTIL_CLASSES)
+		if (class < NR_UTIL_CLASSES)
+			update_pelt_scaled(&util->avg[class], clock - util->irq_time, true,
+					   class == (int)util->running, scale);
+}
+
+/* Do tasks of @class take time that fair ones had? */
+static __always_inline bool outranks_fair(u32 class)
+{
+	return class == UTIL_RT || class == UTIL_DL;
+}
+
+/*
+ * The time of the runqueue @core at the time @now. Its clock moves when the kernel has something to account there,
+ * and so not while the CPU idles: then it is as far on as the time that has passed since.
+ */
+static __always_inline u64 rq_clock(struct cpu_util *util, const struct rq *core, u64 now)
+{
+	if (util->clock != core->clock) {
+		util->clock = core->clock;
+		util->clock_seen_at = now;
+	}
+	return util->running == UTIL_NONE ? util->clock + now - util->clock_seen_at : util->clock;
+}
+
+/* Brings what is known of @cpu up to the time @now. */
+__noinline bool update_cpu_util(u32 cpu, u64 now)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+	u64 clock, irq, passed;
+	u32 scale;
+
+	if (!core)
+		return false;
+	scale = scx_bpf_cpuperf_cur(cpu);
+	clock = rq_clock(util, core, now);
+	passed = clock - util->updated_at;
+	if ((s64)passed < 0)
+		return false;
+	irq = irq_time_of(core) - util->irq_time;
+	/* Of another CPU the two are read apart, and may be just between two steps. */
+	if ((s64)irq < 0)
+		irq = 0;
+	/* What does not fit is counted the next time. */
+	if (irq > passed)
+		irq = passed;
+	util->irq_time += irq;
+	if (tracks_util())
+		update_averages(util, clock, irq, scale);
+	if (policy.scale_rt_capacity == RT_CAPACITY_AVG)
+		update_rt_avg(rt_avg_of(cpu), clock, outranks_fair(util->running) ? passed : irq, scale);
+	util->updated_at = clock;
+	return true;
+}
+
+static __always_inline void init_cpu_util(u32 cpu, u64 now)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	struct rq *core = scx_bpf_cpu_rq(cpu);
+
+	if (!core)
+		return;
+	util->running = UTIL_NONE;
+	util->updated_at = util->clock = core->clock;
+	util->clock_seen_at = now;
+	util->irq.last_update_time = util->updated_at;
+	rt_avg_of(cpu)->age_stamp = util->updated_at;
+	util->irq_time = irq_time_of(core);
+	for (u32 class = 0; class < NR_UTIL_CLASSES; class ++)
+		util->avg[class].last_update_time = util->updated_at - util->irq_time;
+}
+
+/*
+ * @cpu switches to @next. From one fair task to another there is nothing to count unless averages are. As it begins
+ * to idle, its clock must be seen to stop.
+ */
+static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	u32 class = util_class_of(cpu, next);
+
+	if (tracks_util() || outranks_fair(util->running) || outranks_fair(class) || class == UTIL_NONE)
+		update_cpu_util(cpu, bpf_ktime_get_ns());
+	util->running = class;
+}
+
+#endif /* __EQUIPOISE_UTILIZATION_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The machine: sched domains, their groups, and where each CPU is in them. User space builds the
+ * tables (crates/policy) and drops the levels that add nothing, as build_sched_domains() does.
+ *
+ * Every index is masked or bounded here, once, so that the rest of the scheduler can use the
+ * kernel's words and the verifier is content.
+ */
+#ifndef __EQUIPOISE_TOPOLOGY_H
+#define __EQUIPOISE_TOPOLOGY_H
+
+#include "intf.h"
+
+/* SCHED_POWER_SCALE, SCHED_LOAD_SCALE, NICE_0_LOAD: the kernel's unit of all three. */
+#define SCHED_POWER_SCALE 1024
+#define SCHED_LOAD_SCALE 1024
+#define NICE_0_LOAD 1024
+
+const volatile struct policy policy;
+const volatile struct machine machine;
+
+struct domain domains[MAX_DOMAINS];
+struct group groups[MAX_GROUPS];
+__u16 cpu_list[MAX_DOMAINS * MAX_LEVELS];
+struct cpu_levels cpu_levels[MAX_CPUS];
+struct counters counters[MAX_CPUS];
+
+static __always_inline u32 nr_cpus(void)
+{
+	return machine.nr_cpus;
+}
+
+static __always_inline struct cpu_levels *levels_of(u32 cpu)
+{
+	return &cpu_levels[cpu & (MAX_CPUS - 1)];
+}
+
+/* What there is of @cpu for fair tasks, and what there would be without others; see capacity.h. */
+static __always_inline u32 power_of(u32 cpu)
+{
+	return levels_of(cpu)->power;
+}
+
+static __always_inline u32 power_orig_of(u32 cpu)
+{
+	return levels_of(cpu)->power_orig;
+}
+
+static __always_inline bool is_fast(u32 cpu)
+{
+	return levels_of(cpu)->fast;
+}
+
+/* What this CPU has counted. */
+static __always_inline struct counters *this_counters(void)
+{
+	return &counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+/* The domain at @level of @cpu; the caller knows that there is one. */
+static __always_inline struct domain *domain_of(u32 cpu, u32 level)
+{
+	return &domains[levels_of(cpu)->domain[level & (MAX_LEVELS - 1)] & (MAX_DOMAINS - 1)];
+}
+
+/* @cpu's group among the groups of its domain at @level. */
+static __always_inline u32 local_group_of(u32 cpu, u32 level)
+{
+	return levels_of(cpu)->group[level & (MAX_LEVELS - 1)];
+}
+
+static __always_inline struct group *group_at(u32 index)
+{
+	return &groups[index & (MAX_GROUPS - 1)];
+}
+
+/*
+ * The number of the @i-th group of @sd, counted from group @local as the kernel's circular list of
+ * groups is: each CPU meets its own group first.
+ */
+static __always_inline u32 nth_group(const struct domain *sd, u32 local, u32 i)
+{
+	u32 n = local - sd->first_group + i;
+
+	return sd->first_group + (n >= sd->nr_groups ? n - sd->nr_groups : n);
+}
+
+/* The @i-th CPU of @sg. */
+static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
+{
+	return cpu_list[(sg->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
+}
+
+/* Is @other in @cpu's domain at @level? */
+__noinline bool same_domain(u32 cpu, u32 other, u32 level)
+{
+	struct cpu_levels *a = levels_of(cpu), *b = levels_of(other);
+
+	if (level >= MAX_LEVELS)
+		return false;
+	/* A level that one of the CPUs lacks moves its numbering; a domain keeps its number. */
+	for (u32 i = 0; i < MAX_LEVELS; i++)
+		if (i < b->nr_levels && a->domain[level & (MAX_LEVELS - 1)] == b->domain[i])
+			return true;
+	return false;
+}
+
+static __always_inline bool cpus_share_cache(u32 a, u32 b)
+{
+	return levels_of(a)->llc_id == levels_of(b)->llc_id;
+}
+
+/*
+ * cpu_power in units of a full CPU: DIV_ROUND_CLOSEST(power, SCHED_POWER_SCALE). What is left of it
+ * when it comes to 0 (fix_small_capacity()) is up to the caller.
+ */
+static __always_inline u64 capacity_of_power(u64 power)
+{
+	return (power + SCHED_POWER_SCALE / 2) / SCHED_POWER_SCALE;
+}
+
+/*
+ * A group of SMT siblings has less than half a full CPU's power each, and yet each can take a task: its
+ * capacity is 1 as long as others have not taken a tenth of it (fix_small_capacity()). @power: of @sg, or of a
+ * CPU of it.
+ */
+static __always_inline u64 group_capacity(const struct domain *sd, const struct group *sg, u64 power)
+{
+	u64 capacity = capacity_of_power(power);
+
+	if (!capacity && sd->flags & SD_SHARE_CPUPOWER)
+		return (u64)sg->power * 32 > (u64)sg->power_orig * 29;
+	return capacity;
+}
+
+/* Time in ticks, and back. The kernel's words for it. */
+#define NSEC_PER_MSEC 1000000ULL
+#define NSEC_PER_SEC 1000000000ULL
+
+static __always_inline u64 jiffies_at(u64 now)
+{
+	return now / machine.tick_ns;
+}
+
+/* Rounded up, as msecs_to_jiffies() does. */
+static __always_inline u64 msecs_to_jiffies(u64 ms)
+{
+	return (ms * NSEC_PER_MSEC + machine.tick_ns - 1) / machine.tick_ns;
+}
+
+/* Ticks a second (HZ). */
+static __always_inline u64 jiffies_per_sec(void)
+{
+	return NSEC_PER_SEC / machine.tick_ns;
+}
+
+#endif /* __EQUIPOISE_TOPOLOGY_H */
