@@ -11,7 +11,6 @@
 
 use machine::Machine;
 use machines::{SIZES, large};
-use native::Object;
 use policy::Policy;
 use simulator::{Config, Outcome, run};
 use std::collections::HashMap;
@@ -161,7 +160,7 @@ fn measured(name: &str, length: u64) {
     let config = Config {
         machine: &load.machine,
         workload: &*workload,
-        scheduler: Object::equipoise(),
+        scheduler: policy.object(),
         globals: &policy.globals(&load.machine),
         read: &[],
         seed: 1,
