@@ -13,7 +13,7 @@
 
 use crate::abi::layout as abi;
 use crate::hw::lock::{Lock, Turn};
-use machine::{Machine, Spinlock};
+use machine::Spinlock;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -45,10 +45,9 @@ pub struct Code {
 }
 
 impl Memory {
-    /// That of `machine`, if it describes any.
-    pub fn new(machine: &Machine) -> Option<Memory> {
-        let memory = machine.numa.memory.as_ref()?;
-        let (cpus, nodes) = (machine.cpus.len(), memory.line_ns.len());
+    /// What `memory` describes, for CPUs in these nodes.
+    pub fn new(memory: &machine::Memory, node: Rc<[u16]>) -> Memory {
+        let (cpus, nodes) = (node.len(), memory.line_ns.len());
         // The kernel's lines, the scheduler's, then those of no CPU.
         let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
         let line = |line| abi::Line {
@@ -59,7 +58,6 @@ impl Memory {
         let lines: Rc<[Cell<abi::Line>]> = (0..nr_lines).map(line).map(Cell::new).collect();
         let seen: Rc<[Cell<u32>]> = vec![Cell::new(0); cpus * nr_lines].into();
         let line_ns: Rc<[u32]> = memory.line_ns.iter().flatten().copied().collect();
-        let node: Rc<[u16]> = (0..cpus).map(|cpu| machine.node_of(cpu) as u16).collect();
         let table = Rc::new(abi::Memory {
             lines: Rc::as_ptr(&lines).cast::<abi::Line>().cast_mut(),
             seen: Rc::as_ptr(&seen).cast::<u32>().cast_mut(),
@@ -70,7 +68,7 @@ impl Memory {
             cached_ns: memory.cached_ns,
             pad: 0,
         });
-        Some(Memory {
+        Memory {
             table,
             lines,
             _seen: seen,
@@ -81,7 +79,7 @@ impl Memory {
             spinlock: memory.spinlock,
             rq_locks: (0..cpus).map(Lock::of).collect(),
             held: [None; 2],
-        })
+        }
     }
 
     /// What C sees, which does not change it but what it points to. It lives as long as this.
@@ -208,20 +206,20 @@ impl Memory {
 mod tests {
     use super::*;
 
-    const CACHED: u64 = 5;
     const NEAR: u64 = 60;
     const FAR: u64 = 580;
 
+    /// Eight nodes of ten CPUs.
     fn memory(spinlock: Spinlock) -> Memory {
-        let mut machine = Machine::find("hp-8s-80c").unwrap();
-        machine.numa.memory.as_mut().unwrap().spinlock = spinlock;
-        let memory = Memory::new(&machine).unwrap();
-        assert_eq!(u64::from(memory.table.cached_ns), CACHED);
-        assert_eq!(
-            (memory.transfer_ns(0, 1), memory.transfer_ns(0, 79)),
-            (NEAR, FAR)
-        );
-        memory
+        let line_ns = |from, to| if from == to { NEAR } else { FAR };
+        let row = |from| (0..8).map(|to| line_ns(from, to) as u32).collect();
+        let memory = machine::Memory {
+            cached_ns: 5,
+            line_ns: (0..8).map(row).collect(),
+            lock_ns: 100,
+            spinlock,
+        };
+        Memory::new(&memory, (0..80).map(|cpu| cpu / 10).collect())
     }
 
     fn take(memory: &Memory, lock: &mut Lock, cpu: usize, now: u64, spent: u64) -> u64 {

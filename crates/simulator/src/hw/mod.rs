@@ -54,7 +54,10 @@ impl Hardware {
             cpufreq: cpufreq::Cpufreq::new(machine),
             turbo: turbo::Turbo::new(machine).filter(|_| meters.is_some()),
             meters,
-            memory: memory::Memory::new(machine),
+            memory: machine.numa.memory.as_ref().map(|memory| {
+                let node = |cpu| machine.node_of(cpu) as u16;
+                memory::Memory::new(memory, (0..machine.cpus.len()).map(node).collect())
+            }),
             network: adapter.map(|adapter| network::Network::new(adapter, connections)),
         }
     }
