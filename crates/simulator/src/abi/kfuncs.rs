@@ -37,6 +37,7 @@ macro_rules! kfuncs {
 
         $(
             $(#[$doc])*
+            #[allow(clippy::unused_unit)]
             unsafe extern "C" fn $name(
                 kernel: *mut c_void
                 $(, $argument: <$type as FromC>::C)*
