@@ -31,8 +31,11 @@ pristine:
 record-decisions:
 	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p lab --test decisions
 
-# In 1 GB (of addresses, in KiB), as much as 20,480 tasks on 1024 CPUs may take.
+# In instructions, which takes valgrind; and in time, in 1 GB (of addresses, in KiB), as much as 20,480 tasks
+# on 1024 CPUs may take.
 bench:
+	command -v valgrind >/dev/null || apt-get install -y -qq --no-install-recommends valgrind
+	cargo bench --locked -p simulator --bench instructions
 	cargo bench --locked -p simulator --bench context_switches --no-run
 	ulimit -v 976562 && cargo bench --locked -p simulator --bench context_switches
 

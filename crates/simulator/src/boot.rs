@@ -8,6 +8,8 @@ use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
+use crate::kernel::softirq::Softirqs;
+use crate::kernel::task::Tasks;
 use crate::program::Programs;
 use crate::program::mutex::Mutexes;
 use crate::program::polling::Pollers;
@@ -34,13 +36,13 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         shared,
         duration_ns,
     } = config.workload.start(machine);
-    let mut hw = Hardware::new(machine, connections);
-    let bpf = Bpf::load(&config, tick_ns, hw.memory.as_mut())?;
+    let hw = Hardware::new(machine, connections);
+    let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref())?;
     let ops = bpf.instance.ops;
     let mut kernel = Kernel {
         machine,
         cpus: Cpu::all(machine),
-        tasks: Vec::new(),
+        tasks: Tasks::default(),
         alive: 0,
         daemons: 0,
         runnable: 0,
@@ -49,6 +51,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         dl: Dl::default(),
         rt: Rt::default(),
         hw,
+        softirqs: Softirqs::default(),
         programs: Programs {
             mutexes: Mutexes::new(mutexes),
             condvars: Condvars::new(condvars),

@@ -26,11 +26,7 @@ pub enum What {
     Wake { task: TaskPtr },
     /// A timer of a deadline task's.
     Dl(dl::Timer),
-    /// A packet of a network connection has passed the link.
-    Packet { connection: u32 },
-    /// The handler of the network adapter's interrupt for a connection is done.
-    NetworkInterrupt { connection: u32 },
-    /// An interrupt is done with some of the softirqs.
+    /// An interrupt of `cpu` is done with some of the softirqs.
     Softirq { cpu: u32 },
     /// A `bpf_timer` expires.
     BpfTimer(timers::Expiry),

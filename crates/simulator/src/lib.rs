@@ -4,6 +4,7 @@ mod abi;
 mod boot;
 mod check;
 mod class;
+mod clock;
 mod events;
 mod host;
 mod hw;

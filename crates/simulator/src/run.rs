@@ -16,7 +16,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
         if kernel.alive == kernel.daemons {
             return Ok(());
         }
-        if kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.network_is_active() {
+        if kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active() {
             return Err(deadlock(kernel));
         }
         let Some((time, what)) = kernel.events.pop() else {
@@ -60,8 +60,6 @@ fn happens(kernel: &mut Kernel<'_>, what: What) -> bool {
         What::BpfTimer(expiry) => kernel.bpf_timer_expired(expiry),
         What::Hardware(event) => kernel.hardware_event(event),
         What::Dl(timer) => kernel.dl_timer(timer),
-        What::Packet { connection } => kernel.packet_passed(connection as usize),
-        What::NetworkInterrupt { connection } => kernel.network_interrupt_done(connection as usize),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
         What::Watchdog => kernel.watchdog(),
         What::End => return false,

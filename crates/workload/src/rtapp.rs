@@ -191,13 +191,12 @@ impl Plan {
             metrics.len() - 1
         };
         add("time".to_owned(), "s", Better::Lower);
+        let forked = config::forked(&self.config.tasks);
         for index in 0..self.config.tasks.len() {
             let task = &self.config.tasks[index];
             let timer = task.has(|action| matches!(action, Action::Timer { .. }));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            let forked = |other: &config::Task| other.has(|action| *action == Action::Fork(index));
-            let each =
-                task.instances <= MAX_LOGGED_INSTANCES && !self.config.tasks.iter().any(forked);
+            let each = task.instances <= MAX_LOGGED_INSTANCES && !forked.contains(&index);
             let names = match each {
                 true => (0..task.instances as usize)
                     .map(|instance| self.thread_name(index, instance))

@@ -41,7 +41,7 @@ impl Bpf {
     pub fn load(
         config: &Config<'_>,
         tick_ns: u64,
-        memory: Option<&mut Memory>,
+        memory: Option<&Memory>,
     ) -> Result<Bpf, native::Error> {
         let machine = config.machine;
         let nr_cpus = machine.cpus.len();
@@ -61,7 +61,7 @@ impl Bpf {
             kernel: null_mut(),
             rqs: rqs.as_ptr().cast(),
             spent: 0,
-            memory: memory.map_or(null_mut(), |memory| &raw mut *memory.table),
+            memory: memory.map_or(null_mut(), |memory| memory.table()),
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);

@@ -36,20 +36,18 @@ mod tests {
 
     #[test]
     fn the_deepest_state_that_was_entered_is_left() {
-        let machine = Machine::find("hikey-6220").unwrap();
-        let states = IdleStates::new(&machine);
-        for cpu in [0, machine.cpus.len() - 1] {
-            let of = &machine.core_types[machine.cpus[cpu].core_type].idle_states;
-            assert!(of.len() > 1);
-            let mut exit_ns = 0;
-            for state in of {
-                if state.min_residency_ns > 0 {
-                    assert_eq!(states.exit_ns(cpu, state.min_residency_ns - 1), exit_ns);
-                }
-                exit_ns = state.exit_latency_ns;
-                assert_eq!(states.exit_ns(cpu, state.min_residency_ns), exit_ns);
-            }
-            assert_eq!(states.exit_ns(cpu, u64::MAX), exit_ns);
-        }
+        let state = |min_residency_ns, exit_latency_ns| IdleState {
+            min_residency_ns,
+            exit_latency_ns,
+            ..IdleState::default()
+        };
+        let idle_states = IdleStates {
+            core_types: vec![1, 0],
+            states: vec![vec![], vec![state(10, 1), state(100, 20), state(1000, 50)]],
+        };
+        let slept = [0, 9, 10, 99, 100, 999, 1000, u64::MAX];
+        let exits = slept.map(|slept| idle_states.exit_ns(0, slept));
+        assert_eq!(exits, [0, 0, 1, 1, 20, 20, 50, 50]);
+        assert_eq!(idle_states.exit_ns(1, u64::MAX), 0);
     }
 }

@@ -13,18 +13,19 @@
 
 use crate::abi::layout as abi;
 use crate::hw::lock::{Lock, Turn};
-use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, Section, TaskPtr};
-use machine::{Machine, Spinlock, time_for};
+use machine::{Machine, Spinlock};
+use std::cell::Cell;
+use std::rc::Rc;
 
-/// A machine's shared memory.
+/// A machine's shared memory. C has pointers to what is in an `Rc` here (a `Box`, or a `&mut`, would claim to be the
+/// only way to it), and changes what is in cells.
 pub struct Memory {
-    /// What C sees; points into the rest.
-    pub table: Box<abi::Memory>,
-    lines: Box<[abi::Line]>,
-    _seen: Box<[u32]>,
-    line_ns: Box<[u32]>,
-    node: Box<[u16]>,
+    /// What C sees; points to the rest.
+    table: Rc<abi::Memory>,
+    lines: Rc<[Cell<abi::Line>]>,
+    _seen: Rc<[Cell<u32>]>,
+    line_ns: Rc<[u32]>,
+    node: Rc<[u16]>,
     nodes: usize,
     lock_ns: u64,
     spinlock: Spinlock,
@@ -34,6 +35,15 @@ pub struct Memory {
     held: [Option<(usize, Turn)>; 2],
 }
 
+/// Code that is running on a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Code {
+    pub cpu: usize,
+    /// Since when, and what it has spent on shared memory, ns.
+    pub now: u64,
+    pub spent: u64,
+}
+
 impl Memory {
     /// That of `machine`, if it describes any.
     pub fn new(machine: &Machine) -> Option<Memory> {
@@ -41,21 +51,20 @@ impl Memory {
         let (cpus, nodes) = (machine.cpus.len(), memory.line_ns.len());
         // The kernel's lines, the scheduler's, then those of no CPU.
         let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
-        let mut lines: Box<[abi::Line]> = (0..nr_lines)
-            .map(|line| abi::Line {
-                version: 1,
-                shared_ns: 0,
-                writer: (line % cpus) as u32,
-            })
-            .collect();
-        let mut seen = vec![0u32; cpus * nr_lines].into_boxed_slice();
-        let line_ns: Box<[u32]> = memory.line_ns.iter().flatten().copied().collect();
-        let node: Box<[u16]> = (0..cpus).map(|cpu| machine.node_of(cpu) as u16).collect();
-        let table = Box::new(abi::Memory {
-            lines: lines.as_mut_ptr(),
-            seen: seen.as_mut_ptr(),
-            line_ns: line_ns.as_ptr(),
-            node: node.as_ptr(),
+        let line = |line| abi::Line {
+            version: 1,
+            shared_ns: 0,
+            writer: (line % cpus) as u32,
+        };
+        let lines: Rc<[Cell<abi::Line>]> = (0..nr_lines).map(line).map(Cell::new).collect();
+        let seen: Rc<[Cell<u32>]> = vec![Cell::new(0); cpus * nr_lines].into();
+        let line_ns: Rc<[u32]> = memory.line_ns.iter().flatten().copied().collect();
+        let node: Rc<[u16]> = (0..cpus).map(|cpu| machine.node_of(cpu) as u16).collect();
+        let table = Rc::new(abi::Memory {
+            lines: Rc::as_ptr(&lines).cast::<abi::Line>().cast_mut(),
+            seen: Rc::as_ptr(&seen).cast::<u32>().cast_mut(),
+            line_ns: Rc::as_ptr(&line_ns).cast(),
+            node: Rc::as_ptr(&node).cast(),
             nr_lines: nr_lines as u32,
             nr_nodes: nodes as u32,
             cached_ns: memory.cached_ns,
@@ -75,25 +84,39 @@ impl Memory {
         })
     }
 
+    /// What C sees, which does not change it but what it points to. It lives as long as this.
+    pub fn table(&self) -> *mut abi::Memory {
+        Rc::as_ptr(&self.table).cast_mut()
+    }
+
     /// A line from `from` to `to`, ns.
-    fn transfer(&self, from: usize, to: usize) -> u64 {
+    pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.line_ns[from * self.nodes + to].into()
     }
 
+    /// A line that `last` was the last to change, for `cpu`, ns.
+    #[inline]
+    pub fn fetch_ns(&self, last: usize, cpu: usize) -> u64 {
+        match last == cpu {
+            true => 0,
+            false => self.transfer_ns(last, cpu),
+        }
+    }
+
     /// `cpu` writes what other CPUs look at of the runqueue of `rq`; what that costs, ns.
-    fn write(&mut self, cpu: usize, rq: usize) -> u64 {
-        let line = self.lines[rq];
+    fn write(&self, cpu: usize, rq: usize) -> u64 {
+        let line = self.lines[rq].get();
         let shared = u64::from(line.shared_ns);
         let ns = match line.writer as usize {
             writer if writer == cpu => shared,
-            writer => self.transfer(writer, cpu).max(shared),
+            writer => self.transfer_ns(writer, cpu).max(shared),
         };
-        self.lines[rq] = abi::Line {
+        self.lines[rq].set(abi::Line {
             version: line.version.wrapping_add(1),
             shared_ns: 0,
             writer: cpu as u32,
-        };
+        });
         ns
     }
 
@@ -128,23 +151,14 @@ impl Memory {
     /// A line from the one before to `cpu`, ns.
     #[inline]
     fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
-        match usize::from(turn.holder) {
-            holder if holder == cpu => 0,
-            holder => self.transfer(holder, cpu),
-        }
+        self.fetch_ns(usize::from(turn.holder), cpu)
     }
 
-    /// `cpu`, having spent `spent` since `now`, takes `lock` for `hold` ns as soon as it is free for long enough,
-    /// and so many lines that it protects from who had it before; how long it takes until then, ns.
+    /// `code` takes `lock` for `hold` ns as soon as it is free for long enough, and so many lines that it protects
+    /// from who had it before; how long it takes until then, ns.
     #[inline]
-    fn take(
-        &self,
-        lock: &mut Lock,
-        cpu: usize,
-        now: u64,
-        spent: u64,
-        (lines, hold): (u64, u64),
-    ) -> u64 {
+    pub fn take(&self, lock: &mut Lock, code: Code, lines: u64, hold: u64) -> u64 {
+        let Code { cpu, now, spent } = code;
         lock.forget(now);
         let asked = now + spent;
         let gets = |turn: &Turn| self.handover(turn, cpu) + lines * self.line_of(turn, cpu);
@@ -153,120 +167,39 @@ impl Memory {
         lock.hold(cpu, &turn, has + hold);
         has - asked
     }
-}
 
-impl Kernel<'_> {
-    /// Time that the code that is running has spent on shared memory, ns.
+    /// `code` takes the lock of a queue; what that costs, ns.
     #[inline]
-    pub fn spent(&self) -> u64 {
-        self.bpf.table().spent
+    pub fn lock(&self, lock: &mut Lock, code: Code) -> u64 {
+        self.take(lock, code, 0, self.lock_ns)
     }
 
-    /// As [`Kernel::spent`], which begins anew.
-    #[inline]
-    pub fn take_spent(&mut self) -> u64 {
-        let ns = std::mem::take(&mut self.bpf.table_mut().spent);
-        self.counters.memory_ns += ns;
-        ns
+    /// `code` takes the lock of the runqueue of `rq` and changes it; what that costs, ns.
+    pub fn change_rq(&mut self, rq: usize, code: Code) -> u64 {
+        let mut lock = std::mem::take(&mut self.rq_locks[rq]);
+        let ns = self.lock(&mut lock, code);
+        self.rq_locks[rq] = lock;
+        ns + self.write(code.cpu, rq)
     }
 
-    #[inline]
-    fn spend(&mut self, ns: u64) {
-        self.bpf.table_mut().spent += ns;
-    }
-
-    /// The code that is running takes the lock of the runqueue of `rq` and changes it.
-    #[inline]
-    pub fn change_rq(&mut self, rq: usize) {
-        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
-        let Some(memory) = &mut self.hw.memory else {
-            return;
-        };
-        let mut lock = std::mem::take(&mut memory.rq_locks[rq]);
-        let ns = memory.take(&mut lock, cpu, now, spent, (0, memory.lock_ns));
-        memory.rq_locks[rq] = lock;
-        let ns = ns + memory.write(cpu, rq);
-        self.spend(ns);
-    }
-
-    /// The code that is running takes the locks of two runqueues (`double_rq_lock()`), to keep them.
-    pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
-        let (cpu, now) = (self.this_cpu(), self.now());
+    /// `code` takes the locks of two runqueues (`double_rq_lock()`), to keep them; what that costs, ns.
+    pub fn lock_rqs(&mut self, rqs: [usize; 2], code: Code) -> u64 {
+        let asked = code.now + code.spent;
+        let mut has = asked;
         for (index, rq) in rqs.into_iter().enumerate() {
-            let asked = now + self.spent();
-            let Some(memory) = &mut self.hw.memory else {
-                return;
-            };
-            let lock = &mut memory.rq_locks[rq];
-            lock.forget(now);
-            let turn = lock.turn(cpu, asked, &memory.node, |_| 1);
-            memory.held[index] = Some((rq, turn));
-            let line = memory.handover(&turn, cpu);
-            self.spend(turn.from - asked + line);
+            let lock = &mut self.rq_locks[rq];
+            lock.forget(code.now);
+            let turn = lock.turn(code.cpu, has, &self.node, |_| 1);
+            self.held[index] = Some((rq, turn));
+            has = turn.from + self.handover(&turn, code.cpu);
         }
+        has - asked
     }
 
-    /// The code that is running lets go of the runqueues that it locked.
-    pub fn unlock_rqs(&mut self) {
-        let (cpu, until) = (self.this_cpu(), self.now() + self.spent());
-        let Some(memory) = &mut self.hw.memory else {
-            return;
-        };
-        for (rq, turn) in memory.held.iter_mut().filter_map(Option::take) {
-            memory.rq_locks[rq].held(cpu, &turn, until);
-        }
-    }
-
-    /// The code that is running takes the lock of `dsq`, a queue of the scheduler's.
-    #[inline]
-    pub fn lock_dsq(&mut self, dsq: OnDsq) {
-        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
-        let (Some(memory), OnDsq::User(_)) = (&self.hw.memory, dsq) else {
-            return;
-        };
-        let lock = &mut self.scx.dsqs.get_mut(dsq).lock;
-        let ns = memory.take(lock, cpu, now, spent, (0, memory.lock_ns));
-        self.spend(ns);
-    }
-
-    /// The task that is running takes a spinlock, to do its work under it now.
-    pub fn take_spinlock(&mut self, section: Section) {
-        let (cpu, now, spent) = (self.this_cpu(), self.now(), self.spent());
-        let work = time_for(section.work, self.cpus[cpu].speed);
-        let Some(memory) = &self.hw.memory else {
-            return;
-        };
-        let lock = self.programs.mutexes.spinlock(section.mutex);
-        // One of the lines is the lock's.
-        let lines = u64::from(section.lines.saturating_sub(1));
-        let ns = memory.take(lock, cpu, now, spent, (lines, work));
-        self.spend(ns);
-    }
-
-    /// The code that is running looks at `task`, which last ran, or was queued, on its CPU.
-    #[inline]
-    pub fn read_task(&mut self, task: TaskPtr) {
-        let cpu = self.this_cpu();
-        if let Some(memory) = self.hw.memory.as_ref().filter(|_| task.cpu() != cpu) {
-            let ns = memory.transfer(task.cpu(), cpu);
-            self.spend(ns);
-        }
-    }
-
-    /// The code that is running changes lines that `last` was the last to change.
-    pub fn fetch_lines(&mut self, last: usize, lines: u32) {
-        let cpu = self.this_cpu();
-        if let Some(memory) = self.hw.memory.as_ref().filter(|_| last != cpu) {
-            let ns = memory.transfer(last, cpu);
-            self.spend(u64::from(lines) * ns);
-        }
-    }
-
-    /// What it takes a CPU to see what another wrote, ns.
-    pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
-        match &self.hw.memory {
-            Some(memory) => memory.transfer(from, to),
-            None => self.refill_ns(from, to),
+    /// `code` lets go of the runqueues that it locked.
+    pub fn unlock_rqs(&mut self, code: Code) {
+        for (rq, turn) in self.held.iter_mut().filter_map(Option::take) {
+            self.rq_locks[rq].held(code.cpu, &turn, code.now + code.spent);
         }
     }
 }
@@ -284,28 +217,33 @@ mod tests {
         machine.numa.memory.as_mut().unwrap().spinlock = spinlock;
         let memory = Memory::new(&machine).unwrap();
         assert_eq!(u64::from(memory.table.cached_ns), CACHED);
-        assert_eq!((memory.transfer(0, 1), memory.transfer(0, 79)), (NEAR, FAR));
+        assert_eq!(
+            (memory.transfer_ns(0, 1), memory.transfer_ns(0, 79)),
+            (NEAR, FAR)
+        );
         memory
     }
 
     fn take(memory: &Memory, lock: &mut Lock, cpu: usize, now: u64, spent: u64) -> u64 {
-        memory.take(lock, cpu, now, spent, (0, memory.lock_ns))
+        memory.lock(lock, Code { cpu, now, spent })
     }
 
     /// As C's __equipoise_read_line().
-    fn read(memory: &mut Memory, cpu: usize, rq: usize) {
-        let ns = memory.transfer(memory.lines[rq].writer as usize, cpu) as u32;
-        memory.lines[rq].shared_ns = memory.lines[rq].shared_ns.max(ns);
+    fn read(memory: &Memory, cpu: usize, rq: usize) {
+        // SAFETY: it points to the memory's lines.
+        let line = unsafe { &mut *(*memory.table()).lines.add(rq) };
+        let ns = memory.transfer_ns(line.writer as usize, cpu) as u32;
+        line.shared_ns = line.shared_ns.max(ns);
     }
 
     #[test]
     fn a_write_takes_the_line_from_whoever_has_it() {
-        let mut memory = memory(Spinlock::Queued);
+        let memory = memory(Spinlock::Queued);
         assert_eq!(memory.write(0, 0), 0);
         assert_eq!(memory.write(1, 0), NEAR);
         assert_eq!(memory.write(1, 0), 0);
-        read(&mut memory, 2, 0);
-        read(&mut memory, 79, 0);
+        read(&memory, 2, 0);
+        read(&memory, 79, 0);
         assert_eq!(memory.write(1, 0), FAR);
         assert_eq!(memory.write(1, 0), 0);
     }
@@ -383,5 +321,22 @@ mod tests {
         // All that is over.
         lock.forget(1_000_000);
         assert!(lock.is_free());
+    }
+
+    #[test]
+    fn two_runqueues_are_kept_locked() {
+        let mut memory = memory(Spinlock::Queued);
+        let code = |cpu, spent| Code {
+            cpu,
+            now: 1000,
+            spent,
+        };
+        // Its own, and the neighbour's, which that one had last.
+        assert_eq!(memory.lock_rqs([0, 1], code(0, 0)), NEAR);
+        memory.unlock_rqs(code(0, 5000));
+        // Waits until it lets go, for the lock's line, and writes the runqueue's own.
+        assert_eq!(memory.change_rq(1, code(1, 0)), 5000 + NEAR);
+        memory.unlock_rqs(code(0, 9000));
+        assert_eq!(memory.change_rq(0, code(0, 0)), 5000);
     }
 }

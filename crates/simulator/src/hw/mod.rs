@@ -22,6 +22,10 @@ pub enum Event {
     Power { cpu: u32 },
     /// The control unit of `package` looks what its cores may do.
     Turbo { package: u32 },
+    /// A packet of a network connection has passed the link.
+    Packet { connection: u32 },
+    /// The handler of the network adapter's interrupt for a connection is done.
+    NetworkInterrupt { connection: u32 },
 }
 
 /// The machine.
@@ -35,13 +39,14 @@ pub struct Hardware {
     pub meters: Option<energy::Meters>,
     /// What sharing memory costs, on a machine that describes it.
     pub memory: Option<memory::Memory>,
-    /// What goes over the network.
-    pub connections: Vec<network::Connection>,
+    /// The network adapter, if anything goes over it.
+    pub network: Option<network::Network>,
 }
 
 impl Hardware {
     /// That of `machine`, with these connections over its network.
     pub fn new(machine: &Machine, connections: Vec<(StreamId, Direction)>) -> Hardware {
+        let adapter = machine.network.clone().filter(|_| !connections.is_empty());
         let meters = energy::Meters::new(machine);
         Hardware {
             cores: cores::Cores::new(machine),
@@ -50,7 +55,14 @@ impl Hardware {
             turbo: turbo::Turbo::new(machine).filter(|_| meters.is_some()),
             meters,
             memory: memory::Memory::new(machine),
-            connections: network::Connection::all(connections),
+            network: adapter.map(|adapter| network::Network::new(adapter, connections)),
         }
+    }
+
+    /// Does it do something by itself that may wake a task?
+    pub fn is_active(&self) -> bool {
+        self.network
+            .as_ref()
+            .is_some_and(|network| network.is_active())
     }
 }

@@ -5,10 +5,10 @@
 //! raises the softirq, which goes on (as NAPI does) until none waits, up to 64 at a time, and for as long as a
 //! softirq may ([`crate::kernel::softirq`]). On USB there is one for each packet, which gets to the softirq by way of tasklets
 //! ([`crate::hw::usb`]). What is transmitted leaves the stream when its softirq is done, what is received comes into
-//! it then. The other end always keeps up, and sends as long as there is room.
+//! it then. The other end always keeps up, and sends as long as there is room. One CPU handles it all.
 
-use crate::events::What;
-use crate::kernel::Kernel;
+use crate::clock::Jiffies;
+use crate::hw::usb::{Tasklets, Usb};
 use machine::Driver;
 use std::collections::VecDeque;
 use workload::{Direction, StreamId};
@@ -19,9 +19,17 @@ const WEIGHT: u64 = 64;
 const BUDGET: u64 = 300;
 const BUDGET_NS: u64 = 2_000_000;
 
-/// The network's softirq on one CPU.
+/// A network adapter with its connections.
+pub struct Network {
+    adapter: machine::Network,
+    connections: Vec<Connection>,
+    net_rx: NetRx,
+    usb: Usb,
+}
+
+/// The network's softirq.
 #[derive(Default)]
-pub struct NetRx {
+struct NetRx {
     /// Connections to poll, in turn.
     poll_list: VecDeque<u32>,
     /// Packets of the poll so far.
@@ -32,7 +40,7 @@ pub struct NetRx {
 }
 
 /// A stream that is a connection.
-pub struct Connection {
+struct Connection {
     stream: StreamId,
     direction: Direction,
     /// A packet is on the link.
@@ -53,8 +61,20 @@ impl Connection {
         self.waiting += 1;
         !std::mem::replace(&mut self.polling, true)
     }
+}
 
-    pub fn all(connections: Vec<(StreamId, Direction)>) -> Vec<Connection> {
+/// What the softirq is done with: bytes that a stream gets, or loses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handled {
+    pub connection: u32,
+    pub stream: StreamId,
+    pub direction: Direction,
+    pub bytes: u64,
+}
+
+impl Network {
+    /// `adapter` with these connections.
+    pub fn new(adapter: machine::Network, connections: Vec<(StreamId, Direction)>) -> Network {
         let connection = |(stream, direction)| Connection {
             stream,
             direction,
@@ -64,163 +84,140 @@ impl Connection {
             handled: 0,
             polling: false,
         };
-        connections.into_iter().map(connection).collect()
+        Network {
+            adapter,
+            connections: connections.into_iter().map(connection).collect(),
+            net_rx: NetRx::default(),
+            usb: Usb::default(),
+        }
     }
-}
 
-impl Kernel<'_> {
-    /// The connections begin: senders to this machine have something to send.
-    pub fn start_connections(&mut self) {
-        let network = self.machine.network.as_ref();
-        if let Some(network) = network.filter(|_| !self.hw.connections.is_empty()) {
-            self.start_ksoftirqd(network.irq_cpu);
-        }
-        for index in 0..self.hw.connections.len() {
-            self.use_link(index);
-        }
+    /// The CPU that handles its interrupts.
+    pub fn irq_cpu(&self) -> usize {
+        self.adapter.irq_cpu
+    }
+
+    /// What a hard interrupt takes, ns at the highest frequency.
+    pub fn irq_ns(&self) -> u64 {
+        self.adapter.irq_ns
+    }
+
+    /// How many connections go over it.
+    pub fn nr_connections(&self) -> u32 {
+        self.connections.len() as u32
+    }
+
+    /// The stream of `connection`.
+    pub fn stream(&self, connection: u32) -> StreamId {
+        self.connections[connection as usize].stream
     }
 
     /// Packets are under way, which may wake a task.
-    pub fn network_is_active(&self) -> bool {
-        self.hw
-            .connections
+    pub fn is_active(&self) -> bool {
+        self.connections
             .iter()
             .any(|connection| connection.on_link || connection.passed > 0)
     }
 
-    /// Something was written to `stream` or read from it.
-    #[inline]
-    pub fn stream_changed(&mut self, stream: StreamId) {
-        if self.hw.connections.is_empty() {
-            return;
-        }
-        for index in 0..self.hw.connections.len() {
-            if self.hw.connections[index].stream == stream {
-                self.use_link(index);
-            }
-        }
-    }
-
-    /// Puts the next packet on the link, if there is one and the link is free.
-    fn use_link(&mut self, index: usize) {
-        let Some(network) = &self.machine.network else {
-            return;
-        };
-        let connection = &self.hw.connections[index];
-        if connection.on_link {
-            return;
-        }
-        let (used, capacity) = self.programs.streams.level(connection.stream);
-        let under_way = connection.passed * network.packet_bytes;
+    /// Puts the next packet of `connection` on the link, if there is one and the link is free, given how many bytes
+    /// are in its stream and how many that holds. Returns when it will have passed the link, ns.
+    pub fn send(&mut self, connection: u32, level: (u64, u64), now: u64) -> Option<u64> {
+        let connection = &mut self.connections[connection as usize];
+        let packet = self.adapter.packet_bytes;
+        let under_way = connection.passed * packet;
+        let (used, capacity) = level;
         let more = match connection.direction {
-            Direction::Transmit => used >= under_way + network.packet_bytes,
-            Direction::Receive => used + under_way + network.packet_bytes <= capacity,
+            Direction::Transmit => used >= under_way + packet,
+            Direction::Receive => used + under_way + packet <= capacity,
         };
-        if more {
-            let at = self.now() + network.packet_ns();
-            self.hw.connections[index].on_link = true;
-            let connection = index as u32;
-            self.events.push(at, What::Packet { connection });
+        if connection.on_link || !more {
+            return None;
         }
+        connection.on_link = true;
+        Some(now + self.adapter.packet_ns())
     }
 
-    /// A packet has passed the link.
-    pub fn packet_passed(&mut self, index: usize) {
-        let Some(network) = &self.machine.network else {
-            return;
-        };
-        let connection = &mut self.hw.connections[index];
+    /// [`Network::send`] for all connections of `stream`: which do, and when.
+    pub fn send_from(
+        &mut self,
+        stream: StreamId,
+        level: (u64, u64),
+        now: u64,
+    ) -> impl Iterator<Item = (u32, u64)> {
+        (0..self.nr_connections()).filter_map(move |connection| {
+            let is_of_stream = self.stream(connection) == stream;
+            let at = is_of_stream.then(|| self.send(connection, level, now))?;
+            Some((connection, at?))
+        })
+    }
+
+    /// A packet has passed the link. Does the adapter interrupt for it?
+    pub fn packet_passed(&mut self, connection: u32) -> bool {
+        let connection = &mut self.connections[connection as usize];
         connection.passed += 1;
-        match network.driver {
+        match self.adapter.driver {
             Driver::Napi => {
                 connection.on_link = false;
-                let raise = connection.packet_waits();
-                self.use_link(index);
-                if raise {
-                    self.network_interrupt(index);
-                }
+                connection.packet_waits()
             }
-            Driver::Usbnet => self.network_interrupt(index),
+            Driver::Usbnet => true,
         }
     }
 
-    fn network_interrupt(&mut self, index: usize) {
-        let Some(network) = &self.machine.network else {
-            return;
-        };
-        let (cpu, irq_ns) = (network.irq_cpu, network.irq_ns);
-        let mut at = self.now() + self.cpus[cpu].kernel_time(irq_ns);
-        if self.cpus[cpu].curr.is_none() {
-            at += self.idle_exit_ns(cpu);
-            self.cpus[cpu].idle_since = self.cpus[cpu].idle_since.max(at);
-        }
-        let connection = index as u32;
-        self.events.push(at, What::NetworkInterrupt { connection });
-        self.enter(cpu);
-        self.charge_irq(cpu, irq_ns);
-        self.leave(cpu);
-    }
-
-    /// Its handler is done.
-    pub fn network_interrupt_done(&mut self, index: usize) {
-        let Some(network) = &self.machine.network else {
-            return;
-        };
-        let cpu = network.irq_cpu;
-        match network.driver {
-            Driver::Napi => self.cpus[cpu].net_rx.poll_list.push_back(index as u32),
+    /// The handler of the interrupt for `connection` is done: it has raised a softirq.
+    pub fn interrupt_done(&mut self, connection: u32) {
+        match self.adapter.driver {
+            Driver::Napi => self.net_rx.poll_list.push_back(connection),
             Driver::Usbnet => {
-                self.hw.connections[index].on_link = false;
-                self.use_link(index);
-                self.cpus[cpu].usb.transferred(index);
+                self.connections[connection as usize].on_link = false;
+                self.usb.transferred(connection);
             }
-        }
-        self.irq_exit(cpu);
-    }
-
-    /// A packet for the network's softirq, which is raised unless it was: `netif_rx()`.
-    pub fn netif_rx(&mut self, cpu: usize, index: usize) {
-        if self.hw.connections[index].packet_waits() {
-            self.cpus[cpu].net_rx.poll_list.push_back(index as u32);
         }
     }
 
     /// What the softirq takes for a packet, or the tasklets before it, ns at the highest frequency.
-    pub fn packet_stage_ns(&self, index: usize) -> u64 {
-        let Some(network) = &self.machine.network else {
-            return 0;
+    fn packet_stage_ns(&self, connection: u32) -> u64 {
+        let packet_ns = match self.connections[connection as usize].direction {
+            Direction::Transmit => self.adapter.tx_packet_ns,
+            Direction::Receive => self.adapter.rx_packet_ns,
         };
-        let packet_ns = match self.hw.connections[index].direction {
-            Direction::Transmit => network.tx_packet_ns,
-            Direction::Receive => network.rx_packet_ns,
-        };
-        match network.driver {
+        match self.adapter.driver {
             Driver::Napi => packet_ns,
             Driver::Usbnet => packet_ns / 3,
         }
     }
 
-    /// Connections wait to be polled on `cpu`.
-    pub fn net_rx_pending(&self, cpu: usize) -> bool {
-        !self.cpus[cpu].net_rx.poll_list.is_empty()
+    /// Connections wait to be polled.
+    pub fn net_rx_pending(&self) -> bool {
+        !self.net_rx.poll_list.is_empty()
     }
 
     /// The network's softirq begins: `net_rx_action()`.
-    pub fn begin_net_rx(&mut self, cpu: usize) {
-        let time_limit = self.jiffies() + self.to_jiffies(BUDGET_NS);
-        let net_rx = &mut self.cpus[cpu].net_rx;
-        net_rx.budget = BUDGET;
-        net_rx.time_limit = time_limit;
+    pub fn begin_net_rx(&mut self, now: Jiffies) {
+        self.net_rx.budget = BUDGET;
+        self.net_rx.time_limit = now.after(BUDGET_NS);
     }
 
-    /// It is done with the packets that it was at. Returns what the next take, ns at the highest frequency, or `None`:
-    /// none waits, or these are enough for now.
-    pub fn net_rx(&mut self, cpu: usize) -> Option<u64> {
-        while let Some(&index) = self.cpus[cpu].net_rx.poll_list.front() {
-            let index = index as usize;
-            self.packets_handled(index);
-            let connection = &mut self.hw.connections[index];
-            let net_rx = &mut self.cpus[cpu].net_rx;
+    /// What the softirq was at is done. To be asked before it goes on.
+    pub fn packets_handled(&mut self) -> Option<Handled> {
+        let index = *self.net_rx.poll_list.front()?;
+        let connection = &mut self.connections[index as usize];
+        let packets = std::mem::take(&mut connection.handled);
+        connection.passed -= packets;
+        (packets > 0).then(|| Handled {
+            connection: index,
+            stream: connection.stream,
+            direction: connection.direction,
+            bytes: packets * self.adapter.packet_bytes,
+        })
+    }
+
+    /// What the next packets take the softirq, ns at the highest frequency, or `None`: none waits, or these were enough
+    /// for now.
+    pub fn net_rx(&mut self, now: Jiffies) -> Option<u64> {
+        while let Some(&index) = self.net_rx.poll_list.front() {
+            let connection = &mut self.connections[index as usize];
+            let net_rx = &mut self.net_rx;
             let next = connection.waiting.min(WEIGHT - net_rx.polled);
             if next > 0 {
                 connection.waiting -= next;
@@ -232,32 +229,126 @@ impl Kernel<'_> {
             net_rx.poll_list.pop_front();
             connection.polling = net_rx.polled == WEIGHT;
             if connection.polling {
-                net_rx.poll_list.push_back(index as u32);
+                net_rx.poll_list.push_back(index);
             }
-            net_rx.budget = net_rx
-                .budget
-                .saturating_sub(std::mem::take(&mut net_rx.polled));
-            if net_rx.budget == 0 || self.jiffies() >= self.cpus[cpu].net_rx.time_limit {
+            let polled = std::mem::take(&mut net_rx.polled);
+            net_rx.budget = net_rx.budget.saturating_sub(polled);
+            if net_rx.budget == 0 || now.reached(net_rx.time_limit) {
                 return None;
             }
         }
         None
     }
 
-    /// The stream has what the softirq has done with its packets, which may wake a task.
-    fn packets_handled(&mut self, index: usize) {
-        let connection = &mut self.hw.connections[index];
-        let packets = std::mem::take(&mut connection.handled);
-        connection.passed -= packets;
-        let (stream, direction) = (connection.stream, connection.direction);
-        let Some(network) = self.machine.network.as_ref().filter(|_| packets > 0) else {
-            return;
-        };
-        let bytes = packets * network.packet_bytes;
-        match direction {
-            Direction::Transmit => self.sent(stream, bytes),
-            Direction::Receive => self.received(stream, bytes),
+    /// The tasklets of the driver that are scheduled.
+    pub fn tasklets(&self) -> Tasklets {
+        self.usb.scheduled()
+    }
+
+    /// `tasklet_action()`: is done with what it was at, and goes on with those of the tasklets that are `todo`. Returns
+    /// what the next part takes, ns at the highest frequency, or `None`: these are done.
+    pub fn tasklet(&mut self, todo: &mut Tasklets) -> Option<u64> {
+        if let Some(connection) = self.usb.finish() {
+            self.netif_rx(connection);
         }
-        self.use_link(index);
+        let connection = self.usb.begin(todo)?;
+        Some(self.packet_stage_ns(connection))
+    }
+
+    /// A packet for the network's softirq, which is raised unless it was: `netif_rx()`.
+    fn netif_rx(&mut self, connection: u32) {
+        if self.connections[connection as usize].packet_waits() {
+            self.net_rx.poll_list.push_back(connection);
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Packets of 1000 bytes that take 1 ms on the link, 10 us in an interrupt and 30 us in softirqs.
+    pub fn network(driver: Driver, connections: Vec<(StreamId, Direction)>) -> Network {
+        let adapter = machine::Network {
+            driver,
+            link_kbit: 8_000,
+            packet_bytes: 1000,
+            irq_cpu: 1,
+            irq_ns: 10_000,
+            tx_packet_ns: 30_000,
+            rx_packet_ns: 30_000,
+        };
+        Network::new(adapter, connections)
+    }
+
+    const NOW: fn() -> Jiffies = || Jiffies::at(0, 1_000_000, 0);
+
+    #[test]
+    fn a_packet_is_sent_while_there_is_something_to_send_and_the_link_is_free() {
+        let mut network = network(Driver::Napi, vec![(0, Direction::Transmit)]);
+        assert_eq!(network.send(0, (999, 5000), 0), None);
+        assert!(!network.is_active());
+        assert_eq!(network.send(0, (2500, 5000), 7), Some(1_000_007));
+        assert_eq!(network.send(0, (2500, 5000), 8), None);
+        assert!(network.packet_passed(0));
+        // What has passed is in the buffer until the softirq is done with it.
+        assert_eq!(network.send(0, (1999, 5000), 1_000_007), None);
+        assert_eq!(network.send(0, (2500, 5000), 1_000_007), Some(2_000_007));
+        assert!(network.is_active());
+    }
+
+    #[test]
+    fn a_packet_is_received_while_there_is_room() {
+        let mut network = network(Driver::Napi, vec![(0, Direction::Receive)]);
+        assert_eq!(network.send(0, (1001, 2000), 0), None);
+        assert_eq!(network.send(0, (1000, 2000), 0), Some(1_000_000));
+        assert!(network.packet_passed(0));
+        assert_eq!(network.send(0, (1000, 2000), 1_000_000), None);
+    }
+
+    #[test]
+    fn a_poll_handles_64_packets_then_it_is_the_others_turn() {
+        let streams = vec![(5, Direction::Receive), (6, Direction::Transmit)];
+        let mut network = network(Driver::Napi, streams);
+        for connection in [0, 1] {
+            let interrupts = (0..70).filter(|_| network.packet_passed(connection));
+            // One for however many wait.
+            assert_eq!(interrupts.count(), 1);
+        }
+        network.interrupt_done(0);
+        network.interrupt_done(1);
+        network.begin_net_rx(NOW());
+        let mut handled = Vec::new();
+        while let Some(ns) = network.net_rx(NOW()) {
+            let done = network.packets_handled().unwrap();
+            assert_eq!(ns, done.bytes / 1000 * 30_000);
+            handled.push((done.stream, done.bytes / 1000));
+        }
+        assert_eq!(handled, [(5, 64), (6, 64), (5, 6), (6, 6)]);
+        assert!(!network.is_active() && !network.net_rx_pending());
+        // It interrupts again.
+        assert!(network.packet_passed(0));
+    }
+
+    #[test]
+    fn the_softirq_has_a_budget_of_packets_and_of_time() {
+        let mut network = network(Driver::Napi, vec![(0, Direction::Receive)]);
+        for _ in 0..1000 {
+            network.packet_passed(0);
+        }
+        network.interrupt_done(0);
+        network.begin_net_rx(NOW());
+        let mut packets = 0;
+        while network.net_rx(NOW()).is_some() {
+            packets += network.packets_handled().unwrap().bytes / 1000;
+        }
+        // The poll with which the budget of 300 is used up.
+        assert_eq!(packets, 5 * 64);
+        network.begin_net_rx(NOW());
+        let later = Jiffies::at(2_000_000, 1_000_000, 0);
+        assert!(network.net_rx(later).is_some());
+        assert_eq!(network.packets_handled().unwrap().bytes, 64_000);
+        assert_eq!(network.net_rx(later), None);
+        assert!(network.net_rx_pending());
     }
 }

@@ -1,14 +1,13 @@
-//! A USB host controller, and a network adapter behind it.
+//! A USB host controller, and the driver of a network adapter behind it.
 //!
 //! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a time: the handler of
 //! the interrupt at its end lets the next one begin. It schedules the tasklet that gives the transfer back to
 //! its driver (`usb_giveback_urb_bh()`), and the driver one of its own (`usbnet_bh()`) that hands the packet to
 //! the network's softirq. Both tasklets go on until nothing is left for them.
 
-use crate::kernel::Kernel;
 use std::collections::VecDeque;
 
-/// What the tasklets of one CPU have to do: connections, one entry a transfer.
+/// What the tasklets have to do: connections, one entry a transfer.
 #[derive(Default)]
 pub struct Usb {
     giveback: VecDeque<u32>,
@@ -24,7 +23,7 @@ enum Tasklet {
 }
 
 /// Tasklets that are scheduled.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tasklets {
     giveback: bool,
     usbnet: bool,
@@ -45,12 +44,31 @@ impl Usb {
     }
 
     /// The transfer of a packet of `connection` is over.
-    pub fn transferred(&mut self, connection: usize) {
-        self.giveback.push_back(connection as u32);
+    pub fn transferred(&mut self, connection: u32) {
+        self.giveback.push_back(connection);
+    }
+
+    /// The tasklet that is running is done with its transfer. Returns the connection whose packet the network's
+    /// softirq gets with that.
+    pub fn finish(&mut self) -> Option<u32> {
+        match self.running.take()? {
+            (Tasklet::Giveback, connection) => {
+                self.usbnet.push_back(connection);
+                None
+            }
+            (Tasklet::Usbnet, connection) => Some(connection),
+        }
+    }
+
+    /// Goes on with those of the tasklets that are `todo`: returns the connection of the next transfer, or `None`:
+    /// these are done. In the order in which they were scheduled, as the controller's is what schedules the driver's.
+    pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
+        self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
+            .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))
     }
 
     /// `tasklet` goes on with its next transfer, if it is `todo`, which it is no more when none is left.
-    fn begin(&mut self, tasklet: Tasklet, todo: &mut bool) -> Option<u32> {
+    fn begin_one(&mut self, tasklet: Tasklet, todo: &mut bool) -> Option<u32> {
         let transfers = match tasklet {
             Tasklet::Giveback => &mut self.giveback,
             Tasklet::Usbnet => &mut self.usbnet,
@@ -62,21 +80,29 @@ impl Usb {
     }
 }
 
-impl Kernel<'_> {
-    /// `tasklet_action()`: is done with what it was at, and goes on with those of the tasklets that are `todo`. Returns
-    /// what the next part takes, ns at the highest frequency, or `None`: these are done.
-    pub fn tasklet(&mut self, cpu: usize, todo: &mut Tasklets) -> Option<u64> {
-        let usb = &mut self.cpus[cpu].usb;
-        match usb.running.take() {
-            Some((Tasklet::Giveback, connection)) => usb.usbnet.push_back(connection),
-            Some((Tasklet::Usbnet, connection)) => self.netif_rx(cpu, connection as usize),
-            None => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_passes_both_tasklets_each_in_a_turn_of_its_own() {
+        let mut usb = Usb::default();
+        usb.transferred(7);
+        usb.transferred(8);
+        let mut todo = usb.scheduled();
+        for connection in [7, 8] {
+            assert_eq!(usb.begin(&mut todo), Some(connection));
+            assert_eq!(usb.finish(), None);
         }
-        let usb = &mut self.cpus[cpu].usb;
-        // In the order in which they were scheduled, as the controller's is what schedules the driver's.
-        let connection = usb
-            .begin(Tasklet::Usbnet, &mut todo.usbnet)
-            .or_else(|| usb.begin(Tasklet::Giveback, &mut todo.giveback));
-        connection.map(|connection| self.packet_stage_ns(connection as usize))
+        // The driver's was not scheduled when this turn began.
+        assert_eq!(usb.begin(&mut todo), None);
+        assert!(!todo.any() && usb.scheduled().any());
+        let mut todo = usb.scheduled();
+        for connection in [7, 8] {
+            assert_eq!(usb.begin(&mut todo), Some(connection));
+            assert_eq!(usb.finish(), Some(connection));
+        }
+        assert_eq!(usb.begin(&mut todo), None);
+        assert!(!usb.scheduled().any());
     }
 }

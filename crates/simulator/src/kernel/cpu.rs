@@ -1,10 +1,7 @@
 //! A CPU, as the kernel keeps it.
 
 use crate::hw::cores;
-use crate::hw::network::NetRx;
-use crate::hw::usb::Usb;
 
-use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::TaskPtr;
 use machine::{Costs, CpuMask, Machine, time_for};
 use std::collections::VecDeque;
@@ -33,10 +30,6 @@ pub struct Cpu {
     /// CPU, which owes nothing, it passes all the same.
     pub irq_debt: u64,
     pub irq_since: u64,
-    /// What interrupts left to be done after them, and of it the network's and a USB host controller's.
-    pub softirqs: Softirqs,
-    pub net_rx: NetRx,
-    pub usb: Usb,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
     /// It computes, or will.
@@ -79,9 +72,6 @@ impl Cpu {
                     debt: 0,
                     irq_debt: 0,
                     irq_since: 0,
-                    softirqs: Softirqs::default(),
-                    net_rx: NetRx::default(),
-                    usb: Usb::default(),
                     run_start: 0,
                     armed: false,
                     tick_queued: false,

@@ -4,9 +4,11 @@
 //! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
 //! the debt noted, and the task resumed that much later.
 
+use crate::abi::Bpf;
 use crate::check::check_state;
+use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
+use crate::kernel::task::{OnDsq, Section, TaskPtr};
 use machine::{time_for, work_in};
 
 impl Kernel<'_> {
@@ -41,7 +43,7 @@ impl Kernel<'_> {
         while self.failure.is_none() {
             self.send_kicks(cpu);
             let idles_later = self.cpus[cpu].idles_at.is_some();
-            let in_interrupt = self.cpus[cpu].softirqs.in_interrupt();
+            let in_interrupt = self.softirqs.in_interrupt(cpu);
             let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());
             if self.cpus[cpu].need_resched && !idles_later && !in_kernel && !in_interrupt {
                 if let Some(curr) = self.cpus[cpu].curr {
@@ -104,7 +106,7 @@ impl Kernel<'_> {
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
         let ns = self.charge_softirq(cpu, ns);
-        self.cpus[cpu].softirqs.hold_up(ns);
+        self.softirqs.hold_up(cpu, ns);
     }
 
     /// The same for softirqs in an interrupt. Returns how long they take as fast as the CPU is now, ns.
@@ -227,5 +229,102 @@ impl Kernel<'_> {
             } else {
                 time_for(task.left.get(), cpu.speed)
             }
+    }
+
+    /// Time that the code that is running has spent on shared memory, ns.
+    #[inline]
+    pub fn spent(&self) -> u64 {
+        self.bpf.table().spent
+    }
+
+    /// As [`Kernel::spent`], which begins anew.
+    #[inline]
+    pub fn take_spent(&mut self) -> u64 {
+        let ns = std::mem::take(&mut self.bpf.table_mut().spent);
+        self.counters.memory_ns += ns;
+        ns
+    }
+
+    /// The code that is running takes the lock of the runqueue of `rq` and changes it.
+    #[inline]
+    pub fn change_rq(&mut self, rq: usize) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.change_rq(rq, code)
+        });
+    }
+
+    /// The code that is running takes the locks of two runqueues, to keep them.
+    pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.lock_rqs(rqs, code)
+        });
+    }
+
+    /// The code that is running lets go of the runqueues that it locked.
+    pub fn unlock_rqs(&mut self) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.unlock_rqs(code);
+            0
+        });
+    }
+
+    /// The code that is running takes the lock of `dsq`, a queue of the scheduler's.
+    #[inline]
+    pub fn lock_dsq(&mut self, dsq: OnDsq) {
+        spend(
+            &mut self.bpf,
+            &mut self.hw.memory,
+            |memory, code| match dsq {
+                OnDsq::User(_) => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
+                _ => 0,
+            },
+        );
+    }
+
+    /// The task that is running takes a spinlock, to do its work under it now.
+    pub fn take_spinlock(&mut self, section: Section) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            let work = time_for(section.work, self.cpus[code.cpu].speed);
+            let lock = self.programs.mutexes.spinlock(section.mutex);
+            // One of the lines is the lock's.
+            let lines = section.lines.saturating_sub(1);
+            memory.take(lock, code, lines.into(), work)
+        });
+    }
+
+    /// The code that is running looks at `task`, which last ran, or was queued, on its CPU.
+    #[inline]
+    pub fn read_task(&mut self, task: TaskPtr) {
+        self.fetch_lines(task.cpu(), 1);
+    }
+
+    /// The code that is running changes lines that `last` was the last to change.
+    #[inline]
+    pub fn fetch_lines(&mut self, last: usize, lines: u32) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            u64::from(lines) * memory.fetch_ns(last, code.cpu)
+        });
+    }
+
+    /// What it takes a CPU to see what another wrote, ns.
+    pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
+        match &self.hw.memory {
+            Some(memory) => memory.transfer_ns(from, to),
+            None => self.refill_ns(from, to),
+        }
+    }
+}
+
+/// The code that is running spends on shared memory what it costs, ns, on a machine that describes it.
+#[inline]
+fn spend(bpf: &mut Bpf, memory: &mut Option<Memory>, cost: impl FnOnce(&mut Memory, Code) -> u64) {
+    if let Some(memory) = memory {
+        let table = bpf.table_mut();
+        let code = Code {
+            cpu: table.cpu as usize,
+            now: table.now,
+            spent: table.spent,
+        };
+        table.spent += cost(memory, code);
     }
 }

@@ -1,13 +1,18 @@
-//! Interrupts: the reschedule IPI, the tick, and the timers that end sleeps; and what else the hardware does by
-//! itself.
+//! Interrupts: the reschedule IPI, the tick, the timers that end sleeps, the devices', and the softirqs after them;
+//! and what else the hardware does by itself.
 
 use crate::Event;
+use crate::abi::layout as abi;
 use crate::abi::timers;
+use crate::clock::Jiffies;
 use crate::events::What;
 use crate::hw;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, TaskPtr};
+use crate::kernel::syscalls::Step;
+use crate::kernel::task::{Class, Continuation, TaskPtr};
 use crate::scx::call::{call_op, kf};
+use machine::{CpuMask, work_in};
+use workload::{Direction, Op, StreamId, TaskSpec};
 
 impl Kernel<'_> {
     /// A reschedule IPI has arrived.
@@ -123,6 +128,8 @@ impl Kernel<'_> {
             hw::Event::Frequency { policy } => self.frequency_changed(policy),
             hw::Event::Power { cpu } => self.trace_power(cpu as usize),
             hw::Event::Turbo { package } => self.turbo_interval_over(package),
+            hw::Event::Packet { connection } => self.packet_passed(connection),
+            hw::Event::NetworkInterrupt { connection } => self.network_interrupt_done(connection),
         }
     }
 
@@ -220,6 +227,171 @@ impl Kernel<'_> {
         for at in meters.next_idle_states(cpu) {
             let event = hw::Event::Power { cpu: cpu as u32 };
             self.events.push(at, What::Hardware(event));
+        }
+    }
+
+    /// The network's connections begin: senders to this machine have something to send.
+    pub fn start_connections(&mut self) {
+        let Some(network) = &self.hw.network else {
+            return;
+        };
+        let (cpu, connections) = (network.irq_cpu(), network.nr_connections());
+        self.start_ksoftirqd(cpu);
+        for connection in 0..connections {
+            self.use_link(connection);
+        }
+    }
+
+    /// Something was written to `stream` or read from it.
+    #[inline]
+    pub fn stream_changed(&mut self, stream: StreamId) {
+        let now = self.now();
+        if let Some(network) = &mut self.hw.network {
+            let level = self.programs.streams.level(stream);
+            for (connection, at) in network.send_from(stream, level, now) {
+                let event = hw::Event::Packet { connection };
+                self.events.push(at, What::Hardware(event));
+            }
+        }
+    }
+
+    fn use_link(&mut self, connection: u32) {
+        let now = self.now();
+        let Some(network) = &mut self.hw.network else {
+            return;
+        };
+        let level = self.programs.streams.level(network.stream(connection));
+        if let Some(at) = network.send(connection, level, now) {
+            self.announce(at, hw::Event::Packet { connection });
+        }
+    }
+
+    fn packet_passed(&mut self, connection: u32) {
+        let Some(network) = &mut self.hw.network else {
+            return;
+        };
+        let interrupts = network.packet_passed(connection);
+        let (cpu, irq_ns) = (network.irq_cpu(), network.irq_ns());
+        self.use_link(connection);
+        if !interrupts {
+            return;
+        }
+        let mut at = self.now() + self.cpus[cpu].kernel_time(irq_ns);
+        if self.cpus[cpu].curr.is_none() {
+            at += self.idle_exit_ns(cpu);
+            self.cpus[cpu].idle_since = self.cpus[cpu].idle_since.max(at);
+        }
+        self.announce(at, hw::Event::NetworkInterrupt { connection });
+        self.enter(cpu);
+        self.charge_irq(cpu, irq_ns);
+        self.leave(cpu);
+    }
+
+    fn network_interrupt_done(&mut self, connection: u32) {
+        let Some(network) = &mut self.hw.network else {
+            return;
+        };
+        network.interrupt_done(connection);
+        let cpu = network.irq_cpu();
+        self.use_link(connection);
+        // irq_exit()
+        if self.softirqs.begin_at_irq_exit() {
+            self.softirq(cpu);
+        }
+    }
+
+    /// An interrupt of `cpu` is done with what it was at of the softirqs, unless it was held up.
+    pub fn softirq_part_done(&mut self, cpu: usize) {
+        match self.softirqs.take_held_up() {
+            0 => self.softirq(cpu),
+            ns => self.softirq_until(cpu, self.now() + ns),
+        }
+    }
+
+    fn softirq(&mut self, cpu: usize) {
+        self.enter(cpu);
+        match self.handle_softirqs(cpu, Some(cpu)) {
+            Some(ns) => {
+                let ns = self.charge_softirq(cpu, ns);
+                self.softirq_until(cpu, self.now() + ns);
+            }
+            None => self.wake_ksoftirqd(),
+        }
+        self.leave(cpu);
+    }
+
+    fn softirq_until(&mut self, cpu: usize, at: u64) {
+        self.events.push(at, What::Softirq { cpu: cpu as u32 });
+        if self.cpus[cpu].curr.is_none() {
+            self.cpus[cpu].idle_since = at;
+        }
+    }
+
+    /// For what was not handled.
+    fn wake_ksoftirqd(&mut self) {
+        let daemon = self.softirqs.daemon.filter(|_| self.softirqs_pending());
+        if let Some(daemon) = daemon {
+            self.wake(daemon, 0);
+        }
+    }
+
+    fn softirqs_pending(&self) -> bool {
+        let network = self.hw.network.as_ref();
+        network.is_some_and(|network| self.softirqs.are_pending(network))
+    }
+
+    /// [`Softirqs::handle`](crate::kernel::softirq::Softirqs::handle), and what its last part led to.
+    fn handle_softirqs(&mut self, cpu: usize, interrupted: Option<usize>) -> Option<u64> {
+        let handled = self.hw.network.as_mut()?.packets_handled();
+        if let Some(handled) = handled {
+            match handled.direction {
+                Direction::Transmit => self.sent(handled.stream, handled.bytes),
+                Direction::Receive => self.received(handled.stream, handled.bytes),
+            }
+            self.use_link(handled.connection);
+        }
+        let now = Jiffies::at(self.now(), self.tick_ns, self.tick_phase);
+        let need_resched = self.cpus[cpu].need_resched;
+        let network = self.hw.network.as_mut()?;
+        self.softirqs
+            .handle(network, interrupted, now, need_resched)
+    }
+
+    /// Starts `ksoftirqd` of `cpu`, which sleeps.
+    fn start_ksoftirqd(&mut self, cpu: usize) {
+        let spec = TaskSpec {
+            affinity: Some(CpuMask::one(cpu)),
+            ..TaskSpec::new(format!("ksoftirqd/{cpu}"), |_: &mut workload::Env<'_>| {
+                Op::Exit
+            })
+        };
+        self.set_cpu(cpu);
+        let daemon = self.new_task(spec, None, cpu, false);
+        daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
+        daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        daemon.continuation.replace(Continuation::Softirqs);
+        daemon.waits_for.set("softirqs");
+        self.daemons += 1;
+        self.softirqs.daemon = Some(daemon);
+    }
+
+    /// `ksoftirqd`, each time that it has the CPU and is done with what it was at.
+    pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
+        task.continuation.replace(Continuation::Softirqs);
+        loop {
+            task.in_kernel.set(false);
+            if !self.softirqs_pending() {
+                return self.sleep(cpu, task, "softirqs");
+            }
+            if let Some(ns) = self.handle_softirqs(cpu, None) {
+                task.in_kernel.set(true);
+                let rate = self.machine.core_types[self.machine.cpus[cpu].core_type].speed;
+                let work = work_in(ns, rate).max(1);
+                return self.compute(task, work, false, Continuation::Softirqs);
+            }
+            if self.cpus[cpu].need_resched {
+                return Step::Go;
+            }
         }
     }
 }

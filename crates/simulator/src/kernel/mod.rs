@@ -23,16 +23,17 @@ use crate::scx::Scx;
 use crate::{Counters, Error, Event, Trace};
 use cpu::Cpu;
 use machine::Machine;
+use softirq::Softirqs;
 use std::ffi::c_void;
 use std::sync::Arc;
-use task::{FIRST_PID, TaskPtr};
+use task::{FIRST_PID, TaskPtr, Tasks};
 use workload::Rng;
 
 /// A simulated kernel that runs one workload under one scheduler.
 pub struct Kernel<'a> {
     pub machine: &'a Machine,
     pub cpus: Vec<Cpu>,
-    pub tasks: Vec<TaskPtr>,
+    pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,
     /// Those of them that never do: the kernel's own.
@@ -46,6 +47,7 @@ pub struct Kernel<'a> {
     pub rt: Rt,
     pub scx: Scx,
     pub hw: Hardware,
+    pub softirqs: Softirqs,
     pub programs: Programs,
 
     pub tick_ns: u64,
@@ -105,11 +107,6 @@ impl<'a> Kernel<'a> {
         self.bpf.lend(kernel.cast::<c_void>());
     }
 
-    /// The pid after the last task's.
-    pub fn next_pid(&self) -> i32 {
-        FIRST_PID + self.tasks.len() as i32
-    }
-
     /// The task `pid`, unless it has exited.
     pub fn task(&self, pid: i32) -> Option<TaskPtr> {
         let index = usize::try_from(pid.checked_sub(FIRST_PID)?).ok()?;
@@ -140,16 +137,6 @@ impl<'a> Kernel<'a> {
                 at_ns: self.now(),
                 message: message.into(),
             });
-        }
-    }
-}
-
-impl Drop for Kernel<'_> {
-    fn drop(&mut self) {
-        for &task in &self.tasks {
-            task.abi.release_storage();
-            // SAFETY: the simulation is over.
-            unsafe { task.free() };
         }
     }
 }

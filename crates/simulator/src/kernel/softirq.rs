@@ -7,27 +7,25 @@
 //! interrupt the time is the interrupt's and nothing else runs but further ones; in the daemon it is the daemon's,
 //! which gives the CPU away between two rounds.
 
-use crate::abi::layout as abi;
-use crate::events::What;
+use crate::clock::Jiffies;
+use crate::hw::network::Network;
 use crate::hw::usb::Tasklets;
-use crate::kernel::Kernel;
-use crate::kernel::syscalls::Step;
-use crate::kernel::task::{Continuation, TaskPtr};
-use machine::{CpuMask, work_in};
-use workload::{Op, TaskSpec};
+use crate::kernel::task::TaskPtr;
 
 /// How long softirqs are handled in one go, ns (`MAX_SOFTIRQ_TIME`), and in how many rounds
 /// (`MAX_SOFTIRQ_RESTART`).
 const MAX_TIME_NS: u64 = 2_000_000;
 const MAX_RESTART: u32 = 10;
 
-/// The softirqs of one CPU.
+/// The softirqs of the one CPU that has any, which is the network's.
 #[derive(Default)]
 pub struct Softirqs {
-    /// `ksoftirqd`, on a CPU that has softirqs.
-    daemon: Option<TaskPtr>,
+    /// `ksoftirqd`, once there is a network.
+    pub daemon: Option<TaskPtr>,
     /// They are being handled.
     round: Option<Round>,
+    /// The CPU, while an interrupt of it is handling them.
+    interrupted: Option<usize>,
     /// How long interrupts have held up what is being handled in one, ns.
     held_up: u64,
 }
@@ -40,14 +38,33 @@ struct Pending {
 }
 
 impl Pending {
+    /// `local_softirq_pending()`.
+    fn of(network: &Network) -> Pending {
+        Pending {
+            net_rx: network.net_rx_pending(),
+            tasklets: network.tasklets(),
+        }
+    }
+
     fn any(self) -> bool {
         self.net_rx || self.tasklets.any()
+    }
+
+    /// What the next part of them takes, in the order of the softirqs, ns at the highest frequency.
+    fn next(&mut self, network: &mut Network, now: Jiffies) -> Option<u64> {
+        if self.net_rx {
+            let part = network.net_rx(now);
+            self.net_rx = part.is_some();
+            if part.is_some() {
+                return part;
+            }
+        }
+        network.tasklet(&mut self.tasklets)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Round {
-    by_daemon: bool,
     /// What it still is to handle.
     todo: Pending,
     /// When it is enough, jiffies.
@@ -57,166 +74,154 @@ struct Round {
 }
 
 impl Softirqs {
-    /// An interrupt is handling them: it is not preempted.
-    pub fn in_interrupt(&self) -> bool {
-        self.round.is_some_and(|round| !round.by_daemon)
+    /// An interrupt of `cpu` is handling them: it is not preempted.
+    #[inline]
+    pub fn in_interrupt(&self, cpu: usize) -> bool {
+        self.interrupted == Some(cpu)
     }
 
-    /// An interrupt takes `ns`.
+    /// An interrupt of `cpu` takes `ns`.
     #[inline]
-    pub fn hold_up(&mut self, ns: u64) {
-        if self.in_interrupt() {
+    pub fn hold_up(&mut self, cpu: usize, ns: u64) {
+        if self.in_interrupt(cpu) {
             self.held_up += ns;
         }
     }
-}
 
-impl Kernel<'_> {
-    /// Starts `ksoftirqd` of `cpu`, which sleeps.
-    pub fn start_ksoftirqd(&mut self, cpu: usize) {
-        let spec = TaskSpec {
-            affinity: Some(CpuMask::one(cpu)),
-            ..TaskSpec::new(format!("ksoftirqd/{cpu}"), |_: &mut workload::Env<'_>| {
-                Op::Exit
-            })
-        };
-        self.set_cpu(cpu);
-        let daemon = self.new_task(spec, None, cpu, false);
-        daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
-        daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
-        daemon.continuation.replace(Continuation::Softirqs);
-        daemon.waits_for.set("softirqs");
-        self.daemons += 1;
-        self.cpus[cpu].softirqs.daemon = Some(daemon);
+    /// How long what is being handled was held up since it was last asked, ns.
+    pub fn take_held_up(&mut self) -> u64 {
+        std::mem::take(&mut self.held_up)
     }
 
-    /// The time in ticks.
-    pub fn jiffies(&self) -> u64 {
-        (self.now() + self.tick_ns - self.tick_phase) / self.tick_ns
+    /// Does an interrupt that raised some handle them at its end? One that came into softirqs leaves what it raised
+    /// to these.
+    pub fn begin_at_irq_exit(&self) -> bool {
+        let left_to_daemon = self.daemon.is_some_and(|daemon| daemon.on_rq.get());
+        self.round.is_none() && !left_to_daemon
     }
 
-    /// Ticks in which `ns` are over (`usecs_to_jiffies()`).
-    pub fn to_jiffies(&self, ns: u64) -> u64 {
-        ns.div_ceil(self.tick_ns)
+    /// Is something being handled, or left to be?
+    pub fn are_pending(&self, network: &Network) -> bool {
+        self.round.is_some() || Pending::of(network).any()
     }
 
-    /// An interrupt of `cpu` that raised softirqs ends (`irq_exit()`).
-    pub fn irq_exit(&mut self, cpu: usize) {
-        let softirqs = &self.cpus[cpu].softirqs;
-        let left_to_daemon = softirqs.daemon.is_some_and(|daemon| daemon.on_rq.get());
-        // One that came into softirqs leaves what it raised to these.
-        if softirqs.round.is_none() && !left_to_daemon {
-            self.softirq(cpu);
-        }
-    }
-
-    /// An interrupt of `cpu` is done with what it was at of the softirqs, unless it was held up.
-    pub fn softirq_part_done(&mut self, cpu: usize) {
-        match std::mem::take(&mut self.cpus[cpu].softirqs.held_up) {
-            0 => self.softirq(cpu),
-            ns => self.softirq_until(cpu, self.now() + ns),
-        }
-    }
-
-    fn softirq(&mut self, cpu: usize) {
-        self.enter(cpu);
-        match self.handle_softirqs(cpu, false) {
-            Some(ns) => {
-                let ns = self.charge_softirq(cpu, ns);
-                self.softirq_until(cpu, self.now() + ns);
-            }
-            None => self.wake_ksoftirqd(cpu),
-        }
-        self.leave(cpu);
-    }
-
-    fn softirq_until(&mut self, cpu: usize, at: u64) {
-        self.events.push(at, What::Softirq { cpu: cpu as u32 });
-        if self.cpus[cpu].curr.is_none() {
-            self.cpus[cpu].idle_since = at;
-        }
-    }
-
-    /// For what was not handled.
-    fn wake_ksoftirqd(&mut self, cpu: usize) {
-        let daemon = self.cpus[cpu].softirqs.daemon;
-        if let Some(daemon) = daemon.filter(|_| self.softirqs_pending(cpu).any()) {
-            self.wake(daemon, 0);
-        }
-    }
-
-    /// `ksoftirqd`, each time that it has the CPU and is done with what it was at.
-    pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
-        task.continuation.replace(Continuation::Softirqs);
-        loop {
-            task.in_kernel.set(false);
-            if self.cpus[cpu].softirqs.round.is_none() && !self.softirqs_pending(cpu).any() {
-                return self.sleep(cpu, task, "softirqs");
-            }
-            if let Some(ns) = self.handle_softirqs(cpu, true) {
-                task.in_kernel.set(true);
-                let rate = self.machine.core_types[self.machine.cpus[cpu].core_type].speed;
-                return self.compute(
-                    task,
-                    work_in(ns, rate).max(1),
-                    false,
-                    Continuation::Softirqs,
-                );
-            }
-            if self.cpus[cpu].need_resched {
-                return Step::Go;
-            }
-        }
-    }
-
-    /// `local_softirq_pending()`.
-    fn softirqs_pending(&self, cpu: usize) -> Pending {
-        Pending {
-            net_rx: self.net_rx_pending(cpu),
-            tasklets: self.cpus[cpu].usb.scheduled(),
-        }
-    }
-
-    /// `__do_softirq()`: begins, or goes on after a part that is done. Returns what the next part takes, ns at the
-    /// highest frequency; or `None` when that was all, or enough.
-    fn handle_softirqs(&mut self, cpu: usize, by_daemon: bool) -> Option<u64> {
-        let mut round = match self.cpus[cpu].softirqs.round.take() {
+    /// `__do_softirq()`: begins, or goes on after a part that is done; in an interrupt of CPU `interrupted`, or else in
+    /// the daemon. Returns what the next part takes, ns at the highest frequency; or `None` when that was all, or
+    /// enough.
+    pub fn handle(
+        &mut self,
+        network: &mut Network,
+        interrupted: Option<usize>,
+        now: Jiffies,
+        need_resched: bool,
+    ) -> Option<u64> {
+        let mut round = match self.round.take() {
             Some(round) => round,
             None => {
-                self.begin_net_rx(cpu);
+                self.interrupted = interrupted;
+                network.begin_net_rx(now);
                 Round {
-                    by_daemon,
-                    todo: self.softirqs_pending(cpu),
-                    end: self.jiffies() + self.to_jiffies(MAX_TIME_NS),
+                    todo: Pending::of(network),
+                    end: now.after(MAX_TIME_NS),
                     restarts: MAX_RESTART,
                 }
             }
         };
         loop {
-            let part = self.softirq_part(cpu, &mut round.todo);
+            let part = round.todo.next(network, now);
             if part.is_some() {
-                self.cpus[cpu].softirqs.round = Some(round);
+                self.round = Some(round);
                 return part;
             }
-            round.todo = self.softirqs_pending(cpu);
+            round.todo = Pending::of(network);
             round.restarts -= 1;
-            let enough = self.jiffies() >= round.end || round.restarts == 0;
-            if !round.todo.any() || enough || self.cpus[cpu].need_resched {
+            let enough = now.reached(round.end) || round.restarts == 0;
+            if !round.todo.any() || enough || need_resched {
+                self.interrupted = None;
                 return None;
             }
-            self.begin_net_rx(cpu);
+            network.begin_net_rx(now);
         }
     }
+}
 
-    /// The next part of what is `todo`, in the order of the softirqs.
-    fn softirq_part(&mut self, cpu: usize, todo: &mut Pending) -> Option<u64> {
-        if todo.net_rx {
-            let part = self.net_rx(cpu);
-            todo.net_rx = part.is_some();
-            if part.is_some() {
-                return part;
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hw::network::tests::network;
+    use machine::Driver;
+    use workload::Direction;
+
+    const TICK: u64 = 1_000_000;
+
+    /// So many packets have come over USB, and what is at the end of the last one's interrupt.
+    fn transferred(packets: usize) -> (Softirqs, Network) {
+        let mut network = network(Driver::Usbnet, vec![(0, Direction::Receive)]);
+        for _ in 0..packets {
+            assert!(network.packet_passed(0));
+            network.interrupt_done(0);
         }
-        self.tasklet(cpu, &mut todo.tasklets)
+        (Softirqs::default(), network)
+    }
+
+    /// Handles what there is at `now`, ns, in an interrupt of CPU 1; returns what the parts take, ns.
+    fn handle(
+        softirqs: &mut Softirqs,
+        network: &mut Network,
+        now: u64,
+        need_resched: bool,
+    ) -> Vec<u64> {
+        let now = Jiffies::at(now, TICK, 0);
+        let next = || {
+            network.packets_handled();
+            softirqs.handle(network, Some(1), now, need_resched)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_packet_over_usb_takes_three_rounds() {
+        let (mut softirqs, mut network) = transferred(1);
+        assert!(softirqs.begin_at_irq_exit());
+        let now = Jiffies::at(0, TICK, 0);
+        let part = softirqs.handle(&mut network, Some(1), now, false);
+        assert_eq!(part, Some(10_000));
+        assert!(softirqs.in_interrupt(1) && !softirqs.in_interrupt(0));
+        assert!(!softirqs.begin_at_irq_exit());
+        softirqs.hold_up(0, 5);
+        softirqs.hold_up(1, 7);
+        assert_eq!((softirqs.take_held_up(), softirqs.take_held_up()), (7, 0));
+        let rest = handle(&mut softirqs, &mut network, 0, false);
+        assert_eq!(rest, [10_000, 10_000]);
+        assert!(!softirqs.in_interrupt(1) && !softirqs.are_pending(&network));
+    }
+
+    #[test]
+    fn it_is_enough_once_somebody_is_to_run() {
+        let (mut softirqs, mut network) = transferred(2);
+        let parts = handle(&mut softirqs, &mut network, 0, true);
+        assert_eq!(parts, [10_000, 10_000]);
+        assert!(softirqs.are_pending(&network) && !softirqs.in_interrupt(1));
+    }
+
+    #[test]
+    fn it_is_enough_after_two_milliseconds() {
+        let (mut softirqs, mut network) = transferred(1);
+        let start = Jiffies::at(0, TICK, 0);
+        assert!(
+            softirqs
+                .handle(&mut network, Some(1), start, false)
+                .is_some()
+        );
+        assert!(handle(&mut softirqs, &mut network, 2 * TICK, false).is_empty());
+        assert!(softirqs.are_pending(&network));
+    }
+
+    #[test]
+    fn in_the_daemon_no_interrupt_handles_them() {
+        let (mut softirqs, mut network) = transferred(1);
+        let now = Jiffies::at(0, TICK, 0);
+        assert!(softirqs.handle(&mut network, None, now, false).is_some());
+        assert!(!softirqs.in_interrupt(1));
     }
 }

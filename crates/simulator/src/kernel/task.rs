@@ -1,15 +1,29 @@
 //! Tasks of the simulated kernel.
 
-use crate::abi::layout::TaskStruct;
+use crate::abi::layout::{self, TaskStruct};
+use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::dl::DlEntity;
+use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use workload::{Op, Program, SchedPolicy};
+use workload::{Op, Program, SchedPolicy, TaskSpec};
 
 /// The pid of the first task.
 pub const FIRST_PID: i32 = 1000;
+
+const MAX_DL_PRIO: i32 = 0;
+const MAX_RT_PRIO: i32 = 100;
+/// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), ns.
+const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
+/// `sched_prio_to_weight[]` of kernel/sched/core.c: each nice level is worth 1.25 of the next.
+const PRIO_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+const WEIGHT_IDLEPRIO: u32 = 3;
 
 /// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
 #[repr(C)]
@@ -148,6 +162,95 @@ pub enum OpsState {
 pub struct TaskPtr(NonNull<Task>);
 
 impl Task {
+    /// A task that runs `spec`, on no runqueue yet, created on `cpu`. May run nowhere yet.
+    pub fn new(spec: TaskSpec, parent: Option<TaskPtr>, cpu: usize, now: u64) -> Task {
+        let task = Task {
+            abi: TaskStruct::new(),
+            class: Cell::new(Class::Ext),
+            policy: Cell::new(spec.policy),
+            name: spec.name,
+            program: RefCell::new(spec.program),
+            continuation: RefCell::new(Continuation::NextOp),
+            left: Cell::new(0),
+            instant_ops: Cell::new(0),
+            instant: Cell::new(0),
+            own_time: Cell::new(false),
+            in_kernel: Cell::new(false),
+            waits_for: Cell::new("nothing"),
+            on_rq: Cell::new(false),
+            dsq: Cell::new(OnDsq::None),
+            ops_state: Cell::new(OpsState::None),
+            qseq: Cell::new(0),
+            direct_dsq: Cell::new(layout::DSQ_INVALID),
+            direct_flags: Cell::new(0),
+            runnable_at: Cell::new(0),
+            reset_runnable_at: Cell::new(true),
+            enabled: Cell::new(false),
+            ran_on: Cell::new(cpu as u32),
+            due: Cell::new(now),
+            woken_at: Cell::new(now),
+            timer_slack_ns: spec.timer_slack_ns.unwrap_or(DEFAULT_TIMER_SLACK_NS),
+            rr_left: Cell::new(0),
+            dl: Cell::default(),
+            footprint: spec.footprint,
+            activity: spec.activity.max(1),
+            parent,
+            children: Cell::new(0),
+            joining: Cell::new(false),
+            exited: Cell::new(false),
+        };
+        task.set_policy(spec.policy);
+        let abi = &task.abi;
+        abi.set_comm(&task.name);
+        abi.thread_info.cpu.set(cpu as u32);
+        abi.wake_cpu.set(cpu as i32);
+        abi.recent_used_cpu.set(cpu as i32);
+        abi.state.set(layout::TASK_NEW);
+        abi.start_time.set(now);
+        task
+    }
+
+    /// Sets what follows from the policy: class, priorities, weight. (`__setscheduler_params()`)
+    pub fn set_policy(&self, policy: SchedPolicy) {
+        let (class, number, rt_priority, nice) = match policy {
+            SchedPolicy::Normal { nice } => (Class::Ext, 0, 0, nice),
+            SchedPolicy::Batch { nice } => (Class::Ext, 3, 0, nice),
+            SchedPolicy::Idle => (Class::Ext, 5, 0, 0),
+            SchedPolicy::Fifo { priority } => (Class::Rt, 1, priority.into(), 0),
+            SchedPolicy::RoundRobin { priority } => (Class::Rt, 2, priority.into(), 0),
+            SchedPolicy::Deadline { .. } => (Class::Dl, 6, 0, 0),
+        };
+        self.policy.set(policy);
+        self.class.set(class);
+        self.abi.policy.set(number);
+        self.abi.rt_priority.set(rt_priority);
+        self.abi
+            .static_prio
+            .set(DEFAULT_PRIO + i32::from(nice.clamp(-20, 19)));
+        self.abi.prio.set(match class {
+            Class::Dl => MAX_DL_PRIO - 1,
+            Class::Rt => MAX_RT_PRIO - 1 - rt_priority as i32,
+            Class::Ext => self.abi.static_prio.get(),
+        });
+        self.abi.normal_prio.set(self.abi.prio.get());
+        let weight = match policy {
+            SchedPolicy::Idle => WEIGHT_IDLEPRIO,
+            _ => PRIO_TO_WEIGHT[(self.abi.static_prio.get() - MAX_RT_PRIO) as usize],
+        };
+        self.abi.se.load.weight.set(weight.into());
+        // sched_weight_to_cgroup(): 1024 is 100.
+        self.abi
+            .scx
+            .weight
+            .set(((weight * 100 + 512) / 1024).clamp(1, 10_000));
+    }
+
+    /// It may run on the CPUs of `mask`.
+    pub fn set_allowed(&self, mask: CpuMask) {
+        self.abi.cpus_mask.set(mask);
+        self.abi.nr_cpus_allowed.set(mask.count() as i32);
+    }
+
     /// Changes its deadline server.
     #[inline]
     pub fn update_dl(&self, change: impl FnOnce(&mut DlEntity)) {
@@ -157,11 +260,53 @@ impl Task {
     }
 }
 
-impl TaskPtr {
-    pub fn new(task: Box<Task>) -> TaskPtr {
-        TaskPtr(NonNull::from(Box::leak(task)))
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.abi.release_storage();
     }
+}
 
+/// The tasks of one simulation, in the order of their creation, those that have exited among them.
+#[derive(Default)]
+pub struct Tasks(Vec<TaskPtr>);
+
+impl Tasks {
+    /// Gives `task` a pid, and the addresses that C sees.
+    pub fn add(&mut self, task: Task) -> TaskPtr {
+        let task = TaskPtr(NonNull::from(Box::leak(Box::new(task))));
+        let (abi, own) = (&task.abi, task.abi());
+        let pid = FIRST_PID + self.0.len() as i32;
+        abi.pid.set(pid);
+        abi.tgid.set(pid);
+        abi.cpus_ptr.set(abi.cpus_mask.as_ptr());
+        abi.group_leader.set(own);
+        let parent = task.parent.map_or(own, TaskPtr::abi);
+        abi.parent.set(parent);
+        abi.real_parent.set(parent);
+        self.0.push(task);
+        task
+    }
+}
+
+impl Deref for Tasks {
+    type Target = [TaskPtr];
+
+    fn deref(&self) -> &[TaskPtr] {
+        &self.0
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        for task in &self.0 {
+            // SAFETY: from a box (add()), which nothing else owns. The simulation is over: no copy of the pointer is
+            // used after this.
+            drop(unsafe { Box::from_raw(task.0.as_ptr()) });
+        }
+    }
+}
+
+impl TaskPtr {
     /// # Safety
     /// `task` is a task of the running simulation, as C was given it.
     #[inline]
@@ -172,12 +317,6 @@ impl TaskPtr {
     #[inline]
     pub fn abi(self) -> *mut TaskStruct {
         self.0.as_ptr().cast()
-    }
-
-    /// # Safety
-    /// The simulation is over: no copy is used after this.
-    pub unsafe fn free(self) {
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 
     #[inline]
@@ -210,4 +349,15 @@ impl Deref for TaskPtr {
         // references and C's pointer, which write to cells alone.
         unsafe { self.0.as_ref() }
     }
+}
+
+/// So many tasks that do nothing, on CPU 0, for tests of what knows tasks and no kernel.
+#[cfg(test)]
+pub fn idle_tasks(count: usize) -> Tasks {
+    let mut tasks = Tasks::default();
+    for _ in 0..count {
+        let spec = TaskSpec::new("test", |_: &mut workload::Env<'_>| Op::Exit);
+        tasks.add(Task::new(spec, None, 0, 0));
+    }
+    tasks
 }

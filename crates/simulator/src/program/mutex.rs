@@ -120,3 +120,50 @@ impl Mutexes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::task::idle_tasks;
+
+    #[test]
+    fn the_first_to_come_after_an_unlock_has_it() {
+        let tasks = idle_tasks(3);
+        let [a, b, c] = [tasks[0], tasks[1], tasks[2]];
+        b.abi.thread_info.cpu.set(1);
+        let mut mutexes = Mutexes::new(1);
+        assert_eq!(mutexes.try_lock(a, 0), TryLock::Locked { from: 0 });
+        assert_eq!(mutexes.try_lock(a, 0), TryLock::Owned);
+        assert_eq!(mutexes.try_lock(b, 0), TryLock::Busy);
+        assert_eq!(mutexes.unlock(b, 0), Err(NotOwner));
+        mutexes.contend(0);
+        mutexes.queue(b, 0);
+        assert_eq!(
+            mutexes.unlock(a, 0),
+            Ok(Some(b)),
+            "b is woken, and not its owner yet"
+        );
+        assert_eq!(mutexes.try_lock(c, 0), TryLock::Locked { from: 0 });
+        assert_eq!(mutexes.unlock(c, 0), Ok(None), "nobody sleeps in it");
+        assert_eq!(mutexes.try_lock(b, 0), TryLock::Locked { from: 0 });
+        assert_eq!(mutexes.unlock(b, 0), Ok(None));
+        assert_eq!(mutexes.try_lock(a, 0), TryLock::Locked { from: 1 });
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_of_the_kernels_is_first_until_it_has_it() {
+        let tasks = idle_tasks(3);
+        let [a, b, c] = [tasks[0], tasks[1], tasks[2]];
+        let mut locks = Mutexes::new(1);
+        assert_eq!(locks.acquire(a, 0, false), Some(0));
+        assert_eq!(locks.acquire(b, 0, false), None);
+        locks.queue(b, 0);
+        assert_eq!(locks.release(a, 0), Ok(Some(b)));
+        assert_eq!(locks.acquire(c, 0, false), Some(0), "c comes before b runs");
+        assert_eq!(locks.acquire(b, 0, true), None);
+        assert_eq!(locks.release(c, 0), Ok(Some(b)));
+        assert_eq!(locks.acquire(b, 0, true), Some(0));
+        assert_eq!(locks.release(b, 0), Ok(None));
+        assert_eq!(locks.release(b, 0), Err(NotOwner));
+    }
+}

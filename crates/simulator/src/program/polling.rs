@@ -53,3 +53,25 @@ impl Pollers {
         Some(self.0.remove(first).task)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::task::idle_tasks;
+
+    #[test]
+    fn the_first_to_poll_is_the_first_to_stop() {
+        let tasks = idle_tasks(3);
+        let mut pollers = Pollers::default();
+        let (lock, mutex) = (PollUntil::KernelLock(1), PollUntil::Mutex(1));
+        pollers.start(tasks[0], mutex);
+        pollers.start(tasks[1], lock);
+        pollers.go_on(tasks[2], lock);
+        assert_eq!(pollers.stop_first(|until| until == lock), Some(tasks[2]));
+        assert_eq!(pollers.stop_first(|until| until == lock), Some(tasks[1]));
+        assert_eq!(pollers.stop_first(|until| until == lock), None);
+        assert!(pollers.stop(tasks[0]));
+        assert!(!pollers.stop(tasks[0]));
+        assert!(pollers.is_empty());
+    }
+}

@@ -120,3 +120,38 @@ impl Streams {
         self.0[stream as usize].writers.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::task::idle_tasks;
+
+    #[test]
+    fn a_stream_holds_no_more_than_its_capacity() {
+        let tasks = idle_tasks(2);
+        let (reader, writer) = (tasks[0], tasks[1]);
+        let mut streams = Streams::new(&[100]);
+        assert_eq!(streams.take(reader, 0, 10), Transfer::Waits);
+        assert_eq!(streams.put(writer, 0, 90), Transfer::Done);
+        assert_eq!(streams.next_reader(0), Some(reader));
+        assert_eq!(streams.next_reader(0), None);
+        assert_eq!(streams.put(writer, 0, 11), Transfer::Waits);
+        assert_eq!(streams.level(0), (90, 100));
+        let too_large = Transfer::TooLarge { capacity: 100 };
+        assert_eq!(streams.put(writer, 0, 101), too_large);
+        assert_eq!(streams.take(reader, 0, 101), too_large);
+    }
+
+    #[test]
+    fn writers_are_woken_at_a_quarter_and_by_the_network_at_two_thirds() {
+        let tasks = idle_tasks(1);
+        let mut streams = Streams::new(&[120]);
+        assert_eq!(streams.put(tasks[0], 0, 120), Transfer::Done);
+        assert!(!streams.sent(0, 39));
+        assert!(streams.sent(0, 1), "80 of 120");
+        assert_eq!(streams.take(tasks[0], 0, 49), Transfer::Done);
+        assert!(!streams.is_writable(0));
+        assert_eq!(streams.take(tasks[0], 0, 1), Transfer::Done);
+        assert!(streams.is_writable(0), "30 of 120");
+    }
+}

@@ -54,3 +54,22 @@ impl Barriers {
         self.0[barrier as usize].waiters.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::task::idle_tasks;
+
+    #[test]
+    fn the_last_to_arrive_lets_the_others_go_in_their_order() {
+        let tasks = idle_tasks(3);
+        let mut barriers = Barriers::new(&[3]);
+        for _ in 0..2 {
+            assert!(!barriers.arrive(tasks[1], 0));
+            assert!(!barriers.arrive(tasks[0], 0));
+            assert!(barriers.arrive(tasks[2], 0));
+            let let_go = [(); 3].map(|()| barriers.let_go(0));
+            assert_eq!(let_go, [Some(tasks[1]), Some(tasks[0]), None]);
+        }
+    }
+}

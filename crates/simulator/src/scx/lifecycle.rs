@@ -154,7 +154,8 @@ impl Kernel<'_> {
             let root = self.bpf.root_cgroup.cgroup();
             call_op!(self, kf::UNLOCKED, cgroup_exit, root);
         }
-        for task in self.tasks.clone() {
+        for index in 0..self.tasks.len() {
+            let task = self.tasks[index];
             if !task.exited.get() {
                 self.exit_task(task);
             }
@@ -199,7 +200,8 @@ impl Kernel<'_> {
             }
         }
         if let Some(dump_task) = self.scx.ops.dump_task {
-            for task in self.tasks.clone() {
+            for index in 0..self.tasks.len() {
+                let task = self.tasks[index];
                 if task.on_rq.get() {
                     call_op!(self, kf::UNLOCKED, dump_task, &raw mut context, task.abi());
                 }

@@ -1,6 +1,6 @@
 //! Mistakes that only show when tasks are seen together: what could never run, or never go on.
 
-use super::config::{Action, Event, Task};
+use super::config::{self, Action, Event, Task};
 use super::event::Names;
 use super::field::Field;
 use super::json::Source;
@@ -12,11 +12,9 @@ type Check = Result<(), Box<BadInput>>;
 
 /// A task that starts no thread must be forked by another.
 pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
+    let forked = config::forked(tasks);
     for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
-        let forked = tasks
-            .iter()
-            .any(|other| other.has(|action| *action == Action::Fork(index)));
-        if task.instances == 0 && !forked {
+        if task.instances == 0 && !forked.contains(&index) {
             return Err(field.bad_key(
                 format!("task `{}` starts no thread and none forks it", task.name),
                 "expected an `instance` of at least 1, or a `fork` of it",

@@ -2,6 +2,7 @@
 
 use crate::SchedPolicy;
 use machine::CpuMask;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -123,6 +124,17 @@ pub enum TimerMode {
     Relative,
     /// The next period counts from the time that passed.
     Absolute,
+}
+
+/// Those of `tasks` that a `fork` creates, by index.
+pub fn forked(tasks: &[Task]) -> BTreeSet<usize> {
+    let events = tasks.iter().flat_map(Task::events);
+    events
+        .filter_map(|event| match event.action {
+            Action::Fork(task) => Some(task),
+            _ => None,
+        })
+        .collect()
 }
 
 impl Task {

@@ -1,0 +1,43 @@
+//! The tick's clock, by which softirqs measure how long they take.
+
+/// A time in ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Jiffies {
+    now: u64,
+    tick_ns: u64,
+}
+
+impl Jiffies {
+    /// The time `now`, ns, where ticks are `tick_ns` apart and the first was at `phase`.
+    pub fn at(now: u64, tick_ns: u64, phase: u64) -> Jiffies {
+        Jiffies {
+            now: (now + tick_ns - phase) / tick_ns,
+            tick_ns,
+        }
+    }
+
+    /// The tick at which `ns` are over (`usecs_to_jiffies()`).
+    pub fn after(self, ns: u64) -> u64 {
+        self.now + ns.div_ceil(self.tick_ns)
+    }
+
+    /// Has the tick come?
+    pub fn reached(self, tick: u64) -> bool {
+        self.now >= tick
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_over_at_a_tick() {
+        // Ticks are at 300, 1300, 2300 ...
+        let at = |now| Jiffies::at(now, 1000, 300);
+        let limit = at(2299).after(2000);
+        assert!(!at(3299).reached(limit) && at(3300).reached(limit));
+        let limit = at(2300).after(2001);
+        assert!(!at(5299).reached(limit) && at(5300).reached(limit));
+    }
+}
