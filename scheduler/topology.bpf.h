@@ -10,13 +10,13 @@
 #define __EQUIPOISE_TOPOLOGY_H
 
 #include "intf.h"
+#include "policy.bpf.h"
 
 /* SCHED_POWER_SCALE, SCHED_LOAD_SCALE, NICE_0_LOAD: the kernel's unit of all three. */
 #define SCHED_POWER_SCALE 1024
 #define SCHED_LOAD_SCALE 1024
 #define NICE_0_LOAD 1024
 
-const volatile struct policy policy;
 const volatile struct machine machine;
 
 struct domain domains[MAX_DOMAINS];

@@ -9,6 +9,7 @@
  */
 #include <scx/common.bpf.h>
 
+#define SCHEDULER_SETTINGS "cfs/settings.def"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
 #include "core/pick.h"
