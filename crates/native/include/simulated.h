@@ -117,9 +117,12 @@ enum equipoise_cpuperf {
 
 #define __equipoise_export __attribute__((visibility("default"), used))
 
-__equipoise_export struct equipoise_kernel *equipoise_kernel;
+/* Protected: exported, and reached from here without a detour by the table of what may be replaced. */
+__attribute__((visibility("protected"), used)) struct equipoise_kernel *equipoise_kernel;
 
 #define __KERNEL equipoise_kernel
+/* Few machines have [memory], and what it costs is for those alone. */
+#define __equipoise_has_memory() __builtin_expect(__KERNEL->memory != NULL, 0)
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
 
@@ -129,7 +132,7 @@ static inline u32 __equipoise_line_ns(const struct equipoise_memory *m, u32 from
 }
 
 /* This CPU reads @line: from its cache, unless another has written to it since. */
-static inline void __equipoise_read_line(u32 line)
+static __attribute__((noinline)) void __equipoise_read_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
 	u32 cpu = __KERNEL->cpu, ns = m->cached_ns;
@@ -148,7 +151,7 @@ static inline void __equipoise_read_line(u32 line)
 }
 
 /* This CPU writes to @line: it takes the line from the last that wrote, and from all that read. */
-static inline void __equipoise_write_line(u32 line)
+static __attribute__((noinline, unused)) void __equipoise_write_line(u32 line)
 {
 	struct equipoise_memory *m = __KERNEL->memory;
 	struct equipoise_line *l = &m->lines[line];
@@ -165,28 +168,28 @@ static inline void __equipoise_write_line(u32 line)
 }
 
 /* A scheduler says that it reads or writes what it keeps of @cpu. Nothing without [memory]. */
-static inline void simulated_read(u32 cpu)
+static inline __attribute__((always_inline)) void simulated_read(u32 cpu)
 {
-	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_read_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
-static inline void simulated_write(u32 cpu)
+static inline __attribute__((always_inline)) void simulated_write(u32 cpu)
 {
-	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
 /* A scheduler says that Linux's fair class would hold the locks of both runqueues, and that it lets go of them. */
 static inline void simulated_lock_rqs(u32 a, u32 b)
 {
-	if (__KERNEL->memory && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
 		__kcall(lock_rqs, a, b);
 }
 
 static inline void simulated_unlock_rqs(void)
 {
-	if (__KERNEL->memory)
+	if (__equipoise_has_memory())
 		__kcall(unlock_rqs);
 }
 
@@ -196,13 +199,13 @@ static inline void simulated_unlock_rqs(void)
 /* The same of one of its lines that are of no CPU. */
 static inline void simulated_read_global(u32 line)
 {
-	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_read_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 
 static inline void simulated_write_global(u32 line)
 {
-	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_write_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 

@@ -230,11 +230,11 @@ static inline s32 scx_bpf_pick_any_cpu(const cpumask_t *allowed, u64 flags)
 	return __kcall(pick_cpu, allowed, flags, false);
 }
 
-static inline struct rq *scx_bpf_cpu_rq(s32 cpu)
+static __always_inline struct rq *scx_bpf_cpu_rq(s32 cpu)
 {
 	if ((u32)cpu >= __KERNEL->nr_cpu_ids)
 		return NULL;
-	if (__KERNEL->memory)
+	if (__equipoise_has_memory())
 		__equipoise_read_line(cpu);
 	return &__KERNEL->rqs[cpu];
 }
