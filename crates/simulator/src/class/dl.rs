@@ -33,14 +33,14 @@ pub struct Dl {
 }
 
 /// A timer of a task's server. It is void once the server's generation is another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timer {
     task: TaskPtr,
     generation: u32,
     what: TimerKind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum TimerKind {
     /// The task is throttled until its next period: the timer interrupt comes.
     Expiry,
