@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler shares with user space: the policy and the topology, which user space fills in
- * before it loads the scheduler, and the counters, which it reads. crates/policy mirrors these
- * structures; a test there compares sizes and offsets.
+ * What a scheduler shares with user space: the topology, which user space fills in before it loads the
+ * scheduler, as it does the policy (policy.bpf.h), and the counters, which it reads. crates/policy mirrors the
+ * topology's structures; a test there compares sizes and offsets.
  *
  * Fixed-width types only; __u32 and __u64 come from vmlinux.h or <linux/types.h>.
  */
@@ -19,72 +19,6 @@
  */
 #define MAX_DOMAINS 1024
 #define MAX_GROUPS 2048
-
-/* struct policy::load_tracking: what the load of a task is in balancing. */
-#define LOAD_WEIGHT 0 /* its weight, as in Linux 3.9 */
-#define LOAD_PELT 1   /* its runnable average times its weight, as in Linux 3.11 */
-
-/* struct policy::sched_balance_policy: what balancing is for. */
-#define BALANCE_PERFORMANCE 0 /* to spread tasks */
-#define BALANCE_POWERSAVING 1 /* to pack them into few groups as long as these have room */
-
-/* struct policy::frequency */
-#define FREQUENCY_FAIR 0x1
-#define FREQUENCY_RT 0x2
-#define FREQUENCY_DL 0x4
-#define FREQUENCY_IRQ 0x8
-
-/* struct policy::scale_rt_capacity: what tells how much of a CPU other classes and interrupts leave. */
-#define RT_CAPACITY_AVG 0  /* rq->rt_avg, as until Linux 4.18 */
-#define RT_CAPACITY_PELT 1 /* their utilization */
-
-/* Switches and numbers over the one body of code; a preset in policies/ is a set of these. */
-struct policy {
-	/* CFS's tunables, as scaled to the number of CPUs, ns. */
-	__u64 sched_latency;
-	__u64 sched_min_granularity;
-	__u64 sched_wakeup_granularity;
-	/* A task that ran within this time is cache-hot, ns. */
-	__u64 sched_migration_cost;
-	/* How many tasks one pass over a busy runqueue looks at. */
-	__u32 sched_nr_migrate;
-	/* LOAD_WEIGHT or LOAD_PELT. */
-	__u32 load_tracking;
-	/* Force a task that is too heavy for its CPU onto a CPU of higher capacity. */
-	__u32 misfit;
-	/* An idle CPU pulls wherever a group has more tasks than CPUs. */
-	__u32 idle_pull;
-	/* A CPU that runs out of work more often than this on average does not look for some, ns; 0:
-	   however often. */
-	__u64 newidle_limit;
-	/* A CPU that idles for less than this on average is woken in bursts, ns. */
-	__u64 sched_burst_threshold;
-	/* BALANCE_PERFORMANCE or BALANCE_POWERSAVING. */
-	__u32 sched_balance_policy;
-	/* Whose utilization decides about a CPU's frequency: FREQUENCY_*; 0: always the highest. */
-	__u32 frequency;
-	/* A CPU asks for another frequency no sooner than this after the last time, ns. */
-	__u64 frequency_rate_limit;
-	/* Who moves tasks between fast and slow CPUs: HMP_OFF, HMP_LINARO or HMP_HPERF. */
-	__u32 hmp;
-	/* HMP_LINARO: runnable averages (of 1024) of tasks that go up and down. */
-	__u32 hmp_up_threshold;
-	__u32 hmp_down_threshold;
-	/* Wake up small tasks on as few slow CPUs as hold them below this (of 1024); 0: spread them. */
-	__u32 hmp_full_threshold;
-	/* A task that went up, or down, does not do so again within these times, ns. */
-	__u64 hmp_next_up;
-	__u64 hmp_next_down;
-	/* RT_CAPACITY_AVG or RT_CAPACITY_PELT. */
-	__u32 scale_rt_capacity;
-	/* What an interrupt wakes stays on its idle CPU. */
-	__u32 wake_affine_idle;
-};
-
-/* struct policy::hmp, on a machine whose CPUs differ in capacity. */
-#define HMP_OFF 0    /* all domains are balanced alike */
-#define HMP_LINARO 1 /* by thresholds on a task's load */
-#define HMP_HPERF 2  /* by the clusters' loads and fairness in time on fast CPUs */
 
 /* The machine as a whole. */
 struct machine {
@@ -174,34 +108,9 @@ struct cpu_levels {
 
 /* What happened on one CPU. Only that CPU counts. */
 struct counters {
-	/* Passes of load_balance(), over all domains and kinds of idleness. */
-	__u64 balance_calls;
-	/* Time in them, ns. */
-	__u64 balance_ns;
-	/* Tasks that they pulled. */
-	__u64 pulled;
-	/* Times that the CPU ran out of work and looked for some; did not, because it would soon be
-	   busy; did not, because that happens too often; tasks that it pulled; and how long it looked, ns. */
-	__u64 newidle_calls;
-	__u64 newidle_skipped;
-	__u64 newidle_limited;
-	__u64 newidle_pulled;
-	__u64 newidle_ns;
-	/* Running tasks asked for from another CPU, and of these the ones too heavy for theirs. */
-	__u64 active_balances;
-	__u64 misfit_moves;
-	/* Idle CPUs asked to balance for all idle CPUs. */
-	__u64 nohz_kicks;
-	/* Tasks placed by packing, and passes of load_balance() that were to empty a group. */
-	__u64 power_placed;
-	__u64 power_balances;
-	/* Frequencies asked for, and the sum of what was asked for, of 1024. */
-	__u64 frequency_requests;
-	__u64 frequency_requested;
-	/* Tasks moved from slow to fast CPUs, from fast to slow ones, and pairs that changed places. */
-	__u64 up_migrations;
-	__u64 down_migrations;
-	__u64 swaps;
+#define COUNTER(name, ...) __u64 name;
+#include "counters.def"
+#undef COUNTER
 };
 
 #endif /* __EQUIPOISE_INTF_H */

@@ -10,13 +10,13 @@
 #define __EQUIPOISE_TOPOLOGY_H
 
 #include "intf.h"
+#include "policy.bpf.h"
 
 /* SCHED_POWER_SCALE, SCHED_LOAD_SCALE, NICE_0_LOAD: the kernel's unit of all three. */
 #define SCHED_POWER_SCALE 1024
 #define SCHED_LOAD_SCALE 1024
 #define NICE_0_LOAD 1024
 
-const volatile struct policy policy;
 const volatile struct machine machine;
 
 struct domain domains[MAX_DOMAINS];
@@ -91,18 +91,26 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 	return cpu_list[(sg->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
 }
 
-/* Is @other in @cpu's domain at @level? */
-__noinline bool same_domain(u32 cpu, u32 other, u32 level)
+/* The same where their numbering differs: a level that one of the CPUs lacks moves it; a domain keeps its number.
+ */
+__noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 {
 	struct cpu_levels *a = levels_of(cpu), *b = levels_of(other);
 
-	if (level >= MAX_LEVELS)
-		return false;
-	/* A level that one of the CPUs lacks moves its numbering; a domain keeps its number. */
 	for (u32 i = 0; i < MAX_LEVELS; i++)
 		if (i < b->nr_levels && a->domain[level & (MAX_LEVELS - 1)] == b->domain[i])
 			return true;
 	return false;
+}
+
+/* Is @other in @cpu's domain at @level, which it has? */
+static __always_inline bool same_domain(u32 cpu, u32 other, u32 level)
+{
+	struct cpu_levels *a = levels_of(cpu), *b = levels_of(other);
+
+	level &= MAX_LEVELS - 1;
+	return (level < b->nr_levels && a->domain[level] == b->domain[level]) ||
+	       same_domain_moved(cpu, other, level);
 }
 
 static __always_inline bool cpus_share_cache(u32 a, u32 b)

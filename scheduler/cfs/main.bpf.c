@@ -9,6 +9,7 @@
  */
 #include <scx/common.bpf.h>
 
+#define SCHEDULER_SETTINGS "cfs/settings.def"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
 #include "core/pick.h"
@@ -112,7 +113,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct fair_entity *se = entity_of(p);
 	u64 now = bpf_ktime_get_ns();
-	bool arrives;
+	bool arrives, waits = false;
 	u32 cpu;
 
 	if (!se) {
@@ -126,16 +127,16 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	else if (se->cpu != cpu)
 		migrate_entity(se, cpu);
 
-	if (arrives && (s32)cpu == scx_bpf_task_cpu(p) && runs_at_once(cpu, p, se, now)) {
+	if (arrives && (s32)cpu == scx_bpf_task_cpu(p) && runs_at_once(cpu, p, se, now, &waits)) {
 		rq_of(cpu)->next_vruntime = se->vruntime;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_INF, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	add_leftmost(rq_of(cpu), se->vruntime);
 	scx_bpf_dsq_insert_vtime(p, cpu, SCX_SLICE_INF, se->vruntime, enq_flags);
-	if (arrives)
+	if (arrives && !waits)
 		check_preempt_curr(p, cpu, now);
-	else if (enq_flags & SCX_ENQ_LAST)
+	else if (!arrives && enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, 0);
 }
 

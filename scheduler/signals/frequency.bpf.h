@@ -6,7 +6,7 @@
  *
  * The utilization that is looked for is that of all who use the CPU. Fair tasks' own utilization is not
  * enough: what others take of the CPU shows as time in which they did not run. As the windows are the
- * same, the two are added. policy.frequency says who is counted; of Linux 4.17 that was SCHED_FAIR's
+ * same, the two are added. the policy says who is counted; of Linux 4.17 that was SCHED_FAIR's
  * time and the bandwidth of deadline tasks.
  */
 #ifndef __EQUIPOISE_FREQUENCY_H
@@ -34,14 +34,14 @@ static __always_inline u64 map_util_perf(u64 util)
 __noinline u64 effective_cpu_util(u32 cpu)
 {
 	const u64 max = SCHED_POWER_SCALE;
-	u64 irq = policy.frequency & FREQUENCY_IRQ ? cpu_util_irq(cpu) : 0, util;
+	u64 irq = policy.frequency_irq ? cpu_util_irq(cpu) : 0, util;
 
 	if (rt_rq_is_runnable(cpu) || irq >= max)
 		return max;
 	util = cpu_util(cpu, UTIL_FAIR);
-	if (policy.frequency & FREQUENCY_RT)
+	if (policy.frequency_rt)
 		util += cpu_util(cpu, UTIL_RT);
-	if (policy.frequency & FREQUENCY_DL && util + cpu_util(cpu, UTIL_DL) >= max)
+	if (policy.frequency_dl && util + cpu_util(cpu, UTIL_DL) >= max)
 		return max;
 	util = util * (max - irq) / max + irq + cpu_bw_dl(cpu);
 	return util < max ? util : max;

@@ -140,11 +140,17 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
 }
 
 fn policy_page(policy: &Policy) -> Page {
-    let settings = policy.settings.list().into_iter();
-    let rows = settings.map(|(name, value)| vec![name.into(), value.into()]);
+    let rows = policy.settings.list().map(|(setting, value)| {
+        let value = setting.show(value);
+        vec![(&*setting.key).into(), value.into(), setting.meaning.into()]
+    });
     Page {
         title: format!("{}: {}", policy.name, policy.description),
-        tables: vec![table("Settings", &["name", "value"], rows.collect())],
+        tables: vec![table(
+            "Settings",
+            &["name", "value", "meaning"],
+            rows.collect(),
+        )],
         ..Page::default()
     }
 }

@@ -38,7 +38,7 @@ fn equal_tasks_make_equal_progress_under_hperf() {
 }
 
 /// Some have a CPU to themselves and others share one; who had to share catches up
-/// (`scheduler/hperf_clock.h`).
+/// (`scheduler/cfs/designs/hperf/clock.bpf.h`).
 #[test]
 fn more_equal_tasks_than_cpus_make_equal_progress_too() {
     for workload in [

@@ -123,9 +123,12 @@ enum equipoise_cpuperf {
 
 #define __equipoise_export __attribute__((visibility("default"), used))
 
-__equipoise_export struct equipoise_kernel *equipoise_kernel;
+/* Protected: exported, and reached from here without a detour by the table of what may be replaced. */
+__attribute__((visibility("protected"), used)) struct equipoise_kernel *equipoise_kernel;
 
 #define __KERNEL equipoise_kernel
+/* Few machines have [memory], and what it costs is for those alone. */
+#define __equipoise_has_memory() __builtin_expect(__KERNEL->memory != NULL, 0)
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
 
@@ -173,26 +176,26 @@ static __equipoise_slow void __equipoise_write_line(u32 line)
 /* A scheduler says that it reads or writes what it keeps of @cpu. Nothing without [memory]. */
 static __always_inline void simulated_read(u32 cpu)
 {
-	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_read_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
 static __always_inline void simulated_write(u32 cpu)
 {
-	if (__KERNEL->memory && cpu < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
 		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
 /* A scheduler says that Linux's fair class would hold the locks of both runqueues, and that it lets go of them. */
 static __always_inline void simulated_lock_rqs(u32 a, u32 b)
 {
-	if (__KERNEL->memory && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
+	if (__equipoise_has_memory() && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
 		__kcall(lock_rqs, a, b);
 }
 
 static __always_inline void simulated_unlock_rqs(void)
 {
-	if (__KERNEL->memory)
+	if (__equipoise_has_memory())
 		__kcall(unlock_rqs);
 }
 
@@ -202,17 +205,17 @@ static __always_inline void simulated_unlock_rqs(void)
 /* The same of one of its lines that are of no CPU. */
 static __always_inline void simulated_read_global(u32 line)
 {
-	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_read_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 
 static __always_inline void simulated_write_global(u32 line)
 {
-	if (__KERNEL->memory && line < EQUIPOISE_GLOBAL_LINES)
+	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)
 		__equipoise_write_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 
-/* Sizes and offsets for the simulated kernel to check itself against, in abi.rs's order. */
+/* Sizes and offsets for the simulated kernel to check itself against, in abi/layout.rs's order. */
 __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_kernel),
 	offsetof(struct equipoise_kernel, memory),

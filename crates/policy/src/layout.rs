@@ -1,6 +1,6 @@
-//! The scheduler's global variables as bytes: `scheduler/intf.h` in Rust.
+//! The scheduler's global variables as bytes: `scheduler/intf.h` and `policy.bpf.h` in Rust.
 
-use crate::{BalancePolicy, Domain, Domains, Flags, Hmp, LoadTracking, RtCapacity, Settings};
+use crate::{Domain, Domains, Flags, Kind, Setting, Settings};
 use bytemuck::{Pod, Zeroable};
 use machine::{CpuMask, MAX_CPUS, Machine};
 use native::Global;
@@ -13,33 +13,6 @@ const MAX_GROUPS: usize = 2048;
 const SD_HMP: u32 = 0x10000;
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
-
-/// `struct policy`
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct PolicyC {
-    sched_latency: u64,
-    sched_min_granularity: u64,
-    sched_wakeup_granularity: u64,
-    sched_migration_cost: u64,
-    sched_nr_migrate: u32,
-    load_tracking: u32,
-    misfit: u32,
-    idle_pull: u32,
-    newidle_limit: u64,
-    sched_burst_threshold: u64,
-    sched_balance_policy: u32,
-    frequency: u32,
-    frequency_rate_limit: u64,
-    hmp: u32,
-    hmp_up_threshold: u32,
-    hmp_down_threshold: u32,
-    hmp_full_threshold: u32,
-    hmp_next_up: u64,
-    hmp_next_down: u64,
-    scale_rt_capacity: u32,
-    wake_affine_idle: u32,
-}
 
 /// `struct machine`
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -101,46 +74,11 @@ struct CpuLevelsC {
     group: [u16; MAX_LEVELS],
 }
 
-/// `struct counters`
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct CountersC {
-    pub(crate) balance_calls: u64,
-    pub(crate) balance_ns: u64,
-    pub(crate) pulled: u64,
-    pub(crate) newidle_calls: u64,
-    pub(crate) newidle_skipped: u64,
-    pub(crate) newidle_limited: u64,
-    pub(crate) newidle_pulled: u64,
-    pub(crate) newidle_ns: u64,
-    pub(crate) active_balances: u64,
-    pub(crate) misfit_moves: u64,
-    pub(crate) nohz_kicks: u64,
-    pub(crate) power_placed: u64,
-    pub(crate) power_balances: u64,
-    pub(crate) frequency_requests: u64,
-    pub(crate) frequency_requested: u64,
-    pub(crate) up_migrations: u64,
-    pub(crate) down_migrations: u64,
-    pub(crate) swaps: u64,
-}
-
-/// The variable `counters`, by CPU.
-pub(crate) fn counters(bytes: &[u8]) -> Option<Vec<CountersC>> {
-    const SIZE: usize = size_of::<CountersC>();
-    (bytes.len() == MAX_CPUS * SIZE).then(|| {
-        bytes
-            .chunks_exact(SIZE)
-            .map(bytemuck::pod_read_unaligned)
-            .collect()
-    })
-}
-
 /// Every variable that user space sets.
 pub(crate) fn globals(settings: &Settings, machine: &Machine) -> Vec<Global> {
     let tables = Tables::new(machine);
     vec![
-        global("policy", &[policy(settings, machine.cpus.len())]),
+        global("policy", &policy(settings, machine.cpus.len())),
         global("machine", &[machine_c(machine, &tables)]),
         global("domains", &tables.domains),
         global("groups", &tables.groups),
@@ -156,43 +94,24 @@ fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
     }
 }
 
-fn policy(settings: &Settings, cpus: usize) -> PolicyC {
-    let factor = settings.tunable_scaling.factor(cpus);
-    PolicyC {
-        sched_latency: settings.sched_latency_ns * factor,
-        sched_min_granularity: settings.sched_min_granularity_ns * factor,
-        sched_wakeup_granularity: settings.sched_wakeup_granularity_ns * factor,
-        sched_migration_cost: settings.sched_migration_cost_ns,
-        sched_nr_migrate: settings.sched_nr_migrate,
-        load_tracking: match settings.load_tracking {
-            LoadTracking::Weight => 0,
-            LoadTracking::Pelt => 1,
-        },
-        misfit: settings.misfit.into(),
-        idle_pull: settings.idle_pull.into(),
-        newidle_limit: settings.newidle_limit_ns,
-        sched_burst_threshold: settings.sched_burst_threshold_ns,
-        sched_balance_policy: match settings.sched_balance_policy {
-            BalancePolicy::Performance => 0,
-            BalancePolicy::Powersaving => 1,
-        },
-        frequency: frequency(settings),
-        frequency_rate_limit: settings.frequency_rate_limit_ns,
-        hmp: match settings.hmp {
-            Hmp::Off => 0,
-            Hmp::Linaro => 1,
-            Hmp::Hperf => 2,
-        },
-        hmp_up_threshold: settings.hmp_up_threshold,
-        hmp_down_threshold: settings.hmp_down_threshold,
-        hmp_full_threshold: settings.hmp_full_threshold,
-        hmp_next_up: settings.hmp_next_up_ns,
-        hmp_next_down: settings.hmp_next_down_ns,
-        scale_rt_capacity: match settings.scale_rt_capacity {
-            RtCapacity::RtAvg => 0,
-            RtCapacity::Pelt => 1,
-        },
-        wake_affine_idle: settings.wake_affine_idle.into(),
+/// `struct policy`
+fn policy(settings: &Settings, cpus: usize) -> Vec<u64> {
+    let factor = tunable_scaling(settings.get("tunable_scaling").unwrap_or(0), cpus);
+    let value = |(setting, value): (&Setting, u64)| match setting.kind {
+        Kind::Number { scaled: true, .. } => value * factor,
+        _ => value,
+    };
+    settings.list().map(value).collect()
+}
+
+/// By which tunables grow for so many CPUs, by `TUNABLE_SCALING_*`; more than 8 count as 8
+/// (`get_update_sysctl_factor()`).
+fn tunable_scaling(scaling: u64, cpus: usize) -> u64 {
+    let cpus = cpus.clamp(1, 8) as u64;
+    match scaling {
+        0 => 1,
+        1 => 1 + u64::from(cpus.ilog2()),
+        _ => cpus,
     }
 }
 
@@ -207,23 +126,6 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
         slow_group,
         pad: 0,
     }
-}
-
-/// `FREQUENCY_*`
-fn frequency(settings: &Settings) -> u32 {
-    if !settings.frequency {
-        return 0;
-    }
-    let switches = [
-        true,
-        settings.frequency_rt,
-        settings.frequency_dl,
-        settings.frequency_irq,
-    ];
-    (0..)
-        .zip(switches)
-        .map(|(bit, on)| u32::from(on) << bit)
-        .sum()
 }
 
 /// The CPUs of the highest capacity, and the rest if there is one.
@@ -350,5 +252,17 @@ impl Tables {
         });
         self.cpu_list.extend(cpus.iter().map(|cpu| cpu as u16));
         self.groups.len() as u32 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunables_grow_as_the_kernels_do() {
+        let log = [1, 2, 3, 4, 5, 7, 8, 64].map(|cpus| tunable_scaling(1, cpus));
+        assert_eq!(log, [1, 2, 2, 3, 3, 3, 4, 4]);
+        assert_eq!([tunable_scaling(2, 5), tunable_scaling(0, 5)], [5, 1]);
     }
 }

@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 fn scheduler() -> Library {
     common::compile(
         r#"#include "cfs/main.bpf.c"
-        const volatile struct policy policy = { .frequency = FREQUENCY_FAIR | FREQUENCY_IRQ };
+        const volatile struct policy policy = { .frequency = true, .frequency_irq = true };
         const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 2 };
         static struct equipoise_kernel kernel;
         static struct rq rqs[2];

@@ -23,8 +23,8 @@
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`,
 //!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
 //!   machine without power data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on,
-//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`, `wall_s`; `balancing`: what else Equipoise's own
-//!   scheduler counts, named as in `policy::Counters`, and `newidle_time_pct`, the part of all CPUs'
+//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`, `wall_s`; `balancing`: what Equipoise's own
+//!   scheduler counts, named as in `scheduler/counters.def`, and `newidle_time_pct`, the part of all CPUs'
 //!   time that was spent in new-idle balancing (null for other schedulers).
 //!
 //! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of
@@ -129,27 +129,7 @@ struct Counters<'a> {
     energy_by_part_j: Option<BTreeMap<String, f64>>,
     simulated_s: f64,
     wall_s: f64,
-    balancing: Option<Balancing>,
-}
-
-#[derive(Serialize)]
-struct Balancing {
-    balance_ns: f64,
-    pulled: f64,
-    newidle_calls: f64,
-    newidle_skipped: f64,
-    newidle_limited: f64,
-    newidle_pulled: f64,
-    newidle_ns: f64,
-    newidle_time_pct: f64,
-    active_balances: f64,
-    misfit_moves: f64,
-    nohz_kicks: f64,
-    power_placed: f64,
-    power_balances: f64,
-    up_migrations: f64,
-    down_migrations: f64,
-    swaps: f64,
+    balancing: Option<BTreeMap<&'static str, f64>>,
 }
 
 #[derive(Serialize)]
@@ -323,23 +303,11 @@ fn energy_by_part(measured: &Measured) -> Option<BTreeMap<String, f64>> {
         .collect()
 }
 
-fn balancing(measured: &Measured) -> Option<Balancing> {
-    Some(Balancing {
-        balance_ns: measured.mean_of_balancing(|counters| counters.balance_ns)?,
-        pulled: measured.mean_of_balancing(|counters| counters.pulled)?,
-        newidle_calls: measured.mean_of_balancing(|counters| counters.newidle_calls)?,
-        newidle_skipped: measured.mean_of_balancing(|counters| counters.newidle_skipped)?,
-        newidle_limited: measured.mean_of_balancing(|counters| counters.newidle_limited)?,
-        newidle_pulled: measured.mean_of_balancing(|counters| counters.newidle_pulled)?,
-        newidle_ns: measured.mean_of_balancing(|counters| counters.newidle_ns)?,
-        newidle_time_pct: measured.newidle_time_pct()?,
-        active_balances: measured.mean_of_balancing(|counters| counters.active_balances)?,
-        misfit_moves: measured.mean_of_balancing(|counters| counters.misfit_moves)?,
-        nohz_kicks: measured.mean_of_balancing(|counters| counters.nohz_kicks)?,
-        power_placed: measured.mean_of_balancing(|counters| counters.power_placed)?,
-        power_balances: measured.mean_of_balancing(|counters| counters.power_balances)?,
-        up_migrations: measured.mean_of_balancing(|counters| counters.up_migrations)?,
-        down_migrations: measured.mean_of_balancing(|counters| counters.down_migrations)?,
-        swaps: measured.mean_of_balancing(|counters| counters.swaps)?,
-    })
+/// Every counter by its name.
+fn balancing(measured: &Measured) -> Option<BTreeMap<&'static str, f64>> {
+    let mut all = BTreeMap::from([("newidle_time_pct", measured.newidle_time_pct()?)]);
+    for counter in policy::Counters::ALL {
+        all.insert(counter.name, measured.mean_of_balancing(counter.of)?);
+    }
+    Some(all)
 }

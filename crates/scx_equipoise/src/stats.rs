@@ -34,74 +34,46 @@ pub struct Callback {
     pub ns_per_call: f64,
 }
 
-/// What happened in an interval.
-#[stat_doc]
-#[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
-#[stat(top)]
-pub struct Metrics {
-    #[stat(desc = "Passes of load balancing over a domain, of all kinds")]
-    pub balance_calls: u64,
-    #[stat(desc = "Time in these passes, ns")]
-    pub balance_ns: u64,
-    #[stat(desc = "Tasks that load balancing pulled")]
-    pub pulled: u64,
-    #[stat(desc = "Times that a CPU ran out of work and looked for some")]
-    pub newidle_calls: u64,
-    #[stat(desc = "Times that it did not look, because it usually has work again soon")]
-    pub newidle_skipped: u64,
-    #[stat(desc = "Times that it did not look, because it had come to that too often lately")]
-    pub newidle_limited: u64,
-    #[stat(desc = "Tasks that the looking brought")]
-    pub newidle_pulled: u64,
-    #[stat(desc = "Time that the looking took, ns")]
-    pub newidle_ns: u64,
-    #[stat(desc = "Running tasks asked for from another CPU")]
-    pub active_balances: u64,
-    #[stat(desc = "Those of them that were too heavy for their CPU")]
-    pub misfit_moves: u64,
-    #[stat(desc = "Idle CPUs asked to balance for all idle CPUs")]
-    pub nohz_kicks: u64,
-    #[stat(desc = "Tasks that packing placed")]
-    pub power_placed: u64,
-    #[stat(desc = "Passes of load balancing that were to empty a group")]
-    pub power_balances: u64,
-    #[stat(desc = "Tasks that went from a slow to a fast CPU by a policy for both")]
-    pub up_migrations: u64,
-    #[stat(desc = "Tasks that went from a fast to a slow CPU by one")]
-    pub down_migrations: u64,
-    #[stat(desc = "Pairs of tasks on a fast and a slow CPU that changed places")]
-    pub swaps: u64,
-    #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
-    pub energy_uj: BTreeMap<String, u64>,
-    #[stat(desc = "Frequencies asked for")]
-    pub frequency_requests: u64,
-    #[stat(desc = "What they were on average, of 1024 for the highest of the largest CPU")]
-    pub frequency_request: f64,
-    #[stat(desc = "The BPF side's cost, by callback")]
-    pub callbacks: BTreeMap<String, Callback>,
+macro_rules! metrics {
+    ($(COUNTER($name:ident, $label:tt, $what:tt))*) => {
+        /// What happened in an interval.
+        #[stat_doc]
+        #[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
+        #[stat(top)]
+        pub struct Metrics {
+            $(#[stat(desc = $what)] pub $name: u64,)*
+            #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
+            pub energy_uj: BTreeMap<String, u64>,
+            #[stat(desc = "What frequencies asked for were on average, of 1024 for the highest of the largest CPU")]
+            pub frequency_request: f64,
+            #[stat(desc = "The BPF side's cost, by callback")]
+            pub callbacks: BTreeMap<String, Callback>,
+        }
+
+        impl Metrics {
+            /// What was counted from `a` to `b`; nothing else is filled in.
+            fn counted(a: &Counters, b: &Counters) -> Metrics {
+                Metrics {
+                    $($name: b.$name - a.$name,)*
+                    ..Metrics::default()
+                }
+            }
+
+            /// `LABEL=COUNT` for each.
+            fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
+                $(write!(out, " {}={}", $label, self.$name)?;)*
+                Ok(())
+            }
+        }
+    };
 }
+policy::with_counters!(metrics);
 
 impl Metrics {
     /// What happened from `before` to `after`.
     fn between(before: &Totals, after: &Totals) -> Metrics {
-        let (a, b) = (&before.counters, &after.counters);
+        let counted = Metrics::counted(&before.counters, &after.counters);
         Metrics {
-            balance_calls: b.balance_calls - a.balance_calls,
-            balance_ns: b.balance_ns - a.balance_ns,
-            pulled: b.pulled - a.pulled,
-            newidle_calls: b.newidle_calls - a.newidle_calls,
-            newidle_skipped: b.newidle_skipped - a.newidle_skipped,
-            newidle_limited: b.newidle_limited - a.newidle_limited,
-            newidle_pulled: b.newidle_pulled - a.newidle_pulled,
-            newidle_ns: b.newidle_ns - a.newidle_ns,
-            active_balances: b.active_balances - a.active_balances,
-            misfit_moves: b.misfit_moves - a.misfit_moves,
-            nohz_kicks: b.nohz_kicks - a.nohz_kicks,
-            power_placed: b.power_placed - a.power_placed,
-            power_balances: b.power_balances - a.power_balances,
-            up_migrations: b.up_migrations - a.up_migrations,
-            down_migrations: b.down_migrations - a.down_migrations,
-            swaps: b.swaps - a.swaps,
             energy_uj: after
                 .energy
                 .iter()
@@ -110,9 +82,8 @@ impl Metrics {
                     Some((name.clone(), now.since(then)))
                 })
                 .collect(),
-            frequency_requests: b.frequency_requests - a.frequency_requests,
-            frequency_request: (b.frequency_requested - a.frequency_requested) as f64
-                / (b.frequency_requests - a.frequency_requests).max(1) as f64,
+            frequency_request: counted.frequency_requested as f64
+                / counted.frequency_requests.max(1) as f64,
             callbacks: after
                 .callbacks
                 .iter()
@@ -123,33 +94,14 @@ impl Metrics {
                     (name.clone(), Callback { calls, ns_per_call })
                 })
                 .collect(),
+            ..counted
         }
     }
 
     fn format(&self, out: &mut impl Write) -> Result<()> {
-        writeln!(
-            out,
-            "[{NAME}] balance={} pulled={} newidle={} skipped={} limited={} newidle_pulled={} newidle_us={} \
-             active={} misfit={} nohz_kicks={} power_placed={} power_balances={} up={} down={} swaps={} \
-             freq_requests={} freq_request={:.0}",
-            self.balance_calls,
-            self.pulled,
-            self.newidle_calls,
-            self.newidle_skipped,
-            self.newidle_limited,
-            self.newidle_pulled,
-            self.newidle_ns / 1000,
-            self.active_balances,
-            self.misfit_moves,
-            self.nohz_kicks,
-            self.power_placed,
-            self.power_balances,
-            self.up_migrations,
-            self.down_migrations,
-            self.swaps,
-            self.frequency_requests,
-            self.frequency_request,
-        )?;
+        write!(out, "[{NAME}]")?;
+        self.format_counted(out)?;
+        writeln!(out, " freq_request={:.0}", self.frequency_request)?;
         if !self.energy_uj.is_empty() {
             write!(out, "[{NAME}] energy:")?;
             for (name, &uj) in &self.energy_uj {

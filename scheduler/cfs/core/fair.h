@@ -240,6 +240,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
 	rq->need_resched = true;
+	this_counters()->wakeup_preemptions++;
 	return true;
 }
 
@@ -270,10 +271,11 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 
 /*
  * May @p, which has become runnable on its own CPU @cpu, run there at once, past the dispatch queue? If the CPU
- * idles, or @p preempts and is leftmost. It saves the kick, which is an interrupt, and a dispatch.
+ * idles, or @p preempts and is leftmost. It saves the kick, which is an interrupt, and a dispatch. @waits: it has
+ * been found not to preempt.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
-					 u64 now)
+					 u64 now, bool *waits)
 {
 	struct fair_rq *rq = rq_of(cpu);
 
@@ -283,7 +285,8 @@ static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, c
 		return rq->idle && rq->nr_running == 1;
 	if (rq->leftmost != ~0ULL && time_before(rq->leftmost, se->vruntime))
 		return false;
-	return check_preempt_wakeup(rq, p, se, now);
+	*waits = !check_preempt_wakeup(rq, p, se, now);
+	return !*waits;
 }
 
 #endif /* __EQUIPOISE_FAIR_H */

@@ -57,15 +57,15 @@ static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s6
 	return wake_affine_weight(this_cpu, prev_cpu, level, weight, sync) ? this_cpu : prev_cpu;
 }
 
-/* The first CPU of @group that @p may use, if all of it is idle and it does not have @target; or -1. */
-__noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 target)
+/* @group's @first CPU is idle: the first that @p may use, if all of it is, and it does not have @target; or -1. */
+__noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 first, u32 target)
 {
 	const struct group *sg = group_at(group);
+	s32 found = task_allowed(p, first) ? (s32)first : -1;
 	bool all_idle = true;
-	s32 found = -1;
 	int i;
 
-	bpf_for(i, 0, sg->weight) {
+	bpf_for(i, 1, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 
 		if (cpu == target || !idle_cpu(cpu)) {
@@ -87,7 +87,12 @@ __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 
 	int i;
 
 	bpf_for(i, 0, sd->nr_groups) {
-		found = idle_group_cpu(p, nth_group(sd, local, i), target);
+		u32 group = nth_group(sd, local, i), first = nth_cpu(group_at(group), 0);
+
+		/* Most are busy from the first on. */
+		if (first == target || !idle_cpu(first))
+			continue;
+		found = idle_group_cpu(p, group, first, target);
 		if (found >= 0)
 			break;
 	}

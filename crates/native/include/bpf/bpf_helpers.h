@@ -253,6 +253,14 @@ static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, vo
 	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx)
 
 /* One callback at a time runs in the simulation: there is nothing to lock out. */
+#define __sync_fetch_and_add(ptr, val)            \
+	({                                        \
+		typeof(&*(ptr)) ___ptr = (ptr);   \
+		typeof(*___ptr) ___old = *___ptr; \
+		*___ptr = ___old + (val);         \
+		___old;                           \
+	})
+
 static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
 {
 	(void)lock;

@@ -234,7 +234,7 @@ static __always_inline struct rq *scx_bpf_cpu_rq(s32 cpu)
 {
 	if ((u32)cpu >= __KERNEL->nr_cpu_ids)
 		return NULL;
-	if (__KERNEL->memory)
+	if (__equipoise_has_memory())
 		__equipoise_read_line(cpu);
 	return &__KERNEL->rqs[cpu];
 }

@@ -19,12 +19,12 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 /// Defines the functions that C calls and the table of them. One that not every op may call says which may,
-/// and what it returns to the others: `[kf::MASK, else VALUE]`.
+/// and what it returns to the others, if anything: `[kf::MASK, else VALUE]`.
 macro_rules! kfuncs {
     ($(
         $(#[$doc:meta])*
         fn $name:ident($kernel:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?
-            $([$mask:expr, else $refused:expr])? $body:block
+            $([$mask:expr $(, else $refused:expr)?])? $body:block
     )*) => {
         /// `struct equipoise_kernel`'s functions.
         #[repr(C)]
@@ -37,6 +37,7 @@ macro_rules! kfuncs {
 
         $(
             $(#[$doc])*
+            #[allow(clippy::unused_unit)]
             unsafe extern "C" fn $name(
                 kernel: *mut c_void
                 $(, $argument: <$type as FromC>::C)*
@@ -50,12 +51,11 @@ macro_rules! kfuncs {
                 // before it is followed. That they are what they are declared to be is for the scheduler to see
                 // to, as there is no verifier: a wrong one is like any wrong pointer in a program
                 // (`host::fault`).
-                #[allow(unused_variables)]
                 let ($kernel, ($($argument,)*)) = unsafe {
                     (&mut *kernel.cast::<Kernel<'_>>(), ($(<$type as FromC>::from_c($argument),)*))
                 };
                 $(if !allowed($kernel, $mask) {
-                    return $refused;
+                    return $($refused)?;
                 })?
                 $body
             }
@@ -178,7 +178,7 @@ kfuncs! {
     }
 
     fn dispatch(kernel, task: Option<TaskPtr>, dsq_id: u64, slice: u64, flags: u64)
-        [kf::ENQUEUE | kf::DISPATCH, else ()]
+        [kf::ENQUEUE | kf::DISPATCH]
     {
         if let Some(task) = may_dispatch(kernel, task, flags) {
             commit(kernel, task, dsq_id, slice, flags);
@@ -192,7 +192,7 @@ kfuncs! {
         slice: u64,
         vtime: u64,
         flags: u64
-    ) [kf::ENQUEUE | kf::DISPATCH, else ()] {
+    ) [kf::ENQUEUE | kf::DISPATCH] {
         if let Some(task) = may_dispatch(kernel, task, flags) {
             task.abi.scx.dsq_vtime.set(vtime);
             commit(kernel, task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
@@ -203,7 +203,7 @@ kfuncs! {
         kernel.scx.verdicts.slots() as u32
     }
 
-    fn dispatch_cancel(kernel) [kf::DISPATCH, else ()] {
+    fn dispatch_cancel(kernel) [kf::DISPATCH] {
         if !kernel.scx.verdicts.cancel() {
             kernel.scheduler_error("dispatch buffer underflow".into());
         }

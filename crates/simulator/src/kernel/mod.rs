@@ -1,5 +1,5 @@
-//! The kernel's core, above the classes: its state, waking tasks and switching between them, system calls,
-//! interrupts and softirqs.
+//! The kernel's core, above the classes: its state; waking tasks and switching between them; system calls, interrupts
+//! and softirqs. This, the classes, `scx::dispatch` and `scx::lifecycle` know the kernel as a whole; models do not.
 
 pub mod cpu;
 pub mod entry;

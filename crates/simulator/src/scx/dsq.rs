@@ -324,3 +324,63 @@ impl Ids {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Queues only ask which task is which.
+    fn task(number: usize) -> TaskPtr {
+        let address = std::ptr::without_provenance_mut(64 * number);
+        unsafe { TaskPtr::from_abi(address) }.unwrap()
+    }
+
+    fn order(dsq: &Dsq) -> Vec<TaskPtr> {
+        dsq.iter().map(|queued| queued.task).collect()
+    }
+
+    #[test]
+    fn by_virtual_time_and_then_as_they_came_also_when_it_wraps() {
+        let mut dsq = Dsq::new(0);
+        for (number, vtime) in [(1, 5), (2, u64::MAX), (3, 5), (4, 0)] {
+            dsq.insert(task(number), vtime);
+        }
+        assert_eq!(order(&dsq), [2, 4, 1, 3].map(task));
+        assert!(!dsq.accepts(Order::Fifo));
+    }
+
+    #[test]
+    fn an_iteration_keeps_its_place_and_does_not_see_who_comes_after_it_began() {
+        for (reverse, expected) in [(false, [2, 3]), (true, [2, 1])] {
+            let mut dsq = Dsq::new(0);
+            for number in 1..=3 {
+                dsq.push(task(number), false);
+            }
+            let iteration = dsq.open(reverse);
+            let first = dsq.next(iteration).unwrap();
+            dsq.remove_at(dsq.position(first).unwrap());
+            dsq.push(task(4), true);
+            dsq.push(task(5), false);
+            let rest: Vec<_> = std::iter::from_fn(|| dsq.next(iteration)).collect();
+            assert_eq!(rest, expected.map(task));
+            dsq.close(iteration);
+        }
+    }
+
+    #[test]
+    fn a_user_queue_is_found_by_its_id_until_it_is_destroyed() {
+        let mut dsqs = Dsqs::new(2);
+        for id in [3, 1 << 40] {
+            assert!(dsqs.find(id).is_none());
+            assert!(dsqs.create(id) && !dsqs.create(id));
+            let on = dsqs.find(id).unwrap();
+            dsqs.get_mut(on).push(task(1), false);
+            assert_eq!(dsqs.destroy(id), Err(1));
+            dsqs.get_mut(on).remove_at(0);
+            assert_eq!(dsqs.destroy(id), Ok(()));
+            assert!(dsqs.find(id).is_none());
+        }
+        // Those of the CPUs and the global one stay.
+        assert_eq!(dsqs.iter().count(), 3);
+    }
+}

@@ -274,7 +274,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 		return false;
 	look_for(best, KEY_RATIO, false, dst);
 	consider_rq(best, cpu, HMP_MAX_TASKS, now);
-	if (!best->pid || best->key < policy.hmp_up_threshold ||
+	if (!best->pid || best->key < (s64)policy.hmp_up_threshold ||
 	    !hmp_stable(best->hmp_last_up, policy.hmp_next_up, now))
 		return false;
 	rq_for_update(dst)->design.hmp.wake_for_idle_pull = true;
@@ -338,7 +338,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 		if (rq_of(cpu)->curr.pid)
 			consider_rq(best, cpu, HMP_MAX_TASKS, now);
 	}
-	if (best->pid && best->key >= policy.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
+	if (best->pid && best->key >= (s64)policy.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
 		hmp_note_migration(best, true, now);
 		pulled = move_candidate(best, now);
 	}

@@ -1,0 +1,236 @@
+//! What a policy can set: the tables `scheduler/settings.def` and `scheduler/*/settings.def` in Rust.
+
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+
+/// One thing that a policy can set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name in a policy file, which says its unit: `_ns`.
+    pub key: String,
+    /// What it is.
+    pub meaning: &'static str,
+    /// Which values it may have.
+    pub kind: Kind,
+    /// Its value in a policy that extends no other.
+    pub default: u64,
+}
+
+/// Which values a setting may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number within these bounds.
+    Number {
+        /// The bounds.
+        range: RangeInclusive<u64>,
+        /// It is for one CPU, and grows with their number.
+        scaled: bool,
+    },
+    /// `false` (0) or `true` (1).
+    Switch,
+    /// One of these.
+    Choice(Vec<Choice>),
+}
+
+/// A value that has a word of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The constant's name in C.
+    pub name: &'static str,
+    /// Its value there.
+    pub value: u64,
+    /// The word in a policy file.
+    pub word: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+/// A row of a table, with what it is called with there.
+enum Row {
+    Number(
+        &'static str,
+        &'static str,
+        u64,
+        [u64; 2],
+        bool,
+        &'static str,
+    ),
+    Switch(&'static str, bool, &'static str),
+    Choice(&'static str, &'static str, &'static str),
+    Option(Choice),
+}
+
+macro_rules! row {
+    (NS $name:ident, $default:literal, $least:literal, $most:literal, $($meaning:literal)+) => {
+        Row::Number(stringify!($name), "_ns", $default, [$least, $most], false, concat!($($meaning),+))
+    };
+    (SCALED_NS $name:ident, $default:literal, $least:literal, $most:literal, $($meaning:literal)+) => {
+        Row::Number(stringify!($name), "_ns", $default, [$least, $most], true, concat!($($meaning),+))
+    };
+    (NUMBER $name:ident, $default:literal, $least:literal, $most:literal, $($meaning:literal)+) => {
+        Row::Number(stringify!($name), "", $default, [$least, $most], false, concat!($($meaning),+))
+    };
+    (SWITCH $name:ident, $default:literal, $($meaning:literal)+) => {
+        Row::Switch(stringify!($name), $default, concat!($($meaning),+))
+    };
+    (CHOICE $name:ident, $default:ident, $($meaning:literal)+) => {
+        Row::Choice(stringify!($name), stringify!($default), concat!($($meaning),+))
+    };
+    (OPTION $name:ident, $value:literal, $word:literal, $($meaning:literal)+) => {
+        Row::Option(Choice {
+            name: stringify!($name),
+            value: $value,
+            word: $word,
+            meaning: concat!($($meaning),+),
+        })
+    };
+}
+
+macro_rules! settings {
+    ($($kind:ident($($column:tt)*))*) => { &[$(row!($kind $($column)*)),*] };
+}
+
+/// By scheduler, the rows of its tables.
+const TABLES: &[(&str, &[Row])] = include!(concat!(env!("OUT_DIR"), "/settings.rs"));
+
+/// What policies for `scheduler` can set, in the order of `struct policy`.
+pub fn of(scheduler: &str) -> &'static [Setting] {
+    static SETTINGS: OnceLock<Vec<Vec<Setting>>> = OnceLock::new();
+    let all = SETTINGS.get_or_init(|| TABLES.iter().map(|(_, rows)| read(rows)).collect());
+    let index = TABLES.iter().position(|(name, _)| *name == scheduler);
+    &all[index.expect("every scheduler has a table")]
+}
+
+fn read(rows: &[Row]) -> Vec<Setting> {
+    let mut settings: Vec<Setting> = Vec::new();
+    // The name of the value that the last choice has by default.
+    let mut default_name = "";
+    for row in rows {
+        match *row {
+            Row::Number(name, unit, default, [least, most], scaled, meaning) => {
+                settings.push(Setting {
+                    key: format!("{name}{unit}"),
+                    meaning,
+                    kind: Kind::Number {
+                        range: least..=most,
+                        scaled,
+                    },
+                    default,
+                });
+            }
+            Row::Switch(name, default, meaning) => settings.push(Setting {
+                key: name.to_owned(),
+                meaning,
+                kind: Kind::Switch,
+                default: default.into(),
+            }),
+            Row::Choice(name, default, meaning) => {
+                default_name = default;
+                settings.push(Setting {
+                    key: name.to_owned(),
+                    meaning,
+                    kind: Kind::Choice(Vec::new()),
+                    default: 0,
+                });
+            }
+            Row::Option(choice) => {
+                let Some(Setting {
+                    kind: Kind::Choice(choices),
+                    default,
+                    ..
+                }) = settings.last_mut()
+                else {
+                    panic!("an OPTION follows the CHOICE that it is of");
+                };
+                choices.push(choice);
+                if choice.name == default_name {
+                    *default = choice.value;
+                }
+            }
+        }
+    }
+    settings
+}
+
+impl Setting {
+    /// `value` as in a policy file.
+    pub fn show(&self, value: u64) -> String {
+        match &self.kind {
+            Kind::Number { .. } => value.to_string(),
+            Kind::Switch => (value != 0).to_string(),
+            Kind::Choice(choices) => {
+                let choice = choices.iter().find(|choice| choice.value == value);
+                choice.map_or_else(|| value.to_string(), |choice| choice.word.to_owned())
+            }
+        }
+    }
+
+    /// The value that a policy file gives; `None` if it cannot be this setting's.
+    pub(crate) fn value(&self, given: &toml::Value) -> Option<u64> {
+        match (&self.kind, given) {
+            (Kind::Number { range, .. }, toml::Value::Integer(given)) => {
+                u64::try_from(*given).ok().filter(|n| range.contains(n))
+            }
+            (Kind::Switch, toml::Value::Boolean(given)) => Some(u64::from(*given)),
+            (Kind::Choice(choices), toml::Value::String(given)) => choices
+                .iter()
+                .find(|choice| choice.word == given)
+                .map(|choice| choice.value),
+            _ => None,
+        }
+    }
+
+    /// What can be given, for a message.
+    pub(crate) fn expected(&self) -> String {
+        match &self.kind {
+            Kind::Number { range, .. } => format!("expected {} to {}", range.start(), range.end()),
+            Kind::Switch => "expected a boolean, true or false".to_owned(),
+            Kind::Choice(choices) => {
+                let words: Vec<String> = choices
+                    .iter()
+                    .map(|choice| format!("\"{}\" ({})", choice.word, choice.meaning))
+                    .collect();
+                format!("expected {}", words.join(", "))
+            }
+        }
+    }
+}
+
+/// The values of all that a policy can set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    table: &'static [Setting],
+    values: Vec<u64>,
+}
+
+impl Settings {
+    /// The defaults of `scheduler`'s.
+    pub(crate) fn new(scheduler: &str) -> Settings {
+        let table = of(scheduler);
+        Settings {
+            table,
+            values: table.iter().map(|setting| setting.default).collect(),
+        }
+    }
+
+    /// Each with its value, in the order of `struct policy`.
+    pub fn list(&self) -> impl Iterator<Item = (&'static Setting, u64)> {
+        self.table.iter().zip(self.values.iter().copied())
+    }
+
+    /// The setting called `key`, if there is one.
+    pub(crate) fn find(&self, key: &str) -> Option<&'static Setting> {
+        self.table.iter().find(|setting| setting.key == key)
+    }
+
+    /// The value of the setting called `key`; `None` if there is none.
+    pub fn get(&self, key: &str) -> Option<u64> {
+        let index = self.table.iter().position(|setting| setting.key == key)?;
+        Some(self.values[index])
+    }
+
+    pub(crate) fn set(&mut self, key: &str, value: u64) {
+        let index = self.table.iter().position(|setting| setting.key == key);
+        self.values[index.expect("one of the table")] = value;
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The policy: switches and numbers over the one body of code, which user space sets before it loads the scheduler.
+ * A preset in policies/ is a set of these. All are 64 bits wide, so that the table alone says how they lie.
+ */
+#ifndef __EQUIPOISE_POLICY_H
+#define __EQUIPOISE_POLICY_H
+
+#ifndef SCHEDULER_SETTINGS
+#error "main.bpf.c says where its scheduler's settings are, before it includes anything"
+#endif
+
+#define NS(name, ...) __u64 name;
+#define SCALED_NS(name, ...) __u64 name;
+#define NUMBER(name, ...) __u64 name;
+#define SWITCH(name, ...) __u64 name;
+#define CHOICE(name, ...) __u64 name;
+#define OPTION(...)
+struct policy {
+#include "settings.def"
+#include SCHEDULER_SETTINGS
+};
+#undef NS
+#undef SCALED_NS
+#undef NUMBER
+#undef SWITCH
+#undef CHOICE
+#undef OPTION
+
+#define NS(...)
+#define SCALED_NS(...)
+#define NUMBER(...)
+#define SWITCH(...)
+#define CHOICE(...)
+#define OPTION(name, value, ...) name = value,
+enum policy_option {
+#include "settings.def"
+#include SCHEDULER_SETTINGS
+};
+#undef NS
+#undef SCALED_NS
+#undef NUMBER
+#undef SWITCH
+#undef CHOICE
+#undef OPTION
+
+const volatile struct policy policy;
+
+#endif /* __EQUIPOISE_POLICY_H */
