@@ -20,6 +20,7 @@ check: check-format lint
 
 # What CI runs.
 test: check
+	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test $(VM_TESTS)
 

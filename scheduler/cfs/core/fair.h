@@ -240,6 +240,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
 	rq->need_resched = true;
+	this_counters()->wakeup_preemptions++;
 	return true;
 }
 
