@@ -183,6 +183,9 @@ impl Machine {
 /// Nanoseconds that `work` takes at `speed` (1/2^20 of the reference), rounded up.
 #[inline]
 pub fn time_for(work: u64, speed: u32) -> u64 {
+    if speed == 1 << 20 {
+        return work;
+    }
     match work.checked_shl(20).filter(|shifted| shifted >> 20 == work) {
         Some(shifted) => shifted.div_ceil(speed.into()),
         None => (u128::from(work) << 20).div_ceil(speed.into()) as u64,

@@ -485,7 +485,8 @@ struct bpf_iter_css {
 struct bpf_iter_scx_dsq {
 	u64 dsq_id;
 	u64 flags;
-	u64 cursor;
+	u32 queue;
+	u32 iteration;
 	u64 end;
 	u64 slice;
 	u64 vtime;

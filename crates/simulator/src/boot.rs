@@ -65,12 +65,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         tick_ns,
         tick_phase: rng.below(tick_ns),
         rng,
-        counters: Counters {
-            busy_ns: vec![0; nr_cpus],
-            overhead_ns: vec![0; nr_cpus],
-            irq_ns: vec![0; nr_cpus],
-            ..Counters::default()
-        },
+        counters: Counters::default(),
         trace: config.trace,
         failure: None,
         check,

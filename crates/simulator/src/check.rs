@@ -169,13 +169,12 @@ pub fn check_sums(kernel: &mut Kernel<'_>) {
     let Some(checker) = kernel.check.take() else {
         return;
     };
-    let counters = &kernel.counters;
-    let wrong = (0..kernel.cpus.len())
-        .find(|&cpu| counters.busy_ns[cpu] != checker.computed_ns[cpu] + counters.overhead_ns[cpu]);
-    if let Some(cpu) = wrong {
+    let mut cpus = kernel.cpus.iter().zip(&checker.computed_ns).enumerate();
+    let wrong = cpus.find(|(_, (cpu, computed_ns))| cpu.busy_ns != *computed_ns + cpu.overhead_ns);
+    if let Some((id, (cpu, computed_ns))) = wrong {
         let message = format!(
-            "CPU {cpu} was busy for {} ns: {} computing, {} overhead",
-            counters.busy_ns[cpu], checker.computed_ns[cpu], counters.overhead_ns[cpu]
+            "CPU {id} was busy for {} ns: {computed_ns} computing, {} overhead",
+            cpu.busy_ns, cpu.overhead_ns
         );
         invariant_broken(kernel, message);
     }
@@ -283,7 +282,7 @@ fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
             *all += u32::from(!task.dl.get().throttled);
             *ext += u32::from(task.class.get() == Class::Ext);
         } else {
-            sleeping += usize::from(matches!(*task.continuation.borrow(), Continuation::Sleep));
+            sleeping += usize::from(matches!(task.continuation.get(), Continuation::Sleep));
         }
     }
     let equal = |what: &str, counted: usize, is: usize| match counted == is {

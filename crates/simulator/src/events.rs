@@ -6,11 +6,12 @@ use crate::abi::timers;
 use crate::class::dl_timer;
 use crate::hw;
 use crate::kernel::task::TaskPtr;
+use machine::MAX_CPUS;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Something that happens at a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
     /// The task on `cpu` is done computing.
     Done { cpu: u32 },
@@ -98,46 +99,73 @@ impl Events {
     /// The task on `cpu` will be done computing at `time`, ns, unless this is called again.
     #[inline]
     pub fn set_done(&mut self, cpu: usize, time: u64) {
-        self.done.set(cpu, time);
+        self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// The task on `cpu` stops computing before it is done.
+    /// The same. Is that the next event? Then it happens, without [`Events::pop`].
+    #[inline]
+    pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
+        let done = Done::new(time, cpu);
+        self.done.set(cpu, done);
+        self.done.soonest() == done && self.heap.peek().is_none_or(|entry| entry.time > time)
+    }
+
+    /// There is no task on `cpu` that computes.
     #[inline]
     pub fn clear_done(&mut self, cpu: usize) {
         self.done.set(cpu, NEVER);
     }
 
-    /// The soonest event and its time.
+    /// The soonest event and its time. Of [`What::Done`] the next is to be set, or to be cleared.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, What)> {
-        let done = self.done.time();
+        let done = self.done.soonest();
         match self.heap.peek() {
-            Some(entry) if entry.time <= done => {
+            Some(entry) if entry.time <= done.time() => {
                 self.heap.pop().map(|entry| (entry.time, entry.what))
             }
             _ if done == NEVER => None,
             _ => {
-                let cpu = self.done.who();
-                self.done.set(cpu, NEVER);
-                Some((done, What::Done { cpu: cpu as u32 }))
+                let cpu = done.cpu() as u32;
+                Some((done.time(), What::Done { cpu }))
             }
         }
     }
+}
 
-    /// When the soonest event is, ns; the end of time if there is none.
+/// A time and a CPU, in one word that is compared at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Done(u64);
+
+/// The end of time.
+const NEVER: Done = Done(u64::MAX);
+/// How much of the word is the CPU.
+const CPU_BITS: u32 = MAX_CPUS.trailing_zeros();
+
+impl Done {
+    /// What is later than the word can say is at its last time, after 208 days.
     #[inline]
-    pub fn next_time(&self) -> u64 {
-        let done = self.done.time();
-        self.heap.peek().map_or(done, |entry| entry.time.min(done))
+    fn new(time: u64, cpu: usize) -> Done {
+        let last = (u64::MAX >> CPU_BITS) - 1;
+        Done(time.min(last) << CPU_BITS | cpu as u64)
+    }
+
+    /// ns; of [`NEVER`] after all others.
+    #[inline]
+    fn time(self) -> u64 {
+        self.0 >> CPU_BITS
+    }
+
+    #[inline]
+    fn cpu(self) -> usize {
+        (self.0 & (MAX_CPUS as u64 - 1)) as usize
     }
 }
 
-const NEVER: u64 = u64::MAX;
-
-/// A time for each of a number of CPUs, and the soonest of them: a tournament, as an implicit binary
-/// tree whose node `i` has the sooner of `2i` and `2i + 1`.
+/// When each of a number of CPUs will be done, and the soonest of these, of equal ones the lowest CPU's: a
+/// tournament, as an implicit binary tree whose node `i` has the sooner of `2i` and `2i + 1`.
 struct Soonest {
-    times: Vec<u64>,
+    nodes: Vec<Done>,
     leaves: usize,
 }
 
@@ -145,38 +173,28 @@ impl Soonest {
     fn new(cpus: usize) -> Soonest {
         let leaves = cpus.next_power_of_two();
         Soonest {
-            times: vec![NEVER; 2 * leaves],
+            nodes: vec![NEVER; 2 * leaves],
             leaves,
         }
     }
 
     #[inline]
-    fn time(&self) -> u64 {
-        self.times[1]
-    }
-
-    /// The lowest CPU of the soonest time.
-    #[inline]
-    fn who(&self) -> usize {
-        let mut node = 1;
-        while node < self.leaves {
-            node *= 2;
-            node += usize::from(self.times[node] > self.times[node + 1]);
-        }
-        node - self.leaves
+    fn soonest(&self) -> Done {
+        self.nodes[1]
     }
 
     #[inline]
-    fn set(&mut self, cpu: usize, time: u64) {
+    fn set(&mut self, cpu: usize, done: Done) {
         let mut node = self.leaves + cpu;
-        self.times[node] = time;
-        while node > 1 {
-            let sooner = self.times[node].min(self.times[node ^ 1]);
-            node /= 2;
-            if self.times[node] == sooner {
+        let mut sooner = done;
+        // Each round is won by who is sooner, until that is who won it before.
+        while self.nodes[node] != sooner {
+            self.nodes[node] = sooner;
+            if node == 1 {
                 return;
             }
-            self.times[node] = sooner;
+            sooner = sooner.min(self.nodes[node ^ 1]);
+            node /= 2;
         }
     }
 }
@@ -208,20 +226,38 @@ mod tests {
                 events.set_done(cpu, 100);
             }
             events.set_done(cpus - 1, 50);
-            events.set_done(0, 70);
             events.push(70, What::Watchdog);
-            if cpus > 1 {
-                assert!(
-                    matches!(events.pop(), Some((50, What::Done { cpu })) if cpu as usize == cpus - 1)
-                );
+            let (last, done) = (cpus as u32 - 1, |cpu| What::Done { cpu });
+            assert_eq!(events.pop(), Some((50, done(last))));
+            assert_eq!(
+                events.pop(),
+                Some((50, done(last))),
+                "as nothing else was said"
+            );
+            assert!(!events.set_done_next(cpus - 1, 70), "others are announced");
+            assert_eq!(events.pop(), Some((70, What::Watchdog)));
+            assert!(events.set_done_next(cpus - 1, 80));
+            for cpu in 0..cpus {
+                events.set_done(cpu, 90);
             }
-            assert_eq!(events.next_time(), 70);
-            assert!(matches!(events.pop(), Some((70, What::Watchdog))));
-            assert!(matches!(events.pop(), Some((70, What::Done { cpu: 0 }))));
-            for cpu in 1..cpus {
+            for cpu in 0..cpus {
+                assert_eq!(
+                    events.pop(),
+                    Some((90, done(cpu as u32))),
+                    "the lowest first"
+                );
                 events.clear_done(cpu);
             }
-            assert!(events.pop().is_none());
+            assert_eq!(events.pop(), None);
         }
+    }
+
+    #[test]
+    fn what_is_too_late_to_count_is_as_late_as_can_be() {
+        let mut events = Events::new(2);
+        events.set_done(1, u64::MAX);
+        events.push(1 << 53, What::Watchdog);
+        assert_eq!(events.pop(), Some((1 << 53, What::Watchdog)));
+        assert!(matches!(events.pop(), Some((_, What::Done { cpu: 1 }))));
     }
 }

@@ -3,7 +3,7 @@
 use crate::check::{check_state, check_sums};
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::{Error, Outcome};
+use crate::{Counters, Error, Outcome};
 
 /// How many events may happen at one time before the scheduler is taken to cause them for ever: many
 /// for each task of the largest workload.
@@ -79,7 +79,7 @@ pub fn outcome(
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);
         if kernel.cpus[cpu].curr.is_some() {
-            kernel.counters.busy_ns[cpu] += kernel.now() - kernel.cpus[cpu].busy_since;
+            kernel.cpus[cpu].busy_ns += kernel.now() - kernel.cpus[cpu].busy_since;
         }
     }
     check_sums(&mut kernel);
@@ -95,7 +95,12 @@ pub fn outcome(
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))
             .collect(),
         recorder: std::mem::take(&mut kernel.programs.recorder),
-        counters: std::mem::take(&mut kernel.counters),
+        counters: Counters {
+            busy_ns: kernel.cpus.iter().map(|cpu| cpu.busy_ns).collect(),
+            overhead_ns: kernel.cpus.iter().map(|cpu| cpu.overhead_ns).collect(),
+            irq_ns: kernel.cpus.iter().map(|cpu| cpu.irq_ns).collect(),
+            ..std::mem::take(&mut kernel.counters)
+        },
     })
 }
 

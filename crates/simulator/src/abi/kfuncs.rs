@@ -9,7 +9,7 @@ use crate::abi::objects::{release, zeroed};
 use crate::abi::timers;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
+use crate::kernel::task::{OnDsq, TaskPtr};
 use crate::scx::call::{call, kf};
 use crate::scx::dsq::Dsq;
 use machine::CpuMask;
@@ -110,6 +110,9 @@ fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags
         kernel.scheduler_error(message);
     }
 }
+
+/// What [`IterDsq::queue`] is of an iteration that could not begin.
+const NO_QUEUE: u32 = u32::MAX;
 
 /// `find_user_dsq()`.
 fn user_dsq<'k>(kernel: &'k mut Kernel<'_>, id: u64) -> Option<&'k mut Dsq> {
@@ -280,29 +283,33 @@ kfuncs! {
         let it = it.write(IterDsq {
             dsq_id: abi::DSQ_INVALID,
             flags: 0,
-            cursor: 0,
+            queue: NO_QUEUE,
+            iteration: 0,
             end: 0,
             slice: 0,
             vtime: 0,
         });
-        if let Some(on) = kernel.scx.dsqs.find(dsq_id) {
+        let found = kernel.scx.dsqs.find(dsq_id);
+        if let Some(on) = found {
             kernel.lock_dsq(on);
         }
         if flags & !abi::ITER_REV != 0 {
             return -abi::EINVAL;
         }
-        let Some(dsq) = user_dsq(kernel, dsq_id) else {
+        let Some(OnDsq::User(queue)) = found else {
             return -abi::ENOENT;
         };
+        let dsq = kernel.scx.dsqs.get_mut(OnDsq::User(queue));
         it.dsq_id = dsq_id;
-        it.cursor = dsq.open(flags & abi::ITER_REV != 0) as u64;
+        it.queue = queue;
+        it.iteration = dsq.open(flags & abi::ITER_REV != 0) as u32;
         it.end = dsq.sequence();
         0
     }
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
-        let Some(task) = user_dsq(kernel, it.dsq_id).and_then(|dsq| dsq.next(it.cursor as usize))
-        else {
+        let dsq = kernel.scx.dsqs.user(it.queue);
+        let Some(task) = dsq.and_then(|dsq| dsq.next(it.iteration as usize)) else {
             return null_mut();
         };
         kernel.read_task(task);
@@ -310,8 +317,8 @@ kfuncs! {
     }
 
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
-        if let Some(dsq) = user_dsq(kernel, it.dsq_id) {
-            dsq.close(it.cursor as usize);
+        if let Some(dsq) = kernel.scx.dsqs.user(it.queue) {
+            dsq.close(it.iteration as usize);
         }
     }
 

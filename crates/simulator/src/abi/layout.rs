@@ -193,7 +193,9 @@ pub struct BpfTimer {
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    pub cursor: u64,
+    /// Which of the user queues, and which of the iterations over it.
+    pub queue: u32,
+    pub iteration: u32,
     pub end: u64,
     pub slice: u64,
     pub vtime: u64,

@@ -23,7 +23,7 @@ struct Timer {
 }
 
 /// The event that a timer expires, unless it was started or cancelled since.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expiry {
     timer: u32,
     generation: u32,

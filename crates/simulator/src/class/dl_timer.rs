@@ -3,14 +3,14 @@
 use crate::kernel::task::TaskPtr;
 
 /// A timer of a task's server. It is void once the server's generation is another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timer {
     pub task: TaskPtr,
     pub generation: u32,
     pub what: TimerKind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TimerKind {
     /// The task is throttled until its next period: the timer interrupt comes.
     Expiry,

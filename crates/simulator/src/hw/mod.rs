@@ -14,7 +14,7 @@ use machine::Machine;
 use workload::{Direction, StreamId};
 
 /// Something that the hardware does by itself, at its time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// The CPUs of a cpufreq policy have changed to another frequency.
     Frequency { policy: u32 },

@@ -42,6 +42,10 @@ pub struct Cpu {
     pub knows_idle: bool,
     pub idle_since: u64,
     pub busy_since: u64,
+    /// As [`crate::Counters`] has them of all CPUs.
+    pub busy_ns: u64,
+    pub overhead_ns: u64,
+    pub irq_ns: u64,
 }
 
 impl Cpu {
@@ -79,6 +83,9 @@ impl Cpu {
                     knows_idle: true,
                     idle_since: 0,
                     busy_since: 0,
+                    busy_ns: 0,
+                    overhead_ns: 0,
+                    irq_ns: 0,
                 }
             })
             .collect()

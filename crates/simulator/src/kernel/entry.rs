@@ -29,9 +29,9 @@ impl Kernel<'_> {
             let passed = cpu.irq_debt.min(now - cpu.irq_since);
             cpu.irq_debt -= passed;
             cpu.irq_since += passed;
-            self.counters.irq_ns[id] += passed;
+            cpu.irq_ns += passed;
         }
-        let clock_task = now - self.counters.irq_ns[id];
+        let clock_task = now - cpu.irq_ns;
         let rq = self.rq(id);
         rq.clock = now;
         rq.clock_task = clock_task;
@@ -42,10 +42,7 @@ impl Kernel<'_> {
     pub fn leave(&mut self, cpu: usize) {
         while self.failure.is_none() {
             self.send_kicks(cpu);
-            let idles_later = self.cpus[cpu].idles_at.is_some();
-            let in_interrupt = self.softirqs.in_interrupt(cpu);
-            let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());
-            if self.cpus[cpu].need_resched && !idles_later && !in_kernel && !in_interrupt {
+            if self.cpus[cpu].need_resched && self.may_schedule(cpu) {
                 if let Some(curr) = self.cpus[cpu].curr {
                     self.sleep_instead(curr);
                 }
@@ -58,17 +55,25 @@ impl Kernel<'_> {
             let spent = self.take_spent();
             let Some(task) = self.cpus[cpu].curr else {
                 self.cpus[cpu].debt = 0;
+                self.events.clear_done(cpu);
                 return;
             };
             self.charge(cpu, spent);
             let done = self.resume(cpu, task);
-            if self.events.next_time() <= done {
-                self.events.set_done(cpu, done);
+            if !self.events.set_done_next(cpu, done) {
                 return;
             }
             self.set_now(done);
             self.computed(cpu, task);
         }
+    }
+
+    /// Is `cpu` where it may reschedule?
+    fn may_schedule(&self, cpu: usize) -> bool {
+        let searches = self.cpus[cpu].idles_at.is_some();
+        let in_interrupt = self.softirqs.in_interrupt(cpu);
+        let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());
+        !searches && !in_interrupt && !in_kernel
     }
 
     /// The task on `cpu` is done computing.
@@ -140,20 +145,19 @@ impl Kernel<'_> {
         cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
     }
 
-    /// Stops the computing on `cpu` now, noting what is left of it.
+    /// Stops the computing on `cpu` now, noting what is left of it. When it will be done is said anew when it goes
+    /// on, or [`Kernel::leave`] says that there is nothing.
     #[inline]
     pub fn pause(&mut self, id: usize) {
         let now = self.now();
-        let overhead = &mut self.counters.overhead_ns[id];
         let cpu = &mut self.cpus[id];
         if !cpu.armed {
             return;
         }
         cpu.armed = false;
-        self.events.clear_done(id);
         if now < cpu.run_start {
             cpu.debt += cpu.run_start - now;
-            *overhead -= cpu.run_start - now;
+            cpu.overhead_ns -= cpu.run_start - now;
             return;
         }
         let Some(task) = cpu.curr else { return };
@@ -216,9 +220,8 @@ impl Kernel<'_> {
     #[inline]
     pub fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let now = self.now();
-        let overhead = &mut self.counters.overhead_ns[cpu];
         let cpu = &mut self.cpus[cpu];
-        *overhead += cpu.debt;
+        cpu.overhead_ns += cpu.debt;
         cpu.run_start = now + cpu.debt;
         cpu.irq_since = now;
         cpu.debt = 0;

@@ -369,7 +369,7 @@ impl Kernel<'_> {
         let daemon = self.new_task(spec, None, cpu, false);
         daemon.abi.flags.update(|flags| flags | abi::PF_KTHREAD);
         daemon.abi.state.set(abi::TASK_INTERRUPTIBLE);
-        daemon.continuation.replace(Continuation::Softirqs);
+        daemon.continuation.set(Continuation::Softirqs);
         daemon.waits_for.set("softirqs");
         self.daemons += 1;
         self.softirqs.daemon = Some(daemon);
@@ -377,7 +377,7 @@ impl Kernel<'_> {
 
     /// `ksoftirqd`, each time that it has the CPU and is done with what it was at.
     pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
-        task.continuation.replace(Continuation::Softirqs);
+        task.continuation.set(Continuation::Softirqs);
         loop {
             task.in_kernel.set(false);
             if !self.softirqs_pending() {

@@ -117,7 +117,7 @@ impl Kernel<'_> {
                 let state = &mut self.cpus[cpu];
                 state.debt = 0;
                 state.idle_since = now;
-                self.counters.busy_ns[cpu] += now - state.busy_since;
+                state.busy_ns += now - state.busy_since;
                 self.share_core(cpu);
                 self.idle(cpu);
             }
@@ -149,12 +149,13 @@ impl Kernel<'_> {
         if ns == 0 {
             return self.begin_idle(cpu);
         }
-        self.counters.busy_ns[cpu] += ns;
-        self.counters.overhead_ns[cpu] += ns;
-        self.cpus[cpu].idles_at = Some(self.now() + ns);
+        let at = self.now() + ns;
+        let state = &mut self.cpus[cpu];
+        state.busy_ns += ns;
+        state.overhead_ns += ns;
+        state.idles_at = Some(at);
         self.share_core(cpu);
-        self.events
-            .push(self.now() + ns, What::Idle { cpu: cpu as u32 });
+        self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 
     /// `cpu` is done with looking for something to run: is there still nothing?

@@ -22,8 +22,10 @@ const KERNEL_LOCK: &str = "a lock of the kernel's";
 
 /// What a task does after a step of its program.
 pub enum Step {
-    /// Goes on at once.
+    /// Goes on with the next op.
     Go,
+    /// Goes on with its continuation.
+    Continue,
     /// Computes, as `Task::left` says, or leaves the CPU.
     Pass,
 }
@@ -32,50 +34,72 @@ impl Kernel<'_> {
     /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
     /// or has kernel time to pay for.
     pub fn advance(&mut self, cpu: usize, task: TaskPtr) {
+        let mut step = match task.continuation.get() {
+            Continuation::NextOp => Step::Go,
+            _ => Step::Continue,
+        };
         loop {
-            let doing = task.continuation.replace(Continuation::NextOp);
-            let step = match doing {
-                Continuation::NextOp => {
-                    let op = self.next_op(cpu, task);
-                    self.begin(cpu, task, op)
-                }
-                Continuation::Op(op) => self.begin(cpu, task, op),
-                Continuation::Sleep => Step::Go,
-                Continuation::Poll => {
-                    self.programs.pollers.stop(task);
-                    Step::Go
-                }
-                Continuation::Wait { relock: None } => Step::Go,
-                Continuation::Wait {
-                    relock: Some(mutex),
-                } => self.lock(cpu, task, mutex),
-                Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
-                Continuation::LockPoll(section) => self.hold_at_last(task, section),
-                Continuation::LockHeld { keeps: true, .. } => Step::Go,
-                Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
-                Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
-                Continuation::ReadDone { stream } => {
-                    if self.programs.streams.is_writable(stream) {
-                        self.wake_writers(stream, abi::WAKE_SYNC);
-                    }
-                    Step::Go
-                }
-                Continuation::WriteReady { stream, bytes } => self.write(cpu, task, stream, bytes),
+            step = match step {
+                Step::Go => self.next_op(cpu, task),
+                Step::Continue => self.go_on(cpu, task),
+                Step::Pass => return,
             };
-            if matches!(step, Step::Pass)
-                || self.cpus[cpu].debt > 0
-                || self.spent() > 0
-                || self.cpus[cpu].need_resched
-            {
-                return;
-            }
-            if self.failure.is_some() {
+            if self.is_held_up(cpu) {
                 return;
             }
         }
     }
 
-    fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Op {
+    /// Must `cpu`'s task wait before it takes another step?
+    #[inline]
+    fn is_held_up(&self, cpu: usize) -> bool {
+        let state = &self.cpus[cpu];
+        state.debt > 0 || self.spent() > 0 || state.need_resched || self.failure.is_some()
+    }
+
+    /// The rest of an op that took time.
+    #[inline(never)]
+    fn go_on(&mut self, cpu: usize, task: TaskPtr) -> Step {
+        match task.continuation.replace(Continuation::NextOp) {
+            Continuation::NextOp | Continuation::Sleep => Step::Go,
+            Continuation::Read {
+                stream,
+                bytes,
+                work,
+            } => self.read(cpu, task, stream, bytes, work),
+            Continuation::SpinLock { mutex } => self.spin_lock(cpu, task, mutex),
+            Continuation::Fork => {
+                if let Some(child) = task.child.take() {
+                    self.fork(cpu, task, *child);
+                }
+                Step::Go
+            }
+            Continuation::Poll => {
+                self.programs.pollers.stop(task);
+                Step::Go
+            }
+            Continuation::Wait { relock: None } => Step::Go,
+            Continuation::Wait {
+                relock: Some(mutex),
+            } => self.lock(cpu, task, mutex),
+            Continuation::LockSleep(section) => self.hold_again(cpu, task, section),
+            Continuation::LockPoll(section) => self.hold_at_last(task, section),
+            Continuation::LockHeld { keeps: true, .. } => Step::Go,
+            Continuation::LockHeld { mutex, .. } => self.release(cpu, task, mutex),
+            Continuation::Softirqs => self.run_ksoftirqd(cpu, task),
+            Continuation::ReadDone { stream } => {
+                if self.programs.streams.is_writable(stream) {
+                    self.wake_writers(stream, abi::WAKE_SYNC);
+                }
+                Step::Go
+            }
+            Continuation::WriteReady { stream, bytes } => self.write(cpu, task, stream, bytes),
+        }
+    }
+
+    /// Asks the program for its next op, and begins it.
+    #[inline]
+    fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Step {
         let now = self.now();
         let clock_task = self.rq(cpu).clock_task;
         let cpu_time =
@@ -95,21 +119,20 @@ impl Kernel<'_> {
             self.words_written(cpu);
         }
         task.due.set(now);
-        if task.instant.get() != now {
-            task.instant.set(now);
-            task.instant_ops.set(0);
+        let ops = match task.instant.replace(now) == now {
+            true => task.instant_ops.get() + 1,
+            false => 1,
+        };
+        task.instant_ops.set(ops);
+        if ops > MAX_INSTANT_OPS {
+            let message = format!("does {MAX_INSTANT_OPS} operations without time passing");
+            self.task_error(task, message);
         }
-        task.instant_ops.update(|n| n + 1);
-        if task.instant_ops.get() > MAX_INSTANT_OPS {
-            self.task_error(
-                task,
-                format!("does {MAX_INSTANT_OPS} operations without time passing"),
-            );
-        }
-        op
+        self.begin(cpu, task, op)
     }
 
     /// Computes `amount`, then goes on with `then`.
+    #[inline]
     pub fn compute(
         &mut self,
         task: TaskPtr,
@@ -117,9 +140,13 @@ impl Kernel<'_> {
         own_time: bool,
         then: Continuation,
     ) -> Step {
-        task.continuation.replace(then);
+        task.continuation.set(then);
         self.set_left(task, amount, own_time);
-        if amount == 0 { Step::Go } else { Step::Pass }
+        if amount == 0 {
+            Step::Continue
+        } else {
+            Step::Pass
+        }
     }
 
     /// The task has `amount` to compute.
@@ -157,6 +184,16 @@ impl Kernel<'_> {
         }
     }
 
+    /// Takes the mutex, or polls for it.
+    fn spin_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
+        if self.try_lock(cpu, task, mutex) {
+            return Step::Go;
+        }
+        let until = PollUntil::Mutex(mutex);
+        self.programs.pollers.start(task, until);
+        self.compute(task, ENDLESS, false, Continuation::SpinLock { mutex })
+    }
+
     /// In the kernel: takes the mutex, or waits for it.
     fn lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         let locked = self.try_lock(cpu, task, mutex);
@@ -176,7 +213,7 @@ impl Kernel<'_> {
         relock: Option<u32>,
         waits_for: &'static str,
     ) -> Step {
-        task.continuation.replace(Continuation::Wait { relock });
+        task.continuation.set(Continuation::Wait { relock });
         self.sleep(cpu, task, waits_for)
     }
 
@@ -200,7 +237,7 @@ impl Kernel<'_> {
         while let Some(waiter) = self.programs.condvars.signal(cond) {
             if let Continuation::Wait {
                 relock: Some(mutex),
-            } = *waiter.continuation.borrow()
+            } = waiter.continuation.get()
             {
                 self.programs.mutexes.contend(mutex);
                 self.programs.mutexes.queue(waiter, mutex);
@@ -232,7 +269,7 @@ impl Kernel<'_> {
             }
             Transfer::Waits => {
                 task.continuation
-                    .replace(Continuation::WriteReady { stream, bytes });
+                    .set(Continuation::WriteReady { stream, bytes });
                 self.sleep(cpu, task, "room in a stream")
             }
             Transfer::TooLarge { capacity } => {
@@ -250,11 +287,11 @@ impl Kernel<'_> {
         match self.programs.streams.take(task, stream, bytes) {
             Transfer::Done => self.stream_changed(stream),
             Transfer::Waits => {
-                task.continuation.replace(Continuation::Op(Op::Read {
+                task.continuation.set(Continuation::Read {
                     stream,
                     bytes,
                     work,
-                }));
+                });
                 return self.sleep(cpu, task, "bytes in a stream");
             }
             Transfer::TooLarge { capacity } => self.task_error(
@@ -374,14 +411,14 @@ impl Kernel<'_> {
     }
 
     fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
-        task.continuation.replace(Continuation::LockSleep(section));
+        task.continuation.set(Continuation::LockSleep(section));
         self.sleep(cpu, task, KERNEL_LOCK)
     }
 
     /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
     /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
     pub fn sleep_instead(&mut self, task: TaskPtr) {
-        let Continuation::LockPoll(section) = *task.continuation.borrow() else {
+        let Continuation::LockPoll(section) = task.continuation.get() else {
             return;
         };
         if !self.programs.pollers.stop(task) {
@@ -389,7 +426,7 @@ impl Kernel<'_> {
         }
         self.set_left(task, 0, false);
         self.programs.mutexes.queue(task, section.mutex);
-        task.continuation.replace(Continuation::LockSleep(section));
+        task.continuation.set(Continuation::LockSleep(section));
         task.abi.state.set(abi::TASK_INTERRUPTIBLE);
         task.waits_for.set(KERNEL_LOCK);
     }
@@ -439,18 +476,15 @@ impl Kernel<'_> {
         };
         self.sleeping += 1;
         self.events.push(due + slack, What::Expiry { task });
-        task.continuation.replace(Continuation::Sleep);
+        task.continuation.set(Continuation::Sleep);
         self.sleep(cpu, task, "a timer")
     }
 
+    #[inline]
     fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
             Op::RunFor { ns } => self.compute(task, ns, true, Continuation::NextOp),
-            Op::Exec { work } => {
-                tracepoints::sched_prepare_exec(self, task);
-                self.compute(task, work, false, Continuation::NextOp)
-            }
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
             Op::SleepUntil { at } => self.sleep_until(cpu, task, at),
             Op::Lock(mutex) => {
@@ -463,22 +497,6 @@ impl Kernel<'_> {
                 self.unlock(cpu, task, mutex);
                 Step::Go
             }
-            Op::Hold {
-                mutex,
-                work,
-                lines,
-                kind,
-                keeps,
-            } => {
-                let section = Section {
-                    mutex,
-                    work,
-                    lines,
-                    keeps,
-                };
-                self.hold(cpu, task, section, kind)
-            }
-            Op::Release(mutex) => self.release(cpu, task, mutex),
             Op::Wait { cond, mutex } => {
                 // Asleep before the mutex is released: its next owner may signal at once.
                 let step = self.wait(cpu, task, Some(mutex), "a condition");
@@ -498,27 +516,6 @@ impl Kernel<'_> {
                 }
                 Step::Go
             }
-            Op::BroadcastRequeue(cond) => {
-                self.broadcast_requeue(cond);
-                Step::Go
-            }
-            Op::SpinWhile { word, value, work } => {
-                if self.programs.shared.get(word) != Some(&value) || work == 0 {
-                    return Step::Go;
-                }
-                let until = PollUntil::Word { word, value };
-                self.programs.pollers.start(task, until);
-                self.compute(task, work, false, Continuation::Poll)
-            }
-            Op::SpinLock(mutex) => {
-                if self.try_lock(cpu, task, mutex) {
-                    return Step::Go;
-                }
-                let until = PollUntil::Mutex(mutex);
-                self.programs.pollers.start(task, until);
-                self.compute(task, ENDLESS, false, Continuation::Op(Op::SpinLock(mutex)))
-            }
-            Op::Barrier(barrier) => self.arrive(cpu, task, barrier),
             Op::Write {
                 stream,
                 bytes,
@@ -534,16 +531,56 @@ impl Kernel<'_> {
                 bytes,
                 work,
             } => self.read(cpu, task, stream, bytes, work),
+            op => self.begin_rare(cpu, task, op),
+        }
+    }
+
+    /// What programs do seldom.
+    #[inline(never)]
+    fn begin_rare(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
+        match op {
+            Op::Exec { work } => {
+                tracepoints::sched_prepare_exec(self, task);
+                self.compute(task, work, false, Continuation::NextOp)
+            }
+            Op::Hold {
+                mutex,
+                work,
+                lines,
+                kind,
+                keeps,
+            } => {
+                let section = Section {
+                    mutex,
+                    work,
+                    lines,
+                    keeps,
+                };
+                self.hold(cpu, task, section, kind)
+            }
+            Op::Release(mutex) => self.release(cpu, task, mutex),
+            Op::BroadcastRequeue(cond) => {
+                self.broadcast_requeue(cond);
+                Step::Go
+            }
+            Op::SpinWhile { word, value, work } => {
+                if self.programs.shared.get(word) != Some(&value) || work == 0 {
+                    return Step::Go;
+                }
+                let until = PollUntil::Word { word, value };
+                self.programs.pollers.start(task, until);
+                self.compute(task, work, false, Continuation::Poll)
+            }
+            Op::SpinLock(mutex) => self.spin_lock(cpu, task, mutex),
+            Op::Barrier(barrier) => self.arrive(cpu, task, barrier),
             Op::Fork { child, work: 0 } => {
                 self.fork(cpu, task, *child);
                 Step::Go
             }
-            Op::Fork { child, work } => self.compute(
-                task,
-                work,
-                false,
-                Continuation::Op(Op::Fork { child, work: 0 }),
-            ),
+            Op::Fork { child, work } => {
+                task.child.set(Some(child));
+                self.compute(task, work, false, Continuation::Fork)
+            }
             Op::Join => {
                 if task.children.get() == 0 {
                     return Step::Go;
@@ -572,6 +609,7 @@ impl Kernel<'_> {
                 self.exit(cpu, task);
                 Step::Pass
             }
+            _ => unreachable!("begin() does it"),
         }
     }
 }

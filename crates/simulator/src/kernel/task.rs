@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use workload::{Op, Program, SchedPolicy, TaskSpec};
+use workload::{Program, SchedPolicy, TaskSpec};
 
 /// The pid of the first task.
 pub const FIRST_PID: i32 = 1000;
@@ -35,7 +35,9 @@ pub struct Task {
     pub name: Arc<str>,
     pub program: RefCell<Box<dyn Program>>,
 
-    pub continuation: RefCell<Continuation>,
+    pub continuation: Cell<Continuation>,
+    /// Whom it forks next, while it computes what that takes.
+    pub child: Cell<Option<Box<TaskSpec>>>,
     /// Compute left before `continuation`, in the unit that `own_time` says.
     pub left: Cell<u64>,
     /// How many ops it began at `instant`, ns.
@@ -99,11 +101,16 @@ pub enum Class {
 }
 
 /// What a task goes on with when it is done computing, or woken.
+#[derive(Clone, Copy)]
 pub enum Continuation {
     /// The next op of its program.
     NextOp,
-    /// This op.
-    Op(Op),
+    /// It waited for bytes.
+    Read { stream: u32, bytes: u64, work: u64 },
+    /// It polled a mutex of user space's.
+    SpinLock { mutex: u32 },
+    /// It computed what a fork takes.
+    Fork,
     /// It slept until `due`.
     Sleep,
     /// It polled a shared word.
@@ -170,7 +177,8 @@ impl Task {
             policy: Cell::new(spec.policy),
             name: spec.name,
             program: RefCell::new(spec.program),
-            continuation: RefCell::new(Continuation::NextOp),
+            continuation: Cell::new(Continuation::NextOp),
+            child: Cell::new(None),
             left: Cell::new(0),
             instant_ops: Cell::new(0),
             instant: Cell::new(0),

@@ -166,15 +166,21 @@ impl Kernel<'_> {
         self.lock_dsq(on);
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.get().contains(cpu);
         let dsq = self.scx.dsqs.get_mut(on);
-        let Some((index, task)) = dsq
-            .iter()
-            .enumerate()
-            .find(|(_, queued)| allowed(queued.task))
-            .map(|(index, queued)| (index, queued.task))
-        else {
-            return false;
+        let task = match dsq.first() {
+            Some(first) if allowed(first) => {
+                dsq.remove_at(0);
+                first
+            }
+            _ => {
+                let mut tasks = dsq.iter().map(|queued| queued.task).enumerate();
+                let Some((index, task)) = tasks.find(|&(_, task)| allowed(task)) else {
+                    return false;
+                };
+                drop(tasks);
+                dsq.remove_at(index);
+                task
+            }
         };
-        dsq.remove_at(index);
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }

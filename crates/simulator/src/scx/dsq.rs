@@ -118,17 +118,23 @@ impl Dsq {
     pub fn insert(&mut self, task: TaskPtr, vtime: u64) {
         self.order = Order::Vtime;
         self.sequence += 1;
-        let index = self
-            .tasks
-            .partition_point(|queued| queued.vtime.wrapping_sub(vtime) as i64 <= 0);
-        self.tasks.insert(
-            index,
-            Queued {
-                vtime,
-                sequence: self.sequence,
-                task,
-            },
-        );
+        let queued = Queued {
+            vtime,
+            sequence: self.sequence,
+            task,
+        };
+        let later = |other: &Queued| (other.vtime.wrapping_sub(vtime) as i64) > 0;
+        if !self.tasks.back().is_some_and(later) {
+            return self.tasks.push_back(queued);
+        }
+        let index = match self.tasks.front().is_some_and(later) {
+            true => 0,
+            false => self.tasks.partition_point(|other| !later(other)),
+        };
+        match index {
+            0 => self.tasks.push_front(queued),
+            _ => self.tasks.insert(index, queued),
+        }
         self.inserted(index);
     }
 
@@ -140,18 +146,31 @@ impl Dsq {
         }
     }
 
-    /// Where `task` is.
+    /// Where `task` is; mostly it is the first.
+    #[inline]
     pub fn position(&self, task: TaskPtr) -> Option<usize> {
-        self.tasks.iter().position(|queued| queued.task == task)
+        match self.tasks.front() {
+            Some(first) if first.task == task => Some(0),
+            _ => self.tasks.iter().position(|queued| queued.task == task),
+        }
     }
 
     /// Takes the task at `index` off the queue.
     #[inline]
     pub fn remove_at(&mut self, index: usize) {
-        self.tasks.remove(index);
+        match index {
+            0 => self.tasks.pop_front(),
+            _ => self.tasks.remove(index),
+        };
         for cursor in &mut self.cursors {
             cursor.gap -= usize::from(index < cursor.gap);
         }
+    }
+
+    /// The first task.
+    #[inline]
+    pub fn first(&self) -> Option<TaskPtr> {
+        self.tasks.front().map(|queued| queued.task)
     }
 
     /// Begins an iteration over the tasks that are queued now; returns its number.
@@ -252,6 +271,12 @@ impl Dsqs {
             OnDsq::User(index) => self.user[index as usize].as_ref().expect(IN_USE),
             OnDsq::None => unreachable!("{QUEUED}"),
         }
+    }
+
+    /// The user queue at `index`, unless it is destroyed.
+    #[inline]
+    pub fn user(&mut self, index: u32) -> Option<&mut Dsq> {
+        self.user.get_mut(index as usize)?.as_mut()
     }
 
     /// As [`Dsqs::get`].
