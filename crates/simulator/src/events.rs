@@ -3,7 +3,7 @@
 //! be changed.
 
 use crate::abi::timers;
-use crate::class::dl;
+use crate::class::dl_timer;
 use crate::hw;
 use crate::kernel::task::TaskPtr;
 use machine::MAX_CPUS;
@@ -26,7 +26,7 @@ pub enum What {
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
     /// A timer of a deadline task's.
-    Dl(dl::Timer),
+    Dl(dl_timer::Timer),
     /// An interrupt of `cpu` is done with some of the softirqs.
     Softirq { cpu: u32 },
     /// A `bpf_timer` expires.

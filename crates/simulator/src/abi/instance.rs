@@ -31,10 +31,10 @@ pub struct Instance {
 impl Instance {
     /// Loads `object` with `globals` set, and `nr_cpu_ids` if it has such a global of 4 bytes that is
     /// not among them. `table` is what its calls go to.
-    pub fn load(
+    pub fn load<Kfuncs>(
         object: &Object,
         globals: &[Global],
-        table: *mut Table,
+        table: *mut Table<Kfuncs>,
         nr_cpus: usize,
     ) -> Result<Instance, Error> {
         let mut globals = globals.to_vec();
@@ -74,10 +74,10 @@ impl Instance {
         let words = variable("equipoise_abi")?.size as usize / 4;
         // SAFETY: `equipoise_abi` is an array of so many u32, `equipoise_kernel` a pointer.
         unsafe {
-            if !abi::check(std::slice::from_raw_parts(layout.cast(), words)) {
+            if !abi::check::<Kfuncs>(std::slice::from_raw_parts(layout.cast(), words)) {
                 return Err(failed(&"it was compiled against other headers"));
             }
-            kernel.cast::<*mut Table>().write(table);
+            kernel.cast::<*mut Table<Kfuncs>>().write(table);
         }
         let base = kernel.wrapping_sub(variable("equipoise_kernel")?.address as usize);
         for (variable, bytes) in later {

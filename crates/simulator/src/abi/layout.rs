@@ -2,7 +2,6 @@
 //! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
 //! is loaded.
 
-use crate::abi::kfuncs::Kfuncs;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -305,7 +304,7 @@ pub struct Memory {
 
 /// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
 #[repr(C)]
-pub struct Table {
+pub struct Table<Kfuncs> {
     pub now: u64,
     pub cpu: i32,
     pub nr_cpu_ids: u32,
@@ -319,44 +318,46 @@ pub struct Table {
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-const LAYOUT: [usize; 32] = [
-    size_of::<Table>(),
-    offset_of!(Table, memory),
-    size_of::<Line>(),
-    size_of::<Memory>(),
-    GLOBAL_LINES,
-    size_of::<Map>(),
-    offset_of!(Map, values),
-    size_of::<TaskStruct>(),
-    offset_of!(TaskStruct, se),
-    offset_of!(TaskStruct, scx),
-    offset_of!(TaskStruct, policy),
-    offset_of!(TaskStruct, cpus_mask),
-    offset_of!(TaskStruct, pid),
-    offset_of!(TaskStruct, comm),
-    offset_of!(TaskStruct, storage),
-    size_of::<SchedExtEntity>(),
-    size_of::<Rq>(),
-    offset_of!(Rq, rt),
-    offset_of!(Rq, dl),
-    offset_of!(Rq, scx),
-    size_of::<Ops>(),
-    offset_of!(Ops, init),
-    offset_of!(Ops, dispatch_max_batch),
-    offset_of!(Ops, name),
-    size_of::<ExitInfo>(),
-    size_of::<InitTaskArgs>(),
-    size_of::<CpuReleaseArgs>(),
-    size_of::<DumpCtx>(),
-    size_of::<BpfTimer>(),
-    size_of::<IterDsq>(),
-    size_of::<Cgroup>(),
-    offset_of!(Cgroup, storage),
-];
+fn layout<Kfuncs>() -> [usize; 32] {
+    [
+        size_of::<Table<Kfuncs>>(),
+        offset_of!(Table<Kfuncs>, memory),
+        size_of::<Line>(),
+        size_of::<Memory>(),
+        GLOBAL_LINES,
+        size_of::<Map>(),
+        offset_of!(Map, values),
+        size_of::<TaskStruct>(),
+        offset_of!(TaskStruct, se),
+        offset_of!(TaskStruct, scx),
+        offset_of!(TaskStruct, policy),
+        offset_of!(TaskStruct, cpus_mask),
+        offset_of!(TaskStruct, pid),
+        offset_of!(TaskStruct, comm),
+        offset_of!(TaskStruct, storage),
+        size_of::<SchedExtEntity>(),
+        size_of::<Rq>(),
+        offset_of!(Rq, rt),
+        offset_of!(Rq, dl),
+        offset_of!(Rq, scx),
+        size_of::<Ops>(),
+        offset_of!(Ops, init),
+        offset_of!(Ops, dispatch_max_batch),
+        offset_of!(Ops, name),
+        size_of::<ExitInfo>(),
+        size_of::<InitTaskArgs>(),
+        size_of::<CpuReleaseArgs>(),
+        size_of::<DumpCtx>(),
+        size_of::<BpfTimer>(),
+        size_of::<IterDsq>(),
+        size_of::<Cgroup>(),
+        offset_of!(Cgroup, storage),
+    ]
+}
 
 /// Do the C side's layouts, as `equipoise_abi[]` gives them, agree with this file's?
-pub fn check(c: &[u32]) -> bool {
-    c.iter().map(|&value| value as usize).eq(LAYOUT)
+pub fn check<Kfuncs>(c: &[u32]) -> bool {
+    c.iter().map(|&value| value as usize).eq(layout::<Kfuncs>())
 }
 
 // Values of vmlinux.h's enumerations that the kernel acts on.

@@ -15,12 +15,15 @@ pub mod tracepoints;
 use crate::Config;
 use crate::hw::memory::Memory;
 use instance::Instance;
-use kfuncs::KFUNCS;
-use layout::{Rq, Table, TaskStruct};
+use kfuncs::{KFUNCS, Kfuncs};
+use layout::{Rq, TaskStruct};
 use shared::Shared;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use timers::Timers;
+
+/// What C reads of the kernel, and calls in it.
+type Table = layout::Table<Kfuncs>;
 
 /// The loaded scheduler, and what it sees of the kernel.
 pub struct Bpf {

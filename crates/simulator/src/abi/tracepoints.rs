@@ -1,13 +1,9 @@
 //! Tracepoints that a scheduler's programs may run at (`SEC("tp_btf/...")`), with their arguments as in
 //! the kernel (`include/trace/events/`). A program at one that does not exist here is an error by name.
 
-use crate::abi::layout::{self as abi, TaskStruct};
-use crate::kernel::Kernel;
-use crate::kernel::task::TaskPtr;
-use crate::scx::call::{call_op, kf};
+use crate::abi::layout::TaskStruct;
 use native::{Error, Object};
 use std::ffi::c_void;
-use std::ptr::null_mut;
 
 type Switch = unsafe extern "C" fn(bool, *mut TaskStruct, *mut TaskStruct, u32) -> i32;
 type PrepareExec = unsafe extern "C" fn(*mut TaskStruct, *mut c_void) -> i32;
@@ -46,46 +42,5 @@ impl Tracepoints {
             }
         }
         Ok(tracepoints)
-    }
-}
-
-/// `sched_switch`: the CPU's runqueue has its new task already.
-#[inline]
-pub fn sched_switch(
-    kernel: &mut Kernel<'_>,
-    cpu: usize,
-    prev: Option<TaskPtr>,
-    next: Option<TaskPtr>,
-    prev_runnable: bool,
-) {
-    if kernel.bpf.instance.tracepoints.sched_switch.is_empty() {
-        return;
-    }
-    let idle = kernel.rq(cpu).idle;
-    let pointer = |task: Option<TaskPtr>| task.map_or(idle, TaskPtr::abi);
-    let (prev, next) = (pointer(prev), pointer(next));
-    let state = match prev_runnable {
-        true => abi::TASK_RUNNING,
-        false => abi::TASK_INTERRUPTIBLE,
-    };
-    for index in 0..kernel.bpf.instance.tracepoints.sched_switch.len() {
-        let sched_switch = kernel.bpf.instance.tracepoints.sched_switch[index];
-        call_op!(
-            kernel,
-            kf::REST,
-            sched_switch,
-            prev_runnable,
-            prev,
-            next,
-            state
-        );
-    }
-}
-
-/// `sched_prepare_exec`, of the task that runs.
-pub fn sched_prepare_exec(kernel: &mut Kernel<'_>, task: TaskPtr) {
-    for index in 0..kernel.bpf.instance.tracepoints.sched_prepare_exec.len() {
-        let sched_prepare_exec = kernel.bpf.instance.tracepoints.sched_prepare_exec[index];
-        call_op!(kernel, kf::REST, sched_prepare_exec, task.abi(), null_mut());
     }
 }

@@ -7,13 +7,12 @@
 //! by default), so a task may overrun by up to a tick, and pays for it from its next budget. Bandwidth is
 //! not reclaimed, and no priority is inherited.
 
+use crate::class::dl_timer::{Timer, TimerKind};
+use crate::class::server::{BW_SHIFT, DlEntity};
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use workload::SchedPolicy;
-
-/// Bandwidths are in units of 1/2^20 of a CPU (`BW_SHIFT`).
-pub const BW_SHIFT: u32 = 20;
 
 /// What tasks may be promised of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, 95 %.
 const MAX_BW: u64 = (950_000 << BW_SHIFT) / 1_000_000;
@@ -30,124 +29,6 @@ pub struct Dl {
     pub queued: usize,
     /// Bandwidth promised to tasks, of 1/2^20 of a CPU.
     pub total_bw: u64,
-}
-
-/// A timer of a task's server. It is void once the server's generation is another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Timer {
-    task: TaskPtr,
-    generation: u32,
-    what: TimerKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum TimerKind {
-    /// The task is throttled until its next period: the timer interrupt comes.
-    Expiry,
-    /// Its handler gets to fill the budget up (`dl_task_timer()`).
-    Replenish,
-    /// The 0-lag time of a sleeping task (`inactive_task_timer()`).
-    Inactive,
-}
-
-/// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
-#[derive(Clone, Copy, Default)]
-pub struct DlEntity {
-    /// Budget a period, relative deadline, and period, ns.
-    dl_runtime: u64,
-    dl_deadline: u64,
-    dl_period: u64,
-    /// Budget left, ns; below 0 after an overrun.
-    runtime: i64,
-    /// The deadline in force, ns since boot.
-    pub deadline: u64,
-    /// Out of budget until its timer expires.
-    pub throttled: bool,
-    /// Has given up the rest of its budget (`sched_yield()`).
-    yielded: bool,
-    /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and until then after that
-    /// its budget would have lasted (the 0-lag time).
-    active: bool,
-    /// Of its timers; those of another are void.
-    generation: u32,
-}
-
-impl DlEntity {
-    /// `dl_bw`: of 1/2^20 of a CPU.
-    fn bandwidth(&self) -> u64 {
-        ratio(self.dl_period, self.dl_runtime)
-    }
-
-    /// When the period after the one in force begins, ns.
-    fn next_period(&self) -> u64 {
-        self.deadline - self.dl_deadline + self.dl_period
-    }
-
-    /// `replenish_dl_new_period()`
-    fn new_period(&mut self, now: u64) {
-        self.deadline = now + self.dl_deadline;
-        self.runtime = self.dl_runtime as i64;
-    }
-
-    /// `replenish_dl_entity()`: budget for what was overrun and some more, later.
-    fn replenish(&mut self, now: u64) {
-        if self.dl_period == 0 {
-            return;
-        }
-        if self.deadline == 0 {
-            self.new_period(now);
-        }
-        while self.runtime <= 0 {
-            self.deadline += self.dl_period;
-            self.runtime += self.dl_runtime as i64;
-        }
-        // Far too late: begin anew.
-        if self.deadline < now {
-            self.new_period(now);
-        }
-        self.throttled = false;
-        self.yielded = false;
-    }
-
-    /// `dl_entity_overflow()`: would using up the budget by the deadline take more than the bandwidth?
-    fn overflows(&self, now: u64) -> bool {
-        let left = i128::from(self.dl_deadline) * i128::from(self.runtime);
-        let right = i128::from(self.deadline - now) * i128::from(self.dl_runtime);
-        right < left
-    }
-
-    /// `update_dl_entity()`, on a wakeup: the budget and deadline in force are kept if they ask for no
-    /// more than the bandwidth.
-    fn wake(&mut self, now: u64) {
-        let constrained = self.dl_deadline < self.dl_period;
-        if self.deadline <= now {
-            self.new_period(now);
-        } else if self.overflows(now) {
-            if constrained {
-                // update_dl_revised_wakeup(): what the time left is worth.
-                let laxity = u128::from(self.deadline - now);
-                let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
-                self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
-            } else {
-                self.new_period(now);
-            }
-        }
-    }
-
-    /// The 0-lag time: until when the budget left would last at the bandwidth, ns.
-    fn zero_lag(&self) -> u64 {
-        let left = i128::from(self.runtime) * i128::from(self.dl_period)
-            / i128::from(self.dl_runtime.max(1));
-        (i128::from(self.deadline) - left).max(0) as u64
-    }
-}
-
-/// `to_ratio()`
-fn ratio(period: u64, runtime: u64) -> u64 {
-    match period {
-        0 => 0,
-        _ => ((u128::from(runtime) << BW_SHIFT) / u128::from(period)) as u64,
-    }
 }
 
 impl Kernel<'_> {
@@ -530,51 +411,5 @@ impl Kernel<'_> {
         self.unqueue_dl(task);
         self.set_task_cpu(task, to);
         self.start_dl(task);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server(runtime: u64, deadline: u64, period: u64) -> DlEntity {
-        DlEntity {
-            dl_runtime: runtime,
-            dl_deadline: deadline,
-            dl_period: period,
-            ..DlEntity::default()
-        }
-    }
-
-    #[test]
-    fn an_overrun_is_paid_from_the_next_budgets() {
-        let mut server = server(10, 100, 100);
-        server.wake(1000);
-        assert_eq!((server.runtime, server.deadline), (10, 1100));
-        server.runtime = -15;
-        server.replenish(1100);
-        assert_eq!((server.runtime, server.deadline), (5, 1300));
-    }
-
-    #[test]
-    fn a_wakeup_keeps_no_more_than_the_bandwidth() {
-        let mut implicit = server(10, 100, 100);
-        implicit.wake(1000);
-        implicit.runtime = 5;
-        // 5 of the 60 left is less than 10 of 100.
-        implicit.wake(1040);
-        assert_eq!((implicit.runtime, implicit.deadline), (5, 1100));
-        // 5 of 40 is more.
-        implicit.wake(1060);
-        assert_eq!((implicit.runtime, implicit.deadline), (10, 1160));
-
-        let mut constrained = server(10, 50, 100);
-        constrained.wake(1000);
-        constrained.wake(1025);
-        assert!(
-            (4..=5).contains(&constrained.runtime),
-            "half the time left is worth half"
-        );
-        assert_eq!(constrained.deadline, 1050);
     }
 }

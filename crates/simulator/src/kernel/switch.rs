@@ -3,10 +3,10 @@
 use crate::Event;
 use crate::abi::layout as abi;
 use crate::abi::structs::{DEFAULT_PRIO, SWAPPER};
-use crate::abi::tracepoints;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
+use crate::scx::tracepoints;
 use machine::CACHE_LINE;
 
 impl Kernel<'_> {

@@ -2,13 +2,13 @@
 //! for each other with is [`crate::program`]'s; who is woken, who sleeps and what it costs is decided here.
 
 use crate::abi::layout as abi;
-use crate::abi::tracepoints;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};
 use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
+use crate::scx::tracepoints;
 use workload::{KernelLock, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.

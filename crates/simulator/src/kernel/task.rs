@@ -2,7 +2,7 @@
 
 use crate::abi::layout::{self, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
-use crate::class::dl::DlEntity;
+use crate::class::server::DlEntity;
 use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;

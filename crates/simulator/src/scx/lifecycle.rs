@@ -7,31 +7,11 @@ use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::call::{call_op, kf};
+use crate::scx::exit::{Exit, reason};
 use crate::scx::watchdog::MAX_TIMEOUT_MS;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fmt::Display;
 use std::ptr::null;
-
-/// Why the scheduler leaves (`struct scx_exit_info`).
-pub struct Exit {
-    /// `SCX_EXIT_*`.
-    pub kind: u32,
-    /// What `scx_bpf_exit()` was given.
-    pub code: i64,
-    pub message: String,
-}
-
-/// `scx_exit_reason()`.
-fn reason(kind: u32) -> &'static CStr {
-    match kind {
-        abi::EXIT_UNREG => c"unregistered from user space",
-        abi::EXIT_UNREG_BPF => c"unregistered from BPF",
-        abi::EXIT_ERROR => c"runtime error",
-        abi::EXIT_ERROR_BPF => c"scx_bpf_error",
-        abi::EXIT_ERROR_STALL => c"runnable task stall",
-        _ => c"<UNKNOWN>",
-    }
-}
 
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()

@@ -4,17 +4,19 @@
 pub mod call;
 pub mod dispatch;
 pub mod dsq;
+pub mod exit;
 pub mod idle_masks;
 pub mod kicks;
 pub mod lifecycle;
+pub mod tracepoints;
 pub mod verdict;
 pub mod watchdog;
 
 use crate::abi::layout::Ops;
 use dsq::Dsqs;
+use exit::Exit;
 use idle_masks::IdleMasks;
 use kicks::Kicks;
-use lifecycle::Exit;
 use machine::Machine;
 use verdict::Verdicts;
 use watchdog::Watchdog;
