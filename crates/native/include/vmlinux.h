@@ -138,37 +138,38 @@ struct sched_ext_entity {
 
 /* [abi] */
 struct task_struct {
+	int wake_cpu;
+	int recent_used_cpu;
+	int static_prio;
+	int normal_prio;
+	unsigned int rt_priority;
+	int exit_state;
+	pid_t tgid;
+	unsigned short migration_disabled;
+	const struct sched_class *sched_class;
+	struct mm_struct *mm;
+	struct task_struct *real_parent;
+	struct task_struct *parent;
+	struct task_struct *group_leader;
+	u64 start_time;
+	char comm[TASK_COMM_LEN];
+	struct css_set *cgroups;
+	cpumask_t cpus_mask;
+	/* From here on what each switch looks at, together. */
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
-	int wake_cpu;
-	int recent_used_cpu;
 	int on_rq;
 	int prio;
-	int static_prio;
-	int normal_prio;
-	unsigned int rt_priority;
-	const struct sched_class *sched_class;
-	struct sched_entity se;
-	struct sched_ext_entity scx;
 	unsigned int policy;
 	int nr_cpus_allowed;
-	const cpumask_t *cpus_ptr;
-	cpumask_t cpus_mask;
-	unsigned short migration_disabled;
-	struct mm_struct *mm;
-	int exit_state;
 	pid_t pid;
-	pid_t tgid;
-	struct task_struct *real_parent;
-	struct task_struct *parent;
-	struct task_struct *group_leader;
+	const cpumask_t *cpus_ptr;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
-	u64 start_time;
-	char comm[TASK_COMM_LEN];
-	struct css_set *cgroups;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
 };
 

@@ -40,10 +40,17 @@ impl Lock {
         }
     }
 
-    /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it lets go,
-    /// ns, and the CPUs' nodes.
+    /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it has it and
+    /// how long it keeps it, ns, and the CPUs' nodes.
     #[inline]
-    pub fn turn(&self, cpu: usize, asked: u64, node: &[u16], needs: impl Fn(&Turn) -> u64) -> Turn {
+    pub fn turn(
+        &self,
+        cpu: usize,
+        asked: u64,
+        node: &[u16],
+        needs: impl Fn(&Turn) -> u64,
+        keeps: u64,
+    ) -> Turn {
         let mut turn = Turn {
             asked,
             from: asked,
@@ -53,7 +60,9 @@ impl Lock {
             nodes: 0,
         };
         for hold in &self.holds {
-            if turn.from + needs(&turn) <= hold.from {
+            // Where one follows upon another there is no need to find out what it needs.
+            let lets_go = turn.from + keeps;
+            if lets_go <= hold.from && lets_go + needs(&turn) <= hold.from {
                 break;
             }
             turn.from = turn.from.max(hold.until);

@@ -160,7 +160,7 @@ impl Memory {
         lock.forget(now);
         let asked = now + spent;
         let gets = |turn: &Turn| self.handover(turn, cpu) + lines * self.line_of(turn, cpu);
-        let turn = lock.turn(cpu, asked, &self.node, |turn| gets(turn) + hold);
+        let turn = lock.turn(cpu, asked, &self.node, gets, hold);
         let has = turn.from + gets(&turn);
         lock.hold(cpu, &turn, has + hold);
         has - asked
@@ -187,7 +187,7 @@ impl Memory {
         for (index, rq) in rqs.into_iter().enumerate() {
             let lock = &mut self.rq_locks[rq];
             lock.forget(code.now);
-            let turn = lock.turn(code.cpu, has, &self.node, |_| 1);
+            let turn = lock.turn(code.cpu, has, &self.node, |_| 0, 1);
             self.held[index] = Some((rq, turn));
             has = turn.from + self.handover(&turn, code.cpu);
         }
@@ -292,7 +292,7 @@ mod tests {
     fn a_lock_that_is_kept_is_waited_for() {
         let memory = memory(Spinlock::Queued);
         let mut lock = Lock::default();
-        let turn = |lock: &Lock, asked| lock.turn(0, asked, &memory.node, |_| 1);
+        let turn = |lock: &Lock, asked| lock.turn(0, asked, &memory.node, |_| 0, 1);
         let free = |lock: &Lock, asked| (turn(lock, asked).from, turn(lock, asked).holder);
         assert_eq!(free(&lock, 1000), (1000, 0));
         lock.held(79, &turn(&lock, 1000), 5000);

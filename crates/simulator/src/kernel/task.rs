@@ -29,33 +29,33 @@ const WEIGHT_IDLEPRIO: u32 = 3;
 #[repr(C)]
 pub struct Task {
     pub abi: TaskStruct,
+
+    // What each switch looks at.
     /// Scheduling class, by policy.
     pub class: Cell<Class>,
-    pub policy: Cell<SchedPolicy>,
-    pub name: Arc<str>,
-    pub program: RefCell<Box<dyn Program>>,
-
-    pub continuation: Cell<Continuation>,
-    /// Whom it forks next, while it computes what that takes.
-    pub child: Cell<Option<Box<TaskSpec>>>,
-    /// Compute left before `continuation`, in the unit that `own_time` says.
-    pub left: Cell<u64>,
-    /// How many ops it began at `instant`, ns.
-    pub instant_ops: Cell<u32>,
-    pub instant: Cell<u64>,
+    /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
+    pub on_rq: Cell<bool>,
     /// `left` is CPU time (ns), not work at the reference speed.
     pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
-    /// Why it sleeps, for messages.
-    pub waits_for: Cell<&'static str>,
-
-    /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
-    pub on_rq: Cell<bool>,
-    /// Which dispatch queue it is on.
-    pub dsq: Cell<OnDsq>,
+    pub reset_runnable_at: Cell<bool>,
     /// Who has it: the kernel, or the scheduler.
     pub ops_state: Cell<OpsState>,
+    /// Which dispatch queue it is on.
+    pub dsq: Cell<OnDsq>,
+    /// CPU it last ran on; cold caches are paid for when it changes.
+    pub ran_on: Cell<u32>,
+    /// How many ops it began at `instant`, ns.
+    pub instant_ops: Cell<u32>,
+    pub instant: Cell<u64>,
+    pub continuation: Cell<Continuation>,
+    /// Compute left before `continuation`, in the unit that `own_time` says.
+    pub left: Cell<u64>,
+    pub program: RefCell<Box<dyn Program>>,
+    /// When the sleep is due, ns; see `workload::Env::due`.
+    pub due: Cell<u64>,
+    pub woken_at: Cell<u64>,
     /// Number of its latest enqueueing; a dispatch of an older one is void.
     pub qseq: Cell<u64>,
     /// The verdict of a direct dispatch that is not carried out yet.
@@ -63,25 +63,25 @@ pub struct Task {
     pub direct_flags: Cell<u64>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
-    pub reset_runnable_at: Cell<bool>,
-    /// `ops.enable()` was called and `ops.disable()` was not.
-    pub enabled: Cell<bool>,
-
-    /// CPU it last ran on; cold caches are paid for when it changes.
-    pub ran_on: Cell<u32>,
-    /// When the sleep is due, ns; see `workload::Env::due`.
-    pub due: Cell<u64>,
-    pub woken_at: Cell<u64>,
-    pub timer_slack_ns: u64,
+    /// Why it sleeps, for messages.
+    pub waits_for: Cell<&'static str>,
     /// Bytes that it works on; fetched anew after a migration.
     pub footprint: u64,
     /// What its computing draws, of [`machine::BUSY_LOOP`]; not 0.
     pub activity: u32,
+
+    // What few do.
+    pub policy: Cell<SchedPolicy>,
+    pub name: Arc<str>,
+    /// Whom it forks next, while it computes what that takes.
+    pub child: Cell<Option<Box<TaskSpec>>>,
+    /// `ops.enable()` was called and `ops.disable()` was not.
+    pub enabled: Cell<bool>,
+    pub timer_slack_ns: u64,
     /// Round-robin time left, ns.
     pub rr_left: Cell<u64>,
     /// Of a deadline task: its budget.
     pub dl: Cell<DlEntity>,
-
     pub parent: Option<TaskPtr>,
     /// Children that have not exited.
     pub children: Cell<u32>,

@@ -111,9 +111,9 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// Of [`Config::timers`].
-    Shared(usize),
+    Shared(u32),
     /// Of [`Task::timers`]: a `ref` that begins with `unique`.
-    Own(usize),
+    Own(u32),
 }
 
 /// What a timer does when its time has passed already.

@@ -296,9 +296,9 @@ fn timer(
         },
     };
     let timer = if name.starts_with("unique") {
-        Timer::Own(own.number(name, mode))
+        Timer::Own(own.number(name, mode) as u32)
     } else {
-        Timer::Shared(resources.timers.number(name, mode))
+        Timer::Shared(resources.timers.number(name, mode) as u32)
     };
     Ok(Action::Timer { timer, period })
 }

@@ -46,9 +46,7 @@ pub struct Thread {
     /// Next expiries of its own timers; see [`Thread::timer`].
     timers: Vec<u64>,
     policy: SchedPolicy,
-    /// Of its parent; `None` is all CPUs.
-    default_affinity: Option<CpuMask>,
-    affinity: Option<CpuMask>,
+    affinity: Box<Affinity>,
     line: Line,
 }
 
@@ -79,6 +77,14 @@ enum Doing {
     Run { since: u64 },
     Runtime { since: u64, until: u64 },
     Timer { due: u64 },
+}
+
+/// Where a thread may run; `None` is all CPUs.
+#[derive(Default)]
+struct Affinity {
+    /// Its parent's.
+    default: Option<CpuMask>,
+    own: Option<CpuMask>,
 }
 
 /// A line of rt-app's log: what one loop of a phase measures, ns.
@@ -115,8 +121,7 @@ impl Thread {
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
             policy: SchedPolicy::Normal { nice: 0 },
-            default_affinity: None,
-            affinity: None,
+            affinity: Box::default(),
             line: Line::default(),
         }
     }
@@ -126,13 +131,15 @@ impl Thread {
         let thread = Thread {
             forked: true,
             policy: self.policy,
-            default_affinity: self.affinity,
-            affinity: self.affinity,
+            affinity: Box::new(Affinity {
+                default: self.affinity.own,
+                own: self.affinity.own,
+            }),
             ..Thread::new(&self.plan, task, 0)
         };
         TaskSpec {
             policy: self.policy,
-            affinity: self.affinity,
+            affinity: self.affinity.own,
             ..TaskSpec::new(Arc::clone(&self.plan.config.tasks[task].name), thread)
         }
     }
@@ -149,9 +156,9 @@ impl Thread {
     }
 
     fn set_affinity(&mut self, env: &Env, wanted: Option<CpuMask>) -> Option<Op> {
-        let wanted = wanted.or(self.default_affinity);
-        (self.affinity != wanted).then(|| {
-            self.affinity = wanted;
+        let wanted = wanted.or(self.affinity.default);
+        (self.affinity.own != wanted).then(|| {
+            self.affinity.own = wanted;
             let all = || CpuMask::first_n(env.shared[word::CPUS] as usize);
             Op::SetAffinity(Box::new(wanted.unwrap_or_else(all)))
         })
@@ -228,11 +235,14 @@ impl Thread {
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
-            Timer::Shared(index) => (&mut env.shared[word::TIMERS + index], config.timers[index]),
-            Timer::Own(index) => (
-                &mut self.timers[index],
-                config.tasks[self.task].timers[index],
-            ),
+            Timer::Shared(index) => {
+                let index = index as usize;
+                (&mut env.shared[word::TIMERS + index], config.timers[index])
+            }
+            Timer::Own(index) => {
+                let modes = &config.tasks[self.task].timers;
+                (&mut self.timers[index as usize], modes[index as usize])
+            }
         };
         let last = state.checked_sub(1).unwrap_or(self.first);
         let due = last + period;
@@ -293,6 +303,7 @@ impl Thread {
     }
 
     /// A step on the way to the first event of a loop; gives its op if it has one.
+    #[inline(never)]
     fn enter_loop(&mut self, env: &mut Env) -> Option<Op> {
         let plan = Arc::clone(&self.plan);
         let task = &plan.config.tasks[self.task];
