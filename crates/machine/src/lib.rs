@@ -183,9 +183,15 @@ impl Machine {
 /// Nanoseconds that `work` takes at `speed` (1/2^20 of the reference), rounded up.
 #[inline]
 pub fn time_for(work: u64, speed: u32) -> u64 {
-    if speed == 1 << 20 {
-        return work;
+    match speed {
+        0x10_0000 => work,
+        _ => divided(work, speed),
     }
+}
+
+/// Out of the way of those who are at full speed.
+#[inline(never)]
+fn divided(work: u64, speed: u32) -> u64 {
     match work.checked_shl(20).filter(|shifted| shifted >> 20 == work) {
         Some(shifted) => shifted.div_ceil(speed.into()),
         None => (u128::from(work) << 20).div_ceil(speed.into()) as u64,

@@ -218,7 +218,7 @@ fn call(command: &[&str]) -> Result<String, String> {
 fn instructions(profile: &str) -> Result<Instructions, String> {
     let mut names = HashMap::new();
     let mut found = Instructions::default();
-    let (mut in_scheduler, mut in_program, mut calls_program) = (false, false, false);
+    let (mut in_scheduler, mut in_kernel, mut calls_program) = (false, false, false);
     let mut lines = profile.lines();
     while let Some(line) = lines.next() {
         if let Some((key, value)) = line.split_once('=') {
@@ -236,11 +236,11 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
             };
             match key {
                 "ob" => in_scheduler = name == "???" || name.contains("memfd:"),
-                "fn" => in_program = is_program(name),
-                "cfn" => calls_program = is_program(name),
+                "fn" => in_kernel = name.contains("simulator::"),
+                "cfn" => calls_program = name.contains("workload::Program>::next"),
                 "calls" => {
                     let inclusive = cost(lines.next().unwrap_or_default())?;
-                    if calls_program && !in_program {
+                    if calls_program && in_kernel {
                         found.programs += inclusive;
                     }
                 }
@@ -255,10 +255,6 @@ fn instructions(profile: &str) -> Result<Instructions, String> {
         }
     }
     Ok(found)
-}
-
-fn is_program(function: &str) -> bool {
-    function.contains("workload::Program>::next")
 }
 
 /// The second column; the first is the line's number.

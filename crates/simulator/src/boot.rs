@@ -17,7 +17,7 @@ use crate::program::stream::Streams;
 use crate::program::sync::{Barriers, Condvars};
 use crate::scx::Scx;
 use crate::{Config, Counters, Error};
-use workload::{Op, Recorder, Rng, Start, TaskSpec};
+use workload::{Env, Op, Rng, Start, TaskSpec};
 
 /// Boots a kernel for `config`. One whose scheduler does not get as far as to be enabled has failed
 /// already ([`Kernel::failure`]).
@@ -58,9 +58,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
             barriers: Barriers::new(&barriers),
             streams: Streams::new(&streams),
             pollers: Pollers::default(),
-            shared,
-            recorder: Recorder::new(config.workload.metrics().len()),
-            rng: Rng::new(config.seed),
+            env: Env::new(shared, config.seed, config.workload.metrics().len()),
         },
         tick_ns,
         tick_phase: rng.below(tick_ns),
@@ -92,7 +90,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
 fn start_shell(kernel: &mut Kernel<'_>, tasks: Vec<TaskSpec>) {
     let mut tasks = tasks.into_iter();
     let mut left = false;
-    let shell = TaskSpec::new("sh", move |_: &mut workload::Env<'_>| match tasks.next() {
+    let shell = TaskSpec::new("sh", move |_: &mut Env| match tasks.next() {
         Some(task) => Op::Fork {
             child: Box::new(task),
             work: 0,

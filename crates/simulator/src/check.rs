@@ -250,7 +250,7 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
         return Err(format!("{} has exited and is runnable", label()));
     }
     let bound = custody == 0 && !matches!(task.dsq.get(), OnDsq::User(_) | OnDsq::Global);
-    if task.on_rq.get() && bound && !task.abi.cpus_mask.get().contains(task.cpu()) {
+    if task.on_rq.get() && bound && !task.abi.is_allowed(task.cpu()) {
         return Err(format!(
             "{} is on CPU {}, where it may not be",
             label(),

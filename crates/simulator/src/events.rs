@@ -163,38 +163,51 @@ impl Done {
 }
 
 /// When each of a number of CPUs will be done, and the soonest of these, of equal ones the lowest CPU's: a
-/// tournament, as an implicit binary tree whose node `i` has the sooner of `2i` and `2i + 1`.
+/// tournament in groups of eight. The winner of group `i` stands in group `(i - 1) / 8`.
 struct Soonest {
-    nodes: Vec<Done>,
-    leaves: usize,
+    groups: Vec<[Done; GROUP]>,
+    /// The group of the first CPUs.
+    first: usize,
+    soonest: Done,
 }
+
+const GROUP: usize = 8;
 
 impl Soonest {
     fn new(cpus: usize) -> Soonest {
-        let leaves = cpus.next_power_of_two();
+        let (mut first, mut last) = (0, 1);
+        while last * GROUP < cpus {
+            first += last;
+            last *= GROUP;
+        }
         Soonest {
-            nodes: vec![NEVER; 2 * leaves],
-            leaves,
+            groups: vec![[NEVER; GROUP]; first + cpus.div_ceil(GROUP)],
+            first,
+            soonest: NEVER,
         }
     }
 
     #[inline]
     fn soonest(&self) -> Done {
-        self.nodes[1]
+        self.soonest
     }
 
     #[inline]
     fn set(&mut self, cpu: usize, done: Done) {
-        let mut node = self.leaves + cpu;
-        let mut sooner = done;
-        // Each round is won by who is sooner, until that is who won it before.
-        while self.nodes[node] != sooner {
-            self.nodes[node] = sooner;
-            if node == 1 {
+        let (mut group, mut place) = (self.first + cpu / GROUP, cpu % GROUP);
+        let mut winner = done;
+        loop {
+            let rivals = &mut self.groups[group];
+            if rivals[place] == winner {
                 return;
             }
-            sooner = sooner.min(self.nodes[node ^ 1]);
-            node /= 2;
+            rivals[place] = winner;
+            winner = rivals.iter().copied().fold(NEVER, Done::min);
+            if group == 0 {
+                self.soonest = winner;
+                return;
+            }
+            (group, place) = ((group - 1) / GROUP, (group - 1) % GROUP);
         }
     }
 }
@@ -220,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_cpu_has_one_completion_which_can_be_changed() {
-        for cpus in [1, 2, 3, 5, 64] {
+        for cpus in [1, 3, 8, 9, 64, 65, 1024] {
             let mut events = Events::new(cpus);
             for cpu in 0..cpus {
                 events.set_done(cpu, 100);

@@ -31,7 +31,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
             instant_events + 1
         };
         if instant_events > MAX_INSTANT_EVENTS {
-            kernel.scheduler_error(format!(
+            kernel.scheduler_error(format_args!(
                 "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
             ));
             continue;
@@ -94,7 +94,7 @@ pub fn outcome(
             .iter()
             .map(|symbol| kernel.bpf.instance.read(scheduler, symbol))
             .collect(),
-        recorder: std::mem::take(&mut kernel.programs.recorder),
+        recorder: std::mem::take(&mut kernel.programs.env.recorder),
         counters: Counters {
             busy_ns: kernel.cpus.iter().map(|cpu| cpu.busy_ns).collect(),
             overhead_ns: kernel.cpus.iter().map(|cpu| cpu.overhead_ns).collect(),

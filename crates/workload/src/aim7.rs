@@ -277,11 +277,11 @@ fn mutexes(filesystems: u32) -> usize {
 const START: StreamId = 0;
 
 /// Anything from half of `mean` to one and a half of it.
-fn around(mean: u64, env: &mut Env<'_>) -> u64 {
+fn around(mean: u64, env: &mut Env) -> u64 {
     mean / 2 + env.rng.below(mean + 1)
 }
 
-fn compute(mean: u64, env: &mut Env<'_>) -> Op {
+fn compute(mean: u64, env: &mut Env) -> Op {
     Op::Run {
         work: around(mean, env),
     }
@@ -344,7 +344,7 @@ impl Model for Arc<Setup> {
 }
 
 impl Program for Parent {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         let setup = &self.setup;
         let (least, most) = setup.users;
         let users = *self

@@ -90,7 +90,7 @@ struct Main {
 }
 
 impl Program for Main {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         let started = *self.started.get_or_insert(env.now);
         if self.sections == 0 {
             let score = self.points as f64 / (env.now - started) as f64;
@@ -104,7 +104,7 @@ impl Program for Main {
         }
         self.to_create -= 1;
         let mut work = Some(self.work);
-        let thread = move |_: &mut Env<'_>| match work.take() {
+        let thread = move |_: &mut Env| match work.take() {
             Some(work) => Op::Run { work },
             None => Op::Exit,
         };

@@ -93,7 +93,7 @@ struct Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if env.now < self.until {
             self.chunks += 1;
             return Op::Run { work: CHUNK };

@@ -151,7 +151,7 @@ struct Main {
 }
 
 impl Program for Main {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if let MainStep::Create = self.step {
             if let Some(thread) = self.to_create.pop() {
                 return Op::Fork {
@@ -177,7 +177,7 @@ impl Program for Main {
                 Op::Sleep { ns: REFRESH }
             }
             MainStep::Report => {
-                let shared = &*env.shared;
+                let shared = &env.shared;
                 let us = |ns: u64| ns as f64 / 1e3;
                 env.recorder.record(MIN, us(shared[LEAST]));
                 env.recorder
@@ -207,7 +207,7 @@ struct Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match self.step {
             Step::Pin => {
                 self.step = Step::SetPolicy;

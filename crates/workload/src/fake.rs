@@ -1,7 +1,7 @@
 //! A kernel for this crate's tests: CPUs of the reference speed, first in first out with a slice, no
 //! costs. It checks what a program may do and nothing about scheduling.
 
-use crate::{Env, Op, Recorder, Rng, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{Env, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
 use machine::{CoreType, Costs, Cpu, CpuMask, Machine, Numa};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -101,8 +101,7 @@ struct Machinery {
     barriers: Vec<(u32, Vec<usize>)>,
     readers: Vec<VecDeque<usize>>,
     writers: Vec<VecDeque<usize>>,
-    shared: Vec<u64>,
-    rng: Rng,
+    env: Env,
     ready: VecDeque<usize>,
     cpus: Vec<Option<usize>>,
     events: BinaryHeap<Reverse<(u64, u64, bool, usize)>>,
@@ -119,6 +118,7 @@ impl Kernel {
         }
         machinery.go(start.duration_ns.unwrap_or(u64::MAX));
         let mut kernel = machinery.kernel;
+        kernel.recorder = machinery.env.recorder;
         let name = |task: &Task| (task.spec.name.to_string(), task.exited);
         kernel.tasks = machinery.tasks.iter().map(name).collect();
         kernel
@@ -141,7 +141,6 @@ impl Machinery {
         let queues = || start.streams.iter().map(|_| VecDeque::new()).collect();
         Machinery {
             kernel: Kernel {
-                recorder: Recorder::new(metrics),
                 streams: start.streams.iter().map(|&bytes| (bytes, 0)).collect(),
                 ..Kernel::default()
             },
@@ -151,8 +150,7 @@ impl Machinery {
             barriers: start.barriers.iter().map(|&n| (n, Vec::new())).collect(),
             readers: queues(),
             writers: queues(),
-            shared: start.shared.clone(),
-            rng: Rng::new(1),
+            env: Env::new(start.shared.clone(), 1, metrics),
             ready: VecDeque::new(),
             cpus: vec![None; cpus],
             events: BinaryHeap::new(),
@@ -254,17 +252,9 @@ impl Machinery {
             return self.get(task, stream, bytes, work);
         }
         let state = &mut self.tasks[task];
-        let mut env = Env {
-            now: self.kernel.now,
-            cpu: state.cpu,
-            due: state.due,
-            woken_at: 0,
-            cpu_time: 0,
-            shared: &mut self.shared,
-            rng: &mut self.rng,
-            recorder: &mut self.kernel.recorder,
-        };
-        let op = state.spec.program.next(&mut env);
+        let env = &mut self.env;
+        (env.now, env.cpu, env.due) = (self.kernel.now, state.cpu, state.due);
+        let op = state.spec.program.next(env);
         self.execute(task, op)
     }
 
@@ -317,7 +307,7 @@ impl Machinery {
                 first.into_iter().for_each(|waiter| self.relock(waiter));
             }
             Op::SpinWhile { word, value, work } => {
-                if self.shared[word] == value && work > 0 {
+                if self.env.shared[word] == value && work > 0 {
                     let polled = work.min(POLL);
                     self.tasks[task].remaining = polled;
                     let work = work - polled;

@@ -201,7 +201,7 @@ impl Parent {
 }
 
 impl Program for Parent {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         loop {
             match self.step {
                 Step::Create if self.created < self.setup.children() => {
@@ -269,7 +269,7 @@ struct Child {
 }
 
 impl Program for Child {
-    fn next(&mut self, _env: &mut Env<'_>) -> Op {
+    fn next(&mut self, _env: &mut Env) -> Op {
         let setup = &self.setup;
         match self.step {
             ChildStep::SayReady => {

@@ -110,7 +110,7 @@ struct Client {
 }
 
 impl Program for Client {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if env.now >= self.end {
             let megabits = (self.buffers * BUFFER * 8) as f64 / 1e6;
             env.recorder

@@ -166,7 +166,7 @@ struct Make {
 }
 
 impl Program for Make {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match self.step {
             MakeStep::Read => {
                 self.step = MakeStep::NextObject;
@@ -223,7 +223,7 @@ impl Program for Make {
 struct Script(std::vec::IntoIter<Op>);
 
 impl Program for Script {
-    fn next(&mut self, _env: &mut Env<'_>) -> Op {
+    fn next(&mut self, _env: &mut Env) -> Op {
         self.0.next().unwrap_or(Op::Exit)
     }
 }
@@ -282,7 +282,7 @@ impl Object {
             ops.extend([fork(name, tool(0, work)), Op::Join]);
         }
         let (mut ops, mut done) = (ops.into_iter(), false);
-        move |env: &mut Env<'_>| {
+        move |env: &mut Env| {
             if let Some(op) = ops.next() {
                 return op;
             }
@@ -343,13 +343,14 @@ impl Object {
 }
 
 /// Pipes that no object has: how many, then which.
-fn take_pipe(env: &mut Env<'_>) -> StreamId {
+fn take_pipe(env: &mut Env) -> StreamId {
     env.shared[0] -= 1;
     env.shared[1 + env.shared[0] as usize] as StreamId
 }
 
-fn give_pipe_back(env: &mut Env<'_>, pipe: StreamId) {
-    env.shared[1 + env.shared[0] as usize] = pipe.into();
+fn give_pipe_back(env: &mut Env, pipe: StreamId) {
+    let position = env.shared[0] as usize;
+    env.shared[1 + position] = pipe.into();
     env.shared[0] += 1;
 }
 

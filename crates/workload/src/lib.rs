@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 pub use bound::bind;
 pub use catalog::{builtin, load, parameters};
+pub use env::{Env, Shared};
 pub use params::{Param, Unit};
 pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
 pub use rng::Rng;
@@ -24,6 +25,7 @@ mod bound;
 mod busy;
 mod catalog;
 mod cyclictest;
+mod env;
 #[cfg(test)]
 mod fake;
 mod hackbench;
@@ -179,35 +181,15 @@ pub enum SchedPolicy {
     },
 }
 
-/// What a task is told when it is asked for its next op.
-pub struct Env<'a> {
-    /// `CLOCK_MONOTONIC`, ns since the run began.
-    pub now: u64,
-    /// The CPU it runs on.
-    pub cpu: usize,
-    /// When the last sleep's or timer's expiry was due, ns; else when the last op began.
-    pub due: u64,
-    /// When the task was last made runnable, ns.
-    pub woken_at: u64,
-    /// CPU time it has had, ns.
-    pub cpu_time: u64,
-    /// The workload's shared memory words.
-    pub shared: &'a mut [u64],
-    /// The run's source of chance; part of the seed.
-    pub rng: &'a mut Rng,
-    /// Where measurements go.
-    pub recorder: &'a mut Recorder,
-}
-
 /// A task's code. Asked for one op after another, in zero time.
 pub trait Program: Send {
     /// The next thing to do. Called first when the task first runs, then whenever an op is done.
     /// After [`Op::Exit`] it is not called again.
-    fn next(&mut self, env: &mut Env<'_>) -> Op;
+    fn next(&mut self, env: &mut Env) -> Op;
 }
 
-impl<F: FnMut(&mut Env<'_>) -> Op + Send> Program for F {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+impl<F: FnMut(&mut Env) -> Op + Send> Program for F {
+    fn next(&mut self, env: &mut Env) -> Op {
         self(env)
     }
 }

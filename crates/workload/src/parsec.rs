@@ -86,7 +86,7 @@ impl Main {
         }
     }
 
-    fn step(&mut self, env: &mut Env<'_>) -> Op {
+    fn step(&mut self, env: &mut Env) -> Op {
         match self.step {
             Step::Before => {
                 self.started = env.now;

@@ -153,7 +153,7 @@ struct Warehouse {
 }
 
 impl Program for Warehouse {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         loop {
             match self.step {
                 WarehouseStep::Work if env.now >= self.setup.duration => {
@@ -227,7 +227,7 @@ impl Program for Warehouse {
 }
 
 /// The last thread that stops wakes the collectors. It holds the mutex.
-fn begin_collection(env: &mut Env<'_>, setup: &Setup) -> Op {
+fn begin_collection(env: &mut Env, setup: &Setup) -> Op {
     env.shared[COLLECTING] = setup.warehouses;
     env.shared[COLLECTIONS] += 1;
     Op::Broadcast(COLLECT)
@@ -251,7 +251,7 @@ struct Collector {
 }
 
 impl Program for Collector {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         loop {
             match self.step {
                 CollectorStep::Lock => {

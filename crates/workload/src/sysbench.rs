@@ -174,7 +174,7 @@ struct Main {
 }
 
 impl Program for Main {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match self.step {
             Step::StartUp => {
                 self.step = Step::Hold;
@@ -236,7 +236,7 @@ struct Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if matches!(self.next, Next::Done) {
             let milliseconds = (env.now - self.began) as f64 / 1e6;
             env.recorder.record(LATENCY, milliseconds);

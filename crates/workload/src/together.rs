@@ -8,7 +8,6 @@
 use crate::{Env, Metric, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
 use machine::input::BadInput;
-use std::ops::Range;
 
 pub(crate) struct Together {
     name: String,
@@ -72,7 +71,7 @@ impl Workload for Together {
                 condvars: all.condvars as u32,
                 barriers: all.barriers.len() as u32,
                 streams: all.streams.len() as u32,
-                shared: all.shared.len()..all.shared.len() + start.shared.len(),
+                first_word: all.shared.len(),
             };
             metrics += part.metrics().len();
             all.tasks
@@ -102,7 +101,7 @@ struct Place {
     condvars: u32,
     barriers: u32,
     streams: u32,
-    shared: Range<usize>,
+    first_word: usize,
 }
 
 impl Place {
@@ -127,7 +126,7 @@ impl Place {
             Op::Broadcast(cond) => Op::Broadcast(cond + self.condvars),
             Op::BroadcastRequeue(cond) => Op::BroadcastRequeue(cond + self.condvars),
             Op::SpinWhile { word, value, work } => Op::SpinWhile {
-                word: word + self.shared.start,
+                word: word + self.first_word,
                 value,
                 work,
             },
@@ -190,20 +189,13 @@ struct Part {
 }
 
 impl Program for Part {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
-        let base = env.recorder.set_base(self.place.metrics);
-        let mut own = Env {
-            now: env.now,
-            cpu: env.cpu,
-            due: env.due,
-            woken_at: env.woken_at,
-            cpu_time: env.cpu_time,
-            shared: &mut env.shared[self.place.shared.clone()],
-            rng: env.rng,
-            recorder: env.recorder,
-        };
-        let op = self.program.next(&mut own);
-        env.recorder.set_base(base);
+    fn next(&mut self, env: &mut Env) -> Op {
+        let Place {
+            first_word,
+            metrics,
+            ..
+        } = self.place;
+        let op = env.based(first_word, metrics, |env| self.program.next(env));
         self.place.op(op)
     }
 }

@@ -67,7 +67,7 @@ macro_rules! kfuncs {
 fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
     let only = kernel.scx.kf_mask;
     if only & mask == 0 {
-        kernel.scheduler_error(format!(
+        kernel.scheduler_error(format_args!(
             "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
         ));
     }
@@ -77,7 +77,7 @@ fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
 /// The task that C passed. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
 fn given(kernel: &mut Kernel<'_>, task: Option<TaskPtr>) -> Option<TaskPtr> {
     if task.is_none() {
-        kernel.scheduler_error("NULL where a task is expected".into());
+        kernel.scheduler_error("NULL where a task is expected");
     }
     task
 }
@@ -86,7 +86,7 @@ fn given(kernel: &mut Kernel<'_>, task: Option<TaskPtr>) -> Option<TaskPtr> {
 fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
     let enabled = kernel.scx.idle_masks.enabled;
     if !enabled {
-        kernel.scheduler_error("built-in idle tracking is disabled".into());
+        kernel.scheduler_error("built-in idle tracking is disabled");
     }
     enabled
 }
@@ -94,7 +94,7 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
 /// `scx_dispatch_preamble()`.
 fn may_dispatch(kernel: &mut Kernel<'_>, task: Option<TaskPtr>, flags: u64) -> Option<TaskPtr> {
     if flags & abi::ENQ_INTERNAL != 0 {
-        kernel.scheduler_error(format!("invalid enq_flags {flags:#x}"));
+        kernel.scheduler_error(format_args!("invalid enq_flags {flags:#x}"));
         return None;
     }
     given(kernel, task)
@@ -138,7 +138,7 @@ kfuncs! {
 
     fn destroy_dsq(kernel, id: u64) {
         if let Err(nr) = kernel.scx.dsqs.destroy(id) {
-            kernel.scheduler_error(format!(
+            kernel.scheduler_error(format_args!(
                 "attempting to destroy in-use dsq {id:#018x} (nr={nr})"
             ));
         }
@@ -208,14 +208,14 @@ kfuncs! {
 
     fn dispatch_cancel(kernel) [kf::DISPATCH] {
         if !kernel.scx.verdicts.cancel() {
-            kernel.scheduler_error("dispatch buffer underflow".into());
+            kernel.scheduler_error("dispatch buffer underflow");
         }
     }
 
     fn consume(kernel, dsq_id: u64) -> bool [kf::DISPATCH, else false] {
         kernel.flush_dispatches();
         let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
-            kernel.scheduler_error(format!("invalid DSQ ID {dsq_id:#018x}"));
+            kernel.scheduler_error(format_args!("invalid DSQ ID {dsq_id:#018x}"));
             return false;
         };
         if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on) {
@@ -275,7 +275,7 @@ kfuncs! {
         let cpu = cpu as usize;
         let may_idle = kernel.cpus[cpu].curr.is_none() || kernel.scx.rqs[cpu].in_balance;
         if let Err(message) = kernel.scx.kicks.ask(cpu, flags, may_idle) {
-            kernel.scheduler_error(message.into());
+            kernel.scheduler_error(message);
         }
     }
 
@@ -364,7 +364,7 @@ kfuncs! {
 
     fn cpuperf_set(kernel, cpu: i32, perf: u32) {
         if perf > abi::CPUPERF_ONE {
-            return kernel.scheduler_error(format!("Invalid cpuperf target {perf} for CPU {cpu}"));
+            return kernel.scheduler_error(format_args!("Invalid cpuperf target {perf} for CPU {cpu}"));
         }
         if kernel.cpu_valid(cpu, "in scx_bpf_cpuperf_set()") {
             kernel.set_cpuperf(cpu as usize, perf);

@@ -250,8 +250,14 @@ impl Maps {
     #[inline]
     pub fn forget_removed(&mut self) {
         if !self.removed.is_empty() {
-            self.removed.clear();
+            self.clear_removed();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn clear_removed(&mut self) {
+        self.removed.clear();
     }
 
     /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest makes room.

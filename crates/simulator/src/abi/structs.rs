@@ -21,6 +21,13 @@ impl TaskStruct {
         task
     }
 
+    /// May it run on `cpu`?
+    #[inline]
+    pub fn is_allowed(&self, cpu: usize) -> bool {
+        // SAFETY: nobody sets the cell while this looks at one of its words; a copy would be all sixteen.
+        unsafe { &*self.cpus_mask.as_ptr() }.contains(cpu)
+    }
+
     /// Keeps at most 15 bytes.
     pub fn set_comm(&self, name: &str) {
         let length = name.len().min(15);

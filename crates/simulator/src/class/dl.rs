@@ -376,7 +376,7 @@ impl Kernel<'_> {
 
     /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline.
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
-        if task.abi.cpus_mask.get().contains(prev) && self.dl_urgency(prev) == u64::MAX {
+        if task.abi.is_allowed(prev) && self.dl_urgency(prev) == u64::MAX {
             return prev;
         }
         self.find_later_rq(task).unwrap_or(prev)
@@ -388,7 +388,7 @@ impl Kernel<'_> {
         let candidate = (0..self.cpus.len())
             .filter(|&other| other != cpu)
             .flat_map(|other| self.cpus[other].dl.iter().copied())
-            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.dl.get().deadline < own)
+            .filter(|task| task.abi.is_allowed(cpu) && task.dl.get().deadline < own)
             .min_by_key(|task| task.dl.get().deadline);
         if let Some(task) = candidate {
             self.move_dl(task, cpu);

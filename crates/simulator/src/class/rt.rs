@@ -168,7 +168,7 @@ impl Kernel<'_> {
         let candidate = (0..self.cpus.len())
             .filter(|&other| other != cpu)
             .flat_map(|other| self.cpus[other].rt.iter().copied())
-            .filter(|task| task.abi.cpus_mask.get().contains(cpu) && task.abi.prio.get() < own)
+            .filter(|task| task.abi.is_allowed(cpu) && task.abi.prio.get() < own)
             .min_by_key(|task| task.abi.prio.get());
         if let Some(task) = candidate {
             self.dequeue_rt(task);

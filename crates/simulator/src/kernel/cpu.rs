@@ -96,6 +96,30 @@ impl Cpu {
         self.curr.is_some() || self.idles_at.is_some()
     }
 
+    /// `task` computes on it from `now` on, when the kernel's time is paid for. Returns when it will be done, ns.
+    #[inline]
+    pub fn resume(&mut self, task: TaskPtr, now: u64) -> u64 {
+        let debt = std::mem::take(&mut self.debt);
+        self.overhead_ns += debt;
+        self.run_start = now + debt;
+        self.irq_since = now;
+        self.armed = true;
+        let left = task.left.get();
+        self.run_start
+            + match task.own_time.get() {
+                true => left,
+                false => time_for(left, self.speed),
+            }
+    }
+
+    /// What of the interrupts' time has passed by `now` is theirs.
+    pub fn pay_irq_debt(&mut self, now: u64) {
+        let passed = self.irq_debt.min(now - self.irq_since);
+        self.irq_debt -= passed;
+        self.irq_since += passed;
+        self.irq_ns += passed;
+    }
+
     /// How long kernel code takes that takes `ns` at its highest frequency.
     #[inline]
     pub fn kernel_time(&self, ns: u64) -> u64 {

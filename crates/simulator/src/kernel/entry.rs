@@ -20,51 +20,72 @@ impl Kernel<'_> {
         self.update_rq_clock(cpu);
     }
 
-    /// The CPU's clocks show the time: `update_rq_clock()`.
+    /// The CPU's clocks show the time: `update_rq_clock()`. Returns `clock_task`.
     #[inline]
-    pub fn update_rq_clock(&mut self, id: usize) {
+    pub fn update_rq_clock(&mut self, id: usize) -> u64 {
         let now = self.now();
         let cpu = &mut self.cpus[id];
         if cpu.irq_debt > 0 {
-            let passed = cpu.irq_debt.min(now - cpu.irq_since);
-            cpu.irq_debt -= passed;
-            cpu.irq_since += passed;
-            cpu.irq_ns += passed;
+            cpu.pay_irq_debt(now);
         }
         let clock_task = now - cpu.irq_ns;
         let rq = self.rq(id);
         rq.clock = now;
         rq.clock_task = clock_task;
+        clock_task
     }
 
     /// Kernel code on `cpu` ends: sends the kicks, reschedules if it must, and lets the task go on.
     /// While nothing else can happen before the task is done computing, it goes on here at once.
     pub fn leave(&mut self, cpu: usize) {
-        while self.failure.is_none() {
+        self.proceed(cpu, false);
+    }
+
+    /// The task on `cpu` is done computing.
+    pub fn done(&mut self, cpu: usize) {
+        self.set_cpu(cpu);
+        self.proceed(cpu, true);
+    }
+
+    /// [`Kernel::leave`], after the task's computing if that is `done`.
+    fn proceed(&mut self, cpu: usize, mut done: bool) {
+        loop {
+            if let Some(task) = self.cpus[cpu].curr.filter(|_| done) {
+                self.computed(cpu, task);
+            }
+            if self.failure.is_some() {
+                return;
+            }
             self.send_kicks(cpu);
             if self.cpus[cpu].need_resched && self.may_schedule(cpu) {
-                if let Some(curr) = self.cpus[cpu].curr {
-                    self.sleep_instead(curr);
-                }
-                self.schedule(cpu);
-                if self.check.is_some() {
-                    check_state(self);
-                }
+                self.reschedule(cpu);
+                done = false;
                 continue;
             }
-            let spent = self.take_spent();
-            let Some(task) = self.cpus[cpu].curr else {
-                self.cpus[cpu].debt = 0;
-                self.events.clear_done(cpu);
-                return;
+            let (spent, now) = (self.take_spent(), self.now());
+            let state = &mut self.cpus[cpu];
+            let Some(task) = state.curr else {
+                state.debt = 0;
+                return self.events.clear_done(cpu);
             };
-            self.charge(cpu, spent);
-            let done = self.resume(cpu, task);
-            if !self.events.set_done_next(cpu, done) {
+            state.debt += state.kernel_time(spent);
+            let at = state.resume(task, now);
+            if !self.events.set_done_next(cpu, at) {
                 return;
             }
-            self.set_now(done);
-            self.computed(cpu, task);
+            self.set_now(at);
+            done = true;
+        }
+    }
+
+    #[inline(never)]
+    fn reschedule(&mut self, cpu: usize) {
+        if let Some(curr) = self.cpus[cpu].curr {
+            self.sleep_instead(curr);
+        }
+        self.schedule(cpu);
+        if self.check.is_some() {
+            check_state(self);
         }
     }
 
@@ -76,26 +97,24 @@ impl Kernel<'_> {
         !searches && !in_interrupt && !in_kernel
     }
 
-    /// The task on `cpu` is done computing.
-    pub fn done(&mut self, cpu: usize) {
-        self.set_cpu(cpu);
-        if let Some(task) = self.cpus[cpu].curr {
-            self.computed(cpu, task);
+    #[inline]
+    fn computed(&mut self, cpu: usize, task: TaskPtr) {
+        let clock_task = self.update_rq_clock(cpu);
+        self.cpus[cpu].armed = false;
+        task.left.set(0);
+        if self.check.is_some() {
+            self.check_computed(cpu, task);
         }
-        self.leave(cpu);
+        self.advance(cpu, task, clock_task);
     }
 
-    fn computed(&mut self, cpu: usize, task: TaskPtr) {
-        self.cpus[cpu].armed = false;
-        self.update_rq_clock(cpu);
-        task.left.set(0);
-        let now = self.now();
+    #[cold]
+    fn check_computed(&mut self, cpu: usize, task: TaskPtr) {
+        let (now, state) = (self.now(), &self.cpus[cpu]);
         if let Some(check) = &mut self.check {
-            let speed = self.cpus[cpu].speed;
-            check.computed(task, cpu, now - self.cpus[cpu].run_start, speed);
-            check.ends(task, speed);
+            check.computed(task, cpu, now - state.run_start, state.speed);
+            check.ends(task, state.speed);
         }
-        self.advance(cpu, task);
     }
 
     /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to switch
@@ -173,6 +192,13 @@ impl Kernel<'_> {
         task.left.set(task.left.get().saturating_sub(done));
     }
 
+    /// Lets `task`, whose computing on `cpu` was stopped for what others did, go on.
+    pub fn resume(&mut self, cpu: usize, task: TaskPtr) {
+        let now = self.now();
+        let done = self.cpus[cpu].resume(task, now);
+        self.events.set_done(cpu, done);
+    }
+
     /// `cpu` has become busy or idle: the hardware threads of its core share the core anew.
     #[inline]
     pub fn share_core(&mut self, cpu: usize) {
@@ -200,8 +226,7 @@ impl Kernel<'_> {
         self.pause(id);
         self.cpus[id].speed = speed;
         if let Some(task) = computes {
-            let done = self.resume(id, task);
-            self.events.set_done(id, done);
+            self.resume(id, task);
         }
     }
 
@@ -214,24 +239,6 @@ impl Kernel<'_> {
             meters.set_opp(cpu, self.hw.cores.opp(cpu), now);
             self.trace_power(cpu);
         }
-    }
-
-    /// Lets `task` compute on `cpu`; returns when it will be done.
-    #[inline]
-    pub fn resume(&mut self, cpu: usize, task: TaskPtr) -> u64 {
-        let now = self.now();
-        let cpu = &mut self.cpus[cpu];
-        cpu.overhead_ns += cpu.debt;
-        cpu.run_start = now + cpu.debt;
-        cpu.irq_since = now;
-        cpu.debt = 0;
-        cpu.armed = true;
-        cpu.run_start
-            + if task.own_time.get() {
-                task.left.get()
-            } else {
-                time_for(task.left.get(), cpu.speed)
-            }
     }
 
     /// Time that the code that is running has spent on shared memory, ns.

@@ -245,13 +245,20 @@ impl Kernel<'_> {
     /// Something was written to `stream` or read from it.
     #[inline]
     pub fn stream_changed(&mut self, stream: StreamId) {
+        if self.hw.network.is_some() {
+            self.send_from(stream);
+        }
+    }
+
+    fn send_from(&mut self, stream: StreamId) {
         let now = self.now();
-        if let Some(network) = &mut self.hw.network {
-            let level = self.programs.streams.level(stream);
-            for (connection, at) in network.send_from(stream, level, now) {
-                let event = hw::Event::Packet { connection };
-                self.events.push(at, What::Hardware(event));
-            }
+        let Some(network) = &mut self.hw.network else {
+            return;
+        };
+        let level = self.programs.streams.level(stream);
+        for (connection, at) in network.send_from(stream, level, now) {
+            let event = hw::Event::Packet { connection };
+            self.events.push(at, What::Hardware(event));
         }
     }
 
@@ -361,9 +368,7 @@ impl Kernel<'_> {
     fn start_ksoftirqd(&mut self, cpu: usize) {
         let spec = TaskSpec {
             affinity: Some(CpuMask::one(cpu)),
-            ..TaskSpec::new(format!("ksoftirqd/{cpu}"), |_: &mut workload::Env<'_>| {
-                Op::Exit
-            })
+            ..TaskSpec::new(format!("ksoftirqd/{cpu}"), |_: &mut workload::Env| Op::Exit)
         };
         self.set_cpu(cpu);
         let daemon = self.new_task(spec, None, cpu, false);

@@ -25,6 +25,7 @@ use cpu::Cpu;
 use machine::Machine;
 use softirq::Softirqs;
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::sync::Arc;
 use task::{FIRST_PID, TaskPtr, Tasks};
 use workload::Rng;
@@ -130,12 +131,14 @@ impl<'a> Kernel<'a> {
     }
 
     /// The workload did something that cannot go on.
-    pub fn task_error(&mut self, task: TaskPtr, message: impl Into<String>) {
+    #[cold]
+    #[inline(never)]
+    pub fn task_error(&mut self, task: TaskPtr, message: impl Display) {
         if self.failure.is_none() {
             self.failure = Some(Error::Task {
                 task: task.label(),
                 at_ns: self.now(),
-                message: message.into(),
+                message: message.to_string(),
             });
         }
     }

@@ -91,10 +91,8 @@ impl Kernel<'_> {
         match next {
             Some(task) => {
                 task.abi.on_cpu.set(1);
-                self.update_rq_clock(cpu);
-                let rq = self.rq(cpu);
-                rq.curr = task.abi();
-                let clock_task = rq.clock_task;
+                let clock_task = self.update_rq_clock(cpu);
+                self.rq(cpu).curr = task.abi();
                 self.set_cpu(cpu);
                 if prev.is_none() {
                     self.end_idle_irq(cpu);
@@ -196,8 +194,7 @@ impl Kernel<'_> {
     /// without interrupts'.
     #[inline]
     pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
-        self.update_rq_clock(cpu);
-        let clock_task = self.rq(cpu).clock_task;
+        let clock_task = self.update_rq_clock(cpu);
         let entity = &task.abi.se;
         let delta = clock_task - entity.exec_start.get();
         entity.sum_exec_runtime.update(|sum| sum + delta);

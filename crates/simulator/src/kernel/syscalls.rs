@@ -9,7 +9,7 @@ use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
 use crate::scx::tracepoints;
-use workload::{Env, KernelLock, Op, SchedPolicy};
+use workload::{KernelLock, Op, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
@@ -33,11 +33,13 @@ pub enum Step {
 impl Kernel<'_> {
     /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
     /// or has kernel time to pay for.
-    pub fn advance(&mut self, cpu: usize, task: TaskPtr) {
+    #[inline]
+    pub fn advance(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let mut step = match task.continuation.get() {
             Continuation::NextOp => Step::Go,
             _ => Step::Continue,
         };
+        self.tell(cpu, task, clock_task);
         loop {
             step = match step {
                 Step::Go => self.next_op(cpu, task),
@@ -97,32 +99,32 @@ impl Kernel<'_> {
         }
     }
 
+    /// What the task's program is told, until time passes.
+    #[inline]
+    fn tell(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
+        let now = self.now();
+        let entity = &task.abi.se;
+        let since = clock_task - entity.exec_start.get();
+        let env = &mut self.programs.env;
+        env.now = now;
+        env.cpu = cpu;
+        env.woken_at = task.woken_at.get();
+        env.cpu_time = entity.sum_exec_runtime.get() + since;
+        if task.instant.replace(now) != now {
+            task.instant_ops.set(0);
+        }
+    }
+
     /// Asks the program for its next op, and begins it.
     #[inline]
     fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Step {
-        let now = self.now();
-        let clock_task = self.rq(cpu).clock_task;
-        let cpu_time =
-            task.abi.se.sum_exec_runtime.get() + (clock_task - task.abi.se.exec_start.get());
-        let mut env = Env {
-            now,
-            cpu,
-            due: task.due.get(),
-            woken_at: task.woken_at.get(),
-            cpu_time,
-            shared: &mut self.programs.shared,
-            rng: &mut self.programs.rng,
-            recorder: &mut self.programs.recorder,
-        };
-        let op = task.program.borrow_mut().next(&mut env);
+        let env = &mut self.programs.env;
+        env.due = task.due.replace(env.now);
+        let op = task.program.borrow_mut().next(env);
         if !self.programs.pollers.is_empty() {
             self.words_written(cpu);
         }
-        task.due.set(now);
-        let ops = match task.instant.replace(now) == now {
-            true => task.instant_ops.get() + 1,
-            false => 1,
-        };
+        let ops = task.instant_ops.get() + 1;
         task.instant_ops.set(ops);
         if ops > MAX_INSTANT_OPS {
             let message = format!("does {MAX_INSTANT_OPS} operations without time passing");
@@ -168,6 +170,7 @@ impl Kernel<'_> {
 
     /// Takes the mutex if it is free. With it come two cache lines from who had it last: its own, and that of
     /// what it protects.
+    #[inline]
     fn try_lock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> bool {
         match self.programs.mutexes.try_lock(task, mutex) {
             TryLock::Locked { from } => {
@@ -177,7 +180,7 @@ impl Kernel<'_> {
                 true
             }
             TryLock::Owned => {
-                self.task_error(task, format!("locks mutex {mutex}, which it holds"));
+                self.task_error(task, format_args!("locks mutex {mutex}, which it holds"));
                 true
             }
             TryLock::Busy => false,
@@ -217,11 +220,12 @@ impl Kernel<'_> {
         self.sleep(cpu, task, waits_for)
     }
 
+    #[inline]
     fn unlock(&mut self, cpu: usize, task: TaskPtr, mutex: u32) {
         let Ok(waiter) = self.programs.mutexes.unlock(task, mutex) else {
             return self.task_error(
                 task,
-                format!("unlocks mutex {mutex}, which it does not hold"),
+                format_args!("unlocks mutex {mutex}, which it does not hold"),
             );
         };
         if let Some(waiter) = waiter {
@@ -275,7 +279,7 @@ impl Kernel<'_> {
             Transfer::TooLarge { capacity } => {
                 self.task_error(
                     task,
-                    format!("writes {bytes} bytes at once to a stream that holds {capacity}"),
+                    format_args!("writes {bytes} bytes at once to a stream that holds {capacity}"),
                 );
                 Step::Go
             }
@@ -296,7 +300,7 @@ impl Kernel<'_> {
             }
             Transfer::TooLarge { capacity } => self.task_error(
                 task,
-                format!("reads {bytes} bytes at once from a stream that holds {capacity}"),
+                format_args!("reads {bytes} bytes at once from a stream that holds {capacity}"),
             ),
         }
         self.compute(task, work, false, Continuation::ReadDone { stream })
@@ -395,7 +399,7 @@ impl Kernel<'_> {
         let Ok(first) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,
-                format!("releases the kernel's lock {mutex}, which it does not have"),
+                format_args!("releases the kernel's lock {mutex}, which it does not have"),
             );
             return Step::Go;
         };
@@ -433,12 +437,9 @@ impl Kernel<'_> {
 
     /// The task on `cpu` may have written shared words.
     fn words_written(&mut self, cpu: usize) {
-        let shared = std::mem::take(&mut self.programs.shared);
-        self.end_polls(
-            cpu,
-            |until| matches!(until, PollUntil::Word { word, value } if shared[word] != value),
-        );
-        self.programs.shared = shared;
+        while let Some(task) = self.programs.stop_changed() {
+            self.end_poll(cpu, task);
+        }
     }
 
     /// Ends the polling of those whose wait is `over` by what `cpu` did.
@@ -457,8 +458,7 @@ impl Kernel<'_> {
         self.set_left(task, 0, false);
         if polls {
             self.charge(cpu, self.transfer_ns(by, cpu));
-            let done = self.resume(cpu, task);
-            self.events.set_done(cpu, done);
+            self.resume(cpu, task);
         }
     }
 
@@ -564,7 +564,7 @@ impl Kernel<'_> {
                 Step::Go
             }
             Op::SpinWhile { word, value, work } => {
-                if self.programs.shared.get(word) != Some(&value) || work == 0 {
+                if self.programs.env.shared.get(word) != Some(value) || work == 0 {
                     return Step::Go;
                 }
                 let until = PollUntil::Word { word, value };

@@ -364,7 +364,7 @@ impl Deref for TaskPtr {
 pub fn idle_tasks(count: usize) -> Tasks {
     let mut tasks = Tasks::default();
     for _ in 0..count {
-        let spec = TaskSpec::new("test", |_: &mut workload::Env<'_>| workload::Op::Exit);
+        let spec = TaskSpec::new("test", |_: &mut workload::Env| workload::Op::Exit);
         tasks.add(Task::new(spec, None, 0, 0));
     }
     tasks

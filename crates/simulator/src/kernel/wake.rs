@@ -41,19 +41,18 @@ impl Kernel<'_> {
 
     /// Where a waking task goes, and the enqueue flag that says whether its class was asked.
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
-        let allowed = &task.abi.cpus_mask.get();
+        let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
         if task.abi.nr_cpus_allowed.get() == 1 {
-            return (allowed.first().unwrap_or(prev), 0);
+            return (first_allowed(), 0);
         }
         let cpu = match task.class.get() {
             Class::Dl => self.select_cpu_dl(task, prev),
             Class::Rt => self.select_cpu_rt(task, prev),
             Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
         };
-        if cpu < self.cpus.len() && allowed.contains(cpu) {
-            (cpu, abi::ENQ_CPU_SELECTED)
-        } else {
-            (allowed.first().unwrap_or(prev), abi::ENQ_CPU_SELECTED)
+        match cpu < self.cpus.len() && task.abi.is_allowed(cpu) {
+            true => (cpu, abi::ENQ_CPU_SELECTED),
+            false => (first_allowed(), abi::ENQ_CPU_SELECTED),
         }
     }
 

@@ -5,11 +5,12 @@ pub mod polling;
 pub mod stream;
 pub mod sync;
 
+use crate::kernel::task::TaskPtr;
 use mutex::Mutexes;
-use polling::Pollers;
+use polling::{PollUntil, Pollers};
 use stream::Streams;
 use sync::{Barriers, Condvars};
-use workload::{Recorder, Rng};
+use workload::Env;
 
 /// What the programs of a run share.
 pub struct Programs {
@@ -19,8 +20,16 @@ pub struct Programs {
     pub streams: Streams,
     /// Tasks that poll for something in a busy loop.
     pub pollers: Pollers,
-    /// Words of memory.
-    pub shared: Vec<u64>,
-    pub recorder: Recorder,
-    pub rng: Rng,
+    /// What they see of the run.
+    pub env: Env,
+}
+
+impl Programs {
+    /// The first task polls no more that polls a word which has changed.
+    pub fn stop_changed(&mut self) -> Option<TaskPtr> {
+        let shared = &self.env.shared;
+        self.pollers.stop_first(
+            |until| matches!(until, PollUntil::Word { word, value } if shared.get(word) != Some(value)),
+        )
+    }
 }

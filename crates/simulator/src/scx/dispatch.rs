@@ -14,7 +14,7 @@ impl Kernel<'_> {
         task.dsq.set(on);
         self.lock_dsq(on);
         if vtime_order && !matches!(on, OnDsq::User(_)) {
-            self.scheduler_error("cannot use vtime ordering for built-in DSQs".into());
+            self.scheduler_error("cannot use vtime ordering for built-in DSQs");
         }
         let dsq = self.scx.dsqs.get_mut(on);
         let sorted = vtime_order && matches!(on, OnDsq::User(_));
@@ -27,7 +27,7 @@ impl Kernel<'_> {
         if mixed {
             let id = dsq.id();
             let already = if sorted { "FIFO" } else { "PRIQ" };
-            self.scheduler_error(format!(
+            self.scheduler_error(format_args!(
                 "DSQ ID {id:#018x} already had {already}-enqueued tasks"
             ));
         }
@@ -91,9 +91,9 @@ impl Kernel<'_> {
 
     /// `task_can_run_on_remote_rq()`.
     fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
-        let allowed = task.abi.cpus_mask.get().contains(cpu);
+        let allowed = task.abi.is_allowed(cpu);
         if !allowed && is_error {
-            self.scheduler_error(format!(
+            self.scheduler_error(format_args!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}",
                 task.label()
             ));
@@ -128,7 +128,10 @@ impl Kernel<'_> {
                 }
             }
             id => self.scx.dsqs.find(id).unwrap_or_else(|| {
-                self.scheduler_error(format!("non-existent DSQ {id:#x} for {}", task.label()));
+                self.scheduler_error(format_args!(
+                    "non-existent DSQ {id:#x} for {}",
+                    task.label()
+                ));
                 OnDsq::Global
             }),
         }
@@ -164,7 +167,7 @@ impl Kernel<'_> {
     /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
     pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
         self.lock_dsq(on);
-        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.cpus_mask.get().contains(cpu);
+        let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
         let dsq = self.scx.dsqs.get_mut(on);
         let task = match dsq.first() {
             Some(first) if allowed(first) => {

@@ -10,6 +10,7 @@ use crate::scx::call::{call_op, kf};
 use crate::scx::exit::{Exit, reason};
 use crate::scx::watchdog::MAX_TIMEOUT_MS;
 use std::ffi::CString;
+use std::fmt::Display;
 use std::ptr::null;
 
 fn c_string(text: &str) -> CString {
@@ -39,15 +40,18 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_error()`.
-    pub fn scheduler_error(&mut self, message: String) {
-        self.scheduler_exit(abi::EXIT_ERROR, 0, message);
+    #[cold]
+    #[inline(never)]
+    pub fn scheduler_error(&mut self, message: impl Display) {
+        self.scheduler_exit(abi::EXIT_ERROR, 0, message.to_string());
     }
 
     /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
-    pub fn cpu_valid(&mut self, cpu: i32, place: &str) -> bool {
+    #[inline]
+    pub fn cpu_valid(&mut self, cpu: i32, place: &'static str) -> bool {
         let valid = cpu >= 0 && (cpu as usize) < self.cpus.len();
         if !valid {
-            self.scheduler_error(format!("invalid CPU {cpu} {place}"));
+            self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
         }
         valid
     }
@@ -106,7 +110,7 @@ impl Kernel<'_> {
         if let Some(init) = self.scx.ops.init {
             let result = call_op!(self, kf::UNLOCKED, init);
             if result != 0 {
-                return self.scheduler_error(format!("ops.init() failed ({result})"));
+                return self.scheduler_error(format_args!("ops.init() failed ({result})"));
             }
         }
         if let Some(cgroup_init) = self.scx.ops.cgroup_init {
@@ -114,7 +118,7 @@ impl Kernel<'_> {
             let root = self.bpf.root_cgroup.cgroup();
             let result = call_op!(self, kf::UNLOCKED, cgroup_init, root, &raw mut args);
             if result != 0 {
-                self.scheduler_error(format!("ops.cgroup_init() failed ({result})"));
+                self.scheduler_error(format_args!("ops.cgroup_init() failed ({result})"));
             }
         }
     }
@@ -199,7 +203,7 @@ impl Kernel<'_> {
             };
             let result = call_op!(self, kf::UNLOCKED, init_task, task.abi(), &raw mut args);
             if result != 0 {
-                self.scheduler_error(format!(
+                self.scheduler_error(format_args!(
                     "ops.init_task() failed ({result}) for {}",
                     task.label()
                 ));

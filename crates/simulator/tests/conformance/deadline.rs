@@ -171,7 +171,7 @@ fn periodic(
     misses: Arc<AtomicU64>,
 ) -> impl Program {
     let (mut job, mut release) = (0, 0);
-    move |env: &mut Env<'_>| {
+    move |env: &mut Env| {
         if job == 0 {
             release = env.now;
         } else if job % 2 == 0 {

@@ -326,7 +326,7 @@ fn what_a_kernel_would_refuse_names_the_task() {
 fn a_program_that_lets_no_time_pass_is_stuck() {
     for endless in [|| Op::Run { work: 0 }, || Op::Yield] {
         let error = fails(move || {
-            let spins = TaskSpec::new("spins", move |_: &mut Env<'_>| endless());
+            let spins = TaskSpec::new("spins", move |_: &mut Env| endless());
             Start {
                 tasks: vec![spins],
                 ..Start::default()

@@ -10,7 +10,7 @@ type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 /// Does `ops`, then notes when.
 fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSpec {
     let (times, mut ops) = (times.clone(), ops.into_iter());
-    let program = move |env: &mut Env<'_>| {
+    let program = move |env: &mut Env| {
         ops.next().unwrap_or_else(|| {
             times.lock().unwrap().push((name, env.now));
             Op::Exit
@@ -52,7 +52,7 @@ fn poll(ms: u64) -> Op {
 fn writer(times: &Times, ms: u64) -> TaskSpec {
     let times = times.clone();
     let mut ops = vec![run_for(ms)].into_iter();
-    TaskSpec::new("writer", move |env: &mut Env<'_>| {
+    TaskSpec::new("writer", move |env: &mut Env| {
         ops.next().unwrap_or_else(|| {
             env.shared[0] = 1;
             times.lock().unwrap().push(("writer", env.now));

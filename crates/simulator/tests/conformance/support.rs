@@ -85,7 +85,7 @@ pub fn tasks<const N: usize>(
 /// Does `ops`, then exits.
 pub fn play(ops: impl IntoIterator<Item = Op> + 'static) -> impl Program {
     let mut ops = ops.into_iter().collect::<Vec<_>>().into_iter();
-    move |_: &mut Env<'_>| ops.next().unwrap_or(Op::Exit)
+    move |_: &mut Env| ops.next().unwrap_or(Op::Exit)
 }
 
 /// A normal task that does `ops`.

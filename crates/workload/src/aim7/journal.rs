@@ -26,7 +26,7 @@ fn writers(filesystem: u32) -> usize {
 }
 
 /// What a writer does to have what it wrote committed: asks, then waits.
-pub fn sync(filesystem: u32, env: &mut Env<'_>) -> [Op; 2] {
+pub fn sync(filesystem: u32, env: &mut Env) -> [Op; 2] {
     env.shared[writers(filesystem)] += 1;
     let wait = Op::Read {
         stream: commits(filesystem, env.shared[open(filesystem)]),
@@ -74,7 +74,7 @@ impl Journal {
 }
 
 impl Program for Journal {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         let filesystem = self.filesystem;
         match std::mem::replace(&mut self.doing, Doing::Idle) {
             Doing::Idle => {

@@ -38,7 +38,7 @@ impl Areas {
         Areas { next: 0, own }
     }
 
-    pub fn next(&mut self, setup: &Setup, env: &mut Env<'_>) -> Option<Op> {
+    pub fn next(&mut self, setup: &Setup, env: &mut Env) -> Option<Op> {
         let (own, left) = (self.own, &AREAS[self.next..]);
         let skipped = left.iter().position(|&lock| !own || lock < FILES)?;
         let lock = match left[skipped] {
@@ -97,7 +97,7 @@ impl Child {
 }
 
 impl Program for Child {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if let Doing::Computes = self.doing {
             self.goes_on(Doing::Exits);
             return compute(self.work, env);

@@ -78,7 +78,7 @@ pub fn inside(call: Call) -> usize {
 }
 
 /// Takes `lock`, works under it and releases it.
-pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env<'_>) -> Op {
+pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op {
     Op::Hold {
         mutex: lock.id(directory, setup),
         work: around(setup.spin, env),

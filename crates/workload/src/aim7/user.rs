@@ -45,12 +45,12 @@ enum Doing {
 }
 
 /// `whole / part`, rounded to one of its neighbours so that it is right on average.
-fn share(whole: u64, part: u64, env: &mut Env<'_>) -> u64 {
+fn share(whole: u64, part: u64, env: &mut Env) -> u64 {
     (whole + env.rng.below(part)) / part
 }
 
 impl Job {
-    fn new(subtest: &'static Subtest, setup: &Setup, env: &mut Env<'_>) -> Job {
+    fn new(subtest: &'static Subtest, setup: &Setup, env: &mut Env) -> Job {
         let mut calls = [0; subtests::MOST_CALLS];
         for (left, &(_, count)) in calls.iter_mut().zip(subtest.calls) {
             *left = share(count.into(), setup.part, env) as u32;
@@ -65,7 +65,7 @@ impl Job {
     }
 
     /// The next call, evenly among those that are left.
-    fn call(&mut self, env: &mut Env<'_>) -> Option<Call> {
+    fn call(&mut self, env: &mut Env) -> Option<Call> {
         let left: u32 = self.calls.iter().sum();
         if left == 0 {
             return None;
@@ -105,7 +105,7 @@ impl User {
     }
 
     /// Draws the subtest of the next job, evenly among those that have jobs left, as AIM7 does.
-    fn draw(&mut self, env: &mut Env<'_>) -> &'static Subtest {
+    fn draw(&mut self, env: &mut Env) -> &'static Subtest {
         if self.jobs.iter().all(|&jobs| jobs == 0) {
             self.jobs = all_jobs(&self.setup);
         }
@@ -118,7 +118,7 @@ impl User {
     }
 
     /// Goes on with the job, or begins the next.
-    fn work(&mut self, env: &mut Env<'_>) -> Op {
+    fn work(&mut self, env: &mut Env) -> Op {
         loop {
             if let Some(call) = self.job.call(env) {
                 let work = match call {
@@ -143,7 +143,7 @@ impl User {
         }
     }
 
-    fn call(&mut self, call: Call, env: &mut Env<'_>) -> Op {
+    fn call(&mut self, call: Call, env: &mut Env) -> Op {
         let filesystem = self.job.filesystem;
         let mutex = match call {
             Call::Entry | Call::Link | Call::Open => root(filesystem),
@@ -175,7 +175,7 @@ impl User {
         }
     }
 
-    fn fork(&mut self, mut areas: Areas, call: Call, env: &mut Env<'_>) -> Op {
+    fn fork(&mut self, mut areas: Areas, call: Call, env: &mut Env) -> Op {
         if let Some(op) = areas.next(&self.setup, env) {
             self.doing = Doing::Forks(areas, call);
             return op;
@@ -191,7 +191,7 @@ impl User {
 }
 
 impl Program for User {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match std::mem::replace(&mut self.doing, Doing::Works) {
             Doing::SetsUp => {
                 self.doing = Doing::Waits;

@@ -52,7 +52,7 @@ impl Wait {
     }
 
     /// The next op on the way through; `None` when the thread is through, once.
-    pub(super) fn next(&mut self, env: &mut Env<'_>) -> Option<Op> {
+    pub(super) fn next(&mut self, env: &mut Env) -> Option<Op> {
         let Barrier {
             mutex,
             cond,

@@ -72,7 +72,7 @@ impl Model for Blackscholes {
         let half = self.serial / 2;
         let mut main = Main::new(half, half, self.threads, self.scale, thread);
         Start {
-            tasks: vec![TaskSpec::new("blackscholes", move |env: &mut Env<'_>| {
+            tasks: vec![TaskSpec::new("blackscholes", move |env: &mut Env| {
                 main.step(env)
             })],
             ..Start::default()
@@ -86,7 +86,7 @@ struct Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, _env: &mut Env<'_>) -> Op {
+    fn next(&mut self, _env: &mut Env) -> Op {
         if self.runs == 0 {
             return Op::Exit;
         }

@@ -214,7 +214,7 @@ struct Main {
 
 impl Main {
     /// Hands out the next command.
-    fn dispense(&mut self, env: &mut Env<'_>) {
+    fn dispense(&mut self, env: &mut Env) {
         let (units, work) = match self.command < self.frame.filters {
             true => (FILTER_UNITS, self.frame.filter),
             false => (PARTICLE_UNITS, self.frame.particle),
@@ -226,7 +226,7 @@ impl Main {
 }
 
 impl Program for Main {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match self.step {
             Step::Start => {
                 self.started = env.now;
@@ -299,7 +299,7 @@ struct Worker {
 }
 
 impl Program for Worker {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         match self.next {
             Next::Await => {
                 self.next = Next::Take;

@@ -148,7 +148,7 @@ impl Model for Streamcluster {
         };
         let mut main = Main::new(self.serial, 0, self.threads, self.scale, thread);
         Start {
-            tasks: vec![TaskSpec::new("streamcluster", move |env: &mut Env<'_>| {
+            tasks: vec![TaskSpec::new("streamcluster", move |env: &mut Env| {
                 main.step(env)
             })],
             mutexes: 1,
@@ -186,7 +186,7 @@ impl Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
+    fn next(&mut self, env: &mut Env) -> Op {
         if self.waits {
             if let Some(op) = self.wait.next(env) {
                 return op;

@@ -148,7 +148,7 @@ impl Thread {
         })
     }
 
-    fn set_affinity(&mut self, env: &Env<'_>, wanted: Option<CpuMask>) -> Option<Op> {
+    fn set_affinity(&mut self, env: &Env, wanted: Option<CpuMask>) -> Option<Op> {
         let wanted = wanted.or(self.default_affinity);
         (self.affinity != wanted).then(|| {
             self.affinity = wanted;
@@ -157,22 +157,26 @@ impl Thread {
         })
     }
 
-    /// Finishes the event under way, unless it goes on with another [`RUNTIME_CHUNK`].
-    #[inline]
-    fn finish(&mut self, now: u64) -> bool {
+    /// The next op when an event is under way: finishes it, unless it goes on with another [`RUNTIME_CHUNK`].
+    #[inline(never)]
+    fn finish(&mut self, env: &mut Env) -> Op {
         match self.doing {
-            Doing::Nothing => return true,
-            Doing::Run { since } => self.line.run += now - since,
-            Doing::Runtime { until, .. } if now < until => return false,
-            Doing::Runtime { since, .. } => self.line.run += now - since,
-            Doing::Timer { due } => self.line.wakeup_latency += now - due,
+            Doing::Nothing => {}
+            Doing::Run { since } => self.line.run += env.now - since,
+            Doing::Runtime { until, .. } if env.now < until => {
+                return Op::Run {
+                    work: RUNTIME_CHUNK,
+                };
+            }
+            Doing::Runtime { since, .. } => self.line.run += env.now - since,
+            Doing::Timer { due } => self.line.wakeup_latency += env.now - due,
         }
         self.doing = Doing::Nothing;
-        true
+        self.next(env)
     }
 
     #[inline(never)]
-    fn fork(&self, env: &mut Env<'_>, task: usize) -> Op {
+    fn fork(&self, env: &mut Env, task: usize) -> Op {
         let forks = &mut env.shared[self.plan.forks_word(task)];
         if *forks == FORKS_LIMIT {
             return self.exit(env);
@@ -187,7 +191,7 @@ impl Thread {
 
     /// The next op when all events of a loop are done, or none has begun.
     #[inline(never)]
-    fn turn(&mut self, env: &mut Env<'_>) -> Op {
+    fn turn(&mut self, env: &mut Env) -> Op {
         // Each round gets on by a step, to the end of the task at last.
         loop {
             match self.step {
@@ -210,10 +214,18 @@ impl Thread {
         }
     }
 
+    /// Sleeps until the timer expires, if it has not yet.
+    #[inline(never)]
+    fn sleep(&mut self, env: &mut Env, timer: Timer, period: u64) -> Op {
+        match self.timer(env, timer, period) {
+            Some(at) => Op::SleepUntil { at },
+            None => self.next(env),
+        }
+    }
+
     /// A timer's state is its next expiry plus 1; 0 before its first use, when it counts from the
     /// thread's first time. Returns when it expires, ns, unless that time has passed.
-    #[inline(never)]
-    fn timer(&mut self, env: &mut Env<'_>, timer: Timer, period: u64) -> Option<u64> {
+    fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
             Timer::Shared(index) => (&mut env.shared[word::TIMERS + index], config.timers[index]),
@@ -243,7 +255,7 @@ impl Thread {
     }
 
     /// Logs the loop of a phase that has ended and turns to the next one.
-    fn end_loop(&mut self, env: &mut Env<'_>) -> Next {
+    fn end_loop(&mut self, env: &mut Env) -> Next {
         let task = &self.plan.config.tasks[self.task];
         let phase = self.phase(task);
         let us = |ns: u64| ns as f64 / 1e3;
@@ -281,7 +293,7 @@ impl Thread {
     }
 
     /// A step on the way to the first event of a loop; gives its op if it has one.
-    fn enter_loop(&mut self, env: &mut Env<'_>) -> Option<Op> {
+    fn enter_loop(&mut self, env: &mut Env) -> Option<Op> {
         let plan = Arc::clone(&self.plan);
         let task = &plan.config.tasks[self.task];
         match self.step {
@@ -326,7 +338,7 @@ impl Thread {
         };
     }
 
-    fn exit(&self, env: &mut Env<'_>) -> Op {
+    fn exit(&self, env: &mut Env) -> Op {
         env.shared[word::LIVE] -= 1;
         if env.shared[word::LIVE] == 0 {
             let ns = env.now - env.shared[word::ZERO];
@@ -337,11 +349,9 @@ impl Thread {
 }
 
 impl Program for Thread {
-    fn next(&mut self, env: &mut Env<'_>) -> Op {
-        if !self.finish(env.now) {
-            return Op::Run {
-                work: RUNTIME_CHUNK,
-            };
+    fn next(&mut self, env: &mut Env) -> Op {
+        if !matches!(self.doing, Doing::Nothing) {
+            return self.finish(env);
         }
         let Some(&action) = self.actions.get(self.event) else {
             return self.turn(env);
@@ -363,10 +373,7 @@ impl Program for Thread {
             }
             Action::Copy(work) => Op::Run { work },
             Action::Sleep(ns) => Op::Sleep { ns },
-            Action::Timer { timer, period } => match self.timer(env, timer, period) {
-                Some(due) => Op::SleepUntil { at: due },
-                None => self.next(env),
-            },
+            Action::Timer { timer, period } => self.sleep(env, timer, period),
             Action::Lock(mutex) => Op::Lock(mutex),
             Action::Unlock(mutex) => Op::Unlock(mutex),
             Action::Wait { cond, mutex } => Op::Wait { cond, mutex },

@@ -1,0 +1,90 @@
+//! What a program sees of the run that it is part of.
+
+use crate::{MetricId, Recorder, Rng};
+use std::ops::{Index, IndexMut};
+
+/// What a task is told when it is asked for its next op, and what it may use.
+#[derive(Debug)]
+pub struct Env {
+    /// `CLOCK_MONOTONIC`, ns since the run began.
+    pub now: u64,
+    /// The CPU it runs on.
+    pub cpu: usize,
+    /// When the last sleep's or timer's expiry was due, ns; else when the last op began.
+    pub due: u64,
+    /// When the task was last made runnable, ns.
+    pub woken_at: u64,
+    /// CPU time it has had, ns.
+    pub cpu_time: u64,
+    /// The workload's shared memory words.
+    pub shared: Shared,
+    /// The run's source of chance; part of the seed.
+    pub rng: Rng,
+    /// Where measurements go.
+    pub recorder: Recorder,
+}
+
+impl Env {
+    /// For a run with these words, seed and so many metrics.
+    pub fn new(shared: Vec<u64>, seed: u64, metrics: usize) -> Env {
+        Env {
+            now: 0,
+            cpu: 0,
+            due: 0,
+            woken_at: 0,
+            cpu_time: 0,
+            shared: Shared {
+                words: shared,
+                base: 0,
+            },
+            rng: Rng::new(seed),
+            recorder: Recorder::new(metrics),
+        }
+    }
+
+    /// Does `what` for a workload, of several, whose words and metrics begin at these.
+    pub(crate) fn based<R>(
+        &mut self,
+        word: usize,
+        metric: MetricId,
+        what: impl FnOnce(&mut Env) -> R,
+    ) -> R {
+        let outer_word = std::mem::replace(&mut self.shared.base, word);
+        let outer_metric = self.recorder.set_base(metric);
+        let result = what(self);
+        self.shared.base = outer_word;
+        self.recorder.set_base(outer_metric);
+        result
+    }
+}
+
+/// Words of memory that the tasks of a workload share.
+#[derive(Debug)]
+pub struct Shared {
+    words: Vec<u64>,
+    /// Where the words begin of the workload whose program is asked, of several.
+    base: usize,
+}
+
+impl Shared {
+    /// The word, if there is one.
+    pub fn get(&self, word: usize) -> Option<u64> {
+        self.words.get(self.base + word).copied()
+    }
+}
+
+impl Index<usize> for Shared {
+    type Output = u64;
+
+    #[inline]
+    fn index(&self, word: usize) -> &u64 {
+        &self.words[self.base + word]
+    }
+}
+
+impl IndexMut<usize> for Shared {
+    #[inline]
+    fn index_mut(&mut self, word: usize) -> &mut u64 {
+        &mut self.words[self.base + word]
+    }
+}
