@@ -241,6 +241,15 @@ mod tests {
         }
     }
 
+    /// Of sched_idle_balance_limit the posting's kernel/sysctl.c says `extra1 = &zero`, and nothing more.
+    #[test]
+    fn the_limit_of_newidle_balancing_is_any_int() {
+        let limit = |ns: u64| parse(&format!("extends = \"cfs\"\nnewidle_limit_ns = {ns}"));
+        let policy = limit(2_147_483_647).unwrap();
+        assert_eq!(policy.settings.get("newidle_limit_ns"), Some(2_147_483_647));
+        assert!(limit(2_147_483_648).is_err());
+    }
+
     #[test]
     fn mistakes_are_shown_with_their_line() {
         let cases = [
@@ -278,7 +287,7 @@ mod tests {
             (
                 "extends = \"cfs\"\nnewidle_limit_ns = -1",
                 "p.toml:4: newidle_limit_ns is -1",
-                "0 to 1000000000",
+                "0 to 2147483647",
             ),
             (
                 "scheduler = \"o1\"",
