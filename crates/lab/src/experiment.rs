@@ -602,12 +602,14 @@ mod tests {
     #[test]
     fn a_block_can_have_a_remark() {
         let text = include_str!("../../../experiments/mixed-capacity.toml");
-        let with = text.replacen("[[block]]", "[[block]]\nremark = \"Why so.\"", 1);
-        let [first, others @ ..] = &Experiment::parse("e.toml", &with).unwrap().blocks[..] else {
-            panic!("no blocks");
+        let smp = "machine = \"tc2-smp\"";
+        let with = text.replace(smp, &format!("{smp}\nremark = \"Why so.\""));
+        let remark = |text| {
+            let blocks = Experiment::parse("e.toml", text).unwrap().blocks;
+            blocks.last().unwrap().remark.clone()
         };
-        assert_eq!(first.remark.as_deref(), Some("Why so."));
-        assert!(others.iter().all(|block| block.remark.is_none()));
+        assert_eq!(remark(text), None);
+        assert_eq!(remark(&with).as_deref(), Some("Why so."));
     }
 
     #[test]

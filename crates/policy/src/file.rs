@@ -26,6 +26,15 @@ struct Head {
 
 const HEAD: [&str; 4] = ["name", "description", "extends", "scheduler"];
 
+/// Settings that mean nothing without another: name and value of the one, name and word of the other, and why.
+const NEEDS: [(&str, u64, &str, &str, &str); 1] = [(
+    "misfit",
+    1,
+    "load_tracking",
+    "pelt",
+    "by weight every task of nice 0 is as heavy as the next, whether it runs a lot or hardly ever",
+)];
+
 impl Policy {
     /// The policy that `text`, the content of `file`, describes.
     pub fn parse(file: &str, text: &str) -> Result<Policy, Box<BadInput>> {
@@ -124,7 +133,7 @@ impl Reader<'_> {
             .filter(|(key, _)| !HEAD.contains(&key.get_ref().as_str()))
             .collect();
         given.sort_by_key(|(key, _)| key.span().start);
-        for (key, value) in given {
+        for &(key, value) in &given {
             let Some(setting) = settings.find(key.get_ref()) else {
                 let known: Vec<&str> = settings
                     .list()
@@ -146,6 +155,39 @@ impl Reader<'_> {
                     );
                 }
             }
+        }
+        let places: Vec<_> = given
+            .iter()
+            .map(|(key, _)| (key.get_ref().as_str(), key.span()))
+            .collect();
+        self.needs(settings, &places)
+    }
+
+    /// Do the settings have what they need? Those of `given` are named at these places, in their order.
+    fn needs(
+        &self,
+        settings: &Settings,
+        given: &[(&str, Range<usize>)],
+    ) -> Result<(), Box<BadInput>> {
+        for (key, value, other, word, why) in NEEDS {
+            if settings.get(key) != Some(value) {
+                continue;
+            }
+            let Some((setting, has)) = settings.list().find(|(setting, _)| setting.key == other)
+            else {
+                continue;
+            };
+            let has = setting.show(has);
+            if has == word {
+                continue;
+            }
+            // What a file extends has been through this, so the file names one of the two.
+            let at = given.iter().rfind(|(name, _)| [key, other].contains(name));
+            return self.bad(
+                at.map_or(0..0, |(_, at)| at.clone()),
+                format!("{key} without load tracking: {other} is \"{has}\""),
+                format!("expected {other} = \"{word}\" with {key}: {why}"),
+            );
         }
         Ok(())
     }
@@ -171,6 +213,41 @@ mod tests {
         expected.set("idle_pull", 0);
         expected.set("sched_latency_ns", 20_000_000);
         assert_eq!(policy.settings, expected);
+    }
+
+    /// "The patches requires load-balancing to be based on entity load-tracking".
+    #[test]
+    fn misfit_needs_load_tracking() {
+        for (text, line) in [
+            ("extends = \"cfs\"\nidle_pull = true\nmisfit = true", 5),
+            ("extends = \"capacity\"\nload_tracking = \"weight\"", 4),
+            (
+                "scheduler = \"cfs\"\nload_tracking = \"weight\"\nmisfit = true",
+                5,
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            let message =
+                format!("p.toml:{line}: misfit without load tracking: load_tracking is \"weight\"");
+            assert_eq!(error.message(), message, "{text}");
+            assert!(error.expected().contains("load_tracking = \"pelt\""));
+        }
+        for text in [
+            "extends = \"cfs\"\nmisfit = true\nload_tracking = \"pelt\"",
+            "extends = \"cfs\"\nidle_pull = true",
+            "extends = \"capacity\"\nmisfit = false\nload_tracking = \"weight\"",
+        ] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
+    }
+
+    /// Of sched_idle_balance_limit the posting's kernel/sysctl.c says `extra1 = &zero`, and nothing more.
+    #[test]
+    fn the_limit_of_newidle_balancing_is_any_int() {
+        let limit = |ns: u64| parse(&format!("extends = \"cfs\"\nnewidle_limit_ns = {ns}"));
+        let policy = limit(2_147_483_647).unwrap();
+        assert_eq!(policy.settings.get("newidle_limit_ns"), Some(2_147_483_647));
+        assert!(limit(2_147_483_648).is_err());
     }
 
     #[test]
@@ -210,7 +287,7 @@ mod tests {
             (
                 "extends = \"cfs\"\nnewidle_limit_ns = -1",
                 "p.toml:4: newidle_limit_ns is -1",
-                "0 to 1000000000",
+                "0 to 2147483647",
             ),
             (
                 "scheduler = \"o1\"",

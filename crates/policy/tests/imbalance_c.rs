@@ -67,6 +67,32 @@ impl Scheduler {
                 answer->queue = group < 0 ? -1 : find_busiest_queue(env, group);
                 answer->imbalance = env->imbalance;
                 answer->balance = env->balance;
+            }}
+            void set_load(u32 cpu, u64 load) {{ rq_of(cpu)->load_weight = rq_of(cpu)->runnable_load_avg = load; }}
+            void set_power(u32 cpu, u32 power) {{ levels_of(cpu)->power = power; }}
+            u32 imbalance_pct(u32 cpu, u32 level) {{ return domain_of(cpu, level)->imbalance_pct; }}
+            /* The tick of @cpu, while others are idle and have none. */
+            bool kick(u32 cpu)
+            {{
+                nohz.nr_cpus = 1;
+                for (u32 other = 0; other < 5; other++)
+                    rq_of(other)->tick_stopped = other != cpu;
+                return nohz_kick_needed(cpu, 0);
+            }}
+            /* @dst could move nothing from @src, so many times in a row. */
+            bool active(u32 src, u32 dst, u32 failed)
+            {{
+                struct balance_env env = {{ .cpu = dst, .dst_cpu = dst, .src_cpu = src, .level = 1, .idle = LB_IDLE }};
+
+                domain_state_of(dst, 1)->nr_balance_failed = failed;
+                return need_active_balance(&env);
+            }}
+            u32 cache_nice_tries(u32 cpu, u32 level) {{ return domain_of(cpu, level)->cache_nice_tries; }}
+            bool moves(u32 idle, s64 imbalance, u64 load)
+            {{
+                struct balance_env env = {{ .level = 1, .idle = idle, .imbalance = imbalance }};
+
+                return !too_heavy(&env, load);
             }}"#
             ),
             policy,
@@ -87,6 +113,48 @@ impl Scheduler {
         let mut answer = Answer::default();
         unsafe { ask(cpu, level, idle, &mut answer) };
         answer
+    }
+
+    /// The tasks of `cpu` have this load.
+    fn set_load(&self, cpu: u32, load: u64) {
+        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
+            unsafe { self.0.get(b"set_load") }.unwrap();
+        unsafe { set(cpu, load) }
+    }
+
+    /// `cpu` has this cpu_power.
+    fn set_power(&self, cpu: u32, power: u32) {
+        let set: Symbol<unsafe extern "C" fn(u32, u32)> =
+            unsafe { self.0.get(b"set_power") }.unwrap();
+        unsafe { set(cpu, power) }
+    }
+
+    /// A number of the package's domain, which all CPUs have alike.
+    fn package(&self, what: &str) -> u32 {
+        let number: Symbol<unsafe extern "C" fn(u32, u32) -> u32> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { number(0, PKG) }
+    }
+
+    /// Does the tick of `cpu`, which has a task, have an idle CPU balance?
+    fn kicks(&self, cpu: u32) -> bool {
+        let kick: Symbol<unsafe extern "C" fn(u32) -> bool> =
+            unsafe { self.0.get(b"kick") }.unwrap();
+        unsafe { kick(cpu) }
+    }
+
+    /// Does `dst`, which could move nothing from `src` for so many times, ask for its running task?
+    fn asks_for_running(&self, src: u32, dst: u32, failed: u32) -> bool {
+        let active: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
+            unsafe { self.0.get(b"active") }.unwrap();
+        unsafe { active(src, dst, failed) }
+    }
+
+    /// Is a task of this load light enough for the imbalance?
+    fn moves(&self, idle: u32, imbalance: i64, load: u64) -> bool {
+        let moves: Symbol<unsafe extern "C" fn(u32, i64, u64) -> bool> =
+            unsafe { self.0.get(b"moves") }.unwrap();
+        unsafe { moves(idle, imbalance, load) }
     }
 }
 
@@ -155,6 +223,66 @@ fn a_heavy_task_on_an_a7_is_a_misfit() {
         Scheduler::new("capacity", [1, 0, 0, 0, 0]).ask(2, PKG, IDLE),
         BALANCED
     );
+}
+
+/// nohz_kick_needed(): "load contrib is higher than cpu capacity".
+#[test]
+fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
+    let tasks = [0, 0, 1, 0, 0];
+    assert!(!Scheduler::new("cfs-pelt", tasks).kicks(2));
+    let scheduler = Scheduler::new("capacity", tasks);
+    assert!(scheduler.kicks(2));
+    scheduler.set_load(2, 607);
+    assert!(scheduler.kicks(2));
+    // An A7 has 606.
+    scheduler.set_load(2, 606);
+    assert!(!scheduler.kicks(2));
+    // The heaviest there is fits an A15.
+    assert!(!Scheduler::new("capacity", [1, 0, 0, 0, 0]).kicks(0));
+}
+
+/// need_active_balance(): a better CPU asks at once, others after cache_nice_tries + 2 failures, as in 3.9.
+#[test]
+fn a_better_cpu_asks_for_the_running_task_at_once() {
+    let tasks = [0, 0, 1, 0, 0];
+    let (cfs, capacity) = (
+        Scheduler::new("cfs-pelt", tasks),
+        Scheduler::new("capacity", tasks),
+    );
+    let tries = capacity.package("cache_nice_tries") + 2;
+    assert!(capacity.asks_for_running(2, 0, 0));
+    for (scheduler, src, dst) in [(&cfs, 2, 0), (&capacity, 0, 2), (&capacity, 2, 3)] {
+        assert!(!scheduler.asks_for_running(src, dst, tries));
+        assert!(scheduler.asks_for_running(src, dst, tries + 1));
+    }
+}
+
+/// A CPU is better if its power is above imbalance_pct of the other's.
+#[test]
+fn a_cpu_is_better_beyond_the_imbalance_pct() {
+    let scheduler = Scheduler::new("capacity", [0, 0, 1, 0, 0]);
+    let pct = scheduler.package("imbalance_pct");
+    for (power, better) in [(8 * pct, false), (8 * pct + 1, true)] {
+        scheduler.set_power(2, 800);
+        scheduler.set_power(0, power);
+        assert_eq!(scheduler.asks_for_running(2, 0, 0), better, "{power}");
+        let expected = if better { (2, 2) } else { (-1, -1) };
+        let answer = scheduler.ask(0, PKG, IDLE);
+        assert_eq!((answer.busiest, answer.queue), expected, "{power}");
+    }
+}
+
+/// move_tasks(): half a task's load may be no more than the imbalance, but for an idle CPU of the patches.
+#[test]
+fn an_idle_cpu_takes_a_task_however_heavy() {
+    for policy in ["cfs", "cfs-pelt", "capacity"] {
+        let scheduler = Scheduler::new(policy, [0; 5]);
+        for idle in [NOT_IDLE, IDLE, NEWLY_IDLE] {
+            assert!(scheduler.moves(idle, 500, 1001), "{policy} {idle}");
+            let any = policy == "capacity" && idle != NOT_IDLE;
+            assert_eq!(scheduler.moves(idle, 500, 1002), any, "{policy} {idle}");
+        }
+    }
 }
 
 /// Two tasks on one of two like CPUs: one of them moves.

@@ -7,17 +7,32 @@ use libloading::{Library, Symbol};
 
 const MS: u64 = 1_000_000;
 
-/// Is the CPU limited when it runs out of work at each of these times, ns?
-fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
-    let library: Library = common::compile(&format!(
+/// The scheduler's code with this limit.
+fn scheduler(limit_ns: u64) -> Library {
+    common::compile(&format!(
         r#"#include <scx/common.bpf.h>
         #include "cfs/main.bpf.c"
-        const volatile struct policy policy = {{ .newidle_limit = {limit_ns}ULL }};
+        const volatile struct policy policy = {{ .newidle_limit = {limit_ns}ULL, .sched_migration_cost = 500000 }};
         const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 1 }};
         static struct equipoise_kernel kernel;
-        void init(void) {{ equipoise_kernel = &kernel; init_rq(0, 0); }}
-        int ask(u64 now) {{ return newidle_limited(rq_of(0), now); }}"#
-    ));
+        void init(void)
+        {{
+            equipoise_kernel = &kernel;
+            __builtin_memset(rq_of(0), 0, sizeof(struct fair_rq));
+            init_rq(0, 0);
+        }}
+        int ask(u64 now) {{ return newidle_limited(rq_of(0), now); }}
+        int balances(u64 now, u64 avg_idle)
+        {{
+            rq_of(0)->avg_idle = avg_idle;
+            return newidle_wanted(rq_of(0), now);
+        }}"#
+    ))
+}
+
+/// Is the CPU limited when it runs out of work at each of these times, ns?
+fn limited(limit_ns: u64, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
+    let library = scheduler(limit_ns);
     // SAFETY: the functions are as declared above.
     unsafe {
         let init: Symbol<unsafe extern "C" fn()> = library.get("init").unwrap();
@@ -54,4 +69,33 @@ fn a_long_time_is_a_fresh_start() {
 fn rare_times_and_no_limit_are_never_limited() {
     assert!(!limited(5 * MS, (0..200).map(|n| n * 6 * MS)).contains(&true));
     assert!(!limited(0, (0..200).map(|n| n * 1000)).contains(&true));
+}
+
+/// idle_balance() returns for a CPU that usually idles for less than a migration costs before the average is brought
+/// up to date: such times do not count.
+#[test]
+fn times_at_which_it_would_idle_too_shortly_do_not_count() {
+    let library = scheduler(5 * MS);
+    // SAFETY: the functions are as declared above.
+    let (init, balances): (
+        Symbol<unsafe extern "C" fn()>,
+        Symbol<unsafe extern "C" fn(u64, u64) -> i32>,
+    ) = unsafe {
+        (
+            library.get(b"init").unwrap(),
+            library.get(b"balances").unwrap(),
+        )
+    };
+    let first_skipped = |short: u64| {
+        unsafe { init() };
+        for n in 0..short {
+            assert_eq!(unsafe { balances(1000 * MS + n * MS, 499_999) }, 0);
+        }
+        (0..100).position(|n| unsafe { balances(1000 * MS + (short + n) * MS, 500_000) } == 0)
+    };
+    let without = first_skipped(0);
+    assert!(without.is_some());
+    for short in [20, 40, 99] {
+        assert_eq!(first_skipped(short), without, "{short}");
+    }
 }

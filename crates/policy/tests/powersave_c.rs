@@ -57,6 +57,22 @@ impl Scheduler {
                 s32 group = find_group_leader(cpu, level, putil, wakeup);
                 return group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
             }
+            /* Where a task goes at a fork on @cpu, that wanted the CPU for @util of 1024; it may be of no age. */
+            s32 fork_to(u32 cpu, u32 level, u32 util, bool new)
+            {
+                static cpumask_t all = { .bits = { 0xff } };
+                struct fair_entity se = { .weight = 1024, .load_avg_contrib = new ? 1024 : util };
+                struct task_struct p = { .pid = 2, .cpus_ptr = &all, .equipoise_storage = { &se } };
+                static struct equipoise_map map;
+
+                *(struct equipoise_map **)&entities = &map;
+                se.avg.period_sum = LOAD_AVG_MAX;
+                se.avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
+                return select_power_cpu(&p, cpu, level, false);
+            }
+            /* So many jiffies after the domain was last balanced. */
+            void later(u64 jiffies) { kernel.now = jiffies * machine.tick_ns; }
+            u64 max_interval(u32 cpu, u32 level) { return domain_of(cpu, level)->max_interval; }
             void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->design.powersave.perf_lb_record = bits; }
             struct answer { s32 group, power; };
             void balance(u32 cpu, u32 level, u32 idle, struct answer *answer)
@@ -194,6 +210,41 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(1 << 30), 0);
     assert_eq!(power(0b1111 << 40), 1);
     assert_eq!(power(0b11111 << 40), 0);
+}
+
+/// After eight of the longest intervals (ms, and jiffies here) without a balance.
+#[test]
+fn a_long_time_without_balance_is_forgotten() {
+    let scheduler = Scheduler::new([1, 1, 0, 0, 0, 0, 0, 0]);
+    let later: Symbol<unsafe extern "C" fn(u64)> = unsafe { scheduler.0.get(b"later") }.unwrap();
+    let max_interval: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
+        unsafe { scheduler.0.get(b"max_interval") }.unwrap();
+    let quiet = 8 * unsafe { max_interval(4, MC) };
+    for (jiffies, packs) in [(1, 0), (quiet, 0), (quiet + 1, 1)] {
+        unsafe { later(jiffies) };
+        scheduler.record(4, MC, u64::from(u32::MAX));
+        assert_eq!(scheduler.balance(4, MC, IDLE).power, packs, "{jiffies}");
+    }
+    // The record starts anew: the next balance for power need not wait.
+    unsafe { later(1) };
+    assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
+}
+
+/// All threads but one are busy, and that one for a quarter of its time: a task of half a CPU fits, and nobody knows
+/// what a new one will use, though so far it has used nothing.
+#[test]
+fn a_new_task_counts_in_full() {
+    let scheduler = Scheduler::new([1; 8]);
+    scheduler.set(6, 1, 256, 1_000_000);
+    type ForkTo = unsafe extern "C" fn(u32, u32, u32, bool) -> i32;
+    let fork_to: Symbol<ForkTo> = unsafe { scheduler.0.get(b"fork_to") }.unwrap();
+    let fork_to = |util, new| unsafe { fork_to(0, MC, util, new) };
+    assert_eq!((fork_to(0, false), fork_to(512, false)), (2, 2));
+    assert_eq!((fork_to(0, true), fork_to(512, true)), (-1, -1));
+    // With a thread to spare there is room for it.
+    scheduler.set(6, 0, 0, 1_000_000);
+    scheduler.set(2, 0, 0, 1_000_000);
+    assert_eq!(fork_to(0, true), 2);
 }
 
 /// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time tasks have for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policy hperf's virtual time, one for all CPUs.
+ * Policy hperf's virtual time, one for all CPUs. It is not in the posting, of whose fairness it is our part: there
+ * equal shares come of swaps by druntime alone.
  *
  * A vruntime means something on its own runqueue alone. With more tasks than CPUs some have a CPU to
  * themselves and others share one, and whoever changes CPUs starts with a clean slate. Where tasks change

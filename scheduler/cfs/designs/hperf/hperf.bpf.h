@@ -14,7 +14,10 @@
  *  - Are the clusters in balance, these two change places.
  *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
  *  - What wakes up or is forked goes to the CPU with the least load.
- *  - Who had less than others, over all CPUs, comes first where it moves to (clock.bpf.h).
+ *
+ * Not of the posting, but ours:
+ *
+ *  - Who had less than others, over all CPUs, comes first where it moves to (hperf_clock, clock.bpf.h).
  */
 #ifndef __EQUIPOISE_HPERF_H
 #define __EQUIPOISE_HPERF_H
