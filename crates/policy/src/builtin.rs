@@ -24,7 +24,8 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "schedutil-cfs",
     "schedutil",
     "linaro-mp",
-    "hperf"
+    "hperf",
+    "equipoise"
 ];
 
 impl Policy {

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Clusters: CPUs that are alike and share a last-level cache. Each has one dispatch queue, ordered by virtual time,
+ * so that among its CPUs there is nothing to balance: whichever is free next takes who is most behind.
+ *
+ * Which of its CPUs idle is one word. So finding one costs no look at any other CPU, and a CPU that passes through
+ * ops.dispatch() in vain says so again, which the kernel's own masks do only from Linux 6.14 on.
+ */
+#ifndef __EQUIPOISE_CLUSTER_H
+#define __EQUIPOISE_CLUSTER_H
+
+#include "../memory.h"
+#include "../topology.bpf.h"
+
+/* CPUs are a word's bits, clusters too: a larger cache is cut, and who finds no room joins one of the same kind. */
+#define CLUSTER_CPUS 64
+#define MAX_CLUSTERS 64
+/*
+ * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz, there are 5 %, and
+ * scx_lavd found 30 % too much to tell some hybrids' cores apart (scx 079d40d2a, fbaa88d62).
+ */
+#define ALIKE_PCT 120
+/* Not worth a write to a line that others read: virtual time that passes unseen, ns. */
+#define CLOCK_STEP 100000
+
+struct cluster {
+	/* What changes: its idle CPUs, and those of them all of whose hardware threads idle, by their slots. */
+	u64 idle;
+	u64 idle_cores;
+	/* The virtual time at which the latest of its tasks started to run. */
+	u64 clock;
+	/* What does not. */
+	u64 cpus __attribute__((aligned(64)));
+	u32 nr_cpus;
+	u32 capacity;
+	/* Work done in a given time, of 1024 on the fastest. */
+	u32 speed;
+	u32 first_cpu;
+	u16 cpu[CLUSTER_CPUS];
+	/* All clusters: faster ones first, then near ones. */
+	u16 order[MAX_CLUSTERS];
+} __attribute__((aligned(64)));
+
+struct cluster clusters[MAX_CLUSTERS];
+u32 nr_clusters;
+/* Some are faster than others. */
+bool unlike;
+/* Which of them have idle CPUs, and which have tasks that wait: hints, that may be late. */
+u64 idle_clusters __attribute__((aligned(64)));
+u64 waiting_clusters __attribute__((aligned(64)));
+
+/* What is known of a CPU. */
+struct cpu {
+	/* What does not change: where it is, and the slots of its hardware threads. */
+	u32 cluster;
+	u32 slot;
+	u64 siblings;
+	/* Some of its pinned tasks may wait. */
+	bool pinned_wait;
+	/* The running task lets others go first. */
+	bool yields;
+	/* One more than the CPU that the running task is to go to, and which task that is. */
+	u32 push_to;
+	s32 push_pid;
+	/* One more than the cluster whose first task this CPU is to take. */
+	u32 pull_from;
+	/* When to compare with other clusters again, ns. */
+	u64 look_at;
+} __attribute__((aligned(64)));
+
+struct cpu cpus[MAX_CPUS];
+
+static __always_inline struct cpu *cpu_at(u32 cpu)
+{
+	return &cpus[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct cluster *cluster_at(u32 index)
+{
+	return &clusters[index & (MAX_CLUSTERS - 1)];
+}
+
+static __always_inline struct cluster *cluster_of(u32 cpu)
+{
+	return cluster_at(cpu_at(cpu)->cluster);
+}
+
+/* Dispatch queues: of clusters, then of CPUs for those that may run nowhere else. */
+static __always_inline u64 cluster_dsq(u32 cluster)
+{
+	return cluster;
+}
+
+static __always_inline u64 pinned_dsq(u32 cpu)
+{
+	return MAX_CLUSTERS + cpu;
+}
+
+static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
+{
+	return c->cpu[slot & (CLUSTER_CPUS - 1)];
+}
+
+static __always_inline bool is_faster(const struct cluster *a, const struct cluster *b)
+{
+	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
+}
+
+/* The words that CPUs share are lines: a cluster's is counted as its first CPU's. */
+static __always_inline void read_cluster(const struct cluster *c)
+{
+	simulated_read(c->first_cpu);
+}
+
+static __always_inline void write_cluster(const struct cluster *c)
+{
+	simulated_write(c->first_cpu);
+}
+
+static __always_inline void set_bit_once(u64 *word, u32 bit)
+{
+	if (!(READ_ONCE(*word) >> (bit & 63) & 1))
+		__sync_fetch_and_or(word, 1ULL << (bit & 63));
+}
+
+static __always_inline void clear_bit_once(u64 *word, u32 bit)
+{
+	if (READ_ONCE(*word) >> (bit & 63) & 1)
+		__sync_fetch_and_and(word, ~(1ULL << (bit & 63)));
+}
+
+/* @cpu idles, and may be claimed. */
+static __always_inline void set_idle(u32 cpu)
+{
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 bit = 1ULL << (this->slot & 63), idle;
+
+	write_cluster(c);
+	idle = __sync_fetch_and_or(&c->idle, bit) | bit;
+	if ((idle & this->siblings) == this->siblings)
+		__sync_fetch_and_or(&c->idle_cores, this->siblings);
+	set_bit_once(&idle_clusters, this->cluster);
+}
+
+/* It does no longer, or is claimed: true for one caller. */
+static __always_inline bool clear_idle(u32 cpu)
+{
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 bit = 1ULL << (this->slot & 63), idle;
+
+	if (!(READ_ONCE(c->idle) & bit) && !(READ_ONCE(c->idle_cores) & this->siblings))
+		return false;
+	write_cluster(c);
+	idle = __sync_fetch_and_and(&c->idle, ~bit);
+	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
+	if (!(idle & ~bit))
+		clear_bit_once(&idle_clusters, this->cluster);
+	return idle & bit;
+}
+
+/* The clock goes forward only. */
+static __always_inline void advance_clock(struct cluster *c, u64 vtime)
+{
+	if ((s64)(vtime - READ_ONCE(c->clock)) > CLOCK_STEP) {
+		write_cluster(c);
+		WRITE_ONCE(c->clock, vtime);
+	}
+}
+
+/* --- Building them, once --------------------------------------------------------------------------- */
+
+static __always_inline bool alike(u32 a, u32 b)
+{
+	return (u64)a * 100 <= (u64)b * ALIKE_PCT && (u64)b * 100 <= (u64)a * ALIKE_PCT;
+}
+
+/* The cluster for @cpu: one with its cache and kind, else a new one, else any of its kind. */
+__noinline u32 find_cluster(u32 cpu)
+{
+	u32 capacity = power_orig_of(cpu), last = 0;
+	int i;
+
+	bpf_for(i, 0, MAX_CLUSTERS) {
+		struct cluster *c = cluster_at(i);
+
+		if (i >= (int)nr_clusters)
+			break;
+		if (c->nr_cpus >= CLUSTER_CPUS || !alike(c->capacity, capacity))
+			continue;
+		if (cpus_share_cache(c->first_cpu, cpu))
+			return i;
+		last = i;
+	}
+	return nr_clusters < MAX_CLUSTERS ? nr_clusters : last;
+}
+
+static __always_inline void join_cluster(u32 cpu)
+{
+	u32 index = find_cluster(cpu);
+	struct cluster *c = cluster_at(index);
+	struct cpu *this = cpu_at(cpu);
+
+	if (index == nr_clusters) {
+		nr_clusters++;
+		c->capacity = power_orig_of(cpu);
+		c->first_cpu = cpu;
+		/* Far enough from 0 that no virtual time is ever below it. */
+		c->clock = NSEC_PER_SEC;
+	}
+	this->cluster = index;
+	this->slot = c->nr_cpus;
+	this->siblings = 1ULL << (this->slot & 63);
+	c->cpu[c->nr_cpus & (CLUSTER_CPUS - 1)] = cpu;
+	c->cpus |= this->siblings;
+	c->nr_cpus++;
+}
+
+/* Once all have joined: which slots are @cpu's hardware threads. */
+__noinline bool find_siblings(u32 cpu)
+{
+	struct cpu *this = cpu_at(cpu);
+	const struct domain *core;
+	int i;
+
+	if (!levels_of(cpu)->nr_levels || !(domain_of(cpu, 0)->flags & SD_SHARE_CPUPOWER))
+		return false;
+	core = domain_of(cpu, 0);
+	bpf_for(i, 0, core->weight) {
+		u32 other = cpu_list[(core->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
+
+		if (cpu_at(other)->cluster == this->cluster)
+			this->siblings |= 1ULL << (cpu_at(other)->slot & 63);
+	}
+	return true;
+}
+
+/* How many levels up @a and @b meet. */
+__noinline u32 cpu_distance(u32 a, u32 b)
+{
+	u32 nr_levels = levels_of(a)->nr_levels;
+	int level;
+
+	bpf_for(level, 0, nr_levels)
+		if (same_domain(a, b, level))
+			return level;
+	return MAX_LEVELS;
+}
+
+/* Before the others in the order in which @from looks: faster, then nearer, then by number. */
+__noinline u64 order_key(u32 from, u32 to)
+{
+	struct cluster *a = cluster_at(from), *b = cluster_at(to);
+	u64 slowness = 0, distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
+	int i;
+
+	bpf_for(i, 0, nr_clusters)
+		slowness += is_faster(cluster_at(i), b);
+	return slowness << 32 | distance << 16 | to;
+}
+
+/* Where cluster @index looks first, and so on. */
+__noinline bool order_clusters(u32 index)
+{
+	struct cluster *c = cluster_at(index);
+	u64 last = 0;
+	int i, k;
+
+	bpf_for(i, 0, nr_clusters) {
+		u64 least = ~0ULL;
+
+		bpf_for(k, 0, nr_clusters) {
+			u64 key = order_key(index, k) + 1;
+
+			if (key > last && key < least)
+				least = key;
+		}
+		c->order[i & (MAX_CLUSTERS - 1)] = (least - 1) & 0xffff;
+		last = least;
+	}
+	return true;
+}
+
+static __always_inline s32 init_clusters(void)
+{
+	u32 fastest = 1;
+	s32 err = 0;
+	int i;
+
+	bpf_for(i, 0, nr_cpus())
+		join_cluster(i);
+	bpf_for(i, 0, nr_cpus())
+		find_siblings(i);
+	bpf_for(i, 0, nr_clusters) {
+		order_clusters(i);
+		if (cluster_at(i)->capacity > fastest)
+			fastest = cluster_at(i)->capacity;
+	}
+	bpf_for(i, 0, nr_clusters) {
+		cluster_at(i)->speed = SCHED_POWER_SCALE * cluster_at(i)->capacity / fastest;
+		unlike |= !alike(cluster_at(i)->capacity, fastest);
+		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_cpus()) {
+		err = scx_bpf_create_dsq(pinned_dsq(i), -1);
+		if (err)
+			return err;
+		/* One without domains may be offline; if it is not, it says so itself. */
+		if (levels_of(i)->nr_levels)
+			set_idle(i);
+	}
+	return err;
+}
+
+#endif /* __EQUIPOISE_CLUSTER_H */

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Finding an idle CPU for a task that wakes up or is new.
+ */
+#ifndef __EQUIPOISE_IDLE_H
+#define __EQUIPOISE_IDLE_H
+
+#include "task.bpf.h"
+
+/* Of the idle CPUs in @idle, those of @c, one that @p may use, which not every task may; -1 if there is none. */
+__noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 cpu = nth_of_cluster(c, slot);
+
+		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu))
+			return cpu;
+	}
+	return -1;
+}
+
+/*
+ * Claims an idle CPU of @cluster for @p, @prev_cpu if that is one; @cores: of which no hardware thread is busy. Where
+ * another takes it first, that one is as good as idle no more: -1.
+ */
+static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
+{
+	struct cluster *c = cluster_at(cluster);
+	struct cpu *prev = cpu_at(prev_cpu);
+	u64 idle;
+	u32 slot;
+
+	read_cluster(c);
+	idle = cores ? READ_ONCE(c->idle_cores) & READ_ONCE(c->idle) : READ_ONCE(c->idle);
+	if (!idle)
+		return -1;
+	if (p->nr_cpus_allowed < (int)nr_cpus()) {
+		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
+		    clear_idle(prev_cpu))
+			return prev_cpu;
+		return claim_allowed(p, cluster, idle);
+	}
+	slot = __builtin_ctzll(idle);
+	if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1)
+		slot = prev->slot;
+	slot = nth_of_cluster(c, slot);
+	return clear_idle(slot) ? (s32)slot : -1;
+}
+
+/* The same in all clusters, faster ones first, then near ones; @from: where @prev_cpu is. */
+__noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
+{
+	struct cluster *c = cluster_of(prev_cpu);
+	s32 cpu;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		u32 cluster = c->order[i & (MAX_CLUSTERS - 1)];
+
+		if (!(idle_clusters >> (cluster & 63) & 1))
+			continue;
+		cpu = claim_in(p, cluster, prev_cpu, cores);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -1;
+}
+
+/*
+ * An idle CPU for @p, or -1. Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core
+ * before an idle thread. Where they differ, or @p is new and has no cache, the speed: an idle core anywhere before an
+ * idle thread of a faster one, whose sibling it would halve.
+ */
+static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, bool is_new)
+{
+	u32 cluster = cpu_at(prev_cpu)->cluster;
+	s32 cpu;
+
+	if (!unlike && !is_new) {
+		cpu = claim_in(p, cluster, prev_cpu, true);
+		if (cpu < 0)
+			cpu = claim_in(p, cluster, prev_cpu, false);
+		if (cpu >= 0 || nr_clusters == 1)
+			return cpu;
+	}
+	if (!READ_ONCE(idle_clusters))
+		return -1;
+	cpu = claim_anywhere(p, prev_cpu, true);
+	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
+}
+
+#endif /* __EQUIPOISE_IDLE_H */

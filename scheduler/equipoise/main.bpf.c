@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Equipoise's own scheduler: one queue for each set of like CPUs that share a cache, and what little has to be done
+ * between them.
+ *
+ *  - What wakes up goes straight to an idle CPU, if there is one: nothing else is looked at.
+ *  - Else it waits in its cluster's queue, ordered by virtual time, for the first CPU that is free. Nobody is
+ *    preempted unless he has had his share and is well ahead.
+ *  - A task is charged once a stop. One that nobody waits for goes on, charged or not.
+ *  - A CPU with nothing to do takes what waits elsewhere; a faster one what runs on slower ones. Where tasks of
+ *    different clusters get too far apart in what they got done, they change places (pull.h).
+ */
+#include <scx/common.bpf.h>
+
+#define SCHEDULER_SETTINGS "equipoise/settings.def"
+#include "idle.h"
+#include "pull.h"
+
+char _license[] SEC("license") = "GPL";
+
+/*
+ * A task is given this long; the tick takes the CPU away sooner where others wait. What is left of it says how long the
+ * task has run.
+ */
+#define SLICE_MAX (100 * NSEC_PER_MSEC)
+
+static __always_inline u64 ran_of(const struct task_struct *p)
+{
+	return SLICE_MAX - p->scx.slice;
+}
+
+/* The waker sleeps soon, and nobody waits: whom it wakes finds its data here, sooner than on another CPU. */
+static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
+{
+	struct task_struct *waker = bpf_get_current_task_btf();
+	struct cluster *c = cluster_of(this_cpu);
+	struct rq *rq = scx_bpf_cpu_rq(this_cpu);
+	struct task *t;
+
+	if (!rq || rq->scx.local_dsq.nr || waker->flags & PF_EXITING || !waker->pid)
+		return false;
+	if (READ_ONCE(waiting_clusters) >> (cpu_at(this_cpu)->cluster & 63) & 1 || !task_allowed(p, this_cpu))
+		return false;
+	if (unlike && c->speed < SCHED_POWER_SCALE)
+		return false;
+	t = task_of(waker);
+	return t && t->burst < policy.sync_burst;
+}
+
+s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+
+	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
+		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0)
+		return prev_cpu;
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+	return cpu;
+}
+
+/* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
+static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
+{
+	struct rq *rq = scx_bpf_cpu_rq(cpu);
+	const struct task_struct *curr = rq ? rq->curr : NULL;
+	u64 ran;
+
+	if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
+		return false;
+	if (curr->policy == SCHED_IDLE)
+		return p->policy != SCHED_IDLE;
+	ran = ran_of(curr);
+	/* Its virtual time is that of its start. */
+	return ran >= policy.preempt_after &&
+	       (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)policy.preempt_after;
+}
+
+void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
+	u64 vtime;
+
+	/* It ran here, and was asked for. */
+	if (this->push_to) {
+		u32 to = this->push_to - 1;
+		bool meant = this->push_pid == p->pid;
+
+		if (meant || !wakes) {
+			this->push_to = 0;
+			if (meant && !is_pinned(p) && task_allowed(p, to)) {
+				scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags);
+				scx_bpf_kick_cpu(to, 0);
+				return;
+			}
+		}
+	}
+	read_cluster(c);
+	vtime = place(p, c, wakes ? policy.lag : 4 * policy.unfairness);
+	if (is_pinned(p)) {
+		if (clear_idle(cpu)) {
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
+			scx_bpf_kick_cpu(cpu, 0);
+			return;
+		}
+		this->pinned_wait = true;
+		scx_bpf_dsq_insert_vtime(p, pinned_dsq(cpu), SLICE_MAX, vtime, enq_flags);
+	} else {
+		set_bit_once(&waiting_clusters, this->cluster);
+		scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
+		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
+		if (READ_ONCE(idle_clusters)) {
+			s32 idle = claim_idle_cpu(p, cpu, false);
+
+			if (idle >= 0) {
+				scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+				return;
+			}
+		}
+	}
+	if (wakes && preempts(p, cpu)) {
+		this_counters()->wakeup_preemptions++;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else if (enq_flags & SCX_ENQ_LAST) {
+		scx_bpf_kick_cpu(cpu, 0);
+	}
+}
+
+/* The task that runs here has had its time: may it go on? Then it has a new slice. */
+__noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
+{
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	struct task *t = task_of(prev);
+	bool yields = this->yields;
+	u64 first, pinned;
+
+	this->yields = false;
+	if (this->push_to || this->pull_from || !t)
+		return false;
+	charge(prev, t, c->speed);
+	first = first_vtime(cluster_dsq(this->cluster), cpu);
+	if (this->pinned_wait) {
+		pinned = first_vtime(pinned_dsq(cpu), cpu);
+		if (is_before(pinned, first))
+			first = pinned;
+	}
+	if (first == NO_VTIME) {
+		/* Nobody waits. Who comes next need not wait for all of a slice. */
+		prev->scx.slice = SLICE_MAX - policy.slice;
+		return true;
+	}
+	if (yields || is_before(first, prev->scx.dsq_vtime))
+		return false;
+	prev->scx.slice = SLICE_MAX;
+	return true;
+}
+
+/* The next of those that wait for this CPU or its cluster. */
+static __always_inline bool take_next(u32 cpu)
+{
+	struct cpu *this = cpu_at(cpu);
+	u64 pinned;
+
+	if (this->pinned_wait) {
+		pinned = first_vtime(pinned_dsq(cpu), cpu);
+		if (pinned == NO_VTIME)
+			this->pinned_wait = false;
+		else if (!is_before(first_vtime(cluster_dsq(this->cluster), cpu), pinned))
+			return scx_bpf_dsq_move_to_local(pinned_dsq(cpu));
+	}
+	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster));
+}
+
+void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu *this = cpu_at(cpu);
+	bool runs = prev && prev->scx.flags & SCX_TASK_QUEUED;
+
+	if (runs && goes_on(prev, cpu))
+		return;
+	if (this->pull_from) {
+		u32 from = this->pull_from - 1;
+
+		this->pull_from = 0;
+		if (scx_bpf_dsq_move_to_local(cluster_dsq(from))) {
+			this_counters()->pulled++;
+			return;
+		}
+	}
+	if (take_next(cpu))
+		return;
+	clear_bit_once(&waiting_clusters, this->cluster);
+	if (runs && !this->push_to)
+		return;
+	if (nr_clusters > 1) {
+		if (READ_ONCE(waiting_clusters) && pull_waiting(this->cluster))
+			return;
+		if (unlike && !this->push_to)
+			pull_running(cpu);
+	}
+	/* A claim that came to nothing. */
+	if (!prev)
+		set_idle(cpu);
+}
+
+void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
+{
+	struct cluster *c = cluster_of(scx_bpf_task_cpu(p));
+	struct task *t = task_of(p);
+
+	if (!t)
+		return;
+	advance_clock(c, p->scx.dsq_vtime);
+	charge(p, t, c->speed);
+	if (!runnable)
+		end_burst(t);
+}
+
+void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 now;
+
+	if (this->pinned_wait || scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster))) {
+		/* Who was put there as a CPU began to idle has told nobody. */
+		if (READ_ONCE(c->idle) && scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
+			scx_bpf_kick_cpu(nth_of_cluster(c, __builtin_ctzll(READ_ONCE(c->idle))), SCX_KICK_IDLE);
+		if (ran_of(p) >= policy.slice)
+			p->scx.slice = 0;
+	} else {
+		struct rq *rq = scx_bpf_cpu_rq(cpu);
+
+		if (rq && rq->scx.local_dsq.nr && ran_of(p) >= policy.slice)
+			p->scx.slice = 0;
+	}
+	if (nr_clusters == 1)
+		return;
+	if (unlike) {
+		struct task *t = task_of(p);
+
+		if (t)
+			charge(p, t, c->speed);
+		if (offer_running(p, cpu)) {
+			p->scx.slice = 0;
+			return;
+		}
+	}
+	now = bpf_ktime_get_ns();
+	if (time_before(now, this->look_at))
+		return;
+	this->look_at = now + policy.unfairness / 2;
+	if (even_out(p, cpu))
+		p->scx.slice = 0;
+}
+
+bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
+{
+	cpu_at(bpf_get_smp_processor_id())->yields = true;
+	from->scx.slice = 0;
+	return false;
+}
+
+void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
+{
+	if (idle)
+		set_idle(cpu);
+	else
+		clear_idle(cpu);
+}
+
+/* A higher class takes the CPU: what waits in its local queue goes where others can have it. */
+void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
+void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task *t = task_of(p);
+
+	if (t)
+		set_task_weight(p, t);
+}
+
+void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
+{
+	struct task *t = task_of(p);
+
+	if (!t)
+		return;
+	set_task_weight(p, t);
+	t->seen = p->se.sum_exec_runtime;
+	p->scx.dsq_vtime = cluster_of(scx_bpf_task_cpu(p))->clock;
+}
+
+s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	/* Until it has shown what it does, it may run for long. */
+	t->burst = policy.slice;
+	t->seen = p->se.sum_exec_runtime;
+	set_task_weight(p, t);
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
+{
+	return init_clusters();
+}
+
+UEI_DEFINE(uei);
+
+void BPF_STRUCT_OPS(equipoise_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+/* clang-format off */
+SCX_OPS_DEFINE(equipoise_ops,
+	       .select_cpu = (void *)equipoise_select_cpu,
+	       .enqueue = (void *)equipoise_enqueue,
+	       .dispatch = (void *)equipoise_dispatch,
+	       .stopping = (void *)equipoise_stopping,
+	       .tick = (void *)equipoise_tick,
+	       .yield = (void *)equipoise_yield,
+	       .update_idle = (void *)equipoise_update_idle,
+	       .cpu_release = (void *)equipoise_cpu_release,
+	       .set_weight = (void *)equipoise_set_weight,
+	       .enable = (void *)equipoise_enable,
+	       .init_task = (void *)equipoise_init_task,
+	       .init = (void *)equipoise_init,
+	       .exit = (void *)equipoise_exit,
+	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	       .name = "equipoise");

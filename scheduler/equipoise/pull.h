@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Between clusters: work for a CPU that has none, faster CPUs for what runs on slower ones, and equal progress.
+ */
+#ifndef __EQUIPOISE_PULL_H
+#define __EQUIPOISE_PULL_H
+
+#include "task.bpf.h"
+
+/* No task: more than any virtual time. */
+#define NO_VTIME ~0ULL
+
+/* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. Looks at a few. */
+__noinline u64 first_vtime(u64 dsq, u32 cpu)
+{
+	struct task_struct *p;
+	u64 vtime = NO_VTIME;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (task_allowed(p, cpu)) {
+			vtime = p->scx.dsq_vtime;
+			break;
+		}
+		if (++looked >= 8)
+			break;
+	}
+	return vtime;
+}
+
+static __always_inline bool is_before(u64 a, u64 b)
+{
+	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
+}
+
+/* Takes a waiting task of another cluster, of near ones first. */
+__noinline bool pull_waiting(u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	int i;
+
+	this_counters()->newidle_calls++;
+	bpf_for(i, 0, nr_clusters) {
+		u32 other = c->order[i & (MAX_CLUSTERS - 1)];
+
+		if (other == cluster || !(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
+			continue;
+		if (scx_bpf_dsq_move_to_local(cluster_dsq(other))) {
+			this_counters()->newidle_pulled++;
+			return true;
+		}
+		clear_bit_once(&waiting_clusters, other);
+	}
+	return false;
+}
+
+/* A running task, seen from another CPU. */
+struct seen_running {
+	s32 pid;
+	u32 cpu;
+	u64 vtime;
+};
+
+struct seen_running seen_running[MAX_CPUS];
+
+/*
+ * Of the tasks that run in @cluster and may change CPUs, the one most behind, if it is before @before; its virtual
+ * time is as of its CPU's last tick. Whether it may use this CPU is seen when it gets there.
+ */
+__noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 cpu = nth_of_cluster(c, slot);
+		struct rq *rq;
+		struct task_struct *curr;
+
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || cpu_at(cpu)->push_to)
+			continue;
+		rq = scx_bpf_cpu_rq(cpu);
+		curr = rq ? rq->curr : NULL;
+		if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1)
+			continue;
+		if (!is_before(curr->scx.dsq_vtime, best->vtime))
+			continue;
+		best->pid = curr->pid;
+		best->cpu = cpu;
+		best->vtime = curr->scx.dsq_vtime;
+	}
+	return best->pid;
+}
+
+/* Has @cpu send task @pid, which it runs, to @to. */
+static __always_inline void push_running(u32 cpu, s32 pid, u32 to)
+{
+	struct cpu *from = cpu_at(cpu);
+
+	simulated_write(cpu);
+	from->push_pid = pid;
+	from->push_to = to + 1;
+	this_counters()->active_balances++;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Does @pid usually run for so long that a move pays? */
+static __always_inline bool worth_pulling(s32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	struct task *t;
+	bool worth;
+
+	if (!p)
+		return false;
+	t = task_of(p);
+	worth = t && t->burst >= policy.pull_burst;
+	bpf_task_release(p);
+	return worth;
+}
+
+/*
+ * @this_cpu has nothing to do, and what waits anywhere it may not have: if slower CPUs work, it takes over the task that
+ * is most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor with one too heavy for its
+ * CPU).
+ */
+__noinline bool pull_running(u32 this_cpu)
+{
+	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
+	struct cluster *c = cluster_of(this_cpu);
+	int i;
+
+	best->pid = 0;
+	best->vtime = NO_VTIME;
+	bpf_for(i, 0, nr_clusters)
+		if (is_faster(c, cluster_at(i)))
+			most_behind(best, i);
+	if (!best->pid || !worth_pulling(best->pid))
+		return false;
+	push_running(best->cpu, best->pid, this_cpu);
+	this_counters()->up_migrations++;
+	return true;
+}
+
+/* The tick of a CPU whose task might run faster: an idle CPU that would serve it better gets it. */
+__noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct cluster *c = cluster_of(cpu);
+	int i;
+
+	if (!READ_ONCE(idle_clusters) || is_pinned(p))
+		return false;
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
+		int slot;
+
+		if (!is_faster(other, c))
+			break;
+		bpf_for(slot, 0, other->nr_cpus) {
+			u32 to = nth_of_cluster(other, slot);
+
+			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to) && clear_idle(to)) {
+				cpu_at(cpu)->push_pid = p->pid;
+				cpu_at(cpu)->push_to = to + 1;
+				this_counters()->up_migrations++;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/*
+ * The tick of a CPU whose task, @p, may be ahead of others elsewhere: of one that runs on a slower CPU, and then they
+ * change places; of one that waits, and then this CPU takes that.
+ */
+__noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
+	struct cpu *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 limit = p->scx.dsq_vtime - policy.unfairness;
+	u64 waiting = READ_ONCE(waiting_clusters) & ~(1ULL << (this->cluster & 63));
+	int i;
+
+	best->pid = 0;
+	best->vtime = limit;
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(i);
+
+		if (waiting >> (i & 63) & 1) {
+			u64 vtime = first_vtime(cluster_dsq(i), cpu);
+
+			if (is_before(vtime, best->vtime)) {
+				best->vtime = vtime;
+				best->pid = 0;
+				this->pull_from = i + 1;
+			}
+		}
+		if (is_faster(c, other) && !is_pinned(p) && most_behind(best, i))
+			this->pull_from = 0;
+	}
+	if (this->pull_from)
+		return true;
+	if (!best->pid || !task_allowed(p, best->cpu))
+		return false;
+	push_running(best->cpu, best->pid, cpu);
+	this->push_pid = p->pid;
+	this->push_to = best->cpu + 1;
+	this_counters()->swaps++;
+	return true;
+}
+
+#endif /* __EQUIPOISE_PULL_H */

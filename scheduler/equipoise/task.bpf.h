@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks: what each is charged for, once a stop. Virtual time is work done by weight: time on a CPU counts by that
+ * CPU's speed, so that equal virtual times mean equal progress wherever the tasks ran. It is in the task's own
+ * dsq_vtime, which any CPU may read of whatever another runs.
+ */
+#ifndef __EQUIPOISE_TASK_H
+#define __EQUIPOISE_TASK_H
+
+#include "../weight.h"
+#include "cluster.bpf.h"
+
+struct task {
+	/* Running time that has been charged, ns. */
+	u64 seen;
+	/* It runs this long from waking to sleeping: on average, and so far, ns. */
+	u64 burst;
+	u64 burst_so_far;
+	u32 weight;
+	/* 2^32 / weight */
+	u32 inv_weight;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task);
+} tasks SEC(".maps");
+
+/* NULL for a task that sched_ext did not announce, which does not happen. */
+static __always_inline struct task *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* May it run on one CPU alone? */
+static __always_inline bool is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
+/* Virtual time for @ran ns on a CPU of @speed. */
+static __always_inline u64 charge_of(const struct task *t, u64 ran, u32 speed)
+{
+	u64 vtime = calc_delta_fair(ran, t->weight, t->inv_weight);
+
+	return speed == SCHED_POWER_SCALE ? vtime : vtime * speed / SCHED_POWER_SCALE;
+}
+
+/* Charges the running @p for what it has run since the last time. */
+static __always_inline void charge(struct task_struct *p, struct task *t, u32 speed)
+{
+	u64 ran = p->se.sum_exec_runtime - t->seen;
+
+	t->seen += ran;
+	t->burst_so_far += ran;
+	p->scx.dsq_vtime += charge_of(t, ran, speed);
+}
+
+/* It goes to sleep. Of bursts a quarter counts each. */
+static __always_inline void end_burst(struct task *t)
+{
+	t->burst += (s64)(t->burst_so_far - t->burst) / 4;
+	t->burst_so_far = 0;
+}
+
+/*
+ * Puts the virtual time of @p, which comes to @c to wait, within bounds: a sleeper is owed no more than the lag, nobody
+ * more than what makes tasks change places, and who comes from where time went faster does not wait for long.
+ */
+static __always_inline u64 place(struct task_struct *p, const struct cluster *c, u64 most_behind)
+{
+	u64 clock = READ_ONCE(c->clock), vtime = p->scx.dsq_vtime;
+
+	if ((s64)(clock - most_behind - vtime) > 0)
+		p->scx.dsq_vtime = vtime = clock - most_behind;
+	return vtime;
+}
+
+static __always_inline void set_task_weight(struct task_struct *p, struct task *t)
+{
+	t->weight = task_weight(p);
+	t->inv_weight = (1ULL << 32) / t->weight;
+}
+
+#endif /* __EQUIPOISE_TASK_H */
