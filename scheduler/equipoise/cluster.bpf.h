@@ -50,7 +50,7 @@ u64 idle_clusters __attribute__((aligned(64)));
 u64 waiting_clusters __attribute__((aligned(64)));
 
 /* What is known of a CPU. */
-struct cpu {
+struct cpu_state {
 	/* What does not change: where it is, and the slots of its hardware threads. */
 	u32 cluster;
 	u32 slot;
@@ -62,17 +62,21 @@ struct cpu {
 	/* One more than the CPU that the running task is to go to, and which task that is. */
 	u32 push_to;
 	s32 push_pid;
+	/* It takes that CPU from this task, which comes here for it. */
+	s32 swap_pid;
+	/* It was taken from, and goes there to wait. */
+	bool gives_way;
 	/* One more than the cluster whose first task this CPU is to take. */
 	u32 pull_from;
 	/* When to compare with other clusters again, ns. */
 	u64 look_at;
 } __attribute__((aligned(64)));
 
-struct cpu cpus[MAX_CPUS];
+struct cpu_state cpu_states[MAX_CPUS];
 
-static __always_inline struct cpu *cpu_at(u32 cpu)
+static __always_inline struct cpu_state *cpu_at(u32 cpu)
 {
-	return &cpus[cpu & (MAX_CPUS - 1)];
+	return &cpu_states[cpu & (MAX_CPUS - 1)];
 }
 
 static __always_inline struct cluster *cluster_at(u32 index)
@@ -132,7 +136,7 @@ static __always_inline void clear_bit_once(u64 *word, u32 bit)
 /* @cpu idles, and may be claimed. */
 static __always_inline void set_idle(u32 cpu)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 bit = 1ULL << (this->slot & 63), idle;
 
@@ -146,7 +150,7 @@ static __always_inline void set_idle(u32 cpu)
 /* It does no longer, or is claimed: true for one caller. */
 static __always_inline bool clear_idle(u32 cpu)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 bit = 1ULL << (this->slot & 63), idle;
 
@@ -200,7 +204,7 @@ static __always_inline void join_cluster(u32 cpu)
 {
 	u32 index = find_cluster(cpu);
 	struct cluster *c = cluster_at(index);
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 
 	if (index == nr_clusters) {
 		nr_clusters++;
@@ -220,7 +224,7 @@ static __always_inline void join_cluster(u32 cpu)
 /* Once all have joined: which slots are @cpu's hardware threads. */
 __noinline bool find_siblings(u32 cpu)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	const struct domain *core;
 	int i;
 

@@ -29,7 +29,7 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
 {
 	struct cluster *c = cluster_at(cluster);
-	struct cpu *prev = cpu_at(prev_cpu);
+	struct cpu_state *prev = cpu_at(prev_cpu);
 	u64 idle;
 	u32 slot;
 

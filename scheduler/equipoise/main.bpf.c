@@ -35,7 +35,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	struct task_struct *waker = bpf_get_current_task_btf();
 	struct cluster *c = cluster_of(this_cpu);
 	struct rq *rq = scx_bpf_cpu_rq(this_cpu);
-	struct task *t;
+	struct task_state *t;
 
 	if (!rq || rq->scx.local_dsq.nr || waker->flags & PF_EXITING || !waker->pid)
 		return false;
@@ -79,25 +79,14 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
 	u64 vtime;
 
 	/* It ran here, and was asked for. */
-	if (this->push_to) {
-		u32 to = this->push_to - 1;
-		bool meant = this->push_pid == p->pid;
-
-		if (meant || !wakes) {
-			this->push_to = 0;
-			if (meant && !is_pinned(p) && task_allowed(p, to)) {
-				scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, SLICE_MAX, enq_flags);
-				scx_bpf_kick_cpu(to, 0);
-				return;
-			}
-		}
-	}
+	if (this->push_to && push(p, cpu, SLICE_MAX, enq_flags))
+		return;
 	read_cluster(c);
 	vtime = place(p, c, wakes ? policy.lag : 4 * policy.unfairness);
 	if (is_pinned(p)) {
@@ -132,9 +121,9 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 /* The task that runs here has had its time: may it go on? Then it has a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct task *t = task_of(prev);
+	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
 	u64 first, pinned;
 
@@ -162,7 +151,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 /* The next of those that wait for this CPU or its cluster. */
 static __always_inline bool take_next(u32 cpu)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	u64 pinned;
 
 	if (this->pinned_wait) {
@@ -170,14 +159,14 @@ static __always_inline bool take_next(u32 cpu)
 		if (pinned == NO_VTIME)
 			this->pinned_wait = false;
 		else if (!is_before(first_vtime(cluster_dsq(this->cluster), cpu), pinned))
-			return scx_bpf_dsq_move_to_local(pinned_dsq(cpu));
+			return scx_bpf_dsq_move_to_local(pinned_dsq(cpu), 0);
 	}
-	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster));
+	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	bool runs = prev && prev->scx.flags & SCX_TASK_QUEUED;
 
 	if (runs && goes_on(prev, cpu))
@@ -186,7 +175,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		u32 from = this->pull_from - 1;
 
 		this->pull_from = 0;
-		if (scx_bpf_dsq_move_to_local(cluster_dsq(from))) {
+		if (scx_bpf_dsq_move_to_local(cluster_dsq(from), 0)) {
 			this_counters()->pulled++;
 			return;
 		}
@@ -210,7 +199,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
 	struct cluster *c = cluster_of(scx_bpf_task_cpu(p));
-	struct task *t = task_of(p);
+	struct task_state *t = task_of(p);
 
 	if (!t)
 		return;
@@ -223,7 +212,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 now;
 
@@ -242,7 +231,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if (nr_clusters == 1)
 		return;
 	if (unlike) {
-		struct task *t = task_of(p);
+		struct task_state *t = task_of(p);
 
 		if (t)
 			charge(p, t, c->speed);
@@ -282,7 +271,7 @@ void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args 
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 {
-	struct task *t = task_of(p);
+	struct task_state *t = task_of(p);
 
 	if (t)
 		set_task_weight(p, t);
@@ -290,7 +279,7 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 {
-	struct task *t = task_of(p);
+	struct task_state *t = task_of(p);
 
 	if (!t)
 		return;
@@ -301,7 +290,7 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	struct task *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_state *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!t)
 		return -ENOMEM;

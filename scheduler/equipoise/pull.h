@@ -45,7 +45,7 @@ __noinline bool pull_waiting(u32 cluster)
 
 		if (other == cluster || !(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
 			continue;
-		if (scx_bpf_dsq_move_to_local(cluster_dsq(other))) {
+		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
 			return true;
 		}
@@ -92,13 +92,18 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/* Has @cpu send task @pid, which it runs, to @to. */
-static __always_inline void push_running(u32 cpu, s32 pid, u32 to)
+/*
+ * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0. So the faster of the two
+ * CPUs does not idle meanwhile.
+ */
+static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
 {
-	struct cpu *from = cpu_at(cpu);
+	struct cpu_state *from = cpu_at(cpu);
 
 	simulated_write(cpu);
 	from->push_pid = pid;
+	from->swap_pid = swap_pid;
+	from->gives_way = false;
 	from->push_to = to + 1;
 	this_counters()->active_balances++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -108,7 +113,7 @@ static __always_inline void push_running(u32 cpu, s32 pid, u32 to)
 static __always_inline bool worth_pulling(s32 pid)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
-	struct task *t;
+	struct task_state *t;
 	bool worth;
 
 	if (!p)
@@ -137,7 +142,7 @@ __noinline bool pull_running(u32 this_cpu)
 			most_behind(best, i);
 	if (!best->pid || !worth_pulling(best->pid))
 		return false;
-	push_running(best->cpu, best->pid, this_cpu);
+	push_running(best->cpu, best->pid, this_cpu, 0);
 	this_counters()->up_migrations++;
 	return true;
 }
@@ -161,6 +166,8 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 
 			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to) && clear_idle(to)) {
 				cpu_at(cpu)->push_pid = p->pid;
+				cpu_at(cpu)->swap_pid = 0;
+				cpu_at(cpu)->gives_way = false;
 				cpu_at(cpu)->push_to = to + 1;
 				this_counters()->up_migrations++;
 				return true;
@@ -177,7 +184,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
-	struct cpu *this = cpu_at(cpu);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 limit = p->scx.dsq_vtime - policy.unfairness;
 	u64 waiting = READ_ONCE(waiting_clusters) & ~(1ULL << (this->cluster & 63));
@@ -202,12 +209,38 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 	}
 	if (this->pull_from)
 		return true;
-	if (!best->pid || !task_allowed(p, best->cpu))
+	if (!best->pid || this->push_to || !task_allowed(p, best->cpu))
 		return false;
-	push_running(best->cpu, best->pid, cpu);
-	this->push_pid = p->pid;
-	this->push_to = best->cpu + 1;
+	push_running(best->cpu, best->pid, cpu, p->pid);
 	this_counters()->swaps++;
+	return false;
+}
+
+/*
+ * @p has stopped on @cpu, from which it was asked for: sends it there. Not if it is another, or may not go.
+ */
+__noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 slice, u64 enq_flags)
+{
+	struct cpu_state *this = cpu_at(cpu), *peer;
+	u32 to = this->push_to - 1;
+
+	this->push_to = 0;
+	if (this->push_pid != p->pid || is_pinned(p) || !task_allowed(p, to))
+		return false;
+	peer = cpu_at(to);
+	if (this->gives_way) {
+		scx_bpf_dsq_insert_vtime(p, cluster_dsq(peer->cluster), slice, p->scx.dsq_vtime, enq_flags);
+		set_bit_once(&waiting_clusters, peer->cluster);
+		if (clear_idle(to))
+			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+		return true;
+	}
+	if (this->swap_pid) {
+		peer->push_pid = this->swap_pid;
+		peer->gives_way = true;
+		peer->push_to = cpu + 1;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }
 

@@ -10,7 +10,10 @@
 #include "../weight.h"
 #include "cluster.bpf.h"
 
-struct task {
+/* include/linux/sched/prio.h: below are real-time and deadline tasks. */
+#define MAX_RT_PRIO 100
+
+struct task_state {
 	/* Running time that has been charged, ns. */
 	u64 seen;
 	/* It runs this long from waking to sleeping: on average, and so far, ns. */
@@ -25,11 +28,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct task);
+	__type(value, struct task_state);
 } tasks SEC(".maps");
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
-static __always_inline struct task *task_of(struct task_struct *p)
+static __always_inline struct task_state *task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
@@ -46,7 +49,7 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 }
 
 /* Virtual time for @ran ns on a CPU of @speed. */
-static __always_inline u64 charge_of(const struct task *t, u64 ran, u32 speed)
+static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 speed)
 {
 	u64 vtime = calc_delta_fair(ran, t->weight, t->inv_weight);
 
@@ -54,7 +57,7 @@ static __always_inline u64 charge_of(const struct task *t, u64 ran, u32 speed)
 }
 
 /* Charges the running @p for what it has run since the last time. */
-static __always_inline void charge(struct task_struct *p, struct task *t, u32 speed)
+static __always_inline void charge(struct task_struct *p, struct task_state *t, u32 speed)
 {
 	u64 ran = p->se.sum_exec_runtime - t->seen;
 
@@ -64,7 +67,7 @@ static __always_inline void charge(struct task_struct *p, struct task *t, u32 sp
 }
 
 /* It goes to sleep. Of bursts a quarter counts each. */
-static __always_inline void end_burst(struct task *t)
+static __always_inline void end_burst(struct task_state *t)
 {
 	t->burst += (s64)(t->burst_so_far - t->burst) / 4;
 	t->burst_so_far = 0;
@@ -83,7 +86,7 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 	return vtime;
 }
 
-static __always_inline void set_task_weight(struct task_struct *p, struct task *t)
+static __always_inline void set_task_weight(struct task_struct *p, struct task_state *t)
 {
 	t->weight = task_weight(p);
 	t->inv_weight = (1ULL << 32) / t->weight;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crossbeam::channel::RecvTimeoutError;
 use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
+use libbpf_rs::{AsRawLibbpf, Link, OpenObject, ProgramType};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Domains, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder};
@@ -43,7 +43,7 @@ struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
     /// Its programs at tracepoints.
-    _tracepoints: [Link; 2],
+    _tracepoints: Vec<Link>,
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
@@ -128,12 +128,15 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Attaches the programs at tracepoints.
-fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<[Link; 2]> {
-    let exec = skeleton.progs.equipoise_exec.attach();
-    let switch = skeleton.progs.equipoise_sched_switch.attach();
-    Ok([
-        exec.context("cannot attach to sched_prepare_exec")?,
-        switch.context("cannot attach to sched_switch")?,
-    ])
+/// Attaches the scheduler's programs at tracepoints. What libraries bring along is theirs.
+fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for program in skeleton.object().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if program.prog_type() == ProgramType::Tracing && name.starts_with("equipoise_") {
+            let link = program.attach();
+            links.push(link.with_context(|| format!("cannot attach {name}"))?);
+        }
+    }
+    Ok(links)
 }
