@@ -29,6 +29,8 @@ struct cluster {
 	u64 idle_cores;
 	/* The virtual time at which the latest of its tasks started to run. */
 	u64 clock;
+	/* How often a task came to wait. */
+	u64 waits;
 	/* What does not. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
@@ -70,6 +72,8 @@ struct cpu_state {
 	u32 pull_from;
 	/* When to compare with other clusters again, ns. */
 	u64 look_at;
+	/* How often tasks had come to wait, here and on slower CPUs, when it last had nothing to do. */
+	u64 waits_seen;
 } __attribute__((aligned(64)));
 
 struct cpu_state cpu_states[MAX_CPUS];

@@ -92,4 +92,38 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
 }
 
+/* How much there is to run in @c for what it can do, of 1024 if each of its CPUs has one task and is of the fastest. */
+static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
+{
+	u64 tasks = c->nr_cpus + scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + more;
+
+	return tasks * SCHED_POWER_SCALE * SCHED_POWER_SCALE / (c->nr_cpus * c->speed + 1);
+}
+
+/*
+ * No CPU idles, and some are faster than others: the one to wait for. That is @prev_cpu, or another for whose cluster
+ * there are clearly fewer tasks for what it can do (hperf: least load for the capacity).
+ */
+__noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
+{
+	u32 prev = cpu_at(prev_cpu)->cluster;
+	u64 least = crowd(cluster_at(prev), prev, 1) * 100 / ALIKE_PCT;
+	s32 found = prev_cpu;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *c = cluster_at(i);
+		u64 crowded;
+
+		if (i == (int)prev || !task_allowed(p, c->first_cpu))
+			continue;
+		crowded = crowd(c, i, 1);
+		if (crowded < least) {
+			least = crowded;
+			found = c->first_cpu;
+		}
+	}
+	return found;
+}
+
 #endif /* __EQUIPOISE_IDLE_H */

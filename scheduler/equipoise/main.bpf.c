@@ -54,7 +54,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
 		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
 	if (cpu < 0)
-		return prev_cpu;
+		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
 	return cpu;
 }
@@ -98,6 +98,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		this->pinned_wait = true;
 		scx_bpf_dsq_insert_vtime(p, pinned_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 	} else {
+		c->waits++;
 		set_bit_once(&waiting_clusters, this->cluster);
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */

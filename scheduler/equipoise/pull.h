@@ -127,20 +127,30 @@ static __always_inline bool worth_pulling(s32 pid)
 /*
  * @this_cpu has nothing to do, and what waits anywhere it may not have: if slower CPUs work, it takes over the task that
  * is most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor with one too heavy for its
- * CPU).
+ * CPU). Where tasks have waited lately this CPU will soon have one, and it takes over only what runs for long.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
 	struct seen_running *best = &seen_running[this_cpu & (MAX_CPUS - 1)];
-	struct cluster *c = cluster_of(this_cpu);
+	struct cpu_state *this = cpu_at(this_cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 waits = c->waits;
+	bool waited;
 	int i;
 
 	best->pid = 0;
 	best->vtime = NO_VTIME;
-	bpf_for(i, 0, nr_clusters)
-		if (is_faster(c, cluster_at(i)))
-			most_behind(best, i);
-	if (!best->pid || !worth_pulling(best->pid))
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(i);
+
+		if (!is_faster(c, other))
+			continue;
+		waits += other->waits;
+		most_behind(best, i);
+	}
+	waited = this->waits_seen != waits;
+	this->waits_seen = waits;
+	if (!best->pid || (waited && !worth_pulling(best->pid)))
 		return false;
 	push_running(best->cpu, best->pid, this_cpu, 0);
 	this_counters()->up_migrations++;
