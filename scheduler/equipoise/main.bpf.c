@@ -24,6 +24,9 @@ char _license[] SEC("license") = "GPL";
  */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
+/* Nobody is owed more: before that, tasks of different clusters change places. */
+#define MOST_BEHIND (4 * policy.unfairness)
+
 static __always_inline u64 ran_of(const struct task_struct *p)
 {
 	return SLICE_MAX - p->scx.slice;
@@ -88,7 +91,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (this->push_to && push(p, cpu, SLICE_MAX, enq_flags))
 		return;
 	read_cluster(c);
-	vtime = place(p, c, wakes ? policy.lag : 4 * policy.unfairness);
+	vtime = place(p, c, wakes ? policy.lag : MOST_BEHIND);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
@@ -132,6 +135,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	if (this->push_to || this->pull_from || !t)
 		return false;
 	charge(prev, t, c->speed);
+	place(prev, c, MOST_BEHIND);
 	first = first_vtime(cluster_dsq(this->cluster), cpu);
 	if (this->pinned_wait) {
 		pinned = first_vtime(pinned_dsq(cpu), cpu);
@@ -139,6 +143,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 			first = pinned;
 	}
 	if (first == NO_VTIME) {
+		forgive(c, prev);
 		/* Nobody waits. Who comes next need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
@@ -210,36 +215,43 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 		end_burst(t);
 }
 
+/* Does anybody wait for @cpu, and who runs there has had his time? */
+static __always_inline bool is_wanted(u32 cpu, const struct task_struct *p)
+{
+	struct rq *rq = scx_bpf_cpu_rq(cpu);
+
+	return ran_of(p) >= policy.slice && rq && rq->scx.local_dsq.nr;
+}
+
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	struct task_state *t = task_of(p);
+	u32 queued = scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster));
 	u64 now;
 
-	if (this->pinned_wait || scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster))) {
+	if (!t)
+		return;
+	charge(p, t, c->speed);
+	place(p, c, MOST_BEHIND);
+	if (queued || this->pinned_wait) {
 		/* Who was put there as a CPU began to idle has told nobody. */
-		if (READ_ONCE(c->idle) && scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
+		if (queued && READ_ONCE(c->idle))
 			scx_bpf_kick_cpu(nth_of_cluster(c, __builtin_ctzll(READ_ONCE(c->idle))), SCX_KICK_IDLE);
 		if (ran_of(p) >= policy.slice)
 			p->scx.slice = 0;
 	} else {
-		struct rq *rq = scx_bpf_cpu_rq(cpu);
-
-		if (rq && rq->scx.local_dsq.nr && ran_of(p) >= policy.slice)
+		forgive(c, p);
+		if (is_wanted(cpu, p))
 			p->scx.slice = 0;
 	}
 	if (nr_clusters == 1)
 		return;
-	if (unlike) {
-		struct task_state *t = task_of(p);
-
-		if (t)
-			charge(p, t, c->speed);
-		if (offer_running(p, cpu)) {
-			p->scx.slice = 0;
-			return;
-		}
+	if (unlike && offer_running(p, cpu)) {
+		p->scx.slice = 0;
+		return;
 	}
 	now = bpf_ktime_get_ns();
 	if (time_before(now, this->look_at))
@@ -281,12 +293,15 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
+	struct cluster *c;
 
 	if (!t)
 		return;
 	set_task_weight(p, t);
 	t->seen = p->se.sum_exec_runtime;
-	p->scx.dsq_vtime = cluster_of(scx_bpf_task_cpu(p))->clock;
+	c = cluster_of(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
+	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c) : c->clock;
+	t->forked = false;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -297,6 +312,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 		return -ENOMEM;
 	/* Until it has shown what it does, it may run for long. */
 	t->burst = policy.slice;
+	t->forked = args->fork;
 	t->seen = p->se.sum_exec_runtime;
 	set_task_weight(p, t);
 	return 0;

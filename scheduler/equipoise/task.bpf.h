@@ -22,6 +22,8 @@ struct task_state {
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
+	/* Forked, and new. */
+	bool forked;
 };
 
 struct {
@@ -74,16 +76,34 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
- * Puts the virtual time of @p, which comes to @c to wait, within bounds: a sleeper is owed no more than the lag, nobody
- * more than what makes tasks change places, and who comes from where time went faster does not wait for long.
+ * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not all of
+ * its sleep, a heavy task not what its CPU could not give it.
  */
 static __always_inline u64 place(struct task_struct *p, const struct cluster *c, u64 most_behind)
 {
-	u64 clock = READ_ONCE(c->clock), vtime = p->scx.dsq_vtime;
+	u64 least = READ_ONCE(c->clock) - most_behind, vtime = p->scx.dsq_vtime;
 
-	if ((s64)(clock - most_behind - vtime) > 0)
-		p->scx.dsq_vtime = vtime = clock - most_behind;
+	if ((s64)(least - vtime) > 0)
+		p->scx.dsq_vtime = vtime = least;
 	return vtime;
+}
+
+/* Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held against him. */
+static __always_inline void forgive(struct cluster *c, const struct task_struct *p)
+{
+	advance_clock(c, p->scx.dsq_vtime);
+}
+
+/* The virtual time to begin with, for @p that @parent, which runs on a CPU of @c, has forked: the parent's. */
+static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c)
+{
+	struct task_state *t = task_of(parent);
+	u64 clock = READ_ONCE(c->clock), vtime;
+
+	if (!t || !parent->pid || parent->prio < MAX_RT_PRIO)
+		return clock;
+	vtime = parent->scx.dsq_vtime + charge_of(t, parent->se.sum_exec_runtime - t->seen, c->speed);
+	return (s64)(vtime - clock) > 0 ? vtime : clock;
 }
 
 static __always_inline void set_task_weight(struct task_struct *p, struct task_state *t)
