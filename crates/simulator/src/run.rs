@@ -19,24 +19,25 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
         if kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active() {
             return Err(deadlock(kernel));
         }
-        let Some((time, what)) = kernel.events.pop() else {
+        let Some(time) = kernel.events.next_time() else {
             return Err(deadlock(kernel));
         };
         if time >= limit_ns {
             return Err(Error::TimeLimit { limit_ns });
         }
-        instant_events = if time > kernel.now() {
-            0
+        if time > kernel.now() {
+            instant_events = 0;
+            kernel.set_now(time);
         } else {
-            instant_events + 1
-        };
-        if instant_events > MAX_INSTANT_EVENTS {
-            kernel.scheduler_error(format_args!(
-                "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
-            ));
-            continue;
+            instant_events += 1;
+            if instant_events > MAX_INSTANT_EVENTS {
+                kernel.scheduler_error(format_args!(
+                    "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+                ));
+                continue;
+            }
         }
-        kernel.set_now(time);
+        let what = kernel.events.next(time);
         if !happens(kernel, what) {
             return Ok(());
         }

@@ -9,9 +9,9 @@ use crate::abi::objects::{release, zeroed};
 use crate::abi::timers;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, TaskPtr};
+use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call, kf};
-use crate::scx::dsq::Dsq;
+use crate::scx::dsq::{Dsq, OnDsq};
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -110,9 +110,6 @@ fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags
         kernel.scheduler_error(message);
     }
 }
-
-/// What [`IterDsq::queue`] is of an iteration that could not begin.
-const NO_QUEUE: u32 = u32::MAX;
 
 /// `find_user_dsq()`.
 fn user_dsq<'k>(kernel: &'k mut Kernel<'_>, id: u64) -> Option<&'k mut Dsq> {
@@ -283,7 +280,7 @@ kfuncs! {
         let it = it.write(IterDsq {
             dsq_id: abi::DSQ_INVALID,
             flags: 0,
-            queue: NO_QUEUE,
+            queue: OnDsq::NONE,
             iteration: 0,
             end: 0,
             slice: 0,
@@ -296,10 +293,10 @@ kfuncs! {
         if flags & !abi::ITER_REV != 0 {
             return -abi::EINVAL;
         }
-        let Some(OnDsq::User(queue)) = found else {
+        let Some(queue) = found else {
             return -abi::ENOENT;
         };
-        let dsq = kernel.scx.dsqs.get_mut(OnDsq::User(queue));
+        let dsq = kernel.scx.dsqs.get_mut(queue);
         it.dsq_id = dsq_id;
         it.queue = queue;
         it.iteration = dsq.open(flags & abi::ITER_REV != 0) as u32;
@@ -308,7 +305,7 @@ kfuncs! {
     }
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
-        let dsq = kernel.scx.dsqs.user(it.queue);
+        let dsq = kernel.scx.dsqs.iterated(it.queue);
         let Some(task) = dsq.and_then(|dsq| dsq.next(it.iteration as usize)) else {
             return null_mut();
         };
@@ -317,7 +314,7 @@ kfuncs! {
     }
 
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
-        if let Some(dsq) = kernel.scx.dsqs.user(it.queue) {
+        if let Some(dsq) = kernel.scx.dsqs.iterated(it.queue) {
             dsq.close(it.iteration as usize);
         }
     }

@@ -2,6 +2,7 @@
 //! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
 //! is loaded.
 
+use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -194,8 +195,8 @@ pub struct BpfTimer {
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    /// Which of the user queues, and which of the iterations over it.
-    pub queue: u32,
+    /// Which queue, and which of the iterations over it.
+    pub queue: OnDsq,
     pub iteration: u32,
     pub end: u64,
     pub slice: u64,

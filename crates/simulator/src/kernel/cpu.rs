@@ -1,9 +1,9 @@
 //! A CPU, as the kernel keeps it.
 
 use crate::hw::cores;
-
 use crate::kernel::task::TaskPtr;
-use machine::{Costs, CpuMask, Machine, time_for};
+use crate::per_cpu::PerCpu;
+use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
 /// One CPU of the simulated machine.
@@ -50,45 +50,35 @@ pub struct Cpu {
 
 impl Cpu {
     /// The CPUs of `machine`, idle.
-    pub fn all(machine: &Machine) -> Vec<Cpu> {
+    pub fn all(machine: &Machine) -> PerCpu<Cpu> {
         let clusters = machine.clusters();
-        let cluster_of = |cpu: usize| {
-            clusters
-                .iter()
-                .position(|span: &CpuMask| span.contains(cpu))
-                .unwrap_or(0)
-        };
-        machine
-            .cpus
-            .iter()
-            .enumerate()
-            .map(|(id, cpu)| {
-                let core_type = &machine.core_types[cpu.core_type];
-                Cpu {
-                    speed: core_type.speed,
-                    frequency: cores::FULL,
-                    costs: core_type.costs,
-                    cluster: cluster_of(id),
-                    curr: None,
-                    rt: VecDeque::new(),
-                    dl: VecDeque::new(),
-                    need_resched: false,
-                    debt: 0,
-                    irq_debt: 0,
-                    irq_since: 0,
-                    run_start: 0,
-                    armed: false,
-                    tick_queued: false,
-                    idles_at: None,
-                    knows_idle: true,
-                    idle_since: 0,
-                    busy_since: 0,
-                    busy_ns: 0,
-                    overhead_ns: 0,
-                    irq_ns: 0,
-                }
-            })
-            .collect()
+        PerCpu::new(machine.cpus.len(), |cpu| {
+            let core_type = &machine.core_types[machine.cpus[cpu].core_type];
+            let cluster = clusters.iter().position(|span| span.contains(cpu));
+            Cpu {
+                speed: core_type.speed,
+                frequency: cores::FULL,
+                costs: core_type.costs,
+                cluster: cluster.unwrap_or(0),
+                curr: None,
+                rt: VecDeque::new(),
+                dl: VecDeque::new(),
+                need_resched: false,
+                debt: 0,
+                irq_debt: 0,
+                irq_since: 0,
+                run_start: 0,
+                armed: false,
+                tick_queued: false,
+                idles_at: None,
+                knows_idle: true,
+                idle_since: 0,
+                busy_since: 0,
+                busy_ns: 0,
+                overhead_ns: 0,
+                irq_ns: 0,
+            }
+        })
     }
 
     /// It runs a task, or looks for one to run.

@@ -8,7 +8,8 @@ use crate::abi::Bpf;
 use crate::check::check_state;
 use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, Section, TaskPtr};
+use crate::kernel::task::{Section, TaskPtr};
+use crate::scx::dsq::OnDsq;
 use machine::{time_for, work_in};
 
 impl Kernel<'_> {
@@ -284,9 +285,9 @@ impl Kernel<'_> {
         spend(
             &mut self.bpf,
             &mut self.hw.memory,
-            |memory, code| match dsq {
-                OnDsq::User(_) => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
-                _ => 0,
+            |memory, code| match dsq.is_user() {
+                true => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
+                false => 0,
             },
         );
     }

@@ -3,6 +3,7 @@
 use crate::abi::layout::{self, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
+use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -143,16 +144,6 @@ pub struct Section {
     pub keeps: bool,
 }
 
-/// Where a task is queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDsq {
-    None,
-    Local(u32),
-    Global,
-    /// Index into the user queues.
-    User(u32),
-}
-
 /// `p->scx.ops_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
@@ -186,7 +177,7 @@ impl Task {
             in_kernel: Cell::new(false),
             waits_for: Cell::new("nothing"),
             on_rq: Cell::new(false),
-            dsq: Cell::new(OnDsq::None),
+            dsq: Cell::new(OnDsq::NONE),
             ops_state: Cell::new(OpsState::None),
             qseq: Cell::new(0),
             direct_dsq: Cell::new(layout::DSQ_INVALID),

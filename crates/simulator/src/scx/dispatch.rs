@@ -3,8 +3,8 @@
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, OnDsq, OpsState, TaskPtr};
-use crate::scx::dsq::Order;
+use crate::kernel::task::{Class, OpsState, TaskPtr};
+use crate::scx::dsq::{OnDsq, Order};
 
 impl Kernel<'_> {
     /// `dispatch_enqueue()`.
@@ -13,11 +13,11 @@ impl Kernel<'_> {
         task.ops_state.set(OpsState::None);
         task.dsq.set(on);
         self.lock_dsq(on);
-        if vtime_order && !matches!(on, OnDsq::User(_)) {
+        if vtime_order && !on.is_user() {
             self.scheduler_error("cannot use vtime ordering for built-in DSQs");
         }
         let dsq = self.scx.dsqs.get_mut(on);
-        let sorted = vtime_order && matches!(on, OnDsq::User(_));
+        let sorted = vtime_order && on.is_user();
         let order = if sorted { Order::Vtime } else { Order::Fifo };
         let mixed = !dsq.accepts(order);
         match order {
@@ -31,9 +31,9 @@ impl Kernel<'_> {
                 "DSQ ID {id:#018x} already had {already}-enqueued tasks"
             ));
         }
-        if let OnDsq::Local(cpu) = on {
-            self.rq(cpu as usize).scx.local_dsq.nr += 1;
-            self.local_inserted(cpu as usize, task, flags);
+        if let Some(cpu) = on.cpu() {
+            self.rq(cpu).scx.local_dsq.nr += 1;
+            self.local_inserted(cpu, task, flags);
         }
     }
 
@@ -58,8 +58,8 @@ impl Kernel<'_> {
 
     /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
     pub fn remove(&mut self, task: TaskPtr) {
-        let on = task.dsq.replace(OnDsq::None);
-        if on == OnDsq::None {
+        let on = task.dsq.replace(OnDsq::NONE);
+        if on == OnDsq::NONE {
             return;
         }
         self.lock_dsq(on);
@@ -68,21 +68,21 @@ impl Kernel<'_> {
             .position(task)
             .expect("a task is on the queue that it says it is on");
         dsq.remove_at(index);
-        if let OnDsq::Local(cpu) = on {
-            self.rq(cpu as usize).scx.local_dsq.nr -= 1;
+        if let Some(cpu) = on.cpu() {
+            self.rq(cpu).scx.local_dsq.nr -= 1;
         }
     }
 
     /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves
     /// it there (`dispatch_to_local_dsq()`).
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
-        match dsq {
-            OnDsq::Local(cpu) if cpu as usize != task.cpu() => {
-                if self.can_run_on(task, cpu as usize, true) {
-                    self.migrate(task, cpu as usize);
+        match dsq.cpu() {
+            Some(cpu) if cpu != task.cpu() => {
+                if self.can_run_on(task, cpu, true) {
+                    self.migrate(task, cpu);
                     self.insert(dsq, task, flags);
                 } else {
-                    self.insert(OnDsq::Global, task, flags & !abi::ENQ_DSQ_PRIQ);
+                    self.insert(OnDsq::GLOBAL, task, flags & !abi::ENQ_DSQ_PRIQ);
                 }
             }
             _ => self.insert(dsq, task, flags),
@@ -117,14 +117,14 @@ impl Kernel<'_> {
     /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.
     fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
-            abi::DSQ_LOCAL => OnDsq::Local(task.cpu() as u32),
-            abi::DSQ_GLOBAL => OnDsq::Global,
+            abi::DSQ_LOCAL => OnDsq::local(task.cpu()),
+            abi::DSQ_GLOBAL => OnDsq::GLOBAL,
             id if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON => {
                 let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
                 if self.cpu_valid(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
-                    OnDsq::Local(cpu as u32)
+                    OnDsq::local(cpu as usize)
                 } else {
-                    OnDsq::Global
+                    OnDsq::GLOBAL
                 }
             }
             id => self.scx.dsqs.find(id).unwrap_or_else(|| {
@@ -132,7 +132,7 @@ impl Kernel<'_> {
                     "non-existent DSQ {id:#x} for {}",
                     task.label()
                 ));
-                OnDsq::Global
+                OnDsq::GLOBAL
             }),
         }
     }
@@ -140,7 +140,7 @@ impl Kernel<'_> {
     /// The same by code that runs on the dispatching CPU, whose local queue is meant by one without a CPU.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
-            abi::DSQ_LOCAL => OnDsq::Local(self.this_cpu() as u32),
+            abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),
             id => self.find_dsq_for_dispatch(task, id),
         }
     }
@@ -187,7 +187,7 @@ impl Kernel<'_> {
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }
-        let local = OnDsq::Local(cpu as u32);
+        let local = OnDsq::local(cpu);
         task.dsq.set(local);
         self.scx.dsqs.get_mut(local).push(task, false);
         self.rq(cpu).scx.local_dsq.nr += 1;
@@ -196,7 +196,7 @@ impl Kernel<'_> {
 
     /// The same of the global queue.
     pub fn consume_global(&mut self, cpu: usize) -> bool {
-        !self.scx.dsqs.get(OnDsq::Global).is_empty() && self.consume(cpu, OnDsq::Global)
+        !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume(cpu, OnDsq::GLOBAL)
     }
 
     /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to
