@@ -43,12 +43,14 @@ impl Kernel<'_> {
     }
 
     /// The task on `cpu` is done computing.
+    #[inline(always)]
     pub fn done(&mut self, cpu: usize) {
         self.set_cpu(cpu);
         self.proceed(cpu, true);
     }
 
     /// [`Kernel::leave`], after the task's computing if that is `done`.
+    #[inline(always)]
     fn proceed(&mut self, cpu: usize, mut done: bool) {
         loop {
             if let Some(task) = self.cpus[cpu].curr.filter(|_| done) {

@@ -165,6 +165,7 @@ impl Kernel<'_> {
     }
 
     /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
+    #[inline]
     pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
         self.lock_dsq(on);
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
@@ -195,8 +196,14 @@ impl Kernel<'_> {
     }
 
     /// The same of the global queue.
+    #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
-        !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume(cpu, OnDsq::GLOBAL)
+        !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)
+    }
+
+    #[inline(never)]
+    fn consume_global_first(&mut self, cpu: usize) -> bool {
+        self.consume(cpu, OnDsq::GLOBAL)
     }
 
     /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to

@@ -330,7 +330,7 @@ struct Ids {
 const SMALL_IDS: u64 = 4096;
 
 impl Ids {
-    #[inline]
+    #[inline(always)]
     fn find(&self, id: u64) -> Option<OnDsq> {
         if id < SMALL_IDS {
             self.small

@@ -164,22 +164,22 @@ impl Thread {
         })
     }
 
-    /// The next op when an event is under way: finishes it, unless it goes on with another [`RUNTIME_CHUNK`].
-    #[inline(never)]
-    fn finish(&mut self, env: &mut Env) -> Op {
+    /// Finishes the event that is under way, unless it goes on with another [`RUNTIME_CHUNK`].
+    #[inline]
+    fn finish(&mut self, now: u64) -> Option<Op> {
         match self.doing {
             Doing::Nothing => {}
-            Doing::Run { since } => self.line.run += env.now - since,
-            Doing::Runtime { until, .. } if env.now < until => {
-                return Op::Run {
+            Doing::Run { since } => self.line.run += now - since,
+            Doing::Runtime { until, .. } if now < until => {
+                return Some(Op::Run {
                     work: RUNTIME_CHUNK,
-                };
+                });
             }
-            Doing::Runtime { since, .. } => self.line.run += env.now - since,
-            Doing::Timer { due } => self.line.wakeup_latency += env.now - due,
+            Doing::Runtime { since, .. } => self.line.run += now - since,
+            Doing::Timer { due } => self.line.wakeup_latency += now - due,
         }
         self.doing = Doing::Nothing;
-        self.next(env)
+        None
     }
 
     #[inline(never)]
@@ -361,8 +361,8 @@ impl Thread {
 
 impl Program for Thread {
     fn next(&mut self, env: &mut Env) -> Op {
-        if !matches!(self.doing, Doing::Nothing) {
-            return self.finish(env);
+        if let Some(op) = self.finish(env.now) {
+            return op;
         }
         let Some(&action) = self.actions.get(self.event) else {
             return self.turn(env);
