@@ -11,8 +11,6 @@ use machine::MAX_CPUS;
 /// Something that happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
-    /// The task on `cpu` is done computing.
-    Done { cpu: u32 },
     /// The scheduler tick of `cpu`.
     Tick { cpu: u32 },
     /// `cpu` is done with looking for something to run.
@@ -171,27 +169,32 @@ impl Events {
         self.done.set(cpu, NEVER);
     }
 
-    /// When the next event is, ns, if there is one.
+    /// The next event, if there is one.
     #[inline]
-    pub fn next_time(&mut self) -> Option<u64> {
-        let time = self.announced().min(self.done.soonest().time());
-        (time < NEVER.time()).then_some(time)
+    pub fn next(&mut self) -> Option<Next> {
+        let (announced, done) = (self.announced(), self.done.soonest());
+        let time = announced.min(done.time());
+        (time < NEVER.time()).then_some(Next {
+            time,
+            done: (announced > time).then_some(done.cpu()),
+        })
     }
 
-    /// The next event, which is at `time` and happens now. Of [`What::Done`] the next is to be set, or to be
-    /// cleared.
+    /// What of the announced is next, and happens now.
     #[inline]
-    pub fn next(&mut self, time: u64) -> What {
-        match self.heap.first() {
-            Some(entry) if entry.time == time => {
-                self.first_is_over = true;
-                entry.what
-            }
-            _ => What::Done {
-                cpu: self.done.soonest().cpu() as u32,
-            },
-        }
+    pub fn take(&mut self) -> What {
+        self.first_is_over = true;
+        self.heap[0].what
     }
+}
+
+/// The next event.
+pub struct Next {
+    /// When it is, ns.
+    pub time: u64,
+    /// The task on this CPU is done computing: when its next will be is to be set, or to be cleared. If there is
+    /// none, the event is one of the announced, for [`Events::take`].
+    pub done: Option<usize>,
 }
 
 /// A time and a CPU, in one word that is compared at once.
@@ -263,9 +266,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pop(events: &mut Events) -> Option<(u64, What)> {
-        let time = events.next_time()?;
-        Some((time, events.next(time)))
+    #[derive(Debug, PartialEq)]
+    enum Event {
+        Announced(What),
+        Done(usize),
+    }
+    use Event::{Announced, Done};
+
+    fn pop(events: &mut Events) -> Option<(u64, Event)> {
+        let Next { time, done } = events.next()?;
+        Some((time, done.map_or_else(|| Announced(events.take()), Done)))
     }
 
     proptest! {
@@ -287,7 +297,7 @@ mod tests {
                 }
                 expected.sort();
                 let next = (!expected.is_empty()).then(|| expected.remove(0));
-                let next = next.map(|(time, cpu)| (time, What::Tick { cpu }));
+                let next = next.map(|(time, cpu)| (time, Announced(What::Tick { cpu })));
                 prop_assert_eq!(pop(&mut events), next);
             }
         }
@@ -301,7 +311,7 @@ mod tests {
         }
         let order: Vec<_> = std::iter::from_fn(|| pop(&mut events))
             .map(|(time, what)| match what {
-                What::Tick { cpu } => (time, cpu),
+                Announced(What::Tick { cpu }) => (time, cpu),
                 _ => unreachable!(),
             })
             .collect();
@@ -317,25 +327,17 @@ mod tests {
             }
             events.set_done(cpus - 1, 50);
             events.push(70, What::Watchdog);
-            let (last, done) = (cpus as u32 - 1, |cpu| What::Done { cpu });
-            assert_eq!(pop(&mut events), Some((50, done(last))));
-            assert_eq!(
-                pop(&mut events),
-                Some((50, done(last))),
-                "as nothing else was said"
-            );
+            let last = Some((50, Done(cpus - 1)));
+            assert_eq!(pop(&mut events), last);
+            assert_eq!(pop(&mut events), last, "as nothing else was said");
             assert!(!events.set_done_next(cpus - 1, 70), "others are announced");
-            assert_eq!(pop(&mut events), Some((70, What::Watchdog)));
+            assert_eq!(pop(&mut events), Some((70, Announced(What::Watchdog))));
             assert!(events.set_done_next(cpus - 1, 80));
             for cpu in 0..cpus {
                 events.set_done(cpu, 90);
             }
             for cpu in 0..cpus {
-                assert_eq!(
-                    pop(&mut events),
-                    Some((90, done(cpu as u32))),
-                    "the lowest first"
-                );
+                assert_eq!(pop(&mut events), Some((90, Done(cpu))), "the lowest first");
                 events.clear_done(cpu);
             }
             assert_eq!(pop(&mut events), None);
@@ -347,7 +349,7 @@ mod tests {
         let mut events = Events::new(2);
         events.set_done(1, u64::MAX);
         events.push(1 << 53, What::Watchdog);
-        assert_eq!(pop(&mut events), Some((1 << 53, What::Watchdog)));
-        assert!(matches!(pop(&mut events), Some((_, What::Done { cpu: 1 }))));
+        assert_eq!(pop(&mut events), Some((1 << 53, Announced(What::Watchdog))));
+        assert!(matches!(pop(&mut events), Some((_, Done(1)))));
     }
 }

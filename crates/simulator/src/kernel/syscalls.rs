@@ -43,14 +43,10 @@ impl Kernel<'_> {
         let mut program = task.program.borrow_mut();
         loop {
             step = match step {
-                Step::Go => {
-                    let op = self.next_op(cpu, task, &mut **program);
-                    self.begin(cpu, task, op)
-                }
-                Step::Continue => self.go_on(cpu, task),
-                Step::Pass => return,
+                Step::Go => self.next_op(cpu, task, &mut **program),
+                _ => self.go_on(cpu, task),
             };
-            if self.is_held_up(cpu) {
+            if matches!(step, Step::Pass) || self.is_held_up(cpu) {
                 return;
             }
         }
@@ -119,9 +115,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// What the task's program does next.
+    /// Asks the task's program for its next op, and begins it.
     #[inline]
-    fn next_op(&mut self, cpu: usize, task: TaskPtr, program: &mut dyn Program) -> Op {
+    fn next_op(&mut self, cpu: usize, task: TaskPtr, program: &mut dyn Program) -> Step {
         let env = &mut self.programs.env;
         env.due = task.due.replace(env.now);
         let op = program.next(env);
@@ -134,7 +130,7 @@ impl Kernel<'_> {
             let message = format_args!("does {MAX_INSTANT_OPS} operations without time passing");
             self.task_error(task, message);
         }
-        op
+        self.begin(cpu, task, op)
     }
 
     /// Computes `amount`, then goes on with `then`.

@@ -168,7 +168,7 @@ impl Thread {
     #[inline]
     fn finish(&mut self, now: u64) -> Option<Op> {
         match self.doing {
-            Doing::Nothing => {}
+            Doing::Nothing => return None,
             Doing::Run { since } => self.line.run += now - since,
             Doing::Runtime { until, .. } if now < until => {
                 return Some(Op::Run {
