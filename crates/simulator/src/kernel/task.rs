@@ -27,7 +27,7 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
 const WEIGHT_IDLEPRIO: u32 = 3;
 
 /// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
 
@@ -64,6 +64,8 @@ pub struct Task {
     pub direct_flags: Cell<u64>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
+    /// Who waits next in the queue that it waits in ([`crate::program::wait_queue`]).
+    pub next_waiter: Cell<Option<TaskPtr>>,
     /// Why it sleeps, for messages.
     pub waits_for: Cell<&'static str>,
     /// Bytes that it works on; fetched anew after a migration.
@@ -175,6 +177,7 @@ impl Task {
             instant: Cell::new(0),
             own_time: Cell::new(false),
             in_kernel: Cell::new(false),
+            next_waiter: Cell::new(None),
             waits_for: Cell::new("nothing"),
             on_rq: Cell::new(false),
             dsq: Cell::new(OnDsq::NONE),
