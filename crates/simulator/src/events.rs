@@ -239,7 +239,7 @@ impl Soonest {
     fn new(cpus: usize) -> Soonest {
         Soonest {
             matches: Box::new([NEVER; 2 * MAX_CPUS]),
-            first: cpus.next_power_of_two(),
+            first: cpus.next_power_of_two().max(2),
         }
     }
 
@@ -253,10 +253,13 @@ impl Soonest {
         let mut place = (self.first + cpu) % (2 * MAX_CPUS);
         let mut winner = done;
         self.matches[place] = done;
-        while place > 1 {
+        loop {
             winner = winner.min(self.matches[place ^ 1]);
             place /= 2;
             self.matches[place] = winner;
+            if place == 1 {
+                return;
+            }
         }
     }
 }

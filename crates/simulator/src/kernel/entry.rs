@@ -65,13 +65,16 @@ impl Kernel<'_> {
                 done = false;
                 continue;
             }
-            let (spent, now) = (self.take_spent(), self.now());
+            if self.spent() > 0 {
+                let spent = self.take_spent();
+                self.charge(cpu, spent);
+            }
+            let now = self.now();
             let state = &mut self.cpus[cpu];
             let Some(task) = state.curr else {
                 state.debt = 0;
                 return self.events.clear_done(cpu);
             };
-            state.debt += state.kernel_time(spent);
             let at = state.resume(task, now);
             if !self.events.set_done_next(cpu, at) {
                 return;

@@ -288,8 +288,8 @@ impl Thread {
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
-        if let Some((slack, wakeup_latency)) = self.log.timer
-            && self.line.has_timer
+        if self.line.has_timer
+            && let Some((slack, wakeup_latency)) = self.log.timer
         {
             recorder.record(slack, self.line.slack as f64 / 1e3);
             recorder.record(wakeup_latency, us(self.line.wakeup_latency));
