@@ -16,25 +16,34 @@ impl Kernel<'_> {
         if vtime_order && !on.is_user() {
             self.scheduler_error("cannot use vtime ordering for built-in DSQs");
         }
+        let order = match vtime_order && on.is_user() {
+            true => Order::Vtime,
+            false => Order::Fifo,
+        };
+        if !self.scx.dsqs.get(on).accepts(order) {
+            self.orders_mixed(on, order);
+        }
         let dsq = self.scx.dsqs.get_mut(on);
-        let sorted = vtime_order && on.is_user();
-        let order = if sorted { Order::Vtime } else { Order::Fifo };
-        let mixed = !dsq.accepts(order);
         match order {
             Order::Vtime => dsq.insert(task, task.abi.scx.dsq_vtime.get()),
             Order::Fifo => dsq.push(task, flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0),
-        }
-        if mixed {
-            let id = dsq.id();
-            let already = if sorted { "FIFO" } else { "PRIQ" };
-            self.scheduler_error(format_args!(
-                "DSQ ID {id:#018x} already had {already}-enqueued tasks"
-            ));
         }
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr += 1;
             self.local_inserted(cpu, task, flags);
         }
+    }
+
+    #[cold]
+    fn orders_mixed(&mut self, on: OnDsq, order: Order) {
+        let id = self.scx.dsqs.get(on).id();
+        let already = match order {
+            Order::Vtime => "FIFO",
+            Order::Fifo => "PRIQ",
+        };
+        self.scheduler_error(format_args!(
+            "DSQ ID {id:#018x} already had {already}-enqueued tasks"
+        ));
     }
 
     /// `local_dsq_post_enq()`: does the CPU have to reschedule?
@@ -57,11 +66,16 @@ impl Kernel<'_> {
     }
 
     /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
+    #[inline]
     pub fn remove(&mut self, task: TaskPtr) {
-        let on = task.dsq.replace(OnDsq::NONE);
-        if on == OnDsq::NONE {
-            return;
+        let on = task.dsq.get();
+        if on != OnDsq::NONE {
+            self.remove_from(on, task);
         }
+    }
+
+    fn remove_from(&mut self, on: OnDsq, task: TaskPtr) {
+        task.dsq.set(OnDsq::NONE);
         self.lock_dsq(on);
         let dsq = self.scx.dsqs.get_mut(on);
         let index = dsq
@@ -90,6 +104,7 @@ impl Kernel<'_> {
     }
 
     /// `task_can_run_on_remote_rq()`.
+    #[inline(never)]
     fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
         let allowed = task.abi.is_allowed(cpu);
         if !allowed && is_error {
@@ -115,7 +130,19 @@ impl Kernel<'_> {
     }
 
     /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.
+    #[inline]
     fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
+        if dsq_id & abi::DSQ_BUILTIN != 0 {
+            return self.find_builtin_dsq(task, dsq_id);
+        }
+        match self.scx.dsqs.find(dsq_id) {
+            Some(on) => on,
+            None => self.no_such_dsq(task, dsq_id),
+        }
+    }
+
+    #[inline(never)]
+    fn find_builtin_dsq(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
             abi::DSQ_LOCAL => OnDsq::local(task.cpu()),
             abi::DSQ_GLOBAL => OnDsq::GLOBAL,
@@ -127,14 +154,17 @@ impl Kernel<'_> {
                     OnDsq::GLOBAL
                 }
             }
-            id => self.scx.dsqs.find(id).unwrap_or_else(|| {
-                self.scheduler_error(format_args!(
-                    "non-existent DSQ {id:#x} for {}",
-                    task.label()
-                ));
-                OnDsq::GLOBAL
-            }),
+            id => self.no_such_dsq(task, id),
         }
+    }
+
+    #[cold]
+    fn no_such_dsq(&mut self, task: TaskPtr, id: u64) -> OnDsq {
+        self.scheduler_error(format_args!(
+            "non-existent DSQ {id:#x} for {}",
+            task.label()
+        ));
+        OnDsq::GLOBAL
     }
 
     /// The same by code that runs on the dispatching CPU, whose local queue is meant by one without a CPU.
