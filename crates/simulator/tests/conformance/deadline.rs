@@ -4,9 +4,8 @@
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use native::Object;
-use policy::Policy;
 use proptest::prelude::*;
-use simulator::{Check, Config, Error};
+use simulator::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use workload::{Env, Op, Program, SchedPolicy, Start, TaskSpec};
@@ -225,17 +224,7 @@ fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
             ..Start::default()
         }
     });
-    let config = Config {
-        machine,
-        workload: &workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &Policy::find(policy).unwrap().globals(machine),
-        read: &[],
-        seed: 1,
-        time_limit_ns: 100_000 * MS,
-        trace: None,
-    };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
+    simulate(machine, policy, &workload, 1, &mut Recording::default());
     misses.load(Ordering::Relaxed)
 }
 
