@@ -16,8 +16,8 @@
 #include "utilization.bpf.h"
 
 /*
- * What is left of @cpu, of 1024 of its own. Utilization is of the largest CPU, and tasks' time is of what interrupts
- * leave: of a CPU of @max
+ * What is left of @cpu, of 1024 of its own. Utilization is of the largest CPU, and tasks' time is of what
+ *interrupts leave: of a CPU of @max
  *
  *	max - irq
  *	--------- (max - rt - dl)

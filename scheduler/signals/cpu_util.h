@@ -22,7 +22,8 @@ enum util_class {
 struct cpu_util {
 	struct pelt avg[NR_UTIL_CLASSES];
 	struct pelt irq;
-	/* Utilization of fair tasks that came, less that of those that left, and is not in the average yet: signed. */
+	/* Utilization of fair tasks that came, less that of those that left, and is not in the average yet: signed.
+	 */
 	u64 attached;
 	/* What the runnable fair tasks were last estimated to use (util_est). */
 	u64 estimated;

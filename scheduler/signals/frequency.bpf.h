@@ -57,8 +57,8 @@ static __always_inline u64 frequency_request(u32 cpu)
 }
 
 /*
- * Asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks that
- * need more than before (ignore_dl_rate_limit()).
+ * Asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks
+ * that need more than before (ignore_dl_rate_limit()).
  */
 __noinline bool update_frequency(u32 cpu, u64 now)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one fair task uses of a CPU, of 1024 of the largest one at its highest frequency, and the CPU whose utilization
- * has it: that is the sum of its tasks', of those asleep too, and follows them when they change CPUs. As in Linux 4.17's
- * kernel/sched/fair.c, but that a sum of the root's tasks has no control groups in between.
+ * What one fair task uses of a CPU, of 1024 of the largest one at its highest frequency, and the CPU whose
+ * utilization has it: that is the sum of its tasks', of those asleep too, and follows them when they change CPUs.
+ * As in Linux 4.17's kernel/sched/fair.c, but that a sum of the root's tasks has no control groups in between.
  *
  * A task that slept long has used little of late, and yet will use what it did before. What it had come to when it
- * last went to sleep, and an average of that over the last times (util_est), says so; a CPU's estimate is the sum of
- * its runnable tasks'.
+ * last went to sleep, and an average of that over the last times (util_est), says so; a CPU's estimate is the sum
+ * of its runnable tasks'.
  */
 #ifndef __EQUIPOISE_TASK_UTIL_H
 #define __EQUIPOISE_TASK_UTIL_H
@@ -49,12 +49,13 @@ static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool
 	struct rq *core = tracks_task_util() ? scx_bpf_cpu_rq(cpu) : NULL;
 
 	if (core)
-		age_task_util(tu, core->clock_task, running, scx_bpf_cpuperf_cur(cpu) * cpu_scale(cpu) / SCHED_POWER_SCALE);
+		age_task_util(tu, core->clock_task, running,
+			      scx_bpf_cpuperf_cur(cpu) * cpu_scale(cpu) / SCHED_POWER_SCALE);
 }
 
 /*
- * detach_entity_load_avg(), remove_entity_load_avg(): its CPU is without it. A sleeper has decayed for what that CPU's
- * average knows.
+ * detach_entity_load_avg(), remove_entity_load_avg(): its CPU is without it. A sleeper has decayed for what that
+ * CPU's average knows.
  */
 static __always_inline void detach_task_util(struct task_util *tu)
 {
@@ -69,8 +70,8 @@ static __always_inline void detach_task_util(struct task_util *tu)
 }
 
 /*
- * To be called before attach_task_util(), which may be under a lock: brings @cpu's utilization up to date, if it idles
- * and so may not have been for long. A busy CPU's own tick does.
+ * To be called before attach_task_util(), which may be under a lock: brings @cpu's utilization up to date, if it
+ * idles and so may not have been for long. A busy CPU's own tick does.
  */
 static __always_inline void prepare_attach(u32 cpu)
 {
@@ -103,8 +104,8 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 
 /*
  * post_init_entity_util_avg(): a new task on @cpu, of @weight, is taken to use what the others there do for their
- * weight; half of what they leave at most, and so much where there are none. @load: the sum of runnable averages times
- * weights; of Linux's it lacks those of tasks asleep.
+ * weight; half of what they leave at most, and so much where there are none. @load: the sum of runnable averages
+ * times weights; of Linux's it lacks those of tasks asleep.
  */
 static __always_inline void init_task_util(struct task_util *tu, u32 cpu, u32 weight, u64 load)
 {
