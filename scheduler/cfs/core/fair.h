@@ -10,30 +10,6 @@
 #include "../../signals/irq_time.h"
 #include "task.bpf.h"
 
-#define WMULT_SHIFT 32
-
-/* Shift right, and round. */
-static __always_inline u64 srr(u64 x, u32 shift)
-{
-	return (x + (1ULL << (shift - 1))) >> shift;
-}
-
-/* @delta * @weight / w, for @inv_weight = 2^32 / w. Good for hours of @delta. */
-static __always_inline u64 calc_delta(u64 delta, u32 weight, u32 inv_weight)
-{
-	u64 tmp = delta * weight;
-
-	if (tmp >> 32)
-		return srr(srr(tmp, WMULT_SHIFT / 2) * inv_weight, WMULT_SHIFT / 2);
-	return srr(tmp * inv_weight, WMULT_SHIFT);
-}
-
-/* Time at the task's own pace: heavier tasks' vruntime goes slower. */
-static __always_inline u64 calc_delta_fair(u64 delta, u32 weight, u32 inv_weight)
-{
-	return weight == NICE_0_LOAD ? delta : calc_delta(delta, NICE_0_LOAD, inv_weight);
-}
-
 /* sched_nr_latency: more tasks than that cannot each run within one latency. */
 static __always_inline u64 sched_nr_latency(void)
 {
@@ -133,6 +109,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	struct fair_rq *rq = rq_of(cpu);
 
 	update_entity_load_avg(se, now, true, false);
+	update_task_util(&se->util, cpu, false);
 	update_pelt(&rq->avg, now, rq->nr_running > 1, false);
 	rq->curr = (struct running){
 		.pid = p->pid,
@@ -158,6 +135,7 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 
 	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
+	update_task_util(&se->util, cpu, true);
 	update_pelt(&rq->avg, now, true, true);
 	hook_put_curr(rq, se);
 	se->vruntime = rq->curr.vruntime;

@@ -6,13 +6,9 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
+#include "../../signals/task_util.h"
+#include "../../weight.h"
 #include "runqueue.bpf.h"
-
-/* include/uapi/linux/sched.h; macros are not in a kernel's vmlinux.h. */
-#ifndef SCHED_BATCH
-#define SCHED_BATCH 3
-#define SCHED_IDLE 5
-#endif
 
 /* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
 struct fair_entity {
@@ -33,6 +29,7 @@ struct fair_entity {
 	/* Its share of runnable_load_avg: runnable average times weight. */
 	u64 load_avg_contrib;
 	struct pelt avg;
+	struct task_util util;
 	struct design_entity design;
 };
 
@@ -52,26 +49,6 @@ static __always_inline struct fair_entity *entity_of(struct task_struct *p)
 static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-/*
- * The weight of a nice level; each is worth about 10 % of CPU time against its neighbour
- * (sched_prio_to_weight in kernel/sched/core.c).
- */
-static const u32 prio_to_weight[40] = {
-	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
-	3906,  3121,  2501,  1991,  1586,  1277,  1024,	 820,	655,   526,   423,  335,  272,	215,
-	172,   137,   110,   87,    70,	   56,	  45,	 36,	29,    23,    18,   15,
-};
-#define WEIGHT_IDLEPRIO 3
-
-static __always_inline u32 task_weight(const struct task_struct *p)
-{
-	u32 nice = p->static_prio - 100;
-
-	if (p->policy == SCHED_IDLE)
-		return WEIGHT_IDLEPRIO;
-	return nice < 40 ? prio_to_weight[nice] : NICE_0_LOAD;
 }
 
 /* task_h_load(): what balancing would move with the task. */
@@ -124,6 +101,8 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->nr_running, 1);
 	__sync_fetch_and_add(&rq->load_weight, se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	attach_task_util(&se->util, cpu);
+	util_est_enqueue(&se->util, cpu);
 	hook_add_entity(rq, se);
 }
 
@@ -136,12 +115,14 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	util_est_dequeue(&se->util, se->cpu);
 	hook_remove_entity(rq, se);
 }
 
 /* The task becomes runnable on @cpu. */
 static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
 {
+	prepare_attach(cpu);
 	bpf_spin_lock(&se->lock);
 	if (!se->on_rq)
 		add_entity(se, cpu);
@@ -169,6 +150,7 @@ static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu
  */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
+	prepare_attach(cpu);
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		if (!hook_place_migrated(se, cpu))
