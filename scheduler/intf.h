@@ -33,7 +33,8 @@ struct machine {
 	__u32 asymmetric;
 	__u32 fast_group;
 	__u32 slow_group;
-	__u32 pad;
+	/* Does some CPU's frequency follow what is asked for? */
+	__u32 scales;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */

@@ -69,10 +69,34 @@ __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu,
 	return -1;
 }
 
+/* Of the clusters the one with the most idle cores: where @prev_cpu is, if that is as good. Where all are alike. */
+__noinline u32 roomiest(u32 prev_cpu)
+{
+	struct cluster *from = cluster_of(prev_cpu);
+	u32 best = cpu_at(prev_cpu)->cluster, most = 0;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		u32 index = from->order[i & (MAX_CLUSTERS - 1)], room;
+
+		read_cluster(cluster_at(index));
+		room = __builtin_popcountll(READ_ONCE(cluster_at(index)->idle_cores));
+		if (room > most) {
+			most = room;
+			best = index;
+		}
+	}
+	return best;
+}
+
 /*
- * An idle CPU for @p, or -1. Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core
- * before an idle thread. Where they differ, or @p is new and has no cache, the speed: an idle core anywhere before an
- * idle thread of a faster one, whose sibling it would halve.
+ * An idle CPU for @p, or -1.
+ *
+ * Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core before an idle thread, and
+ * another cache only if some wait already, as one who waits alone soon has a CPU. A new task has no cache.
+ *
+ * Where they differ, speed comes first: an idle core anywhere before an idle thread of a faster one, whose sibling it
+ * would halve.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, bool is_new)
 {
@@ -85,9 +109,16 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 			cpu = claim_in(p, cluster, prev_cpu, false);
 		if (cpu >= 0 || nr_clusters == 1)
 			return cpu;
+		if (!(READ_ONCE(waiting_clusters) >> (cluster & 63) & 1) && task_allowed(p, prev_cpu))
+			return -1;
 	}
 	if (!READ_ONCE(idle_clusters))
 		return -1;
+	if (!unlike && is_new && nr_clusters > 1 && policy.prefer == PREFER_PERFORMANCE) {
+		cpu = claim_in(p, roomiest(prev_cpu), prev_cpu, true);
+		if (cpu >= 0)
+			return cpu;
+	}
 	cpu = claim_anywhere(p, prev_cpu, true);
 	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
 }

@@ -13,7 +13,9 @@
 #include <scx/common.bpf.h>
 
 #define SCHEDULER_SETTINGS "equipoise/settings.def"
+#include "follow.bpf.h"
 #include "idle.h"
+#include "pack.h"
 #include "pull.h"
 
 char _license[] SEC("license") = "GPL";
@@ -101,17 +103,17 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		this->pinned_wait = true;
 		scx_bpf_dsq_insert_vtime(p, pinned_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 	} else {
+		s32 idle = -1;
+
+		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
+		if (READ_ONCE(idle_clusters))
+			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		c->waits++;
 		set_bit_once(&waiting_clusters, this->cluster);
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
-		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
-		if (READ_ONCE(idle_clusters)) {
-			s32 idle = claim_idle_cpu(p, cpu, false);
-
-			if (idle >= 0) {
-				scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-				return;
-			}
+		if (idle >= 0) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
 		}
 	}
 	if (wakes && preempts(p, cpu)) {
@@ -234,18 +236,27 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 
 	if (!t)
 		return;
+	if (follows()) {
+		now = bpf_ktime_get_ns();
+		follow(cpu, now);
+		update_idle_cpus(now);
+	}
 	charge(p, t, c->speed);
 	place(p, c, MOST_BEHIND);
 	if (queued || this->pinned_wait) {
-		/* Who was put there as a CPU began to idle has told nobody. */
-		if (queued && READ_ONCE(c->idle))
-			scx_bpf_kick_cpu(nth_of_cluster(c, __builtin_ctzll(READ_ONCE(c->idle))), SCX_KICK_IDLE);
+		/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
+		if (queued && READ_ONCE(idle_clusters))
+			offer_waiting(this->cluster);
 		if (ran_of(p) >= policy.slice)
 			p->scx.slice = 0;
 	} else {
 		forgive(c, p);
 		if (is_wanted(cpu, p))
 			p->scx.slice = 0;
+	}
+	if (pack_running(p, t, cpu)) {
+		p->scx.slice = 0;
+		return;
 	}
 	if (nr_clusters == 1)
 		return;
@@ -318,9 +329,24 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
+/* Tells of all classes' tasks. By now the runqueue knows who is runnable. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (follows())
+		follow_switch(bpf_get_smp_processor_id(), next);
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 {
-	return init_clusters();
+	int cpu;
+	s32 err = init_clusters();
+
+	bpf_for(cpu, 0, nr_cpus())
+		if (!err)
+			err = init_follow(cpu);
+	return err;
 }
 
 UEI_DEFINE(uei);

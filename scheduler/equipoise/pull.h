@@ -33,7 +33,10 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/* Takes a waiting task of another cluster, of near ones first. */
+/*
+ * Takes a waiting task of another cluster, of near ones first. Among like CPUs not one that waits alone: that one soon
+ * has a CPU near its cache, or else is offered at the next tick.
+ */
 __noinline bool pull_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -45,11 +48,35 @@ __noinline bool pull_waiting(u32 cluster)
 
 		if (other == cluster || !(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
 			continue;
+		if (!unlike && scx_bpf_dsq_nr_queued(cluster_dsq(other)) == 1)
+			continue;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
 			return true;
 		}
 		clear_bit_once(&waiting_clusters, other);
+	}
+	return false;
+}
+
+/* The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for it. */
+__noinline bool offer_waiting(u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)], cpu;
+		struct cluster *other = cluster_at(index);
+		u64 idle = READ_ONCE(other->idle);
+
+		if (!idle)
+			continue;
+		cpu = nth_of_cluster(other, __builtin_ctzll(idle));
+		if (index != cluster)
+			cpu_at(cpu)->pull_from = cluster + 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return true;
 	}
 	return false;
 }

@@ -7,11 +7,9 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
+#include "../signals/utilization.bpf.h"
 #include "../weight.h"
 #include "cluster.bpf.h"
-
-/* include/linux/sched/prio.h: below are real-time and deadline tasks. */
-#define MAX_RT_PRIO 100
 
 struct task_state {
 	/* Running time that has been charged, ns. */

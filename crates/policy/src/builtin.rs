@@ -25,7 +25,9 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "schedutil",
     "linaro-mp",
     "hperf",
-    "equipoise"
+    "equipoise",
+    "equipoise-performance",
+    "equipoise-power"
 ];
 
 impl Policy {

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * prefer = power: fewer cores and caches in use, after
+ *
+ *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
+ *
+ * but only for what runs on and on. Work that ends is done sooner where it has a core to itself, and then all of them
+ * sleep: there packing costs more energy than it saves. With kbuild -j2 to -j16 on two sockets of Sandy Bridge, packed
+ * from the start, it was 13 to 27 % more for the same work.
+ */
+#ifndef __EQUIPOISE_PACK_H
+#define __EQUIPOISE_PACK_H
+
+#include "task.bpf.h"
+
+static __always_inline u64 first_bit(u64 word)
+{
+	return word & -word;
+}
+
+/* An idle CPU whose core or cache works already and would spare @cpu's, or -1. */
+__noinline s32 find_packed(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 me = 1ULL << (this->slot & 63), others = this->siblings & ~me;
+	u64 idle = READ_ONCE(c->idle), half = idle & ~READ_ONCE(c->idle_cores);
+	u32 busy = c->nr_cpus - __builtin_popcountll(idle);
+	int i;
+
+	half &= ~this->siblings;
+	if (others && (idle & others) == others && half) {
+		u32 found = nth_of_cluster(c, __builtin_ctzll(half));
+
+		/* Each would go to the other's core: the one of the higher core does. */
+		if (first_bit(cpu_at(found)->siblings) < first_bit(this->siblings))
+			return found;
+	}
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(i);
+		u64 room = READ_ONCE(other->idle);
+		u32 more = other->nr_cpus - __builtin_popcountll(room);
+
+		if (i == (int)this->cluster || !room || !alike(c->capacity, other->capacity))
+			continue;
+		if (more > busy || (more == busy && i < (int)this->cluster))
+			return nth_of_cluster(other, __builtin_ctzll(room));
+	}
+	return -1;
+}
+
+/* The tick of @cpu, whose task @p has run on and on: it goes where it costs less. */
+static __always_inline bool pack_running(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	s32 to;
+
+	if (policy.prefer != PREFER_POWER || t->burst_so_far < policy.pack_after || is_pinned(p) || this->push_to)
+		return false;
+	to = find_packed(cpu);
+	if (to < 0 || !task_allowed(p, to) || !clear_idle(to))
+		return false;
+	this->push_pid = p->pid;
+	this->swap_pid = 0;
+	this->gives_way = false;
+	this->push_to = to + 1;
+	this_counters()->power_placed++;
+	return true;
+}
+
+#endif /* __EQUIPOISE_PACK_H */
