@@ -22,6 +22,7 @@ const volatile struct machine machine;
 struct domain domains[MAX_DOMAINS];
 struct group groups[MAX_GROUPS];
 __u16 cpu_list[MAX_DOMAINS * MAX_LEVELS];
+__u16 llc_list[MAX_CPUS];
 struct cpu_levels cpu_levels[MAX_CPUS];
 struct counters counters[MAX_CPUS];
 
