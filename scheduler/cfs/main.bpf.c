@@ -67,6 +67,7 @@ static int run_util_tick(void *timers, int *key, struct cpu_timer *timer)
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
 	update_blocked_averages(cpu, bpf_ktime_get_ns());
+	update_idle_cpus(bpf_ktime_get_ns());
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }
@@ -92,7 +93,10 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	if (se->forked) {
 		se->forked = false;
 		se->avg.last_update_time = now;
+		init_task_util(&se->util, cpu, se->weight, rq->runnable_load_avg);
 	} else {
+		if (se->util.cpu == cpu)
+			update_task_util(&se->util, cpu, false);
 		if (enq_flags & SCX_ENQ_WAKEUP && se->cpu != cpu)
 			migrate_sleeper(se, now);
 		update_entity_load_avg(se, now, false, false);
@@ -113,7 +117,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct fair_entity *se = entity_of(p);
 	u64 now = bpf_ktime_get_ns();
-	bool arrives, waits = false;
+	bool arrives, comes, waits = false;
 	u32 cpu;
 
 	if (!se) {
@@ -122,10 +126,14 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	cpu = enqueue_cpu(p, se);
 	arrives = !se->on_rq || (s32)cpu != scx_bpf_task_cpu(p);
+	comes = !se->on_rq || se->cpu != cpu;
 	if (!se->on_rq)
 		enqueue_entity(se, cpu, enq_flags, now);
-	else if (se->cpu != cpu)
+	else if (comes)
 		migrate_entity(se, cpu);
+	/* Its utilization has come along. Under the lock of the CPU's runqueue, as it mostly is. */
+	if (comes && policy.frequency && (s32)cpu == scx_bpf_task_cpu(p))
+		update_frequency(cpu, now);
 
 	if (arrives && (s32)cpu == scx_bpf_task_cpu(p) && runs_at_once(cpu, p, se, now, &waits)) {
 		rq_of(cpu)->next_vruntime = se->vruntime;
@@ -200,6 +208,8 @@ void BPF_STRUCT_OPS(equipoise_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	clear_buddies(rq_of(se->cpu), p->pid);
 	account_entity_dequeue(se);
+	if (deq_flags & SCX_DEQ_SLEEP)
+		util_est_update(&se->util);
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -213,6 +223,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		return;
 	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
+	update_task_util(&se->util, cpu, true);
 	update_tg_load_avg(rq, now);
 	rq->curr.load = entity_load(se);
 	update_cpu_load_active(cpu, jiffies);
@@ -292,8 +303,11 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
 	struct fair_entity *se = entity_of(p);
 
-	if (se && se->on_rq)
+	if (!se)
+		return;
+	if (se->on_rq)
 		account_entity_dequeue(se);
+	detach_task_util(&se->util);
 }
 
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -342,6 +356,9 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);
 	if (policy.frequency)
 		update_frequency(cpu, bpf_ktime_get_ns());
+	/* nohz_newidle_balance(): if no task sees a tick, whoever begins to idle has time for it. */
+	if (tracks_util() && cpu_util_of(cpu)->running == UTIL_NONE)
+		update_idle_cpus(bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -16,22 +16,23 @@
 #include "utilization.bpf.h"
 
 /*
- * What is left of @cpu, of 1024. Tasks' time is of what interrupts leave:
+ * What is left of @cpu, of 1024 of its own. Utilization is of the largest CPU, and tasks' time is of what
+ *interrupts leave: of a CPU of @max
  *
- *	1024 - irq
- *	---------- (1024 - rt - dl)
- *	   1024
+ *	max - irq
+ *	--------- (max - rt - dl)
+ *	   max
  */
 static __always_inline u64 scale_rt_capacity(u32 cpu)
 {
-	const u64 max = SCHED_POWER_SCALE;
-	u64 used, irq;
+	u64 used, irq, max;
 
 	if (policy.scale_rt_capacity == RT_CAPACITY_AVG)
 		return rt_avg_leaves(rt_avg_of(cpu), cpu_util_of(cpu)->updated_at);
+	max = cpu_scale(cpu);
 	irq = cpu_util_irq(cpu);
 	used = cpu_util(cpu, UTIL_RT) + cpu_util(cpu, UTIL_DL);
-	return irq >= max || used >= max ? 0 : (max - used) * (max - irq) / max;
+	return irq >= max || used >= max ? 0 : (max - used) * (max - irq) / max * SCHED_POWER_SCALE / max;
 }
 
 static __always_inline void update_cpu_power(u32 cpu, u64 now)

@@ -22,6 +22,11 @@ enum util_class {
 struct cpu_util {
 	struct pelt avg[NR_UTIL_CLASSES];
 	struct pelt irq;
+	/* Utilization of fair tasks that came, less that of those that left, and is not in the average yet: signed.
+	 */
+	u64 attached;
+	/* What the runnable fair tasks were last estimated to use (util_est). */
+	u64 estimated;
 	/* Interrupt time that has been counted, ns. */
 	u64 irq_time;
 	/* To when it was all brought up to date, ns of the runqueue's clock. */
@@ -29,8 +34,9 @@ struct cpu_util {
 	/* What the runqueue's clock last showed, and the time at which it was first seen to. ns */
 	u64 clock;
 	u64 clock_seen_at;
-	/* When a frequency was last asked for, ns. */
+	/* When a frequency was last asked for, ns, and for which bandwidth of deadline tasks, of 1024. */
 	u64 asked_at;
+	u64 asked_bw_dl;
 	/* Who has had the CPU since: enum util_class. */
 	u32 running;
 	/* There is some utilization left to decay. */

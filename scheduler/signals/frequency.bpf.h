@@ -6,7 +6,7 @@
  *
  * The utilization that is looked for is that of all who use the CPU. Fair tasks' own utilization is not
  * enough: what others take of the CPU shows as time in which they did not run. As the windows are the
- * same, the two are added. the policy says who is counted; of Linux 4.17 that was SCHED_FAIR's
+ * same, the two are added. The policy says who is counted; of Linux 4.17 that was SCHED_FAIR's
  * time and the bandwidth of deadline tasks.
  */
 #ifndef __EQUIPOISE_FREQUENCY_H
@@ -21,24 +21,24 @@ static __always_inline u64 map_util_perf(u64 util)
 }
 
 /*
- * The utilization that the frequency of @cpu is to serve, of 1024 at the highest.
+ * The utilization that the frequency of @cpu is to serve: of 1024 of the largest CPU, and at most what there is of
+ * this one, @max.
  *
  * Deadline tasks count with the bandwidth that they were promised, which is what meets their deadlines;
  * their running time only tells whether the CPU has any idle time left. Interrupts' time is not in the
  * tasks' clock, so tasks' utilization is of what interrupts leave:
  *
- *	            1024 - irq
- *	U' = irq + ------------ U + bw_dl
- *	               1024
+ *	           max - irq
+ *	U' = irq + --------- U + bw_dl
+ *	              max
  */
 __noinline u64 effective_cpu_util(u32 cpu)
 {
-	const u64 max = SCHED_POWER_SCALE;
-	u64 irq = policy.frequency_irq ? cpu_util_irq(cpu) : 0, util;
+	u64 irq = policy.frequency_irq ? cpu_util_irq(cpu) : 0, max = cpu_scale(cpu), util;
 
 	if (rt_rq_is_runnable(cpu) || irq >= max)
 		return max;
-	util = cpu_util(cpu, UTIL_FAIR);
+	util = cpu_util_cfs(cpu);
 	if (policy.frequency_rt)
 		util += cpu_util(cpu, UTIL_RT);
 	if (policy.frequency_dl && util + cpu_util(cpu, UTIL_DL) >= max)
@@ -50,22 +50,28 @@ __noinline u64 effective_cpu_util(u32 cpu)
 /* What @cpu asks for, of the capacity of the largest CPU: that is how schedutil takes it. */
 static __always_inline u64 frequency_request(u32 cpu)
 {
-	u64 perf = machine.governor_adds ? cpu_util(cpu, UTIL_FAIR) : map_util_perf(effective_cpu_util(cpu));
+	u64 perf = machine.governor_adds ? cpu_util_cfs(cpu) : map_util_perf(effective_cpu_util(cpu));
+	u64 max = cpu_scale(cpu);
 
-	if (perf > SCHED_POWER_SCALE)
-		perf = SCHED_POWER_SCALE;
-	return perf * scx_bpf_cpuperf_cap(cpu) / SCHED_POWER_SCALE;
+	return perf < max ? perf : max;
 }
 
-/* Asks for the frequency that @cpu needs, as far as the rate limit lets it. */
+/*
+ * Asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks
+ * that need more than before (ignore_dl_rate_limit()).
+ */
 __noinline bool update_frequency(u32 cpu, u64 now)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
-	u64 perf;
+	u64 bw_dl, perf;
 
-	if (!policy.frequency || now - util->asked_at < policy.frequency_rate_limit)
+	if (!policy.frequency)
+		return false;
+	bw_dl = cpu_bw_dl(cpu);
+	if (now - util->asked_at < policy.frequency_rate_limit && bw_dl <= util->asked_bw_dl)
 		return false;
 	util->asked_at = now;
+	util->asked_bw_dl = bw_dl;
 	perf = frequency_request(cpu);
 	util->blocked = perf;
 	scx_bpf_cpuperf_set(cpu, perf);

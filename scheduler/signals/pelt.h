@@ -125,13 +125,25 @@ static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, 
 	update_pelt(sa, now, true, true);
 }
 
+/* What a utilization makes of the sum, and the other way round (get_pelt_divider()). */
+static __always_inline u32 pelt_divider(const struct pelt *sa)
+{
+	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
+}
+
+/* The sum of which @util, of 1024, may be negative, is the utilization. */
+static __always_inline s64 pelt_sum(const struct pelt *sa, s64 util)
+{
+	return (s64)pelt_divider(sa) * util >> 10;
+}
+
 /*
  * The utilization, of 1024: as if it had not run in all the time before it was known, and without the step at the
- * end of each period (get_pelt_divider()).
+ * end of each period.
  */
 static __always_inline u64 pelt_util(const struct pelt *sa)
 {
-	u64 util = (u64)sa->running_sum * 1024 / (LOAD_AVG_MAX - 1024 + sa->period_contrib);
+	u64 util = (u64)sa->running_sum * 1024 / pelt_divider(sa);
 
 	return util < 1024 ? util : 1024;
 }

@@ -5,10 +5,11 @@
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * and the running average of the fair tasks as it shows on the CPU).
+ * and what the fair tasks of the CPU use, which come with it and leave with it: task_util.h).
  *
  * Tasks' time is the CPU's less what interrupts take (rq->clock_task), and these are counted in the
- * CPU's own time (rq->clock). A slow CPU's time counts less: 1024 is all the time at the highest frequency.
+ * CPU's own time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its highest
+ * frequency.
  *
  * Fed by the sched_switch tracepoint, which tells of all classes; what interrupts took shows in how far
  * the two clocks of the runqueue are apart. A switch is when these say it is, as for the kernel: by the time
@@ -58,12 +59,35 @@ static __always_inline u64 cpu_util(u32 cpu, enum util_class class)
 	return class < NR_UTIL_CLASSES ? pelt_util(&cpu_util_of(cpu)->avg[class]) : 0;
 }
 
+/* That of the fair tasks which are of @cpu: they have used so much of late, whether they are runnable or not. */
+static __always_inline u64 cpu_util_fair(u32 cpu)
+{
+	const struct cpu_util *util = cpu_util_of(cpu);
+	s64 used = cpu_util(cpu, UTIL_FAIR) + READ_ONCE(util->attached);
+
+	return used > 0 ? used : 0;
+}
+
+/* cpu_util_cfs(): that, or what the runnable ones will use, as far as it was seen (util_est, since Linux 4.17). */
+static __always_inline u64 cpu_util_cfs(u32 cpu)
+{
+	u64 used = cpu_util_fair(cpu), estimated = READ_ONCE(cpu_util_of(cpu)->estimated);
+
+	return used > estimated ? used : estimated;
+}
+
+/* arch_scale_cpu_capacity(): what there is of @cpu at its highest frequency, of 1024 of the largest. */
+static __always_inline u64 cpu_scale(u32 cpu)
+{
+	return scx_bpf_cpuperf_cap(cpu);
+}
+
 static __always_inline u64 cpu_util_irq(u32 cpu)
 {
 	return pelt_util(&cpu_util_of(cpu)->irq);
 }
 
-/* The bandwidth of the deadline tasks that are active on @cpu, of 1024: cpu_bw_dl(). */
+/* The bandwidth of the deadline tasks that are active on @cpu, which is of the largest CPU: cpu_bw_dl(). */
 static __always_inline u64 cpu_bw_dl(u32 cpu)
 {
 	struct rq *core = scx_bpf_cpu_rq(cpu);
@@ -78,11 +102,24 @@ static __always_inline bool rt_rq_is_runnable(u32 cpu)
 	return core && core->rt.rt_nr_running;
 }
 
+/* Takes what came and left into the average: it is as of the last update. */
+static __always_inline void take_attached(struct cpu_util *util)
+{
+	struct pelt *avg = &util->avg[UTIL_FAIR];
+	s64 sum = avg->running_sum;
+
+	if (!READ_ONCE(util->attached))
+		return;
+	sum += pelt_sum(avg, (s64)__sync_lock_test_and_set(&util->attached, 0));
+	avg->running_sum = sum > 0 ? sum : 0;
+}
+
 /* Brings the averages up to @clock, since the last of which interrupts have had @irq ns. */
 static __always_inline void update_averages(struct cpu_util *util, u64 clock, u64 irq, u32 scale)
 {
 	int class;
 
+	take_attached(util);
 	update_pelt_last(&util->irq, clock, irq, scale);
 	bpf_for(class, 0, NR_UTIL_CLASSES)
 		if (class < NR_UTIL_CLASSES)
@@ -115,11 +152,11 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	struct cpu_util *util = cpu_util_of(cpu);
 	struct rq *core = scx_bpf_cpu_rq(cpu);
 	u64 clock, irq, passed;
-	u32 scale;
+	u32 frequency;
 
 	if (!core)
 		return false;
-	scale = scx_bpf_cpuperf_cur(cpu);
+	frequency = scx_bpf_cpuperf_cur(cpu);
 	clock = rq_clock(util, core, now);
 	passed = clock - util->updated_at;
 	if ((s64)passed < 0)
@@ -133,9 +170,9 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 		irq = passed;
 	util->irq_time += irq;
 	if (tracks_util())
-		update_averages(util, clock, irq, scale);
+		update_averages(util, clock, irq, frequency * cpu_scale(cpu) / SCHED_POWER_SCALE);
 	if (policy.scale_rt_capacity == RT_CAPACITY_AVG)
-		update_rt_avg(rt_avg_of(cpu), clock, outranks_fair(util->running) ? passed : irq, scale);
+		update_rt_avg(rt_avg_of(cpu), clock, outranks_fair(util->running) ? passed : irq, frequency);
 	util->updated_at = clock;
 	return true;
 }

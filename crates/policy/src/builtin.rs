@@ -56,6 +56,33 @@ impl Policy {
         )))
     }
 
+    /// This policy with each of `settings`, `NAME=VALUE`, changed. Of one that comes from a preset the name says what
+    /// is not as there: `capacity:misfit=false`.
+    pub fn with<'a>(
+        &self,
+        settings: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Policy, Box<BadInput>> {
+        let given: Vec<&str> = settings.clone().collect();
+        let changed = self
+            .settings
+            .changed(&given.join(" "), &as_toml(settings))?;
+        let base = self.name.split(':').next().unwrap_or(&self.name);
+        let original = preset(base).map(|(file, text)| Policy::parse(file, text));
+        let from = original
+            .transpose()?
+            .map_or_else(|| self.settings.clone(), |base| base.settings);
+        let differing = from.list().zip(changed.list()).filter(|(a, b)| a != b);
+        let differing: Vec<String> = differing
+            .map(|(_, (setting, value))| format!("{}={}", setting.key, setting.show(value)))
+            .collect();
+        let colon = if differing.is_empty() { "" } else { ":" };
+        Ok(Policy {
+            name: format!("{base}{colon}{}", differing.join(",")),
+            settings: changed,
+            ..self.clone()
+        })
+    }
+
     /// The policy described in the file `path`.
     pub fn load(path: &Path) -> Result<Policy, Box<BadInput>> {
         let text = input::read(path, "policy file")?;
@@ -65,18 +92,19 @@ impl Policy {
 
 /// The preset `base` with `settings` (`NAME=VALUE,...`), under the name `whole`.
 fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadInput>> {
-    let lines: Vec<String> = settings.split(',').map(setting).collect();
-    let description = Policy::find(base)?.description;
-    let text = format!(
-        "{}\nname = \"{base}\"\ndescription = \"\"\nextends = \"{base}\"\n",
-        lines.join("\n")
-    );
-    let policy = Policy::parse(whole, &text)?;
+    let base = Policy::find(base)?;
+    let text = as_toml(settings.split(','));
     Ok(Policy {
         name: whole.to_owned(),
-        description: format!("{description}; with {settings}"),
-        ..policy
+        description: format!("{}; with {settings}", base.description),
+        settings: base.settings.changed(whole, &text)?,
+        scheduler: base.scheduler,
     })
+}
+
+/// `NAME=VALUE` each, as the lines of a policy file.
+fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
+    settings.map(|text| setting(text) + "\n").collect()
 }
 
 /// `NAME=VALUE` as TOML. A word needs no quotes, which a shell would take away.
@@ -171,6 +199,33 @@ mod tests {
         ] {
             let error = Policy::find(wrong).unwrap_err();
             assert!(error.message().starts_with(wrong), "{}", error.message());
+        }
+    }
+
+    #[test]
+    fn a_changed_policy_is_named_after_what_differs() {
+        let policy = Policy::find("capacity:idle_pull=false").unwrap();
+        let other = policy
+            .with(["misfit=false", "idle_pull=true"].into_iter())
+            .unwrap();
+        assert_eq!(other.name, "capacity:misfit=false");
+        assert_eq!(other.settings, Policy::find(&other.name).unwrap().settings);
+        let same = other.with(["misfit=true"].into_iter()).unwrap();
+        assert_eq!(same.settings, Policy::find("capacity").unwrap().settings);
+        assert_eq!(same.name, "capacity");
+        for (wrong, message) in [
+            ("misfti=true", "misfti=true:1: unknown setting `misfti`"),
+            ("extends=cfs", "extends=cfs:1: unknown setting `extends`"),
+            ("misfit", "misfit:1: "),
+            (
+                "load_tracking=weight",
+                "load_tracking=weight:1: misfit without load tracking",
+            ),
+        ] {
+            let error = policy
+                .with(["misfit=true", wrong].into_iter().skip(1))
+                .unwrap_err();
+            assert!(error.message().starts_with(message), "{}", error.message());
         }
     }
 

@@ -47,14 +47,21 @@ impl Policy {
             .map(|base| reader.base(base))
             .transpose()?;
         let scheduler = reader.scheduler(&head, base.as_ref())?;
-        let mut settings = base.map_or_else(|| Settings::new(scheduler), |base| base.settings);
-        reader.settings(&mut settings)?;
+        let settings = base.map_or_else(|| Settings::new(scheduler), |base| base.settings);
+        let settings = reader.settings(&settings, &HEAD)?;
         Ok(Policy {
             name: head.name.into_inner(),
             description: head.description,
             scheduler,
             settings,
         })
+    }
+}
+
+impl Settings {
+    /// These, with what `text` changes: the lines of a policy file that are settings. `name` is the text's, for messages.
+    pub(crate) fn changed(&self, name: &str, text: &str) -> Result<Settings, Box<BadInput>> {
+        Reader { file: name, text }.settings(self, &[])
     }
 }
 
@@ -124,13 +131,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Changes what the file names.
-    fn settings(&self, settings: &mut Settings) -> Result<(), Box<BadInput>> {
+    /// `base`, with what the file changes of it. Keys in `head` are something else.
+    fn settings(&self, base: &Settings, head: &[&str]) -> Result<Settings, Box<BadInput>> {
+        let mut settings = base.clone();
         type Table = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
         let table: Table = input::from_toml(self.file, self.text)?;
         let mut given: Vec<_> = table
             .iter()
-            .filter(|(key, _)| !HEAD.contains(&key.get_ref().as_str()))
+            .filter(|(key, _)| !head.contains(&key.get_ref().as_str()))
             .collect();
         given.sort_by_key(|(key, _)| key.span().start);
         for &(key, value) in &given {
@@ -160,7 +168,8 @@ impl Reader<'_> {
             .iter()
             .map(|(key, _)| (key.get_ref().as_str(), key.span()))
             .collect();
-        self.needs(settings, &places)
+        self.needs(&settings, &places)?;
+        Ok(settings)
     }
 
     /// Do the settings have what they need? Those of `given` are named at these places, in their order.

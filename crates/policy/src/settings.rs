@@ -153,7 +153,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
 }
 
 impl Setting {
-    /// `value` as in a policy file.
+    /// `value` in words.
     pub fn show(&self, value: u64) -> String {
         match &self.kind {
             Kind::Number { .. } => value.to_string(),
@@ -162,6 +162,14 @@ impl Setting {
                 let choice = choices.iter().find(|choice| choice.value == value);
                 choice.map_or_else(|| value.to_string(), |choice| choice.word.to_owned())
             }
+        }
+    }
+
+    /// `value` as a policy file has it, in TOML: a word has quotes.
+    pub fn toml(&self, value: u64) -> String {
+        match &self.kind {
+            Kind::Choice(_) => format!("{:?}", self.show(value)),
+            _ => self.show(value),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The command line, with the options that sched_ext's schedulers have in common.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use policy::Policy;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -11,14 +11,16 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 /// capacities, hardware threads, caches, clusters and NUMA nodes.
 ///
 /// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
-/// scheduler takes over; so it does if this program is killed. When a CPU comes or goes, the scheduler
-/// is loaded anew.
+/// scheduler takes over; so it does if this program is killed. When a CPU comes or goes, or `set` changes
+/// what it does, the scheduler is loaded anew.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_equipoise",
     max_term_width = 100,
     version,
     disable_version_flag = true,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
     after_help = "\
 Exit status: 0 when told to stop, 1 when the scheduler cannot be loaded or failed, 2 when the command \
 line or a file is wrong."
@@ -58,6 +60,25 @@ pub struct Opts {
 
     #[command(flatten, next_help_heading = "Libbpf Options")]
     pub libbpf: LibbpfOpts,
+
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do with a scheduler that is there.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the running scheduler's policy and settings, all or those named
+    Get {
+        /// Names of settings, or `policy`
+        names: Vec<String>,
+    },
+    /// Change the running scheduler's settings, or its policy; returns when the change is in effect
+    Set {
+        /// NAME=VALUE each, as in a policy file; `policy=NAME` switches the policy
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        changes: Vec<String>,
+    },
 }
 
 fn policy_help() -> String {

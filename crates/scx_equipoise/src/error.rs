@@ -10,6 +10,8 @@ use std::process::ExitCode;
 pub enum Error {
     /// A policy or machine file is wrong: status 2.
     Input(Box<BadInput>),
+    /// A setting that a running loader does not take: status 2.
+    Request(String),
     /// It cannot be loaded, or it failed: status 1.
     Run(anyhow::Error),
 }
@@ -26,6 +28,10 @@ impl Error {
                     Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
                 }));
                 eprintln!("{:?}", Report::new(*bad));
+                ExitCode::from(2)
+            }
+            Error::Request(message) => {
+                eprintln!("error: {message}");
                 ExitCode::from(2)
             }
             Error::Run(error) => {

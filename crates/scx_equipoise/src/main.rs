@@ -2,6 +2,7 @@
 //! it is told to stop.
 
 mod cli;
+mod control;
 mod cost;
 mod error;
 mod globals;
@@ -13,7 +14,8 @@ mod stats;
 
 use anyhow::Context;
 use clap::Parser;
-use cli::Opts;
+use cli::{Command, Opts};
+use control::{Control, Request};
 use error::Error;
 use libbpf_rs::PrintLevel;
 use policy::Policy;
@@ -24,7 +26,6 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -47,28 +48,36 @@ fn run(opts: &Opts) -> Result<(), Error> {
         stats::server_data().describe_meta(&mut std::io::stdout(), None)?;
         return Ok(());
     }
+    if let Some(command) = &opts.command {
+        let request = match command {
+            Command::Get { names } => Request::Get(names.clone()),
+            Command::Set { changes } => Request::Set(changes.clone()),
+        };
+        print!("{}", control::ask(&request)?);
+        return Ok(());
+    }
     start_logging(opts.verbose)?;
-
-    let shutdown = Arc::new(AtomicBool::new(false));
     if let Some(seconds) = opts.monitor {
         // It has nothing to clean up, and need not wait for its interval to end.
         on_signal(|| std::process::exit(0))?;
-        stats::monitor(Duration::from_secs_f64(seconds), &shutdown)?;
+        stats::monitor(Duration::from_secs_f64(seconds), || false)?;
         return Ok(());
     }
-    let asked = shutdown.clone();
-    on_signal(move || asked.store(true, Ordering::Relaxed))?;
 
-    let policy = Policy::find(&opts.policy)?;
+    let control = Arc::new(Control::new(Policy::find(&opts.policy)?));
+    let asked = control.clone();
+    on_signal(move || asked.shut_down())?;
     let described = opts.machine.as_deref().map(host::describe).transpose()?;
     preflight::check(
         Path::new("/sys/kernel/sched_ext"),
         rustix::process::geteuid(),
     )?;
+    let _socket = control.serve()?;
     if let Some(seconds) = opts.stats {
-        let shutdown = shutdown.clone();
+        let control = control.clone();
         thread::spawn(move || {
-            if let Err(error) = stats::monitor(Duration::from_secs_f64(seconds), &shutdown) {
+            let interval = Duration::from_secs_f64(seconds);
+            if let Err(error) = stats::monitor(interval, || control.is_shut_down()) {
                 log::warn!("no more statistics: {error:#}");
             }
         });
@@ -76,14 +85,17 @@ fn run(opts: &Opts) -> Result<(), Error> {
 
     let mut object = MaybeUninit::uninit();
     loop {
+        let policy = control.next_policy();
         let online = host::online()?;
         let machine = host::machine(described.as_ref(), &online)?;
         let run = schedulers::run(&policy);
-        let next = run(opts, &policy, &machine, online, &mut object, &shutdown)?;
-        if next == Next::Stop || shutdown.load(Ordering::Relaxed) {
-            return Ok(());
+        match run(opts, &policy, &machine, online, &mut object, &control) {
+            Ok(Next::Stop) => return Ok(()),
+            Ok(Next::Restart) if control.is_shut_down() => return Ok(()),
+            Ok(Next::Restart) => log::info!("what it runs for has changed: starting again"),
+            Err(error) if control.failed(&error) => log::warn!("{}: {error:#}", policy.name),
+            Err(error) => return Err(error.into()),
         }
-        log::info!("the CPUs have changed: starting again");
     }
 }
 

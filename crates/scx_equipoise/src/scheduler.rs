@@ -1,6 +1,7 @@
 //! A scheduler's life: open, configure, load, attach, watch, detach. Compiled once for each; see schedulers.rs.
 
 use crate::cli::Opts;
+use crate::control::Control;
 use crate::cost;
 use crate::globals;
 use crate::host;
@@ -20,7 +21,6 @@ use scx_utils::{
     scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often to look whether the scheduler is still there.
@@ -33,9 +33,11 @@ pub fn run(
     machine: &Machine,
     online: CpuMask,
     object: &mut MaybeUninit<OpenObject>,
-    shutdown: &AtomicBool,
+    control: &Control,
 ) -> Result<Next> {
-    Scheduler::load(opts, policy, machine, online, object)?.run(shutdown)
+    let scheduler = Scheduler::load(opts, policy, machine, online, object)?;
+    control.attached(policy);
+    scheduler.run(control)
 }
 
 /// A loaded and attached scheduler.
@@ -88,13 +90,13 @@ impl<'object> Scheduler<'object> {
         })
     }
 
-    /// Serves statistics until the scheduler leaves or `shutdown` is set. An error if it failed.
-    fn run(self, shutdown: &AtomicBool) -> Result<Next> {
+    /// Serves statistics until the scheduler leaves or is to. An error if it failed.
+    fn run(self, control: &Control) -> Result<Next> {
         // The kernel tells of CPUs that came or went since the scheduler was opened. One that was
         // about to go then may have been taken for online all the same.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
-        while !moved_on && !shutdown.load(Ordering::Relaxed) && !uei_exited!(&self.skeleton, uei) {
+        while !moved_on && !control.wants_it_gone() && !uei_exited!(&self.skeleton, uei) {
             match requests.recv_timeout(WATCH) {
                 Ok(()) => answers.send(self.totals()?)?,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -104,7 +106,7 @@ impl<'object> Scheduler<'object> {
         // Detaches, and waits until it has left.
         drop(self.link);
         let info = uei_report!(&self.skeleton, uei)?;
-        Ok(if moved_on || info.should_restart() {
+        Ok(if moved_on || control.wants_it_gone() || info.should_restart() {
             Next::Restart
         } else {
             Next::Stop

@@ -1,12 +1,12 @@
 //! The schedulers that can be loaded, by name.
 
 use crate::cli::Opts;
+use crate::control::Control;
 use anyhow::Result;
 use libbpf_rs::OpenObject;
 use machine::{CpuMask, Machine};
 use policy::Policy;
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicBool;
 
 // For each a module with its skeleton and its own copy of scheduler.rs; and SCHEDULERS, the table of them.
 include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
@@ -16,20 +16,14 @@ include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 pub enum Next {
     /// It was told to, or taken out by the kernel.
     Stop,
-    /// The CPUs have changed.
+    /// The CPUs have changed, or what is wanted of it.
     Restart,
 }
 
 /// Loads a scheduler for the policy on the machine, of which these CPUs are online, and keeps it there until it
 /// leaves or is told to. An error if it failed.
-pub type Run = fn(
-    &Opts,
-    &Policy,
-    &Machine,
-    CpuMask,
-    &mut MaybeUninit<OpenObject>,
-    &AtomicBool,
-) -> Result<Next>;
+pub type Run =
+    fn(&Opts, &Policy, &Machine, CpuMask, &mut MaybeUninit<OpenObject>, &Control) -> Result<Next>;
 
 /// How the scheduler of `policy` is run.
 pub fn run(policy: &Policy) -> Run {

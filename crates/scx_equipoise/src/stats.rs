@@ -10,7 +10,6 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// All since the scheduler was loaded; where it is known.
@@ -146,14 +145,11 @@ pub fn server_data() -> StatsServerData<(), Totals> {
         .add_ops("top", StatsOps { open, close: None })
 }
 
-/// The client's side: prints statistics every `interval` until `shutdown` is set.
-pub fn monitor(interval: Duration, shutdown: &AtomicBool) -> Result<()> {
-    scx_utils::monitor_stats::<Metrics>(
-        &[],
-        interval,
-        || shutdown.load(Ordering::Relaxed),
-        |metrics| metrics.format(&mut std::io::stdout().lock()),
-    )
+/// The client's side: prints statistics every `interval` until it `is_over`.
+pub fn monitor(interval: Duration, is_over: impl Fn() -> bool) -> Result<()> {
+    scx_utils::monitor_stats::<Metrics>(&[], interval, is_over, |metrics| {
+        metrics.format(&mut std::io::stdout().lock())
+    })
 }
 
 #[cfg(test)]

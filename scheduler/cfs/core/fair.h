@@ -109,6 +109,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 	struct fair_rq *rq = rq_of(cpu);
 
 	update_entity_load_avg(se, now, true, false);
+	update_task_util(&se->util, cpu, false);
 	update_pelt(&rq->avg, now, rq->nr_running > 1, false);
 	rq->curr = (struct running){
 		.pid = p->pid,
@@ -134,6 +135,7 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 
 	update_curr(cpu, now);
 	update_entity_load_avg(se, now, true, true);
+	update_task_util(&se->util, cpu, true);
 	update_pelt(&rq->avg, now, true, true);
 	hook_put_curr(rq, se);
 	se->vruntime = rq->curr.vruntime;

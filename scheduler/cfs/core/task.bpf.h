@@ -6,6 +6,7 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
+#include "../../signals/task_util.h"
 #include "../../weight.h"
 #include "runqueue.bpf.h"
 
@@ -28,6 +29,7 @@ struct fair_entity {
 	/* Its share of runnable_load_avg: runnable average times weight. */
 	u64 load_avg_contrib;
 	struct pelt avg;
+	struct task_util util;
 	struct design_entity design;
 };
 
@@ -99,6 +101,8 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->nr_running, 1);
 	__sync_fetch_and_add(&rq->load_weight, se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	attach_task_util(&se->util, cpu);
+	util_est_enqueue(&se->util, cpu);
 	hook_add_entity(rq, se);
 }
 
@@ -111,12 +115,14 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
 	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	util_est_dequeue(&se->util, se->cpu);
 	hook_remove_entity(rq, se);
 }
 
 /* The task becomes runnable on @cpu. */
 static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
 {
+	prepare_attach(cpu);
 	bpf_spin_lock(&se->lock);
 	if (!se->on_rq)
 		add_entity(se, cpu);
@@ -144,6 +150,7 @@ static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu
  */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
+	prepare_attach(cpu);
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		if (!hook_place_migrated(se, cpu))

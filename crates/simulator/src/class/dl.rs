@@ -4,8 +4,9 @@
 //! A task has a budget of `runtime` for each period. Running uses it up; a task without budget is
 //! throttled until its next period, when a timer fills the budget up and moves the deadline on. Budgets
 //! are looked at by the tick and whenever the task's time is accounted for (`HRTICK_DL` is off, as it is
-//! by default), so a task may overrun by up to a tick, and pays for it from its next budget. Bandwidth is
-//! not reclaimed, and no priority is inherited.
+//! by default), so a task may overrun by up to a tick, and pays for it from its next budget. Budgets are of the
+//! largest CPU at its highest frequency: time on a slower one counts less. Bandwidth is not reclaimed, and no
+//! priority is inherited.
 
 use crate::class::dl_timer::{Timer, TimerKind};
 use crate::class::server::{BW_SHIFT, DlEntity};
@@ -234,13 +235,38 @@ impl Kernel<'_> {
         self.update_curr_dl(cpu, task);
     }
 
+    /// `dl_scaled_delta_exec()`: what `delta` ns on `cpu` take from a budget, at the frequency that it runs at.
+    fn scale_dl(&self, cpu: usize, delta: u64) -> u64 {
+        let scaled = (delta * u64::from(self.hw.cores.cpuperf_cur(cpu))) >> 10;
+        (scaled * u64::from(self.hw.cpufreq.cap(cpu))) >> 10
+    }
+
+    /// Takes what the task ran from its budget.
+    fn charge_dl(&mut self, cpu: usize, task: TaskPtr) {
+        let delta = self.update_curr(cpu, task);
+        if task.class.get() == Class::Dl && !task.dl.get().throttled {
+            let scaled = self.scale_dl(cpu, delta);
+            task.update_dl(|dl| dl.runtime -= scaled as i64);
+        }
+    }
+
+    /// `cpu` is about to change its frequency: what its deadline task ran so far was at the old one. Linux takes
+    /// the time since it last looked, up to a tick, at the frequency that it finds.
+    pub fn frequency_changes_dl(&mut self, cpu: usize) {
+        if let Some(task) = self.cpus[cpu]
+            .curr
+            .filter(|task| task.class.get() == Class::Dl)
+        {
+            self.charge_dl(cpu, task);
+        }
+    }
+
     /// `update_curr_dl()`: takes what the task ran from its budget; throttles it if nothing is left.
     pub fn update_curr_dl(&mut self, cpu: usize, task: TaskPtr) {
-        let delta = self.update_curr(cpu, task);
+        self.charge_dl(cpu, task);
         if task.class.get() != Class::Dl || task.dl.get().throttled {
             return;
         }
-        task.update_dl(|dl| dl.runtime -= delta as i64);
         if task.dl.get().runtime > 0 && !task.dl.get().yielded {
             return;
         }
@@ -352,8 +378,14 @@ impl Kernel<'_> {
         running.min(waiting.map_or(u64::MAX, |task| task.dl.get().deadline))
     }
 
-    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s, best one where
-    /// it was, then one that is idle.
+    /// `dl_task_fits_capacity()`: could `cpu` use up the budget by the deadline?
+    fn dl_fits(&self, task: TaskPtr, cpu: usize) -> bool {
+        let dl = task.dl.get();
+        (dl.dl_deadline * u64::from(self.hw.cpufreq.cap(cpu))) >> 10 >= dl.dl_runtime
+    }
+
+    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s, best one that is large
+    /// enough for it, or the largest, then the one where it was, then one that is idle.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get();
         let deadline = if task.dl.get().deadline > self.now() {
@@ -361,11 +393,16 @@ impl Kernel<'_> {
         } else {
             self.now() + task.dl.get().dl_deadline
         };
+        let capacity = |cpu| match self.dl_fits(task, cpu) {
+            true => u32::MAX,
+            false => self.hw.cpufreq.cap(cpu),
+        };
         allowed
             .iter()
             .max_by_key(|&cpu| {
                 (
                     self.dl_urgency(cpu),
+                    capacity(cpu),
                     cpu == task.cpu(),
                     self.cpus[cpu].curr.is_none(),
                     usize::MAX - cpu,
@@ -374,9 +411,10 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline.
+    /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline or is too small for it.
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
-        if task.abi.is_allowed(prev) && self.dl_urgency(prev) == u64::MAX {
+        let free = self.dl_urgency(prev) == u64::MAX;
+        if task.abi.is_allowed(prev) && free && self.dl_fits(task, prev) {
             return prev;
         }
         self.find_later_rq(task).unwrap_or(prev)

@@ -3,8 +3,8 @@
 //! The mechanics are those of Linux 6.12's schedutil under a sched_ext scheduler
 //! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`): the most that any CPU of the policy
 //! asks for decides; of the OPPs that give as much the slowest is taken; after a change nothing is
-//! decided for the rate limit; a thread makes the change, which takes the driver's transition latency,
-//! and a decision made meanwhile is carried out after it. What is asked for is the scheduler's alone:
+//! decided for the rate limit, unless a CPU's deadline tasks need more than when it last asked; a thread makes
+//! the change, which takes the driver's transition latency, and a decision made meanwhile is carried out after it. What is asked for is the scheduler's alone:
 //! schedutil itself adds what real-time, deadline and interrupt time use and a margin to it.
 
 use crate::abi::layout::CPUPERF_ONE;
@@ -26,6 +26,8 @@ struct Cpu {
     /// What its scheduler asks for, and its capacity, of [`CPUPERF_ONE`].
     target: u32,
     capacity: u32,
+    /// The bandwidth of its deadline tasks when what it asked for was last looked at, of 2^20.
+    bw_dl: u64,
 }
 
 /// CPUs that run at one frequency.
@@ -99,6 +101,7 @@ impl Cpufreq {
                 policy: policy.unwrap_or(0) as u32,
                 target: CPUPERF_ONE,
                 capacity: (capacity / u64::from(most.unwrap_or(1))).max(1) as u32,
+                bw_dl: 0,
             }
         };
         Cpufreq {
@@ -117,9 +120,10 @@ impl Cpufreq {
         self.cpus[cpu].capacity
     }
 
-    /// `scx_bpf_cpuperf_set()`, and the governor's answer to it. Returns the policy that changes its frequency
-    /// for it, and when it will have, ns.
-    pub fn request(&mut self, cpu: usize, perf: u32, now: u64) -> Option<(u32, u64)> {
+    /// `scx_bpf_cpuperf_set()`, and the governor's answer to it; `bw_dl` is the bandwidth of the CPU's deadline
+    /// tasks, of 2^20 (`ignore_dl_rate_limit()`). Returns the policy that changes its frequency for it, and when it
+    /// will have, ns.
+    pub fn request(&mut self, cpu: usize, perf: u32, bw_dl: u64, now: u64) -> Option<(u32, u64)> {
         self.cpus[cpu].target = perf;
         let Cpu {
             policy: index,
@@ -127,9 +131,11 @@ impl Cpufreq {
             ..
         } = self.cpus[cpu];
         let policy = self.policies.get_mut(index as usize)?;
-        if policy.khz.is_empty() || now - policy.updated_at < self.rate_limit_ns {
+        let too_soon = now - policy.updated_at < self.rate_limit_ns;
+        if policy.khz.is_empty() || (too_soon && bw_dl <= self.cpus[cpu].bw_dl) {
             return None;
         }
+        self.cpus[cpu].bw_dl = bw_dl;
         let targets = policy.cpus.iter().map(|cpu| self.cpus[cpu].target);
         let next = policy.resolve(targets.max().unwrap_or(0), capacity);
         if policy.next == next {
@@ -182,12 +188,12 @@ mod tests {
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (100, 300);
         // The highest that any CPU asks for decides.
         for cpu in 0..7 {
-            assert_eq!(cpufreq.request(cpu, 0, 1000), None);
+            assert_eq!(cpufreq.request(cpu, 0, 0, 1000), None);
         }
-        assert_eq!(cpufreq.request(7, 500, 1000), Some((0, 1300)));
+        assert_eq!(cpufreq.request(7, 500, 0, 1000), Some((0, 1300)));
         // Nothing is decided within the rate limit, and nothing begun while a change is under way.
-        assert_eq!(cpufreq.request(7, 100, 1099), None);
-        assert_eq!(cpufreq.request(7, 200, 1100), None);
+        assert_eq!(cpufreq.request(7, 100, 0, 1099), None);
+        assert_eq!(cpufreq.request(7, 200, 0, 1100), None);
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);
         assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
@@ -195,10 +201,26 @@ mod tests {
     }
 
     #[test]
+    fn more_deadline_bandwidth_does_not_wait_for_the_rate_limit() {
+        let mut cpufreq = hikey();
+        (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 1);
+        for cpu in 0..8 {
+            cpufreq.request(cpu, 0, 0, 10_000);
+        }
+        cpufreq.changed(0, 10_001);
+        assert_eq!(cpufreq.request(0, 512, 0, 10_010), None);
+        assert_eq!(cpufreq.request(0, 512, 1 << 19, 10_020), Some((0, 10_021)));
+        cpufreq.changed(0, 10_021);
+        // As much as before has no right to more, nor has less.
+        assert_eq!(cpufreq.request(0, 1024, 1 << 19, 10_030), None);
+        assert_eq!(cpufreq.request(0, 0, 0, 10_040), None);
+    }
+
+    #[test]
     fn a_machine_without_frequencies_has_no_policy() {
         let mut cpufreq = Cpufreq::new(&Machine::find("tc2").unwrap());
         assert!(cpufreq.policies.is_empty());
-        assert_eq!(cpufreq.request(0, 1, 1_000_000), None);
+        assert_eq!(cpufreq.request(0, 1, 0, 1_000_000), None);
     }
 
     #[test]

@@ -140,7 +140,8 @@ impl Kernel<'_> {
     /// `scx_bpf_cpuperf_set()`.
     pub fn set_cpuperf(&mut self, cpu: usize, perf: u32) {
         let now = self.now();
-        if let Some((policy, at)) = self.hw.cpufreq.request(cpu, perf, now) {
+        let bw_dl = self.rq(cpu).dl.running_bw;
+        if let Some((policy, at)) = self.hw.cpufreq.request(cpu, perf, bw_dl, now) {
             self.announce(at, hw::Event::Frequency { policy });
         }
     }
@@ -149,6 +150,7 @@ impl Kernel<'_> {
         let change = self.hw.cpufreq.changed(policy, self.now());
         self.counters.frequency_transitions += 1;
         for cpu in change.cpus.iter() {
+            self.frequency_changes_dl(cpu);
             self.hw.cores.set_opp(cpu, change.opp);
             self.opp_changed(cpu);
             self.traced(cpu, Event::CpuFrequency { khz: change.khz });
@@ -166,6 +168,7 @@ impl Kernel<'_> {
         let decision = turbo.interval_over(package as usize, meters, now);
         if let Some((cpus, khz)) = decision.cap {
             for cpu in cpus.iter() {
+                self.frequency_changes_dl(cpu);
                 self.hw.cores.set_cap(cpu, khz);
                 self.opp_changed(cpu);
             }

@@ -1,4 +1,5 @@
-//! Deadline tasks: who runs first, what budgets do, what is refused, and that what was promised is kept.
+//! Deadline tasks: who runs first, what budgets do, what is refused, and that what was promised is kept, also where
+//! frequencies follow what is used.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
@@ -206,6 +207,78 @@ fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
         },
     );
     (1..=4usize, prop::collection::vec(one, 1..=10))
+}
+
+/// How many jobs of `set`, 20 each, end after their deadline on `machine` under the policy called `policy`, beside a
+/// task that is not of the class.
+fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
+    let misses = Arc::new(AtomicU64::new(0));
+    let workload = Script(|| {
+        let task = |&(times, share): &(Times, u64)| {
+            deadline("dl", times, periodic(times, share, 20, misses.clone()))
+        };
+        let mut tasks: Vec<TaskSpec> = set.iter().map(task).collect();
+        tasks.push(task_beside());
+        Start {
+            tasks,
+            ..Start::default()
+        }
+    });
+    simulate(machine, policy, &workload, 1, &mut Recording::default());
+    misses.load(Ordering::Relaxed)
+}
+
+/// The policies that leave the frequency where it is, and that follow what is used.
+const POLICIES: [&str; 3] = ["cfs", "schedutil-cfs", "schedutil"];
+
+#[test]
+fn a_budget_lasts_longer_at_a_lower_frequency() {
+    let hikey = Machine::find("hikey-6220").unwrap();
+    for policy in POLICIES {
+        for share in [50, 90, 97] {
+            let misses = misses_under(policy, &hikey, &[((5_000, 20_000, 20_000), share)]);
+            assert_eq!(misses, 0, "{policy}, {share} % of the budget used");
+        }
+    }
+}
+
+#[test]
+fn a_budget_lasts_longer_on_a_smaller_cpu_and_what_is_too_much_for_one_goes_to_a_larger() {
+    let odroid = Machine::find("odroid-xu3").unwrap();
+    for policy in POLICIES {
+        for percent in [20, 80] {
+            let times = (percent * 1000, 100_000, 100_000);
+            assert_eq!(
+                misses_under(policy, &odroid, &[(times, 90); 4]),
+                0,
+                "{policy}, {percent} %"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One CPU's bandwidth in deadline tasks, of which each has room for a change of frequency.
+    #[test]
+    fn no_deadline_is_missed_where_frequencies_change(
+        set in prop::collection::vec((5..=60u64, 20..100u64, 30..=90u64), 1..=5),
+        policy in prop::sample::select(&POLICIES[..]),
+    ) {
+        let mut sum = 0;
+        let set: Vec<_> = set
+            .into_iter()
+            .filter(|&(percent, ..)| {
+                let fits = sum + percent <= 90;
+                sum += if fits { percent } else { 0 };
+                fits
+            })
+            .map(|(percent, period, share)| ((period * percent * 10, period * 1000, period * 1000), share))
+            .collect();
+        let hikey = Machine::find("hikey-6220").unwrap();
+        prop_assert_eq!(misses_under(policy, &hikey, &set), 0);
+    }
 }
 
 proptest! {

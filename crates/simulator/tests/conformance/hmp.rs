@@ -1,12 +1,10 @@
 //! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task. And how many of
 //! them get one at once.
 
-use crate::support::{MS, Script, bound, play, run_for, sleep_for, task};
+use crate::support::{MS, Script, bound, play, run_for, simulate, sleep_for, task};
 use machine::Machine;
-use native::Object;
-use policy::Policy;
-use simulator::{Check, Config, Event, Trace};
-use workload::{Op, Start, TaskSpec, Workload};
+use simulator::{Event, Trace};
+use workload::{Op, Start, TaskSpec};
 
 /// On an ODROID-XU3: CPUs 0-3 are slow, 4-7 fast.
 const SLOW: std::ops::Range<usize> = 0..4;
@@ -42,21 +40,6 @@ impl Trace for Sleepers {
     }
 }
 
-fn simulate(policy: &str, workload: &dyn Workload, seed: u64, trace: &mut dyn Trace) {
-    let machine = Machine::find("odroid-xu3").unwrap();
-    let config = Config {
-        machine: &machine,
-        workload,
-        scheduler: Object::own("cfs").unwrap(),
-        globals: &Policy::find(policy).unwrap().globals(&machine),
-        read: &[],
-        seed,
-        time_limit_ns: 100_000 * MS,
-        trace: Some(trace),
-    };
-    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
-}
-
 /// `steady` tasks that compute all the time, and `waves` that compute and sleep.
 fn longest(policy: &str, steady: u64, waves: u64) -> u64 {
     let wave = |index: u64| {
@@ -77,7 +60,14 @@ fn longest(policy: &str, steady: u64, waves: u64) -> u64 {
         ..Start::default()
     });
     let mut sleepers = Sleepers::default();
-    simulate(policy, &workload, steady * 100 + waves, &mut sleepers);
+    let odroid = Machine::find("odroid-xu3").unwrap();
+    simulate(
+        &odroid,
+        policy,
+        &workload,
+        steady * 100 + waves,
+        &mut sleepers,
+    );
     sleepers.longest
 }
 
@@ -132,7 +122,8 @@ fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
         ..Start::default()
     });
     let mut ups = Ups::default();
-    simulate("hperf", &workload, 1, &mut ups);
+    let odroid = Machine::find("odroid-xu3").unwrap();
+    simulate(&odroid, "hperf", &workload, 1, &mut ups);
     // The first of them is done 2 us before the others, and has got its task by then.
     let Ups(ups) = ups;
     assert!(ups.len() == 4 && ups[2] - ups[1] > MS, "{ups:?}");

@@ -17,4 +17,5 @@ mod kernel_tree;
 mod network;
 mod polling;
 mod properties;
+mod schedutil;
 mod support;

@@ -2,6 +2,7 @@
 
 use machine::{CoreType, Costs, Cpu, CpuMask, Level, Machine, Numa};
 use native::{Global, Object};
+use policy::Policy;
 use simulator::{Check, Config, Error, Event, Outcome, Trace};
 use std::fmt::Write;
 use workload::{Env, Metric, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
@@ -252,6 +253,27 @@ pub fn try_run<'a>(
 /// As [`try_run`], and nothing goes wrong.
 pub fn run(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> Ran {
     try_run(machine, workload, scheduler, &[], None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs `workload` on `machine` under the policy called `policy`.
+pub fn simulate(
+    machine: &Machine,
+    policy: &str,
+    workload: &dyn Workload,
+    seed: u64,
+    trace: &mut dyn Trace,
+) {
+    let config = Config {
+        machine,
+        workload,
+        scheduler: Object::own("cfs").unwrap(),
+        globals: &Policy::find(policy).unwrap().globals(machine),
+        read: &[],
+        seed,
+        time_limit_ns: 100_000 * MS,
+        trace: Some(trace),
+    };
+    simulator::run_checked(config, Check::INVARIANTS).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// The scheduler's exit: reason and message.

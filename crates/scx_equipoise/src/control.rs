@@ -1,0 +1,362 @@
+//! `scx_equipoise get` and `set`: what a loaded scheduler does can be read by all, and changed by root.
+//!
+//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change loads the scheduler
+//! anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
+
+use crate::error::Error;
+use anyhow::{Context, Result, anyhow};
+use policy::Policy;
+use rustix::net::sockopt::socket_peercred;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+const SOCKET: &str = "/run/scx_equipoise.sock";
+
+/// How long a client may take to send its line.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest line that is read, bytes.
+const LONGEST: u64 = 64 << 10;
+
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub enum Request {
+    /// The settings of these names, or all.
+    Get(Vec<String>),
+    /// `NAME=VALUE` each; `policy` is a name, too.
+    Set(Vec<String>),
+}
+
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+enum Reply {
+    Done(String),
+    /// The request is wrong: status 2.
+    Wrong(String),
+    /// It could not be done: status 1.
+    Failed(String),
+}
+
+/// What the loader is told while a scheduler is there.
+#[derive(Debug)]
+pub struct Control {
+    shutdown: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Of the scheduler that was attached last.
+    policy: Policy,
+    /// A change that is asked for, and who asks.
+    asked: Option<(Policy, Sender<Reply>)>,
+    /// Who asked for the policy that is being loaded.
+    waiting: Option<Sender<Reply>>,
+}
+
+impl Control {
+    pub fn new(policy: Policy) -> Control {
+        Control {
+            shutdown: AtomicBool::new(false),
+            state: Mutex::new(State {
+                policy,
+                asked: None,
+                waiting: None,
+            }),
+        }
+    }
+
+    /// The scheduler is to leave for good.
+    pub fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_shut_down(&self) -> bool {
+        self.shutdown.load(Ordering::Relaxed)
+    }
+
+    /// The scheduler is to leave, for good or for another policy.
+    pub fn wants_it_gone(&self) -> bool {
+        self.is_shut_down() || self.state().asked.is_some()
+    }
+
+    /// The policy to load next.
+    pub fn next_policy(&self) -> Policy {
+        let mut state = self.state();
+        match state.asked.take() {
+            Some((policy, client)) => {
+                state.waiting = Some(client);
+                policy
+            }
+            None => state.policy.clone(),
+        }
+    }
+
+    /// `policy` is in effect.
+    pub fn attached(&self, policy: &Policy) {
+        let mut state = self.state();
+        state.policy = policy.clone();
+        if let Some(client) = state.waiting.take() {
+            // It may have gone.
+            let _ = client.send(Reply::Done(String::new()));
+        }
+    }
+
+    /// A policy could not be loaded. True if somebody had asked for it, is told, and the one before is to come back.
+    pub fn failed(&self, error: &anyhow::Error) -> bool {
+        match self.state().waiting.take() {
+            Some(client) => {
+                let _ = client.send(Reply::Failed(format!("{error:#}")));
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// What to answer; or where the answer will come from.
+    fn answer(&self, request: Request, is_root: bool) -> Result<Reply, Receiver<Reply>> {
+        let mut state = self.state();
+        match request {
+            Request::Get(names) => Ok(get(&state.policy, &names)),
+            Request::Set(_) if !is_root => {
+                let message =
+                    "expected to be run as root: changing a scheduler takes its privileges";
+                Ok(Reply::Failed(message.to_owned()))
+            }
+            Request::Set(_) if state.asked.is_some() || state.waiting.is_some() => Ok(
+                Reply::Failed("another change is on its way; try again".to_owned()),
+            ),
+            Request::Set(changes) => match changed(&state.policy, &changes) {
+                Ok(policy) if policy == state.policy => Ok(Reply::Done(String::new())),
+                Ok(policy) => {
+                    let (sender, receiver) = channel();
+                    state.asked = Some((policy, sender));
+                    Err(receiver)
+                }
+                Err(message) => Ok(Reply::Wrong(message)),
+            },
+        }
+    }
+
+    /// Answers requests until the process ends, from a thread of its own.
+    pub fn serve(self: &Arc<Control>) -> Result<Socket> {
+        self.serve_at(Path::new(SOCKET))
+    }
+
+    fn serve_at(self: &Arc<Control>, path: &Path) -> Result<Socket> {
+        // One that a killed loader has left.
+        let _ = fs::remove_file(path);
+        let listener = UnixListener::bind(path)
+            .and_then(|listener| {
+                fs::set_permissions(path, Permissions::from_mode(0o666)).map(|()| listener)
+            })
+            .with_context(|| format!("cannot listen on {}", path.display()))?;
+        let control = self.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // A client that is gone, or sends what is none of a request, has itself to blame.
+                if let Err(error) = control.talk(client) {
+                    log::debug!("a client of {SOCKET}: {error:#}");
+                }
+            }
+        });
+        Ok(Socket(path.to_owned()))
+    }
+
+    fn talk(self: &Arc<Control>, client: UnixStream) -> Result<()> {
+        client.set_read_timeout(Some(PATIENCE))?;
+        let is_root = socket_peercred(&client)?.uid.is_root();
+        let mut line = String::new();
+        BufReader::new((&client).take(LONGEST)).read_line(&mut line)?;
+        match self.answer(serde_json::from_str(&line)?, is_root) {
+            Ok(reply) => send(&client, &reply),
+            // The others need not wait for it.
+            Err(later) => {
+                thread::spawn(move || later.recv().map(|reply| send(&client, &reply)));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where the loader listens, as long as this lives.
+pub struct Socket(PathBuf);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn send(mut stream: &UnixStream, message: &impl Serialize) -> Result<()> {
+    let line = serde_json::to_string(message)? + "\n";
+    Ok(stream.write_all(line.as_bytes())?)
+}
+
+/// `NAME = VALUE` each, as in a policy file.
+fn get(policy: &Policy, names: &[String]) -> Reply {
+    let head = [("policy", &*policy.name), ("scheduler", policy.scheduler)];
+    let head = head.map(|(name, value)| (name, format!("{value:?}")));
+    let settings = policy.settings.list();
+    let settings = settings.map(|(setting, value)| (&*setting.key, setting.toml(value)));
+    let all: Vec<_> = head.into_iter().chain(settings).collect();
+    let unknown = names
+        .iter()
+        .find(|name| all.iter().all(|(key, _)| key != name));
+    if let Some(unknown) = unknown {
+        let known: Vec<&str> = all.iter().map(|&(key, _)| key).collect();
+        return Reply::Wrong(format!(
+            "unknown setting `{unknown}`: expected one of {}",
+            known.join(", ")
+        ));
+    }
+    let asked = all
+        .iter()
+        .filter(|(key, _)| names.is_empty() || names.iter().any(|name| name == key));
+    Reply::Done(
+        asked
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect(),
+    )
+}
+
+/// `policy` with `changes`; the error is a message.
+fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
+    let (names, settings): (Vec<&str>, Vec<&str>) = changes
+        .iter()
+        .map(String::as_str)
+        .partition(|change| change.starts_with("policy="));
+    let named = names.last().map(|change| &change["policy=".len()..]);
+    let message =
+        |bad: Box<machine::input::BadInput>| format!("{}; {}", bad.message(), bad.expected());
+    let policy = named
+        .map_or_else(|| Ok(policy.clone()), Policy::find)
+        .map_err(message)?;
+    if settings.is_empty() {
+        return Ok(policy);
+    }
+    policy.with(settings.into_iter()).map_err(message)
+}
+
+/// The client's side: what the loader answers.
+pub fn ask(request: &Request) -> Result<String, Error> {
+    ask_at(Path::new(SOCKET), request)
+}
+
+fn ask_at(path: &Path, request: &Request) -> Result<String, Error> {
+    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            anyhow!("no scx_equipoise is running: expected one to ask")
+        }
+        _ => anyhow!(error).context(format!("cannot reach {}", path.display())),
+    })?;
+    send(&stream, request)?;
+    let mut line = String::new();
+    let answered = BufReader::new(stream).read_line(&mut line);
+    answered.context("scx_equipoise does not answer")?;
+    let reply = serde_json::from_str(&line).context("scx_equipoise ended without an answer")?;
+    match reply {
+        Reply::Done(text) => Ok(text),
+        Reply::Wrong(message) => Err(Error::Request(message)),
+        Reply::Failed(message) => Err(Error::Run(anyhow!(message))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control() -> Arc<Control> {
+        Arc::new(Control::new(Policy::find("capacity").unwrap()))
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn all_may_read() {
+        let reply = control().answer(Request::Get(words("policy misfit")), false);
+        let expected = "policy = \"capacity\"\nmisfit = true\n".to_owned();
+        assert_eq!(reply.unwrap(), Reply::Done(expected));
+        let reply = control().answer(Request::Get(words("misfti")), false);
+        assert!(matches!(reply, Ok(Reply::Wrong(message)) if message.contains("`misfti`")));
+    }
+
+    #[test]
+    fn root_alone_may_change() {
+        let control = control();
+        let set = || Request::Set(words("misfit=false"));
+        assert!(matches!(control.answer(set(), false), Ok(Reply::Failed(_))));
+        assert!(!control.wants_it_gone());
+        assert!(control.answer(set(), true).is_err());
+        assert!(control.wants_it_gone());
+        let next = control.next_policy();
+        assert_eq!(next.name, "capacity:misfit=false");
+        assert!(!control.wants_it_gone());
+    }
+
+    #[test]
+    fn an_answer_comes_when_the_change_is_in_effect() {
+        let control = control();
+        let later = control.answer(Request::Set(words("policy=cfs misfit=false")), true);
+        let later = later.unwrap_err();
+        let next = control.next_policy();
+        assert!(later.try_recv().is_err());
+        let second = control.answer(Request::Set(words("misfit=true")), true);
+        assert!(matches!(second, Ok(Reply::Failed(message)) if message.contains("on its way")));
+        control.attached(&next);
+        assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
+        assert_eq!(control.next_policy().name, "cfs");
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_leaves_the_one_before() {
+        let control = control();
+        assert!(!control.failed(&anyhow!("nobody asked")));
+        let later = control
+            .answer(Request::Set(words("policy=cfs")), true)
+            .unwrap_err();
+        control.next_policy();
+        assert!(control.failed(&anyhow!("no")));
+        assert_eq!(later.recv().unwrap(), Reply::Failed("no".to_owned()));
+        assert_eq!(control.next_policy().name, "capacity");
+    }
+
+    #[test]
+    fn a_mistake_changes_nothing() {
+        let control = control();
+        for wrong in ["policy=o1", "misfit=1", "no_such=1", "misfit"] {
+            let reply = control.answer(Request::Set(words(wrong)), true);
+            assert!(matches!(reply, Ok(Reply::Wrong(_))), "{wrong}");
+        }
+        assert!(!control.wants_it_gone());
+    }
+
+    #[test]
+    fn a_client_asks_over_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let get = Request::Get(words("policy"));
+        assert!(matches!(ask_at(&path, &get), Err(Error::Run(_))));
+        let socket = control().serve_at(&path).unwrap();
+        UnixStream::connect(&path)
+            .unwrap()
+            .write_all(b"nonsense\n")
+            .unwrap();
+        assert_eq!(ask_at(&path, &get).unwrap(), "policy = \"capacity\"\n");
+        drop(socket);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What one fair task uses of a CPU, of 1024 of the largest one at its highest frequency, and the CPU whose
+ * utilization has it: that is the sum of its tasks', of those asleep too, and follows them when they change CPUs.
+ * As in Linux 4.17's kernel/sched/fair.c, but that a sum of the root's tasks has no control groups in between.
+ *
+ * A task that slept long has used little of late, and yet will use what it did before. What it had come to when it
+ * last went to sleep, and an average of that over the last times (util_est), says so; a CPU's estimate is the sum
+ * of its runnable tasks'.
+ */
+#ifndef __EQUIPOISE_TASK_UTIL_H
+#define __EQUIPOISE_TASK_UTIL_H
+
+#include "utilization.bpf.h"
+
+/* UTIL_EST_WEIGHT_SHIFT: the last time weighs a quarter. */
+#define UTIL_EST_WEIGHT_SHIFT 2
+/* A difference of less than one per cent is none. */
+#define UTIL_EST_MARGIN (SCHED_POWER_SCALE / 100)
+
+struct task_util {
+	struct pelt avg;
+	/* The CPU whose utilization has it, if one has. */
+	u32 cpu;
+	bool attached;
+	/* Not brought up to date by a period since it was last estimated (UTIL_AVG_UNCHANGED). */
+	bool unchanged;
+	/* What it came to when it last went to sleep, and the average. */
+	u16 enqueued;
+	u16 ewma;
+};
+
+/* Is tasks' utilization looked at? */
+static __always_inline bool tracks_task_util(void)
+{
+	return policy.frequency;
+}
+
+/* Brings it up to @clock, since when it ran or not on a CPU whose time counts @scale. */
+static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
+{
+	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))
+		tu->unchanged = false;
+}
+
+/* The same on this CPU, @cpu, by the clock of its runqueue. */
+static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool running)
+{
+	struct rq *core = tracks_task_util() ? scx_bpf_cpu_rq(cpu) : NULL;
+
+	if (core)
+		age_task_util(tu, core->clock_task, running,
+			      scx_bpf_cpuperf_cur(cpu) * cpu_scale(cpu) / SCHED_POWER_SCALE);
+}
+
+/*
+ * detach_entity_load_avg(), remove_entity_load_avg(): its CPU is without it. A sleeper has decayed for what that
+ * CPU's average knows.
+ */
+static __always_inline void detach_task_util(struct task_util *tu)
+{
+	struct cpu_util *util = cpu_util_of(tu->cpu);
+
+	if (!tracks_task_util() || !tu->attached)
+		return;
+	if (time_before(tu->avg.last_update_time, util->avg[UTIL_FAIR].last_update_time))
+		age_task_util(tu, util->avg[UTIL_FAIR].last_update_time, false, 0);
+	__sync_fetch_and_add(&util->attached, -pelt_util(&tu->avg));
+	tu->attached = false;
+}
+
+/*
+ * To be called before attach_task_util(), which may be under a lock: brings @cpu's utilization up to date, if it
+ * idles and so may not have been for long. A busy CPU's own tick does.
+ */
+static __always_inline void prepare_attach(u32 cpu)
+{
+	if (tracks_task_util() && (cpu == bpf_get_smp_processor_id() || cpu_util_of(cpu)->running == UTIL_NONE))
+		update_cpu_util(cpu, bpf_ktime_get_ns());
+}
+
+/* attach_entity_load_avg(): @cpu has it from now on, and no other. From then on the two decay in step. */
+static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
+{
+	struct cpu_util *util = cpu_util_of(cpu);
+	const struct pelt *avg = &util->avg[UTIL_FAIR];
+	u64 used;
+
+	if (!tracks_task_util() || (tu->attached && tu->cpu == cpu))
+		return;
+	if (tu->attached)
+		detach_task_util(tu);
+	else
+		/* It was of another class. */
+		age_task_util(tu, avg->last_update_time, false, 0);
+	used = pelt_util(&tu->avg);
+	tu->avg.last_update_time = avg->last_update_time;
+	tu->avg.period_contrib = avg->period_contrib;
+	tu->avg.running_sum = pelt_sum(avg, used);
+	__sync_fetch_and_add(&util->attached, used);
+	tu->cpu = cpu;
+	tu->attached = true;
+}
+
+/*
+ * post_init_entity_util_avg(): a new task on @cpu, of @weight, is taken to use what the others there do for their
+ * weight; half of what they leave at most, and so much where there are none. @load: the sum of runnable averages
+ * times weights; of Linux's it lacks those of tasks asleep.
+ */
+static __always_inline void init_task_util(struct task_util *tu, u32 cpu, u32 weight, u64 load)
+{
+	u64 used, max, util;
+
+	if (!tracks_task_util())
+		return;
+	prepare_attach(cpu);
+	tu->avg.last_update_time = cpu_util_of(cpu)->avg[UTIL_FAIR].last_update_time;
+	used = cpu_util_fair(cpu);
+	max = cpu_scale(cpu);
+	if (used >= max)
+		return;
+	util = (max - used) / 2;
+	if (used && used * weight / (load + 1) < util)
+		util = used * weight / (load + 1);
+	tu->avg.running_sum = pelt_sum(&tu->avg, util);
+}
+
+static __always_inline u64 task_util_est(const struct task_util *tu)
+{
+	return tu->ewma > tu->enqueued ? tu->ewma : tu->enqueued;
+}
+
+/* It becomes runnable on @cpu, and is no longer. */
+static __always_inline void util_est_enqueue(const struct task_util *tu, u32 cpu)
+{
+	if (tracks_task_util())
+		__sync_fetch_and_add(&cpu_util_of(cpu)->estimated, task_util_est(tu));
+}
+
+static __always_inline void util_est_dequeue(const struct task_util *tu, u32 cpu)
+{
+	if (tracks_task_util())
+		__sync_fetch_and_add(&cpu_util_of(cpu)->estimated, -task_util_est(tu));
+}
+
+/* util_est_update(): it goes to sleep. What came and went within a period says nothing. */
+static __always_inline void util_est_update(struct task_util *tu)
+{
+	s64 diff;
+
+	if (!tracks_task_util() || tu->unchanged)
+		return;
+	tu->unchanged = true;
+	diff = (s64)pelt_util(&tu->avg) - tu->ewma;
+	if (diff < UTIL_EST_MARGIN && diff > -UTIL_EST_MARGIN)
+		return;
+	tu->enqueued = pelt_util(&tu->avg);
+	tu->ewma += diff >> UTIL_EST_WEIGHT_SHIFT;
+}
+
+#endif /* __EQUIPOISE_TASK_UTIL_H */
