@@ -19,6 +19,7 @@
 #include <scx/common.bpf.h>
 
 #define SCHEDULER_SETTINGS "eevdf/settings.def"
+#define FREQUENCY_UTIL_FAIR cpu_fair_util_boost
 #include "../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
@@ -30,7 +31,7 @@ char _license[] SEC("license") = "GPL";
 /* rebalance_domains() as a softirq of the tick, which may not move tasks between queues itself. */
 CPU_TIMERS(balance_timers);
 
-static int run_rebalance_domains(void *timers, int *key, struct cpu_timer *timer)
+static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer *timer)
 {
 	periodic_balance(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
 	return 0;
@@ -49,7 +50,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 /* Ticks while a task of a higher class has the CPU: of these sched_ext does not tell. */
 CPU_TIMERS(class_timers);
 
-static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct fair_rq *rq = rq_of(cpu);

@@ -446,3 +446,20 @@ fn looking_for_work_takes_time_where_memory_is_described() {
         "{undescribed:?}"
     );
 }
+
+/// The first question is whether something is better than what one has.
+#[test]
+fn without_policies_all_are_compared_to_todays_linux() {
+    let mut args = vec![
+        "compare",
+        "--machine",
+        "tc2-smp",
+        "--workload",
+        "busy:duration=1ms",
+    ];
+    args.extend(["--runs", "1", "--format", "json"]);
+    let result = json(&args);
+    let counters = result["counters"].as_array().unwrap();
+    let policies: Vec<_> = counters.iter().map(|entry| &entry["policy"]).collect();
+    assert!(policies.len() > 9 && policies[0] == "eevdf", "{policies:?}");
+}

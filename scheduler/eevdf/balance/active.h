@@ -20,7 +20,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	rq->active_balance = true;
 	rq->push_cpu = env->dst_cpu;
 	this_counters()->active_balances++;
-	if (env->migration_type == migrate_misfit)
+	if (env->migration_type == MIGRATE_MISFIT)
 		this_counters()->misfit_moves++;
 	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
 	return true;

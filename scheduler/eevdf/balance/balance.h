@@ -60,13 +60,13 @@ static __always_inline u64 task_share(const struct balance_env *env, const struc
 	u64 share;
 
 	switch (env->migration_type) {
-	case migrate_load:
+	case MIGRATE_LOAD:
 		share = se->avg.load_avg ? se->avg.load_avg : 1;
 		break;
-	case migrate_util:
+	case MIGRATE_UTIL:
 		share = task_util_est(se);
 		break;
-	case migrate_task:
+	case MIGRATE_TASK:
 		return 1;
 	default:
 		return util_fits_cpu(task_util_est(se), env->src_cpu) ? 0 : env->imbalance;
@@ -144,9 +144,9 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	const struct domain *sd = env_domain(env);
 	u32 src_cpu = env->src_cpu;
 
-	if (env->migration_type == migrate_misfit)
+	if (env->migration_type == MIGRATE_MISFIT)
 		return true;
-	if (env->migration_type == migrate_task &&
+	if (env->migration_type == MIGRATE_TASK &&
 	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)
 		return true;
 	/* It has a CPU that others take much of. */
@@ -171,7 +171,7 @@ static __always_inline void grow_interval(const struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
 
-	if (env->idle == LB_NEWLY_IDLE || env->migration_type == migrate_misfit)
+	if (env->idle == LB_NEWLY_IDLE || env->migration_type == MIGRATE_MISFIT)
 		return;
 	if ((env->flags & LBF_ALL_PINNED && ds->balance_interval < MAX_PINNED_INTERVAL) ||
 	    ds->balance_interval < env_domain(env)->max_interval)
@@ -184,7 +184,7 @@ static __always_inline void balance_failed(struct balance_env *env)
 	struct domain_state *ds = env_domain_state(env);
 	bool pushing = false;
 
-	if (env->idle != LB_NEWLY_IDLE && env->migration_type != migrate_misfit)
+	if (env->idle != LB_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT)
 		ds->nr_balance_failed++;
 	if (need_active_balance(env)) {
 		if (!curr_allowed(env->src_cpu, env->cpu)) {
@@ -240,7 +240,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->level = level;
 	env->local_group = local_group_of(dst_cpu, level);
 	env->idle = idle;
-	env->migration_type = migrate_load;
+	env->migration_type = MIGRATE_LOAD;
 	env->flags = 0;
 	env->any_excluded = false;
 	this_counters()->balance_calls++;

@@ -16,11 +16,11 @@ enum balance_idle {
 };
 
 /* What balance_env::imbalance counts. */
-enum migration_type {
-	migrate_load,
-	migrate_util,
-	migrate_task,
-	migrate_misfit,
+enum migrates {
+	MIGRATE_LOAD,
+	MIGRATE_UTIL,
+	MIGRATE_TASK,
+	MIGRATE_MISFIT,
 };
 
 /* balance_env::flags */
@@ -37,7 +37,7 @@ struct balance_env {
 	u32 src_cpu;
 	u32 new_dst_cpu;
 	enum balance_idle idle;
-	enum migration_type migration_type;
+	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;
 	/* Tasks looked at, how many at most. */

@@ -9,19 +9,19 @@
 #include "../core/task.bpf.h"
 #include "../placement/smt.h"
 
-enum group_type {
+enum group_kind {
 	/* It can take more tasks. */
-	group_has_spare,
+	GROUP_HAS_SPARE,
 	/* It has no room, but nobody waits who need not. */
-	group_fully_busy,
+	GROUP_FULLY_BUSY,
 	/* A task does not fit its CPU. */
-	group_misfit_task,
+	GROUP_MISFIT_TASK,
 	/* A core has more than one task. */
-	group_smt_balance,
+	GROUP_SMT_BALANCE,
 	/* Affinity kept tasks from being balanced below. */
-	group_imbalanced,
+	GROUP_IMBALANCED,
 	/* Tasks do not get what they ask for. */
-	group_overloaded,
+	GROUP_OVERLOADED,
 };
 
 /* What a group does: sg_lb_stats. */
@@ -38,7 +38,7 @@ struct group_stats {
 	u32 idle_cpus;
 	u32 group_weight;
 	bool smt_balance;
-	enum group_type type;
+	enum group_kind type;
 };
 
 /* What is kept of a group besides struct group. */
@@ -78,17 +78,17 @@ static __always_inline bool group_has_capacity(u32 imbalance_pct, const struct g
 	return sgs->group_capacity * 100 > sgs->group_util * imbalance_pct;
 }
 
-static __always_inline enum group_type group_classify(u32 imbalance_pct, u32 group, const struct group_stats *sgs)
+static __always_inline enum group_kind group_classify(u32 imbalance_pct, u32 group, const struct group_stats *sgs)
 {
 	if (group_is_overloaded(imbalance_pct, sgs))
-		return group_overloaded;
+		return GROUP_OVERLOADED;
 	if (group_state_at(group)->imbalance)
-		return group_imbalanced;
+		return GROUP_IMBALANCED;
 	if (sgs->smt_balance)
-		return group_smt_balance;
+		return GROUP_SMT_BALANCE;
 	if (sgs->misfit_task_load)
-		return group_misfit_task;
-	return group_has_capacity(imbalance_pct, sgs) ? group_has_spare : group_fully_busy;
+		return GROUP_MISFIT_TASK;
+	return group_has_capacity(imbalance_pct, sgs) ? GROUP_HAS_SPARE : GROUP_FULLY_BUSY;
 }
 
 /* A node may have a few tasks more than another, as they may have to do with each other (adjust_numa_imbalance()).

@@ -33,19 +33,19 @@ static __always_inline void fill_spare(struct balance_env *env)
 	struct group_stats *local = &env->local, *busiest = &env->busiest;
 	const struct domain *sd = env_domain(env);
 
-	if (busiest->type > group_fully_busy && !(sd->flags & SD_SHARE_PKG_RESOURCES)) {
-		env->migration_type = migrate_util;
+	if (busiest->type > GROUP_FULLY_BUSY && !(sd->flags & SD_SHARE_PKG_RESOURCES)) {
+		env->migration_type = MIGRATE_UTIL;
 		env->imbalance = local->group_capacity > local->group_util
 					 ? local->group_capacity - local->group_util
 					 : 0;
 		/* It may be full of other classes' work, and yet idle. */
 		if (is_idle_balance(env) && !env->imbalance) {
-			env->migration_type = migrate_task;
+			env->migration_type = MIGRATE_TASK;
 			env->imbalance = 1;
 		}
 		return;
 	}
-	env->migration_type = migrate_task;
+	env->migration_type = MIGRATE_TASK;
 	if (busiest->group_weight == 1 || env->prefer_sibling)
 		env->imbalance = sibling_imbalance(env);
 	else
@@ -62,35 +62,35 @@ static __always_inline void calculate_imbalance(struct balance_env *env)
 	u64 max_pull, room;
 
 	switch (busiest->type) {
-	case group_misfit_task:
+	case GROUP_MISFIT_TASK:
 		if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY) {
-			env->migration_type = migrate_misfit;
+			env->migration_type = MIGRATE_MISFIT;
 			env->imbalance = 1;
 		} else {
-			env->migration_type = migrate_load;
+			env->migration_type = MIGRATE_LOAD;
 			env->imbalance = busiest->misfit_task_load;
 		}
 		return;
-	case group_smt_balance:
-	case group_imbalanced:
-		env->migration_type = migrate_task;
+	case GROUP_SMT_BALANCE:
+	case GROUP_IMBALANCED:
+		env->migration_type = MIGRATE_TASK;
 		env->imbalance = 1;
 		return;
 	default:
 		break;
 	}
-	if (local->type == group_has_spare) {
+	if (local->type == GROUP_HAS_SPARE) {
 		fill_spare(env);
 		return;
 	}
-	if (local->type < group_overloaded) {
+	if (local->type < GROUP_OVERLOADED) {
 		local->avg_load = local->group_load * SCHED_POWER_SCALE / local->group_capacity;
 		env->avg_load = env->total_load * SCHED_POWER_SCALE / env->total_capacity;
 		if (local->avg_load >= busiest->avg_load || local->avg_load >= env->avg_load)
 			return;
 	}
 	/* Neither should end up beyond the average. */
-	env->migration_type = migrate_load;
+	env->migration_type = MIGRATE_LOAD;
 	max_pull = (busiest->avg_load - env->avg_load) * busiest->group_capacity;
 	room = (env->avg_load - local->avg_load) * local->group_capacity;
 	env->imbalance = (max_pull < room ? max_pull : room) / SCHED_POWER_SCALE;

@@ -86,7 +86,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	rq->idle_stamp = now;
 	if (!levels_of(cpu)->nr_levels)
 		return;
-	if (!root_domain.overloaded || rq->avg_idle < rq->sd[0].max_newidle_lb_cost) {
+	if (!whole_machine.overloaded || rq->avg_idle < rq->sd[0].max_newidle_lb_cost) {
 		this_counters()->newidle_skipped++;
 	} else if (newidle_balance(cpu, now)) {
 		rq->idle_stamp = 0;

@@ -21,7 +21,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	if (excluded(env, cpu))
 		return false;
 	sgs->group_load += load;
-	sgs->group_util += cpu_util_cfs(cpu);
+	sgs->group_util += cpu_fair_util(cpu);
 	sgs->group_runnable += cpu_runnable(cpu);
 	sgs->sum_h_nr_running += rq->nr_running;
 	sgs->sum_nr_running += nr_running;
@@ -58,7 +58,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	sgs->smt_balance = !local_group && is_idle_balance(env) &&
 			   group_state_at(group)->flags & SD_SHARE_CPUPOWER && sgs->sum_h_nr_running > 1;
 	sgs->type = group_classify(env_domain(env)->imbalance_pct, group, sgs);
-	if (sgs->type == group_overloaded)
+	if (sgs->type == GROUP_OVERLOADED)
 		sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sgs->group_capacity;
 	return true;
 }
@@ -83,12 +83,12 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 		u32 dst_capacity = power_of(env->dst_cpu);
 
 		/* This CPU should not take a misfit that it does not fit either, */
-		if (sgs->type == group_misfit_task &&
+		if (sgs->type == GROUP_MISFIT_TASK &&
 		    (!env->dst_core_idle || !capacity_greater(dst_capacity, group_state_at(group)->max_capacity) ||
-		     env->local.type != group_has_spare))
+		     env->local.type != GROUP_HAS_SPARE))
 			return false;
 		/* nor what could run faster where it is. */
-		if (sgs->type <= group_fully_busy &&
+		if (sgs->type <= GROUP_FULLY_BUSY &&
 		    capacity_greater(group_state_at(group)->min_capacity, dst_capacity))
 			return false;
 	}
@@ -99,18 +99,18 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 		return true;
 
 	switch (sgs->type) {
-	case group_overloaded:
+	case GROUP_OVERLOADED:
 		return sgs->avg_load > busiest->avg_load;
-	case group_misfit_task:
+	case GROUP_MISFIT_TASK:
 		return sgs->misfit_task_load > busiest->misfit_task_load;
-	case group_smt_balance:
+	case GROUP_SMT_BALANCE:
 		if (sgs->idle_cpus || busiest->idle_cpus)
 			return has_less_spare(sgs, busiest);
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
-	case group_fully_busy:
+	case GROUP_FULLY_BUSY:
 		/* Rather a core's threads, which slow each other down. Loads are not looked at, and so equal. */
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
-	case group_has_spare:
+	case GROUP_HAS_SPARE:
 		if ((flags ^ busiest_flags) & SD_SHARE_CPUPOWER)
 			return !(flags & SD_SHARE_CPUPOWER && sgs->sum_h_nr_running <= 1);
 		return has_less_spare(sgs, busiest);
@@ -144,7 +144,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 
 	env->busiest_group = -1;
 	__builtin_memset(&env->busiest, 0, sizeof(env->busiest));
-	env->busiest.type = group_has_spare;
+	env->busiest.type = GROUP_HAS_SPARE;
 	env->busiest.idle_cpus = ~0U;
 	env->total_load = env->total_capacity = env->avg_load = env->sum_util = 0;
 	env->overloaded = false;
@@ -167,7 +167,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	env->prefer_sibling = env->busiest_group >= 0 &&
 			      group_state_at(env->busiest_group)->flags & SD_PREFER_SIBLING;
 	if (env->level + 1 == levels_of(env->cpu)->nr_levels)
-		root_domain.overloaded = env->overloaded;
+		whole_machine.overloaded = env->overloaded;
 	update_idle_cpu_scan(env);
 }
 
@@ -176,24 +176,24 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;
 
-	if (busiest->type == group_misfit_task || busiest->type == group_imbalanced)
+	if (busiest->type == GROUP_MISFIT_TASK || busiest->type == GROUP_IMBALANCED)
 		return true;
 	if (local->type > busiest->type)
 		return false;
-	if (local->type == group_overloaded) {
+	if (local->type == GROUP_OVERLOADED) {
 		env->avg_load = env->total_load * SCHED_POWER_SCALE / env->total_capacity;
 		if (local->avg_load >= busiest->avg_load || local->avg_load >= env->avg_load ||
 		    100 * busiest->avg_load <= env_domain(env)->imbalance_pct * local->avg_load)
 			return false;
 	}
 	/* The child domain would rather have tasks in its siblings. */
-	if (env->prefer_sibling && local->type == group_has_spare && sibling_imbalance(env) > 1)
+	if (env->prefer_sibling && local->type == GROUP_HAS_SPARE && sibling_imbalance(env) > 1)
 		return true;
-	if (busiest->type == group_overloaded)
+	if (busiest->type == GROUP_OVERLOADED)
 		return true;
 	if (!is_idle_balance(env))
 		return false;
-	if (busiest->type == group_smt_balance &&
+	if (busiest->type == GROUP_SMT_BALANCE &&
 	    (group_state_at(env->local_group)->flags ^ group_state_at(env->busiest_group)->flags) &
 		    SD_SHARE_CPUPOWER)
 		return true;
@@ -222,15 +222,15 @@ static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu
 
 	*capacity = 1;
 	switch (env->migration_type) {
-	case migrate_load:
+	case MIGRATE_LOAD:
 		if (nr_running == 1 && (s64)load > env->imbalance &&
 		    !check_cpu_capacity(cpu, env_domain(env)->imbalance_pct))
 			return 0;
 		*capacity = power_of(cpu);
 		return load;
-	case migrate_util:
-		return nr_running <= 1 ? 0 : cpu_util_cfs_boost(cpu);
-	case migrate_task:
+	case MIGRATE_UTIL:
+		return nr_running <= 1 ? 0 : cpu_fair_util_boost(cpu);
+	case MIGRATE_TASK:
 		return nr_running;
 	default:
 		return rq->misfit_task_load;

@@ -256,7 +256,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	se->weight = weight;
 	se->inv_weight = (1ULL << 32) / weight;
 	se->idle_policy = p->policy == SCHED_IDLE;
-	se->avg.load_avg = weight * se->avg.load_sum / pelt_divider(&se->avg);
+	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
 	if (on_rq) {
 		attach_entity(se, se->cpu);
 		add_entity(se, se->cpu);

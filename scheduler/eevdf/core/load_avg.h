@@ -27,8 +27,8 @@ struct load_avg {
 	u32 period_contrib;
 };
 
-/* What a sum comes to that has counted 1 all the time: get_pelt_divider(). */
-static __always_inline u64 pelt_divider(const struct load_avg *sa)
+/* What a sum comes to that has counted 1 all the time: get_load_divider(). */
+static __always_inline u64 load_divider(const struct load_avg *sa)
 {
 	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
@@ -90,7 +90,7 @@ static __always_inline bool update_load_sums(struct load_avg *sa, u64 now, u64 l
 /* The averages that the sums stand for, of a load that counts @weight times. */
 static __always_inline void update_load_avgs(struct load_avg *sa, u64 weight)
 {
-	u64 divider = pelt_divider(sa);
+	u64 divider = load_divider(sa);
 
 	sa->load_avg = weight * sa->load_sum / divider;
 	sa->runnable_avg = sa->runnable_sum / divider;
@@ -103,7 +103,7 @@ static __always_inline void update_load_avgs(struct load_avg *sa, u64 weight)
  */
 static __always_inline void attach_load_avg(struct load_avg *rq, struct load_avg *sa, u64 weight)
 {
-	u64 divider = pelt_divider(rq);
+	u64 divider = load_divider(rq);
 
 	sa->last_update_time = rq->last_update_time;
 	sa->period_contrib = rq->period_contrib;

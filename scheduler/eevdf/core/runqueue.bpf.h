@@ -123,12 +123,12 @@ struct llc {
 struct llc llcs[MAX_CPUS];
 
 /* What is known of the machine as a whole (root_domain). */
-struct root_domain {
+struct whole_machine {
 	/* Some CPU has more than one task. */
 	bool overloaded;
 };
 
-struct root_domain root_domain;
+struct whole_machine whole_machine;
 
 /* @cpu's runqueue, to look at. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)
@@ -196,7 +196,7 @@ static __always_inline u64 cpu_runnable(u32 cpu)
 }
 
 /* What fair tasks use of it, or will by their last turns, of 1024: cpu_util_cfs(). */
-static __always_inline u64 cpu_util_cfs(u32 cpu)
+static __always_inline u64 cpu_fair_util(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
 	u64 util = not_negative(READ_ONCE(rq->avg.util_avg)), capacity = power_orig_of(cpu);
@@ -207,9 +207,9 @@ static __always_inline u64 cpu_util_cfs(u32 cpu)
 }
 
 /* The same, or how many would run if they need not wait: cpu_util_cfs_boost(). */
-static __always_inline u64 cpu_util_cfs_boost(u32 cpu)
+static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 {
-	u64 util = cpu_util_cfs(cpu), runnable = cpu_runnable(cpu), capacity = power_orig_of(cpu);
+	u64 util = cpu_fair_util(cpu), runnable = cpu_runnable(cpu), capacity = power_orig_of(cpu);
 
 	if (runnable > util)
 		util = runnable;

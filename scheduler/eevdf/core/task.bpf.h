@@ -178,8 +178,8 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	__sync_fetch_and_add(&rq->load_weight, se->weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, se->weight * se->vruntime);
 	end_move(rq);
-	if (__sync_fetch_and_add(&rq->nr_running, 1) && !root_domain.overloaded)
-		root_domain.overloaded = true;
+	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
+		whole_machine.overloaded = true;
 	__sync_fetch_and_add(&rq->util_est, se->util_est);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);

@@ -43,7 +43,7 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 	struct group_stats *sgs = &env->sgs;
 	bool here = (s32)cpu == env->task_cpu;
 	u32 local = here && env->runs, nr_running = cpu_nr_running(cpu) - local;
-	u64 util = cpu_util_cfs(cpu);
+	u64 util = cpu_fair_util(cpu);
 
 	sgs->group_load += here ? without(cpu_load(cpu), env->load) : cpu_load(cpu);
 	sgs->group_runnable += here ? without(cpu_runnable(cpu), env->runnable) : cpu_runnable(cpu);
@@ -87,7 +87,7 @@ __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 
 	sgs->group_capacity = sg->power;
 	sgs->group_weight = sg->weight;
 	sgs->type = group_classify(imbalance_pct, group, sgs);
-	if (sgs->type == group_fully_busy || sgs->type == group_overloaded)
+	if (sgs->type == GROUP_FULLY_BUSY || sgs->type == GROUP_OVERLOADED)
 		sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sgs->group_capacity;
 	return any;
 }
@@ -100,12 +100,12 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 	if (sgs->type != idlest->type)
 		return sgs->type < idlest->type;
 	switch (sgs->type) {
-	case group_overloaded:
-	case group_fully_busy:
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
 		return idlest->avg_load > sgs->avg_load;
-	case group_misfit_task:
+	case GROUP_MISFIT_TASK:
 		return group_state_at(env->idlest_group)->max_capacity < group_state_at(group)->max_capacity;
-	case group_has_spare:
+	case GROUP_HAS_SPARE:
 		if (idlest->idle_cpus != sgs->idle_cpus)
 			return idlest->idle_cpus < sgs->idle_cpus;
 		return idlest->group_util > sgs->group_util;
@@ -126,17 +126,17 @@ static __always_inline bool leaves_local(const struct idlest_env *env, const str
 	if (local->type != idlest->type)
 		return local->type > idlest->type;
 	switch (local->type) {
-	case group_overloaded:
-	case group_fully_busy:
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
 		if (sd->flags & SD_NUMA && idlest->avg_load + imbalance >= local->avg_load)
 			return false;
 		if (idlest->avg_load >= local->avg_load + imbalance)
 			return false;
 		return 100 * local->avg_load > sd->imbalance_pct * idlest->avg_load;
-	case group_misfit_task:
+	case GROUP_MISFIT_TASK:
 		return group_state_at(env->local_group)->max_capacity <
 		       group_state_at(env->idlest_group)->max_capacity;
-	case group_has_spare:
+	case GROUP_HAS_SPARE:
 		if (sd->flags & SD_NUMA) {
 			if (nr_allowed < imb_numa_nr)
 				imb_numa_nr = nr_allowed;
@@ -162,7 +162,7 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	env->local_group = env->idlest_group = -1;
 	__builtin_memset(&env->idlest, 0, sizeof(env->idlest));
 	env->idlest.avg_load = ~0U;
-	env->idlest.type = group_overloaded;
+	env->idlest.type = GROUP_OVERLOADED;
 	bpf_for(i, 0, sd->nr_groups) {
 		u32 group = nth_group(sd, local, i);
 
