@@ -7,14 +7,7 @@
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() decides.
  *
- * What the kernel has and is not here:
- * - Control groups' hierarchy: all tasks are of one group. Shares and quotas of groups have no effect.
- * - NUMA balancing: tasks do not follow their memory. imb_numa_nr, which keeps few tasks on a node, is there.
- * - Delayed dequeue in full: a task that sleeps with more than its part keeps its place, but takes no part in the
- *   average meanwhile, so that others' lag is a little larger.
- * - Custom slices, uclamp, latency nice, core scheduling: nothing that is simulated asks for them.
- * - SD_ASYM_PACKING: no machine here says that one of like CPUs is to be preferred.
- * - Hardware pressure (thermal): no machine here throttles but by turbo, which the kernel does not see either.
+ * What the kernel has and is not here, and what it would change, is in ARCHITECTURE.md.
  */
 #include <scx/common.bpf.h>
 
@@ -320,14 +313,21 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable.
+ * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable. From one fair task to
+ * another there is nothing to count but what the runqueue does.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	u32 cpu = bpf_get_smp_processor_id();
+	struct fair_rq *rq = rq_of(cpu);
+	bool fair = next->pid && next->prio >= MAX_RT_PRIO;
 
-	switch_cpu_util(cpu, next);
+	if (!fair || cpu_util_of(cpu)->running != UTIL_FAIR)
+		switch_cpu_util(cpu, next);
+	else if (!rq->util_changed)
+		return 0;
+	rq->util_changed = false;
 	update_frequency(cpu, bpf_ktime_get_ns());
 	return 0;
 }

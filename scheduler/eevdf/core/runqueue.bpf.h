@@ -73,6 +73,8 @@ struct fair_rq {
 	bool need_resched;
 	/* Inside ops.dispatch(): what arrives here needs no preemption. */
 	bool dispatching;
+	/* Its utilization is not what a frequency was last asked for by. */
+	bool util_changed;
 	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 
@@ -243,8 +245,10 @@ static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
 /* Brings the averages of the runqueue up to its clock. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 {
-	if (update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running, rq->curr.pid))
-		update_load_avgs(&rq->avg, 1);
+	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running, rq->curr.pid))
+		return;
+	update_load_avgs(&rq->avg, 1);
+	rq->util_changed = true;
 }
 
 /* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED has it added to tg->load_avg. */

@@ -108,7 +108,10 @@ static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now
 
 static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 {
-	attach_load_avg(&rq_for_update(cpu)->avg, &se->avg, se->weight);
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	attach_load_avg(&rq->avg, &se->avg, se->weight);
+	rq->util_changed = true;
 	se->attached = true;
 	se->cpu = cpu;
 }
