@@ -33,7 +33,8 @@ struct machine {
 	__u32 asymmetric;
 	__u32 fast_group;
 	__u32 slow_group;
-	__u32 pad;
+	/* How many of energy_domains[] there are: 0 if CPUs are all alike, or what they take is not known. */
+	__u32 nr_energy_domains;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9, and as in later ones what that has not. */
@@ -92,6 +93,23 @@ struct group {
 	__u32 power_orig;
 	/* A CPU that runs out of work finds it anew from then on, jiffies. */
 	__u64 next_update;
+};
+
+/* The energy model: CPUs that share a frequency, a group of no domain, and their frequencies from the lowest up. */
+#define MAX_ENERGY_DOMAINS 64
+#define MAX_ENERGY_STATES 1024
+
+struct energy_domain {
+	__u32 group;
+	__u32 first_state;
+	__u32 nr_states;
+	__u32 pad;
+};
+
+/* What one CPU can do at a frequency, of 1024 of the largest, and what a unit of that costs it: 0.1 uW. */
+struct energy_state {
+	__u64 performance;
+	__u64 cost;
 };
 
 /* A CPU's place in the topology. */

@@ -86,7 +86,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct fair_entity *se = entity_of(p);
-	bool arrives, here, waits = false, slice_over = false;
+	bool arrives, here, new, waits = false, slice_over = false;
 	u64 now = bpf_ktime_get_ns();
 	struct fair_rq *rq;
 	u32 cpu;
@@ -104,7 +104,11 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		slice_over = update_curr(cpu);
 		if (se->forked)
 			init_entity_util(se, cpu);
+		new = se->forked;
 		enqueue_entity(se, cpu, now);
+		/* What a new task will use is a guess. */
+		if (!new)
+			check_update_overutilized(cpu);
 		if (enq_flags & SCX_ENQ_WAKEUP)
 			update_avg_idle(rq, now);
 	} else if (se->cpu != cpu) {
@@ -205,6 +209,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		p->scx.slice = 0;
 	}
 	update_misfit_status(cpu, p, se);
+	check_update_overutilized(cpu);
 	trigger_load_balance(cpu, jiffies_at(now));
 }
 
@@ -313,8 +318,8 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable. From one fair task to
- * another there is nothing to count but what the runqueue does.
+ * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable. From one fair
+ * task to another there is nothing to count but what the runqueue does.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

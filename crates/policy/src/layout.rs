@@ -2,12 +2,14 @@
 
 use crate::{Domain, Domains, Flags, Kind, Linux, Setting, Settings};
 use bytemuck::{Pod, Zeroable};
-use machine::{CpuMask, MAX_CPUS, Machine};
+use machine::{CorePower, CoreType, CpuMask, MAX_CPUS, Machine};
 use native::Global;
 
 const MAX_LEVELS: usize = 8;
 const MAX_DOMAINS: usize = 1024;
 const MAX_GROUPS: usize = 2048;
+const MAX_ENERGY_DOMAINS: usize = 64;
+const MAX_ENERGY_STATES: usize = 1024;
 
 /// `SD_HMP`: a domain with both fast and slow CPUs.
 const SD_HMP: u32 = 0x10000;
@@ -24,7 +26,25 @@ struct MachineC {
     asymmetric: u32,
     fast_group: u32,
     slow_group: u32,
+    nr_energy_domains: u32,
+}
+
+/// `struct energy_domain`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct EnergyDomainC {
+    group: u32,
+    first_state: u32,
+    nr_states: u32,
     pad: u32,
+}
+
+/// `struct energy_state`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct EnergyStateC {
+    performance: u64,
+    cost: u64,
 }
 
 /// `struct domain`
@@ -88,6 +108,8 @@ pub(crate) fn globals(settings: &Settings, machine: &Machine, linux: Linux) -> V
         global("cpu_list", &tables.cpu_list),
         global("llc_list", &tables.llc_list),
         global("cpu_levels", &tables.cpu_levels),
+        global("energy_domains", &tables.energy_domains),
+        global("energy_states", &tables.energy_states),
     ]
 }
 
@@ -128,7 +150,7 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
         asymmetric: tables.hmp_groups.is_some().into(),
         fast_group,
         slow_group,
-        pad: 0,
+        nr_energy_domains: tables.nr_energy_domains,
     }
 }
 
@@ -176,6 +198,25 @@ struct Tables {
     cpu_levels: Vec<CpuLevelsC>,
     /// The numbers of the fast and the slow CPUs' groups, where there are both.
     hmp_groups: Option<(u32, u32)>,
+    energy_domains: Vec<EnergyDomainC>,
+    nr_energy_domains: u32,
+    energy_states: Vec<EnergyStateC>,
+}
+
+/// The performance states of `core`, of which a CPU has `capacity`, from the lowest up: `em_compute_costs()` of Linux
+/// 6.12. One that costs no less than the next is left out, as it is never worth its while. Static power is in no
+/// kernel's model.
+fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<EnergyStateC> {
+    let mut states: Vec<EnergyStateC> = Vec::new();
+    for opp in (0..core.opps.len()).rev() {
+        let performance = u64::from(core.at_opp(capacity, opp)).max(1);
+        let cost = u64::from(power.thread_mw(core, opp, 1, 1)) * 10_000 / performance;
+        if states.last().is_none_or(|higher| cost < higher.cost) {
+            states.push(EnergyStateC { performance, cost });
+        }
+    }
+    states.reverse();
+    states
 }
 
 impl Tables {
@@ -190,6 +231,9 @@ impl Tables {
             llc_list: Vec::new(),
             cpu_levels: Vec::new(),
             hmp_groups: None,
+            energy_domains: Vec::new(),
+            nr_energy_domains: 0,
+            energy_states: Vec::new(),
         };
         let (fast, slow) = fast_and_slow(machine);
         let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu, linux)).sum();
@@ -251,11 +295,53 @@ impl Tables {
             let fast = tables.add_group(&fast, power(&fast));
             (fast, tables.add_group(&slow, power(&slow)))
         });
+        if linux == Linux::V6_12 && tables.hmp_groups.is_some() {
+            tables.add_energy_model(machine);
+        }
         tables.domains.resize(MAX_DOMAINS, Zeroable::zeroed());
         tables.groups.resize(MAX_GROUPS, Zeroable::zeroed());
         tables.cpu_list.resize(MAX_DOMAINS * MAX_LEVELS, 0);
         tables.cpu_levels.resize(MAX_CPUS, Zeroable::zeroed());
         tables
+            .energy_domains
+            .resize(MAX_ENERGY_DOMAINS, Zeroable::zeroed());
+        tables
+            .energy_states
+            .resize(MAX_ENERGY_STATES, Zeroable::zeroed());
+        tables
+    }
+
+    /// The energy model of `machine`, if it says what all its CPUs take at more than one frequency, and none has
+    /// hardware threads (`sched_is_eas_possible()`).
+    fn add_energy_model(&mut self, machine: &Machine) {
+        let policies = machine.policies();
+        let known = machine
+            .core_types
+            .iter()
+            .all(|core| core.power.is_some() && core.opps.len() > 1);
+        let threads = (0..machine.cpus.len()).any(|cpu| machine.siblings(cpu).count() > 1);
+        if machine.cpufreq.is_none() || !known || threads || policies.len() > MAX_ENERGY_DOMAINS {
+            return;
+        }
+        for cpus in &policies {
+            let Some(first) = cpus.first() else { continue };
+            let core = &machine.core_types[machine.cpus[first].core_type];
+            let Some(power) = &core.power else { continue };
+            let states = energy_states(core, power, self.cpu_levels[first].power_orig);
+            let domain = EnergyDomainC {
+                group: self.add_group(cpus, 0),
+                first_state: self.energy_states.len() as u32,
+                nr_states: states.len() as u32,
+                pad: 0,
+            };
+            self.energy_domains.push(domain);
+            self.energy_states.extend(states);
+        }
+        // Without room for all there is no model.
+        if self.energy_states.len() <= MAX_ENERGY_STATES {
+            self.nr_energy_domains = self.energy_domains.len() as u32;
+        }
+        self.energy_states.truncate(MAX_ENERGY_STATES);
     }
 
     /// Each cache's CPUs, by their numbers.

@@ -45,8 +45,9 @@ struct balance_env {
 	u32 loop_max;
 	/* Does the core of dst_cpu idle but for it? */
 	bool dst_core_idle;
-	/* Is there a CPU with more than a task? */
+	/* Is there a CPU with more than a task, with more to do than fits it? */
 	bool overloaded;
+	bool overutilized;
 	/* CPUs found to have nothing that may move; valid if any is. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];

@@ -27,6 +27,8 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	sgs->sum_nr_running += nr_running;
 	if (nr_running > 1)
 		env->overloaded = true;
+	if (cpu_overutilized(cpu))
+		env->overutilized = true;
 	if (!nr_running && idle_cpu(cpu)) {
 		sgs->idle_cpus++;
 		return true;
@@ -147,7 +149,7 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	env->busiest.type = GROUP_HAS_SPARE;
 	env->busiest.idle_cpus = ~0U;
 	env->total_load = env->total_capacity = env->avg_load = env->sum_util = 0;
-	env->overloaded = false;
+	env->overloaded = env->overutilized = false;
 	env->dst_core_idle = is_core_idle(env->dst_cpu);
 	refresh_group_capacity(env);
 	bpf_for(i, 0, sd->nr_groups) {
@@ -166,8 +168,12 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 	}
 	env->prefer_sibling = env->busiest_group >= 0 &&
 			      group_state_at(env->busiest_group)->flags & SD_PREFER_SIBLING;
-	if (env->level + 1 == levels_of(env->cpu)->nr_levels)
+	if (env->level + 1 == levels_of(env->cpu)->nr_levels) {
 		whole_machine.overloaded = env->overloaded;
+		whole_machine.overutilized = env->overutilized;
+	} else if (env->overutilized) {
+		whole_machine.overutilized = true;
+	}
 	update_idle_cpu_scan(env);
 }
 
@@ -176,7 +182,12 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;
 
-	if (busiest->type == GROUP_MISFIT_TASK || busiest->type == GROUP_IMBALANCED)
+	if (busiest->type == GROUP_MISFIT_TASK)
+		return true;
+	/* Where tasks are is up to placement by energy. */
+	if (energy_aware())
+		return false;
+	if (busiest->type == GROUP_IMBALANCED)
 		return true;
 	if (local->type > busiest->type)
 		return false;

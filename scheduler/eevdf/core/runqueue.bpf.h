@@ -126,8 +126,9 @@ struct llc llcs[MAX_CPUS];
 
 /* What is known of the machine as a whole (root_domain). */
 struct whole_machine {
-	/* Some CPU has more than one task. */
+	/* Some CPU has more than one task; and, where placement by energy is possible, more to do than fits it. */
 	bool overloaded;
+	bool overutilized;
 };
 
 struct whole_machine whole_machine;

@@ -76,6 +76,24 @@ static __always_inline bool util_fits_cpu(u64 util, u32 cpu)
 	return util * 1280 < (u64)power_of(cpu) * 1024;
 }
 
+/* Does @cpu have more to do than fits it, on a machine where placement by energy is possible? */
+static __always_inline bool cpu_overutilized(u32 cpu)
+{
+	return machine.nr_energy_domains && !util_fits_cpu(cpu_fair_util(cpu), cpu);
+}
+
+static __always_inline void check_update_overutilized(u32 cpu)
+{
+	if (!whole_machine.overutilized && cpu_overutilized(cpu))
+		whole_machine.overutilized = true;
+}
+
+/* Is placement by energy possible (sched_energy_enabled()), and is no CPU too small for what it has? */
+static __always_inline bool energy_aware(void)
+{
+	return machine.nr_energy_domains && policy.frequency && !READ_ONCE(whole_machine.overutilized);
+}
+
 /* Is there noticeably more of @cap1 than of @cap2 (5 %)? */
 static __always_inline bool capacity_greater(u64 cap1, u64 cap2)
 {

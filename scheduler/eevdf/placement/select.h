@@ -3,6 +3,7 @@
 #ifndef __EQUIPOISE_SELECT_H
 #define __EQUIPOISE_SELECT_H
 
+#include "energy.h"
 #include "idle_sibling.h"
 #include "idlest.h"
 #include "wake_affine.h"
@@ -43,6 +44,8 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 		record_wakee(waker, p->pid, jiffies_at(now));
 	if (machine.asymmetric)
 		sync_entity_load_avg(se, now);
+	if (energy_aware())
+		return find_energy_efficient_cpu(p, prev_cpu);
 	if ((s32)cpu != prev_cpu && task_allowed(p, cpu) && !(waker && wake_wide(waker, se, cpu))) {
 		imbalance_pct = wake_affine_domain(cpu, prev_cpu);
 		if (imbalance_pct)
