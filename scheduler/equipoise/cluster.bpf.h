@@ -16,8 +16,8 @@
 #define CLUSTER_CPUS 64
 #define MAX_CLUSTERS 64
 /*
- * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz, there are 5 %, and
- * scx_lavd found 30 % too much to tell some hybrids' cores apart (scx 079d40d2a, fbaa88d62).
+ * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz, there are 5 %,
+ * and scx_lavd found 30 % too much to tell some hybrids' cores apart (scx 079d40d2a, fbaa88d62).
  */
 #define ALIKE_PCT 120
 /* Not worth a write to a line that others read: virtual time that passes unseen, ns. */

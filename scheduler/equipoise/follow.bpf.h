@@ -26,7 +26,7 @@ static __always_inline void follow(u32 cpu, u64 now)
 /* While a task of a higher class has the CPU sched_ext tells of no ticks. */
 CPU_TIMERS(util_timers);
 
-static int run_util_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 now = bpf_ktime_get_ns();

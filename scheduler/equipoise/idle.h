@@ -23,8 +23,8 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 }
 
 /*
- * Claims an idle CPU of @cluster for @p, @prev_cpu if that is one; @cores: of which no hardware thread is busy. Where
- * another takes it first, that one is as good as idle no more: -1.
+ * Claims an idle CPU of @cluster for @p, @prev_cpu if that is one; @cores: of which no hardware thread is busy.
+ * Where another takes it first, that one is as good as idle no more: -1.
  */
 static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
 {
@@ -92,11 +92,11 @@ __noinline u32 roomiest(u32 prev_cpu)
 /*
  * An idle CPU for @p, or -1.
  *
- * Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core before an idle thread, and
- * another cache only if some wait already, as one who waits alone soon has a CPU. A new task has no cache.
+ * Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core before an idle thread,
+ * and another cache only if some wait already, as one who waits alone soon has a CPU. A new task has no cache.
  *
- * Where they differ, speed comes first: an idle core anywhere before an idle thread of a faster one, whose sibling it
- * would halve.
+ * Where they differ, speed comes first: an idle core anywhere before an idle thread of a faster one, whose sibling
+ * it would halve.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, bool is_new)
 {
@@ -123,7 +123,8 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
 }
 
-/* How much there is to run in @c for what it can do, of 1024 if each of its CPUs has one task and is of the fastest. */
+/* How much there is to run in @c for what it can do, of 1024 if each of its CPUs has one task and is of the
+ * fastest. */
 static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 {
 	u64 tasks = c->nr_cpus + scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + more;
@@ -132,8 +133,8 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 }
 
 /*
- * No CPU idles, and some are faster than others: the one to wait for. That is @prev_cpu, or another for whose cluster
- * there are clearly fewer tasks for what it can do (hperf: least load for the capacity).
+ * No CPU idles, and some are faster than others: the one to wait for. That is @prev_cpu, or another for whose
+ * cluster there are clearly fewer tasks for what it can do (hperf: least load for the capacity).
  */
 __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -21,8 +21,8 @@
 char _license[] SEC("license") = "GPL";
 
 /*
- * A task is given this long; the tick takes the CPU away sooner where others wait. What is left of it says how long the
- * task has run.
+ * A task is given this long; the tick takes the CPU away sooner where others wait. What is left of it says how long
+ * the task has run.
  */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 

@@ -34,8 +34,8 @@ static __always_inline bool is_before(u64 a, u64 b)
 }
 
 /*
- * Takes a waiting task of another cluster, of near ones first. Among like CPUs not one that waits alone: that one soon
- * has a CPU near its cache, or else is offered at the next tick.
+ * Takes a waiting task of another cluster, of near ones first. Among like CPUs not one that waits alone: that one
+ * soon has a CPU near its cache, or else is offered at the next tick.
  */
 __noinline bool pull_waiting(u32 cluster)
 {
@@ -59,7 +59,8 @@ __noinline bool pull_waiting(u32 cluster)
 	return false;
 }
 
-/* The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for it. */
+/* The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for
+ * it. */
 __noinline bool offer_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -120,8 +121,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 }
 
 /*
- * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0. So the faster of the two
- * CPUs does not idle meanwhile.
+ * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0. So the faster of the
+ * two CPUs does not idle meanwhile.
  */
 static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
 {
@@ -152,9 +153,10 @@ static __always_inline bool worth_pulling(s32 pid)
 }
 
 /*
- * @this_cpu has nothing to do, and what waits anywhere it may not have: if slower CPUs work, it takes over the task that
- * is most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor with one too heavy for its
- * CPU). Where tasks have waited lately this CPU will soon have one, and it takes over only what runs for long.
+ * @this_cpu has nothing to do, and what waits anywhere it may not have: if slower CPUs work, it takes over the task
+ * that is most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor with one too
+ * heavy for its CPU). Where tasks have waited lately this CPU will soon have one, and it takes over only what runs
+ * for long.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
@@ -215,8 +217,8 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The tick of a CPU whose task, @p, may be ahead of others elsewhere: of one that runs on a slower CPU, and then they
- * change places; of one that waits, and then this CPU takes that.
+ * The tick of a CPU whose task, @p, may be ahead of others elsewhere: of one that runs on a slower CPU, and then
+ * they change places; of one that waits, and then this CPU takes that.
  */
 __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 {

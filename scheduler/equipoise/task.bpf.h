@@ -74,8 +74,8 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
- * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not all of
- * its sleep, a heavy task not what its CPU could not give it.
+ * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not
+ * all of its sleep, a heavy task not what its CPU could not give it.
  */
 static __always_inline u64 place(struct task_struct *p, const struct cluster *c, u64 most_behind)
 {
@@ -86,7 +86,8 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 	return vtime;
 }
 
-/* Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held against him. */
+/* Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held
+ * against him. */
 static __always_inline void forgive(struct cluster *c, const struct task_struct *p)
 {
 	advance_clock(c, p->scx.dsq_vtime);

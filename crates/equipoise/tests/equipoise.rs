@@ -1,0 +1,137 @@
+//! Equipoise's own scheduler: what it promises, through the command.
+
+mod common;
+
+use common::json;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// The entry of `metric` in the comparison's result.
+fn entry<'a>(result: &'a Value, metric: &str) -> &'a Value {
+    let results = result["results"].as_array().unwrap();
+    let found = results.iter().find(|entry| entry["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no {metric}"))
+}
+
+fn mean(result: &Value, metric: &str) -> f64 {
+    entry(result, metric)["mean"].as_f64().unwrap()
+}
+
+fn compare(machine: &str, workload: &str, policy: &str) -> Value {
+    let mut args = vec!["compare", "--machine", machine, "--workload", workload];
+    args.extend(["--policy", policy, "--runs", "2", "--format", "json"]);
+    json(&args)
+}
+
+/// Runs an rt-app file of these tasks.
+fn run(machine: &str, duration: u32, tasks: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
+    std::fs::write(&file, text).unwrap();
+    compare(machine, file.to_str().unwrap(), "equipoise")
+}
+
+/// Heavy threads have the fast CPUs, no CPU idles that could work, and all threads are done at once.
+#[test]
+fn sysbench_is_as_fast_as_the_machine_allows() {
+    for threads in 1..=6 {
+        let result = compare(
+            "tc2",
+            &format!("sysbench-cpu:threads={threads}"),
+            "equipoise",
+        );
+        let time = entry(&result, "time");
+        let ratio = time["mean"].as_f64().unwrap() / time["limit"].as_f64().unwrap();
+        assert!(ratio < 1.006, "{threads} threads: {ratio} of the limit");
+    }
+}
+
+/// Equal tasks get equal work done, whichever CPUs there are.
+#[test]
+fn equal_tasks_make_equal_progress_on_unlike_cpus() {
+    for (threads, bar) in [
+        (5, 1.0),
+        (6, 1.0),
+        (7, 1.0),
+        (8, 1.0),
+        (9, 2.0),
+        (12, 2.0),
+        (32, 2.0),
+    ] {
+        let workload = format!("busy:threads={threads},duration=2");
+        let spread = mean(&compare("odroid-xu3", &workload, "equipoise"), "spread");
+        assert!(spread < bar, "{threads} threads: {spread} %");
+    }
+}
+
+/// Five loops on one CPU, 20 s: what each had is by its weight, to 5 %.
+#[test]
+fn nice_levels_share_by_weight() {
+    const LEVELS: [(i32, f64); 5] = [
+        (-5, 3121.0),
+        (0, 1024.0),
+        (3, 526.0),
+        (5, 335.0),
+        (10, 110.0),
+    ];
+    let mut tasks = String::new();
+    for (index, (nice, _)) in LEVELS.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(
+            tasks,
+            r#"{comma} "loop{index}": {{ "cpus": [0], "priority": {nice}, "loop": -1, "run": 200 }}"#
+        )
+        .unwrap();
+    }
+    let result = run("smp-2", 20, &tasks);
+    let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
+    for (index, (nice, weight)) in LEVELS.iter().enumerate() {
+        let part = 200.0 / mean(&result, &format!("loop{index}/run"));
+        let expected = weight / total;
+        assert!(
+            (part / expected - 1.0).abs() < 0.05,
+            "nice {nice}: {part} of {expected}"
+        );
+    }
+}
+
+/// Beside loops that may run anywhere, a task that may not waits for no more than a slice and a tick.
+#[test]
+fn a_pinned_task_does_not_wait_behind_a_long_slice() {
+    let result = run(
+        "smp-2",
+        10,
+        r#""loop": { "instance": 4, "loop": -1, "run": 1000 },
+           "rare": { "cpus": [0], "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 20000 } }"#,
+    );
+    let latency = mean(&result, "rare/wu_lat");
+    assert!(latency < 7_100.0, "{latency} us");
+}
+
+/// A loop that had its CPU to itself for seconds has not used up anything that is another's.
+#[test]
+fn who_ran_alone_need_not_wait_for_as_long() {
+    let result = run(
+        "smp-2",
+        10,
+        r#""early": { "cpus": [0], "loop": -1, "run": 1000 },
+           "late": { "cpus": [0], "loop": -1, "delay": 5000000, "run": 1000 }"#,
+    );
+    // Of the first it is alone half of the time, and shares the other half.
+    let early = mean(&result, "early/run");
+    assert!(early < 1_400.0, "{early} us for 1000 us of work");
+}
+
+/// What runs on and on is packed under `power`, and draws no more than half as many cores do.
+#[test]
+fn power_packs_what_runs_on_and_on() {
+    let watts = |policy| {
+        mean(
+            &compare("snb-ep-2s", "busy:threads=8,duration=20", policy),
+            "power",
+        )
+    };
+    let (power, performance) = (watts("equipoise-power"), watts("equipoise-performance"));
+    assert!(power < 0.9 * performance, "{power} W, {performance} W");
+}
