@@ -211,8 +211,9 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 
 	if (!t)
 		return;
-	advance_clock(c, p->scx.dsq_vtime);
+	advance_clock(c, t->stopped_at);
 	charge(p, t, c->speed);
+	t->stopped_at = p->scx.dsq_vtime;
 	if (!runnable)
 		end_burst(t);
 }
@@ -312,6 +313,7 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 	t->seen = p->se.sum_exec_runtime;
 	c = cluster_of(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
 	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c) : c->clock;
+	t->stopped_at = p->scx.dsq_vtime;
 	t->forked = false;
 }
 

@@ -17,6 +17,8 @@ struct task_state {
 	/* It runs this long from waking to sleeping: on average, and so far, ns. */
 	u64 burst;
 	u64 burst_so_far;
+	/* Its virtual time when it last stopped: with that it starts again, or with what place() makes of it. */
+	u64 stopped_at;
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
