@@ -1,0 +1,12 @@
+//! The command, as a user calls it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod capacity;
+mod catalog;
+mod hmp;
+mod rt_app_examples;
+mod runs;
+mod schedutil;
