@@ -6,6 +6,7 @@ mod common;
 mod bad_input;
 mod capacity;
 mod catalog;
+mod eevdf;
 mod hmp;
 mod rt_app_examples;
 mod runs;

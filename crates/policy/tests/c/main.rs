@@ -4,6 +4,8 @@
 mod common;
 
 mod capacity;
+mod eevdf;
+mod energy;
 mod fair;
 mod frequency;
 mod imbalance;
