@@ -14,7 +14,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
-use policy::{Counters, Domains, Policy};
+use policy::{Counters, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
@@ -88,7 +88,7 @@ impl<'object> Scheduler<'object> {
                  sched_wakeup_granularity_ns=10000000 ends that"
             );
         }
-        for domain in &Domains::new(machine).domains {
+        for domain in &policy.domains(machine).domains {
             log::info!("{domain}");
         }
         Ok(Scheduler {
