@@ -7,6 +7,7 @@ mod bad_input;
 mod capacity;
 mod catalog;
 mod eevdf;
+mod equipoise;
 mod hmp;
 mod rt_app_examples;
 mod runs;

@@ -1,8 +1,6 @@
 //! Equipoise's own scheduler: what it promises, through the command.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 use serde_json::Value;
 use std::fmt::Write as _;
 
