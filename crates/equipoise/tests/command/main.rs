@@ -12,3 +12,4 @@ mod hmp;
 mod rt_app_examples;
 mod runs;
 mod schedutil;
+mod storm;
