@@ -93,7 +93,7 @@ __noinline u32 roomiest(u32 prev_cpu)
  * An idle CPU for @p, or -1.
  *
  * Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core before an idle thread,
- * and another cache only if some wait already, as one who waits alone soon has a CPU. A new task has no cache.
+ * and then another cache. A new task has none.
  *
  * Where they differ, speed comes first: an idle core anywhere before an idle thread of a faster one, whose sibling
  * it would halve.
@@ -109,8 +109,6 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 			cpu = claim_in(p, cluster, prev_cpu, false);
 		if (cpu >= 0 || nr_clusters == 1)
 			return cpu;
-		if (!(READ_ONCE(waiting_clusters) >> (cluster & 63) & 1) && task_allowed(p, prev_cpu))
-			return -1;
 	}
 	if (!READ_ONCE(idle_clusters))
 		return -1;

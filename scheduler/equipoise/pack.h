@@ -58,7 +58,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	if (policy.prefer != PREFER_POWER || t->burst_so_far < policy.pack_after || is_pinned(p) || this->push_to)
 		return false;
 	to = find_packed(cpu);
-	if (to < 0 || !task_allowed(p, to) || !clear_idle(to))
+	if (to < 0 || !task_allowed(p, to))
 		return false;
 	this->push_pid = p->pid;
 	this->swap_pid = 0;

@@ -33,10 +33,7 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/*
- * Takes a waiting task of another cluster, of near ones first. Among like CPUs not one that waits alone: that one
- * soon has a CPU near its cache, or else is offered at the next tick.
- */
+/* Takes a waiting task of another cluster, of near ones first. */
 __noinline bool pull_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -47,8 +44,6 @@ __noinline bool pull_waiting(u32 cluster)
 		u32 other = c->order[i & (MAX_CLUSTERS - 1)];
 
 		if (other == cluster || !(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
-			continue;
-		if (!unlike && scx_bpf_dsq_nr_queued(cluster_dsq(other)) == 1)
 			continue;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
@@ -203,7 +198,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 		bpf_for(slot, 0, other->nr_cpus) {
 			u32 to = nth_of_cluster(other, slot);
 
-			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to) && clear_idle(to)) {
+			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to)) {
 				cpu_at(cpu)->push_pid = p->pid;
 				cpu_at(cpu)->swap_pid = 0;
 				cpu_at(cpu)->gives_way = false;

@@ -76,6 +76,12 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
+ * What a tick of 10 ms charges nice 19, and half as much again. SCHED_IDLE's weight makes 3.4 s of it, for which 18
+ * others would have to run for a minute: longer than sched_ext lets a task wait.
+ */
+#define MOST_AHEAD ((s64)NSEC_PER_SEC)
+
+/*
  * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not
  * all of its sleep, a heavy task not what its CPU could not give it.
  */
@@ -85,6 +91,8 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 
 	if ((s64)(least - vtime) > 0)
 		p->scx.dsq_vtime = vtime = least;
+	else if ((s64)(vtime - least) > MOST_AHEAD)
+		p->scx.dsq_vtime = vtime = least + MOST_AHEAD;
 	return vtime;
 }
 
