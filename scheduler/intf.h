@@ -33,7 +33,8 @@ struct machine {
 	__u32 asymmetric;
 	__u32 fast_group;
 	__u32 slow_group;
-	__u32 pad;
+	/* The largest cpu_power of a CPU, with nothing taken from it. */
+	__u32 max_power;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */

@@ -24,7 +24,7 @@ struct MachineC {
     asymmetric: u32,
     fast_group: u32,
     slow_group: u32,
-    pad: u32,
+    max_power: u32,
 }
 
 /// `struct domain`
@@ -124,7 +124,10 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
         asymmetric: tables.hmp_groups.is_some().into(),
         fast_group,
         slow_group,
-        pad: 0,
+        max_power: (0..machine.cpus.len())
+            .map(|cpu| cpu_power(machine, cpu))
+            .max()
+            .unwrap_or(0),
     }
 }
 

@@ -58,6 +58,10 @@ pub trait Workload: Send + Sync {
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
     }
+    /// What run `run` of `count` has instead, counted from 0, where runs sweep over something besides chance.
+    fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
+        None
+    }
     /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
     fn start(&self, machine: &Machine) -> Start;
 }

@@ -52,14 +52,16 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	if (!se || too_heavy(env, entity_load(se)))
+	if (!se || (!policy.affinity_first && too_heavy(env, entity_load(se))))
 		return false;
 	if (!task_allowed(p, env->dst_cpu)) {
-		if (!(env->flags & LBF_SOME_PINNED))
+		if (!(env->flags & LBF_SOME_PINNED) && !(policy.newidle_for_itself && env->idle == LB_NEWLY_IDLE))
 			find_other_dst_cpu(p, env);
 		return false;
 	}
 	env->flags &= ~LBF_ALL_PINNED;
+	if (policy.affinity_first && too_heavy(env, entity_load(se)))
+		return false;
 	return !task_hot(p, se, env, now) ||
 	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
 }
@@ -106,7 +108,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	simulated_unlock_rqs();
 	/* The running task is among those that the kernel asks. */
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
-	    !too_heavy(env, rq_of(src_cpu)->curr.load) && curr_allowed(src_cpu, dst_cpu))
+	    (policy.affinity_first || !too_heavy(env, rq_of(src_cpu)->curr.load)) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
 	if (env->pulled)
 		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
@@ -195,6 +197,8 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
+		/* Linux 3.9 leaves it at CPU 0 for a queue of one task, whose CPU need_active_balance() is to
+		 * judge. */
 		env->src_cpu = src;
 		hook_pulls(env);
 		if (cpu_nr_running(src) <= !hook_empties(env))
