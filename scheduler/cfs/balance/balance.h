@@ -255,7 +255,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
 	u32 nr_levels = levels_of(cpu)->nr_levels;
-	bool balance = true;
+	bool balance = true, update_next_balance = false;
 	int level;
 
 	bpf_for(level, 0, nr_levels) {
@@ -271,13 +271,16 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 				idle = LB_NOT_IDLE;
 			ds->last_balance = jiffies;
 		}
-		if (time_before(ds->last_balance + interval, next_balance))
+		if (time_before(ds->last_balance + interval, next_balance)) {
 			next_balance = ds->last_balance + interval;
+			update_next_balance = true;
+		}
 		/* Another CPU of the group does it more often, here and above. */
 		if (!balance)
 			break;
 	}
-	if (nr_levels)
+	/* If none is balanced, what else goes by it (hook_periodic_balance()) is due at each tick. */
+	if (update_next_balance)
 		rq_of(cpu)->next_balance = next_balance;
 	return next_balance;
 }
