@@ -34,6 +34,7 @@ mod kbuild;
 mod params;
 mod parsec;
 mod record;
+mod request_response;
 mod rng;
 pub mod rtapp;
 mod specjbb;
