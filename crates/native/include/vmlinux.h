@@ -154,22 +154,22 @@ struct task_struct {
 	u64 start_time;
 	char comm[TASK_COMM_LEN];
 	struct css_set *cgroups;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	int prio;
+	unsigned int policy;
 	cpumask_t cpus_mask;
-	/* From here on what each switch looks at, together. */
+	/* From here on, at the beginning of a cache line, what each switch looks at, together. */
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
 	int on_rq;
-	int prio;
-	unsigned int policy;
 	int nr_cpus_allowed;
 	pid_t pid;
 	const cpumask_t *cpus_ptr;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
-	unsigned long nvcsw;
-	unsigned long nivcsw;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
 };
 
@@ -202,14 +202,14 @@ struct rq {
 	unsigned int nr_running;
 	int cpu;
 	struct task_struct *curr;
-	struct task_struct *idle;
-	struct task_struct *stop;
 	u64 clock;
 	u64 clock_task;
+	struct task_struct *idle;
+	struct scx_rq scx;
+	struct task_struct *stop;
 	struct rt_rq rt;
 	struct dl_rq dl;
-	struct scx_rq scx;
-};
+} __attribute__((aligned(64)));
 
 /* Scheduling policies, include/uapi/linux/sched.h */
 #define SCHED_NORMAL 0

@@ -7,7 +7,8 @@
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, Continuation, OnDsq, OpsState, TaskPtr};
+use crate::kernel::task::{Class, Continuation, OpsState, TaskPtr};
+use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 
 /// What is checked during a run.
@@ -203,7 +204,7 @@ fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
         if let Some(task) = cpu.curr {
             found(
                 task,
-                task.cpu() == id && task.dsq.get() == OnDsq::None,
+                task.cpu() == id && task.dsq.get() == OnDsq::NONE,
                 "running",
             )?;
         }
@@ -222,7 +223,7 @@ fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
     }
     for (on, dsq) in kernel.scx.dsqs.iter() {
         for task in dsq.iter().map(|queued| queued.task) {
-            let here = !matches!(on, OnDsq::Local(cpu) if cpu as usize != task.cpu());
+            let here = on.cpu().is_none_or(|cpu| cpu == task.cpu());
             found(task, task.dsq.get() == on && here, "on a dispatch queue")?;
         }
     }
@@ -249,7 +250,8 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
     if task.on_rq.get() && task.exited.get() {
         return Err(format!("{} has exited and is runnable", label()));
     }
-    let bound = custody == 0 && !matches!(task.dsq.get(), OnDsq::User(_) | OnDsq::Global);
+    let on = task.dsq.get();
+    let bound = custody == 0 && !on.is_user() && on != OnDsq::GLOBAL;
     if task.on_rq.get() && bound && !task.abi.is_allowed(task.cpu()) {
         return Err(format!(
             "{} is on CPU {}, where it may not be",

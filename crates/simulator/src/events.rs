@@ -7,14 +7,10 @@ use crate::class::dl_timer;
 use crate::hw;
 use crate::kernel::task::TaskPtr;
 use machine::MAX_CPUS;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 /// Something that happens at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What {
-    /// The task on `cpu` is done computing.
-    Done { cpu: u32 },
     /// The scheduler tick of `cpu`.
     Tick { cpu: u32 },
     /// `cpu` is done with looking for something to run.
@@ -41,6 +37,7 @@ pub enum What {
 
 const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 
+#[derive(Clone, Copy)]
 struct Entry {
     time: u64,
     /// Order of insertion: events of one time happen in the order they were announced.
@@ -48,38 +45,34 @@ struct Entry {
     what: What,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        (other.time, other.sequence).cmp(&(self.time, self.sequence))
+impl Entry {
+    /// Compared as one number, which takes no branch.
+    #[inline]
+    fn is_before(&self, other: &Entry) -> bool {
+        let key = |entry: &Entry| u128::from(entry.time) << 64 | u128::from(entry.sequence);
+        key(self) < key(other)
     }
 }
 
 /// Future events, soonest first; of one time, the announced ones in their order, then the CPUs.
 pub struct Events {
-    heap: BinaryHeap<Entry>,
+    /// A heap: what is at `i` is before what is at `CHILDREN * i + 1` and the next ones.
+    heap: Vec<Entry>,
+    /// The first of the heap has happened. What is announced next takes its place, which is less work than to fill
+    /// that at once: most of what happens leads to something soon.
+    first_is_over: bool,
     sequence: u64,
     done: Soonest,
 }
+
+const CHILDREN: usize = 4;
 
 impl Events {
     /// None yet, for so many CPUs.
     pub fn new(cpus: usize) -> Events {
         Events {
-            heap: BinaryHeap::new(),
+            heap: Vec::new(),
+            first_is_over: false,
             sequence: 0,
             done: Soonest::new(cpus),
         }
@@ -89,11 +82,71 @@ impl Events {
     #[inline]
     pub fn push(&mut self, time: u64, what: What) {
         self.sequence += 1;
-        self.heap.push(Entry {
+        self.insert(Entry {
             time,
             sequence: self.sequence,
             what,
         });
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, entry: Entry) {
+        if std::mem::take(&mut self.first_is_over) {
+            return self.sink(entry);
+        }
+        let mut place = self.heap.len();
+        self.heap.push(entry);
+        while place > 0 {
+            let parent = (place - 1) / CHILDREN;
+            if !entry.is_before(&self.heap[parent]) {
+                break;
+            }
+            self.heap[place] = self.heap[parent];
+            place = parent;
+        }
+        self.heap[place] = entry;
+    }
+
+    /// Puts `entry` in the place of the first.
+    fn sink(&mut self, entry: Entry) {
+        let heap = &mut self.heap[..];
+        let mut place = 0;
+        loop {
+            let children = CHILDREN * place + 1;
+            let Some(rest) = heap.get(children..).filter(|rest| !rest.is_empty()) else {
+                break;
+            };
+            let mut soonest = 0;
+            for child in 1..rest.len().min(CHILDREN) {
+                if rest[child].is_before(&rest[soonest]) {
+                    soonest = child;
+                }
+            }
+            if !rest[soonest].is_before(&entry) {
+                break;
+            }
+            heap[place] = rest[soonest];
+            place = children + soonest;
+        }
+        heap[place] = entry;
+    }
+
+    /// Takes the first from the heap, which is over.
+    #[inline(never)]
+    fn remove_first(&mut self) {
+        self.first_is_over = false;
+        if let Some(last) = self.heap.pop().filter(|_| !self.heap.is_empty()) {
+            self.sink(last);
+        }
+    }
+
+    /// When the next of the announced events is, ns; at the end of time if there is none.
+    #[inline]
+    fn announced(&mut self) -> u64 {
+        if self.first_is_over {
+            self.remove_first();
+        }
+        self.heap.first().map_or(u64::MAX, |entry| entry.time)
     }
 
     /// The task on `cpu` will be done computing at `time`, ns, unless this is called again.
@@ -102,12 +155,12 @@ impl Events {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// The same. Is that the next event? Then it happens, without [`Events::pop`].
+    /// The same. Is that the next event? Then it happens, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);
         self.done.set(cpu, done);
-        self.done.soonest() == done && self.heap.peek().is_none_or(|entry| entry.time > time)
+        self.done.soonest() == done && self.announced() > time
     }
 
     /// There is no task on `cpu` that computes.
@@ -116,21 +169,32 @@ impl Events {
         self.done.set(cpu, NEVER);
     }
 
-    /// The soonest event and its time. Of [`What::Done`] the next is to be set, or to be cleared.
+    /// The next event, if there is one.
     #[inline]
-    pub fn pop(&mut self) -> Option<(u64, What)> {
-        let done = self.done.soonest();
-        match self.heap.peek() {
-            Some(entry) if entry.time <= done.time() => {
-                self.heap.pop().map(|entry| (entry.time, entry.what))
-            }
-            _ if done == NEVER => None,
-            _ => {
-                let cpu = done.cpu() as u32;
-                Some((done.time(), What::Done { cpu }))
-            }
-        }
+    pub fn next(&mut self) -> Option<Next> {
+        let (announced, done) = (self.announced(), self.done.soonest());
+        let time = announced.min(done.time());
+        (time < NEVER.time()).then_some(Next {
+            time,
+            done: (announced > time).then_some(done.cpu()),
+        })
     }
+
+    /// What of the announced is next, and happens now.
+    #[inline]
+    pub fn take(&mut self) -> What {
+        self.first_is_over = true;
+        self.heap[0].what
+    }
+}
+
+/// The next event.
+pub struct Next {
+    /// When it is, ns.
+    pub time: u64,
+    /// The task on this CPU is done computing: when its next will be is to be set, or to be cleared. If there is
+    /// none, the event is one of the announced, for [`Events::take`].
+    pub done: Option<usize>,
 }
 
 /// A time and a CPU, in one word that is compared at once.
@@ -163,51 +227,39 @@ impl Done {
 }
 
 /// When each of a number of CPUs will be done, and the soonest of these, of equal ones the lowest CPU's: a
-/// tournament in groups of eight. The winner of group `i` stands in group `(i - 1) / 8`.
+/// tournament. The winner of matches `2 * i` and `2 * i + 1` stands at `i`.
 struct Soonest {
-    groups: Vec<[Done; GROUP]>,
-    /// The group of the first CPUs.
+    /// There is room for as many CPUs as there can be, so that a mask is enough to stay within.
+    matches: Box<[Done; 2 * MAX_CPUS]>,
+    /// Where the first CPU is.
     first: usize,
-    soonest: Done,
 }
-
-const GROUP: usize = 8;
 
 impl Soonest {
     fn new(cpus: usize) -> Soonest {
-        let (mut first, mut last) = (0, 1);
-        while last * GROUP < cpus {
-            first += last;
-            last *= GROUP;
-        }
         Soonest {
-            groups: vec![[NEVER; GROUP]; first + cpus.div_ceil(GROUP)],
-            first,
-            soonest: NEVER,
+            matches: Box::new([NEVER; 2 * MAX_CPUS]),
+            first: cpus.next_power_of_two().max(2),
         }
     }
 
     #[inline]
     fn soonest(&self) -> Done {
-        self.soonest
+        self.matches[1]
     }
 
     #[inline]
     fn set(&mut self, cpu: usize, done: Done) {
-        let (mut group, mut place) = (self.first + cpu / GROUP, cpu % GROUP);
+        let mut place = (self.first + cpu) % (2 * MAX_CPUS);
         let mut winner = done;
+        self.matches[place] = done;
         loop {
-            let rivals = &mut self.groups[group];
-            if rivals[place] == winner {
+            winner = winner.min(self.matches[place ^ 1]);
+            place /= 2;
+            self.matches[place] = winner;
+            if place == 1 {
                 return;
             }
-            rivals[place] = winner;
-            winner = rivals.iter().copied().fold(NEVER, Done::min);
-            if group == 0 {
-                self.soonest = winner;
-                return;
-            }
-            (group, place) = ((group - 1) / GROUP, (group - 1) % GROUP);
         }
     }
 }
@@ -215,6 +267,44 @@ impl Soonest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, PartialEq)]
+    enum Event {
+        Announced(What),
+        Done(usize),
+    }
+    use Event::{Announced, Done};
+
+    fn pop(events: &mut Events) -> Option<(u64, Event)> {
+        let Next { time, done } = events.next()?;
+        Some((time, done.map_or_else(|| Announced(events.take()), Done)))
+    }
+
+    proptest! {
+        /// What is announced while others happen comes in its order, too.
+        #[test]
+        fn all_that_is_announced_happens_in_its_order(
+            steps in prop::collection::vec(prop::option::weighted(0.6, 0..40_u64), 1..200)
+        ) {
+            let mut events = Events::new(1);
+            let mut expected: Vec<(u64, u32)> = Vec::new();
+            let steps = steps.iter().zip(0..);
+            // At last all that is left.
+            let rest = std::iter::repeat_n((&None, 0), 200);
+            for (step, number) in steps.chain(rest) {
+                if let &Some(time) = step {
+                    events.push(time, What::Tick { cpu: number });
+                    expected.push((time, number));
+                    continue;
+                }
+                expected.sort();
+                let next = (!expected.is_empty()).then(|| expected.remove(0));
+                let next = next.map(|(time, cpu)| (time, Announced(What::Tick { cpu })));
+                prop_assert_eq!(pop(&mut events), next);
+            }
+        }
+    }
 
     #[test]
     fn soonest_first_and_in_order_of_announcement() {
@@ -222,9 +312,9 @@ mod tests {
         for (time, cpu) in [(5, 0), (3, 1), (5, 2), (3, 3)] {
             events.push(time, What::Tick { cpu });
         }
-        let order: Vec<_> = std::iter::from_fn(|| events.pop())
+        let order: Vec<_> = std::iter::from_fn(|| pop(&mut events))
             .map(|(time, what)| match what {
-                What::Tick { cpu } => (time, cpu),
+                Announced(What::Tick { cpu }) => (time, cpu),
                 _ => unreachable!(),
             })
             .collect();
@@ -240,28 +330,20 @@ mod tests {
             }
             events.set_done(cpus - 1, 50);
             events.push(70, What::Watchdog);
-            let (last, done) = (cpus as u32 - 1, |cpu| What::Done { cpu });
-            assert_eq!(events.pop(), Some((50, done(last))));
-            assert_eq!(
-                events.pop(),
-                Some((50, done(last))),
-                "as nothing else was said"
-            );
+            let last = Some((50, Done(cpus - 1)));
+            assert_eq!(pop(&mut events), last);
+            assert_eq!(pop(&mut events), last, "as nothing else was said");
             assert!(!events.set_done_next(cpus - 1, 70), "others are announced");
-            assert_eq!(events.pop(), Some((70, What::Watchdog)));
+            assert_eq!(pop(&mut events), Some((70, Announced(What::Watchdog))));
             assert!(events.set_done_next(cpus - 1, 80));
             for cpu in 0..cpus {
                 events.set_done(cpu, 90);
             }
             for cpu in 0..cpus {
-                assert_eq!(
-                    events.pop(),
-                    Some((90, done(cpu as u32))),
-                    "the lowest first"
-                );
+                assert_eq!(pop(&mut events), Some((90, Done(cpu))), "the lowest first");
                 events.clear_done(cpu);
             }
-            assert_eq!(events.pop(), None);
+            assert_eq!(pop(&mut events), None);
         }
     }
 
@@ -270,7 +352,7 @@ mod tests {
         let mut events = Events::new(2);
         events.set_done(1, u64::MAX);
         events.push(1 << 53, What::Watchdog);
-        assert_eq!(events.pop(), Some((1 << 53, What::Watchdog)));
-        assert!(matches!(events.pop(), Some((_, What::Done { cpu: 1 }))));
+        assert_eq!(pop(&mut events), Some((1 << 53, Announced(What::Watchdog))));
+        assert!(matches!(pop(&mut events), Some((_, Done(1)))));
     }
 }

@@ -9,6 +9,7 @@ mod events;
 mod host;
 mod hw;
 mod kernel;
+mod per_cpu;
 mod program;
 mod run;
 mod scx;

@@ -1,7 +1,7 @@
 //! The event loop: lets time pass until the workload is done, and tells what came out.
 
 use crate::check::{check_state, check_sums};
-use crate::events::What;
+use crate::events::{Next, What};
 use crate::kernel::Kernel;
 use crate::{Counters, Error, Outcome};
 
@@ -19,26 +19,28 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
         if kernel.runnable == 0 && kernel.sleeping == 0 && !kernel.hw.is_active() {
             return Err(deadlock(kernel));
         }
-        let Some((time, what)) = kernel.events.pop() else {
+        let Some(Next { time, done }) = kernel.events.next() else {
             return Err(deadlock(kernel));
         };
         if time >= limit_ns {
             return Err(Error::TimeLimit { limit_ns });
         }
-        instant_events = if time > kernel.now() {
-            0
+        if time > kernel.now() {
+            instant_events = 0;
+            kernel.set_now(time);
         } else {
-            instant_events + 1
-        };
-        if instant_events > MAX_INSTANT_EVENTS {
-            kernel.scheduler_error(format_args!(
-                "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
-            ));
-            continue;
+            instant_events += 1;
+            if instant_events > MAX_INSTANT_EVENTS {
+                kernel.scheduler_error(format_args!(
+                    "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+                ));
+                continue;
+            }
         }
-        kernel.set_now(time);
-        if !happens(kernel, what) {
-            return Ok(());
+        match done {
+            Some(cpu) => kernel.done(cpu),
+            None if happens(kernel) => {}
+            None => return Ok(()),
         }
         if kernel.check.is_some() {
             check_state(kernel);
@@ -47,11 +49,10 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
     Err(kernel.failure.take().expect("the loop ended on it"))
 }
 
-/// Does what happens now. Is there more to come?
+/// Does what was announced for now. Is there more to come?
 #[inline]
-fn happens(kernel: &mut Kernel<'_>, what: What) -> bool {
-    match what {
-        What::Done { cpu } => kernel.done(cpu as usize),
+fn happens(kernel: &mut Kernel<'_>) -> bool {
+    match kernel.events.take() {
         What::Tick { cpu } => kernel.tick(cpu as usize),
         What::Idle { cpu } => kernel.search_done(cpu as usize),
         What::Resched { cpu } => kernel.resched_interrupt(cpu as usize),

@@ -221,7 +221,9 @@ pub enum KernelLock {
     Spinlock,
 }
 
-/// A system call, or computing between two.
+/// A system call, or computing between two. Its tag is its own, and not a policy's that was widened, so that it is
+/// quick to read.
+#[repr(u8)]
 pub enum Op {
     /// Compute: ns at the machine's reference speed (its fastest core type).
     Run {

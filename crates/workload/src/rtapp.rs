@@ -103,6 +103,7 @@ struct Plan {
 
 /// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase.
 #[derive(Clone, Copy)]
+#[repr(C)]
 struct Log {
     /// Time from the loop's beginning to its end.
     period: MetricId,

@@ -9,9 +9,10 @@ use crate::abi::objects::{release, zeroed};
 use crate::abi::timers;
 use crate::events::What;
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, TaskPtr};
+use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call, kf};
-use crate::scx::dsq::Dsq;
+use crate::scx::dsq::{Dsq, OnDsq};
+use crate::scx::verdict::Refused;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -64,14 +65,21 @@ macro_rules! kfuncs {
 }
 
 /// `scx_kf_allowed()`: may the op that is being called use this kind of kfunc?
+#[inline]
 fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
-    let only = kernel.scx.kf_mask;
-    if only & mask == 0 {
-        kernel.scheduler_error(format_args!(
-            "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
-        ));
+    let allowed = kernel.scx.kf_mask & mask != 0;
+    if !allowed {
+        not_allowed(kernel, mask);
     }
-    only & mask != 0
+    allowed
+}
+
+#[cold]
+fn not_allowed(kernel: &mut Kernel<'_>, mask: u32) {
+    let only = kernel.scx.kf_mask;
+    kernel.scheduler_error(format_args!(
+        "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
+    ));
 }
 
 /// The task that C passed. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
@@ -94,10 +102,15 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
 /// `scx_dispatch_preamble()`.
 fn may_dispatch(kernel: &mut Kernel<'_>, task: Option<TaskPtr>, flags: u64) -> Option<TaskPtr> {
     if flags & abi::ENQ_INTERNAL != 0 {
-        kernel.scheduler_error(format_args!("invalid enq_flags {flags:#x}"));
+        invalid_flags(kernel, flags);
         return None;
     }
     given(kernel, task)
+}
+
+#[cold]
+fn invalid_flags(kernel: &mut Kernel<'_>, flags: u64) {
+    kernel.scheduler_error(format_args!("invalid enq_flags {flags:#x}"));
 }
 
 fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
@@ -106,18 +119,25 @@ fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags
     } else if task.abi.scx.slice.get() == 0 {
         task.abi.scx.slice.set(1);
     }
-    if let Err(message) = kernel.scx.verdicts.commit(task, dsq_id, flags) {
-        kernel.scheduler_error(message);
+    if let Err(refused) = kernel.scx.verdicts.commit(task, dsq_id, flags) {
+        not_committed(kernel, task, &refused);
     }
 }
 
-/// What [`IterDsq::queue`] is of an iteration that could not begin.
-const NO_QUEUE: u32 = u32::MAX;
+#[cold]
+fn not_committed(kernel: &mut Kernel<'_>, task: TaskPtr, refused: &Refused) {
+    kernel.scheduler_error(refused.message(task));
+}
 
 /// `find_user_dsq()`.
 fn user_dsq<'k>(kernel: &'k mut Kernel<'_>, id: u64) -> Option<&'k mut Dsq> {
     let on = kernel.scx.dsqs.find(id)?;
     Some(kernel.scx.dsqs.get_mut(on))
+}
+
+#[cold]
+fn invalid_dsq(kernel: &mut Kernel<'_>, id: u64) {
+    kernel.scheduler_error(format_args!("invalid DSQ ID {id:#018x}"));
 }
 
 /// What C is returned: 0, or a negative errno.
@@ -215,7 +235,7 @@ kfuncs! {
     fn consume(kernel, dsq_id: u64) -> bool [kf::DISPATCH, else false] {
         kernel.flush_dispatches();
         let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
-            kernel.scheduler_error(format_args!("invalid DSQ ID {dsq_id:#018x}"));
+            invalid_dsq(kernel, dsq_id);
             return false;
         };
         if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on) {
@@ -283,7 +303,7 @@ kfuncs! {
         let it = it.write(IterDsq {
             dsq_id: abi::DSQ_INVALID,
             flags: 0,
-            queue: NO_QUEUE,
+            queue: OnDsq::NONE,
             iteration: 0,
             end: 0,
             slice: 0,
@@ -296,10 +316,10 @@ kfuncs! {
         if flags & !abi::ITER_REV != 0 {
             return -abi::EINVAL;
         }
-        let Some(OnDsq::User(queue)) = found else {
+        let Some(queue) = found else {
             return -abi::ENOENT;
         };
-        let dsq = kernel.scx.dsqs.get_mut(OnDsq::User(queue));
+        let dsq = kernel.scx.dsqs.get_mut(queue);
         it.dsq_id = dsq_id;
         it.queue = queue;
         it.iteration = dsq.open(flags & abi::ITER_REV != 0) as u32;
@@ -308,7 +328,7 @@ kfuncs! {
     }
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
-        let dsq = kernel.scx.dsqs.user(it.queue);
+        let dsq = kernel.scx.dsqs.iterated(it.queue);
         let Some(task) = dsq.and_then(|dsq| dsq.next(it.iteration as usize)) else {
             return null_mut();
         };
@@ -317,7 +337,7 @@ kfuncs! {
     }
 
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
-        if let Some(dsq) = kernel.scx.dsqs.user(it.queue) {
+        if let Some(dsq) = kernel.scx.dsqs.iterated(it.queue) {
             dsq.close(it.iteration as usize);
         }
     }

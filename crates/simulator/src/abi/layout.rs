@@ -2,6 +2,7 @@
 //! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
 //! is loaded.
 
+use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -63,22 +64,23 @@ pub struct TaskStruct {
     pub start_time: Cell<u64>,
     pub comm: Cell<[u8; 16]>,
     pub cgroups: Cell<*mut CssSet>,
+    pub nvcsw: Cell<u64>,
+    pub nivcsw: Cell<u64>,
+    pub prio: Cell<i32>,
+    pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
-    // From here on what each switch looks at, together with the first of `kernel::task::Task`'s own.
+    // From here on, at the beginning of a cache line, what each switch looks at, together with the first of
+    // `kernel::task::Task`'s own.
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,
     pub flags: Cell<u32>,
     pub on_cpu: Cell<i32>,
     pub on_rq: Cell<i32>,
-    pub prio: Cell<i32>,
-    pub policy: Cell<u32>,
     pub nr_cpus_allowed: Cell<i32>,
     pub pid: Cell<i32>,
     pub cpus_ptr: Cell<*const CpuMask>,
     pub se: SchedEntity,
     pub scx: SchedExtEntity,
-    pub nvcsw: Cell<u64>,
-    pub nivcsw: Cell<u64>,
     pub storage: Cell<[*mut c_void; MAX_STORAGES]>,
 }
 
@@ -107,22 +109,25 @@ pub struct DlRq {
     pub running_bw: u64,
 }
 
-/// What a scheduler may see of a runqueue (`scx_bpf_cpu_rq()`).
-#[repr(C)]
+/// What a scheduler may see of a runqueue (`scx_bpf_cpu_rq()`). The first cache line is what changes often.
+#[repr(C, align(64))]
 pub struct Rq {
     pub nr_running: u32,
     pub cpu: i32,
     pub curr: *mut TaskStruct,
-    pub idle: *mut TaskStruct,
-    /// NULL: there is no stop class.
-    pub stop: *mut TaskStruct,
     pub clock: u64,
     /// `clock` less what interrupts took, ns.
     pub clock_task: u64,
+    pub idle: *mut TaskStruct,
+    pub scx: ScxRq,
+    /// NULL: there is no stop class.
+    pub stop: *mut TaskStruct,
     pub rt: RtRq,
     pub dl: DlRq,
-    pub scx: ScxRq,
 }
+
+const _: () = assert!(offset_of!(TaskStruct, thread_info) % 64 == 0);
+const _: () = assert!(offset_of!(Rq, stop) == 64);
 
 #[repr(C)]
 pub struct ExitInfo {
@@ -194,8 +199,8 @@ pub struct BpfTimer {
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    /// Which of the user queues, and which of the iterations over it.
-    pub queue: u32,
+    /// Which queue, and which of the iterations over it.
+    pub queue: OnDsq,
     pub iteration: u32,
     pub end: u64,
     pub slice: u64,

@@ -14,9 +14,11 @@ pub mod tracepoints;
 
 use crate::Config;
 use crate::hw::memory::Memory;
+use crate::per_cpu;
 use instance::Instance;
 use kfuncs::{KFUNCS, Kfuncs};
 use layout::{Rq, TaskStruct};
+use machine::MAX_CPUS;
 use shared::Shared;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -30,7 +32,7 @@ pub struct Bpf {
     /// What C reads of the kernel, and calls.
     table: Shared<Table>,
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
-    rqs: Shared<[Rq]>,
+    rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
     pub root_cgroup: cgroup::Root,
     pub timers: Timers,
@@ -52,9 +54,8 @@ impl Bpf {
             .map(|cpu| TaskStruct::idle(cpu, machine))
             .collect();
         let first_idle: *mut TaskStruct = idle_tasks.as_ptr().cast();
-        let rqs: Shared<[Rq]> = (0..nr_cpus)
-            .map(|cpu| Rq::new(cpu, first_idle.wrapping_add(cpu)))
-            .collect();
+        let rqs = per_cpu::boxed(nr_cpus, |cpu| Rq::new(cpu, first_idle.wrapping_add(cpu)));
+        let rqs = Shared::from(rqs);
         let table = Shared::from(Box::new(Table {
             now: 0,
             cpu: 0,
@@ -106,6 +107,7 @@ impl Bpf {
     }
 
     /// As [`Bpf::rq`], to look at.
+    #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]
     }

@@ -3,8 +3,9 @@
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, OnDsq, OpsState, TaskPtr};
+use crate::kernel::task::{Class, OpsState, TaskPtr};
 use crate::scx::call::{call_op, kf};
+use crate::scx::dsq::OnDsq;
 use crate::scx::idle_masks::Waker;
 use crate::scx::verdict::DirectTask;
 use std::ptr::null_mut;
@@ -108,11 +109,11 @@ impl Kernel<'_> {
             && task.abi.flags.get() & abi::PF_EXITING != 0
         {
             task.abi.scx.slice.set(abi::SLICE_DFL);
-            return self.insert(OnDsq::Local(task.cpu() as u32), task, flags);
+            return self.insert(OnDsq::local(task.cpu()), task, flags);
         }
         let Some(enqueue) = self.scx.ops.enqueue else {
             task.abi.scx.slice.set(abi::SLICE_DFL);
-            return self.insert(OnDsq::Global, task, flags);
+            return self.insert(OnDsq::GLOBAL, task, flags);
         };
         task.qseq.update(|n| n + 1);
         let outer = std::mem::replace(&mut self.scx.verdicts.direct_task, DirectTask::Task(task));
@@ -235,7 +236,7 @@ impl Kernel<'_> {
     pub fn pick_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let task = match prev {
             Some(prev) if self.scx.rqs[cpu].bal_keep && prev.class.get() == Class::Ext => prev,
-            _ => self.scx.dsqs.local(cpu).get(0)?.task,
+            _ => self.scx.dsqs.local(cpu).first()?,
         };
         if task.abi.scx.slice.get() == 0 {
             task.abi.scx.slice.set(abi::SLICE_DFL);
@@ -253,10 +254,10 @@ impl Kernel<'_> {
             }
             self.set_runnable(task);
             if task.abi.scx.slice.get() != 0 {
-                self.insert(OnDsq::Local(cpu as u32), task, abi::ENQ_HEAD);
+                self.insert(OnDsq::local(cpu), task, abi::ENQ_HEAD);
             } else {
                 self.do_enqueue(task, if next.is_none() { abi::ENQ_LAST } else { 0 });
-                if next.is_none() && task.dsq.get() == OnDsq::Local(cpu as u32) {
+                if next.is_none() && task.dsq.get() == OnDsq::local(cpu) {
                     self.cpus[cpu].need_resched = true;
                 }
             }

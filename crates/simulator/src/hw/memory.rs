@@ -12,20 +12,18 @@
 //! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
 
 use crate::abi::layout as abi;
+use crate::abi::shared::Shared;
 use crate::hw::lock::{Lock, Turn};
 use machine::Spinlock;
-use std::cell::Cell;
-use std::rc::Rc;
 
-/// A machine's shared memory. C has pointers to what is in an `Rc` here (a `Box`, or a `&mut`, would claim to be the
-/// only way to it), and changes what is in cells.
+/// A machine's shared memory.
 pub struct Memory {
-    /// What C sees; points to the rest.
-    table: Rc<abi::Memory>,
-    lines: Rc<[Cell<abi::Line>]>,
-    _seen: Rc<[Cell<u32>]>,
-    line_ns: Rc<[u32]>,
-    node: Rc<[u16]>,
+    /// What C sees; points to the rest of what it shares.
+    table: Shared<abi::Memory>,
+    lines: Shared<[abi::Line]>,
+    _seen: Shared<[u32]>,
+    line_ns: Shared<[u32]>,
+    node: Shared<[u16]>,
     nodes: usize,
     lock_ns: u64,
     spinlock: Spinlock,
@@ -46,7 +44,7 @@ pub struct Code {
 
 impl Memory {
     /// What `memory` describes, for CPUs in these nodes.
-    pub fn new(memory: &machine::Memory, node: Rc<[u16]>) -> Memory {
+    pub fn new(memory: &machine::Memory, node: Shared<[u16]>) -> Memory {
         let (cpus, nodes) = (node.len(), memory.line_ns.len());
         // The kernel's lines, the scheduler's, then those of no CPU.
         let nr_lines = 2 * cpus + abi::GLOBAL_LINES;
@@ -55,19 +53,19 @@ impl Memory {
             shared_ns: 0,
             writer: (line % cpus) as u32,
         };
-        let lines: Rc<[Cell<abi::Line>]> = (0..nr_lines).map(line).map(Cell::new).collect();
-        let seen: Rc<[Cell<u32>]> = vec![Cell::new(0); cpus * nr_lines].into();
-        let line_ns: Rc<[u32]> = memory.line_ns.iter().flatten().copied().collect();
-        let table = Rc::new(abi::Memory {
-            lines: Rc::as_ptr(&lines).cast::<abi::Line>().cast_mut(),
-            seen: Rc::as_ptr(&seen).cast::<u32>().cast_mut(),
-            line_ns: Rc::as_ptr(&line_ns).cast(),
-            node: Rc::as_ptr(&node).cast(),
+        let lines: Shared<[abi::Line]> = (0..nr_lines).map(line).collect();
+        let seen = Shared::from(vec![0; cpus * nr_lines].into_boxed_slice());
+        let line_ns: Shared<[u32]> = memory.line_ns.iter().flatten().copied().collect();
+        let table = Shared::from(Box::new(abi::Memory {
+            lines: lines.as_ptr().cast(),
+            seen: seen.as_ptr().cast(),
+            line_ns: line_ns.as_ptr().cast(),
+            node: node.as_ptr().cast(),
             nr_lines: nr_lines as u32,
             nr_nodes: nodes as u32,
             cached_ns: memory.cached_ns,
             pad: 0,
-        });
+        }));
         Memory {
             table,
             lines,
@@ -84,7 +82,7 @@ impl Memory {
 
     /// What C sees, which does not change it but what it points to. It lives as long as this.
     pub fn table(&self) -> *mut abi::Memory {
-        Rc::as_ptr(&self.table).cast_mut()
+        self.table.as_ptr()
     }
 
     /// A line from `from` to `to`, ns.
@@ -103,18 +101,18 @@ impl Memory {
     }
 
     /// `cpu` writes what other CPUs look at of the runqueue of `rq`; what that costs, ns.
-    fn write(&self, cpu: usize, rq: usize) -> u64 {
-        let line = self.lines[rq].get();
+    fn write(&mut self, cpu: usize, rq: usize) -> u64 {
+        let line = self.lines[rq];
         let shared = u64::from(line.shared_ns);
         let ns = match line.writer as usize {
             writer if writer == cpu => shared,
             writer => self.transfer_ns(writer, cpu).max(shared),
         };
-        self.lines[rq].set(abi::Line {
+        self.lines[rq] = abi::Line {
             version: line.version.wrapping_add(1),
             shared_ns: 0,
             writer: cpu as u32,
-        });
+        };
         ns
     }
 
@@ -236,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_write_takes_the_line_from_whoever_has_it() {
-        let memory = memory(Spinlock::Queued);
+        let mut memory = memory(Spinlock::Queued);
         assert_eq!(memory.write(0, 0), 0);
         assert_eq!(memory.write(1, 0), NEAR);
         assert_eq!(memory.write(1, 0), 0);

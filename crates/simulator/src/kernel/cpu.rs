@@ -1,29 +1,17 @@
 //! A CPU, as the kernel keeps it.
 
 use crate::hw::cores;
-
 use crate::kernel::task::TaskPtr;
-use machine::{Costs, CpuMask, Machine, time_for};
+use crate::per_cpu::PerCpu;
+use machine::{Costs, Machine, time_for};
 use std::collections::VecDeque;
 
 /// One CPU of the simulated machine.
+#[repr(C, align(64))]
 pub struct Cpu {
-    /// What the hardware ([`crate::hw::cores`]) does for it now: work a nanosecond, in 1/2^20 of the reference, and
-    /// the frequency that it runs at, of [`cores::FULL`] for its highest.
-    pub speed: u32,
-    pub frequency: u32,
-    pub costs: Costs,
-    /// Index of the cluster it is in.
-    pub cluster: usize,
-
+    // What each event looks at, in one cache line.
     /// What runs; `None` is the idle task.
     pub curr: Option<TaskPtr>,
-    /// Runnable RT tasks that do not run, most urgent first.
-    pub rt: VecDeque<TaskPtr>,
-    /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
-    pub dl: VecDeque<TaskPtr>,
-    pub need_resched: bool,
-
     /// Kernel time to be spent before the task goes on, ns.
     pub debt: u64,
     /// What interrupts still take, as of `irq_since`. It is part of `debt`, and comes first; on an idle
@@ -32,63 +20,68 @@ pub struct Cpu {
     pub irq_since: u64,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
-    /// It computes, or will.
-    pub armed: bool,
-    pub tick_queued: bool,
-
-    /// While it looks for something to run, and after other work of an idle CPU: until when, ns.
-    pub idles_at: Option<u64>,
-    /// The scheduler was told that it idles, and not that it does no longer.
-    pub knows_idle: bool,
-    pub idle_since: u64,
-    pub busy_since: u64,
     /// As [`crate::Counters`] has them of all CPUs.
-    pub busy_ns: u64,
     pub overhead_ns: u64,
     pub irq_ns: u64,
+    /// It computes, or will.
+    pub armed: bool,
+    pub need_resched: bool,
+    pub tick_queued: bool,
+    /// The scheduler was told that it idles, and not that it does no longer.
+    pub knows_idle: bool,
+    /// What the hardware ([`crate::hw::cores`]) does for it now: work a nanosecond, in 1/2^20 of the reference, and
+    /// the frequency that it runs at, of [`cores::FULL`] for its highest.
+    pub speed: u32,
+
+    pub frequency: u32,
+    /// Index of the cluster it is in.
+    pub cluster: u32,
+    /// While it looks for something to run, and after other work of an idle CPU: until when, ns.
+    pub idles_at: Option<u64>,
+    pub idle_since: u64,
+    pub busy_since: u64,
+    /// As [`crate::Counters`] has it of all CPUs.
+    pub busy_ns: u64,
+    pub costs: Costs,
+    /// Runnable RT tasks that do not run, most urgent first.
+    pub rt: VecDeque<TaskPtr>,
+    /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
+    pub dl: VecDeque<TaskPtr>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Cpu, frequency) == 64);
 
 impl Cpu {
     /// The CPUs of `machine`, idle.
-    pub fn all(machine: &Machine) -> Vec<Cpu> {
+    pub fn all(machine: &Machine) -> PerCpu<Cpu> {
         let clusters = machine.clusters();
-        let cluster_of = |cpu: usize| {
-            clusters
-                .iter()
-                .position(|span: &CpuMask| span.contains(cpu))
-                .unwrap_or(0)
-        };
-        machine
-            .cpus
-            .iter()
-            .enumerate()
-            .map(|(id, cpu)| {
-                let core_type = &machine.core_types[cpu.core_type];
-                Cpu {
-                    speed: core_type.speed,
-                    frequency: cores::FULL,
-                    costs: core_type.costs,
-                    cluster: cluster_of(id),
-                    curr: None,
-                    rt: VecDeque::new(),
-                    dl: VecDeque::new(),
-                    need_resched: false,
-                    debt: 0,
-                    irq_debt: 0,
-                    irq_since: 0,
-                    run_start: 0,
-                    armed: false,
-                    tick_queued: false,
-                    idles_at: None,
-                    knows_idle: true,
-                    idle_since: 0,
-                    busy_since: 0,
-                    busy_ns: 0,
-                    overhead_ns: 0,
-                    irq_ns: 0,
-                }
-            })
-            .collect()
+        PerCpu::new(machine.cpus.len(), |cpu| {
+            let core_type = &machine.core_types[machine.cpus[cpu].core_type];
+            let cluster = clusters.iter().position(|span| span.contains(cpu));
+            Cpu {
+                speed: core_type.speed,
+                frequency: cores::FULL,
+                costs: core_type.costs,
+                cluster: cluster.unwrap_or(0) as u32,
+                curr: None,
+                rt: VecDeque::new(),
+                dl: VecDeque::new(),
+                need_resched: false,
+                debt: 0,
+                irq_debt: 0,
+                irq_since: 0,
+                run_start: 0,
+                armed: false,
+                tick_queued: false,
+                idles_at: None,
+                knows_idle: true,
+                idle_since: 0,
+                busy_since: 0,
+                busy_ns: 0,
+                overhead_ns: 0,
+                irq_ns: 0,
+            }
+        })
     }
 
     /// It runs a task, or looks for one to run.

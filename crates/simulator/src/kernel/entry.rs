@@ -8,7 +8,8 @@ use crate::abi::Bpf;
 use crate::check::check_state;
 use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
-use crate::kernel::task::{OnDsq, Section, TaskPtr};
+use crate::kernel::task::{Section, TaskPtr};
+use crate::scx::dsq::OnDsq;
 use machine::{time_for, work_in};
 
 impl Kernel<'_> {
@@ -42,12 +43,14 @@ impl Kernel<'_> {
     }
 
     /// The task on `cpu` is done computing.
+    #[inline(always)]
     pub fn done(&mut self, cpu: usize) {
         self.set_cpu(cpu);
         self.proceed(cpu, true);
     }
 
     /// [`Kernel::leave`], after the task's computing if that is `done`.
+    #[inline(always)]
     fn proceed(&mut self, cpu: usize, mut done: bool) {
         loop {
             if let Some(task) = self.cpus[cpu].curr.filter(|_| done) {
@@ -62,13 +65,16 @@ impl Kernel<'_> {
                 done = false;
                 continue;
             }
-            let (spent, now) = (self.take_spent(), self.now());
+            if self.spent() > 0 {
+                let spent = self.take_spent();
+                self.charge(cpu, spent);
+            }
+            let now = self.now();
             let state = &mut self.cpus[cpu];
             let Some(task) = state.curr else {
                 state.debt = 0;
                 return self.events.clear_done(cpu);
             };
-            state.debt += state.kernel_time(spent);
             let at = state.resume(task, now);
             if !self.events.set_done_next(cpu, at) {
                 return;
@@ -284,9 +290,9 @@ impl Kernel<'_> {
         spend(
             &mut self.bpf,
             &mut self.hw.memory,
-            |memory, code| match dsq {
-                OnDsq::User(_) => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
-                _ => 0,
+            |memory, code| match dsq.is_user() {
+                true => memory.lock(&mut self.scx.dsqs.get_mut(dsq).lock, code),
+                false => 0,
             },
         );
     }

@@ -18,6 +18,7 @@ use crate::class::{dl::Dl, rt::Rt};
 use crate::events::Events;
 use crate::host::calls::CallRecord;
 use crate::hw::Hardware;
+use crate::per_cpu::PerCpu;
 use crate::program::Programs;
 use crate::scx::Scx;
 use crate::{Counters, Error, Event, Trace};
@@ -33,7 +34,7 @@ use workload::Rng;
 /// A simulated kernel that runs one workload under one scheduler.
 pub struct Kernel<'a> {
     pub machine: &'a Machine,
-    pub cpus: Vec<Cpu>,
+    pub cpus: PerCpu<Cpu>,
     pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,

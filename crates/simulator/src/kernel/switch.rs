@@ -34,12 +34,16 @@ impl Kernel<'_> {
 
     /// The task to run next: `pick_next_task()`.
     fn pick_next(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        // prev_balance() begins at the class of `prev`, but never below sched_ext.
+        let first = prev.map_or(Class::Ext, |task| task.class.get());
+        if first == Class::Ext && self.dl.queued == 0 && self.rt.queued == 0 {
+            self.balance_ext(cpu, prev);
+            return self.pick_ext(cpu, prev);
+        }
         let runnable = prev.filter(|task| task.on_rq.get());
         let rt_prev = runnable.filter(|task| task.class.get() == Class::Rt);
         let dl_prev =
             runnable.filter(|task| task.class.get() == Class::Dl && !task.dl.get().throttled);
-        // prev_balance() begins at the class of `prev`, but never below sched_ext.
-        let first = prev.map_or(Class::Ext, |task| task.class.get());
         if self.dl.queued > 0 {
             self.pull_dl(cpu);
         }

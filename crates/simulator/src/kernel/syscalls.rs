@@ -9,7 +9,7 @@ use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
 use crate::scx::tracepoints;
-use workload::{KernelLock, Op, SchedPolicy};
+use workload::{KernelLock, Op, Program, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
@@ -40,13 +40,13 @@ impl Kernel<'_> {
             _ => Step::Continue,
         };
         self.tell(cpu, task, clock_task);
+        let mut program = task.program.borrow_mut();
         loop {
             step = match step {
-                Step::Go => self.next_op(cpu, task),
-                Step::Continue => self.go_on(cpu, task),
-                Step::Pass => return,
+                Step::Go => self.next_op(cpu, task, &mut **program),
+                _ => self.go_on(cpu, task),
             };
-            if self.is_held_up(cpu) {
+            if matches!(step, Step::Pass) || self.is_held_up(cpu) {
                 return;
             }
         }
@@ -115,19 +115,19 @@ impl Kernel<'_> {
         }
     }
 
-    /// Asks the program for its next op, and begins it.
+    /// Asks the task's program for its next op, and begins it.
     #[inline]
-    fn next_op(&mut self, cpu: usize, task: TaskPtr) -> Step {
+    fn next_op(&mut self, cpu: usize, task: TaskPtr, program: &mut dyn Program) -> Step {
         let env = &mut self.programs.env;
         env.due = task.due.replace(env.now);
-        let op = task.program.borrow_mut().next(env);
+        let op = program.next(env);
         if !self.programs.pollers.is_empty() {
             self.words_written(cpu);
         }
         let ops = task.instant_ops.get() + 1;
         task.instant_ops.set(ops);
         if ops > MAX_INSTANT_OPS {
-            let message = format!("does {MAX_INSTANT_OPS} operations without time passing");
+            let message = format_args!("does {MAX_INSTANT_OPS} operations without time passing");
             self.task_error(task, message);
         }
         self.begin(cpu, task, op)

@@ -3,6 +3,7 @@
 use crate::abi::layout::{self, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
+use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -26,7 +27,7 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
 const WEIGHT_IDLEPRIO: u32 = 3;
 
 /// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
 
@@ -63,6 +64,8 @@ pub struct Task {
     pub direct_flags: Cell<u64>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
+    /// Who waits next in the queue that it waits in ([`crate::program::wait_queue`]).
+    pub next_waiter: Cell<Option<TaskPtr>>,
     /// Why it sleeps, for messages.
     pub waits_for: Cell<&'static str>,
     /// Bytes that it works on; fetched anew after a migration.
@@ -143,16 +146,6 @@ pub struct Section {
     pub keeps: bool,
 }
 
-/// Where a task is queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDsq {
-    None,
-    Local(u32),
-    Global,
-    /// Index into the user queues.
-    User(u32),
-}
-
 /// `p->scx.ops_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpsState {
@@ -184,9 +177,10 @@ impl Task {
             instant: Cell::new(0),
             own_time: Cell::new(false),
             in_kernel: Cell::new(false),
+            next_waiter: Cell::new(None),
             waits_for: Cell::new("nothing"),
             on_rq: Cell::new(false),
-            dsq: Cell::new(OnDsq::None),
+            dsq: Cell::new(OnDsq::NONE),
             ops_state: Cell::new(OpsState::None),
             qseq: Cell::new(0),
             direct_dsq: Cell::new(layout::DSQ_INVALID),

@@ -4,6 +4,7 @@ pub mod mutex;
 pub mod polling;
 pub mod stream;
 pub mod sync;
+pub mod wait_queue;
 
 use crate::kernel::task::TaskPtr;
 use mutex::Mutexes;

@@ -2,7 +2,7 @@
 
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
-use std::collections::VecDeque;
+use crate::program::wait_queue::WaitQueue;
 
 /// The mutexes of a run.
 pub struct Mutexes {
@@ -13,13 +13,36 @@ pub struct Mutexes {
 
 /// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel. Or a lock
 /// of the kernel's.
-#[derive(Default)]
 struct Mutex {
     owner: Option<TaskPtr>,
-    /// Where its cache line is: the CPU that took it last.
-    cpu: Option<usize>,
+    /// Where its cache line is: the CPU that took it last, or [`NO_CPU`].
+    cpu: u32,
     contended: bool,
-    waiters: VecDeque<TaskPtr>,
+    waiters: WaitQueue,
+}
+
+const NO_CPU: u32 = u32::MAX;
+
+impl Mutex {
+    fn new() -> Mutex {
+        Mutex {
+            owner: None,
+            cpu: NO_CPU,
+            contended: false,
+            waiters: WaitQueue::default(),
+        }
+    }
+
+    /// It is `task`'s now. Returns which CPU had it last.
+    #[inline]
+    fn take(&mut self, task: TaskPtr) -> usize {
+        self.owner = Some(task);
+        let cpu = task.cpu();
+        match std::mem::replace(&mut self.cpu, cpu as u32) {
+            NO_CPU => cpu,
+            last => last as usize,
+        }
+    }
 }
 
 /// What came of trying to lock a mutex.
@@ -40,7 +63,7 @@ pub struct NotOwner;
 impl Mutexes {
     pub fn new(count: usize) -> Mutexes {
         Mutexes {
-            mutexes: (0..count).map(|_| Mutex::default()).collect(),
+            mutexes: (0..count).map(|_| Mutex::new()).collect(),
             spinlocks: (0..count).map(|_| Lock::default()).collect(),
         }
     }
@@ -51,11 +74,9 @@ impl Mutexes {
         let state = &mut self.mutexes[mutex as usize];
         match state.owner {
             None => {
-                let cpu = task.cpu();
-                state.owner = Some(task);
                 state.contended = false;
                 TryLock::Locked {
-                    from: state.cpu.replace(cpu).unwrap_or(cpu),
+                    from: state.take(task),
                 }
             }
             Some(owner) if owner == task => TryLock::Owned,
@@ -70,7 +91,7 @@ impl Mutexes {
 
     /// The task is to sleep until it is unlocked, behind those who do.
     pub fn queue(&mut self, task: TaskPtr, mutex: u32) {
-        self.mutexes[mutex as usize].waiters.push_back(task);
+        self.mutexes[mutex as usize].waiters.push(task);
     }
 
     /// Unlocks it, and returns whom to wake.
@@ -79,7 +100,7 @@ impl Mutexes {
         let state = self.owned(task, mutex)?;
         state.owner = None;
         Ok(match state.contended {
-            true => state.waiters.pop_front(),
+            true => state.waiters.pop(),
             false => None,
         })
     }
@@ -91,19 +112,17 @@ impl Mutexes {
         if state.owner.is_some() {
             return None;
         }
-        state.owner = Some(task);
         if waited {
-            state.waiters.pop_front();
+            state.waiters.pop();
         }
-        let cpu = task.cpu();
-        Some(state.cpu.replace(cpu).unwrap_or(cpu))
+        Some(state.take(task))
     }
 
     /// Releases a lock of the kernel's, and returns who waits first, who stays so until it has it.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;
-        Ok(state.waiters.front().copied())
+        Ok(state.waiters.first())
     }
 
     /// The spinlock that `mutex` is.

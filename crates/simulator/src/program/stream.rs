@@ -1,7 +1,7 @@
 //! Streams: pipes, and directions of sockets.
 
 use crate::kernel::task::TaskPtr;
-use std::collections::VecDeque;
+use crate::program::wait_queue::WaitQueue;
 
 /// The streams of a run.
 pub struct Streams(Vec<Stream>);
@@ -9,8 +9,8 @@ pub struct Streams(Vec<Stream>);
 struct Stream {
     capacity: u64,
     used: u64,
-    readers: VecDeque<TaskPtr>,
-    writers: VecDeque<TaskPtr>,
+    readers: WaitQueue,
+    writers: WaitQueue,
 }
 
 /// What came of writing to a stream, or reading from it.
@@ -31,8 +31,8 @@ impl Streams {
         let stream = |&capacity: &u64| Stream {
             capacity,
             used: 0,
-            readers: VecDeque::new(),
-            writers: VecDeque::new(),
+            readers: WaitQueue::default(),
+            writers: WaitQueue::default(),
         };
         Streams(capacities.iter().map(stream).collect())
     }
@@ -58,7 +58,7 @@ impl Streams {
             };
         }
         if *used + bytes > *capacity {
-            writers.push_back(task);
+            writers.push(task);
             return Transfer::Waits;
         }
         *used += bytes;
@@ -80,7 +80,7 @@ impl Streams {
             };
         }
         if *used < bytes {
-            readers.push_back(task);
+            readers.push(task);
             return Transfer::Waits;
         }
         *used -= bytes;
@@ -111,13 +111,13 @@ impl Streams {
     /// One after another of the tasks that wait for bytes, in the order in which they came.
     #[inline]
     pub fn next_reader(&mut self, stream: u32) -> Option<TaskPtr> {
-        self.0[stream as usize].readers.pop_front()
+        self.0[stream as usize].readers.pop()
     }
 
     /// The same of those that wait for room.
     #[inline]
     pub fn next_writer(&mut self, stream: u32) -> Option<TaskPtr> {
-        self.0[stream as usize].writers.pop_front()
+        self.0[stream as usize].writers.pop()
     }
 }
 

@@ -1,23 +1,23 @@
 //! Condition variables and barriers.
 
 use crate::kernel::task::TaskPtr;
-use std::collections::VecDeque;
+use crate::program::wait_queue::WaitQueue;
 
 /// The condition variables of a run: who waits for each, in order.
-pub struct Condvars(Vec<VecDeque<TaskPtr>>);
+pub struct Condvars(Vec<WaitQueue>);
 
 impl Condvars {
     pub fn new(count: usize) -> Condvars {
-        Condvars(vec![VecDeque::new(); count])
+        Condvars(vec![WaitQueue::default(); count])
     }
 
     pub fn wait(&mut self, task: TaskPtr, cond: u32) {
-        self.0[cond as usize].push_back(task);
+        self.0[cond as usize].push(task);
     }
 
     /// The one that has waited the longest waits no more.
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
-        self.0[cond as usize].pop_front()
+        self.0[cond as usize].pop()
     }
 }
 
@@ -26,7 +26,8 @@ pub struct Barriers(Vec<Barrier>);
 
 struct Barrier {
     parties: u32,
-    waiters: VecDeque<TaskPtr>,
+    arrived: u32,
+    waiters: WaitQueue,
 }
 
 impl Barriers {
@@ -34,7 +35,8 @@ impl Barriers {
     pub fn new(parties: &[u32]) -> Barriers {
         let barrier = |&parties: &u32| Barrier {
             parties,
-            waiters: VecDeque::new(),
+            arrived: 0,
+            waiters: WaitQueue::default(),
         };
         Barriers(parties.iter().map(barrier).collect())
     }
@@ -42,16 +44,18 @@ impl Barriers {
     /// `task` arrives. Is it the last? Then the others are let go, by [`Barriers::let_go`].
     pub fn arrive(&mut self, task: TaskPtr, barrier: u32) -> bool {
         let state = &mut self.0[barrier as usize];
-        let last = state.waiters.len() as u32 + 1 >= state.parties;
-        if !last {
-            state.waiters.push_back(task);
+        if state.arrived + 1 >= state.parties {
+            state.arrived = 0;
+            return true;
         }
-        last
+        state.arrived += 1;
+        state.waiters.push(task);
+        false
     }
 
     /// One after another of those that wait, in the order in which they came.
     pub fn let_go(&mut self, barrier: u32) -> Option<TaskPtr> {
-        self.0[barrier as usize].waiters.pop_front()
+        self.0[barrier as usize].waiters.pop()
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
-use crate::kernel::task::{Class, OnDsq, OpsState, TaskPtr};
-use crate::scx::dsq::Order;
+use crate::kernel::task::{Class, OpsState, TaskPtr};
+use crate::scx::dsq::{OnDsq, Order};
 
 impl Kernel<'_> {
     /// `dispatch_enqueue()`.
@@ -13,28 +13,37 @@ impl Kernel<'_> {
         task.ops_state.set(OpsState::None);
         task.dsq.set(on);
         self.lock_dsq(on);
-        if vtime_order && !matches!(on, OnDsq::User(_)) {
+        if vtime_order && !on.is_user() {
             self.scheduler_error("cannot use vtime ordering for built-in DSQs");
         }
+        let order = match vtime_order && on.is_user() {
+            true => Order::Vtime,
+            false => Order::Fifo,
+        };
+        if !self.scx.dsqs.get(on).accepts(order) {
+            self.orders_mixed(on, order);
+        }
         let dsq = self.scx.dsqs.get_mut(on);
-        let sorted = vtime_order && matches!(on, OnDsq::User(_));
-        let order = if sorted { Order::Vtime } else { Order::Fifo };
-        let mixed = !dsq.accepts(order);
         match order {
             Order::Vtime => dsq.insert(task, task.abi.scx.dsq_vtime.get()),
             Order::Fifo => dsq.push(task, flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0),
         }
-        if mixed {
-            let id = dsq.id();
-            let already = if sorted { "FIFO" } else { "PRIQ" };
-            self.scheduler_error(format_args!(
-                "DSQ ID {id:#018x} already had {already}-enqueued tasks"
-            ));
+        if let Some(cpu) = on.cpu() {
+            self.rq(cpu).scx.local_dsq.nr += 1;
+            self.local_inserted(cpu, task, flags);
         }
-        if let OnDsq::Local(cpu) = on {
-            self.rq(cpu as usize).scx.local_dsq.nr += 1;
-            self.local_inserted(cpu as usize, task, flags);
-        }
+    }
+
+    #[cold]
+    fn orders_mixed(&mut self, on: OnDsq, order: Order) {
+        let id = self.scx.dsqs.get(on).id();
+        let already = match order {
+            Order::Vtime => "FIFO",
+            Order::Fifo => "PRIQ",
+        };
+        self.scheduler_error(format_args!(
+            "DSQ ID {id:#018x} already had {already}-enqueued tasks"
+        ));
     }
 
     /// `local_dsq_post_enq()`: does the CPU have to reschedule?
@@ -57,32 +66,37 @@ impl Kernel<'_> {
     }
 
     /// `dispatch_dequeue()`: takes the task off the queue it is on, if any.
+    #[inline]
     pub fn remove(&mut self, task: TaskPtr) {
-        let on = task.dsq.replace(OnDsq::None);
-        if on == OnDsq::None {
-            return;
+        let on = task.dsq.get();
+        if on != OnDsq::NONE {
+            self.remove_from(on, task);
         }
+    }
+
+    fn remove_from(&mut self, on: OnDsq, task: TaskPtr) {
+        task.dsq.set(OnDsq::NONE);
         self.lock_dsq(on);
         let dsq = self.scx.dsqs.get_mut(on);
         let index = dsq
             .position(task)
             .expect("a task is on the queue that it says it is on");
         dsq.remove_at(index);
-        if let OnDsq::Local(cpu) = on {
-            self.rq(cpu as usize).scx.local_dsq.nr -= 1;
+        if let Some(cpu) = on.cpu() {
+            self.rq(cpu).scx.local_dsq.nr -= 1;
         }
     }
 
     /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves
     /// it there (`dispatch_to_local_dsq()`).
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
-        match dsq {
-            OnDsq::Local(cpu) if cpu as usize != task.cpu() => {
-                if self.can_run_on(task, cpu as usize, true) {
-                    self.migrate(task, cpu as usize);
+        match dsq.cpu() {
+            Some(cpu) if cpu != task.cpu() => {
+                if self.can_run_on(task, cpu, true) {
+                    self.migrate(task, cpu);
                     self.insert(dsq, task, flags);
                 } else {
-                    self.insert(OnDsq::Global, task, flags & !abi::ENQ_DSQ_PRIQ);
+                    self.insert(OnDsq::GLOBAL, task, flags & !abi::ENQ_DSQ_PRIQ);
                 }
             }
             _ => self.insert(dsq, task, flags),
@@ -90,6 +104,7 @@ impl Kernel<'_> {
     }
 
     /// `task_can_run_on_remote_rq()`.
+    #[inline(never)]
     fn can_run_on(&mut self, task: TaskPtr, cpu: usize, is_error: bool) -> bool {
         let allowed = task.abi.is_allowed(cpu);
         if !allowed && is_error {
@@ -115,32 +130,47 @@ impl Kernel<'_> {
     }
 
     /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.
+    #[inline]
     fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
+        if dsq_id & abi::DSQ_BUILTIN != 0 {
+            return self.find_builtin_dsq(task, dsq_id);
+        }
+        match self.scx.dsqs.find(dsq_id) {
+            Some(on) => on,
+            None => self.no_such_dsq(task, dsq_id),
+        }
+    }
+
+    #[inline(never)]
+    fn find_builtin_dsq(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
-            abi::DSQ_LOCAL => OnDsq::Local(task.cpu() as u32),
-            abi::DSQ_GLOBAL => OnDsq::Global,
+            abi::DSQ_LOCAL => OnDsq::local(task.cpu()),
+            abi::DSQ_GLOBAL => OnDsq::GLOBAL,
             id if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON => {
                 let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
                 if self.cpu_valid(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
-                    OnDsq::Local(cpu as u32)
+                    OnDsq::local(cpu as usize)
                 } else {
-                    OnDsq::Global
+                    OnDsq::GLOBAL
                 }
             }
-            id => self.scx.dsqs.find(id).unwrap_or_else(|| {
-                self.scheduler_error(format_args!(
-                    "non-existent DSQ {id:#x} for {}",
-                    task.label()
-                ));
-                OnDsq::Global
-            }),
+            id => self.no_such_dsq(task, id),
         }
+    }
+
+    #[cold]
+    fn no_such_dsq(&mut self, task: TaskPtr, id: u64) -> OnDsq {
+        self.scheduler_error(format_args!(
+            "non-existent DSQ {id:#x} for {}",
+            task.label()
+        ));
+        OnDsq::GLOBAL
     }
 
     /// The same by code that runs on the dispatching CPU, whose local queue is meant by one without a CPU.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
-            abi::DSQ_LOCAL => OnDsq::Local(self.this_cpu() as u32),
+            abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),
             id => self.find_dsq_for_dispatch(task, id),
         }
     }
@@ -165,6 +195,7 @@ impl Kernel<'_> {
     }
 
     /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
+    #[inline]
     pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
         self.lock_dsq(on);
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
@@ -187,7 +218,7 @@ impl Kernel<'_> {
         if task.cpu() != cpu {
             self.migrate(task, cpu);
         }
-        let local = OnDsq::Local(cpu as u32);
+        let local = OnDsq::local(cpu);
         task.dsq.set(local);
         self.scx.dsqs.get_mut(local).push(task, false);
         self.rq(cpu).scx.local_dsq.nr += 1;
@@ -195,8 +226,14 @@ impl Kernel<'_> {
     }
 
     /// The same of the global queue.
+    #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
-        !self.scx.dsqs.get(OnDsq::Global).is_empty() && self.consume(cpu, OnDsq::Global)
+        !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)
+    }
+
+    #[inline(never)]
+    fn consume_global_first(&mut self, cpu: usize) -> bool {
+        self.consume(cpu, OnDsq::GLOBAL)
     }
 
     /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to

@@ -2,7 +2,8 @@
 
 use crate::abi::layout as abi;
 use crate::hw::lock::Lock;
-use crate::kernel::task::{OnDsq, TaskPtr};
+use crate::kernel::task::TaskPtr;
+use machine::MAX_CPUS;
 use std::collections::{HashMap, VecDeque};
 
 /// A queued task.
@@ -206,21 +207,50 @@ impl Dsq {
     }
 }
 
+/// Which dispatch queue, if any: a local one, by its CPU, the global one, or one of the scheduler's, the user queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct OnDsq(u32);
+
+impl OnDsq {
+    pub const NONE: OnDsq = OnDsq(u32::MAX);
+    pub const GLOBAL: OnDsq = OnDsq(MAX_CPUS as u32);
+
+    /// The local queue of `cpu`.
+    #[inline]
+    pub fn local(cpu: usize) -> OnDsq {
+        debug_assert!(cpu < MAX_CPUS, "no such CPU");
+        OnDsq(cpu as u32)
+    }
+
+    /// Whose local queue it is, if it is one.
+    #[inline]
+    pub fn cpu(self) -> Option<usize> {
+        (self.0 < OnDsq::GLOBAL.0).then_some(self.0 as usize)
+    }
+
+    #[inline]
+    pub fn is_user(self) -> bool {
+        self.0 > OnDsq::GLOBAL.0 && self != OnDsq::NONE
+    }
+}
+
 /// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user queues.
 pub struct Dsqs {
-    local: Vec<Dsq>,
-    global: Dsq,
-    user: Vec<Option<Dsq>>,
+    /// By [`OnDsq`]. There is room for the local queues of as many CPUs as there can be. A user queue that was destroyed
+    /// keeps its place, empty and without an id.
+    all: Vec<Dsq>,
+    nr_cpus: usize,
     ids: Ids,
 }
 
 impl Dsqs {
     /// Those that a machine of `nr_cpus` has before the scheduler makes any, empty.
     pub fn new(nr_cpus: usize) -> Dsqs {
+        let local = (0..MAX_CPUS).map(|_| Dsq::new(abi::DSQ_LOCAL));
         Dsqs {
-            local: (0..nr_cpus).map(|_| Dsq::new(abi::DSQ_LOCAL)).collect(),
-            global: Dsq::new(abi::DSQ_GLOBAL),
-            user: Vec::new(),
+            all: local.chain([Dsq::new(abi::DSQ_GLOBAL)]).collect(),
+            nr_cpus,
             ids: Ids::default(),
         }
     }
@@ -228,7 +258,7 @@ impl Dsqs {
     /// `find_user_dsq()`: where the user queue `id` is.
     #[inline]
     pub fn find(&self, id: u64) -> Option<OnDsq> {
-        self.ids.find(id).map(OnDsq::User)
+        self.ids.find(id)
     }
 
     /// Makes the user queue `id`; `false` if there is one.
@@ -236,19 +266,18 @@ impl Dsqs {
         if self.ids.find(id).is_some() {
             return false;
         }
-        self.ids.insert(id, self.user.len() as u32);
-        self.user.push(Some(Dsq::new(id)));
+        self.ids.insert(id, OnDsq(self.all.len() as u32));
+        self.all.push(Dsq::new(id));
         true
     }
 
     /// Removes the user queue `id`, if there is one. One that has tasks stays: then it is how many.
     pub fn destroy(&mut self, id: u64) -> Result<(), usize> {
-        let Some(index) = self.ids.find(id) else {
+        let Some(on) = self.ids.find(id) else {
             return Ok(());
         };
-        match self.get(OnDsq::User(index)).len() {
+        match self.get(on).len() {
             0 => {
-                self.user[index as usize] = None;
                 self.ids.remove(id);
                 Ok(())
             }
@@ -259,91 +288,74 @@ impl Dsqs {
     /// The local queue of `cpu`.
     #[inline]
     pub fn local(&self, cpu: usize) -> &Dsq {
-        &self.local[cpu]
+        self.get(OnDsq::local(cpu))
     }
 
-    /// The queue that `on` says, which is not [`OnDsq::None`].
+    /// The queue that `on` says, which is not [`OnDsq::NONE`].
     #[inline]
     pub fn get(&self, on: OnDsq) -> &Dsq {
-        match on {
-            OnDsq::Local(cpu) => &self.local[cpu as usize],
-            OnDsq::Global => &self.global,
-            OnDsq::User(index) => self.user[index as usize].as_ref().expect(IN_USE),
-            OnDsq::None => unreachable!("{QUEUED}"),
-        }
-    }
-
-    /// The user queue at `index`, unless it is destroyed.
-    #[inline]
-    pub fn user(&mut self, index: u32) -> Option<&mut Dsq> {
-        self.user.get_mut(index as usize)?.as_mut()
+        &self.all[on.0 as usize]
     }
 
     /// As [`Dsqs::get`].
     #[inline]
     pub fn get_mut(&mut self, on: OnDsq) -> &mut Dsq {
-        match on {
-            OnDsq::Local(cpu) => &mut self.local[cpu as usize],
-            OnDsq::Global => &mut self.global,
-            OnDsq::User(index) => self.user[index as usize].as_mut().expect(IN_USE),
-            OnDsq::None => unreachable!("{QUEUED}"),
-        }
+        &mut self.all[on.0 as usize]
     }
 
-    /// All of them.
+    /// The same of an iteration of the scheduler's, which may not have begun.
+    #[inline]
+    pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
+        self.all.get_mut(on.0 as usize)
+    }
+
+    /// All of them, and those that were destroyed.
     pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
-        let local = (0..self.local.len() as u32).map(OnDsq::Local);
-        let user = (0..self.user.len() as u32)
-            .filter(|&index| self.user[index as usize].is_some())
-            .map(OnDsq::User);
-        local
-            .chain([OnDsq::Global])
-            .chain(user)
-            .map(|on| (on, self.get(on)))
+        let of_no_cpu = self.nr_cpus..MAX_CPUS;
+        (0..)
+            .map(OnDsq)
+            .zip(&self.all)
+            .filter(move |(on, _)| on.cpu().is_none_or(|cpu| !of_no_cpu.contains(&cpu)))
     }
 }
 
-const IN_USE: &str = "a queue in use is not destroyed";
-const QUEUED: &str = "only a task that is queued has a queue";
-
-/// Indices of the user queues by their ids. Small ids, which schedulers use for a queue a CPU, are
+/// The user queues by their ids. Small ids, which schedulers use for a queue a CPU, are
 /// found without hashing.
 #[derive(Default)]
 struct Ids {
-    small: Vec<u32>,
-    large: HashMap<u64, u32>,
+    small: Vec<OnDsq>,
+    large: HashMap<u64, OnDsq>,
 }
 
 const SMALL_IDS: u64 = 4096;
-const NONE: u32 = u32::MAX;
 
 impl Ids {
-    #[inline]
-    fn find(&self, id: u64) -> Option<u32> {
+    #[inline(always)]
+    fn find(&self, id: u64) -> Option<OnDsq> {
         if id < SMALL_IDS {
             self.small
                 .get(id as usize)
                 .copied()
-                .filter(|&index| index != NONE)
+                .filter(|&on| on != OnDsq::NONE)
         } else {
             self.large.get(&id).copied()
         }
     }
 
-    fn insert(&mut self, id: u64, index: u32) {
+    fn insert(&mut self, id: u64, on: OnDsq) {
         if id < SMALL_IDS {
             if self.small.len() <= id as usize {
-                self.small.resize(id as usize + 1, NONE);
+                self.small.resize(id as usize + 1, OnDsq::NONE);
             }
-            self.small[id as usize] = index;
+            self.small[id as usize] = on;
         } else {
-            self.large.insert(id, index);
+            self.large.insert(id, on);
         }
     }
 
     fn remove(&mut self, id: u64) {
         if id < SMALL_IDS {
-            self.small[id as usize] = NONE;
+            self.small[id as usize] = OnDsq::NONE;
         } else {
             self.large.remove(&id);
         }
@@ -405,7 +417,7 @@ mod tests {
             assert_eq!(dsqs.destroy(id), Ok(()));
             assert!(dsqs.find(id).is_none());
         }
-        // Those of the CPUs and the global one stay.
-        assert_eq!(dsqs.iter().count(), 3);
+        let empty = |(_, dsq): (OnDsq, &Dsq)| dsq.is_empty();
+        assert!(dsqs.iter().all(empty));
     }
 }

@@ -49,11 +49,17 @@ impl Kernel<'_> {
     /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
     #[inline]
     pub fn cpu_valid(&mut self, cpu: i32, place: &'static str) -> bool {
-        let valid = cpu >= 0 && (cpu as usize) < self.cpus.len();
+        // A negative one is a very large one.
+        let valid = (cpu as u32 as usize) < self.cpus.len();
         if !valid {
-            self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
+            self.invalid_cpu(cpu, place);
         }
         valid
+    }
+
+    #[cold]
+    fn invalid_cpu(&mut self, cpu: i32, place: &'static str) {
+        self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
     }
 
     /// `scx_watchdog_workfn()`.

@@ -13,6 +13,7 @@ pub mod verdict;
 pub mod watchdog;
 
 use crate::abi::layout::Ops;
+use crate::per_cpu::PerCpu;
 use dsq::Dsqs;
 use exit::Exit;
 use idle_masks::IdleMasks;
@@ -32,7 +33,7 @@ pub struct Scx {
     pub idle_masks: IdleMasks,
     pub watchdog: Watchdog,
     /// Of each CPU's runqueue.
-    pub rqs: Vec<RqFlags>,
+    pub rqs: PerCpu<RqFlags>,
     /// Why the scheduler leaves, if it is the scheduler's doing.
     pub exit: Option<Exit>,
     pub dump: String,
@@ -58,7 +59,7 @@ impl Scx {
             kicks: Kicks::default(),
             idle_masks: IdleMasks::new(machine, &ops),
             watchdog: Watchdog::new(&ops),
-            rqs: vec![RqFlags::default(); nr_cpus],
+            rqs: PerCpu::new(nr_cpus, |_| RqFlags::default()),
             exit: None,
             dump: String::new(),
             ops,

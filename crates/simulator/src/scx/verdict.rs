@@ -37,6 +37,31 @@ impl Verdict {
     }
 }
 
+/// Why a verdict on a task is not taken.
+pub enum Refused {
+    /// There is no room for more.
+    Overflow,
+    /// The scheduler is asked about another.
+    NotExpected { expected: TaskPtr },
+    /// There is one already.
+    Again,
+}
+
+impl Refused {
+    /// What the kernel says of it.
+    pub fn message(&self, task: TaskPtr) -> String {
+        let task = task.label();
+        match self {
+            Refused::Overflow => "dispatch buffer overflow".into(),
+            Refused::NotExpected { expected } => {
+                let expected = expected.label();
+                format!("scheduling for {expected} but trying to direct-dispatch {task}")
+            }
+            Refused::Again => format!("{task} already direct-dispatched"),
+        }
+    }
+}
+
 /// Verdicts that are not carried out yet (`scx_dsp_ctx`).
 pub struct Verdicts {
     pub direct_task: DirectTask,
@@ -61,9 +86,10 @@ impl Verdicts {
     }
 
     /// `scx_dispatch_commit()`: `task` is to go to the queue `dsq_id`. The error is the scheduler's.
-    pub fn commit(&mut self, task: TaskPtr, dsq_id: u64, enq_flags: u64) -> Result<(), String> {
+    #[inline]
+    pub fn commit(&mut self, task: TaskPtr, dsq_id: u64, enq_flags: u64) -> Result<(), Refused> {
         match self.direct_task {
-            DirectTask::None if self.slots() == 0 => return Err("dispatch buffer overflow".into()),
+            DirectTask::None if self.slots() == 0 => return Err(Refused::Overflow),
             DirectTask::None => self.buffer.push(Verdict {
                 task,
                 qseq: task.qseq.get(),
@@ -75,16 +101,8 @@ impl Verdicts {
                 task.direct_dsq.set(dsq_id);
                 task.direct_flags.set(enq_flags);
             }
-            DirectTask::Task(expected) => {
-                return Err(format!(
-                    "scheduling for {} but trying to direct-dispatch {}",
-                    expected.label(),
-                    task.label()
-                ));
-            }
-            DirectTask::Done => {
-                return Err(format!("{} already direct-dispatched", task.label()));
-            }
+            DirectTask::Task(expected) => return Err(Refused::NotExpected { expected }),
+            DirectTask::Done => return Err(Refused::Again),
         }
         Ok(())
     }

@@ -26,28 +26,31 @@ const START_BARRIER: u32 = 0;
 /// After all events of any loop.
 const NOT_IN_LOOP: usize = usize::MAX;
 
-/// One thread.
+/// One thread. What each event looks at comes first, together.
+#[repr(C, align(64))]
 pub struct Thread {
-    plan: Arc<Plan>,
-    task: usize,
-    log: Log,
-    step: Step,
-    /// In `phases`, and how often it has been run; how often all phases have been run.
-    phase: usize,
-    phase_loops: u32,
-    thread_loops: u32,
+    doing: Doing,
     /// What a loop of the phase does, and how far it is; [`NOT_IN_LOOP`] before and between loops.
     actions: Arc<[Action]>,
     event: usize,
-    doing: Doing,
-    forked: bool,
+    step: Step,
+    /// How often the phase has been run, and how often it is to be, if not for ever.
+    phase_loops: u32,
+    loops: Option<u32>,
+    line: Line,
+    log: Log,
     /// When timers start from, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
     timers: Vec<u64>,
+    plan: Arc<Plan>,
+    task: usize,
+    /// In `phases`; how often all of them have been run.
+    phase: usize,
+    thread_loops: u32,
+    forked: bool,
     policy: SchedPolicy,
     affinity: Box<Affinity>,
-    line: Line,
 }
 
 enum Step {
@@ -94,6 +97,8 @@ struct Line {
     run: u64,
     slack: i64,
     wakeup_latency: u64,
+    /// The last two are measured.
+    has_timer: bool,
 }
 
 impl Thread {
@@ -106,7 +111,7 @@ impl Thread {
 
     fn new(plan: &Arc<Plan>, task: usize, instance: usize) -> Thread {
         let logs = &plan.logs[task];
-        Thread {
+        let mut thread = Thread {
             plan: Arc::clone(plan),
             task,
             log: logs[instance.min(logs.len() - 1)],
@@ -114,6 +119,7 @@ impl Thread {
             phase: 0,
             actions: Arc::clone(&plan.actions[task][0]),
             phase_loops: 0,
+            loops: None,
             thread_loops: 0,
             event: NOT_IN_LOOP,
             doing: Doing::Nothing,
@@ -123,7 +129,17 @@ impl Thread {
             policy: SchedPolicy::Normal { nice: 0 },
             affinity: Box::default(),
             line: Line::default(),
-        }
+        };
+        thread.enter_phase();
+        thread
+    }
+
+    /// `phase` is another than before.
+    fn enter_phase(&mut self) {
+        let phase = &self.plan.config.tasks[self.task].phases[self.phase];
+        self.loops = phase.loops;
+        self.line.has_timer = phase.has_timer();
+        self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
     }
 
     /// A thread inherits policy and affinity from the one that creates it.
@@ -164,22 +180,22 @@ impl Thread {
         })
     }
 
-    /// The next op when an event is under way: finishes it, unless it goes on with another [`RUNTIME_CHUNK`].
-    #[inline(never)]
-    fn finish(&mut self, env: &mut Env) -> Op {
+    /// Finishes the event that is under way, unless it goes on with another [`RUNTIME_CHUNK`].
+    #[inline]
+    fn finish(&mut self, now: u64) -> Option<Op> {
         match self.doing {
-            Doing::Nothing => {}
-            Doing::Run { since } => self.line.run += env.now - since,
-            Doing::Runtime { until, .. } if env.now < until => {
-                return Op::Run {
+            Doing::Nothing => return None,
+            Doing::Run { since } => self.line.run += now - since,
+            Doing::Runtime { until, .. } if now < until => {
+                return Some(Op::Run {
                     work: RUNTIME_CHUNK,
-                };
+                });
             }
-            Doing::Runtime { since, .. } => self.line.run += env.now - since,
-            Doing::Timer { due } => self.line.wakeup_latency += env.now - due,
+            Doing::Runtime { since, .. } => self.line.run += now - since,
+            Doing::Timer { due } => self.line.wakeup_latency += now - due,
         }
         self.doing = Doing::Nothing;
-        self.next(env)
+        None
     }
 
     #[inline(never)]
@@ -266,25 +282,30 @@ impl Thread {
 
     /// Logs the loop of a phase that has ended and turns to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
-        let task = &self.plan.config.tasks[self.task];
-        let phase = self.phase(task);
         let us = |ns: u64| ns as f64 / 1e3;
         let recorder = &mut env.recorder;
         recorder.record(self.log.period, us(env.now - self.line.start));
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
-        if let Some((slack, wakeup_latency)) = self.log.timer
-            && phase.has_timer()
+        if self.line.has_timer
+            && let Some((slack, wakeup_latency)) = self.log.timer
         {
             recorder.record(slack, self.line.slack as f64 / 1e3);
             recorder.record(wakeup_latency, us(self.line.wakeup_latency));
         }
         self.event = NOT_IN_LOOP;
         self.phase_loops = self.phase_loops.wrapping_add(1);
-        if phase.loops != Some(self.phase_loops) {
+        if self.loops != Some(self.phase_loops) {
             return Next::Again;
         }
+        self.end_phase()
+    }
+
+    /// Turns to the next phase.
+    #[inline(never)]
+    fn end_phase(&mut self) -> Next {
+        let task = &self.plan.config.tasks[self.task];
         self.phase_loops = 0;
         let last = self.phase;
         self.phase += 1;
@@ -298,7 +319,7 @@ impl Thread {
         if self.phase == last {
             return Next::Again;
         }
-        self.actions = Arc::clone(&self.plan.actions[self.task][self.phase]);
+        self.enter_phase();
         Next::Other
     }
 
@@ -345,6 +366,7 @@ impl Thread {
         self.event = 0;
         self.line = Line {
             start: now,
+            has_timer: self.line.has_timer,
             ..Line::default()
         };
     }
@@ -361,8 +383,8 @@ impl Thread {
 
 impl Program for Thread {
     fn next(&mut self, env: &mut Env) -> Op {
-        if !matches!(self.doing, Doing::Nothing) {
-            return self.finish(env);
+        if let Some(op) = self.finish(env.now) {
+            return op;
         }
         let Some(&action) = self.actions.get(self.event) else {
             return self.turn(env);

@@ -1,0 +1,62 @@
+//! Tasks that sleep for the same.
+
+use crate::kernel::task::TaskPtr;
+
+/// Tasks in the order in which they came. Each knows the next, so a task is in one queue at most, as it sleeps for one
+/// thing.
+#[derive(Clone, Copy, Default)]
+pub struct WaitQueue {
+    /// The first and the last.
+    ends: Option<(TaskPtr, TaskPtr)>,
+}
+
+impl WaitQueue {
+    /// `task` is the last now.
+    #[inline]
+    pub fn push(&mut self, task: TaskPtr) {
+        debug_assert_eq!(task.next_waiter.get(), None, "it waits elsewhere");
+        self.ends = match self.ends {
+            None => Some((task, task)),
+            Some((first, last)) => {
+                last.next_waiter.set(Some(task));
+                Some((first, task))
+            }
+        };
+    }
+
+    /// The one that has waited for the longest.
+    #[inline]
+    pub fn first(&self) -> Option<TaskPtr> {
+        self.ends.map(|(first, _)| first)
+    }
+
+    /// The same, which waits no more.
+    #[inline]
+    pub fn pop(&mut self) -> Option<TaskPtr> {
+        let (first, last) = self.ends?;
+        self.ends = first.next_waiter.take().map(|next| (next, last));
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::task::idle_tasks;
+
+    #[test]
+    fn first_come_first_served() {
+        let tasks = idle_tasks(3);
+        let mut queue = WaitQueue::default();
+        assert!(queue.pop().is_none());
+        queue.push(tasks[1]);
+        queue.push(tasks[0]);
+        assert_eq!(queue.pop(), Some(tasks[1]));
+        queue.push(tasks[2]);
+        queue.push(tasks[1]);
+        assert_eq!(queue.first(), Some(tasks[0]));
+        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(rest, [tasks[0], tasks[2], tasks[1]]);
+        assert!(queue.first().is_none());
+    }
+}
