@@ -35,9 +35,12 @@ struct machine {
 	__u32 slow_group;
 	/* The largest cpu_power of a CPU, with nothing taken from it. */
 	__u32 max_power;
+	/* How many of energy_domains[] there are: 0 if CPUs are all alike, or what they take is not known. */
+	__u32 nr_energy_domains;
+	__u32 pad;
 };
 
-/* struct domain::flags, named as in include/linux/sched.h of Linux 3.9. */
+/* struct domain::flags, named as in include/linux/sched.h of Linux 3.9, and as in later ones what that has not. */
 #define SD_LOAD_BALANCE 0x0001
 #define SD_BALANCE_NEWIDLE 0x0002
 #define SD_BALANCE_EXEC 0x0004
@@ -46,9 +49,14 @@ struct machine {
 #define SD_WAKE_AFFINE 0x0020
 #define SD_SHARE_CPUPOWER 0x0080
 #define SD_SHARE_PKG_RESOURCES 0x0200
+#define SD_SERIALIZE 0x0400
 #define SD_PREFER_SIBLING 0x1000
+#define SD_NUMA 0x4000
 /* Ours: has both fast and slow CPUs. */
 #define SD_HMP 0x10000
+/* CPUs differ in capacity; and there are those of each that the machine has. */
+#define SD_ASYM_CPUCAPACITY 0x20000
+#define SD_ASYM_CPUCAPACITY_FULL 0x40000
 
 /*
  * A sched_domain. Its CPUs are cpu_list[first .. first + weight), its groups
@@ -75,7 +83,8 @@ struct domain {
 	/* Bounds of the balance interval, ms. */
 	__u32 min_interval;
 	__u32 max_interval;
-	__u32 pad;
+	/* So many tasks may be on one node before the others' idle CPUs count. */
+	__u32 imb_numa_nr;
 };
 
 /* A sched_group: CPUs cpu_list[first .. first + weight). */
@@ -89,6 +98,23 @@ struct group {
 	__u64 next_update;
 };
 
+/* The energy model: CPUs that share a frequency, a group of no domain, and their frequencies from the lowest up. */
+#define MAX_ENERGY_DOMAINS 64
+#define MAX_ENERGY_STATES 1024
+
+struct energy_domain {
+	__u32 group;
+	__u32 first_state;
+	__u32 nr_states;
+	__u32 pad;
+};
+
+/* What one CPU can do at a frequency, of 1024 of the largest, and what a unit of that costs it: 0.1 uW. */
+struct energy_state {
+	__u64 performance;
+	__u64 cost;
+};
+
 /* A CPU's place in the topology. */
 struct cpu_levels {
 	/* cpu_power, cpu_capacity: 1024 is nominal; as last found, and with nothing taken from it. */
@@ -100,8 +126,12 @@ struct cpu_levels {
 	__u32 nr_llc_levels;
 	/* The first CPU that shares the last-level cache: equal ids share. */
 	__u32 llc_id;
+	/* Those CPUs, by their numbers: llc_list[llc_first .. llc_first + llc_weight). */
+	__u32 llc_first;
+	__u32 llc_weight;
 	/* One of machine::fast_group. */
 	__u32 fast;
+	__u32 pad;
 	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];

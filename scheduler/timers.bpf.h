@@ -5,25 +5,25 @@
 
 #include "topology.bpf.h"
 
-struct cpu_timer {
+struct scheduler_timer {
 	struct bpf_timer timer;
 };
 
 /* A timer for each CPU. */
-#define CPU_TIMERS(name)                          \
-	struct {                                  \
-		__uint(type, BPF_MAP_TYPE_ARRAY); \
-		__uint(max_entries, MAX_CPUS);    \
-		__type(key, u32);                 \
-		__type(value, struct cpu_timer);  \
+#define CPU_TIMERS(name)                               \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_ARRAY);      \
+		__uint(max_entries, MAX_CPUS);         \
+		__type(key, u32);                      \
+		__type(value, struct scheduler_timer); \
 	} name SEC(".maps")
 
-typedef int (*cpu_timer_fn)(void *timers, int *cpu, struct cpu_timer *timer);
+typedef int (*scheduler_timer_fn)(void *timers, int *cpu, struct scheduler_timer *timer);
 
 /* Those of @timers, one of the maps below. */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
-	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
 
 	return timer ? bpf_timer_init(&timer->timer, timers, CLOCK_MONOTONIC) : -ENOENT;
 }
@@ -32,9 +32,9 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
  * Calls @function on this CPU, @cpu, in @delay ns. It is set only here, not in ops.init(), which may sleep: there
  * it could not iterate over a queue.
  */
-static __always_inline void start_timer(void *timers, u32 cpu, cpu_timer_fn function, u64 delay)
+static __always_inline void start_timer(void *timers, u32 cpu, scheduler_timer_fn function, u64 delay)
 {
-	struct cpu_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
 
 	if (!timer)
 		return;

@@ -22,7 +22,10 @@ const volatile struct machine machine;
 struct domain domains[MAX_DOMAINS];
 struct group groups[MAX_GROUPS];
 __u16 cpu_list[MAX_DOMAINS * MAX_LEVELS];
+__u16 llc_list[MAX_CPUS];
 struct cpu_levels cpu_levels[MAX_CPUS];
+struct energy_domain energy_domains[MAX_ENERGY_DOMAINS];
+struct energy_state energy_states[MAX_ENERGY_STATES];
 struct counters counters[MAX_CPUS];
 
 static __always_inline u32 nr_cpus(void)

@@ -24,7 +24,7 @@ char _license[] SEC("license") = "GPL";
 /* Each CPU's periodic balance, started by its tick: the kernel's SCHED_SOFTIRQ. */
 CPU_TIMERS(balance_timers);
 
-static int run_rebalance_domains(void *timers, int *key, struct cpu_timer *timer)
+static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer *timer)
 {
 	periodic_balance(bpf_get_smp_processor_id(), LB_NOT_IDLE, bpf_ktime_get_ns());
 	return 0;
@@ -42,7 +42,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 /* Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell. */
 CPU_TIMERS(class_timers);
 
-static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct fair_rq *rq = rq_of(cpu);
@@ -60,7 +60,7 @@ static int run_class_tick(void *timers, int *key, struct cpu_timer *timer)
  */
 CPU_TIMERS(util_timers);
 
-static int run_util_tick(void *timers, int *key, struct cpu_timer *timer)
+static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 

@@ -14,6 +14,11 @@
 
 #include "utilization.bpf.h"
 
+/* The fair tasks' utilization of a CPU. A scheduler that keeps averages of its own says what has it. */
+#ifndef FREQUENCY_UTIL_FAIR
+#define FREQUENCY_UTIL_FAIR cpu_util_cfs
+#endif
+
 /* Room above the utilization: the frequency rises before the CPU is busy all the time. */
 static __always_inline u64 map_util_perf(u64 util)
 {
@@ -38,7 +43,7 @@ __noinline u64 effective_cpu_util(u32 cpu)
 
 	if (rt_rq_is_runnable(cpu) || irq >= max)
 		return max;
-	util = cpu_util_cfs(cpu);
+	util = FREQUENCY_UTIL_FAIR(cpu);
 	if (policy.frequency_rt)
 		util += cpu_util(cpu, UTIL_RT);
 	if (policy.frequency_dl && util + cpu_util(cpu, UTIL_DL) >= max)
@@ -50,7 +55,7 @@ __noinline u64 effective_cpu_util(u32 cpu)
 /* What @cpu asks for, of the capacity of the largest CPU: that is how schedutil takes it. */
 static __always_inline u64 frequency_request(u32 cpu)
 {
-	u64 perf = machine.governor_adds ? cpu_util_cfs(cpu) : map_util_perf(effective_cpu_util(cpu));
+	u64 perf = machine.governor_adds ? FREQUENCY_UTIL_FAIR(cpu) : map_util_perf(effective_cpu_util(cpu));
 	u64 max = cpu_scale(cpu);
 
 	return perf < max ? perf : max;

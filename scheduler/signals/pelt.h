@@ -63,6 +63,12 @@ static __always_inline u64 decay_load(u64 val, u64 n)
 	return val * pelt_y_inv[n & (LOAD_AVG_PERIOD - 1)] >> 32;
 }
 
+/* What all the time is worth that has passed over @periods boundaries, with @d1 and @d3 as above. */
+static __always_inline u32 pelt_contrib(u64 periods, u32 d1, u32 d3)
+{
+	return decay_load(d1, periods) + LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX, periods) - 1024 + d3;
+}
+
 /*
  * Brings @sa up to @now. Since the last time the entity was runnable or not, and running or not, on a CPU
  * whose time counts @scale of 1024 (its frequency, of the highest). Returns true if a period boundary was
@@ -87,12 +93,10 @@ static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool ru
 	delta += sa->period_contrib;
 	periods = delta / 1024;
 	if (periods) {
-		u32 d1 = 1024 - sa->period_contrib, d3 = delta % 1024;
-
 		sa->period_sum = decay_load(sa->period_sum, periods);
 		sa->runnable_sum = decay_load(sa->runnable_sum, periods);
 		sa->running_sum = decay_load(sa->running_sum, periods);
-		contrib = decay_load(d1, periods) + LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX, periods) - 1024 + d3;
+		contrib = pelt_contrib(periods, 1024 - sa->period_contrib, delta % 1024);
 	}
 	sa->period_contrib = delta % 1024;
 

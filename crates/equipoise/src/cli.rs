@@ -159,11 +159,8 @@ pub struct Compare {
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings as in
     /// `cfs:newidle_limit_ns=5000000`, or the path of a policy file; the first is the baseline
-    #[arg(
-        long = "policy",
-        value_name = "POLICY",
-        required_unless_present = "schedulers"
-    )]
+    /// [default: all that come with Equipoise, without schedulers in C]
+    #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
     /// A sched_ext scheduler in C, to be compiled with $CC and run beside the policies
     #[arg(long = "scheduler", value_name = "FILE.bpf.c")]

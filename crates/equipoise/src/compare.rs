@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
 use machine::input::BadInput;
+use policy::Policy;
 use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
@@ -44,9 +45,13 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     output::emit(output, &[document], &json, staged)
 }
 
-/// The policies, then the schedulers in C.
+/// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let mut schedulers = Vec::new();
+    let all = args.policies.is_empty() && args.schedulers.is_empty();
+    for policy in Policy::names().filter(|_| all) {
+        schedulers.push(Scheduler::policy(policy)?);
+    }
     for policy in &args.policies {
         schedulers.push(Scheduler::policy(policy)?);
     }

@@ -168,7 +168,6 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
 fn a_wrong_command_line_is_explained() {
     let compare = ["compare", "--machine", "tc2", "--workload", "busy"];
     for (more, says) in [
-        (vec![], "--policy"),
         (vec!["--policy", "cfs", "--runs", "0"], "--runs"),
         (vec!["--policy", "cfs", "--jobs", "0"], "--jobs"),
         (vec!["--policy", "cfs", "--runs", "x"], "--runs"),

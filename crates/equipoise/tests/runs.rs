@@ -58,8 +58,17 @@ fn reproduce_keeps_its_contract() {
             .contains("2013-03-25")
     );
     let cells = experiment["cells"].as_array().unwrap();
-    // Two blocks of two rows, four statistics and three columns each.
-    assert_eq!(cells.len(), 2 * 2 * 4 * 3);
+    // Two blocks of two rows, four statistics and the table's three columns each; and those that it does not have.
+    let ours: Vec<_> = cells
+        .iter()
+        .filter(|cell| cell["column"] == "Linux 6.12")
+        .collect();
+    assert!(ours.len() == 2 * 2 * 4 && ours.iter().all(|cell| cell["published"].is_null()));
+    let of_the_table = ["3.9-rc2", "+shi", "+shi+patches"];
+    let theirs = cells
+        .iter()
+        .filter(|cell| of_the_table.contains(&cell["column"].as_str().unwrap()));
+    assert_eq!(theirs.count(), 2 * 2 * 4 * 3);
     for cell in cells {
         has(
             cell,
@@ -445,4 +454,21 @@ fn looking_for_work_takes_time_where_memory_is_described() {
         undescribed.0 == 0.0 && undescribed.1 > 0.0,
         "{undescribed:?}"
     );
+}
+
+/// The first question is whether something is better than what one has.
+#[test]
+fn without_policies_all_are_compared_to_todays_linux() {
+    let mut args = vec![
+        "compare",
+        "--machine",
+        "tc2-smp",
+        "--workload",
+        "busy:duration=1ms",
+    ];
+    args.extend(["--runs", "1", "--format", "json"]);
+    let result = json(&args);
+    let counters = result["counters"].as_array().unwrap();
+    let policies: Vec<_> = counters.iter().map(|entry| &entry["policy"]).collect();
+    assert!(policies.len() > 9 && policies[0] == "eevdf", "{policies:?}");
 }

@@ -15,6 +15,7 @@
 //! name = "3.9-rc2"                    # as the table calls it
 //! policy = "cfs"
 //!
+//! # published = false                 # the table does not have it: rows have no number for it
 //! # against = "cfs"                   # in all columns: they have changes in per cent, published.change
 //! # machine = "tc2"                   # if columns differ in their machine
 //!
@@ -257,8 +258,15 @@ struct ExperimentFile {
 struct ColumnFile {
     name: String,
     policy: Spanned<String>,
+    /// The table has it.
+    #[serde(default = "yes")]
+    published: bool,
     against: Option<Spanned<String>>,
     machine: Option<Spanned<String>>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -404,6 +412,7 @@ impl Reader<'_> {
                     .transpose()?,
             })
         };
+        let published: Vec<bool> = file.column.iter().map(|column| column.published).collect();
         let columns = file
             .column
             .into_iter()
@@ -421,7 +430,7 @@ impl Reader<'_> {
                 .cpunodebind
                 .as_ref()
                 .map(|nodes| nodes.get_ref().as_str());
-            let table = (columns.len(), stats, file.noise_pct);
+            let table = (&*published, stats, file.noise_pct);
             let rows = block.row.into_iter();
             let rows = rows.map(|row| self.row(row, &machine, table, nodes));
             Ok(Block {
@@ -430,7 +439,7 @@ impl Reader<'_> {
                 machine,
                 average: block
                     .average
-                    .map(|average| self.average(average, columns.len()))
+                    .map(|average| self.average(average, &published))
                     .transpose()?,
                 remark: block.remark,
             })
@@ -461,7 +470,7 @@ impl Reader<'_> {
         &self,
         row: RowFile,
         machine: &Machine,
-        (columns, stats, noise): (usize, &[Stat], Option<f64>),
+        (columns, stats, noise): (&[bool], &[Stat], Option<f64>),
         nodes: Option<&str>,
     ) -> Result<Row> {
         let mut workload = self.find(&row.workload, workload::load)?;
@@ -512,28 +521,34 @@ impl Reader<'_> {
         })
     }
 
-    fn average(&self, average: AverageFile, columns: usize) -> Result<Average> {
+    fn average(&self, average: AverageFile, columns: &[bool]) -> Result<Average> {
         Ok(Average {
             published: self.cells(&average.published, columns, None)?,
             name: average.name,
         })
     }
 
+    /// For each column the number, where it is of the published ones (`columns`).
     fn cells(
         &self,
         cells: &Spanned<Vec<Spanned<toml::Value>>>,
-        columns: usize,
+        columns: &[bool],
         noise: Option<f64>,
     ) -> Result<Vec<Option<Published>>> {
-        if cells.get_ref().len() != columns {
+        let published = columns.iter().filter(|&&published| published).count();
+        if cells.get_ref().len() != published {
             return Err(self.bad(
                 cells.span(),
-                &format!("{} numbers for {columns} columns", cells.get_ref().len()),
-                "expected a number, or \"-\", for each column",
+                &format!("{} numbers for {published} columns", cells.get_ref().len()),
+                "expected a number, or \"-\", for each column that is published",
             ));
         }
-        let cells = cells.get_ref().iter();
-        cells.map(|cell| self.cell(cell, noise)).collect()
+        let mut cells = cells.get_ref().iter();
+        let cell = |published: &bool| match published.then(|| cells.next()).flatten() {
+            Some(cell) => self.cell(cell, noise),
+            None => Ok(None),
+        };
+        columns.iter().map(cell).collect()
     }
 
     fn cell(&self, cell: &Spanned<toml::Value>, noise: Option<f64>) -> Result<Option<Published>> {

@@ -16,6 +16,7 @@ macro_rules! builtin {
 
 /// Name, file, text; each after what it extends.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "eevdf",
     "cfs",
     "cfs-pelt",
     "capacity",

@@ -1,9 +1,29 @@
-//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 makes
+//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or 6.12 makes
 //! them of the machine's topology, without those that add nothing.
 
 use machine::{CpuMask, Machine};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::BitOr;
+
+/// The kernel whose rules make the domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linux {
+    /// 3.9
+    V3_9,
+    /// 6.12
+    V6_12,
+}
+
+impl Linux {
+    /// The one that `scheduler` follows.
+    pub(crate) fn of(scheduler: &str) -> Linux {
+        match scheduler {
+            "eevdf" => Linux::V6_12,
+            _ => Linux::V3_9,
+        }
+    }
+}
 
 /// `SD_*` flags of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +44,31 @@ impl Flags {
     pub const SHARE_CPUPOWER: Flags = Flags(0x0080);
     /// The CPUs share a last-level cache.
     pub const SHARE_PKG_RESOURCES: Flags = Flags(0x0200);
+    /// One CPU at a time balances such domains.
+    pub const SERIALIZE: Flags = Flags(0x0400);
     /// Rather have tasks in a sibling of this domain.
     pub const PREFER_SIBLING: Flags = Flags(0x1000);
+    /// Spans NUMA nodes.
+    pub const NUMA: Flags = Flags(0x4000);
+    /// CPUs differ in capacity.
+    pub const ASYM_CPUCAPACITY: Flags = Flags(0x20000);
+    /// And there are those of every capacity that the machine has.
+    pub const ASYM_CPUCAPACITY_FULL: Flags = Flags(0x40000);
 
     /// These need at least two groups to mean anything.
-    const NEED_GROUPS: Flags = Flags(0x0001 | 0x0002 | 0x0004 | 0x0008 | 0x0080 | 0x0200 | 0x1000);
+    const NEED_GROUPS: Flags = Flags(
+        0x0001
+            | 0x0002
+            | 0x0004
+            | 0x0008
+            | 0x0080
+            | 0x0200
+            | 0x0400
+            | 0x1000
+            | 0x4000
+            | 0x20000
+            | 0x40000,
+    );
 
     /// Is any flag of `other` set?
     pub fn has(self, other: Flags) -> bool {
@@ -73,14 +113,17 @@ pub struct Domain {
     pub min_interval: u32,
     /// Longest balance interval, ms.
     pub max_interval: u32,
+    /// So many tasks may be on one of its nodes before the others' idle CPUs count (`imb_numa_nr`, since Linux 5.18).
+    pub imb_numa_nr: u32,
 }
+
+/// Above, tasks stay on their node: they are neither forked nor woken across.
+const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {
     /// With the parameters of Linux 3.9 for this level: `SD_SIBLING_INIT`, `SD_MC_INIT`, `SD_CPU_INIT`
     /// in include/linux/topology.h and `sd_numa_init()`, for nodes that are at most `distance` apart.
-    fn new(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
-        /// Above, tasks stay on their node: they are neither forked nor woken across.
-        const RECLAIM_DISTANCE: u32 = 30;
+    fn v3_9(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
         let weight = span.count() as u32;
         let flags = Flags::LOAD_BALANCE
             | Flags::BALANCE_NEWIDLE
@@ -99,6 +142,7 @@ impl Domain {
             busy_factor: 64,
             min_interval: 1,
             max_interval: 4,
+            imb_numa_nr: 0,
         };
         match level {
             "SMT" => Domain {
@@ -126,6 +170,48 @@ impl Domain {
                 busy_factor: 32,
                 min_interval: weight,
                 max_interval: 2 * weight,
+                ..package
+            },
+            _ => package,
+        }
+    }
+
+    /// The same of Linux 6.12: `sd_init()` in kernel/sched/topology.c.
+    fn v6_12(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
+        let weight = span.count() as u32;
+        let near = Flags::BALANCE_EXEC | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
+        let balances = Flags::LOAD_BALANCE | Flags::BALANCE_NEWIDLE;
+        let package = Domain {
+            level,
+            span,
+            groups,
+            flags: balances | near | Flags::PREFER_SIBLING,
+            imbalance_pct: 117,
+            cache_nice_tries: 1,
+            busy_idx: 0,
+            idle_idx: 0,
+            busy_factor: 16,
+            min_interval: weight,
+            max_interval: 2 * weight,
+            imb_numa_nr: 0,
+        };
+        match level {
+            "SMT" => Domain {
+                flags: package.flags | Flags::SHARE_CPUPOWER | Flags::SHARE_PKG_RESOURCES,
+                imbalance_pct: 110,
+                cache_nice_tries: 0,
+                ..package
+            },
+            "MC" => Domain {
+                flags: package.flags | Flags::SHARE_PKG_RESOURCES,
+                ..package
+            },
+            "NUMA" => Domain {
+                flags: match distance > RECLAIM_DISTANCE {
+                    true => balances | Flags::NUMA | Flags::SERIALIZE,
+                    false => balances | near | Flags::NUMA | Flags::SERIALIZE,
+                },
+                cache_nice_tries: 2,
                 ..package
             },
             _ => package,
@@ -174,13 +260,46 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Those of `machine`.
-    pub fn new(machine: &Machine) -> Domains {
-        let mut domains = all_levels(machine);
+    /// Those that `linux` makes of `machine`.
+    pub fn new(machine: &Machine, linux: Linux) -> Domains {
+        let mut domains = all_levels(machine, linux);
+        if linux == Linux::V6_12 {
+            mark_asymmetric(&mut domains, machine);
+        }
         let cpus: Vec<Vec<usize>> = (0..machine.cpus.len())
             .map(|cpu| attach(&mut domains, cpu))
             .collect();
-        keep_used(domains, cpus)
+        let mut kept = keep_used(domains, cpus);
+        if linux == Linux::V6_12 {
+            kept.allow_numa_imbalance();
+        }
+        kept
+    }
+
+    /// What `build_sched_domains()` of Linux 6.12 finds for `imb_numa_nr`: as many tasks as there are last-level
+    /// caches in a node, or an eighth of its CPUs, and more where a domain has more nodes.
+    fn allow_numa_imbalance(&mut self) {
+        for levels in &self.cpus {
+            let (mut allowed, mut allowed_span) = (1, 1);
+            for (level, &index) in levels.iter().enumerate() {
+                let weight = self.domains[index].span.count() as u32;
+                let child = level.checked_sub(1).map(|below| levels[below]);
+                let shares_cache =
+                    |index: usize| self.domains[index].flags.has(Flags::SHARE_PKG_RESOURCES);
+                let above = |&&index: &&usize| self.domains[index].flags.has(Flags::NUMA);
+                self.domains[index].imb_numa_nr = match child {
+                    Some(child) if !shares_cache(index) && shares_cache(child) => {
+                        let caches = weight / self.domains[child].span.count() as u32;
+                        allowed = if caches == 1 { weight >> 3 } else { caches }.max(1);
+                        let numa = levels[level + 1..].iter().find(above);
+                        allowed_span =
+                            numa.map_or(weight, |&numa| self.domains[numa].span.count() as u32);
+                        allowed
+                    }
+                    _ => allowed * (weight / allowed_span).max(1),
+                };
+            }
+        }
     }
 
     /// The domains of `cpu`, from the smallest span up.
@@ -198,8 +317,38 @@ impl fmt::Display for Domains {
     }
 }
 
+/// `asym_cpu_capacity_classify()`: which domains have CPUs of unlike capacity. Their children are not to be preferred
+/// to each other.
+fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
+    let capacities = |span: &CpuMask| -> BTreeSet<u32> {
+        span.iter().map(|cpu| machine.cpus[cpu].capacity).collect()
+    };
+    let all = capacities(&machine.all_cpus());
+    let mut marked = Vec::new();
+    for domain in domains.iter_mut() {
+        let found = capacities(&domain.span);
+        if found.len() < 2 {
+            continue;
+        }
+        domain.flags = domain.flags | Flags::ASYM_CPUCAPACITY;
+        if found == all {
+            domain.flags = domain.flags | Flags::ASYM_CPUCAPACITY_FULL;
+        }
+        marked.push(domain.groups.clone());
+    }
+    for domain in domains.iter_mut() {
+        if marked.iter().any(|groups| groups.contains(&domain.span)) {
+            domain.flags = domain.flags.without(Flags::PREFER_SIBLING);
+        }
+    }
+}
+
 /// A domain for every span of every level. Its groups are the spans of the level below.
-fn all_levels(machine: &Machine) -> Vec<Domain> {
+fn all_levels(machine: &Machine, linux: Linux) -> Vec<Domain> {
+    let domain = match linux {
+        Linux::V3_9 => Domain::v3_9,
+        Linux::V6_12 => Domain::v6_12,
+    };
     let single: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
     let mut below = &single;
     let mut domains = Vec::new();
@@ -214,7 +363,7 @@ fn all_levels(machine: &Machine) -> Vec<Domain> {
                 .collect();
             groups.sort_by_key(CpuMask::first);
             let distance = machine.distance_within(span);
-            domains.push(Domain::new(level.name, *span, groups, distance));
+            domains.push(domain(level.name, *span, groups, distance));
         }
         below = &level.spans;
     }
@@ -271,7 +420,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(name: &str) -> Domains {
-        Domains::new(&Machine::find(name).unwrap())
+        Domains::new(&Machine::find(name).unwrap(), Linux::V3_9)
     }
 
     fn mask(list: &str) -> CpuMask {
@@ -308,7 +457,7 @@ mod tests {
             .levels
             .iter_mut()
             .for_each(|level| level.spans = vec![mask("0")]);
-        let domains = Domains::new(&machine);
+        let domains = Domains::new(&machine, Linux::V3_9);
         assert!(domains.domains.is_empty());
         assert_eq!(domains.cpus, [Vec::<usize>::new()]);
     }
@@ -331,7 +480,7 @@ mod tests {
                 spans: spans(&["0-4"]),
             },
         ];
-        let domains = Domains::new(&machine);
+        let domains = Domains::new(&machine, Linux::V3_9);
         assert_eq!(
             domains.to_string(),
             "SMT 2-3: 2 | 3\nMC 0-1: 0 | 1\nPKG 0-4: 0-1 | 2-3 | 4\n"
@@ -368,7 +517,7 @@ mod tests {
     fn tasks_are_not_placed_on_nodes_too_far_away() {
         let mut machine = Machine::find("smp-2x8").unwrap();
         machine.numa.distances = vec![vec![10, 40], vec![40, 10]];
-        let domains = Domains::new(&machine);
+        let domains = Domains::new(&machine, Linux::V3_9);
         let top = domains.of(0).last().unwrap();
         assert_eq!(top.level, "NUMA");
         assert!(
@@ -378,10 +527,57 @@ mod tests {
         assert!(top.flags.has(Flags::BALANCE_NEWIDLE));
     }
 
+    fn of_6_12(name: &str) -> Domains {
+        Domains::new(&Machine::find(name).unwrap(), Linux::V6_12)
+    }
+
+    #[test]
+    fn clusters_of_unlike_cpus_do_not_prefer_siblings_in_6_12() {
+        let tc2 = of_6_12("tc2");
+        let asymmetric = Flags::ASYM_CPUCAPACITY | Flags::ASYM_CPUCAPACITY_FULL;
+        let flags: Vec<_> = tc2.domains.iter().map(|domain| domain.flags).collect();
+        assert!(!flags[0].has(asymmetric | Flags::PREFER_SIBLING));
+        assert!(
+            flags[2].has(Flags::ASYM_CPUCAPACITY) && flags[2].has(Flags::ASYM_CPUCAPACITY_FULL)
+        );
+        assert!(flags[2].has(Flags::PREFER_SIBLING));
+        assert!(
+            of_6_12("smp-8")
+                .domains
+                .iter()
+                .all(|domain| !domain.flags.has(asymmetric))
+        );
+        assert_eq!(
+            [tc2.domains[0].imbalance_pct, tc2.domains[1].max_interval],
+            [117, 6]
+        );
+    }
+
+    /// One for each cache of two nodes, and more where there are more nodes than in the level above them.
+    #[test]
+    fn a_node_may_have_as_many_tasks_as_6_12_says() {
+        let allowed: Vec<u32> = of_6_12("hp-8s-80c-ht")
+            .of(0)
+            .map(|domain| domain.imb_numa_nr)
+            .collect();
+        assert_eq!(allowed[2..], [2, 2, 4]);
+        assert!(
+            of_6_12("hp-8s-80c-ht")
+                .of(0)
+                .last()
+                .unwrap()
+                .flags
+                .has(Flags::NUMA)
+        );
+    }
+
     proptest! {
         #[test]
-        fn groups_partition_domains_that_grow(machine in machine::arbitrary::machine()) {
-            let domains = Domains::new(&machine);
+        fn groups_partition_domains_that_grow(
+            machine in machine::arbitrary::machine(),
+            linux in prop_oneof![Just(Linux::V3_9), Just(Linux::V6_12)],
+        ) {
+            let domains = Domains::new(&machine, linux);
             for domain in &domains.domains {
                 let union = domain.groups.iter().fold(CpuMask::EMPTY, |all, group| all.or(group));
                 prop_assert_eq!(union, domain.span);

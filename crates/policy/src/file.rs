@@ -269,8 +269,8 @@ mod tests {
             ),
             ("extends = \"cfs\"\nmisfit = 1", "p.toml:4: ", "a boolean"),
             (
-                "extends = \"eevdf\"",
-                "p.toml:3: `eevdf` cannot be extended",
+                "extends = \"o1\"",
+                "p.toml:3: `o1` cannot be extended",
                 "cfs-pelt",
             ),
             (

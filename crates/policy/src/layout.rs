@@ -1,13 +1,15 @@
 //! The scheduler's global variables as bytes: `scheduler/intf.h` and `policy.bpf.h` in Rust.
 
-use crate::{Domain, Domains, Flags, Kind, Setting, Settings};
+use crate::{Domain, Domains, Flags, Kind, Linux, Setting, Settings};
 use bytemuck::{Pod, Zeroable};
-use machine::{CpuMask, MAX_CPUS, Machine};
+use machine::{CorePower, CoreType, CpuMask, MAX_CPUS, Machine};
 use native::Global;
 
 const MAX_LEVELS: usize = 8;
 const MAX_DOMAINS: usize = 1024;
 const MAX_GROUPS: usize = 2048;
+const MAX_ENERGY_DOMAINS: usize = 64;
+const MAX_ENERGY_STATES: usize = 1024;
 
 /// `SD_HMP`: a domain with both fast and slow CPUs.
 const SD_HMP: u32 = 0x10000;
@@ -25,6 +27,26 @@ struct MachineC {
     fast_group: u32,
     slow_group: u32,
     max_power: u32,
+    nr_energy_domains: u32,
+    pad: u32,
+}
+
+/// `struct energy_domain`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct EnergyDomainC {
+    group: u32,
+    first_state: u32,
+    nr_states: u32,
+    pad: u32,
+}
+
+/// `struct energy_state`
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct EnergyStateC {
+    performance: u64,
+    cost: u64,
 }
 
 /// `struct domain`
@@ -46,7 +68,7 @@ struct DomainC {
     busy_factor: u32,
     min_interval: u32,
     max_interval: u32,
-    pad: u32,
+    imb_numa_nr: u32,
 }
 
 /// `struct group`
@@ -69,21 +91,27 @@ struct CpuLevelsC {
     nr_levels: u32,
     nr_llc_levels: u32,
     llc_id: u32,
+    llc_first: u32,
+    llc_weight: u32,
     fast: u32,
+    pad: u32,
     domain: [u16; MAX_LEVELS],
     group: [u16; MAX_LEVELS],
 }
 
 /// Every variable that user space sets.
-pub(crate) fn globals(settings: &Settings, machine: &Machine) -> Vec<Global> {
-    let tables = Tables::new(machine);
+pub(crate) fn globals(settings: &Settings, machine: &Machine, linux: Linux) -> Vec<Global> {
+    let tables = Tables::new(machine, linux);
     vec![
         global("policy", &policy(settings, machine.cpus.len())),
         global("machine", &[machine_c(machine, &tables)]),
         global("domains", &tables.domains),
         global("groups", &tables.groups),
         global("cpu_list", &tables.cpu_list),
+        global("llc_list", &tables.llc_list),
         global("cpu_levels", &tables.cpu_levels),
+        global("energy_domains", &tables.energy_domains),
+        global("energy_states", &tables.energy_states),
     ]
 }
 
@@ -128,6 +156,8 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
             .map(|cpu| cpu_power(machine, cpu))
             .max()
             .unwrap_or(0),
+        nr_energy_domains: tables.nr_energy_domains,
+        pad: 0,
     }
 }
 
@@ -145,11 +175,21 @@ fn fast_and_slow(machine: &Machine) -> (CpuMask, Option<CpuMask>) {
     (fast, any_slow.then_some(slow))
 }
 
-/// `cpu_power` of a CPU. A hardware thread has its part of the core's, which SMT makes a little more
+/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`: there the largest CPUs have 1024, hardware threads
+/// as any. In 3.9 a hardware thread has its part of the core's, which SMT makes a little more
 /// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
-fn cpu_power(machine: &Machine, cpu: usize) -> u32 {
+fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
     let capacity = machine.cpus[cpu].capacity;
+    if linux == Linux::V6_12 {
+        let largest = machine
+            .cpus
+            .iter()
+            .map(|cpu| cpu.capacity)
+            .max()
+            .unwrap_or(1024);
+        return (u64::from(capacity) * 1024 / u64::from(largest)).max(1) as u32;
+    }
     match machine.siblings(cpu).count() as u64 {
         1 => capacity,
         threads => (u64::from(capacity) * (SMT_GAIN / threads) / 1024).max(1) as u32,
@@ -161,25 +201,49 @@ struct Tables {
     domains: Vec<DomainC>,
     groups: Vec<GroupC>,
     cpu_list: Vec<u16>,
+    llc_list: Vec<u16>,
     cpu_levels: Vec<CpuLevelsC>,
     /// The numbers of the fast and the slow CPUs' groups, where there are both.
     hmp_groups: Option<(u32, u32)>,
+    energy_domains: Vec<EnergyDomainC>,
+    nr_energy_domains: u32,
+    energy_states: Vec<EnergyStateC>,
+}
+
+/// The performance states of `core`, of which a CPU has `capacity`, from the lowest up: `em_compute_costs()` of Linux
+/// 6.12. One that costs no less than the next is left out, as it is never worth its while. Static power is in no
+/// kernel's model.
+fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<EnergyStateC> {
+    let mut states: Vec<EnergyStateC> = Vec::new();
+    for opp in (0..core.opps.len()).rev() {
+        let performance = u64::from(core.at_opp(capacity, opp)).max(1);
+        let cost = u64::from(power.thread_mw(core, opp, 1, 1)) * 10_000 / performance;
+        if states.last().is_none_or(|higher| cost < higher.cost) {
+            states.push(EnergyStateC { performance, cost });
+        }
+    }
+    states.reverse();
+    states
 }
 
 impl Tables {
     /// Domains grow from level to level, so that the tables' static sizes are enough for any machine
     /// of up to [`MAX_CPUS`]; see intf.h.
-    fn new(machine: &Machine) -> Tables {
-        let domains = Domains::new(machine);
+    fn new(machine: &Machine, linux: Linux) -> Tables {
+        let domains = Domains::new(machine, linux);
         let mut tables = Tables {
             domains: Vec::new(),
             groups: Vec::new(),
             cpu_list: Vec::new(),
+            llc_list: Vec::new(),
             cpu_levels: Vec::new(),
             hmp_groups: None,
+            energy_domains: Vec::new(),
+            nr_energy_domains: 0,
+            energy_states: Vec::new(),
         };
         let (fast, slow) = fast_and_slow(machine);
-        let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu)).sum();
+        let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu, linux)).sum();
         let mut group_of = Vec::new();
         for domain in &domains.domains {
             tables.domains.push(DomainC {
@@ -203,7 +267,7 @@ impl Tables {
                 busy_factor: domain.busy_factor,
                 min_interval: domain.min_interval,
                 max_interval: domain.max_interval,
-                pad: 0,
+                imb_numa_nr: domain.imb_numa_nr,
             });
             let mut of_cpu = vec![0; machine.cpus.len()];
             for group in &domain.groups {
@@ -214,8 +278,8 @@ impl Tables {
         }
         for (cpu, levels) in domains.cpus.iter().enumerate() {
             let mut row = CpuLevelsC {
-                power: cpu_power(machine, cpu),
-                power_orig: cpu_power(machine, cpu),
+                power: cpu_power(machine, cpu, linux),
+                power_orig: cpu_power(machine, cpu, linux),
                 fast: fast.contains(cpu).into(),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
@@ -233,15 +297,77 @@ impl Tables {
                 .unwrap_or(cpu) as u32;
             tables.cpu_levels.push(row);
         }
+        tables.list_llcs();
         tables.hmp_groups = slow.map(|slow| {
             let fast = tables.add_group(&fast, power(&fast));
             (fast, tables.add_group(&slow, power(&slow)))
         });
+        if linux == Linux::V6_12 && tables.hmp_groups.is_some() {
+            tables.add_energy_model(machine);
+        }
         tables.domains.resize(MAX_DOMAINS, Zeroable::zeroed());
         tables.groups.resize(MAX_GROUPS, Zeroable::zeroed());
         tables.cpu_list.resize(MAX_DOMAINS * MAX_LEVELS, 0);
         tables.cpu_levels.resize(MAX_CPUS, Zeroable::zeroed());
         tables
+            .energy_domains
+            .resize(MAX_ENERGY_DOMAINS, Zeroable::zeroed());
+        tables
+            .energy_states
+            .resize(MAX_ENERGY_STATES, Zeroable::zeroed());
+        tables
+    }
+
+    /// The energy model of `machine`, if it says what all its CPUs take at more than one frequency, and none has
+    /// hardware threads (`sched_is_eas_possible()`).
+    fn add_energy_model(&mut self, machine: &Machine) {
+        let policies = machine.policies();
+        let known = machine
+            .core_types
+            .iter()
+            .all(|core| core.power.is_some() && core.opps.len() > 1);
+        let threads = (0..machine.cpus.len()).any(|cpu| machine.siblings(cpu).count() > 1);
+        if machine.cpufreq.is_none() || !known || threads || policies.len() > MAX_ENERGY_DOMAINS {
+            return;
+        }
+        for cpus in &policies {
+            let Some(first) = cpus.first() else { continue };
+            let core = &machine.core_types[machine.cpus[first].core_type];
+            let Some(power) = &core.power else { continue };
+            let states = energy_states(core, power, self.cpu_levels[first].power_orig);
+            let domain = EnergyDomainC {
+                group: self.add_group(cpus, 0),
+                first_state: self.energy_states.len() as u32,
+                nr_states: states.len() as u32,
+                pad: 0,
+            };
+            self.energy_domains.push(domain);
+            self.energy_states.extend(states);
+        }
+        // Without room for all there is no model.
+        if self.energy_states.len() <= MAX_ENERGY_STATES {
+            self.nr_energy_domains = self.energy_domains.len() as u32;
+        }
+        self.energy_states.truncate(MAX_ENERGY_STATES);
+    }
+
+    /// Each cache's CPUs, by their numbers.
+    fn list_llcs(&mut self) {
+        let mut by_llc: Vec<u16> = (0..self.cpu_levels.len() as u16).collect();
+        let llc_id = |cpu: u16| self.cpu_levels[usize::from(cpu)].llc_id;
+        by_llc.sort_by_key(|&cpu| llc_id(cpu));
+        let spans: Vec<(u32, u32)> = (0..self.cpu_levels.len() as u16)
+            .map(|cpu| {
+                let first = by_llc.partition_point(|&other| llc_id(other) < llc_id(cpu));
+                let end = by_llc.partition_point(|&other| llc_id(other) <= llc_id(cpu));
+                (first as u32, (end - first) as u32)
+            })
+            .collect();
+        for (row, (first, weight)) in self.cpu_levels.iter_mut().zip(spans) {
+            (row.llc_first, row.llc_weight) = (first, weight);
+        }
+        self.llc_list = by_llc;
+        self.llc_list.resize(MAX_CPUS, 0);
     }
 
     /// Returns its number.

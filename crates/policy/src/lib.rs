@@ -13,7 +13,7 @@ mod layout;
 mod settings;
 
 pub use counters::{Counter, Counters};
-pub use domains::{Domain, Domains, Flags};
+pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 
 use machine::Machine;
@@ -38,8 +38,13 @@ impl Policy {
         Object::own(self.scheduler).expect("a policy is for a scheduler that there is")
     }
 
+    /// The sched domains of `machine` that the scheduler goes by.
+    pub fn domains(&self, machine: &Machine) -> Domains {
+        Domains::new(machine, Linux::of(self.scheduler))
+    }
+
     /// The scheduler's global variables for this policy on `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
-        layout::globals(&self.settings, machine)
+        layout::globals(&self.settings, machine, Linux::of(self.scheduler))
     }
 }

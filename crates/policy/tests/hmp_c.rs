@@ -24,7 +24,7 @@ macro_rules! call {
     }};
 }
 
-/// The groups of the fast and of the slow CPUs, which `struct machine` names last but for the largest cpu_power.
+/// The groups of the fast and of the slow CPUs: `struct machine` names them after a time and three numbers.
 fn groups() -> [u32; 2] {
     let odroid = Machine::find("odroid-xu3").unwrap();
     let globals = Policy::find("linaro-mp").unwrap().globals(&odroid);
@@ -35,7 +35,7 @@ fn groups() -> [u32; 2] {
         .chunks(4)
         .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
         .collect();
-    [words[words.len() - 3], words[words.len() - 2]]
+    [words[5], words[6]]
 }
 
 impl Scheduler {

@@ -205,7 +205,7 @@ fn level<K: Ord>(name: &'static str, places: &[Place], key: impl Fn(&Place) -> K
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::Domains;
+    use policy::{Domains, Linux};
 
     fn place(cpu: usize, capacity: u32, core: usize, cache: usize, node: usize) -> Place {
         Place {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn domains(machine: &Machine) -> String {
-        Domains::new(machine).to_string()
+        Domains::new(machine, Linux::V3_9).to_string()
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
 
         let mut described = Machine::find("tc2").unwrap();
         keep_online(&mut described, &[0, 1, 3].into_iter().collect());
-        let domains = Domains::new(&described);
+        let domains = Domains::new(&described, Linux::V3_9);
         assert!(domains.cpus[2].is_empty() && domains.cpus[4].is_empty());
         assert_eq!(domains.to_string(), "MC 0-1: 0 | 1\nPKG 0-1,3: 0-1 | 3\n");
     }

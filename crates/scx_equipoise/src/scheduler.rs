@@ -14,7 +14,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
-use policy::{Counters, Domains, Policy};
+use policy::{Counters, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
@@ -78,7 +78,7 @@ impl<'object> Scheduler<'object> {
             .launch()
             .context("cannot serve statistics")?;
         log::info!("policy {} on {} CPUs", policy.name, machine.cpus.len());
-        for domain in &Domains::new(machine).domains {
+        for domain in &policy.domains(machine).domains {
             log::info!("{domain}");
         }
         Ok(Scheduler {

@@ -38,6 +38,8 @@ enum Unit {
 enum Kind {
     /// Two pairs of tasks a CPU that wake each other.
     Pairs,
+    /// A hundred of such pairs a CPU, of which one task each is runnable.
+    Crowd,
     /// Periodic tasks, so many that CPUs are busy nine tenths of the time.
     Periodic,
     Hackbench,
@@ -48,6 +50,7 @@ struct Load {
     name: String,
     machine: Machine,
     kind: Kind,
+    policy: &'static str,
 }
 
 impl Load {
@@ -57,11 +60,23 @@ impl Load {
             name: format!("{name} on {on}"),
             machine,
             kind,
+            policy: "cfs",
+        };
+        // Another scheduler's runqueues may be of another shape.
+        let eevdf = |load: Load| Load {
+            name: format!("{}, eevdf", load.name),
+            policy: "eevdf",
+            ..load
         };
         let mut loads = vec![
             load("pairs", "smp-8", find("smp-8"), Kind::Pairs),
             load("periodic", "smp-8", find("smp-8"), Kind::Periodic),
             load("hackbench", "tc2", find("tc2"), Kind::Hackbench),
+            load("crowd", "smp-8", find("smp-8"), Kind::Crowd),
+            eevdf(load("pairs", "smp-8", find("smp-8"), Kind::Pairs)),
+            eevdf(load("periodic", "smp-8", find("smp-8"), Kind::Periodic)),
+            eevdf(load("hackbench", "tc2", find("tc2"), Kind::Hackbench)),
+            eevdf(load("crowd", "smp-8", find("smp-8"), Kind::Crowd)),
         ];
         for (packages, cores) in SIZES {
             let machine = large(packages, cores);
@@ -74,7 +89,7 @@ impl Load {
 
     fn unit(&self) -> Unit {
         match self.kind {
-            Kind::Pairs | Kind::Periodic => Unit::Switch,
+            Kind::Pairs | Kind::Crowd | Kind::Periodic => Unit::Switch,
             Kind::Hackbench => Unit::Operation,
         }
     }
@@ -86,6 +101,7 @@ impl Load {
         let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
         match self.kind {
             Kind::Pairs => rt_app(&pairs(2 * cpus), duration_ns(1_000_000_000)),
+            Kind::Crowd => rt_app(&pairs(100 * cpus), duration_ns(1_000_000_000)),
             Kind::Periodic => {
                 // Two busy threads of a core do 1.25 of what one does.
                 let threads = self.machine.siblings(0).count();
@@ -155,7 +171,7 @@ fn measured(name: &str, length: u64) {
     let load = loads.iter().find(|load| load.name == name);
     let load = load.expect("the load of which the measuring process told");
     let workload = load.workload(length);
-    let policy = Policy::find("cfs").expect("it is built in");
+    let policy = Policy::find(load.policy).expect("it is built in");
     let start = Instant::now();
     let config = Config {
         machine: &load.machine,
@@ -274,7 +290,7 @@ fn report(load: &Load) -> Result<(), String> {
     let programs = each(|taken| taken.instructions.programs);
     let boot = short.instructions.total as f64 - total * short.units as f64;
     println!(
-        "{:<22} {:<9} {total:>8.0} {scheduler:>10.0} {:>8.0} {programs:>9.0} {:>8.1} {:>8.0}",
+        "{:<28} {:<9} {total:>8.0} {scheduler:>10.0} {:>8.0} {programs:>9.0} {:>8.1} {:>8.0}",
         load.name,
         match load.unit() {
             Unit::Switch => "switch",
@@ -305,7 +321,7 @@ fn main() -> ExitCode {
         "Instructions a context switch (a message operation of hackbench); boot in millions\n"
     );
     println!(
-        "{:<22} {:<9} {:>8} {:>10} {:>8} {:>9} {:>8} {:>8}",
+        "{:<28} {:<9} {:>8} {:>10} {:>8} {:>9} {:>8} {:>8}",
         "load", "each", "all", "scheduler", "kernel", "programs", "boot", "ns"
     );
     for load in Load::all() {

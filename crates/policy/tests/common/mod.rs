@@ -34,10 +34,14 @@ pub fn compile(code: &str) -> Library {
 /// As [`compile`], with the scheduler's tables of `machine` under `policy`, but for the two that `code` defines.
 #[allow(dead_code, reason = "not every file of tests needs tables")]
 pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
+    compile_with_tables_of(code, policy, &Machine::find(machine).unwrap())
+}
+
+/// The same for any machine.
+#[allow(dead_code, reason = "not every file of tests needs tables")]
+pub fn compile_with_tables_of(code: &str, policy: &str, machine: &Machine) -> Library {
     let library = compile(code);
-    let tables = Policy::find(policy)
-        .unwrap()
-        .globals(&Machine::find(machine).unwrap());
+    let tables = Policy::find(policy).unwrap().globals(machine);
     for table in tables
         .iter()
         .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))

@@ -1,0 +1,107 @@
+//! Today's Linux (`eevdf`): what its fair class promises, through the command.
+
+mod common;
+
+use common::json;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// `metric` in the comparison's result.
+fn mean(result: &Value, metric: &str) -> f64 {
+    let results = result["results"].as_array().unwrap();
+    let found = results.iter().find(|entry| entry["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no {metric}"))["mean"]
+        .as_f64()
+        .unwrap()
+}
+
+/// Runs an rt-app file of these tasks under `eevdf`.
+fn run(machine: &str, duration: u32, tasks: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
+    std::fs::write(&file, text).unwrap();
+    let mut args = vec!["compare", "--machine", machine, "--policy", "eevdf"];
+    args.extend(["--workload", file.to_str().unwrap()]);
+    args.extend(["--runs", "1", "--format", "json"]);
+    json(&args)
+}
+
+/// Five loops on one CPU, 20 s: what each had is by its weight, to 2 %.
+#[test]
+fn nice_levels_share_by_weight() {
+    const LEVELS: [(i32, f64); 5] = [
+        (-5, 3121.0),
+        (0, 1024.0),
+        (3, 526.0),
+        (5, 335.0),
+        (10, 110.0),
+    ];
+    let mut tasks = String::new();
+    for (index, (nice, _)) in LEVELS.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(
+            tasks,
+            r#"{comma} "loop{index}": {{ "cpus": [0], "priority": {nice}, "loop": -1, "run": 200 }}"#
+        )
+        .unwrap();
+    }
+    let result = run("smp-2", 20, &tasks);
+    // A step of work that others' turns come into takes longer: on average by the task's part.
+    let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
+    for (index, (nice, weight)) in LEVELS.iter().enumerate() {
+        let part = 200.0 / mean(&result, &format!("loop{index}/run"));
+        let expected = weight / total;
+        assert!(
+            (part / expected - 1.0).abs() < 0.02,
+            "nice {nice}: {part} of {expected}"
+        );
+    }
+}
+
+/// A task that wakes up now and then is owed its turn, and has it at once (PLACE_LAG): beside four loops it does not
+/// wait for them all.
+#[test]
+fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
+    let result = run(
+        "smp-2",
+        10,
+        r#""loop": { "instance": 4, "cpus": [0], "loop": -1, "run": 1000 },
+           "rare": { "cpus": [0], "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 20000 } }"#,
+    );
+    // A base slice for two CPUs, 1.4 ms, that is over with the next tick, of 4 ms. Four loops' slices are 16 ms.
+    let latency = mean(&result, "rare/wu_lat");
+    assert!(latency < 4_100.0, "{latency} us");
+}
+
+/// SCHED_IDLE gives way at once, and SCHED_BATCH takes nothing from anybody.
+#[test]
+fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
+    let waits = |loops: &str, wakes: &str| {
+        let tasks = format!(
+            r#""loop": {{ "cpus": [0], "loop": -1, "run": 1000{loops} }},
+               "wakes": {{ "cpus": [0], "loop": -1, "run": 500{wakes}, "timer": {{ "ref": "unique", "period": 10000 }} }}"#
+        );
+        mean(&run("smp-2", 5, &tasks), "wakes/wu_lat")
+    };
+    let (idle, batch) = (
+        r#", "policy": "SCHED_IDLE""#,
+        r#", "policy": "SCHED_BATCH""#,
+    );
+    let (preempts, waits_for_slice) = (waits(idle, ""), waits("", batch));
+    assert!(preempts < 200.0, "{preempts} us");
+    assert!(waits_for_slice > 500.0, "{waits_for_slice} us");
+}
+
+/// A task that does not fit a slow CPU is forced onto a fast one (misfit), and four heavy tasks use the fast ones.
+#[test]
+fn heavy_tasks_go_to_fast_cpus() {
+    let heavy = run(
+        "tc2",
+        5,
+        r#""heavy": { "instance": 2, "loop": -1, "run": 10000 }"#,
+    );
+    // An A7 takes 20 ms.
+    let took = mean(&heavy, "heavy-0/run").max(mean(&heavy, "heavy-1/run"));
+    assert!(took < 10_500.0, "{took} us");
+}

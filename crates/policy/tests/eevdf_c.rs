@@ -1,0 +1,387 @@
+//! EEVDF as the scheduler has it, in two queues a CPU, against EEVDF as it is defined: its own C, compiled and called,
+//! on one CPU whose tasks wake up, run and sleep as they like.
+
+mod common;
+
+use libloading::{Library, Symbol};
+use proptest::prelude::*;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+const CODE: &str = r#"#include <scx/common.bpf.h>
+#include "eevdf/main.bpf.c"
+#define TASKS 12
+#define SLICE 3000000
+const volatile struct policy policy = { .sched_base_slice = SLICE };
+const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
+static struct rq core;
+static struct task_struct tasks[TASKS];
+static struct fair_entity of_task[TASKS];
+static struct equipoise_map map;
+static struct task_struct *prev;
+
+/* Dispatch queues: the eligible, the others; and who was consumed. */
+static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[2];
+static struct task_struct *local;
+static struct bpf_iter_scx_dsq *iterates;
+
+static struct queue *queue_at(u64 id)
+{
+	return &queues[id >= MAX_CPUS];
+}
+
+static void take(struct queue *queue, u32 at)
+{
+	queue->nr--;
+	for (u32 i = at; i < queue->nr; i++)
+		queue->task[i] = queue->task[i + 1];
+}
+
+static void put(void *k, struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
+{
+	struct queue *queue = queue_at(id);
+	u32 at = queue->nr++;
+
+	p->scx.dsq_vtime = vtime;
+	for (; at && (s64)(queue->task[at - 1]->scx.dsq_vtime - vtime) > 0; at--)
+		queue->task[at] = queue->task[at - 1];
+	queue->task[at] = p;
+}
+
+static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
+{
+	*it = (struct bpf_iter_scx_dsq){ .dsq_id = id };
+	return 0;
+}
+
+static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
+{
+	struct queue *queue = queue_at(it->dsq_id);
+
+	return it->iteration < queue->nr ? queue->task[it->iteration++] : NULL;
+}
+
+static void ends(void *k, struct bpf_iter_scx_dsq *it)
+{
+}
+
+static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
+{
+	take(queue_at(it->dsq_id), --it->iteration);
+	put(k, p, id, 0, it->vtime, 0);
+	return true;
+}
+
+static bool consume(void *k, u64 id)
+{
+	struct queue *queue = queue_at(id);
+
+	if (!queue->nr)
+		return false;
+	local = queue->task[0];
+	take(queue, 0);
+	return true;
+}
+
+static u32 cpuperf(void *k, s32 cpu, u32 what)
+{
+	return 1024;
+}
+
+static struct equipoise_kernel kernel = {
+	.nr_cpu_ids = 1, .rqs = &core, .dispatch_vtime = put, .iter_dsq_new = iterate, .iter_dsq_next = next,
+	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf,
+};
+
+/* @nice of each task. */
+void start(const s32 *nice)
+{
+	equipoise_kernel = &kernel;
+	kernel.now = NSEC_PER_SEC;
+	*(struct equipoise_map **)&entities = &map;
+	fair_rqs[0] = (struct fair_rq){};
+	init_rq(0, kernel.now);
+	for (u32 i = 0; i < TASKS; i++) {
+		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120 + nice[i] };
+		of_task[i] = (struct fair_entity){ .forked = true };
+		tasks[i].equipoise_storage[0] = &of_task[i];
+		reweight_entity(&tasks[i], &of_task[i]);
+	}
+	prev = NULL;
+	queues[0].nr = queues[1].nr = 0;
+}
+
+void pass(u64 ns)
+{
+	kernel.now += ns;
+}
+
+/* Task @i becomes runnable, if it is not. */
+void wake(u32 i)
+{
+	struct fair_entity *se = &of_task[i];
+
+	if (se->on_rq)
+		return;
+	update_rq_clock(0, kernel.now);
+	update_curr(0);
+	enqueue_entity(se, 0, kernel.now);
+	queue_task(&tasks[i], se, 0, 0);
+}
+
+/* The running task goes to sleep, if there is one. */
+void sleep_now(void)
+{
+	struct fair_entity *se = prev ? entity_of(prev) : NULL;
+
+	if (!se)
+		return;
+	put_curr(0, se, kernel.now);
+	dequeue_entity(se, true, kernel.now);
+	prev = NULL;
+}
+
+/* Who runs next? Its number, or -1. @kept: it ran before, in a slice that is not to be broken off. */
+s32 pick(bool *kept)
+{
+	struct fair_rq *rq = rq_of(0);
+
+	*kept = false;
+	if (prev) {
+		update_rq_clock(0, kernel.now);
+		update_curr(0);
+		*kept = rq->curr.protected;
+	}
+	local = NULL;
+	pick_next_entity(0, prev, kernel.now);
+	if (local) {
+		if (prev) {
+			put_curr(0, entity_of(prev), kernel.now);
+			queue_task(prev, entity_of(prev), 0, 0);
+		}
+		set_curr(0, local, entity_of(local), kernel.now);
+		prev = local;
+	}
+	return prev ? (s32)prev->pid - 1 : -1;
+}
+
+struct state { u32 on_rq, weight; u64 vruntime, deadline; s64 vlag; };
+
+void look(u32 i, struct state *state)
+{
+	const struct running *curr = &rq_of(0)->curr;
+	bool runs = curr->pid == tasks[i].pid;
+
+	*state = (struct state){ of_task[i].on_rq, of_task[i].weight, runs ? curr->vruntime : of_task[i].vruntime,
+				 runs ? curr->deadline : of_task[i].deadline, of_task[i].vlag };
+}
+
+u64 average(void) { return avg_vruntime(rq_of(0)); }
+"#;
+
+const TASKS: usize = 12;
+const SLICE: f64 = 3e6;
+
+/// `struct state`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    on_rq: u32,
+    weight: u32,
+    vruntime: u64,
+    deadline: u64,
+    vlag: i64,
+}
+
+/// The only one, by turns.
+struct Cpu(MutexGuard<'static, Library>);
+
+impl Cpu {
+    /// Its tasks sleep.
+    fn start(nice: &[i32; TASKS]) -> Cpu {
+        static LIBRARY: LazyLock<Mutex<Library>> =
+            LazyLock::new(|| Mutex::new(common::compile_with_tables(CODE, "eevdf", "smp-2")));
+        let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+        let start: Symbol<unsafe extern "C" fn(*const i32)> =
+            unsafe { library.get(b"start") }.unwrap();
+        unsafe { start(nice.as_ptr()) };
+        Cpu(library)
+    }
+
+    fn pass(&self, ns: u64) {
+        let pass: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"pass") }.unwrap();
+        unsafe { pass(ns) }
+    }
+
+    fn wake(&self, task: u32) {
+        let wake: Symbol<unsafe extern "C" fn(u32)> = unsafe { self.0.get(b"wake") }.unwrap();
+        unsafe { wake(task) }
+    }
+
+    fn sleep(&self) {
+        let sleep: Symbol<unsafe extern "C" fn()> = unsafe { self.0.get(b"sleep_now") }.unwrap();
+        unsafe { sleep() }
+    }
+
+    /// The task that runs next, and whether it does because it ran before.
+    fn pick(&self) -> (Option<usize>, bool) {
+        let pick: Symbol<unsafe extern "C" fn(*mut bool) -> i32> =
+            unsafe { self.0.get(b"pick") }.unwrap();
+        let mut kept = false;
+        let task = unsafe { pick(&mut kept) };
+        (usize::try_from(task).ok(), kept)
+    }
+
+    fn tasks(&self) -> [State; TASKS] {
+        let look: Symbol<unsafe extern "C" fn(u32, *mut State)> =
+            unsafe { self.0.get(b"look") }.unwrap();
+        std::array::from_fn(|task| {
+            let mut state = State::default();
+            unsafe { look(task as u32, &mut state) };
+            state
+        })
+    }
+
+    fn average(&self) -> u64 {
+        let average: Symbol<unsafe extern "C" fn() -> u64> =
+            unsafe { self.0.get(b"average") }.unwrap();
+        unsafe { average() }
+    }
+}
+
+/// V as it is defined, over those that are runnable; rounded down.
+fn average(tasks: &[State]) -> Option<u64> {
+    let runnable = || tasks.iter().filter(|task| task.on_rq != 0);
+    let weight: i128 = runnable().map(|task| i128::from(task.weight)).sum();
+    let sum: i128 = runnable()
+        .map(|task| i128::from(task.weight) * i128::from(task.vruntime))
+        .sum();
+    (weight > 0).then(|| sum.div_euclid(weight) as u64)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wake(u32),
+    Sleep,
+    Pass(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..TASKS as u32).prop_map(Step::Wake),
+        Just(Step::Sleep),
+        (1_000u64..6_000_000).prop_map(Step::Pass),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whoever runs is eligible and has the earliest deadline of all that are, unless it is in its slice; and the
+    /// sums are those of the tasks.
+    #[test]
+    fn the_earliest_eligible_deadline_runs(
+        nice in proptest::array::uniform12(-20..20i32),
+        steps in steps(),
+    ) {
+        let cpu = Cpu::start(&nice);
+        for step in steps {
+            match step {
+                Step::Wake(task) => cpu.wake(task),
+                Step::Sleep => cpu.sleep(),
+                Step::Pass(ns) => cpu.pass(ns),
+            }
+            let (picked, kept) = cpu.pick();
+            let tasks = cpu.tasks();
+            let Some(expected) = average(&tasks) else {
+                prop_assert_eq!(picked, None);
+                continue;
+            };
+            prop_assert_eq!(cpu.average(), expected);
+            let picked = tasks[picked.unwrap()];
+            let eligible = |task: &&State| task.on_rq != 0 && task.vruntime <= expected;
+            prop_assert!(eligible(&&picked));
+            let earliest = tasks.iter().filter(eligible).map(|task| task.deadline).min();
+            prop_assert!(kept || Some(picked.deadline) == earliest, "{:?} of {:?}", picked, tasks);
+        }
+    }
+
+    /// What a task has had too little is still owed to it after a sleep, and no more. What it has had too much is
+    /// forgiven once others have caught up.
+    #[test]
+    fn lag_outlives_sleep(
+        nice in proptest::array::uniform12(-5..5i32),
+        rounds in 0..24,
+        ran in 1_000u64..1_000_000,
+        slept in 1_000u64..3_000_000,
+    ) {
+        let cpu = Cpu::start(&nice);
+        (0..TASKS as u32).for_each(|task| cpu.wake(task));
+        for _ in 0..rounds {
+            cpu.pick();
+            cpu.pass(3_100_000);
+        }
+        let sleeper = cpu.pick().0.unwrap();
+        cpu.pass(ran);
+        cpu.sleep();
+        let (before, vruntime) = (cpu.tasks()[sleeper].vlag, cpu.tasks()[sleeper].vruntime);
+        cpu.pick();
+        cpu.pass(slept);
+        cpu.pick();
+        let caught_up = cpu.average() >= vruntime;
+        cpu.wake(sleeper as u32);
+        let (tasks, average) = (cpu.tasks(), cpu.average());
+        let lag = average.wrapping_sub(tasks[sleeper].vruntime) as i64;
+        if before >= 0 {
+            prop_assert!((lag - before).abs() <= 2, "{before} {lag}");
+        } else if caught_up {
+            prop_assert!(lag.abs() <= 1, "{lag}");
+        } else {
+            prop_assert_eq!(tasks[sleeper].vruntime, vruntime);
+        }
+    }
+}
+
+/// Weights are what the time is shared by: of tasks that never sleep each has its part, but for a slice or two.
+#[test]
+fn tasks_share_by_weight() {
+    let nice: [i32; TASKS] = std::array::from_fn(|task| task as i32 - 5);
+    let cpu = Cpu::start(&nice);
+    (0..TASKS as u32).for_each(|task| cpu.wake(task));
+    let mut had = [0u64; TASKS];
+    for _ in 0..100_000 {
+        let (picked, _) = cpu.pick();
+        cpu.pass(1_000_000);
+        had[picked.unwrap()] += 1_000_000;
+    }
+    let tasks = cpu.tasks();
+    let weight: f64 = tasks.iter().map(|task| f64::from(task.weight)).sum();
+    for (task, had) in tasks.iter().zip(had) {
+        let part = 100_000e6 * f64::from(task.weight) / weight;
+        assert!((had as f64 - part).abs() <= 3.0 * SLICE, "{had} of {part}");
+    }
+}
+
+/// Nobody gets further from its part than two slices of its own, so that nobody waits for more than that.
+#[test]
+fn lag_is_bounded() {
+    let cpu = Cpu::start(&[0; TASKS]);
+    (0..TASKS as u32).for_each(|task| cpu.wake(task));
+    let mut longest = 0;
+    for step in 0..10_000u64 {
+        cpu.pick();
+        cpu.pass(1 + step * 7_919 % 4_000_000);
+        if step % 5 == 0 {
+            cpu.sleep();
+        }
+        cpu.pick();
+        cpu.wake((step % TASKS as u64) as u32);
+        let average = cpu.average();
+        let lags = cpu.tasks().map(|task| match task.on_rq {
+            0 => 0,
+            _ => (average.wrapping_sub(task.vruntime) as i64).abs(),
+        });
+        longest = lags.into_iter().fold(longest, i64::max);
+    }
+    assert!((longest as f64) < 3.0 * SLICE, "{longest}");
+}

@@ -1,0 +1,141 @@
+//! Where a task takes the least energy: the scheduler's own C, compiled and called on the tables of an ODROID-XU3
+//! whose cores are said to take what Cortex-A15 and A7 do.
+
+mod common;
+
+use libloading::{Library, Symbol};
+use machine::{CorePower, Machine};
+use std::ops::Range;
+
+const A7: Range<u32> = 0..4;
+const A15: Range<u32> = 4..8;
+
+const CODE: &str = r#"#include <scx/common.bpf.h>
+#include "eevdf/main.bpf.c"
+const volatile struct policy policy = { .frequency = true };
+const volatile struct machine machine = { .tick_ns = 5000000, .nr_cpus = 8, .asymmetric = 1, .nr_energy_domains = 2 };
+static struct rq rqs[8];
+static struct equipoise_map map;
+static struct cpumask all = {};
+static struct task_struct task = { .pid = 1, .cpus_ptr = &all };
+static struct fair_entity entity;
+static struct equipoise_kernel kernel = { .nr_cpu_ids = 8, .rqs = rqs };
+
+void set_util(u32 cpu, u64 util)
+{
+	equipoise_kernel = &kernel;
+	rq_of(cpu)->avg.util_avg = util;
+}
+
+/* Where a task of @util goes that was on @prev_cpu. */
+s32 ask(u64 util, u32 prev_cpu)
+{
+	s32 found;
+
+	equipoise_kernel = &kernel;
+	__builtin_memset(&all, 0xff, sizeof(all));
+	*(struct equipoise_map **)&entities = &map;
+	task.equipoise_storage[0] = &entity;
+	entity.avg.util_avg = entity.avg.runnable_avg = util;
+	/* Asleep, it still counts where it was. */
+	rq_of(prev_cpu)->avg.util_avg += util;
+	found = find_energy_efficient_cpu(&task, prev_cpu);
+	rq_of(prev_cpu)->avg.util_avg -= util;
+	return found;
+}
+
+bool overutilized(u32 cpu) { return cpu_overutilized(cpu); }
+u64 cost(u32 domain, u32 state) { return energy_states[energy_domains[domain].first_state + state].cost; }
+u32 nr_states(u32 domain) { return energy_domains[domain].nr_states; }
+"#;
+
+struct Scheduler(Library);
+
+impl Scheduler {
+    fn new() -> Scheduler {
+        let mut machine = Machine::find("odroid-xu3").unwrap();
+        for core in &mut machine.core_types {
+            core.power = Some(CorePower {
+                dynamic_mw: if core.name == "cortex-a15" {
+                    1_500
+                } else {
+                    250
+                },
+                smt_dynamic: 1 << 20,
+                static_mw: 0,
+            });
+        }
+        Scheduler(common::compile_with_tables_of(CODE, "eevdf", &machine))
+    }
+
+    fn set_util(&self, cpu: u32, util: u64) {
+        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
+            unsafe { self.0.get(b"set_util") }.unwrap();
+        unsafe { set(cpu, util) }
+    }
+
+    fn ask(&self, util: u64, prev_cpu: u32) -> u32 {
+        let ask: Symbol<unsafe extern "C" fn(u64, u32) -> i32> =
+            unsafe { self.0.get(b"ask") }.unwrap();
+        u32::try_from(unsafe { ask(util, prev_cpu) }).unwrap()
+    }
+
+    fn number(&self, name: &str, domain: u32, state: u32) -> u64 {
+        let number: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
+            unsafe { self.0.get(name.as_bytes()) }.unwrap();
+        unsafe { number(domain, state) }
+    }
+}
+
+/// The higher a frequency, the more each unit of work costs, or it would not be in the model.
+#[test]
+fn costs_rise_with_frequency() {
+    let scheduler = Scheduler::new();
+    let states: Vec<u64> = [0, 1]
+        .map(|domain| scheduler.number("nr_states", domain, 0) & 0xffff_ffff)
+        .to_vec();
+    // Seven A15 frequencies at 0.9 V cost the same: the highest of them is enough.
+    assert!(states.iter().all(|&states| states > 3), "{states:?}");
+    for (domain, &states) in states.iter().enumerate() {
+        let costs: Vec<u64> = (0..states as u32)
+            .map(|state| scheduler.number("cost", domain as u32, state))
+            .collect();
+        assert!(costs.windows(2).all(|pair| pair[0] < pair[1]), "{costs:?}");
+    }
+}
+
+#[test]
+fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
+    let scheduler = Scheduler::new();
+    assert!(A7.contains(&scheduler.ask(100, 4)));
+    assert!(A15.contains(&scheduler.ask(600, 0)));
+    // Of 377 at most four fifths.
+    assert!(A15.contains(&scheduler.ask(320, 0)));
+}
+
+/// A task stays where it takes as much as elsewhere, and goes where that is most free.
+#[test]
+fn a_task_goes_where_there_is_most_room() {
+    let scheduler = Scheduler::new();
+    assert_eq!(scheduler.ask(50, 2), 2);
+    for cpu in A7 {
+        scheduler.set_util(cpu, 200 - 20 * u64::from(cpu));
+    }
+    assert_eq!(scheduler.ask(50, 4), 3);
+    // None of them has room for it.
+    for cpu in A7 {
+        scheduler.set_util(cpu, 290);
+    }
+    assert!(A15.contains(&scheduler.ask(50, 4)));
+}
+
+#[test]
+fn a_cpu_whose_tasks_do_not_fit_it_is_overutilized() {
+    let scheduler = Scheduler::new();
+    let overutilized: Symbol<unsafe extern "C" fn(u32) -> bool> =
+        unsafe { scheduler.0.get(b"overutilized") }.unwrap();
+    for (util, expected) in [(290, false), (305, true)] {
+        scheduler.set_util(0, util);
+        assert_eq!(unsafe { overutilized(0) }, expected, "{util}");
+    }
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq() and
+ * sched_balance_domains() of Linux 6.12. Runs where tasks may be moved between dispatch queues: in ops.dispatch()
+ * and in timers.
+ */
+#ifndef __EQUIPOISE_BALANCE_H
+#define __EQUIPOISE_BALANCE_H
+
+#include "active.h"
+#include "src_group.h"
+
+/* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
+#define MAX_PINNED_INTERVAL 512
+
+/* Ran so recently that moving it would cost its cache. */
+static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
+				     const struct balance_env *env)
+{
+	if (p->policy == SCHED_IDLE || env_domain(env)->flags & SD_SHARE_CPUPOWER)
+		return false;
+	return (s64)(rq_of(env->src_cpu)->clock_task - se->exec_start) < (s64)policy.sched_migration_cost;
+}
+
+/* @p may not use dst_cpu. Another CPU of its group may have it: new_dst_cpu. */
+static __always_inline void note_pinned(struct task_struct *p, struct balance_env *env)
+{
+	s32 cpu;
+
+	env->flags |= LBF_SOME_PINNED;
+	if (env->idle == LB_NEWLY_IDLE || env->flags & LBF_DST_PINNED)
+		return;
+	cpu = first_allowed_cpu(p, env->local_group);
+	if (cpu < 0)
+		return;
+	env->flags |= LBF_DST_PINNED;
+	env->new_dst_cpu = cpu;
+}
+
+/* May and should @p, which waits on src_cpu, move to dst_cpu? */
+__noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull)
+{
+	const struct fair_entity *se = entity_of(p);
+
+	if (!se)
+		return false;
+	if (!task_allowed(p, env->dst_cpu)) {
+		note_pinned(p, env);
+		return false;
+	}
+	env->flags &= ~LBF_ALL_PINNED;
+	return !task_hot(p, se, env) ||
+	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+}
+
+/* How much of the imbalance @se takes along; 0 if it is too much, or none of it. */
+static __always_inline u64 task_share(const struct balance_env *env, const struct fair_entity *se)
+{
+	u32 failed = env_domain_state(env)->nr_balance_failed, shift = failed < 63 ? failed : 63;
+	u64 share;
+
+	switch (env->migration_type) {
+	case MIGRATE_LOAD:
+		share = se->avg.load_avg ? se->avg.load_avg : 1;
+		break;
+	case MIGRATE_UTIL:
+		share = task_util_est(se);
+		break;
+	case MIGRATE_TASK:
+		return 1;
+	default:
+		return util_fits_cpu(task_util_est(se), env->src_cpu) ? 0 : env->imbalance;
+	}
+	/* After failures even too heavy ones. */
+	return (s64)(share >> shift) > env->imbalance ? 0 : share + !share;
+}
+
+/* Moves tasks that wait in @dsq, a queue of src_cpu's, to dst_cpu until env->imbalance is used up. */
+__noinline u32 move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
+{
+	struct task_struct *p;
+	u32 moved = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		struct fair_entity *se = entity_of(p);
+		u64 share;
+
+		if (!se || env->imbalance <= 0 || ++env->loop > env->loop_max)
+			break;
+		if (is_idle_balance(env) && cpu_nr_running(env->src_cpu) <= 1)
+			break;
+		if (!can_migrate_task(p, env))
+			continue;
+		share = task_share(env, se);
+		if (!share || !move_queued_task(BPF_FOR_EACH_ITER, p, se, env->dst_cpu))
+			continue;
+		env->imbalance -= share;
+		moved++;
+	}
+	return moved;
+}
+
+/*
+ * Moves waiting tasks from src_cpu to dst_cpu, in the order in which they would run, where the kernel starts with
+ * the one that has waited longest.
+ */
+__noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
+{
+	u32 src_cpu = env->src_cpu, moved;
+
+	env->loop = 0;
+	/* Linux has first the one runqueue locked, and then the other. */
+	simulated_lock_rqs(src_cpu, env->dst_cpu);
+	moved = move_tasks_from(env, eligible_dsq(src_cpu)) + move_tasks_from(env, ineligible_dsq(src_cpu));
+	simulated_unlock_rqs();
+	/* The running task is among those that the kernel asks. */
+	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max && curr_allowed(src_cpu, env->dst_cpu))
+		env->flags &= ~LBF_ALL_PINNED;
+	return moved;
+}
+
+/* move_tasks(), and again for other CPUs of dst_cpu's group if that could not have all it should for their
+ * affinity. */
+static __always_inline u32 move_tasks_to_group(struct balance_env *env)
+{
+	u32 nr_running = cpu_nr_running(env->src_cpu), moved = 0;
+	int i;
+
+	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
+	bpf_for(i, 0, group_at(env->local_group)->weight) {
+		moved += move_tasks(env);
+		if (!(env->flags & LBF_DST_PINNED) || env->imbalance <= 0)
+			break;
+		exclude(env, env->dst_cpu);
+		env->flags &= ~LBF_DST_PINNED;
+		env->dst_cpu = env->new_dst_cpu;
+	}
+	return moved;
+}
+
+/* Is the running task of src_cpu to be moved? */
+static __always_inline bool need_active_balance(const struct balance_env *env)
+{
+	const struct domain *sd = env_domain(env);
+	u32 src_cpu = env->src_cpu;
+
+	if (env->migration_type == MIGRATE_MISFIT)
+		return true;
+	if (env->migration_type == MIGRATE_TASK &&
+	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)
+		return true;
+	/* It has a CPU that others take much of. */
+	return is_idle_balance(env) && rq_of(src_cpu)->nr_running == 1 &&
+	       check_cpu_capacity(src_cpu, sd->imbalance_pct) &&
+	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
+}
+
+/* The domain above has the local group, whose balance tasks' affinity stands in the way of, or not any more. */
+static __always_inline void note_imbalance(const struct balance_env *env, bool imbalance)
+{
+	struct group_state *parent;
+
+	if (env->level + 1 >= levels_of(env->cpu)->nr_levels)
+		return;
+	parent = group_state_at(local_group_of(env->cpu, env->level + 1));
+	if (parent->imbalance != imbalance)
+		parent->imbalance = imbalance;
+}
+
+static __always_inline void grow_interval(const struct balance_env *env)
+{
+	struct domain_state *ds = env_domain_state(env);
+
+	if (env->idle == LB_NEWLY_IDLE || env->migration_type == MIGRATE_MISFIT)
+		return;
+	if ((env->flags & LBF_ALL_PINNED && ds->balance_interval < MAX_PINNED_INTERVAL) ||
+	    ds->balance_interval < env_domain(env)->max_interval)
+		ds->balance_interval *= 2;
+}
+
+/* Nothing could be moved from src_cpu: have the running task pushed? And how soon to look again. */
+static __always_inline void balance_failed(struct balance_env *env)
+{
+	struct domain_state *ds = env_domain_state(env);
+	bool pushing = false;
+
+	if (env->idle != LB_NEWLY_IDLE && env->migration_type != MIGRATE_MISFIT)
+		ds->nr_balance_failed++;
+	if (need_active_balance(env)) {
+		if (!curr_allowed(env->src_cpu, env->cpu)) {
+			grow_interval(env);
+			return;
+		}
+		env->flags &= ~LBF_ALL_PINNED;
+		env->dst_cpu = env->cpu;
+		pushing = request_push(env);
+	}
+	if (!pushing || need_active_balance(env))
+		ds->balance_interval = env_domain(env)->min_interval;
+}
+
+/* Is dst_cpu the one to balance for its group: the first of those that idle, best with their core, else the first?
+ */
+__noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
+{
+	const struct group *sg = group_at(env->local_group);
+	bool smt = env_domain(env)->flags & SD_SHARE_CPUPOWER;
+	s32 idle = -1, idle_smt = -1;
+	int i;
+
+	if (env->idle == LB_NEWLY_IDLE)
+		return !cpu_nr_running(env->dst_cpu);
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (excluded(env, cpu) || !idle_cpu(cpu))
+			continue;
+		if (smt || is_core_idle(cpu)) {
+			idle = cpu;
+			break;
+		}
+		if (idle_smt < 0)
+			idle_smt = cpu;
+	}
+	if (idle < 0)
+		idle = idle_smt >= 0 ? idle_smt : (s32)nth_cpu(sg, 0);
+	return idle == (s32)env->dst_cpu;
+}
+
+static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance)
+{
+	struct domain_state *ds = domain_state_of(dst_cpu, level);
+	struct balance_env *env = this_balance_env();
+	s32 group, src;
+	u32 moved = 0;
+	int redo;
+
+	env->cpu = dst_cpu;
+	env->dst_cpu = dst_cpu;
+	env->level = level;
+	env->local_group = local_group_of(dst_cpu, level);
+	env->idle = idle;
+	env->migration_type = MIGRATE_LOAD;
+	env->flags = 0;
+	env->any_excluded = false;
+	this_counters()->balance_calls++;
+
+	/* Each turn but the last excludes a CPU whose tasks are all pinned. */
+	bpf_for(redo, 0, nr_cpus()) {
+		if (!should_we_balance(env)) {
+			*balance = false;
+			goto out_balanced;
+		}
+		group = find_busiest_group(env);
+		src = group < 0 ? -1 : find_busiest_queue(env, group);
+		if (src < 0)
+			goto out_balanced;
+		env->src_cpu = src;
+		env->flags |= LBF_ALL_PINNED;
+		if (cpu_nr_running(src) <= 1)
+			break;
+		moved = move_tasks_to_group(env);
+		env->dst_cpu = env->cpu;
+		if (env->flags & LBF_SOME_PINNED && env->imbalance > 0)
+			note_imbalance(env, true);
+		if (!(env->flags & LBF_ALL_PINNED))
+			break;
+		exclude(env, src);
+	}
+	if (!moved) {
+		if (env->flags & LBF_ALL_PINNED && env->any_excluded)
+			goto out_all_pinned;
+		balance_failed(env);
+		return 0;
+	}
+	ds->nr_balance_failed = 0;
+	ds->balance_interval = env_domain(env)->min_interval;
+	this_counters()->pulled += moved;
+	return moved;
+
+out_balanced:
+	if (!(env->flags & LBF_ALL_PINNED))
+		note_imbalance(env, false);
+out_all_pinned:
+	ds->nr_balance_failed = 0;
+	grow_interval(env);
+	return 0;
+}
+
+/*
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes false if
+ * another CPU is to do it for this group.
+ */
+__noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance __arg_nonnull)
+{
+	u64 began = bpf_ktime_get_ns();
+	u32 moved = balance_domain(dst_cpu, level, idle, balance);
+
+	this_counters()->balance_ns += bpf_ktime_get_ns() - began;
+	return moved;
+}
+
+/* How long @cpu leaves its domain @sd alone, jiffies. */
+static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
+{
+	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
+	u64 max_interval = jiffies_per_sec() * nr_cpus() / 10;
+
+	/* So that levels of CPUs that are busy do not all come due at once. */
+	if (busy)
+		interval--;
+	if (interval > max_interval)
+		interval = max_interval;
+	return interval ? interval : 1;
+}
+
+/* Newly idle balancing took @cost ns in a domain. What it is taken to take falls by 1 % a second. True if it did.
+ */
+static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cost, u64 jiffies)
+{
+	if (cost > ds->max_newidle_lb_cost) {
+		ds->max_newidle_lb_cost = cost;
+		ds->last_decay_max_lb_cost = jiffies;
+	} else if (time_after(jiffies, ds->last_decay_max_lb_cost + jiffies_per_sec())) {
+		ds->max_newidle_lb_cost = ds->max_newidle_lb_cost * 253 / 256;
+		ds->last_decay_max_lb_cost = jiffies;
+		return true;
+	}
+	return false;
+}
+
+/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+__noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
+{
+	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec(), max_cost = 0;
+	u32 nr_levels = levels_of(cpu)->nr_levels;
+	bool balance = true, decayed = false;
+	int level;
+
+	bpf_for(level, 0, nr_levels) {
+		struct domain_state *ds = domain_state_of(cpu, level);
+		struct domain *sd = domain_of(cpu, level);
+		bool busy = idle != LB_IDLE && !sched_idle_cpu(cpu);
+		u64 interval;
+
+		decayed = update_newidle_cost(ds, 0, jiffies);
+		max_cost += ds->max_newidle_lb_cost;
+		if (!balance) {
+			if (decayed)
+				continue;
+			break;
+		}
+		if (!time_before(jiffies, ds->last_balance + domain_interval(sd, ds, busy))) {
+			if (load_balance(cpu, level, idle, &balance)) {
+				idle = idle_cpu(cpu) ? LB_IDLE : LB_NOT_IDLE;
+				busy = idle != LB_IDLE && !sched_idle_cpu(cpu);
+			}
+			ds->last_balance = jiffies;
+		}
+		interval = domain_interval(sd, ds, busy);
+		if (time_before(ds->last_balance + interval, next_balance))
+			next_balance = ds->last_balance + interval;
+	}
+	if (decayed)
+		rq_of(cpu)->max_idle_balance_cost = max_cost > policy.sched_migration_cost
+							    ? max_cost
+							    : policy.sched_migration_cost;
+	if (nr_levels)
+		rq_of(cpu)->next_balance = next_balance;
+	return next_balance;
+}
+
+#endif /* __EQUIPOISE_BALANCE_H */

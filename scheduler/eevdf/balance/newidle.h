@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * New-idle balance: a CPU that runs out of work looks for some before it idles, unless it usually idles for less
+ * time than the looking takes, and the less often the less it has brought. sched_balance_newidle() of Linux 6.12.
+ */
+#ifndef __EQUIPOISE_NEWIDLE_H
+#define __EQUIPOISE_NEWIDLE_H
+
+#include "balance.h"
+#include "nohz.bpf.h"
+
+/* One attempt of which @success were worth their while, of 1024 (NI_RANDOM). */
+static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success)
+{
+	ds->newidle_call++;
+	ds->newidle_success += success;
+	if (ds->newidle_call < 1024)
+		return;
+	ds->newidle_ratio = ds->newidle_success;
+	ds->newidle_call /= 2;
+	ds->newidle_success /= 2;
+}
+
+/* Looks in @cpu's domain at @level, as often as that has been of use. Adds to *@cost what it took, ns. */
+static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *cost, bool *balance)
+{
+	struct domain_state *ds = domain_state_of(cpu, level);
+	u32 weight = 1 + ds->newidle_ratio, pulled;
+	u64 began, took;
+
+	if (bpf_get_prandom_u32() % 1024 > weight) {
+		update_newidle_stats(ds, 0);
+		return 0;
+	}
+	/* Each time that it is done stands for so many. */
+	weight = (1024 + weight / 2) / weight;
+	began = bpf_ktime_get_ns();
+	pulled = load_balance(cpu, level, LB_NEWLY_IDLE, balance);
+	took = bpf_ktime_get_ns() - began;
+	*cost += took;
+	update_newidle_stats(ds, pulled ? weight : 0);
+	update_newidle_cost(ds, took, jiffies);
+	return pulled;
+}
+
+/* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
+__noinline u32 newidle_balance(u32 cpu, u64 now)
+{
+	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), cost = 0;
+	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
+	struct fair_rq *rq = rq_of(cpu);
+	bool balance = true;
+	int level;
+
+	this_counters()->newidle_calls++;
+	update_blocked_averages(cpu, now);
+	bpf_for(level, 0, nr_levels) {
+		struct domain_state *ds = domain_state_of(cpu, level);
+		struct domain *sd = domain_of(cpu, level);
+		u64 due = ds->last_balance + domain_interval(sd, ds, false);
+
+		if (time_before(due, next_balance))
+			next_balance = due;
+		if (rq->avg_idle < cost + ds->max_newidle_lb_cost)
+			break;
+		if (sd->flags & SD_BALANCE_NEWIDLE)
+			pulled = newidle_balance_domain(cpu, level, jiffies, &cost, &balance);
+		if (pulled || !balance)
+			break;
+	}
+	if (cost > rq->max_idle_balance_cost)
+		rq->max_idle_balance_cost = cost;
+	if (time_after(rq->next_balance, next_balance))
+		rq->next_balance = next_balance;
+	this_counters()->newidle_ns += cost;
+	this_counters()->newidle_pulled += pulled;
+	return pulled;
+}
+
+/* @cpu has nothing to run. */
+static __always_inline void idle_balance(u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	rq->misfit_task_load = 0;
+	rq->idle_stamp = now;
+	if (!levels_of(cpu)->nr_levels)
+		return;
+	if (!whole_machine.overloaded || rq->avg_idle < rq->sd[0].max_newidle_lb_cost) {
+		this_counters()->newidle_skipped++;
+	} else if (newidle_balance(cpu, now)) {
+		rq->idle_stamp = 0;
+		return;
+	}
+	nohz_newidle_balance(cpu, now);
+}
+
+/* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */
+static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
+{
+	u64 max = 2 * rq->max_idle_balance_cost;
+
+	if (!rq->idle_stamp)
+		return;
+	rq->avg_idle += (s64)(now - rq->idle_stamp - rq->avg_idle) >> 3;
+	if (rq->avg_idle > max)
+		rq->avg_idle = max;
+	rq->idle_stamp = 0;
+}
+
+#endif /* __EQUIPOISE_NEWIDLE_H */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Earliest eligible virtual deadline first, as in kernel/sched/fair.c of Linux 6.12 with its features at their
+ * defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, WAKEUP_PREEMPTION.
+ *
+ * A task's vruntime is the time it has had over its weight. V is the average over the runnable tasks by weight,
+ * what each would have had if all ran at once. A task that has had no more than V is eligible, and V less its
+ * vruntime is its lag. Each asks for a slice at a time; its deadline is when it will have had that, in vruntime.
+ */
+#ifndef __EQUIPOISE_EEVDF_H
+#define __EQUIPOISE_EEVDF_H
+
+#include "task.bpf.h"
+
+static __always_inline u64 slice_of(u32 weight, u32 inv_weight)
+{
+	return calc_delta_fair(policy.sched_base_slice, weight, inv_weight);
+}
+
+/*
+ * V, rounded down. The sums are taken from rq->zero_vruntime, which is what it last was, so that they are small. Of
+ * two words, which others may be changing: then it is as it was.
+ */
+static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
+{
+	u64 zero = READ_ONCE(rq->zero_vruntime), weight;
+	u32 done = READ_ONCE(rq->moves_done);
+	s64 key;
+
+	weight = READ_ONCE(rq->load_weight);
+	key = READ_ONCE(rq->weighted_vruntime) - weight * zero;
+	if (!weight || READ_ONCE(rq->moves_begun) != done)
+		return zero;
+	if (key < 0)
+		return zero - ((u64)-key + weight - 1) / weight;
+	return zero + (u64)key / weight;
+}
+
+/* The same, and remembers it. */
+static __always_inline u64 avg_vruntime(struct fair_rq *rq)
+{
+	return rq->zero_vruntime = peek_vruntime(rq);
+}
+
+/* Has a task of @vruntime had no more than its part, where the average is @avg? */
+static __always_inline bool eligible(u64 avg, u64 vruntime)
+{
+	return (s64)(vruntime - avg) <= 0;
+}
+
+/* The lag of a task of @vruntime, which does not get beyond two slices, or a tick if that is longer. */
+static __always_inline s64 entity_lag(u64 avg, u64 vruntime, u32 weight, u32 inv_weight)
+{
+	u64 longest = 2 * policy.sched_base_slice;
+	s64 lag = avg - vruntime, limit;
+
+	if (longest < machine.tick_ns)
+		longest = machine.tick_ns;
+	limit = calc_delta_fair(longest, weight, inv_weight);
+	if (lag > limit)
+		return limit;
+	return lag < -limit ? -limit : lag;
+}
+
+/* @value * @num / @den, for a value that may be negative. */
+static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
+{
+	return value < 0 ? -(s64)((u64)-value * num / den) : (s64)((u64)value * num / den);
+}
+
+/*
+ * Gives @se, which joins @rq, its vruntime: with the lag that it left with. As it takes part in the average, it is
+ * put a little further from it than that. It asks for a slice, and as its first for half of one; @rel_deadline: or
+ * for what it had left, if that is not 0.
+ */
+static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity *se, bool initial, u64 rel_deadline)
+{
+	u64 weight = READ_ONCE(rq->load_weight), vslice = slice_of(se->weight, se->inv_weight);
+	s64 lag = 0;
+
+	if (weight)
+		lag = scale_signed(se->vlag, weight + se->weight, weight);
+	se->vruntime = peek_vruntime(rq) - lag;
+	if (rel_deadline)
+		vslice = rel_deadline;
+	else if (initial)
+		vslice /= 2;
+	se->deadline = se->vruntime + vslice;
+}
+
+/*
+ * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with its
+ * clock up to date. True if it has had what it asked for, and others wait.
+ */
+static __always_inline bool update_curr(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	struct running *curr = &rq->curr;
+	u64 delta_exec = rq->clock_task - curr->exec_start, delta_fair;
+
+	if (!curr->pid || (s64)delta_exec <= 0)
+		return false;
+	delta_fair = calc_delta_fair(delta_exec, curr->weight, curr->inv_weight);
+	curr->exec_start = rq->clock_task;
+	curr->vruntime += delta_fair;
+	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
+	if (time_before(curr->vruntime, curr->deadline))
+		return false;
+	curr->deadline = curr->vruntime + slice_of(curr->weight, curr->inv_weight);
+	curr->protected = false;
+	avg_vruntime(rq);
+	return rq->nr_running > 1;
+}
+
+/* @p gets @cpu. */
+static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_rq_clock(cpu, now);
+	update_entity_load_avg(se, rq_clock_pelt(rq), false);
+	update_rq_load_avg(rq);
+	rq->curr = (struct running){
+		.pid = p->pid,
+		.policy = p->policy,
+		.weight = se->weight,
+		.inv_weight = se->inv_weight,
+		.vruntime = se->vruntime,
+		.deadline = se->deadline,
+		.exec_start = rq->clock_task,
+		.protected = true,
+	};
+	rq->need_resched = false;
+}
+
+/* The running task, @se, leaves @cpu. */
+static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_rq_clock(cpu, now);
+	update_curr(cpu);
+	update_entity_load_avg(se, rq_clock_pelt(rq), true);
+	update_rq_load_avg(rq);
+	se->vruntime = rq->curr.vruntime;
+	se->deadline = rq->curr.deadline;
+	se->exec_start = rq->clock_task;
+	rq->curr.pid = 0;
+}
+
+/* @se, which is asleep, waits to become eligible, among others who run: it has not been taken off for good. */
+static __always_inline bool still_delayed(const struct fair_entity *se)
+{
+	const struct fair_rq *rq = rq_of(se->cpu);
+
+	return se->delayed && rq->nr_running && !eligible(peek_vruntime(rq), se->vruntime);
+}
+
+/* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
+static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (se->attached && se->cpu != cpu) {
+		sync_entity_load_avg(se, now);
+		detach_entity(se);
+		se->exec_start = 0;
+	}
+	if (se->attached)
+		update_entity_load_avg(se, rq_clock_pelt(rq), false);
+	update_rq_load_avg(rq);
+	if (!se->attached)
+		attach_entity(se, cpu);
+
+	/* Where it has not caught up it keeps its place. */
+	if (se->cpu != cpu || !still_delayed(se)) {
+		if (se->delayed)
+			se->vlag = 0;
+		place_entity(rq, se, se->forked, 0);
+	}
+	se->delayed = false;
+	se->forked = false;
+	bpf_spin_lock(&se->lock);
+	if (!se->on_rq)
+		add_entity(se, cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * @se is no longer runnable. One that goes to sleep when it is not eligible has had more than its part; it keeps
+ * its place until others have caught up (DELAY_DEQUEUE), but unlike the kernel's it takes no part in the average
+ * then.
+ */
+static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
+{
+	struct fair_rq *rq = rq_of(se->cpu);
+	u64 avg;
+
+	update_rq_clock(se->cpu, now);
+	update_curr(se->cpu);
+	update_entity_load_avg(se, rq_clock_pelt(rq), false);
+	update_rq_load_avg(rq);
+	avg = avg_vruntime(rq);
+	se->vlag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+	se->delayed = sleeps && !eligible(avg, se->vruntime);
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq)
+		remove_entity(se);
+	bpf_spin_unlock(&se->lock);
+	if (sleeps)
+		update_util_est(se);
+}
+
+/* Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. */
+static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *src = rq_of(se->cpu), *dst = rq_of(cpu);
+	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src);
+
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		se->vlag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+		remove_entity(se);
+		detach_entity(se);
+		place_entity(dst, se, false, rel_deadline);
+		attach_entity(se, cpu);
+		add_entity(se, cpu);
+		se->exec_start = 0;
+	}
+	bpf_spin_unlock(&se->lock);
+}
+
+/* A new nice level or policy: lag and deadline keep their length in time (reweight_eevdf()). */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+{
+	u32 weight = task_weight(p);
+	struct fair_rq *rq = rq_of(se->cpu);
+	u64 avg = peek_vruntime(rq);
+	bool on_rq;
+
+	bpf_spin_lock(&se->lock);
+	on_rq = se->on_rq;
+	if (on_rq) {
+		remove_entity(se);
+		if (se->weight) {
+			s64 rel_deadline = se->deadline - avg;
+
+			se->vruntime = avg - scale_signed(avg - se->vruntime, se->weight, weight);
+			se->deadline = avg + scale_signed(rel_deadline, se->weight, weight);
+		}
+	} else if (se->weight) {
+		se->vlag = scale_signed(se->vlag, se->weight, weight);
+	}
+	if (se->attached)
+		detach_entity(se);
+	se->weight = weight;
+	se->inv_weight = (1ULL << 32) / weight;
+	se->idle_policy = p->policy == SCHED_IDLE;
+	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
+	if (on_rq) {
+		attach_entity(se, se->cpu);
+		add_entity(se, se->cpu);
+	}
+	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
+ * one that would be picked now. Then the CPU is to reschedule.
+ */
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy, const struct fair_entity *se)
+{
+	struct running *curr = &rq->curr;
+	bool curr_idle = curr->policy == SCHED_IDLE;
+	u64 avg;
+
+	if (rq->need_resched)
+		return false;
+	if (curr_idle != (policy == SCHED_IDLE)) {
+		if (!curr_idle)
+			return false;
+		curr->protected = false;
+	} else {
+		/* Batch and idle tasks wait for the end of the slice. */
+		if (policy == SCHED_BATCH || policy == SCHED_IDLE)
+			return false;
+		avg = avg_vruntime(rq);
+		if (!eligible(avg, se->vruntime))
+			return false;
+		if (eligible(avg, curr->vruntime) &&
+		    (curr->protected || !time_before(se->deadline, curr->deadline)))
+			return false;
+		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline))
+			return false;
+	}
+	rq->need_resched = true;
+	this_counters()->wakeup_preemptions++;
+	return true;
+}
+
+#endif /* __EQUIPOISE_EEVDF_H */

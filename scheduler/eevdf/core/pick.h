@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which task runs next: of those eligible the one with the earliest deadline.
+ *
+ * The kernel has all that wait in one tree, ordered by deadline, with the least vruntime of each subtree beside it.
+ * Here a CPU has two dispatch queues, and nothing is searched: one of tasks that have been found eligible, ordered
+ * by deadline, and one of the others, ordered by vruntime. As V grows the first of the others become eligible, and
+ * each is moved once for it, when a task is picked. That V goes back, and with it who was eligible, is rare; what
+ * is picked is looked at again.
+ */
+#ifndef __EQUIPOISE_PICK_H
+#define __EQUIPOISE_PICK_H
+
+#include "eevdf.h"
+
+/* How many tasks change their queue, at most, while one is picked. */
+#define MAX_MOVED 1024
+
+/* Of @cpu: the queue of the eligible, and that of the others. */
+static __always_inline u64 eligible_dsq(u32 cpu)
+{
+	return cpu;
+}
+
+static __always_inline u64 ineligible_dsq(u32 cpu)
+{
+	return MAX_CPUS + cpu;
+}
+
+static __always_inline void note_first(u64 *first, u64 at)
+{
+	if (*first == ~0ULL || time_before(at, *first))
+		*first = at;
+}
+
+/* Is @se, with the average of @rq at @avg, for the queue of the eligible? The runqueue knows of it. */
+static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
+{
+	if (eligible(avg, se->vruntime)) {
+		note_first(&rq->first_deadline, se->deadline);
+		return true;
+	}
+	note_first(&rq->first_vruntime, se->vruntime);
+	return false;
+}
+
+/* In ops.enqueue(): @p waits on @cpu. */
+static __always_inline void queue_task(struct task_struct *p, const struct fair_entity *se, u32 cpu, u64 enq_flags)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (goes_to_eligible(rq, se, avg_vruntime(rq)))
+		scx_bpf_dsq_insert_vtime(p, eligible_dsq(cpu), SCX_SLICE_INF, se->deadline, enq_flags);
+	else
+		scx_bpf_dsq_insert_vtime(p, ineligible_dsq(cpu), SCX_SLICE_INF, se->vruntime, enq_flags);
+}
+
+/* Moves @p, which @it is at, to the queue of @cpu that it belongs in. False if it is gone. */
+static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					  const struct fair_entity *se, u32 cpu, u64 avg)
+{
+	if (goes_to_eligible(rq_of(cpu), se, avg)) {
+		scx_bpf_dsq_move_set_vtime(it, se->deadline);
+		return scx_bpf_dsq_move_vtime(it, p, eligible_dsq(cpu), 0);
+	}
+	scx_bpf_dsq_move_set_vtime(it, se->vruntime);
+	return scx_bpf_dsq_move_vtime(it, p, ineligible_dsq(cpu), 0);
+}
+
+/* Those that @avg has made eligible join the others. */
+__noinline u32 queue_newly_eligible(u32 cpu, u64 avg)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	struct task_struct *p;
+	u32 moved = 0;
+
+	rq->first_vruntime = ~0ULL;
+	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
+		struct fair_entity *se = entity_of(p);
+
+		if (!eligible(avg, p->scx.dsq_vtime) || ++moved > MAX_MOVED) {
+			rq->first_vruntime = p->scx.dsq_vtime;
+			break;
+		}
+		if (se)
+			move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, avg);
+	}
+	return moved;
+}
+
+/*
+ * Finds the deadline of the first that is eligible, and of the second, where the average is @avg; ~0 for none. One
+ * that has ceased to be eligible goes back.
+ */
+__noinline bool find_first_eligible(u32 cpu, u64 avg)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	struct task_struct *p;
+	u32 looked = 0;
+
+	rq->first_deadline = rq->second_deadline = ~0ULL;
+	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
+		struct fair_entity *se;
+
+		if (rq->first_deadline != ~0ULL) {
+			rq->second_deadline = p->scx.dsq_vtime;
+			break;
+		}
+		se = entity_of(p);
+		if (se && !eligible(avg, se->vruntime) && ++looked <= MAX_MOVED &&
+		    move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, avg))
+			continue;
+		rq->first_deadline = p->scx.dsq_vtime;
+	}
+	return rq->first_deadline != ~0ULL;
+}
+
+/* Has @prev, the running task, if it could go on, a better right to @cpu than who waits there? */
+static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	bool prev_eligible;
+	u64 avg;
+
+	if (prev && rq->nr_running == 1)
+		return true;
+	avg = avg_vruntime(rq);
+	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
+	if (prev_eligible && rq->curr.protected)
+		return true;
+	if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
+		queue_newly_eligible(cpu, avg);
+	if (rq->first_deadline == ~0ULL || !find_first_eligible(cpu, avg))
+		return prev_eligible;
+	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
+}
+
+/* Lets the next task run on @cpu; @prev is the running one if it could go on. */
+static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (prev) {
+		update_rq_clock(cpu, now);
+		update_curr(cpu);
+	}
+	if (!prev_is_best(cpu, prev)) {
+		/* The others' queue only if rounding has left nobody eligible. */
+		if (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0)) {
+			rq->first_deadline = rq->second_deadline;
+			return;
+		}
+		if (scx_bpf_dsq_move_to_local(ineligible_dsq(cpu), 0))
+			return;
+	}
+	if (prev) {
+		rq->need_resched = false;
+		prev->scx.slice = SCX_SLICE_INF;
+	}
+}
+
+#endif /* __EQUIPOISE_PICK_H */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* An idle CPU that shares a cache with where a task wakes up: select_idle_sibling() of Linux 6.12. */
+#ifndef __EQUIPOISE_IDLE_SIBLING_H
+#define __EQUIPOISE_IDLE_SIBLING_H
+
+#include "../core/task.bpf.h"
+#include "smt.h"
+
+/* The @i-th CPU after @cpu of those that share its cache, by their numbers and round. */
+static __always_inline u32 llc_cpu_after(u32 cpu, u32 position, u32 i)
+{
+	const struct cpu_levels *levels = levels_of(cpu);
+	u32 n = position + i;
+
+	if (n >= levels->llc_weight)
+		n -= levels->llc_weight;
+	return llc_list[(levels->llc_first + n) & (MAX_CPUS - 1)];
+}
+
+/* Which of them @cpu is. They are sorted. */
+__noinline u32 llc_position(u32 cpu)
+{
+	const struct cpu_levels *levels = levels_of(cpu);
+	u32 low = 0, high = levels->llc_weight;
+	int i;
+
+	bpf_for(i, 0, 10) {
+		u32 middle = (low + high) / 2;
+
+		if (high - low <= 1)
+			break;
+		if (llc_list[(levels->llc_first + middle) & (MAX_CPUS - 1)] <= cpu)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * If the core of @cpu idles altogether, @cpu. Else -1, and *@idle_cpu becomes a thread of it that idles and that @p
+ * may use, if there is none yet.
+ */
+__noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s32 *idle_cpu_found __arg_nonnull)
+{
+	const struct domain *sd = smt_domain(cpu);
+	bool idle = true;
+	int i;
+
+	if (!sd)
+		return idle_cpu(cpu) ? (s32)cpu : -1;
+	bpf_for(i, 0, sd->weight) {
+		u32 sibling = domain_cpu(sd, i);
+
+		if (!idle_cpu(sibling)) {
+			idle = false;
+			if (*idle_cpu_found >= 0)
+				break;
+			if (sched_idle_cpu(sibling) && task_allowed(p, sibling)) {
+				*idle_cpu_found = sibling;
+				break;
+			}
+			continue;
+		}
+		if (*idle_cpu_found < 0 && task_allowed(p, sibling))
+			*idle_cpu_found = sibling;
+	}
+	return idle ? (s32)cpu : -1;
+}
+
+/* Of the caches' CPUs from @target on, the first idle one, or with @idle_core the first of an idle core; or -1. */
+__noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
+{
+	struct llc *llc = llc_of(target);
+	u32 position = llc_position(target), weight = levels_of(target)->llc_weight;
+	s32 nr = llc->nr_idle_scan, found = -1;
+	int i;
+
+	/* A cache whose CPUs are this busy hardly has an idle one. */
+	if (!nr)
+		return -1;
+	bpf_for(i, 1, weight + 1) {
+		u32 cpu = llc_cpu_after(target, position, i < (int)weight ? i : 0);
+
+		if (!task_allowed(p, cpu))
+			continue;
+		if (idle_core) {
+			s32 core = select_idle_core(p, cpu, &found);
+
+			if (core >= 0)
+				return core;
+		} else {
+			if (--nr < 0)
+				return -1;
+			if (available_cpu(cpu))
+				return cpu;
+		}
+	}
+	if (idle_core)
+		llc->has_idle_cores = false;
+	return found;
+}
+
+/* An idle thread of the core of @cpu, or -1. */
+__noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	const struct domain *sd = smt_domain(cpu);
+	s32 found = -1;
+	int i;
+
+	if (!sd)
+		return -1;
+	bpf_for(i, 0, sd->weight) {
+		u32 sibling = domain_cpu(sd, i);
+
+		if (sibling != cpu && task_allowed(p, sibling) && available_cpu(sibling)) {
+			found = sibling;
+			break;
+		}
+	}
+	return found;
+}
+
+/* The lowest domain of @cpu that has CPUs of every capacity, plus 1; 0 if none. */
+static __always_inline u32 asym_levels(u32 cpu)
+{
+	u32 found = 0;
+	int level;
+
+	bpf_for(level, 0, levels_of(cpu)->nr_levels)
+		if (domain_of(cpu, level)->flags & SD_ASYM_CPUCAPACITY_FULL) {
+			found = level + 1;
+			break;
+		}
+	return found;
+}
+
+/* Of the CPUs of @sd from @target on, the first idle one that @util fits, or the idle one of the most capacity. */
+__noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
+{
+	const struct domain *sd = domain_of(target, level);
+	u32 best_cap = 0, start = 0;
+	s32 best = -1;
+	int i;
+
+	bpf_for(i, 0, sd->weight)
+		if (domain_cpu(sd, i) == target)
+			start = i;
+	bpf_for(i, 0, sd->weight) {
+		u32 n = start + i, cpu = domain_cpu(sd, n < sd->weight ? n : n - sd->weight);
+
+		if (!task_allowed(p, cpu) || !available_cpu(cpu))
+			continue;
+		if (util_fits_cpu(util, cpu))
+			return cpu;
+		if (power_of(cpu) > best_cap) {
+			best_cap = power_of(cpu);
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/* Does a task of @util fit @cpu, where they are not all alike? */
+static __always_inline bool asym_fits_cpu(u64 util, u32 cpu)
+{
+	return !machine.asymmetric || util_fits_cpu(util, cpu);
+}
+
+/* @target, or an idle CPU near it for @p, which was on @prev_cpu. */
+__noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 target)
+{
+	struct fair_entity *se = entity_of(p);
+	bool idle_core = false;
+	u32 recent, levels;
+	u64 util;
+	s32 cpu;
+
+	if (!se)
+		return target;
+	util = task_util_est(se);
+	if (available_cpu(target) && asym_fits_cpu(util, target))
+		return target;
+	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && available_cpu(prev_cpu) &&
+	    asym_fits_cpu(util, prev_cpu))
+		return prev_cpu;
+
+	recent = se->recent_used_cpu;
+	se->recent_used_cpu = prev_cpu;
+	if (recent != prev_cpu && recent != target && cpus_share_cache(recent, target) && available_cpu(recent) &&
+	    task_allowed(p, recent) && asym_fits_cpu(util, recent))
+		return recent;
+
+	levels = machine.asymmetric ? asym_levels(target) : 0;
+	if (levels) {
+		cpu = select_idle_capacity(p, target, levels - 1, util);
+		return cpu >= 0 ? cpu : (s32)target;
+	}
+	if (smt_domain(target)) {
+		idle_core = llc_of(target)->has_idle_cores;
+		if (!idle_core && cpus_share_cache(prev_cpu, target)) {
+			cpu = select_idle_smt(p, prev_cpu);
+			if (cpu >= 0)
+				return cpu;
+		}
+	}
+	cpu = select_idle_cpu(p, target, idle_core);
+	return cpu >= 0 ? cpu : (s32)target;
+}
+
+#endif /* __EQUIPOISE_IDLE_SIBLING_H */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a task goes that has no cache to lose, forked or starting another program: from the top down into the
+ * idlest group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 6.12.
+ */
+#ifndef __EQUIPOISE_IDLEST_H
+#define __EQUIPOISE_IDLEST_H
+
+#include "../balance/group.bpf.h"
+
+/* What is looked at while a task is placed, on each CPU that does so. */
+struct idlest_env {
+	struct group_stats sgs;
+	struct group_stats local;
+	struct group_stats idlest;
+	/* Their numbers, or -1. */
+	s32 local_group;
+	s32 idlest_group;
+	/* The task: what it adds to the CPU that it counts on, if any. */
+	s32 task_cpu;
+	u64 load;
+	u64 util;
+	u64 runnable;
+	u64 util_est;
+	bool runs;
+} __attribute__((aligned(64)));
+
+struct idlest_env idlest_envs[MAX_CPUS];
+
+static __always_inline struct idlest_env *this_idlest_env(void)
+{
+	return &idlest_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
+static __always_inline u64 without(u64 sum, u64 part)
+{
+	return sum > part ? sum - part : 0;
+}
+
+/* Adds @cpu, as it would be without the task. */
+static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
+{
+	struct group_stats *sgs = &env->sgs;
+	bool here = (s32)cpu == env->task_cpu;
+	u32 local = here && env->runs, nr_running = cpu_nr_running(cpu) - local;
+	u64 util = cpu_fair_util(cpu);
+
+	sgs->group_load += here ? without(cpu_load(cpu), env->load) : cpu_load(cpu);
+	sgs->group_runnable += here ? without(cpu_runnable(cpu), env->runnable) : cpu_runnable(cpu);
+	if (here) {
+		u64 left = without(not_negative(rq_of(cpu)->avg.util_avg), env->util);
+		u64 estimate = without(rq_of(cpu)->util_est, env->runs ? env->util_est : 0);
+
+		util = left > estimate ? left : estimate;
+	}
+	sgs->group_util += util;
+	sgs->sum_h_nr_running += rq_of(cpu)->nr_running - local;
+	sgs->sum_nr_running += nr_running;
+	if (!nr_running && (idle_cpu(cpu) || local))
+		sgs->idle_cpus++;
+}
+
+/* The statistics of @group of @sd, of the CPUs that @p may use. False if there are none. */
+__noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
+{
+	struct idlest_env *env = this_idlest_env();
+	const struct group *sg = group_at(group);
+	struct fair_entity *se = entity_of(p);
+	struct group_stats *sgs = &env->sgs;
+	bool any = false;
+	int i;
+
+	if (!se)
+		return false;
+	__builtin_memset(sgs, 0, sizeof(*sgs));
+	sgs->misfit_task_load = flags & SD_ASYM_CPUCAPACITY ? 1 : 0;
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (!task_allowed(p, cpu))
+			continue;
+		any = true;
+		add_wakeup_stats(env, cpu);
+		if (sgs->misfit_task_load && util_fits_cpu(task_util_est(se), cpu))
+			sgs->misfit_task_load = 0;
+	}
+	sgs->group_capacity = sg->power;
+	sgs->group_weight = sg->weight;
+	sgs->type = group_classify(imbalance_pct, group, sgs);
+	if (sgs->type == GROUP_FULLY_BUSY || sgs->type == GROUP_OVERLOADED)
+		sgs->avg_load = sgs->group_load * SCHED_POWER_SCALE / sgs->group_capacity;
+	return any;
+}
+
+/* Is the group of env->sgs, @group, idler than the idlest so far? */
+static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32 group)
+{
+	const struct group_stats *sgs = &env->sgs, *idlest = &env->idlest;
+
+	if (sgs->type != idlest->type)
+		return sgs->type < idlest->type;
+	switch (sgs->type) {
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
+		return idlest->avg_load > sgs->avg_load;
+	case GROUP_MISFIT_TASK:
+		return group_state_at(env->idlest_group)->max_capacity < group_state_at(group)->max_capacity;
+	case GROUP_HAS_SPARE:
+		if (idlest->idle_cpus != sgs->idle_cpus)
+			return idlest->idle_cpus < sgs->idle_cpus;
+		return idlest->group_util > sgs->group_util;
+	default:
+		return false;
+	}
+}
+
+/* Is the idlest group so much idler than the local one that the task should go there? @nr_allowed: CPUs it may use.
+ */
+static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
+{
+	const struct group_stats *local = &env->local, *idlest = &env->idlest;
+	u64 imbalance = NICE_0_LOAD * (sd->imbalance_pct - 100) / 100;
+	u32 imb_numa_nr = sd->imb_numa_nr;
+	s64 idler;
+
+	if (local->type != idlest->type)
+		return local->type > idlest->type;
+	switch (local->type) {
+	case GROUP_OVERLOADED:
+	case GROUP_FULLY_BUSY:
+		if (sd->flags & SD_NUMA && idlest->avg_load + imbalance >= local->avg_load)
+			return false;
+		if (idlest->avg_load >= local->avg_load + imbalance)
+			return false;
+		return 100 * local->avg_load > sd->imbalance_pct * idlest->avg_load;
+	case GROUP_MISFIT_TASK:
+		return group_state_at(env->local_group)->max_capacity <
+		       group_state_at(env->idlest_group)->max_capacity;
+	case GROUP_HAS_SPARE:
+		if (sd->flags & SD_NUMA) {
+			if (nr_allowed < imb_numa_nr)
+				imb_numa_nr = nr_allowed;
+			idler = (s64)idlest->idle_cpus - local->idle_cpus;
+			if (!adjust_numa_imbalance(idler < 0 ? -idler : idler, local->sum_nr_running + 1,
+						   imb_numa_nr))
+				return false;
+		}
+		return local->idle_cpus < idlest->idle_cpus;
+	default:
+		return false;
+	}
+}
+
+/* The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if that is @cpu's own. */
+__noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
+{
+	struct idlest_env *env = this_idlest_env();
+	struct domain *sd = domain_of(cpu, level);
+	u32 local = local_group_of(cpu, level);
+	int i;
+
+	env->local_group = env->idlest_group = -1;
+	__builtin_memset(&env->idlest, 0, sizeof(env->idlest));
+	env->idlest.avg_load = ~0U;
+	env->idlest.type = GROUP_OVERLOADED;
+	bpf_for(i, 0, sd->nr_groups) {
+		u32 group = nth_group(sd, local, i);
+
+		if (!update_sg_wakeup_stats(p, group, sd->flags, sd->imbalance_pct))
+			continue;
+		if (!i) {
+			env->local = env->sgs;
+			env->local_group = group;
+		} else if (update_pick_idlest(env, group)) {
+			env->idlest = env->sgs;
+			env->idlest_group = group;
+		}
+	}
+	if (env->idlest_group < 0 || env->local_group < 0)
+		return env->idlest_group;
+	return leaves_local(env, sd, group_at(local)->weight) ? env->idlest_group : -1;
+}
+
+/* The CPU of @group that @p may use and that idles, last of all, or has the least load; or @this_cpu. */
+__noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
+{
+	const struct group *sg = group_at(group);
+	u64 min_load = ~0ULL, latest = 0;
+	s32 idlest = this_cpu, idle = -1;
+	int i;
+
+	if (sg->weight == 1)
+		return nth_cpu(sg, 0);
+	bpf_for(i, 0, sg->weight) {
+		u32 cpu = nth_cpu(sg, i);
+
+		if (!task_allowed(p, cpu))
+			continue;
+		if (sched_idle_cpu(cpu))
+			return cpu;
+		if (idle_cpu(cpu)) {
+			if (idle < 0 || rq_of(cpu)->idle_stamp > latest) {
+				latest = rq_of(cpu)->idle_stamp;
+				idle = cpu;
+			}
+		} else if (idle < 0 && cpu_load(cpu) < min_load) {
+			min_load = cpu_load(cpu);
+			idlest = cpu;
+		}
+	}
+	return idle >= 0 ? idle : idlest;
+}
+
+/* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
+__noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
+{
+	u32 found = 0;
+	int level;
+
+	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
+		struct domain *sd = domain_of(cpu, level);
+
+		if (sd->weight >= weight || !(sd->flags & sd_flag))
+			break;
+		found = level + 1;
+	}
+	return found;
+}
+
+/* The CPU for @p, which begins anew on @cpu and was on @prev_cpu, by the domains with @sd_flag. */
+__noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 prev_cpu, u32 sd_flag)
+{
+	struct idlest_env *env = this_idlest_env();
+	u32 levels = level_below(cpu, sd_flag, ~0U);
+	struct fair_entity *se = entity_of(p);
+	s32 new_cpu = cpu;
+	int i;
+
+	if (!se || !levels)
+		return prev_cpu;
+	if (sd_flag != SD_BALANCE_FORK)
+		sync_entity_load_avg(se, bpf_ktime_get_ns());
+	env->task_cpu = se->attached ? (s32)se->cpu : -1;
+	env->runs = se->on_rq;
+	env->load = se->avg.load_avg;
+	env->util = se->avg.util_avg;
+	env->runnable = se->avg.runnable_avg;
+	env->util_est = se->util_est;
+	/* Each step goes to a smaller domain, by level or by CPU. */
+	bpf_for(i, 0, 2 * MAX_LEVELS) {
+		u32 weight;
+		s32 group;
+
+		if (!levels)
+			break;
+		group = find_idlest_group(p, cpu, levels - 1);
+		if (group < 0) {
+			levels--;
+			continue;
+		}
+		new_cpu = find_idlest_cpu(p, group, cpu);
+		if (new_cpu == (s32)cpu) {
+			levels--;
+			continue;
+		}
+		weight = domain_of(cpu, levels - 1)->weight;
+		cpu = new_cpu;
+		levels = level_below(cpu, sd_flag, weight);
+	}
+	return task_allowed(p, new_cpu) ? new_cpu : prev_cpu;
+}
+
+#endif /* __EQUIPOISE_IDLEST_H */

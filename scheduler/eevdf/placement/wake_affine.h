@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Near which CPU a task wakes up: the one it was on, or the one that wakes it. Linux 6.12's rules. */
+#ifndef __EQUIPOISE_WAKE_AFFINE_H
+#define __EQUIPOISE_WAKE_AFFINE_H
+
+#include "../core/eevdf.h"
+
+/* Linux's name for tasks that exit. */
+#ifndef PF_EXITING
+#define PF_EXITING 0x00000004
+#endif
+
+/* @waker wakes @pid: does it wake many by turns? */
+static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
+{
+	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
+		waker->wakee_flips >>= 1;
+		waker->wakee_flip_decay = jiffies;
+	}
+	if (waker->last_wakee != pid) {
+		waker->last_wakee = pid;
+		waker->wakee_flips++;
+	}
+}
+
+/* One who wakes more tasks than a cache has CPUs, who wake others in turn, had better not have them all around. */
+static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
+{
+	u32 master = waker->wakee_flips, slave = se->wakee_flips, factor = levels_of(cpu)->llc_weight;
+
+	if (master < slave) {
+		u32 other = master;
+
+		master = slave;
+		slave = other;
+	}
+	return slave >= factor && master >= slave * factor;
+}
+
+/* By who idles. An idle CPU wakes in an interrupt, which is no reason to leave one's cache. -1: no answer. */
+static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
+{
+	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
+		return idle_cpu(prev_cpu) ? prev_cpu : this_cpu;
+	if (sync && cpu_nr_running(this_cpu) == 1)
+		return this_cpu;
+	return idle_cpu(prev_cpu) ? (s32)prev_cpu : -1;
+}
+
+/*
+ * By load: does a task of @task_load make this CPU less busy than the one it was on, by what they can do? A waker
+ * that is about to sleep (@sync), of @current_load, does not count.
+ */
+static __always_inline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 imbalance_pct, s64 task_load,
+					       s64 current_load, bool sync)
+{
+	s64 this_eff_load = cpu_load(this_cpu), prev_eff_load = cpu_load(prev_cpu);
+
+	if (sync) {
+		if (current_load > this_eff_load)
+			return true;
+		this_eff_load -= current_load;
+	}
+	this_eff_load = (this_eff_load + task_load) * 100 * (s64)power_of(prev_cpu);
+	prev_eff_load = (prev_eff_load - task_load) * (s64)(100 + (imbalance_pct - 100) / 2) *
+			(s64)power_of(this_cpu);
+	return this_eff_load < prev_eff_load + sync;
+}
+
+/* The CPU near which @se, last on @prev_cpu, wakes up; @imbalance_pct is that of the domain of both. */
+static __always_inline u32 wake_affine(const struct fair_entity *waker, const struct fair_entity *se, u32 this_cpu,
+				       u32 prev_cpu, u32 imbalance_pct, bool sync)
+{
+	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
+	u64 current_load = waker && waker->on_rq ? waker->avg.load_avg : 0;
+
+	if (target >= 0)
+		return target;
+	return wake_affine_weight(this_cpu, prev_cpu, imbalance_pct, se->avg.load_avg, current_load, sync)
+		       ? this_cpu
+		       : prev_cpu;
+}
+
+#endif /* __EQUIPOISE_WAKE_AFFINE_H */
