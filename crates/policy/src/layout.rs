@@ -152,8 +152,10 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
         asymmetric: tables.hmp_groups.is_some().into(),
         fast_group,
         slow_group,
-        max_power: (0..machine.cpus.len())
-            .map(|cpu| cpu_power(machine, cpu))
+        max_power: tables
+            .cpu_levels
+            .iter()
+            .map(|cpu| cpu.power_orig)
             .max()
             .unwrap_or(0),
         nr_energy_domains: tables.nr_energy_domains,
