@@ -282,6 +282,13 @@ mod tests {
     }
 
     proptest! {
+        // Miri knows no files to keep failures in, and is slow.
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            cases: if cfg!(miri) { 4 } else { 256 },
+            ..ProptestConfig::default()
+        })]
+
         /// What is announced while others happen comes in its order, too.
         #[test]
         fn all_that_is_announced_happens_in_its_order(

@@ -92,11 +92,11 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 		if (!can_migrate_task(p, env, now))
 			continue;
 
-		migrate_entity(se, dst_cpu);
+		migrate_prepared(se, dst_cpu);
 		add_leftmost(rq_of(dst_cpu), se->vruntime);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, se->vruntime);
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dst_cpu, 0)) {
-			migrate_entity(se, src_cpu);
+			migrate_prepared(se, src_cpu);
 			continue;
 		}
 		check_preempt_curr(p, dst_cpu, now);
@@ -126,6 +126,7 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 	int i;
 
 	bpf_for(i, 0, max_iterations) {
+		prepare_attach(env->dst_cpu);
 		moved += move_tasks(env, now);
 		if (!(env->flags & LBF_SOME_PINNED) || env->imbalance <= 0)
 			break;

@@ -144,13 +144,9 @@ static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu
 	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
 }
 
-/*
- * Moves a runnable task's account to @cpu. One that another CPU is moving may stop being runnable in the
- * meantime, or be picked where it was; whoever runs it puts the account right.
- */
-static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+/* migrate_entity() for many to one @cpu, after a prepare_attach() for all of them. */
+static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
 {
-	prepare_attach(cpu);
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		if (!hook_place_migrated(se, cpu))
@@ -159,6 +155,16 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 		add_entity(se, cpu);
 	}
 	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * Moves a runnable task's account to @cpu. One that another CPU is moving may stop being runnable in the
+ * meantime, or be picked where it was; whoever runs it puts the account right.
+ */
+static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+{
+	prepare_attach(cpu);
+	migrate_prepared(se, cpu);
 }
 
 /* A new nice level or policy. */

@@ -76,10 +76,9 @@ static __always_inline u64 task_share(const struct balance_env *env, const struc
 }
 
 /* Moves tasks that wait in @dsq, a queue of src_cpu's, to dst_cpu until env->imbalance is used up. */
-__noinline u32 move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
+__noinline bool move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
 {
 	struct task_struct *p;
-	u32 moved = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		struct fair_entity *se = entity_of(p);
@@ -95,9 +94,9 @@ __noinline u32 move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
 		if (!share || !move_queued_task(BPF_FOR_EACH_ITER, p, se, env->dst_cpu))
 			continue;
 		env->imbalance -= share;
-		moved++;
+		env->pulled++;
 	}
-	return moved;
+	return true;
 }
 
 /*
@@ -106,17 +105,19 @@ __noinline u32 move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
  */
 __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 {
-	u32 src_cpu = env->src_cpu, moved;
+	u32 src_cpu = env->src_cpu;
 
 	env->loop = 0;
+	env->pulled = 0;
 	/* Linux has first the one runqueue locked, and then the other. */
 	simulated_lock_rqs(src_cpu, env->dst_cpu);
-	moved = move_tasks_from(env, eligible_dsq(src_cpu)) + move_tasks_from(env, ineligible_dsq(src_cpu));
+	move_tasks_from(env, eligible_dsq(src_cpu));
+	move_tasks_from(env, ineligible_dsq(src_cpu));
 	simulated_unlock_rqs();
 	/* The running task is among those that the kernel asks. */
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max && curr_allowed(src_cpu, env->dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
-	return moved;
+	return env->pulled;
 }
 
 /* move_tasks(), and again for other CPUs of dst_cpu's group if that could not have all it should for their

@@ -40,9 +40,10 @@ struct balance_env {
 	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;
-	/* Tasks looked at, how many at most. */
+	/* Tasks looked at, how many at most, and how many moved. */
 	u32 loop;
 	u32 loop_max;
+	u32 pulled;
 	/* Does the core of dst_cpu idle but for it? */
 	bool dst_core_idle;
 	/* Is there a CPU with more than a task, with more to do than fits it? */

@@ -13,9 +13,6 @@
 
 #include "eevdf.h"
 
-/* How many tasks change their queue, at most, while one is picked. */
-#define MAX_MOVED 1024
-
 /* Of @cpu: the queue of the eligible, and that of the others. */
 static __always_inline u64 eligible_dsq(u32 cpu)
 {
@@ -67,25 +64,25 @@ static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct ta
 	return scx_bpf_dsq_move_vtime(it, p, ineligible_dsq(cpu), 0);
 }
 
-/* Those that @avg has made eligible join the others. */
-__noinline u32 queue_newly_eligible(u32 cpu, u64 avg)
+/* Those that @avg has made eligible join the others. (Nothing is counted: the verifier would follow each number.)
+ */
+__noinline bool queue_newly_eligible(u32 cpu, u64 avg)
 {
 	struct fair_rq *rq = rq_of(cpu);
 	struct task_struct *p;
-	u32 moved = 0;
 
 	rq->first_vruntime = ~0ULL;
 	bpf_for_each(scx_dsq, p, ineligible_dsq(cpu), 0) {
 		struct fair_entity *se = entity_of(p);
 
-		if (!eligible(avg, p->scx.dsq_vtime) || ++moved > MAX_MOVED) {
+		if (!eligible(avg, p->scx.dsq_vtime)) {
 			rq->first_vruntime = p->scx.dsq_vtime;
 			break;
 		}
 		if (se)
 			move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, avg);
 	}
-	return moved;
+	return true;
 }
 
 /*
@@ -96,7 +93,6 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 {
 	struct fair_rq *rq = rq_of(cpu);
 	struct task_struct *p;
-	u32 looked = 0;
 
 	rq->first_deadline = rq->second_deadline = ~0ULL;
 	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
@@ -107,8 +103,7 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 			break;
 		}
 		se = entity_of(p);
-		if (se && !eligible(avg, se->vruntime) && ++looked <= MAX_MOVED &&
-		    move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, avg))
+		if (se && !eligible(avg, se->vruntime) && move_to_queue(BPF_FOR_EACH_ITER, p, se, cpu, avg))
 			continue;
 		rq->first_deadline = p->scx.dsq_vtime;
 	}

@@ -134,6 +134,7 @@ impl Kernel<'_> {
     }
 
     /// `enqueue_task_dl()` of a task that wakes up or has just joined the class.
+    #[inline(never)]
     pub fn enqueue_dl(&mut self, task: TaskPtr) {
         let now = self.now();
         self.dl_activate(task);
@@ -186,6 +187,7 @@ impl Kernel<'_> {
     }
 
     /// `dequeue_task_dl()`: the task sleeps, or is taken off to be changed.
+    #[inline(never)]
     pub fn dequeue_dl(&mut self, task: TaskPtr, sleeps: bool) {
         let cpu = task.cpu();
         if self.cpus[cpu].curr == Some(task) {
@@ -212,6 +214,7 @@ impl Kernel<'_> {
     }
 
     /// The task that ran waits again.
+    #[inline(never)]
     pub fn put_prev_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr_dl(cpu, task);
         if task.on_rq.get() && !task.dl.get().throttled {
@@ -219,12 +222,14 @@ impl Kernel<'_> {
         }
     }
 
+    #[inline(never)]
     pub fn set_next_dl(&mut self, cpu: usize, task: TaskPtr) {
         debug_assert_eq!(task.cpu(), cpu);
         self.unqueue_dl(task);
         self.push_dl(cpu);
     }
 
+    #[inline(never)]
     pub fn tick_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr_dl(cpu, task);
     }
@@ -349,6 +354,7 @@ impl Kernel<'_> {
     }
 
     /// The task with the earliest deadline of those queued and `prev`, the one that ran and may go on.
+    #[inline(never)]
     pub fn pick_dl(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let head = self.cpus[cpu].dl.front().copied();
         match (head, prev) {
@@ -412,6 +418,7 @@ impl Kernel<'_> {
     }
 
     /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline or is too small for it.
+    #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;
         if task.abi.is_allowed(prev) && free && self.dl_fits(task, prev) {
@@ -421,6 +428,7 @@ impl Kernel<'_> {
     }
 
     /// `pull_dl_task()`: takes the waiting task with the earliest deadline that is earlier than all here.
+    #[inline(never)]
     pub fn pull_dl(&mut self, cpu: usize) {
         let own = self.dl_urgency(cpu);
         let candidate = (0..self.cpus.len())

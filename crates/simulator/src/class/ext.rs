@@ -61,6 +61,7 @@ impl Kernel<'_> {
         self.do_enqueue(task, flags);
     }
 
+    #[inline]
     fn becomes_runnable(&mut self, task: TaskPtr, flags: u64) {
         let cpu = task.cpu();
         self.set_runnable(task);

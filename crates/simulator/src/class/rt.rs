@@ -32,6 +32,7 @@ impl Kernel<'_> {
         rq.rt.rt_nr_running = rq.rt.rt_nr_running.wrapping_add_signed(more);
     }
 
+    #[inline(never)]
     pub fn enqueue_rt(&mut self, task: TaskPtr) {
         self.count_rt(task.cpu(), 1);
         self.queue_rt(task, false);
@@ -39,6 +40,7 @@ impl Kernel<'_> {
 
     /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its turn
     /// is over.
+    #[inline(never)]
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
         if task.on_rq.get() {
@@ -61,6 +63,7 @@ impl Kernel<'_> {
         self.rt.queued += 1;
     }
 
+    #[inline(never)]
     pub fn dequeue_rt(&mut self, task: TaskPtr) {
         self.count_rt(task.cpu(), -1);
         self.unqueue_rt(task.cpu(), task);
@@ -74,6 +77,7 @@ impl Kernel<'_> {
     }
 
     /// The most urgent of the queued tasks and `prev`, the runnable RT task that ran.
+    #[inline(never)]
     pub fn pick_rt(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let head = self.cpus[cpu].rt.front().copied();
         match (head, prev) {
@@ -107,11 +111,13 @@ impl Kernel<'_> {
         self.enqueue_rt(task);
     }
 
+    #[inline(never)]
     pub fn set_next_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.unqueue_rt(cpu, task);
         refill(task);
     }
 
+    #[inline(never)]
     pub fn tick_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
         if task.rr_left.get() == u64::MAX {
@@ -133,6 +139,7 @@ impl Kernel<'_> {
     }
 
     /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
+    #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
             Some(curr) if curr.class.get() <= crate::kernel::task::Class::Rt => curr.abi.prio.get(),
@@ -160,6 +167,7 @@ impl Kernel<'_> {
 
     /// `pull_rt_task()`: takes the most urgent waiting task that may run here and is more urgent than
     /// what this CPU has.
+    #[inline(never)]
     pub fn pull_rt(&mut self, cpu: usize) {
         let own = self.cpus[cpu]
             .rt

@@ -84,7 +84,6 @@ impl Kernel<'_> {
         next: Option<TaskPtr>,
         prev_runnable: bool,
     ) {
-        let now = self.now();
         self.counters.context_switches += 1;
         if let Some(task) = prev {
             task.abi.on_cpu.set(0);
@@ -99,10 +98,7 @@ impl Kernel<'_> {
                 self.rq(cpu).curr = task.abi();
                 self.set_cpu(cpu);
                 if prev.is_none() {
-                    self.end_idle_irq(cpu);
-                    self.share_core(cpu);
-                    self.cpus[cpu].busy_since = now;
-                    self.start_tick(cpu);
+                    self.end_idle(cpu);
                 }
                 self.charge_switch(cpu, task);
                 task.abi.se.exec_start.set(clock_task);
@@ -112,37 +108,61 @@ impl Kernel<'_> {
                     Class::Ext => self.set_next_ext(cpu, task),
                 }
             }
-            None => {
-                let rq = self.rq(cpu);
-                rq.curr = rq.idle;
-                self.set_cpu(cpu);
-                let state = &mut self.cpus[cpu];
-                state.debt = 0;
-                state.idle_since = now;
-                state.busy_ns += now - state.busy_since;
-                self.share_core(cpu);
-                self.idle(cpu);
-            }
+            None => self.switch_to_idle(cpu),
         }
         tracepoints::sched_switch(self, cpu, prev, next, prev_runnable);
         if self.trace.is_some() {
-            let comm = |task: &Option<TaskPtr>| {
-                task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio.get()))
-            };
-            let ((prev_pid, prev_prio), (next_pid, next_prio)) = (comm(&prev), comm(&next));
-            let prev_name = prev.as_ref().map_or(SWAPPER, |task| &task.name);
-            let next_name = next.as_ref().map_or(SWAPPER, |task| &task.name);
-            self.traced(
-                cpu,
-                Event::Switch {
-                    prev: (prev_name, prev_pid),
-                    prev_prio,
-                    prev_runnable: prev_runnable || prev.is_none(),
-                    next: (next_name, next_pid),
-                    next_prio,
-                },
-            );
+            self.trace_switch(cpu, prev, next, prev_runnable);
         }
+    }
+
+    #[cold]
+    fn trace_switch(
+        &mut self,
+        cpu: usize,
+        prev: Option<TaskPtr>,
+        next: Option<TaskPtr>,
+        prev_runnable: bool,
+    ) {
+        let comm = |task: &Option<TaskPtr>| {
+            task.map_or((0, DEFAULT_PRIO), |task| (task.pid(), task.abi.prio.get()))
+        };
+        let ((prev_pid, prev_prio), (next_pid, next_prio)) = (comm(&prev), comm(&next));
+        let prev_name = prev.as_ref().map_or(SWAPPER, |task| &task.name);
+        let next_name = next.as_ref().map_or(SWAPPER, |task| &task.name);
+        self.traced(
+            cpu,
+            Event::Switch {
+                prev: (prev_name, prev_pid),
+                prev_prio,
+                prev_runnable: prev_runnable || prev.is_none(),
+                next: (next_name, next_pid),
+                next_prio,
+            },
+        );
+    }
+
+    /// `cpu`, which idled, has a task.
+    #[inline(never)]
+    fn end_idle(&mut self, cpu: usize) {
+        self.end_idle_irq(cpu);
+        self.share_core(cpu);
+        self.cpus[cpu].busy_since = self.now();
+        self.start_tick(cpu);
+    }
+
+    #[inline(never)]
+    fn switch_to_idle(&mut self, cpu: usize) {
+        let now = self.now();
+        let rq = self.rq(cpu);
+        rq.curr = rq.idle;
+        self.set_cpu(cpu);
+        let state = &mut self.cpus[cpu];
+        state.debt = 0;
+        state.idle_since = now;
+        state.busy_ns += now - state.busy_since;
+        self.share_core(cpu);
+        self.idle(cpu);
     }
 
     /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.

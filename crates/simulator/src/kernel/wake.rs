@@ -24,19 +24,25 @@ impl Kernel<'_> {
         self.woken(this, task, false);
     }
 
+    #[inline]
     pub fn woken(&mut self, cpu: usize, task: TaskPtr, new: bool) {
         if self.trace.is_some() {
-            let target_cpu = task.cpu();
-            self.traced(
-                cpu,
-                Event::Wakeup {
-                    task: (&task.name, task.pid()),
-                    prio: task.abi.prio.get(),
-                    target_cpu,
-                    new,
-                },
-            );
+            self.trace_wakeup(cpu, task, new);
         }
+    }
+
+    #[cold]
+    fn trace_wakeup(&mut self, cpu: usize, task: TaskPtr, new: bool) {
+        let target_cpu = task.cpu();
+        self.traced(
+            cpu,
+            Event::Wakeup {
+                task: (&task.name, task.pid()),
+                prio: task.abi.prio.get(),
+                target_cpu,
+                new,
+            },
+        );
     }
 
     /// Where a waking task goes, and the enqueue flag that says whether its class was asked.
@@ -46,9 +52,9 @@ impl Kernel<'_> {
             return (first_allowed(), 0);
         }
         let cpu = match task.class.get() {
-            Class::Dl => self.select_cpu_dl(task, prev),
-            Class::Rt => self.select_cpu_rt(task, prev),
             Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
+            Class::Rt => self.select_cpu_rt(task, prev),
+            Class::Dl => self.select_cpu_dl(task, prev),
         };
         match cpu < self.cpus.len() && task.abi.is_allowed(cpu) {
             true => (cpu, abi::ENQ_CPU_SELECTED),
@@ -57,11 +63,16 @@ impl Kernel<'_> {
     }
 
     /// Moves a task that is on no runqueue.
+    #[inline]
     pub fn set_task_cpu(&mut self, task: TaskPtr, cpu: usize) {
         let from = task.cpu();
-        if from == cpu {
-            return;
+        if from != cpu {
+            self.move_task(task, from, cpu);
         }
+    }
+
+    #[inline(never)]
+    fn move_task(&mut self, task: TaskPtr, from: usize, cpu: usize) {
         self.counters.migrations += 1;
         self.migrate_dl(task, cpu);
         task.abi.thread_info.cpu.set(cpu as u32);

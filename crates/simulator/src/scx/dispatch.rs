@@ -184,7 +184,15 @@ impl Kernel<'_> {
     }
 
     /// `flush_dispatch_buf()`: carries out what `ops.dispatch()` dispatched.
+    #[inline]
     pub fn flush_dispatches(&mut self) {
+        if !self.scx.verdicts.is_empty() {
+            self.flush_verdicts();
+        }
+    }
+
+    #[inline(never)]
+    fn flush_verdicts(&mut self) {
         for index in 0..self.scx.verdicts.begin_flush() {
             if let Some(verdict) = self.scx.verdicts.get(index) {
                 let dsq = self.find_dsq_here(verdict.task, verdict.dsq_id);

@@ -117,6 +117,12 @@ impl Verdicts {
         self.buffer.pop().is_some()
     }
 
+    /// Are there none in the buffer?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// Those of the buffer are about to be carried out: how many there are.
     #[inline]
     pub fn begin_flush(&mut self) -> usize {

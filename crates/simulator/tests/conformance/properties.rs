@@ -160,7 +160,7 @@ proptest! {
     fn runs_end_well_and_repeat_under_each_policy(case in case()) {
         for name in Policy::names() {
             let policy = Policy::find(name).unwrap();
-            same_twice(&case, Object::own("cfs").unwrap(), &policy.globals(&case.machine), Check::INVARIANTS)
+            same_twice(&case, policy.object(), &policy.globals(&case.machine), Check::INVARIANTS)
                 .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
@@ -200,11 +200,12 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
                 tasks: (0..tasks).map(spinner).collect(),
                 ..workload::Start::default()
             });
+            let policy = Policy::find(name).unwrap();
             let config = Config {
                 machine: &machine,
                 workload: &workload,
-                scheduler: Object::own("cfs").unwrap(),
-                globals: &Policy::find(name).unwrap().globals(&machine),
+                scheduler: policy.object(),
+                globals: &policy.globals(&machine),
                 read: &[],
                 seed: tasks,
                 time_limit_ns: 600_000 * MS,

@@ -1,8 +1,7 @@
 //! EEVDF as the scheduler has it, in two queues a CPU, against EEVDF as it is defined: its own C, compiled and called,
 //! on one CPU whose tasks wake up, run and sleep as they like.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

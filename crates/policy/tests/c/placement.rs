@@ -1,8 +1,7 @@
 //! Where the scheduler's C lets a task wake up: its own code, compiled and called on the tables of hikey-6220, whose
 //! CPUs 0 to 3 and 4 to 7 share caches.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 /// The scheduler's code, where an interrupt's wakeup leaves a task on its CPU or not.

@@ -2,8 +2,7 @@
 //! cores of two hardware threads, against the rules of "[patch v7 0/21] sched: power aware scheduling".
 //! CPU n and n + 4 are the threads of core n.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 /// `enum balance_idle`

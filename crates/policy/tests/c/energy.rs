@@ -1,8 +1,7 @@
 //! Where a task takes the least energy: the scheduler's own C, compiled and called on the tables of an ODROID-XU3
 //! whose cores are said to take what Cortex-A15 and A7 do.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use machine::{CorePower, Machine};
 use std::ops::Range;

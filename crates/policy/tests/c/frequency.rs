@@ -1,7 +1,6 @@
 //! Which frequency the scheduler's C asks for: its own code, compiled and called.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
 

@@ -1,8 +1,7 @@
 //! When the scheduler's C finds a domain imbalanced, and how much it would move: its own code, compiled
 //! and called on the tables of TC2, against what Linux 3.9's rules say.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 /// `enum balance_idle`

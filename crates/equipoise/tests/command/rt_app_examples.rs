@@ -1,8 +1,6 @@
 //! rt-app's own example files (Debian package rt-app), each under every policy.
 
-mod common;
-
-use common::{run, text};
+use crate::common::{run, text};
 use policy::Policy;
 use std::path::{Path, PathBuf};
 

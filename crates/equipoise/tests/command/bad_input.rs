@@ -1,8 +1,6 @@
 //! Bad input: one message with file, line and what was expected; exit status 2; nothing written.
 
-mod common;
-
-use common::{command, files, root, text};
+use crate::common::{command, files, root, text};
 
 /// Fails with status 2, nothing on standard output and nothing written, in a folder where `name` has
 /// `content`; returns the complaint.

@@ -1,7 +1,6 @@
 //! What fair tasks use, and that it is of the CPU that they are of: the scheduler's own C, compiled and called.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
 

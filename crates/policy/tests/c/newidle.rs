@@ -1,8 +1,7 @@
 //! When the scheduler stops looking for work on a CPU that runs out of it too often: its own C,
 //! against the rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 const MS: u64 = 1_000_000;

@@ -1,7 +1,6 @@
 //! What a task is charged for: the scheduler's own C, compiled and called.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 const MS: u64 = 1_000_000;

@@ -1,9 +1,7 @@
 //! The scheduler's C, compiled as it is and called from here: its arithmetic against a floating-point
 //! reference, its structures against this crate's mirror of them.
 
-mod common;
-
-use common::compile;
+use crate::common::compile;
 use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::{Counters, Policy};

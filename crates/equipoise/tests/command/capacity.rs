@@ -1,8 +1,6 @@
 //! What real-time tasks leave of a CPU is what balancing counts on.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 
 #[test]
 fn a_cpu_that_is_half_used_gets_half_the_tasks() {

@@ -1,8 +1,6 @@
 //! `machine|workload|policy list|show|check`, and what every command does with its output.
 
-mod common;
-
-use common::{command, files, json, root, stdout};
+use crate::common::{command, files, json, root, stdout};
 use std::io::Read;
 use std::process::Stdio;
 

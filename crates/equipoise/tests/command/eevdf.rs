@@ -1,8 +1,6 @@
 //! Today's Linux (`eevdf`): what its fair class promises, through the command.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -1,8 +1,6 @@
 //! Fast and slow CPUs: what the policies for them promise, on an ODROID-XU3.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 use serde_json::Value;
 
 /// The mean of `metric` for each policy.

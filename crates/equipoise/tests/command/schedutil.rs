@@ -1,8 +1,6 @@
 //! Frequencies by the utilization of all classes, and what that is for: the published experiment.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 
 /// The simulated cells of `row` and `stat`, column by column.
 fn cells(row: &str, stat: &str) -> Vec<f64> {

@@ -1,8 +1,7 @@
 //! What the scheduler's C says is left of a CPU for fair tasks: its own code, compiled and called on the
 //! tables of TC2, by `rq->rt_avg` and by the utilization of the others.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 
 const MS: u64 = 1_000_000;

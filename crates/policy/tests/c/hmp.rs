@@ -1,8 +1,7 @@
 //! Linaro's big.LITTLE MP scheduler, rule by rule: its own C, compiled and called on the tables of an ODROID-XU3, whose CPUs
 //! 0-3 are slow and 4-7 fast.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::Policy;

@@ -1,8 +1,6 @@
 //! `reproduce` and `compare`: the JSON contract, and equal results from equal inputs.
 
-mod common;
-
-use common::{files, json, run, stdout, text};
+use crate::common::{files, json, run, stdout, text};
 use serde_json::Value;
 
 const BUSY: [&str; 7] = [

@@ -1,0 +1,13 @@
+//! The command, as a user calls it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod capacity;
+mod catalog;
+mod eevdf;
+mod hmp;
+mod rt_app_examples;
+mod runs;
+mod schedutil;

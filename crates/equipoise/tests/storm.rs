@@ -1,0 +1,41 @@
+//! Linux 3.9 preempts for each message where a sender does more for it than its receiver: receivers stay behind by more
+//! than a wakeup granularity. What the wakeup itself costs the sender widens the gap.
+
+mod common;
+
+use common::json;
+
+/// Switches of two groups of hackbench on two CPUs, in thousands.
+fn switches(policy: &str, work: &str) -> f64 {
+    let workload = format!("hackbench:groups=2,loops=100,{work}");
+    let workload: &'static str = workload.leak();
+    let policy: &'static str = policy.to_owned().leak();
+    let result = json(&[
+        "compare",
+        "--machine",
+        "smp-2",
+        "--workload",
+        workload,
+        "--policy",
+        policy,
+        "--runs",
+        "3",
+        "--format",
+        "json",
+    ]);
+    result["counters"][0]["context_switches"].as_f64().unwrap() / 1e3
+}
+
+#[test]
+fn receivers_that_do_less_than_senders_preempt_at_every_message() {
+    let even = switches("cfs", "write_work=20us,read_work=20us");
+    let uneven = switches("cfs", "write_work=30us,read_work=10us");
+    assert!(uneven > 5.0 * even, "{even} {uneven}");
+    // 80 messages (in thousands), two switches each at most: most of them are preemptions.
+    assert!(uneven > 80.0, "{uneven}");
+    let calm = switches(
+        "cfs:sched_wakeup_granularity_ns=10000000",
+        "write_work=30us,read_work=10us",
+    );
+    assert!(calm < uneven / 3.0, "{calm} {uneven}");
+}

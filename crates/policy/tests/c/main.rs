@@ -1,0 +1,18 @@
+//! What the schedulers' C computes, called from here.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod capacity;
+mod eevdf;
+mod energy;
+mod fair;
+mod frequency;
+mod hmp;
+mod imbalance;
+mod newidle;
+mod placement;
+mod powersave;
+mod scheduler;
+mod task_util;
+mod utilization;

@@ -1,0 +1,342 @@
+//! Placement and balancing of `eevdf` against what Linux 6.12's rules say: the scheduler's own C, compiled and called
+//! on the tables of a machine, with so many tasks on each CPU.
+
+mod common;
+
+use libloading::{Library, Symbol};
+use machine::Machine;
+
+/// `enum balance_idle`
+const NOT_IDLE: u32 = 0;
+const IDLE: u32 = 1;
+
+/// `enum migrates`
+const LOAD: u32 = 0;
+const UTIL: u32 = 1;
+const TASK: u32 = 2;
+const MISFIT: u32 = 3;
+
+/// `enum group_kind`
+const HAS_SPARE: u32 = 0;
+const FULLY_BUSY: u32 = 1;
+const MISFIT_TASK: u32 = 2;
+const OVERLOADED: u32 = 5;
+
+/// What `ask` answers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Answer {
+    /// First CPU of the busiest group, or -1.
+    busiest: i32,
+    /// The CPU to pull from, or -1.
+    queue: i32,
+    imbalance: i64,
+    migrates: u32,
+    /// Is it for this CPU to balance?
+    balances: u32,
+}
+
+struct Scheduler(Library);
+
+impl Scheduler {
+    /// On `machine`, whose CPUs idle.
+    fn new(machine: &str) -> Scheduler {
+        let cpus = Machine::find(machine).unwrap().cpus.len();
+        let asymmetric = u32::from(machine == "tc2");
+        let code = format!(
+            r#"#include <scx/common.bpf.h>
+            #include "eevdf/main.bpf.c"
+            const volatile struct policy policy = {{ .scale_rt_capacity = RT_CAPACITY_PELT }};
+            const volatile struct machine machine = {{
+                .tick_ns = 1000000, .nr_cpus = {cpus}, .asymmetric = {asymmetric},
+            }};
+            static struct rq rqs[{cpus}];
+            static u32 cpuperf(void *k, s32 cpu, u32 what)
+            {{
+                return what == EQUIPOISE_CPUPERF_CAP ? power_orig_of(cpu) : 1024;
+            }}
+            static struct equipoise_kernel kernel = {{ .nr_cpu_ids = {cpus}, .rqs = rqs, .cpuperf = cpuperf }};
+            static struct equipoise_map map;
+            static struct cpumask all;
+            static struct task_struct task = {{ .pid = 1, .cpus_ptr = &all }};
+            static struct fair_entity entity;
+
+            void start(void)
+            {{
+                equipoise_kernel = &kernel;
+                __builtin_memset(&all, 0xff, sizeof(all));
+                *(struct equipoise_map **)&entities = &map;
+                task.equipoise_storage[0] = &entity;
+                for (u32 cpu = 0; cpu < {cpus}; cpu++) {{
+                    init_rq(cpu, 0);
+                    init_groups(cpu);
+                    init_cpu_util(cpu, 0);
+                    llc_of(cpu)->nr_idle_scan = levels_of(cpu)->llc_weight;
+                    llc_of(cpu)->has_idle_cores = true;
+                }}
+            }}
+            /* So many tasks, which use @util of 1024 of the largest CPU together. */
+            void set(u32 cpu, u32 nr, u64 util)
+            {{
+                struct fair_rq *rq = rq_of(cpu);
+
+                rq->nr_running = nr;
+                rq->idle = !nr;
+                rq->curr.pid = nr;
+                rq->load_weight = rq->avg.load_avg = nr * 1024;
+                rq->avg.runnable_avg = nr * 1024;
+                rq->avg.util_avg = util;
+            }}
+            void set_misfit(u32 cpu, u64 load) {{ rq_of(cpu)->misfit_task_load = load; }}
+            struct answer {{ s32 busiest, queue; s64 imbalance; u32 migrates, balances; }};
+            void ask(u32 cpu, u32 level, u32 idle, struct answer *answer)
+            {{
+                struct balance_env *env = this_balance_env();
+                s32 group;
+
+                *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle,
+                                             .local_group = local_group_of(cpu, level) }};
+                answer->balances = should_we_balance(env);
+                group = find_busiest_group(env);
+                answer->busiest = group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
+                answer->queue = group < 0 ? -1 : find_busiest_queue(env, group);
+                answer->imbalance = env->imbalance;
+                answer->migrates = env->migration_type;
+            }}
+            /* The kind of @cpu's group at @level, as @from sees it. */
+            u32 kind(u32 from, u32 cpu, u32 level)
+            {{
+                struct balance_env *env = this_balance_env();
+
+                *env = (struct balance_env){{ .cpu = from, .dst_cpu = from, .level = level, .idle = LB_IDLE,
+                                             .local_group = local_group_of(from, level) }};
+                update_sg_lb_stats(env, local_group_of(cpu, level), false);
+                return env->sgs.type;
+            }}
+            s32 near(u32 prev_cpu, u32 target, u64 util)
+            {{
+                entity = (struct fair_entity){{ .avg.util_avg = util }};
+                entity.recent_used_cpu = prev_cpu;
+                return select_idle_sibling(&task, prev_cpu, target);
+            }}
+            s32 by_idle(u32 this_cpu, u32 prev_cpu, bool sync) {{ return wake_affine_idle(this_cpu, prev_cpu, sync); }}
+            s32 fork_on(u32 cpu)
+            {{
+                kernel.cpu = cpu;
+                entity = (struct fair_entity){{}};
+                return select_idlest_cpu(&task, cpu, cpu, SD_BALANCE_FORK);
+            }}
+            u32 scan(u32 cpu, u64 util)
+            {{
+                struct balance_env *env = this_balance_env();
+
+                *env = (struct balance_env){{ .cpu = cpu, .level = 0, .idle = LB_NOT_IDLE,
+                                             .sum_util = util * levels_of(cpu)->llc_weight }};
+                update_idle_cpu_scan(env);
+                return llc_of(cpu)->nr_idle_scan;
+            }}"#
+        );
+        let scheduler = Scheduler(common::compile_with_tables(&code, "eevdf", machine));
+        let start: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"start") }.unwrap();
+        unsafe { start() };
+        scheduler
+    }
+
+    /// So many tasks on each CPU, that use all of it.
+    fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
+        let scheduler = Scheduler::new(machine);
+        let full = |cpu: u32| {
+            if machine == "tc2" && cpu > 1 {
+                430
+            } else {
+                1024
+            }
+        };
+        for (cpu, &nr) in (0..).zip(tasks) {
+            scheduler.set(cpu, nr, if nr > 0 { full(cpu) } else { 0 });
+        }
+        scheduler
+    }
+
+    fn set(&self, cpu: u32, nr: u32, util: u64) {
+        let set: Symbol<unsafe extern "C" fn(u32, u32, u64)> =
+            unsafe { self.0.get(b"set") }.unwrap();
+        unsafe { set(cpu, nr, util) }
+    }
+
+    fn set_misfit(&self, cpu: u32, load: u64) {
+        let set: Symbol<unsafe extern "C" fn(u32, u64)> =
+            unsafe { self.0.get(b"set_misfit") }.unwrap();
+        unsafe { set(cpu, load) }
+    }
+
+    /// `cpu` balances its domain at `level`.
+    fn ask(&self, cpu: u32, level: u32, idle: u32) -> Answer {
+        type Ask = unsafe extern "C" fn(u32, u32, u32, *mut Answer);
+        let ask: Symbol<Ask> = unsafe { self.0.get(b"ask") }.unwrap();
+        let mut answer = Answer::default();
+        unsafe { ask(cpu, level, idle, &mut answer) };
+        answer
+    }
+
+    /// One of the functions of three numbers.
+    fn call(&self, name: &str, numbers: [u64; 3]) -> i32 {
+        let call: Symbol<unsafe extern "C" fn(u64, u64, u64) -> i32> =
+            unsafe { self.0.get(name.as_bytes()) }.unwrap();
+        unsafe { call(numbers[0], numbers[1], numbers[2]) }
+    }
+}
+
+/// TC2's package level, above its two clusters.
+const PKG: u32 = 1;
+
+#[test]
+fn groups_are_of_the_kind_that_their_tasks_make_them() {
+    for (tasks, expected) in [
+        ([0, 0, 1, 1, 0], HAS_SPARE),
+        ([0, 0, 1, 1, 1], FULLY_BUSY),
+        ([0, 0, 2, 1, 1], OVERLOADED),
+    ] {
+        let scheduler = Scheduler::busy("tc2", &tasks);
+        assert_eq!(
+            scheduler.call("kind", [0, 2, PKG.into()]),
+            expected as i32,
+            "{tasks:?}"
+        );
+    }
+    let scheduler = Scheduler::busy("tc2", &[0, 0, 1, 0, 0]);
+    scheduler.set_misfit(2, 1024);
+    assert_eq!(
+        scheduler.call("kind", [0, 2, PKG.into()]),
+        MISFIT_TASK as i32
+    );
+}
+
+/// More tasks than CPUs: they go where there is room, by what they use as other caches are another matter.
+#[test]
+fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
+    let answer = Scheduler::busy("tc2", &[0, 0, 2, 1, 1]).ask(0, PKG, IDLE);
+    assert_eq!((answer.busiest, answer.queue, answer.balances), (2, 2, 1));
+    assert_eq!((answer.migrates, answer.imbalance), (UTIL, 2048));
+}
+
+/// A CPU of the same cluster takes one task of two.
+#[test]
+fn an_idle_cpu_takes_a_task_that_waits_beside_it() {
+    let answer = Scheduler::busy("tc2", &[2, 0, 0, 0, 0]).ask(1, 0, IDLE);
+    assert_eq!((answer.busiest, answer.queue), (0, 0));
+    assert_eq!((answer.migrates, answer.imbalance), (TASK, 1));
+    // One that runs alone is left alone.
+    assert_eq!(
+        Scheduler::busy("tc2", &[1, 0, 0, 0, 0])
+            .ask(1, 0, IDLE)
+            .busiest,
+        -1
+    );
+}
+
+#[test]
+fn a_misfit_is_taken_by_a_larger_cpu_alone() {
+    let tc2 = Scheduler::busy("tc2", &[0, 0, 1, 0, 0]);
+    tc2.set_misfit(2, 1024);
+    let answer = tc2.ask(0, PKG, IDLE);
+    assert_eq!(
+        (answer.queue, answer.migrates, answer.imbalance),
+        (2, MISFIT, 1)
+    );
+    assert_eq!(tc2.ask(3, 0, IDLE).busiest, -1);
+}
+
+/// Slow CPUs do not take what runs alone on a fast one, but what waits there.
+#[test]
+fn a_smaller_cpu_takes_only_what_waits() {
+    assert_eq!(
+        Scheduler::busy("tc2", &[1, 1, 0, 0, 0])
+            .ask(2, PKG, IDLE)
+            .busiest,
+        -1
+    );
+    assert_eq!(
+        Scheduler::busy("tc2", &[2, 1, 0, 0, 0])
+            .ask(2, PKG, IDLE)
+            .queue,
+        0
+    );
+}
+
+/// Both overloaded: load moves towards the average, if the busiest has 17 % more.
+#[test]
+fn among_overloaded_groups_load_is_evened_out() {
+    let tasks = |first: u32| [[first; 8], [4; 8]].concat();
+    let answer = Scheduler::busy("smp-2x8", &tasks(8)).ask(8, PKG, NOT_IDLE);
+    assert_eq!((answer.busiest, answer.migrates), (0, LOAD));
+    // Of 8 and 4 a CPU the average is 6.
+    assert_eq!(answer.imbalance, 2 * 8 * 1024);
+    let scheduler = Scheduler::busy("smp-2x8", &[[4; 8], [4; 8]].concat());
+    assert_eq!(scheduler.ask(8, PKG, NOT_IDLE).busiest, -1);
+}
+
+/// Of one cache's CPUs the first that idles balances for its group, and if none does the first.
+#[test]
+fn one_cpu_balances_for_its_group() {
+    let tc2 = Scheduler::busy("tc2", &[2, 2, 1, 0, 0]);
+    let balances = [2, 3, 4].map(|cpu| tc2.ask(cpu, PKG, IDLE).balances);
+    assert_eq!(balances, [0, 1, 0]);
+    let tc2 = Scheduler::busy("tc2", &[2, 2, 1, 1, 1]);
+    let balances = [2, 3, 4].map(|cpu| tc2.ask(cpu, PKG, NOT_IDLE).balances);
+    assert_eq!(balances, [1, 0, 0]);
+}
+
+/// Two tasks of one core: an idle core takes one.
+#[test]
+fn an_idle_core_takes_one_of_two_threads() {
+    let smt = Scheduler::new("smt-4");
+    let siblings = Machine::find("smt-4").unwrap().siblings(0);
+    siblings.iter().for_each(|cpu| smt.set(cpu as u32, 1, 1024));
+    let other = (0..8).find(|&cpu| !siblings.contains(cpu)).unwrap();
+    let answer = smt.ask(other as u32, 1, IDLE);
+    assert_eq!(
+        (answer.busiest, answer.migrates, answer.imbalance),
+        (0, TASK, 1)
+    );
+}
+
+#[test]
+fn a_wakeup_goes_where_it_is_idle() {
+    let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
+    // The target, else where it was, else the next that idles from the target on.
+    assert_eq!(smp.call("near", [0, 3, 100]), 3);
+    assert_eq!(smp.call("near", [5, 1, 100]), 5);
+    assert_eq!(smp.call("near", [0, 4, 100]), 5);
+    assert_eq!(smp.call("near", [0, 6, 100]), 3);
+    // An interrupt on an idle CPU does not take a task from its own idle one; a waker that leaves takes it.
+    assert_eq!(smp.call("by_idle", [3, 5, 0]), 5);
+    assert_eq!(smp.call("by_idle", [3, 0, 0]), 3);
+    assert_eq!(smp.call("by_idle", [0, 1, 1]), 0);
+    assert_eq!(smp.call("by_idle", [0, 1, 0]), -1);
+}
+
+/// Where CPUs are unlike, it is one that the task fits.
+#[test]
+fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
+    let tc2 = Scheduler::busy("tc2", &[1, 0, 0, 0, 0]);
+    assert_eq!(tc2.call("near", [2, 2, 800]), 1);
+    assert_eq!(tc2.call("near", [2, 2, 100]), 2);
+}
+
+/// SIS_UTIL: the busier the cache's CPUs, the fewer are looked at; at 85 % of what there is none.
+#[test]
+fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
+    let smp = Scheduler::new("smp-8");
+    let scans = [0, 256, 512, 768, 876, 1024].map(|util| smp.call("scan", [0, util, 0]));
+    assert_eq!(scans, [8, 7, 5, 1, 0, 0]);
+}
+
+/// A child begins on the idlest CPU of the idlest group.
+#[test]
+fn a_child_begins_where_there_is_most_room() {
+    let numa = Scheduler::busy("smp-2x8", &[[1; 8], [0; 8]].concat());
+    assert!(numa.call("fork_on", [0, 0, 0]) >= 8);
+    let tc2 = Scheduler::busy("tc2", &[0, 1, 1, 1, 1]);
+    assert_eq!(tc2.call("fork_on", [3, 0, 0]), 0);
+}
