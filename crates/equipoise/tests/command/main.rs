@@ -11,3 +11,4 @@ mod hmp;
 mod rt_app_examples;
 mod runs;
 mod schedutil;
+mod storm;

@@ -9,6 +9,7 @@ use crate::check::check_state;
 use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
 use crate::kernel::task::{Section, TaskPtr};
+use crate::run::MAX_INSTANT_EVENTS;
 use crate::scx::dsq::OnDsq;
 use machine::{time_for, work_in};
 
@@ -52,6 +53,7 @@ impl Kernel<'_> {
     /// [`Kernel::leave`], after the task's computing if that is `done`.
     #[inline(always)]
     fn proceed(&mut self, cpu: usize, mut done: bool) {
+        let mut reschedules = 0;
         loop {
             if let Some(task) = self.cpus[cpu].curr.filter(|_| done) {
                 self.computed(cpu, task);
@@ -63,6 +65,10 @@ impl Kernel<'_> {
             if self.cpus[cpu].need_resched && self.may_schedule(cpu) {
                 self.reschedule(cpu);
                 done = false;
+                reschedules += 1;
+                if reschedules > MAX_INSTANT_EVENTS {
+                    self.time_stands_still();
+                }
                 continue;
             }
             if self.spent() > 0 {
@@ -80,8 +86,17 @@ impl Kernel<'_> {
                 return;
             }
             self.set_now(at);
+            reschedules = 0;
             done = true;
         }
+    }
+
+    /// More happens at one time than a workload can be the reason for.
+    #[cold]
+    pub fn time_stands_still(&mut self) {
+        self.scheduler_error(format_args!(
+            "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+        ));
     }
 
     #[inline(never)]

@@ -381,6 +381,16 @@ fn a_timer_that_restarts_itself_at_once_is_stopped() {
 }
 
 #[test]
+fn a_cpu_that_kicks_itself_at_every_switch_is_stopped() {
+    let text = "void BPF_STRUCT_OPS(kicks, s32 cpu, struct task_struct *prev)
+        { scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT); }";
+    let kicks = scheduler(text, ".dispatch = (void *)kicks");
+    let (reason, message) = exit_of(&machine(1), &one(), &kicks);
+    assert_eq!(reason, "runtime error");
+    assert!(message.contains("without time passing"), "{message}");
+}
+
+#[test]
 fn a_map_that_no_simulation_could_hold_is_refused() {
     let text = "
         struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 0xffffffff);

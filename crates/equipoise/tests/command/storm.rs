@@ -1,9 +1,7 @@
 //! Linux 3.9 preempts for each message where a sender does more for it than its receiver: receivers stay behind by more
 //! than a wakeup granularity. What the wakeup itself costs the sender widens the gap.
 
-mod common;
-
-use common::json;
+use crate::common::json;
 
 /// Switches of two groups of hackbench on two CPUs, in thousands.
 fn switches(policy: &str, work: &str) -> f64 {
