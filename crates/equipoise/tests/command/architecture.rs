@@ -1,8 +1,7 @@
 //! What ARCHITECTURE.md says of the designs is there: each function and test that it names in a table.
 
-mod common;
+use crate::common::root;
 
-use common::root;
 use std::path::Path;
 
 /// All that is in the sources of `folder`, one file after another.
