@@ -5,6 +5,7 @@ mod common;
 
 mod capacity;
 mod eevdf;
+mod eevdf_balance;
 mod energy;
 mod fair;
 mod frequency;
