@@ -9,6 +9,7 @@ mod eevdf_balance;
 mod energy;
 mod fair;
 mod frequency;
+mod hmp;
 mod imbalance;
 mod newidle;
 mod placement;
