@@ -33,11 +33,12 @@ struct machine {
 	__u32 asymmetric;
 	__u32 fast_group;
 	__u32 slow_group;
+	/* The largest cpu_power of a CPU, with nothing taken from it. */
+	__u32 max_power;
 	/* How many of energy_domains[] there are: 0 if CPUs are all alike, or what they take is not known. */
 	__u32 nr_energy_domains;
 	/* Does some CPU's frequency follow what is asked for? */
 	__u32 scales;
-	__u32 pad;
 };
 
 /* struct domain::flags, named as in include/linux/sched.h of Linux 3.9, and as in later ones what that has not. */

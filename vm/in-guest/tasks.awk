@@ -1,7 +1,9 @@
-# What became of tasks, from the text of an ftrace (sched_switch, sched_wakeup, sched_wakeup_new, sched_migrate_task):
-# for each thread of rt-app the share of all their run time in per cent, the median time from wakeup until it ran in
-# us, and its migrations. After the first `skip` seconds.
+# What became of rt-app's threads, from the text of an ftrace (sched_switch, sched_wakeup, sched_wakeup_new,
+# sched_migrate_task): of each its name and number among those of that name, its share of all their run time in per
+# cent, the median time from its wakeup until it ran in us, its migrations and its wakeups. After the first `skip`
+# seconds of the trace.
 
+# The value of `name` in the event, up to the next space.
 function field(name,    rest) {
 	rest = substr($0, index($0, " " name "=") + length(name) + 2)
 	sub(/ .*/, "", rest)
@@ -16,24 +18,32 @@ match($0, / \[[0-9]+\] /) {
 	counts = now - first >= skip
 }
 
-/: sched_wakeup(_new)?: / {
-	name = field("comm")
-	if (name ~ pattern)
-		woken[name] = now
+# Its main thread makes the others, in their order.
+/^ *rt-app-[0-9]+ .*: sched_wakeup_new: / {
+	pid = field("pid")
+	ours[pid] = 1
+	list[++threads] = pid
+}
+
+/: sched_wakeup: / {
+	pid = field("pid")
+	if (pid in ours)
+		woken[pid] = now
 }
 
 /: sched_switch: / {
-	previous = field("prev_comm")
-	next_ = field("next_comm")
-	if (previous ~ pattern && previous in began) {
+	previous = field("prev_pid")
+	next_ = field("next_pid")
+	if (previous in began) {
 		if (counts) {
 			ran[previous] += now - began[previous]
 			total += now - began[previous]
 		}
 		delete began[previous]
 	}
-	if (next_ ~ pattern) {
+	if (next_ in ours) {
 		began[next_] = now
+		name[next_] = field("next_comm")
 		if (next_ in woken && counts)
 			waited[next_, ++waits[next_]] = (now - woken[next_]) * 1e6
 		delete woken[next_]
@@ -41,23 +51,27 @@ match($0, / \[[0-9]+\] /) {
 }
 
 /: sched_migrate_task: / {
-	name = field("comm")
-	if (name ~ pattern && counts)
-		migrations[name]++
+	pid = field("pid")
+	if (pid in ours && counts)
+		migrations[pid]++
 }
 
-function median(name,    i, j, n, value, list) {
-	n = waits[name] + 0
+function median(pid,    i, j, n, value, sorted) {
+	n = waits[pid] + 0
 	for (i = 1; i <= n; i++) {
-		value = waited[name, i]
-		for (j = i - 1; j > 0 && list[j] > value; j--)
-			list[j + 1] = list[j]
-		list[j + 1] = value
+		value = waited[pid, i]
+		for (j = i - 1; j > 0 && sorted[j] > value; j--)
+			sorted[j + 1] = sorted[j]
+		sorted[j + 1] = value
 	}
-	return n ? list[int((n + 1) / 2)] : 0
+	return n ? sorted[int((n + 1) / 2)] : 0
 }
 
 END {
-	for (name in ran)
-		printf "%s %.2f %.1f %d %d\n", name, 100 * ran[name] / total, median(name), migrations[name], waits[name]
+	for (i = 1; i <= threads; i++) {
+		pid = list[i]
+		if (ran[pid] > 0)
+			printf "%s-%d %.2f %.1f %d %d\n", name[pid], number[name[pid]]++, 100 * ran[pid] / total, median(pid),
+				migrations[pid], waits[pid]
+	}
 }

@@ -161,9 +161,14 @@ pub fn measure(
         let (case, run) = (&cases[index / count], (index % count) as u32);
         let seed = runs.seed_of(run);
         let began = Instant::now();
-        let result = simulate(case, &globals[index / count], seed, None)
-            .map(|outcome| keep(case, outcome, began.elapsed()))
-            .map_err(|error| failure(case, run, seed, error));
+        let of_run = case.workload.of_run(run, runs.count);
+        let case = Case {
+            workload: of_run.as_deref().unwrap_or(case.workload),
+            ..*case
+        };
+        let result = simulate(&case, &globals[index / count], seed, None)
+            .map(|outcome| keep(&case, outcome, began.elapsed()))
+            .map_err(|error| failure(&case, run, seed, error));
         done();
         result
     })?;
@@ -180,9 +185,14 @@ pub fn measure(
 pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), Box<Failure>> {
     let (run, seed) = (0, runs.seed_of(0));
     let globals = case.scheduler.globals(case.machine);
-    simulate(case, &globals, seed, Some(trace))
+    let of_run = case.workload.of_run(run, runs.count);
+    let case = Case {
+        workload: of_run.as_deref().unwrap_or(case.workload),
+        ..*case
+    };
+    simulate(&case, &globals, seed, Some(trace))
         .map(drop)
-        .map_err(|error| failure(case, run, seed, error))
+        .map_err(|error| failure(&case, run, seed, error))
 }
 
 fn simulate<'a>(

@@ -20,6 +20,7 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "cfs",
     "cfs-pelt",
     "capacity",
+    "cfs-3.10",
     "newidle-limit",
     "powersaving",
     "schedutil-cfs",
@@ -170,6 +171,10 @@ mod tests {
         assert_eq!(
             changes("cfs-pelt", "capacity"),
             expected(&[("misfit", "true"), ("idle_pull", "true")])
+        );
+        assert_eq!(
+            changes("cfs-3.10", "newidle-limit"),
+            expected(&[("newidle_limit_ns", "5000000")])
         );
         assert_eq!(
             changes("cfs", "powersaving"),

@@ -26,9 +26,9 @@ struct MachineC {
     asymmetric: u32,
     fast_group: u32,
     slow_group: u32,
+    max_power: u32,
     nr_energy_domains: u32,
     scales: u32,
-    pad: u32,
 }
 
 /// `struct energy_domain`
@@ -152,9 +152,14 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
         asymmetric: tables.hmp_groups.is_some().into(),
         fast_group,
         slow_group,
+        max_power: tables
+            .cpu_levels
+            .iter()
+            .map(|cpu| cpu.power_orig)
+            .max()
+            .unwrap_or(0),
         nr_energy_domains: tables.nr_energy_domains,
         scales: (machine.governor_adds || machine.cpufreq.is_some()).into(),
-        pad: 0,
     }
 }
 

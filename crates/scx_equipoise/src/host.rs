@@ -94,7 +94,7 @@ fn keep_online(machine: &mut Machine, online: &CpuMask) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     cpu: usize,
-    /// 1024 is the largest on the machine.
+    /// As sysfs has it: 1024 is the largest on the machine.
     capacity: u32,
     core: usize,
     /// The last-level cache, or where sysfs tells nothing of caches the cluster.
@@ -121,13 +121,30 @@ impl Place {
     }
 }
 
+/// What counts as 1024 of the capacity that the scheduler reckons with (`cpu_power`), of sysfs's, whose largest is
+/// 1024. In the designs' kernels it is the middle of a machine's largest and smallest; and if these are as three to
+/// one or more, two thirds of the largest, so that no CPU counts as two (`parse_dt_topology()` in
+/// arch/arm/kernel/topology.c of Linux 3.9).
+fn middle_capacity(places: &[Place]) -> u32 {
+    let capacities = || places.iter().map(|place| place.capacity);
+    let (most, least) = (
+        capacities().max().unwrap_or(1),
+        capacities().min().unwrap_or(1),
+    );
+    match 4 * most < 3 * (most + least) {
+        true => most.midpoint(least),
+        false => (2 * most / 3).max(1),
+    }
+}
+
 /// A machine of `cpus` CPUs, of which those in `places` are online, with the kernel's default levels:
 /// `default_topology` in kernel/sched/topology.c, where PKG is the CPUs of a NUMA node.
 fn assemble(cpus: usize, places: &[Place]) -> Machine {
     const NOMINAL: u32 = 1024;
+    let middle = middle_capacity(places);
     let mut capacities = vec![NOMINAL; cpus];
     for place in places {
-        capacities[place.cpu] = place.capacity;
+        capacities[place.cpu] = place.capacity * NOMINAL / middle;
     }
     let mut kinds = capacities.clone();
     kinds.sort_unstable_by(|a, b| b.cmp(a));
@@ -220,7 +237,30 @@ mod tests {
         assert_eq!(domains(&board), domains(&tc2));
         assert_eq!(board.core_types.len(), 2);
         assert_eq!(board.core_types[board.cpus[0].core_type].speed, 1 << 20);
-        assert_eq!(board.cpus[4].capacity, 430);
+        // And of TC2's cpu_power, 1441 and 606, as far as sysfs's whole numbers tell.
+        for (cpu, of_tc2) in board.cpus.iter().zip(&tc2.cpus) {
+            assert!(cpu.capacity.abs_diff(of_tc2.capacity) <= 2, "{board:?}");
+        }
+    }
+
+    #[test]
+    fn the_middle_of_capacities_is_1024() {
+        let capacities = |all: &[u32]| {
+            let places: Vec<Place> = all
+                .iter()
+                .enumerate()
+                .map(|(cpu, &capacity)| place(cpu, capacity, cpu, 0, 0))
+                .collect();
+            let cpus = assemble(all.len(), &places).cpus;
+            cpus.iter().map(|cpu| cpu.capacity).collect::<Vec<u32>>()
+        };
+        assert_eq!(capacities(&[1024, 1024]), [1024, 1024]);
+        assert_eq!(capacities(&[1024, 512]), [1365, 682]);
+        // The middle one of three does not decide.
+        assert_eq!(capacities(&[1024, 900, 512]), [1365, 1200, 682]);
+        // No CPU counts as two.
+        assert_eq!(capacities(&[1024, 341]), [1537, 512]);
+        assert_eq!(capacities(&[1024, 100]), [1537, 150]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the fewest users; a run draws their number"
+        "the fewest users; runs sweep from here, or a single one draws"
     ),
     count!(
         "users_max",
@@ -172,6 +172,7 @@ const SET_UP_WORK: u64 = 2_000_000;
 const JOBS: MetricId = 0;
 
 /// What all tasks know.
+#[derive(Clone)]
 struct Setup {
     /// Subtests, and how many of a user's jobs are of each.
     subtests: Vec<(&'static Subtest, u32)>,
@@ -317,6 +318,16 @@ enum Doing {
 }
 
 impl Model for Arc<Setup> {
+    /// Numbers of users at even distances, as far from the ends as half of one.
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Model>> {
+        let ((least, most), steps) = (self.users, 2 * u64::from(count));
+        let users = least + (most - least) * (2 * u64::from(run) + 1) / steps;
+        Some(Box::new(Arc::new(Setup {
+            users: (users, users),
+            ..Setup::clone(self)
+        })))
+    }
+
     fn start(&self, _machine: &Machine) -> Start {
         let parent = Parent {
             setup: self.clone(),

@@ -28,6 +28,10 @@ pub(crate) trait Model: Send + Sync {
         Ok(())
     }
 
+    fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Model>> {
+        None
+    }
+
     fn start(&self, machine: &Machine) -> Start;
 }
 
@@ -72,6 +76,14 @@ impl Workload for Modelled {
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.model.check(machine)
+    }
+
+    fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Workload>> {
+        Some(Box::new(Modelled {
+            name: self.name.clone(),
+            benchmark: self.benchmark,
+            model: self.model.of_run(run, count)?,
+        }))
     }
 
     fn start(&self, machine: &Machine) -> Start {

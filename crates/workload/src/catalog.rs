@@ -5,8 +5,8 @@ use crate::params::{Args, Param};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
-    Workload, aim7, antutu, busy, cyclictest, hackbench, iperf, kbuild, parsec, rtapp, specjbb,
-    sysbench,
+    Workload, aim7, antutu, busy, cyclictest, hackbench, iperf, kbuild, parsec, request_response,
+    rtapp, specjbb, sysbench,
 };
 use machine::input::{self, BadInput};
 use std::path::Path;
@@ -19,6 +19,8 @@ const BENCHMARKS: &[&Benchmark] = &[
     &busy::BENCHMARK,
     &kbuild::BENCHMARK,
     &specjbb::BENCHMARK,
+    &request_response::NETPERF,
+    &request_response::TBENCH,
     &parsec::streamcluster::BENCHMARK,
     &parsec::bodytrack::BENCHMARK,
     &parsec::blackscholes::BENCHMARK,

@@ -57,6 +57,15 @@ const PARAMS: &[Param] = &[
         help: "how long reading the source and writing the object wait for the disk, each; an assumption: \
                most is in the page cache (default 2 ms)",
     },
+    Param {
+        name: "footprint",
+        unit: Unit::Count,
+        default: 256,
+        min: 0,
+        max: 1 << 20,
+        help: "what a compiler works on between two switches, and fetches again after a migration, KiB; an assumption: \
+               a second-level cache, full (default 256)",
+    },
 ];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
@@ -95,8 +104,6 @@ const FORK_WORK: u64 = 150_000;
 const EXEC_WORK: u64 = 600_000;
 /// What make does for an object: its rules, the commands it has saved; ns. An assumption.
 const MAKE_WORK: u64 = 500_000;
-/// What a compiler works on between two switches, bytes: a second-level cache of 256 KiB, full.
-const FOOTPRINT: u64 = 256 << 10;
 
 #[derive(Clone, Copy)]
 struct Setup {
@@ -105,6 +112,8 @@ struct Setup {
     compile: u64,
     serial: u64,
     io: u64,
+    /// Bytes.
+    footprint: u64,
 }
 
 impl Setup {
@@ -115,6 +124,7 @@ impl Setup {
             compile: args.get("compile"),
             serial: args.get("serial"),
             io: args.get("io"),
+            footprint: args.get("footprint") << 10,
         }
     }
 }
@@ -128,7 +138,7 @@ impl Model for Setup {
             tokens: self.jobs,
         };
         Start {
-            tasks: vec![compiler("make", make)],
+            tasks: vec![program("make", self.footprint, make)],
             streams: std::iter::once(self.jobs)
                 .chain((0..self.jobs).map(|_| PIPE_CAPACITY))
                 .collect(),
@@ -139,9 +149,9 @@ impl Model for Setup {
     }
 }
 
-fn compiler(name: &str, program: impl Program + 'static) -> TaskSpec {
+fn program(name: &str, footprint: u64, program: impl Program + 'static) -> TaskSpec {
     TaskSpec {
-        footprint: FOOTPRINT,
+        footprint,
         ..TaskSpec::new(name, program)
     }
 }
@@ -200,12 +210,16 @@ impl Program for Make {
                 self.started += 1;
                 let size = SIZES[env.rng.below(SIZES.len() as u64) as usize];
                 let pipe = take_pipe(env);
-                fork("sh", Object::new(&self.setup, size, pipe).shell())
+                fork(
+                    "sh",
+                    self.setup.footprint,
+                    Object::new(&self.setup, size, pipe).shell(),
+                )
             }
             MakeStep::Finish => {
                 self.step = MakeStep::Link;
                 let link = self.setup.serial - self.setup.serial / 5;
-                fork("ld", tool(self.setup.io, link))
+                fork("ld", self.setup.footprint, tool(self.setup.io, link))
             }
             MakeStep::Link => {
                 self.step = MakeStep::Report;
@@ -228,9 +242,9 @@ impl Program for Script {
     }
 }
 
-fn fork(name: &str, program: impl Program + 'static) -> Op {
+fn fork(name: &str, footprint: u64, program: impl Program + 'static) -> Op {
     Op::Fork {
-        child: Box::new(compiler(name, program)),
+        child: Box::new(self::program(name, footprint, program)),
         work: FORK_WORK,
     }
 }
@@ -250,6 +264,7 @@ struct Object {
     cc1: u64,
     assembler: u64,
     io: u64,
+    footprint: u64,
     /// From cc1 to as.
     pipe: StreamId,
     /// How much goes through it, in [`PIPE_BUFFER`]s.
@@ -265,6 +280,7 @@ impl Object {
             cc1,
             assembler,
             io: setup.io,
+            footprint: setup.footprint,
             pipe,
             buffers: (cc1 / 2 / BUFFER_WORK).max(1),
         }
@@ -275,11 +291,11 @@ impl Object {
     fn shell(self) -> impl Program {
         let mut ops = vec![
             Op::Exec { work: EXEC_WORK },
-            fork("gcc", self.gcc()),
+            fork("gcc", self.footprint, self.gcc()),
             Op::Join,
         ];
         for (name, work) in [("fixdep", FIXDEP_WORK), ("rm", 0), ("mv", 0)] {
-            ops.extend([fork(name, tool(0, work)), Op::Join]);
+            ops.extend([fork(name, self.footprint, tool(0, work)), Op::Join]);
         }
         let (mut ops, mut done) = (ops.into_iter(), false);
         move |env: &mut Env| {
@@ -302,8 +318,8 @@ impl Object {
     fn gcc(self) -> Script {
         let ops = vec![
             Op::Exec { work: EXEC_WORK },
-            fork("cc1", self.compiler()),
-            fork("as", self.assembler()),
+            fork("cc1", self.footprint, self.compiler()),
+            fork("as", self.footprint, self.assembler()),
             Op::Join,
         ];
         Script(ops.into_iter())

@@ -34,6 +34,7 @@ mod kbuild;
 mod params;
 mod parsec;
 mod record;
+mod request_response;
 mod rng;
 pub mod rtapp;
 mod specjbb;
@@ -57,6 +58,10 @@ pub trait Workload: Send + Sync {
     /// [`Workload::start`] may only be called if it can.
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
+    }
+    /// What run `run` of `count` has instead, counted from 0, where runs sweep over something besides chance.
+    fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
+        None
     }
     /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
     fn start(&self, machine: &Machine) -> Start;

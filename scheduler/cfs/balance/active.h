@@ -16,9 +16,8 @@ static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
 {
 	struct fair_rq *rq = rq_of(src_cpu);
 
-	if (rq->active_balance)
+	if (!__sync_bool_compare_and_swap(&rq->active_balance, 0, 1))
 		return false;
-	rq->active_balance = true;
 	rq->push_cpu = dst_cpu;
 	rq->push_pid = pid;
 	this_counters()->active_balances++;
@@ -67,7 +66,7 @@ static __always_inline bool active_load_balance(u32 cpu, struct task_struct *pre
 	u32 push_cpu = rq->push_cpu;
 	s32 pid = rq->push_pid;
 
-	rq->active_balance = false;
+	rq->active_balance = 0;
 	if (push_cpu == cpu)
 		return false;
 	if (push_queued_task(cpu, push_cpu, pid, now) || (pid && prev && prev->pid != pid))

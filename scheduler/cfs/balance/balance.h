@@ -52,14 +52,16 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	if (!se || too_heavy(env, entity_load(se)))
+	if (!se || (!policy.affinity_first && too_heavy(env, entity_load(se))))
 		return false;
 	if (!task_allowed(p, env->dst_cpu)) {
-		if (!(env->flags & LBF_SOME_PINNED))
+		if (!(env->flags & LBF_SOME_PINNED) && !(policy.newidle_for_itself && env->idle == LB_NEWLY_IDLE))
 			find_other_dst_cpu(p, env);
 		return false;
 	}
 	env->flags &= ~LBF_ALL_PINNED;
+	if (policy.affinity_first && too_heavy(env, entity_load(se)))
+		return false;
 	return !task_hot(p, se, env, now) ||
 	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
 }
@@ -106,7 +108,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	simulated_unlock_rqs();
 	/* The running task is among those that the kernel asks. */
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
-	    !too_heavy(env, rq_of(src_cpu)->curr.load) && curr_allowed(src_cpu, dst_cpu))
+	    (policy.affinity_first || !too_heavy(env, rq_of(src_cpu)->curr.load)) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
 	if (env->pulled)
 		rq_of(src_cpu)->leftmost = first_vruntime(src_cpu);
@@ -196,6 +198,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
+		/* Also of a queue of one task, for need_active_balance(): Linux 3.9 leaves CPU 0 there. */
 		env->src_cpu = src;
 		hook_pulls(env);
 		if (cpu_nr_running(src) <= !hook_empties(env))
@@ -252,7 +255,7 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
 	u32 nr_levels = levels_of(cpu)->nr_levels;
-	bool balance = true;
+	bool balance = true, update_next_balance = false;
 	int level;
 
 	bpf_for(level, 0, nr_levels) {
@@ -268,13 +271,16 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 				idle = LB_NOT_IDLE;
 			ds->last_balance = jiffies;
 		}
-		if (time_before(ds->last_balance + interval, next_balance))
+		if (time_before(ds->last_balance + interval, next_balance)) {
 			next_balance = ds->last_balance + interval;
+			update_next_balance = true;
+		}
 		/* Another CPU of the group does it more often, here and above. */
 		if (!balance)
 			break;
 	}
-	if (nr_levels)
+	/* If none is balanced, what else goes by it (hook_periodic_balance()) is due at each tick. */
+	if (update_next_balance)
 		rq_of(cpu)->next_balance = next_balance;
 	return next_balance;
 }

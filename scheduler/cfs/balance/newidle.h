@@ -29,7 +29,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), began;
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
 	struct fair_rq *rq = rq_of(cpu);
-	bool balance = true;
+	bool balance = true, balanced = false;
 	int level;
 
 	this_counters()->newidle_calls++;
@@ -43,6 +43,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 
 		if (!load_balanced(sd))
 			continue;
+		balanced = true;
 		if (sd->flags & SD_BALANCE_NEWIDLE)
 			pulled = load_balance(cpu, level, LB_NEWLY_IDLE, now, &balance);
 		due = ds->last_balance + msecs_to_jiffies(ds->balance_interval);
@@ -55,8 +56,11 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 		}
 	}
 	this_counters()->newidle_ns += bpf_ktime_get_ns() - began;
-	/* What was set while the CPU was busy is too late for an idle one. */
-	if (pulled || time_before(rq->next_balance, jiffies))
+	/*
+	 * What was set while the CPU was busy is too late for an idle one. Where no domain says when, Linux 3.9 has
+	 * it wait for a second, later ones do not; nor do we, as what is between clusters waits, too.
+	 */
+	if (balanced && (pulled || time_before(rq->next_balance, jiffies)))
 		rq->next_balance = next_balance;
 	return pulled;
 }

@@ -80,8 +80,8 @@ struct fair_rq {
 	u64 idle_stamp;
 	u64 avg_idle;
 
-	/* Someone wants the running task on push_cpu. */
-	bool active_balance;
+	/* Someone wants the running task on push_cpu: 1, and only who has set it from 0. */
+	u32 active_balance;
 	/* The running task, if it is to go to exec_cpu as it starts another program. */
 	s32 exec_pid;
 	u32 exec_cpu;

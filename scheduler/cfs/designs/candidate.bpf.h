@@ -33,6 +33,8 @@ struct candidate {
 
 struct candidates {
 	struct candidate first, second;
+	/* The tick's, which may interrupt who works with the others. */
+	struct candidate of_tick;
 } __attribute__((aligned(64)));
 
 struct candidates all_candidates[MAX_CPUS];
@@ -117,6 +119,19 @@ __noinline bool consider_rq(struct candidate *best __arg_nonnull, u32 cpu, u32 m
 			      false);
 	}
 	return best->pid;
+}
+
+/* May it use its dst_cpu, which may be another than it was looked for? */
+__noinline bool candidate_allowed(const struct candidate *best __arg_nonnull)
+{
+	struct task_struct *p = bpf_task_from_pid(best->pid);
+	bool allowed;
+
+	if (!p)
+		return false;
+	allowed = task_allowed(p, best->dst_cpu);
+	bpf_task_release(p);
+	return allowed;
 }
 
 /* Moves the candidate to its dst_cpu: at once if it waits; if it runs, as soon as its CPU answers. */

@@ -52,3 +52,24 @@ fn a_cpu_that_is_half_used_gets_half_the_tasks() {
         );
     }
 }
+
+/// A hardware thread has less than half of a CPU's cpu_power, and so has every other: one busy task is no reason to kick
+/// idle CPUs at each tick.
+#[test]
+fn a_busy_thread_among_equals_kicks_nobody() {
+    let result = json(&[
+        "compare",
+        "--machine",
+        "smt-4",
+        "--workload",
+        "busy:threads=1,duration=2s",
+        "--policy",
+        "capacity",
+        "--runs",
+        "1",
+        "--format",
+        "json",
+    ]);
+    let kicks = &result["counters"][0]["balancing"]["nohz_kicks"];
+    assert!(kicks.as_f64().unwrap() < 10.0, "{kicks}");
+}

@@ -66,6 +66,26 @@ fn hperf_uses_all_cpus() {
     assert!((work[0] / 54.7 - 1.0).abs() < 0.02, "{work:?}");
 }
 
+/// A task that may use slow CPUs alone wakes no fast one.
+#[test]
+fn a_pinned_task_leaves_fast_cpus_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pinned.json");
+    let tasks = r#"{ "global": { "duration": 2 }, "tasks": { "pinned": { "cpus": [0], "loop": -1, "run": 1000 } } }"#;
+    std::fs::write(&file, tasks).unwrap();
+    let mut args = vec!["compare", "--machine", "odroid-xu3", "--policy", "hperf"];
+    args.extend([
+        "--runs",
+        "1",
+        "--format",
+        "json",
+        "--workload",
+        file.to_str().unwrap(),
+    ]);
+    let looked = &json(&args)["counters"][0]["balancing"]["newidle_calls"];
+    assert!(looked.as_f64().unwrap() < 20.0, "{looked}");
+}
+
 #[test]
 fn waiting_for_a_straggler_is_what_hperf_saves() {
     let time = |threads| {

@@ -32,15 +32,17 @@ impl Scheduler {
     /// The scheduler's code under `policy` on TC2, with so many busy loops of nice 0 on each CPU.
     fn new(policy: &str, tasks: [u32; 5]) -> Scheduler {
         let switch = u32::from(policy == "capacity");
-        let tracking = u32::from(policy != "cfs");
+        let later = u32::from(policy == "cfs-3.10");
+        let tracking = u32::from(!policy.starts_with("cfs-3.10") && policy != "cfs");
         let library = common::compile_with_tables(
             &format!(
                 r#"#include <scx/common.bpf.h>
             #include "cfs/main.bpf.c"
             const volatile struct policy policy = {{
                 .load_tracking = {tracking}, .misfit = {switch}, .idle_pull = {switch},
+                .affinity_first = {later}, .newidle_for_itself = {later},
             }};
-            const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 5 }};
+            const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 5, .max_power = 1441 }};
             static struct equipoise_kernel kernel;
             void set_tasks(u32 cpu, u32 nr)
             {{
@@ -92,6 +94,21 @@ impl Scheduler {
                 struct balance_env env = {{ .level = 1, .idle = idle, .imbalance = imbalance }};
 
                 return !too_heavy(&env, load);
+            }}
+            /* The flags after CPU @cpu, for which an imbalance of 0 is left, looked at a task that may only use @allowed. */
+            u32 looks_at(u32 cpu, u32 idle, u32 allowed)
+            {{
+                struct balance_env env = {{
+                    .cpu = cpu, .dst_cpu = cpu, .src_cpu = 4, .level = 1, .idle = idle, .flags = LBF_ALL_PINNED,
+                }};
+                cpumask_t cpus = {{ .bits = {{ 1 << allowed }} }};
+                struct fair_entity se = {{ .weight = 1024, .load_avg_contrib = 1024 }};
+                struct task_struct task = {{ .cpus_ptr = &cpus, .equipoise_storage = {{ &se }} }};
+                static struct equipoise_map map;
+
+                *(struct equipoise_map **)&entities = &map;
+                can_migrate_task(&task, &env, 0);
+                return env.flags;
             }}"#
             ),
             policy,
@@ -147,6 +164,13 @@ impl Scheduler {
         let active: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
             unsafe { self.0.get(b"active") }.unwrap();
         unsafe { active(src, dst, failed) }
+    }
+
+    /// LBF_* after `cpu` looked for no imbalance at a task that may use CPU `allowed` alone.
+    fn looks_at(&self, cpu: u32, idle: u32, allowed: u32) -> u32 {
+        let looks: Symbol<unsafe extern "C" fn(u32, u32, u32) -> u32> =
+            unsafe { self.0.get(b"looks_at") }.unwrap();
+        unsafe { looks(cpu, idle, allowed) }
     }
 
     /// Is a task of this load light enough for the imbalance?
@@ -238,6 +262,13 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     assert!(!scheduler.kicks(2));
     // The heaviest there is fits an A15.
     assert!(!Scheduler::new("capacity", [1, 0, 0, 0, 0]).kicks(0));
+    // What is too heavy for all there are is not helped by a kick.
+    let pct = scheduler.package("imbalance_pct");
+    scheduler.set_load(2, 2000);
+    for (power, kicks) in [(144_100 / pct, true), (144_100 / pct + 1, false)] {
+        scheduler.set_power(2, power);
+        assert_eq!(scheduler.kicks(2), kicks, "{power}");
+    }
 }
 
 /// need_active_balance(): a better CPU asks at once, others after cache_nice_tries + 2 failures, as in 3.9.
@@ -282,6 +313,26 @@ fn an_idle_cpu_takes_a_task_however_heavy() {
             assert_eq!(scheduler.moves(idle, 500, 1002), any, "{policy} {idle}");
         }
     }
+}
+
+/// can_migrate_task() of 3.9 and 3.10, whose CPU that runs out of work pulls for itself alone, and which knows a task that
+/// is too heavy from one that is pinned.
+#[test]
+fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
+    const ALL_PINNED: u32 = 1;
+    let (old, new) = (
+        Scheduler::new("cfs", [0; 5]),
+        Scheduler::new("cfs-3.10", [0; 5]),
+    );
+    // It may come, and is too heavy.
+    assert_eq!(old.looks_at(0, IDLE, 0), ALL_PINNED);
+    assert_eq!(new.looks_at(0, IDLE, 0), 0);
+    // It may use another CPU of the group only: that is to be tried, but for a CPU that runs out of work.
+    const SOME_PINNED: u32 = 2;
+    assert_eq!(new.looks_at(0, IDLE, 1), ALL_PINNED | SOME_PINNED);
+    assert_eq!(new.looks_at(0, NEWLY_IDLE, 1), ALL_PINNED);
+    // None of them.
+    assert_eq!(new.looks_at(0, IDLE, 3), ALL_PINNED);
 }
 
 /// Two tasks on one of two like CPUs: one of them moves.

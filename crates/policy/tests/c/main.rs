@@ -5,9 +5,11 @@ mod common;
 
 mod capacity;
 mod eevdf;
+mod eevdf_balance;
 mod energy;
 mod fair;
 mod frequency;
+mod hmp;
 mod imbalance;
 mod newidle;
 mod placement;

@@ -26,6 +26,11 @@ struct Scheduler(Library);
 impl Scheduler {
     /// The scheduler's code, with so many busy loops on each CPU.
     fn new(tasks: [u32; 8]) -> Scheduler {
+        Scheduler::on("smt-4", tasks)
+    }
+
+    /// The same on another machine, whose first CPUs these are.
+    fn on(machine: &str, tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
             #include "cfs/main.bpf.c"
@@ -46,8 +51,19 @@ impl Scheduler {
                 rq->avg_idle = avg_idle;
                 rq->load_weight = nr * 1024;
                 rq->avg.period_sum = LOAD_AVG_MAX;
-                rq->avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
+                rq->avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
             }
+            /* It has had a task for so long, ns, and before that none. */
+            void keep_busy(u32 cpu, u64 ns)
+            {
+                struct pelt *avg = &rq_of(cpu)->avg;
+                u64 until = avg->last_update_time + ns;
+
+                while (avg->last_update_time + 4000000 < until)
+                    update_pelt(avg, avg->last_update_time + 4000000, true, true);
+                update_pelt(avg, until, true, true);
+            }
+            void reset_avg(u32 cpu) { rq_of(cpu)->avg = (struct pelt){ 0 }; }
             /* For half of all the time that is counted. */
             void set_rt(u32 cpu) { rt_avg_of(cpu)->sum = SCHED_AVG_PERIOD / 2; }
             u64 util(u32 cpu) { return max_rq_util(cpu, false); }
@@ -66,8 +82,33 @@ impl Scheduler {
 
                 *(struct equipoise_map **)&entities = &map;
                 se.avg.period_sum = LOAD_AVG_MAX;
-                se.avg.runnable_sum = (LOAD_AVG_MAX + 1) * util / 1024;
+                se.avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
                 return select_power_cpu(&p, cpu, level, false);
+            }
+            /* Where a task that wants the CPU for @util of 1024 wakes up, of those that share @cpu's cache; -1: nowhere here. */
+            s32 wake_to(u32 cpu, u32 util)
+            {
+                static cpumask_t all = { .bits = { 0xff } };
+                struct fair_entity se = { .weight = 1024, .load_avg_contrib = util };
+                struct task_struct p = { .pid = 2, .cpus_ptr = &all, .equipoise_storage = { &se } };
+                static struct equipoise_map map;
+
+                *(struct equipoise_map **)&entities = &map;
+                se.avg.period_sum = LOAD_AVG_MAX;
+                se.avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
+                return select_power_cpu(&p, cpu, 1, true);
+            }
+            /* Is a group of the other package one to pull from, by the rules for performance? */
+            bool other_is_busiest(u32 cpu, u32 level, u32 idle)
+            {
+                struct balance_env *env = this_balance_env();
+
+                *env = (struct balance_env){ .cpu = cpu, .dst_cpu = cpu, .level = level, .idle = idle, .balance = true };
+                for (u32 other = 0; other < 8; other++)
+                    for (u32 i = 0; i < CPU_LOAD_IDX_MAX; i++)
+                        rq_of(other)->cpu_load[i] = rq_of(other)->load_weight;
+                update_sd_lb_stats(env);
+                return env->sds.busiest >= 0;
             }
             /* So many jiffies after the domain was last balanced. */
             void later(u64 jiffies) { kernel.now = jiffies * machine.tick_ns; }
@@ -85,7 +126,7 @@ impl Scheduler {
                 answer->power = !!(env->flags & LBF_POWER_BAL);
             }"#,
             "powersaving",
-            "smt-4",
+            machine,
         );
         let scheduler = Scheduler(library);
         for (cpu, nr) in (0..).zip(tasks) {
@@ -209,6 +250,89 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(1 << 30), 0);
     assert_eq!(power(0b1111 << 40), 1);
     assert_eq!(power(0b11111 << 40), 0);
+}
+
+/// A CPU that always has a task is full from the first tick on, and a child goes beside it.
+#[test]
+fn a_cpu_that_is_always_busy_is_full() {
+    let keep_busy = |scheduler: &Scheduler, ns| {
+        let busy: Symbol<unsafe extern "C" fn(u32, u64)> =
+            unsafe { scheduler.0.get(b"keep_busy") }.unwrap();
+        unsafe { busy(0, ns) }
+    };
+    type ForkTo = unsafe extern "C" fn(u32, u32, u32, bool) -> i32;
+    for ms in [1, 5, 33, 100, 1000, 10_000] {
+        let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
+        scheduler.set(0, 1, 0, 1_000_000);
+        let reset: Symbol<unsafe extern "C" fn(u32)> =
+            unsafe { scheduler.0.get(b"reset_avg") }.unwrap();
+        unsafe { reset(0) };
+        keep_busy(&scheduler, ms * 1_000_000 + 12_345);
+        let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
+            unsafe { scheduler.0.get(b"util") }.unwrap();
+        assert_eq!(unsafe { util(0) }, 1024, "{ms} ms");
+        let fork_to: Symbol<ForkTo> = unsafe { scheduler.0.get(b"fork_to") }.unwrap();
+        assert_eq!(unsafe { fork_to(0, SMT, 0, true) }, -1, "{ms} ms");
+        assert_eq!(unsafe { fork_to(0, MC, 0, true) }, 4, "{ms} ms");
+    }
+}
+
+/// Four times what it uses must be free where a task wakes up: beside its waker, else where there is the least
+/// that is enough.
+#[test]
+fn light_tasks_wake_up_beside_who_runs() {
+    let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
+    let wake_to: Symbol<unsafe extern "C" fn(u32, u32) -> i32> =
+        unsafe { scheduler.0.get(b"wake_to") }.unwrap();
+    let wake_to = |util| unsafe { wake_to(0, util) };
+    for (room, util, cpu) in [
+        // A little more than four times as much is free beside the waker, or a little less.
+        (410, 100, 0),
+        (390, 100, 4),
+        // An idle CPU has more than four times of less than a quarter.
+        (100, 250, 4),
+    ] {
+        scheduler.set(0, 1, 1024 - room, 1_000_000);
+        assert_eq!(wake_to(util), cpu, "{room} {util}");
+    }
+    // Both have room: the fuller one, if it is not the waker's.
+    scheduler.set(0, 1, 1024, 1_000_000);
+    assert_eq!(wake_to(20), 4);
+    // A heavy one goes where there is the least load of that core.
+    assert_eq!(wake_to(600), 4);
+}
+
+/// A package of two tasks would be one too many for its siblings; but not to a pass that packs.
+#[test]
+fn packing_does_not_prefer_siblings() {
+    const NUMA: u32 = 2;
+    let scheduler = Scheduler::on("snb-ep-2s", [1, 1, 0, 0, 0, 0, 0, 0]);
+    let busiest: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
+        unsafe { scheduler.0.get(b"other_is_busiest") }.unwrap();
+    // CPU 8 is the first of the other package.
+    assert!(unsafe { busiest(8, NUMA, NOT_IDLE) });
+    assert!(!unsafe { busiest(8, NUMA, IDLE) });
+}
+
+/// A group is full at 1024 for each of its CPUs, no sooner; and overloaded beyond that.
+#[test]
+fn full_is_1024_for_each_cpu() {
+    let scheduler = Scheduler::new([1, 1, 0, 0, 1, 0, 0, 0]);
+    // The core's two threads come to 2047, then to 2048.
+    scheduler.set(4, 1, 1023, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 0, false), 0);
+    scheduler.set(4, 1, 1024, 1_000_000);
+    assert_eq!(scheduler.leader(0, MC, 0, false), 1);
+    // Full is not too full: the rest of the machine is packed, to where a whole task has room.
+    let pack = Answer { group: 1, power: 1 };
+    scheduler.set(2, 1, 1024, 1_000_000);
+    scheduler.set(1, 1, 512, 1_000_000);
+    assert_eq!(scheduler.balance(6, MC, IDLE), pack);
+    scheduler.set(6, 1, 10, 1_000_000);
+    assert_eq!(scheduler.balance(6, MC, IDLE).power, 0);
+    scheduler.set(6, 0, 0, 1_000_000);
+    scheduler.set(4, 2, 520, 1_000_000);
+    assert_eq!(scheduler.balance(6, MC, IDLE).power, 0);
 }
 
 /// After eight of the longest intervals (ms, and jiffies here) without a balance.

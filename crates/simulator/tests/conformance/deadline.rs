@@ -36,12 +36,7 @@ fn ends(machine: &Machine, workload: &dyn workload::Workload) -> Vec<(String, u6
     let mut recording = Recording::default();
     try_run(machine, workload, &SCHEDULER, &[], Some(&mut recording))
         .unwrap_or_else(|error| panic!("{error}"));
-    let exit = |line: &str| {
-        let at = line.split_once(' ')?.0.parse().ok()?;
-        let name = line.split_once("Exit { task: (\"")?.1.split('"').next()?;
-        Some((name.to_owned(), at))
-    };
-    recording.text.lines().filter_map(exit).collect()
+    recording.ends()
 }
 
 fn end_of(ends: &[(String, u64)], name: &str) -> u64 {

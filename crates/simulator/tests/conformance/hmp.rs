@@ -1,14 +1,19 @@
 //! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task. And how many of
 //! them get one at once.
 
-use crate::support::{MS, Script, bound, play, run_for, simulate, sleep_for, task};
-use machine::Machine;
+use crate::support::{MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task};
+use machine::{CpuMask, Level, Machine};
 use simulator::{Event, Trace};
+use std::collections::BTreeMap;
 use workload::{Op, Start, TaskSpec};
 
 /// On an ODROID-XU3: CPUs 0-3 are slow, 4-7 fast.
 const SLOW: std::ops::Range<usize> = 0..4;
 const FAST: std::ops::Range<usize> = 4..8;
+
+fn odroid() -> Machine {
+    Machine::find("odroid-xu3").unwrap()
+}
 
 /// The longest time in which a fast CPU was idle and each moment some slow one had a task.
 #[derive(Default)]
@@ -111,8 +116,9 @@ impl Trace for Ups {
     }
 }
 
+/// "Idle A15 cores always pull some task from A7 core."
 #[test]
-fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
+fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
     // Too short for a tick to come between.
     let workload = Script(|| Start {
         tasks: FAST
@@ -122,9 +128,154 @@ fn of_fast_cpus_that_run_out_of_work_together_one_gets_a_task() {
         ..Start::default()
     });
     let mut ups = Ups::default();
-    let odroid = Machine::find("odroid-xu3").unwrap();
-    simulate(&odroid, "hperf", &workload, 1, &mut ups);
-    // The first of them is done 2 us before the others, and has got its task by then.
+    simulate(&odroid(), "hperf", &workload, 1, &mut ups);
     let Ups(ups) = ups;
-    assert!(ups.len() == 4 && ups[2] - ups[1] > MS, "{ups:?}");
+    assert!(ups.len() == 4 && ups[3] - ups[0] < MS, "{ups:?}");
+}
+
+/// How long each task, by pid, ran on fast CPUs from some time on, ns.
+#[derive(Default)]
+struct FastTime {
+    from: u64,
+    /// Of each CPU: whom it has had since when.
+    running: [(i32, u64); 8],
+    time: BTreeMap<i32, u64>,
+}
+
+impl FastTime {
+    /// That of `pid`, ns, until the run ended at `end`.
+    fn until(&self, pid: i32, end: u64) -> u64 {
+        let still = FAST.map(|cpu| self.running[cpu]);
+        let still = still.filter(|running| running.0 == pid);
+        self.time[&pid]
+            + still
+                .map(|(_, since)| end - since.max(self.from))
+                .sum::<u64>()
+    }
+}
+
+impl Trace for FastTime {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        let Event::Switch { next, .. } = event else {
+            return;
+        };
+        let (pid, since) = std::mem::replace(&mut self.running[cpu], (next.1, now));
+        let ran = now.max(self.from) - since.max(self.from);
+        if FAST.contains(&cpu) {
+            *self.time.entry(pid).or_default() += ran;
+        }
+    }
+}
+
+/// A sixth task joins five that have been running for 10 s, or slept meanwhile: for the next seconds it has its
+/// part of the fast CPUs, and not one of its own until it has caught up.
+#[test]
+fn who_joins_has_an_equal_share_of_the_fast_cpus() {
+    const JOINS: u64 = 10_000;
+    let workload = |sleeps: bool| {
+        Script(move || {
+            let late = [sleep_for(JOINS), run_for(3_000)];
+            let tasks = (0..5).map(|_| task("hog", [run_for(12_000)]));
+            let sixth = match sleeps {
+                true => task("sixth", late),
+                false => task(
+                    "shell",
+                    [
+                        sleep_for(JOINS),
+                        Op::Fork {
+                            child: Box::new(task("sixth", [run_for(3_000)])),
+                            work: 0,
+                        },
+                        Op::Join,
+                    ],
+                ),
+            };
+            Start {
+                tasks: tasks.chain([sixth]).collect(),
+                duration_ns: Some((JOINS + 2_000) * MS),
+                ..Start::default()
+            }
+        })
+    };
+    for sleeps in [false, true] {
+        let mut fast = FastTime {
+            from: JOINS * MS,
+            ..FastTime::default()
+        };
+        simulate(&odroid(), "hperf", &workload(sleeps), 1, &mut fast);
+        let sixth = *fast.time.keys().next_back().unwrap();
+        // Four of six.
+        let share = fast.until(sixth, (JOINS + 2_000) * MS) as f64 / (2_000 * MS) as f64;
+        assert!((0.55..0.8).contains(&share), "{sleeps}: {share}");
+    }
+}
+
+/// One fast CPU and a slow one, each of which is all its cluster has.
+fn one_and_one() -> Machine {
+    let mut board = odroid();
+    board.cpus = vec![
+        board.cpus[SLOW.start].clone(),
+        board.cpus[FAST.start].clone(),
+    ];
+    let both = CpuMask::first_n(2);
+    board.levels = vec![
+        Level {
+            name: "MC",
+            spans: vec![CpuMask::one(0), CpuMask::one(1)],
+        },
+        Level {
+            name: "PKG",
+            spans: vec![both],
+        },
+    ];
+    board.cpufreq = None;
+    board.power = None;
+    board.turbo = None;
+    board
+}
+
+/// No domain of such a machine is balanced by comparing groups, which is no reason not to look between the clusters.
+#[test]
+fn clusters_of_one_cpu_are_balanced_too() {
+    let hogs = Script(|| Start {
+        tasks: (0..2).map(|_| task("hog", [run_for(2_000)])).collect(),
+        ..Start::default()
+    });
+    let ends = |policy| {
+        let mut recording = Recording::default();
+        simulate(&one_and_one(), policy, &hogs, 1, &mut recording);
+        let ends = recording.ends().into_iter();
+        ends.filter(|(name, _)| name == "hog")
+            .map(|(_, at)| at)
+            .collect::<Vec<u64>>()
+    };
+    // Both are done together, where one of them was at 37 % of the other's speed.
+    let [first, second] = ends("hperf")[..] else {
+        panic!("two hogs")
+    };
+    assert!(second - first < first / 20, "{first} {second}");
+    let [first, second] = ends("cfs")[..] else {
+        panic!("two hogs")
+    };
+    assert!(second - first > first / 5, "{first} {second}");
+    // Both begin on the fast CPU, and one of them is sent to the slow one.
+    let fast_alone = 4_000 * MS;
+    assert!(ends("linaro-mp")[1] < fast_alone * 9 / 10);
+}
+
+/// Both tasks of a swap must be able to make it: tasks of the fast CPUs that may not leave them stay, and so does who
+/// would have come.
+#[test]
+fn no_half_swaps() {
+    let workload = Script(|| Start {
+        tasks: FAST
+            .map(|cpu| bound("stays", cpu, [run_for(1_000)]))
+            .chain(SLOW.map(|_| task("roams", [run_for(500)])))
+            .collect(),
+        ..Start::default()
+    });
+    let mut ups = Ups::default();
+    simulate(&odroid(), "hperf", &workload, 1, &mut ups);
+    // Until the first of them is done.
+    assert!(ups.0.iter().all(|&at| at > 900 * MS), "{:?}", ups.0);
 }

@@ -295,6 +295,18 @@ pub struct Recording {
     pub printed: Vec<String>,
 }
 
+impl Recording {
+    /// When each task exited, ns, by name.
+    pub fn ends(&self) -> Vec<(String, u64)> {
+        let exit = |line: &str| {
+            let at = line.split_once(' ')?.0.parse().ok()?;
+            let name = line.split_once("Exit { task: (\"")?.1.split('"').next()?;
+            Some((name.to_owned(), at))
+        };
+        self.text.lines().filter_map(exit).collect()
+    }
+}
+
 impl Trace for Recording {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
         writeln!(self.text, "{now} {cpu} {event:?}").unwrap();

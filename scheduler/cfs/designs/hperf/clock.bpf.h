@@ -3,6 +3,11 @@
  * Policy hperf's virtual time, one for all CPUs. It is not in the posting, of whose fairness it is our part: there
  * equal shares come of swaps by druntime alone.
  *
+ * The same goes for druntime. Where there are fewer slow CPUs than fast ones, or more, and all are busy,
+ * everybody's grows or shrinks with time. A task that began with 0, or slept meanwhile, would have to catch up
+ * before it left the fast CPUs, or the slow ones. So a new task begins where an equal share would have come to, and
+ * who slept has lost and gained nothing.
+ *
  * A vruntime means something on its own runqueue alone. With more tasks than CPUs some have a CPU to
  * themselves and others share one, and whoever changes CPUs starts with a clean slate. Where tasks change
  * places all the time, it is then left to chance how often each comes to a CPU that it has to share. So
@@ -19,14 +24,16 @@
 
 struct hperf_clock {
 	u64 time;
+	/* The druntime of a task that had its share of all CPUs from the start, ns. */
+	s64 druntime;
 	/* Until when it has been counted, ns. */
 	u64 updated;
 };
 
 struct hperf_clock hperf_clock;
 
-/* Since the last time @nr_busy CPUs had something to run, of weight @load together. One caller at a time. */
-static __always_inline void update_hperf_clock(u64 nr_busy, u64 load, u64 now)
+/* Since the last time so many CPUs had something to run, of weight @load together. One caller at a time. */
+static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 load, u64 now)
 {
 	u64 delta = now - hperf_clock.updated;
 
@@ -34,8 +41,13 @@ static __always_inline void update_hperf_clock(u64 nr_busy, u64 load, u64 now)
 		return;
 	if (delta > HPERF_CLOCK_MAX_DELTA)
 		delta = HPERF_CLOCK_MAX_DELTA;
-	if (load)
-		hperf_clock.time += delta * nr_busy * NICE_0_LOAD / load;
+	if (load) {
+		hperf_clock.time += delta * (nr_fast + nr_slow) * NICE_0_LOAD / load;
+		if (nr_fast >= nr_slow)
+			hperf_clock.druntime += delta * (nr_fast - nr_slow) * NICE_0_LOAD / load;
+		else
+			hperf_clock.druntime -= delta * (nr_slow - nr_fast) * NICE_0_LOAD / load;
+	}
 	hperf_clock.updated = now;
 }
 

@@ -18,6 +18,8 @@
  * Not of the posting, but ours:
  *
  *  - Who had less than others, over all CPUs, comes first where it moves to (hperf_clock, clock.bpf.h).
+ *  - A new task, or one that slept, begins with a druntime that neither favours nor hurts it (clock.bpf.h).
+ *  - A slow CPU's tick wakes a fast one that sleeps, if that may have a task of it (hperf_tick()).
  */
 #ifndef __EQUIPOISE_HPERF_H
 #define __EQUIPOISE_HPERF_H
@@ -64,13 +66,17 @@ static __always_inline void hperf_update_idle(struct fair_rq *rq)
 	rq->design.hperf.wake_for_idle_pull = false;
 }
 
-/* Who was behind the clock stays so, within limits; a new task begins with it. */
+/* Who was behind the clock stays so, within limits; a new task begins with it. What druntime was ahead stays ahead.
+ */
 static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 {
 	struct hperf_entity *hse = &se->design.hperf;
 
-	if (hperf_enabled())
-		hse->global_vruntime = hperf_clock.time + (se->forked ? 0 : hperf_ahead(hse->global_vruntime));
+	if (!hperf_enabled())
+		return;
+	hse->global_vruntime = hperf_clock.time + (se->forked ? 0 : hperf_ahead(hse->global_vruntime));
+	hse->druntime = hperf_clock.druntime + (se->forked ? 0 : hse->druntime - hse->clock_druntime);
+	hse->clock_druntime = hperf_clock.druntime;
 }
 
 /* Who had less than others, over all CPUs, comes first where it moves to. */
@@ -99,6 +105,7 @@ static __always_inline void hperf_put_curr(const struct fair_rq *rq, struct fair
 		return;
 	se->design.hperf.global_vruntime += rq->curr.vruntime - se->vruntime;
 	se->design.hperf.druntime = rq->curr.design.hperf.druntime;
+	se->design.hperf.clock_druntime = hperf_clock.druntime;
 }
 
 static __always_inline void hperf_update_curr(struct running *curr, u64 delta_fair)
@@ -131,16 +138,16 @@ __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u
 	stats->idlest = -1;
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
-		u64 load = READ_ONCE(rq_of(cpu)->load_weight);
+		u64 load = READ_ONCE(rq_of(cpu)->load_weight), capacity = hperf_capacity(cpu);
 		bool idle = hperf_idle(cpu, now);
 
 		stats->nr_running += cpu_nr_running(cpu);
 		stats->nr_busy += cpu_nr_running(cpu) > 0;
 		stats->load += load;
-		stats->capacity += hperf_capacity(cpu);
+		stats->capacity += capacity;
 		stats->has_idle |= idle;
 		/* Before one that expects a task. */
-		load += !idle;
+		load = (load << 20) / (capacity ? capacity : 1) + !idle;
 		if (load < least) {
 			least = load;
 			stats->idlest = cpu;
@@ -181,8 +188,9 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 	return HPERF_BALANCED;
 }
 
-/* The task of @group that has been there too much and may use @dst_cpu; @asked: also one that another asked for. */
-__noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, bool asked, u64 now)
+/* The task of @group that has been there too much and may use @dst_cpu, but for CPUs that have been asked for one.
+ */
+__noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
 {
 	const struct group *sg = group_at(group);
 	int i;
@@ -191,7 +199,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 	bpf_for(i, 0, sg->weight) {
 		u32 cpu = nth_cpu(sg, i);
 
-		if (asked || !rq_of(cpu)->active_balance)
+		if (!rq_of(cpu)->active_balance)
 			consider_rq(best, cpu, HPERF_MAX_TASKS, now);
 	}
 	return best->pid;
@@ -200,7 +208,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 /* One way. */
 static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
 {
-	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, false, now))
+	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, now))
 		return;
 	if (!move_candidate(best, now))
 		return;
@@ -217,19 +225,23 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	struct candidate *down = &best->first, *up = &best->second;
 
 	if (stats->fast.idlest < 0 || stats->slow.idlest < 0 ||
-	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, false, now) ||
-	    !hperf_pick(up, machine.slow_group, stats->fast.idlest, false, now) || down->key <= up->key)
+	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, now) ||
+	    !hperf_pick(up, machine.slow_group, down->cpu, now) || down->key <= up->key)
 		return;
 	/* One that waited leaves no room behind. */
-	down->dst_cpu = stats->slow.has_idle && !up->running ? (u32)stats->slow.idlest : up->cpu;
-	up->dst_cpu = down->cpu;
+	if (!stats->slow.has_idle || up->running)
+		down->dst_cpu = up->cpu;
+	if (!candidate_allowed(down))
+		return;
 	/* Both are expected, and neither CPU is idle meanwhile. */
 	rq_for_update(down->dst_cpu)->design.hperf.swap_stamp = now;
 	rq_for_update(up->dst_cpu)->design.hperf.swap_stamp = now;
 	if (!move_candidate(down, now))
 		return;
-	move_candidate(up, now);
-	this_counters()->swaps++;
+	if (move_candidate(up, now))
+		this_counters()->swaps++;
+	else
+		this_counters()->down_migrations++;
 }
 
 /* Between the clusters, before each periodic balance. */
@@ -242,7 +254,7 @@ __noinline bool hperf_balance(u64 now)
 		return false;
 	hperf_cluster_stats(&stats->fast, machine.fast_group, now);
 	hperf_cluster_stats(&stats->slow, machine.slow_group, now);
-	update_hperf_clock(stats->fast.nr_busy + stats->slow.nr_busy, stats->fast.load + stats->slow.load, now);
+	update_hperf_clock(stats->fast.nr_busy, stats->slow.nr_busy, stats->fast.load + stats->slow.load, now);
 	switch (is_hmp_imbalance(stats)) {
 	case HPERF_DOWN:
 		hperf_move(&this_candidates()->first, false, stats->slow.idlest, now);
@@ -258,32 +270,41 @@ __noinline bool hperf_balance(u64 now)
 }
 
 /*
- * @this_cpu has nothing to do: if it is fast, it gets from the slow ones the task that has been there too much.
- * Where that runs and has been asked for already it gets none, as in hmp_idle_pull() of the tree that the series is
- * compared with. So of CPUs that run out of work together one gets a running task, and the others wait for a tick.
+ * @this_cpu has nothing to do: if it is fast, it gets from the slow ones the task that has been there too much of
+ * those that nobody has asked for. Always, so without waiting for who else looks for tasks: if both find the same
+ * one, one of them cannot move it, and takes the next.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
 	bool pulled = false;
+	int i;
 
 	rq_for_update(this_cpu)->design.hperf.wake_for_idle_pull = false;
-	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now) || !trylock_candidates())
+	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now))
 		return false;
-	if (hperf_pick(best, machine.slow_group, this_cpu, true, now))
+	bpf_for(i, 0, group_at(machine.slow_group)->weight) {
+		if (!hperf_pick(best, machine.slow_group, this_cpu, now))
+			break;
 		pulled = move_candidate(best, now);
+		if (pulled)
+			break;
+	}
 	if (pulled) {
 		rq_for_update(this_cpu)->design.hperf.swap_stamp = now;
 		this_counters()->up_migrations++;
 	}
-	unlock_candidates();
 	return pulled;
 }
 
-/* The tick of a slow CPU: while it has a task, no fast one should sleep. */
+/*
+ * The tick of a slow CPU: while it has a task, no fast one that may have that should sleep. Those that ran out of
+ * work have pulled; this is for tasks that came since, and were not let onto a fast CPU then.
+ */
 __noinline bool hperf_tick(u32 cpu, u64 now)
 {
 	const struct group *sg = group_at(machine.fast_group);
+	struct candidate *best = &this_candidates()->of_tick;
 	int i;
 
 	if (is_fast(cpu))
@@ -292,6 +313,9 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 		u32 idle = nth_cpu(sg, i);
 
 		if (!idle_cpu(idle) || rq_of(idle)->design.hperf.wake_for_idle_pull)
+			continue;
+		look_for(best, KEY_DRUNTIME, true, idle);
+		if (!consider_rq(best, cpu, HPERF_MAX_TASKS, now))
 			continue;
 		rq_for_update(idle)->design.hperf.wake_for_idle_pull = true;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);

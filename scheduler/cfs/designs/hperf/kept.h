@@ -6,6 +6,8 @@
 struct hperf_entity {
 	/* Its time on fast CPUs less that on slow ones, at the pace of its vruntime, ns. */
 	s64 druntime;
+	/* hperf_clock.druntime when it last ran. */
+	s64 clock_druntime;
 	/* Its vruntime as if it had never changed runqueues, against hperf_clock, ns. */
 	u64 global_vruntime;
 };

@@ -42,10 +42,22 @@ static __always_inline bool misfit_active_balance(const struct balance_env *env)
 	return policy.misfit && dst_is_better(env, env->src_cpu);
 }
 
-/* nohz_kick_needed() */
+/* Is there a CPU with clearly more capacity than @cpu, by its largest domain's imbalance_pct? */
+static __always_inline bool better_cpu_exists(u32 cpu)
+{
+	u32 nr_levels = levels_of(cpu)->nr_levels;
+
+	return nr_levels &&
+	       (u64)power_of(cpu) * domain_of(cpu, nr_levels - 1)->imbalance_pct < (u64)machine.max_power * 100;
+}
+
+/*
+ * nohz_kick_needed(). The posting kicks whether or not there is a better CPU: a hardware thread, of less than half
+ * of a CPU's cpu_power, would at each tick while it has a task.
+ */
 static __always_inline bool misfit_kick(u32 cpu)
 {
-	return policy.misfit && weighted_cpuload(cpu) > power_of(cpu);
+	return policy.misfit && weighted_cpuload(cpu) > power_of(cpu) && better_cpu_exists(cpu);
 }
 
 /* Does an idle CPU pull from a group of @weight CPUs with @nr_running tasks, capacities apart? */

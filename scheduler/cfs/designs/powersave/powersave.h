@@ -25,10 +25,12 @@ static __always_inline bool powersaving(void)
 	return policy.sched_balance_policy == BALANCE_POWERSAVING;
 }
 
-/* How much of its time @rq has had tasks to run. */
+/* How much of its time @rq has had tasks to run: all of it if it has always had some. */
 static __always_inline u64 rq_util(const struct fair_rq *rq)
 {
-	return pelt_avg(&rq->avg, READ_ONCE(rq->avg.runnable_sum), FULL_UTIL);
+	u32 period = rq->avg.period_sum;
+
+	return READ_ONCE(rq->avg.runnable_sum) * (u64)FULL_UTIL / (period ? period : 1);
 }
 
 /* How much of its time the task has wanted to run. */

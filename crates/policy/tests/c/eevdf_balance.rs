@@ -1,8 +1,7 @@
 //! Placement and balancing of `eevdf` against what Linux 6.12's rules say: the scheduler's own C, compiled and called
 //! on the tables of a machine, with so many tasks on each CPU.
 
-mod common;
-
+use crate::common;
 use libloading::{Library, Symbol};
 use machine::Machine;
 
