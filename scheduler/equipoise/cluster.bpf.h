@@ -137,6 +137,25 @@ static __always_inline void clear_bit_once(u64 *word, u32 bit)
 		__sync_fetch_and_and(word, ~(1ULL << (bit & 63)));
 }
 
+/*
+ * Somebody waits in @cluster's queue. To be called after he was put there: who clears the bit looks at the queue
+ * once more.
+ */
+static __always_inline void somebody_waits(u32 cluster)
+{
+	set_bit_once(&waiting_clusters, cluster);
+}
+
+/* This CPU found nothing for itself in @cluster's queue; but who may not run here may wait there for others. */
+static __always_inline void nothing_found(u32 cluster)
+{
+	if (scx_bpf_dsq_nr_queued(cluster_dsq(cluster)))
+		return;
+	clear_bit_once(&waiting_clusters, cluster);
+	if (scx_bpf_dsq_nr_queued(cluster_dsq(cluster)))
+		set_bit_once(&waiting_clusters, cluster);
+}
+
 /* @cpu idles, and may be claimed. */
 static __always_inline void set_idle(u32 cpu)
 {

@@ -109,8 +109,8 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		c->waits++;
-		set_bit_once(&waiting_clusters, this->cluster);
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
+		somebody_waits(this->cluster);
 		if (idle >= 0) {
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
@@ -190,7 +190,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (take_next(cpu))
 		return;
-	clear_bit_once(&waiting_clusters, this->cluster);
+	nothing_found(this->cluster);
 	if (runs && !this->push_to)
 		return;
 	if (nr_clusters > 1) {

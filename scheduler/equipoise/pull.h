@@ -49,7 +49,7 @@ __noinline bool pull_waiting(u32 cluster)
 			this_counters()->newidle_pulled++;
 			return true;
 		}
-		clear_bit_once(&waiting_clusters, other);
+		nothing_found(other);
 	}
 	return false;
 }
@@ -264,7 +264,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 slice, u6
 	peer = cpu_at(to);
 	if (this->gives_way) {
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(peer->cluster), slice, p->scx.dsq_vtime, enq_flags);
-		set_bit_once(&waiting_clusters, peer->cluster);
+		somebody_waits(peer->cluster);
 		if (clear_idle(to))
 			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
 		return true;
