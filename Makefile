@@ -18,9 +18,9 @@ run:
 check: check-format lint
 	cargo test $(CARGO_FLAGS)
 
-# What CI runs, on a clean clone: what we depend on is built once a machine, not once a checkout (by a cargo
-# before 1.91 in target/, as ever).
-test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build
+# What CI runs, on a clean clone: what we depend on is built once a machine, for clones in this place (by a cargo
+# before 1.91 in target/, as ever). Clones in two places must not share it: cargo takes them for one, by their times.
+test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
 test: check
 	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]

@@ -32,6 +32,7 @@ fn main() {
                     pub use {{{kind}Skel as BpfSkel, {kind}SkelBuilder as BpfSkelBuilder}};
                 }}
                 #[path = {scheduler:?}]
+                #[allow(clippy::duplicate_mod)] // each is about a skeleton of its own
                 mod scheduler;
                 pub use scheduler::run;
             }}",

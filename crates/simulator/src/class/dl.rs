@@ -263,6 +263,9 @@ impl Kernel<'_> {
             .filter(|task| task.class.get() == Class::Dl)
         {
             self.charge_dl(cpu, task);
+            // An interrupt that comes now takes none of the time that has just been accounted.
+            let now = self.now();
+            self.cpus[cpu].forget_past(now);
         }
     }
 

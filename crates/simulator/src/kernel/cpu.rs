@@ -113,6 +113,13 @@ impl Cpu {
         self.irq_ns += passed;
     }
 
+    /// What ran until `now` is accounted: an interrupt's time starts no sooner.
+    pub fn forget_past(&mut self, now: u64) {
+        if self.irq_debt == 0 {
+            self.irq_since = now;
+        }
+    }
+
     /// How long kernel code takes that takes `ns` at its highest frequency.
     #[inline]
     pub fn kernel_time(&self, ns: u64) -> u64 {
