@@ -156,6 +156,15 @@ static __always_inline void nothing_found(u32 cluster)
 		set_bit_once(&waiting_clusters, cluster);
 }
 
+/* The CPU of @from sends task @pid, which it runs, to @to once it stops; see push() of pull.h. */
+static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid)
+{
+	from->push_pid = pid;
+	from->swap_pid = swap_pid;
+	from->gives_way = false;
+	from->push_to = to + 1;
+}
+
 /* @cpu idles, and may be claimed. */
 static __always_inline void set_idle(u32 cpu)
 {

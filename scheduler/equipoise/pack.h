@@ -4,9 +4,9 @@
  *
  *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
  *
- * but only for what runs on and on. Work that ends is done sooner where it has a core to itself, and then all of
- *them sleep: there packing costs more energy than it saves. With kbuild -j2 to -j16 on two sockets of Sandy Bridge,
- *packed from the start, it was 13 to 27 % more for the same work.
+ * but only for what runs on and on. Work that ends is done sooner where it has a core to itself, and then all
+ * of them sleep: there packing costs more energy than it saves. With kbuild -j2 to -j16 on two sockets of Sandy
+ * Bridge, packed from the start, it was 13 to 27 % more for the same work.
  */
 #ifndef __EQUIPOISE_PACK_H
 #define __EQUIPOISE_PACK_H
@@ -60,10 +60,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	to = find_packed(cpu);
 	if (to < 0 || !task_allowed(p, to))
 		return false;
-	this->push_pid = p->pid;
-	this->swap_pid = 0;
-	this->gives_way = false;
-	this->push_to = to + 1;
+	ask_for(this, p->pid, to, 0);
 	this_counters()->power_placed++;
 	return true;
 }

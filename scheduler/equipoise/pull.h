@@ -121,13 +121,8 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
  */
 static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
 {
-	struct cpu_state *from = cpu_at(cpu);
-
 	simulated_write(cpu);
-	from->push_pid = pid;
-	from->swap_pid = swap_pid;
-	from->gives_way = false;
-	from->push_to = to + 1;
+	ask_for(cpu_at(cpu), pid, to, swap_pid);
 	this_counters()->active_balances++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -199,10 +194,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 			u32 to = nth_of_cluster(other, slot);
 
 			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to)) {
-				cpu_at(cpu)->push_pid = p->pid;
-				cpu_at(cpu)->swap_pid = 0;
-				cpu_at(cpu)->gives_way = false;
-				cpu_at(cpu)->push_to = to + 1;
+				ask_for(cpu_at(cpu), p->pid, to, 0);
 				this_counters()->up_migrations++;
 				return true;
 			}

@@ -6,15 +6,9 @@
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
 
+#include "../../balance_idle.h"
 #include "../core/task.bpf.h"
 #include "cpu_load.h"
-
-/* Why a CPU balances: the kernel's CPU_NOT_IDLE, CPU_IDLE, CPU_NEWLY_IDLE. */
-enum balance_idle {
-	LB_NOT_IDLE,
-	LB_IDLE,
-	LB_NEWLY_IDLE,
-};
 
 /* balance_env::flags */
 #define LBF_ALL_PINNED 0x01
@@ -98,47 +92,11 @@ struct balance_env {
 	struct group_stats sgs;
 } __attribute__((aligned(64)));
 
-struct balance_env balance_envs[MAX_CPUS];
-
-/* This processor's. Nothing that balances is interrupted by anything that does. */
-static __always_inline struct balance_env *this_balance_env(void)
-{
-	return &balance_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
-}
-
-static __always_inline struct domain *env_domain(const struct balance_env *env)
-{
-	return domain_of(env->cpu, env->level);
-}
-
-static __always_inline struct domain_state *env_domain_state(const struct balance_env *env)
-{
-	return domain_state_of(env->cpu, env->level);
-}
+#include "../../balance_pass.bpf.h"
 
 static __always_inline u32 env_local_group(const struct balance_env *env)
 {
 	return local_group_of(env->cpu, env->level);
-}
-
-static __always_inline bool is_idle_balance(const struct balance_env *env)
-{
-	return env->idle != LB_NOT_IDLE;
-}
-
-static __always_inline bool excluded(const struct balance_env *env, u32 cpu)
-{
-	cpu &= MAX_CPUS - 1;
-	return env->any_excluded && (env->excluded[cpu / 64] >> (cpu % 64) & 1);
-}
-
-static __always_inline void exclude(struct balance_env *env, u32 cpu)
-{
-	cpu &= MAX_CPUS - 1;
-	if (!env->any_excluded)
-		__builtin_memset(env->excluded, 0, sizeof(env->excluded));
-	env->any_excluded = true;
-	env->excluded[cpu / 64] |= 1ULL << (cpu % 64);
 }
 
 #endif /* __EQUIPOISE_BALANCE_ENV_H */

@@ -6,14 +6,8 @@
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
 
+#include "../../balance_idle.h"
 #include "group.bpf.h"
-
-/* Why a CPU balances: the kernel's CPU_NOT_IDLE, CPU_IDLE, CPU_NEWLY_IDLE. */
-enum balance_idle {
-	LB_NOT_IDLE,
-	LB_IDLE,
-	LB_NEWLY_IDLE,
-};
 
 /* What balance_env::imbalance counts. */
 enum migrates {
@@ -70,43 +64,7 @@ struct balance_env {
 	u64 busiest_capacity;
 } __attribute__((aligned(64)));
 
-struct balance_env balance_envs[MAX_CPUS];
-
-/* This processor's. Nothing that balances is interrupted by anything that does. */
-static __always_inline struct balance_env *this_balance_env(void)
-{
-	return &balance_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
-}
-
-static __always_inline struct domain *env_domain(const struct balance_env *env)
-{
-	return domain_of(env->cpu, env->level);
-}
-
-static __always_inline struct domain_state *env_domain_state(const struct balance_env *env)
-{
-	return domain_state_of(env->cpu, env->level);
-}
-
-static __always_inline bool is_idle_balance(const struct balance_env *env)
-{
-	return env->idle != LB_NOT_IDLE;
-}
-
-static __always_inline bool excluded(const struct balance_env *env, u32 cpu)
-{
-	cpu &= MAX_CPUS - 1;
-	return env->any_excluded && (env->excluded[cpu / 64] >> (cpu % 64) & 1);
-}
-
-static __always_inline void exclude(struct balance_env *env, u32 cpu)
-{
-	cpu &= MAX_CPUS - 1;
-	if (!env->any_excluded)
-		__builtin_memset(env->excluded, 0, sizeof(env->excluded));
-	env->any_excluded = true;
-	env->excluded[cpu / 64] |= 1ULL << (cpu % 64);
-}
+#include "../../balance_pass.bpf.h"
 
 /* Have others taken so much of @cpu that it shows beside what a domain with @imbalance_pct lets pass? */
 static __always_inline bool check_cpu_capacity(u32 cpu, u32 imbalance_pct)

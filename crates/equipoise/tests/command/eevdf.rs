@@ -1,60 +1,15 @@
 //! Today's Linux (`eevdf`): what its fair class promises, through the command.
 
-use crate::common::json;
+use crate::rt_app::{self, mean};
 use serde_json::Value;
-use std::fmt::Write as _;
 
-/// `metric` in the comparison's result.
-fn mean(result: &Value, metric: &str) -> f64 {
-    let results = result["results"].as_array().unwrap();
-    let found = results.iter().find(|entry| entry["metric"] == metric);
-    found.unwrap_or_else(|| panic!("no {metric}"))["mean"]
-        .as_f64()
-        .unwrap()
-}
-
-/// Runs an rt-app file of these tasks under `eevdf`.
 fn run(machine: &str, duration: u32, tasks: &str) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
-    let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
-    std::fs::write(&file, text).unwrap();
-    let mut args = vec!["compare", "--machine", machine, "--policy", "eevdf"];
-    args.extend(["--workload", file.to_str().unwrap()]);
-    args.extend(["--runs", "1", "--format", "json"]);
-    json(&args)
+    rt_app::run(machine, duration, tasks, "eevdf", "1")
 }
 
-/// Five loops on one CPU, 20 s: what each had is by its weight, to 2 %.
 #[test]
 fn nice_levels_share_by_weight() {
-    const LEVELS: [(i32, f64); 5] = [
-        (-5, 3121.0),
-        (0, 1024.0),
-        (3, 526.0),
-        (5, 335.0),
-        (10, 110.0),
-    ];
-    let mut tasks = String::new();
-    for (index, (nice, _)) in LEVELS.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        write!(
-            tasks,
-            r#"{comma} "loop{index}": {{ "cpus": [0], "priority": {nice}, "loop": -1, "run": 200 }}"#
-        )
-        .unwrap();
-    }
-    let result = run("smp-2", 20, &tasks);
-    // A step of work that others' turns come into takes longer: on average by the task's part.
-    let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
-    for (index, (nice, weight)) in LEVELS.iter().enumerate() {
-        let part = 200.0 / mean(&result, &format!("loop{index}/run"));
-        let expected = weight / total;
-        assert!(
-            (part / expected - 1.0).abs() < 0.02,
-            "nice {nice}: {part} of {expected}"
-        );
-    }
+    rt_app::shares_are_by_weight("eevdf", "1", 0.02);
 }
 
 /// A task that wakes up now and then is owed its turn, and has it at once (PLACE_LAG): beside four loops it does not

@@ -1,19 +1,8 @@
 //! Equipoise's own scheduler: what it promises, through the command.
 
 use crate::common::json;
+use crate::rt_app::{self, entry, mean};
 use serde_json::Value;
-use std::fmt::Write as _;
-
-/// The entry of `metric` in the comparison's result.
-fn entry<'a>(result: &'a Value, metric: &str) -> &'a Value {
-    let results = result["results"].as_array().unwrap();
-    let found = results.iter().find(|entry| entry["metric"] == metric);
-    found.unwrap_or_else(|| panic!("no {metric}"))
-}
-
-fn mean(result: &Value, metric: &str) -> f64 {
-    entry(result, metric)["mean"].as_f64().unwrap()
-}
 
 fn compare(machine: &str, workload: &str, policy: &str) -> Value {
     let mut args = vec!["compare", "--machine", machine, "--workload", workload];
@@ -21,13 +10,8 @@ fn compare(machine: &str, workload: &str, policy: &str) -> Value {
     json(&args)
 }
 
-/// Runs an rt-app file of these tasks.
 fn run(machine: &str, duration: u32, tasks: &str) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("load.json");
-    let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
-    std::fs::write(&file, text).unwrap();
-    compare(machine, file.to_str().unwrap(), "equipoise")
+    rt_app::run(machine, duration, tasks, "equipoise", "2")
 }
 
 /// Heavy threads have the fast CPUs, no CPU idles that could work, and all threads are done at once.
@@ -63,35 +47,9 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
-/// Five loops on one CPU, 20 s: what each had is by its weight, to 5 %.
 #[test]
 fn nice_levels_share_by_weight() {
-    const LEVELS: [(i32, f64); 5] = [
-        (-5, 3121.0),
-        (0, 1024.0),
-        (3, 526.0),
-        (5, 335.0),
-        (10, 110.0),
-    ];
-    let mut tasks = String::new();
-    for (index, (nice, _)) in LEVELS.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        write!(
-            tasks,
-            r#"{comma} "loop{index}": {{ "cpus": [0], "priority": {nice}, "loop": -1, "run": 200 }}"#
-        )
-        .unwrap();
-    }
-    let result = run("smp-2", 20, &tasks);
-    let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
-    for (index, (nice, weight)) in LEVELS.iter().enumerate() {
-        let part = 200.0 / mean(&result, &format!("loop{index}/run"));
-        let expected = weight / total;
-        assert!(
-            (part / expected - 1.0).abs() < 0.05,
-            "nice {nice}: {part} of {expected}"
-        );
-    }
+    rt_app::shares_are_by_weight("equipoise", "2", 0.05);
 }
 
 /// Beside loops that may run anywhere, a task that may not waits for no more than a slice and a tick.

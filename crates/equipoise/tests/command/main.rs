@@ -10,6 +10,7 @@ mod catalog;
 mod eevdf;
 mod equipoise;
 mod hmp;
+mod rt_app;
 mod rt_app_examples;
 mod runs;
 mod schedutil;

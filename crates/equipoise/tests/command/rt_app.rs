@@ -1,0 +1,61 @@
+//! Loads of rt-app under one policy, through the command, and what was measured of them.
+
+use crate::common::json;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Loops of these nice levels on one CPU, and their weights (sched_prio_to_weight in kernel/sched/core.c).
+const LEVELS: [(i32, f64); 5] = [
+    (-5, 3121.0),
+    (0, 1024.0),
+    (3, 526.0),
+    (5, 335.0),
+    (10, 110.0),
+];
+
+/// The entry of `metric` in the comparison's result.
+pub fn entry<'a>(result: &'a Value, metric: &str) -> &'a Value {
+    let results = result["results"].as_array().unwrap();
+    let found = results.iter().find(|entry| entry["metric"] == metric);
+    found.unwrap_or_else(|| panic!("no {metric}"))
+}
+
+pub fn mean(result: &Value, metric: &str) -> f64 {
+    entry(result, metric)["mean"].as_f64().unwrap()
+}
+
+/// `runs` runs of an rt-app file of `tasks` under `policy`.
+pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let text = format!(r#"{{ "global": {{ "duration": {duration} }}, "tasks": {{ {tasks} }} }}"#);
+    std::fs::write(&file, text).unwrap();
+    let mut args = vec!["compare", "--machine", machine, "--policy", policy];
+    args.extend(["--workload", file.to_str().unwrap()]);
+    args.extend(["--runs", runs, "--format", "json"]);
+    json(&args)
+}
+
+/// Five loops on one CPU, 20 s: what each had is by its weight, to `tolerance` of it.
+pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
+    let mut tasks = String::new();
+    for (index, (nice, _)) in LEVELS.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(
+            tasks,
+            r#"{comma} "loop{index}": {{ "cpus": [0], "priority": {nice}, "loop": -1, "run": 200 }}"#
+        )
+        .unwrap();
+    }
+    let result = run("smp-2", 20, &tasks, policy, runs);
+    // A step of work that others' turns come into takes longer: on average by the task's part.
+    let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
+    for (index, (nice, weight)) in LEVELS.iter().enumerate() {
+        let part = 200.0 / mean(&result, &format!("loop{index}/run"));
+        let expected = weight / total;
+        assert!(
+            (part / expected - 1.0).abs() < tolerance,
+            "nice {nice}: {part} of {expected}"
+        );
+    }
+}
