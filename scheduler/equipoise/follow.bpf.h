@@ -10,6 +10,7 @@
 #define __EQUIPOISE_FOLLOW_H
 
 #include "../signals/frequency.bpf.h"
+#include "../signals/task_util.h"
 #include "../timers.bpf.h"
 
 static __always_inline bool follows(void)
@@ -52,6 +53,20 @@ static __always_inline void follow_switch(u32 cpu, const struct task_struct *nex
 		cpu_util_of(cpu)->blocked = true;
 		update_idle_cpus(now);
 	}
+}
+
+/*
+ * A new task is to run on @cpu: until it has shown what it uses it counts for half of what is left there, as in the
+ * kernel (post_init_entity_util_avg()), so that the frequency need not climb to it in steps.
+ */
+static __always_inline void expect_new_task(u32 cpu)
+{
+	u64 used, max = cpu_scale(cpu);
+
+	prepare_attach(cpu);
+	used = cpu_util_fair(cpu);
+	if (used < max)
+		__sync_fetch_and_add(&cpu_util_of(cpu)->attached, (max - used) / 2);
 }
 
 static __always_inline s32 init_follow(u32 cpu)

@@ -34,7 +34,15 @@ static __always_inline u64 ran_of(const struct task_struct *p)
 	return SLICE_MAX - p->scx.slice;
 }
 
-/* The waker sleeps soon, and nobody waits: whom it wakes finds its data here, sooner than on another CPU. */
+static __always_inline void becomes_runnable(struct task_struct *p)
+{
+	struct task_state *t = has_shares() ? task_of(p) : NULL;
+
+	if (t)
+		count_runnable(t, true);
+}
+
+/* The waker sleeps soon: whom it wakes finds its data here, sooner than on another CPU. */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -44,7 +52,11 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 	if (!rq || rq->scx.local_dsq.nr || waker->flags & PF_EXITING || !waker->pid)
 		return false;
-	if (READ_ONCE(waiting_clusters) >> (cpu_at(this_cpu)->cluster & 63) & 1 || !task_allowed(p, this_cpu))
+	if (!task_allowed(p, this_cpu))
+		return false;
+	/* Those who wait come first if it has had more than they: by as much as one need not be told to stop for. */
+	if (READ_ONCE(waiting_clusters) >> (cpu_at(this_cpu)->cluster & 63) & 1 &&
+	    (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > (s64)policy.preempt_after)
 		return false;
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
@@ -55,12 +67,20 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = bpf_get_smp_processor_id();
+	bool is_new = wake_flags & SCX_WAKE_FORK, waits = false;
 
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
-		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
-	if (cpu < 0)
-		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+		cpu = claim_idle_cpu(p, prev_cpu, is_new);
+	if (cpu < 0) {
+		cpu = unlike ? least_crowded(p, prev_cpu) : prev_cpu;
+		waits = true;
+	}
+	if (is_new && follows())
+		expect_new_task(cpu);
+	if (!waits) {
+		becomes_runnable(p);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+	}
 	return cpu;
 }
 
@@ -89,6 +109,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
 	u64 vtime;
 
+	becomes_runnable(p);
 	/* It ran here, and was asked for. */
 	if (this->push_to && push(p, cpu, SLICE_MAX, enq_flags))
 		return;
@@ -214,8 +235,10 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	advance_clock(c, t->stopped_at);
 	charge(p, t, c->speed);
 	t->stopped_at = p->scx.dsq_vtime;
-	if (!runnable)
+	if (!runnable) {
+		count_runnable(t, false);
 		end_burst(t);
+	}
 }
 
 /* Does anybody wait for @cpu, and who runs there has had his time? */
@@ -327,8 +350,41 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	t->burst = policy.slice;
 	t->forked = args->fork;
 	t->seen = p->se.sum_exec_runtime;
+	t->share = share_of(args->cgroup);
 	set_task_weight(p, t);
 	return 0;
+}
+
+/* It ends, or another class has it from now on. */
+void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
+{
+	struct task_state *t = task_of(p);
+
+	if (t)
+		count_runnable(t, false);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	return init_share(cgrp, args->weight);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
+{
+	exit_share(cgrp);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	set_share_weight(cgrp, weight);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_state *t = task_of(p);
+
+	if (t)
+		move_share(t, share_of(to), t->weight);
 }
 
 /* Tells of all classes' tasks. By now the runqueue knows who is runnable. */
@@ -370,7 +426,12 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .cpu_release = (void *)equipoise_cpu_release,
 	       .set_weight = (void *)equipoise_set_weight,
 	       .enable = (void *)equipoise_enable,
+	       .disable = (void *)equipoise_disable,
 	       .init_task = (void *)equipoise_init_task,
+	       .cgroup_init = (void *)equipoise_cgroup_init,
+	       .cgroup_exit = (void *)equipoise_cgroup_exit,
+	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
+	       .cgroup_move = (void *)equipoise_cgroup_move,
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,

@@ -10,6 +10,7 @@
 #include "../signals/utilization.bpf.h"
 #include "../weight.h"
 #include "cluster.bpf.h"
+#include "share.bpf.h"
 
 struct task_state {
 	/* Running time that has been charged, ns. */
@@ -22,6 +23,9 @@ struct task_state {
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
+	/* The share of its control group, and whether it counts there as runnable. */
+	u32 share;
+	bool counted;
 	/* Forked, and new. */
 	bool forked;
 };
@@ -53,7 +57,8 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 /* Virtual time for @ran ns on a CPU of @speed. */
 static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 speed)
 {
-	u64 vtime = calc_delta_fair(ran, t->weight, t->inv_weight);
+	u64 vtime = t->share ? (ran << (10 + SHARE_SHIFT)) / shared_weight(t->share, t->weight)
+			     : calc_delta_fair(ran, t->weight, t->inv_weight);
 
 	return speed == SCHED_POWER_SCALE ? vtime : vtime * speed / SCHED_POWER_SCALE;
 }
@@ -66,6 +71,26 @@ static __always_inline void charge(struct task_struct *p, struct task_state *t, 
 	t->seen += ran;
 	t->burst_so_far += ran;
 	p->scx.dsq_vtime += charge_of(t, ran, speed);
+}
+
+/* From now on, or no longer, it is runnable and has a part of its control group's share. */
+static __always_inline void count_runnable(struct task_state *t, bool runnable)
+{
+	if (!t->share || t->counted == runnable)
+		return;
+	t->counted = runnable;
+	add_runnable(t->share, runnable ? (s64)t->weight : -(s64)t->weight);
+}
+
+/* @t changes its weight, or its control group. */
+static __always_inline void move_share(struct task_state *t, u32 share, u32 weight)
+{
+	bool counted = t->counted;
+
+	count_runnable(t, false);
+	t->share = share;
+	t->weight = weight;
+	count_runnable(t, counted);
 }
 
 /* It goes to sleep. Of bursts a quarter counts each. */
@@ -117,7 +142,7 @@ static __always_inline u64 inherited_vtime(struct task_struct *parent, const str
 
 static __always_inline void set_task_weight(struct task_struct *p, struct task_state *t)
 {
-	t->weight = task_weight(p);
+	move_share(t, t->share, task_weight(p));
 	t->inv_weight = (1ULL << 32) / t->weight;
 }
 

@@ -4,6 +4,7 @@ use crate::{
     Average, Block, Case, Change, Column, Experiment, Failure, Measured, Pooled, Row, Runs, Stat,
     limit_s, measure, paired_change,
 };
+use workload::Better;
 
 /// Differences between schedulers below this many per cent count as none ([`sign`]).
 pub const NO_DIFFERENCE_PCT: f64 = 1.0;
@@ -48,6 +49,8 @@ pub struct Cell<'a> {
     pub stat: Stat,
     /// The metric's unit.
     pub unit: &'static str,
+    /// Which way the metric is good.
+    pub better: Better,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
     /// The table says no more than that the number is no further than this from `published`; 0 if it
@@ -176,6 +179,7 @@ impl Reproduction {
                         Stat::Change => "%",
                         _ => row.unit,
                     },
+                    better: row.better,
                     published: published.map(|published| published.value),
                     margin: published.map_or(0.0, |published| published.margin),
                     simulated: match stat {
@@ -214,6 +218,7 @@ impl Reproduction {
                 policy: column.scheduler.name(),
                 stat: Stat::Avg,
                 unit: rows.first().map_or("", |(row, _)| row.unit),
+                better: rows.first().map_or(Better::Lower, |(row, _)| row.better),
                 published: average.published[index].map(|published| published.value),
                 margin: average.published[index].map_or(0.0, |published| published.margin),
                 simulated: mean(rows.iter().map(simulated).collect()),
@@ -352,6 +357,7 @@ mod tests {
             policy: "",
             stat: Stat::Avg,
             unit: "s",
+            better: Better::Lower,
             published,
             margin: 0.0,
             simulated: Some(simulated),
@@ -377,6 +383,7 @@ mod tests {
         let change = |published, margin, simulated| Cell {
             stat: Stat::Change,
             unit: "%",
+            better: Better::Lower,
             margin,
             ..cell(Some(published), simulated)
         };

@@ -5,7 +5,7 @@
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
 //!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
-//!   `unit`; `published`, null where the table has none;
+//!   `unit`; `better` (`lower` or `higher`) of the row's metric; `published`, null where the table has none;
 //!   `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`; `limit`,
 //!   the best possible value of CPU-bound work on the machine, else null.
 //!   `margin`: not 0 where no more was published than that the number is within it of `published`;
@@ -69,6 +69,7 @@ struct Cell<'a> {
     column: &'a str,
     stat: &'static str,
     unit: &'static str,
+    better: &'static str,
     published: Option<f64>,
     simulated: Option<f64>,
     runs: u32,
@@ -243,6 +244,7 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
         column: cell.column,
         stat: cell.stat.name(),
         unit: cell.unit,
+        better: better(cell.better),
         published: cell.published,
         simulated: cell.simulated,
         runs,
@@ -256,16 +258,20 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
     }
 }
 
+fn better(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+    }
+}
+
 fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
     let of = |value: fn(&Pooled) -> f64| entry.pooled.as_ref().map(value);
     Entered {
         policy: entry.scheduler,
         metric: &entry.metric.name,
         unit: entry.metric.unit,
-        better: match entry.metric.better {
-            Better::Lower => "lower",
-            Better::Higher => "higher",
-        },
+        better: better(entry.metric.better),
         n: entry.pooled.as_ref().map_or(0, |pooled| pooled.n),
         mean: of(|pooled| pooled.mean),
         min: of(|pooled| pooled.min),

@@ -18,7 +18,7 @@ use policy::{Counters, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
-    scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
+    compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -42,6 +42,21 @@ pub fn run(
     let scheduler = Scheduler::load(opts, policy, machine, online, object)?;
     control.attached(policy);
     scheduler.run(control)
+}
+
+/// Control groups' weights: a kernel may be built without them, and one before 6.18 wants to be told that they count.
+/// A macro, as the type of `ops` is the skeleton's.
+macro_rules! fit_cgroups {
+    ($ops:expr) => {
+        if !compat::struct_has_field("sched_ext_ops", "cgroup_set_weight").unwrap_or(false) {
+            $ops.cgroup_init = std::ptr::null_mut();
+            $ops.cgroup_exit = std::ptr::null_mut();
+            $ops.cgroup_move = std::ptr::null_mut();
+            $ops.cgroup_set_weight = std::ptr::null_mut();
+        } else if !$ops.cgroup_set_weight.is_null() {
+            $ops.flags |= compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
+        }
+    };
 }
 
 /// A loaded and attached scheduler.
@@ -69,6 +84,9 @@ impl<'object> Scheduler<'object> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
+        // A scheduler without them has none to leave out.
+        let ops = skeleton.struct_ops.equipoise_ops_mut();
+        fit_cgroups!(ops);
         // scx_ops_attach!() attaches the ops. Attaching all there is, libbpf would warn of them.
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.

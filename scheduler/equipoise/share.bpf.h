@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shares of control groups: cpu.weight, as a tree. The weight of a group is divided among what is runnable in it,
+ * its tasks and its groups, by their weights, as the kernel's fair class does it.
+ *
+ * The tree is flattened, as scx_flatcg does it: a task counts with its weight times, for each group above it, that
+ * group's weight by the sum of what is runnable there. The sums are kept for the machine as a whole, and exactly,
+ * from who wakes up and goes to sleep; so no CPU has a part of a group, and there is nothing to balance. Where
+ * there is no group but the root none of this is looked at.
+ */
+#ifndef __EQUIPOISE_SHARE_H
+#define __EQUIPOISE_SHARE_H
+
+#include <scx/common.bpf.h>
+
+#include "../weight.h"
+
+/* Groups that have cpu.weight, the root among them; and levels of these below it. A further one counts as part of
+ * the group above it. */
+#define MAX_SHARES 4096
+#define MAX_SHARE_LEVELS 12
+/* The default cpu.weight, which is worth as much as a task of nice 0. */
+#define CGROUP_WEIGHT_DFL 100
+/* Fractions of a weight: of 1024. */
+#define SHARE_SHIFT 10
+
+struct share {
+	/* The weights of what is runnable in it. */
+	s64 runnable;
+	/* What of its own weight counts in the group above. */
+	s64 counted;
+	u32 parent;
+	u32 level;
+	/* As a task's: 1024 is usual. 0: there is no such group. */
+	u32 weight;
+} __attribute__((aligned(64)));
+
+/* The first is the root's, which divides nothing. */
+struct share shares[MAX_SHARES];
+u32 nr_shares;
+/* The one that was given out last: a task that has just ended may still point to one that is free. */
+u32 last_share;
+
+struct share_of_cgroup {
+	u32 index;
+	/* Has one of its own. */
+	bool own;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct share_of_cgroup);
+} cgroups SEC(".maps");
+
+static __always_inline struct share *share_at(u32 index)
+{
+	return &shares[index & (MAX_SHARES - 1)];
+}
+
+/* Are there groups below the root? */
+static __always_inline bool has_shares(void)
+{
+	return READ_ONCE(nr_shares);
+}
+
+/* Has what @s counts for in the group above agree with whether anything of it is runnable: by how much that
+ * changes. */
+static __always_inline s64 settle_share(struct share *s)
+{
+	s64 change = 0, weight;
+	int i;
+
+	/* Who comes last sees what is the case; two that come in turn need two rounds. */
+	for (i = 0; i < 4; i++) {
+		weight = READ_ONCE(s->runnable) > 0 ? READ_ONCE(s->weight) : 0;
+		change += weight - __sync_lock_test_and_set(&s->counted, weight);
+		if ((READ_ONCE(s->runnable) > 0) == (weight > 0))
+			break;
+	}
+	return change;
+}
+
+/* What is runnable in the group @index grows by @weight. */
+__noinline int add_runnable(u32 index, s64 weight)
+{
+	int level;
+
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+		struct share *s = share_at(index);
+		s64 before;
+
+		if (!index || !weight)
+			break;
+		before = __sync_fetch_and_add(&s->runnable, weight);
+		if ((before > 0) == (before + weight > 0))
+			break;
+		weight = settle_share(s);
+		index = s->parent;
+	}
+	return level;
+}
+
+/* The weight that a task of @weight in the group @index has in the machine, in 1024ths of a weight; at least one.
+ */
+__noinline u64 shared_weight(u32 index, u32 weight)
+{
+	u64 shared = (u64)weight << SHARE_SHIFT;
+	int level;
+
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+		struct share *s = share_at(index);
+		s64 runnable;
+
+		if (!index)
+			break;
+		/* It may not have been counted yet. */
+		runnable = READ_ONCE(s->runnable);
+		if (runnable < (s64)weight)
+			runnable = weight;
+		weight = READ_ONCE(s->weight);
+		if (runnable > 0)
+			shared = shared * weight / (u64)runnable;
+		index = s->parent;
+	}
+	return shared ? shared : 1;
+}
+
+static __always_inline u32 weight_of_cgroup(u32 cpu_weight)
+{
+	return cpu_weight * NICE_0_LOAD / CGROUP_WEIGHT_DFL;
+}
+
+/* The share of @cgrp; the root's where it has none. */
+static __always_inline u32 share_of(struct cgroup *cgrp)
+{
+	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+
+	return of ? of->index : 0;
+}
+
+/* One that nobody has; 0 if there is none. */
+__noinline u32 find_free_share(void)
+{
+	u32 index;
+	int i;
+
+	bpf_for(i, 1, MAX_SHARES) {
+		index = (last_share + i) & (MAX_SHARES - 1);
+		if (index && !share_at(index)->weight)
+			return index;
+	}
+	return 0;
+}
+
+/* Groups come from the root downwards, one at a time. */
+static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight)
+{
+	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct cgroup *above;
+	u32 parent = 0, index;
+	struct share *s;
+
+	if (!of)
+		return -ENOMEM;
+	if (cgrp->level < 1)
+		return 0;
+	above = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (above) {
+		parent = share_of(above);
+		bpf_cgroup_release(above);
+	}
+	index = share_at(parent)->level + 1 < MAX_SHARE_LEVELS ? find_free_share() : 0;
+	if (!index) {
+		of->index = parent;
+		return 0;
+	}
+	s = share_at(index);
+	s->runnable = s->counted = 0;
+	s->parent = parent;
+	s->level = share_at(parent)->level + 1;
+	s->weight = weight_of_cgroup(cpu_weight);
+	of->index = last_share = index;
+	of->own = true;
+	__sync_fetch_and_add(&nr_shares, 1);
+	return 0;
+}
+
+static __always_inline void exit_share(struct cgroup *cgrp)
+{
+	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+
+	if (!of || !of->own)
+		return;
+	of->own = false;
+	share_at(of->index)->weight = 0;
+	of->index = 0;
+	__sync_fetch_and_add(&nr_shares, -1);
+}
+
+static __always_inline void set_share_weight(struct cgroup *cgrp, u32 cpu_weight)
+{
+	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+	struct share *s;
+
+	if (!of || !of->own)
+		return;
+	s = share_at(of->index);
+	WRITE_ONCE(s->weight, weight_of_cgroup(cpu_weight));
+	add_runnable(s->parent, settle_share(s));
+}
+
+#endif /* __EQUIPOISE_SHARE_H */
