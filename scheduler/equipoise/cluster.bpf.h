@@ -66,12 +66,14 @@ struct cpu_state {
 	s32 push_pid;
 	/* It takes that CPU from this task, which comes here for it. */
 	s32 swap_pid;
-	/* It was taken from, and goes there to wait. */
+	/* It goes there to wait its turn. */
 	bool gives_way;
 	/* One more than the cluster whose first task this CPU is to take. */
 	u32 pull_from;
 	/* When to compare with other clusters again, ns. */
 	u64 look_at;
+	/* When it last ran a task that others wait for, ns. */
+	u64 hurried_at;
 	/* How often tasks had come to wait, here and on slower CPUs, when it last had nothing to do. */
 	u64 waits_seen;
 } __attribute__((aligned(64)));
@@ -156,12 +158,15 @@ static __always_inline void nothing_found(u32 cluster)
 		set_bit_once(&waiting_clusters, cluster);
 }
 
-/* The CPU of @from sends task @pid, which it runs, to @to once it stops; see push() of pull.h. */
-static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid)
+/*
+ * The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there in place of @swap_pid or to wait its
+ * turn; see push() of pull.h.
+ */
+static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid, bool gives_way)
 {
 	from->push_pid = pid;
 	from->swap_pid = swap_pid;
-	from->gives_way = false;
+	from->gives_way = gives_way;
 	from->push_to = to + 1;
 }
 

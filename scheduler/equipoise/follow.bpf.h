@@ -9,17 +9,47 @@
 #ifndef __EQUIPOISE_FOLLOW_H
 #define __EQUIPOISE_FOLLOW_H
 
-#include "../signals/frequency.bpf.h"
-#include "../signals/task_util.h"
 #include "../timers.bpf.h"
+#include "task.bpf.h"
+
+/* A CPU is in a hurry for so long after it last ran one that others wait for: a half-life of utilization. */
+#define HURRY_NS (32 * NSEC_PER_MSEC)
+
+/*
+ * What a CPU's fair tasks use; all of it, where it lately ran one that a task had woken up or made. Those are links of a
+ * chain: who waits for them idles meanwhile, so that all of them look as if they had little to do, the less the slower
+ * they are. Of streamcluster's threads, which wait for each other at barriers, a lower frequency makes lighter ones, and
+ * these a lower frequency; the kernel knows that of those who wait for a disk (schedutil's iowait boost). Who is woken by
+ * a timer or a device has until the next time, and utilization says what that takes.
+ */
+static __always_inline u64 util_in_hurry(u32 cpu)
+{
+	if (policy.prefer != PREFER_POWER && time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS))
+		return cpu_scale(cpu);
+	return cpu_util_cfs(cpu);
+}
+
+#define FREQUENCY_UTIL_FAIR util_in_hurry
+#include "../signals/frequency.bpf.h"
 
 static __always_inline bool follows(void)
 {
 	return policy.frequency && machine.scales;
 }
 
-static __always_inline void follow(u32 cpu, u64 now)
+/* @p runs on @cpu: is it one that others wait for? */
+static __always_inline void note_hurry(struct task_struct *p, u32 cpu, u64 now)
 {
+	struct task_state *t = task_of(p);
+
+	if (t && t->awaited)
+		cpu_at(cpu)->hurried_at = now;
+}
+
+static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
+{
+	if (p)
+		note_hurry(p, cpu, now);
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
 }
@@ -34,17 +64,19 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
-	follow(cpu, now);
+	follow(NULL, cpu, now);
 	update_idle_cpus(now);
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }
 
 /* The CPU switches to @next, of whichever class. */
-static __always_inline void follow_switch(u32 cpu, const struct task_struct *next)
+static __always_inline void follow_switch(u32 cpu, struct task_struct *next)
 {
 	u64 now = bpf_ktime_get_ns();
 
+	if (next->pid)
+		note_hurry(next, cpu, now);
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
 		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);
@@ -53,20 +85,6 @@ static __always_inline void follow_switch(u32 cpu, const struct task_struct *nex
 		cpu_util_of(cpu)->blocked = true;
 		update_idle_cpus(now);
 	}
-}
-
-/*
- * A new task is to run on @cpu: until it has shown what it uses it counts for half of what is left there, as in the
- * kernel (post_init_entity_util_avg()), so that the frequency need not climb to it in steps.
- */
-static __always_inline void expect_new_task(u32 cpu)
-{
-	u64 used, max = cpu_scale(cpu);
-
-	prepare_attach(cpu);
-	used = cpu_util_fair(cpu);
-	if (used < max)
-		__sync_fetch_and_add(&cpu_util_of(cpu)->attached, (max - used) / 2);
 }
 
 static __always_inline s32 init_follow(u32 cpu)

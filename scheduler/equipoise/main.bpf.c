@@ -34,6 +34,15 @@ static __always_inline u64 ran_of(const struct task_struct *p)
 	return SLICE_MAX - p->scx.slice;
 }
 
+/* A task's doing, or an interrupt's: these find an idle CPU, or leave what they have to do to the kernel's threads. */
+static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
+{
+	struct task_state *t = task_of(p);
+
+	if (t)
+		t->awaited = waker->pid && !(waker->flags & PF_KTHREAD);
+}
+
 static __always_inline void becomes_runnable(struct task_struct *p)
 {
 	struct task_state *t = has_shares() ? task_of(p) : NULL;
@@ -67,20 +76,15 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = bpf_get_smp_processor_id();
-	bool is_new = wake_flags & SCX_WAKE_FORK, waits = false;
 
+	if (follows())
+		note_waker(p, bpf_get_current_task_btf());
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
-		cpu = claim_idle_cpu(p, prev_cpu, is_new);
-	if (cpu < 0) {
-		cpu = unlike ? least_crowded(p, prev_cpu) : prev_cpu;
-		waits = true;
-	}
-	if (is_new && follows())
-		expect_new_task(cpu);
-	if (!waits) {
-		becomes_runnable(p);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
-	}
+		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0)
+		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
+	becomes_runnable(p);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
 	return cpu;
 }
 
@@ -262,7 +266,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		return;
 	if (follows()) {
 		now = bpf_ktime_get_ns();
-		follow(cpu, now);
+		follow(p, cpu, now);
 		update_idle_cpus(now);
 	}
 	charge(p, t, c->speed);

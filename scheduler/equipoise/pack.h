@@ -60,7 +60,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	to = find_packed(cpu);
 	if (to < 0 || !task_allowed(p, to))
 		return false;
-	ask_for(this, p->pid, to, 0);
+	ask_for(this, p->pid, to, 0, false);
 	this_counters()->power_placed++;
 	return true;
 }

@@ -116,13 +116,13 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 }
 
 /*
- * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0. So the faster of the
- * two CPUs does not idle meanwhile.
+ * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0; so the faster of the
+ * two CPUs does not idle meanwhile. @gives_way: to wait there.
  */
-static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
+static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid, bool gives_way)
 {
 	simulated_write(cpu);
-	ask_for(cpu_at(cpu), pid, to, swap_pid);
+	ask_for(cpu_at(cpu), pid, to, swap_pid, gives_way);
 	this_counters()->active_balances++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -171,7 +171,7 @@ __noinline bool pull_running(u32 this_cpu)
 	this->waits_seen = waits;
 	if (!best->pid || (waited && !worth_pulling(best->pid)))
 		return false;
-	push_running(best->cpu, best->pid, this_cpu, 0);
+	push_running(best->cpu, best->pid, this_cpu, 0, false);
 	this_counters()->up_migrations++;
 	return true;
 }
@@ -194,7 +194,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 			u32 to = nth_of_cluster(other, slot);
 
 			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to)) {
-				ask_for(cpu_at(cpu), p->pid, to, 0);
+				ask_for(cpu_at(cpu), p->pid, to, 0, false);
 				this_counters()->up_migrations++;
 				return true;
 			}
@@ -237,9 +237,15 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 		return true;
 	if (!best->pid || this->push_to || !task_allowed(p, best->cpu))
 		return false;
-	push_running(best->cpu, best->pid, cpu, p->pid);
 	this_counters()->swaps++;
-	return false;
+	if (p->scx.slice) {
+		push_running(best->cpu, best->pid, cpu, p->pid, false);
+		return false;
+	}
+	/* It stops now, and another has its CPU next: the two change queues. */
+	push_running(best->cpu, best->pid, cpu, 0, true);
+	ask_for(this, p->pid, best->cpu, 0, true);
+	return true;
 }
 
 /*

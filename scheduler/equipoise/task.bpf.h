@@ -28,6 +28,8 @@ struct task_state {
 	bool counted;
 	/* Forked, and new. */
 	bool forked;
+	/* Another task woke it up or made it. */
+	bool awaited;
 };
 
 struct {
