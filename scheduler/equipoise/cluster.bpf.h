@@ -31,6 +31,8 @@ struct cluster {
 	u64 clock;
 	/* How often a task came to wait. */
 	u64 waits;
+	/* Its CPUs in whose own queues tasks may wait, by their slots. */
+	u64 keeping;
 	/* What does not. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
@@ -57,8 +59,8 @@ struct cpu_state {
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
-	/* Some of its pinned tasks may wait. */
-	bool pinned_wait;
+	/* It has run tasks for so long since it last looked at who waits, ns. */
+	u64 ran_past;
 	/* The running task lets others go first. */
 	bool yields;
 	/* One more than the CPU that the running task is to go to, and which task that is. */
@@ -95,13 +97,13 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 	return cluster_at(cpu_at(cpu)->cluster);
 }
 
-/* Dispatch queues: of clusters, then of CPUs for those that may run nowhere else. */
+/* Dispatch queues: of clusters, then of CPUs for those that may run nowhere else, or better do not. */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
 }
 
-static __always_inline u64 pinned_dsq(u32 cpu)
+static __always_inline u64 own_dsq(u32 cpu)
 {
 	return MAX_CLUSTERS + cpu;
 }
@@ -125,6 +127,11 @@ static __always_inline void read_cluster(const struct cluster *c)
 static __always_inline void write_cluster(const struct cluster *c)
 {
 	simulated_write(c->first_cpu);
+}
+
+static __always_inline u64 first_bit(u64 word)
+{
+	return word & -word;
 }
 
 static __always_inline void set_bit_once(u64 *word, u32 bit)
@@ -159,8 +166,8 @@ static __always_inline void nothing_found(u32 cluster)
 }
 
 /*
- * The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there in place of @swap_pid or to wait its
- * turn; see push() of pull.h.
+ * The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there in place of @swap_pid or to
+ * wait its turn; see push() of pull.h.
  */
 static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid, bool gives_way)
 {
@@ -168,6 +175,27 @@ static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32
 	from->swap_pid = swap_pid;
 	from->gives_way = gives_way;
 	from->push_to = to + 1;
+}
+
+/* Tasks wait in the own queue of @this; to be called after the first was put there. */
+static __always_inline void keeps_tasks(const struct cpu_state *this, struct cluster *c)
+{
+	set_bit_once(&c->keeping, this->slot);
+}
+
+static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)
+{
+	return READ_ONCE(c->keeping) >> (this->slot & 63) & 1;
+}
+
+/* Nobody was found there who may run on the CPU that looked. */
+static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, struct cluster *c)
+{
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		return;
+	clear_bit_once(&c->keeping, this->slot);
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		keeps_tasks(this, c);
 }
 
 /* @cpu idles, and may be claimed. */
@@ -346,7 +374,7 @@ static __always_inline s32 init_clusters(void)
 			return err;
 	}
 	bpf_for(i, 0, nr_cpus()) {
-		err = scx_bpf_create_dsq(pinned_dsq(i), -1);
+		err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (err)
 			return err;
 		/* One without domains may be offline; if it is not, it says so itself. */

@@ -16,11 +16,11 @@
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * What a CPU's fair tasks use; all of it, where it lately ran one that a task had woken up or made. Those are links of a
- * chain: who waits for them idles meanwhile, so that all of them look as if they had little to do, the less the slower
- * they are. Of streamcluster's threads, which wait for each other at barriers, a lower frequency makes lighter ones, and
- * these a lower frequency; the kernel knows that of those who wait for a disk (schedutil's iowait boost). Who is woken by
- * a timer or a device has until the next time, and utilization says what that takes.
+ * What a CPU's fair tasks use; all of it, where it lately ran one that a task had woken up or made. Those are links
+ * of a chain: who waits for them idles meanwhile, so that all of them look as if they had little to do, the less
+ * the slower they are. Of streamcluster's threads, which wait for each other at barriers, a lower frequency makes
+ * lighter ones, and these a lower frequency; the kernel knows that of those who wait for a disk (schedutil's iowait
+ * boost). Who is woken by a timer or a device has until the next time, and utilization says what that takes.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {

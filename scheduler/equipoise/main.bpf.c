@@ -34,7 +34,8 @@ static __always_inline u64 ran_of(const struct task_struct *p)
 	return SLICE_MAX - p->scx.slice;
 }
 
-/* A task's doing, or an interrupt's: these find an idle CPU, or leave what they have to do to the kernel's threads. */
+/* A task's doing, or an interrupt's: these find an idle CPU, or leave what they have to do to the kernel's threads.
+ */
 static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
 {
 	struct task_state *t = task_of(p);
@@ -55,7 +56,8 @@ static __always_inline void becomes_runnable(struct task_struct *p)
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
-	struct cluster *c = cluster_of(this_cpu);
+	struct cpu_state *this = cpu_at(this_cpu);
+	struct cluster *c = cluster_at(this->cluster);
 	struct rq *rq = scx_bpf_cpu_rq(this_cpu);
 	struct task_state *t;
 
@@ -63,9 +65,9 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 		return false;
 	if (!task_allowed(p, this_cpu))
 		return false;
-	/* Those who wait come first if it has had more than they: by as much as one need not be told to stop for. */
-	if (READ_ONCE(waiting_clusters) >> (cpu_at(this_cpu)->cluster & 63) & 1 &&
-	    (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > (s64)policy.preempt_after)
+	/* It goes past those who wait: for no longer than one need not be told to stop for. */
+	if (this->ran_past >= policy.preempt_after &&
+	    (READ_ONCE(waiting_clusters) >> (this->cluster & 63) & 1 || may_keep_tasks(this, c)))
 		return false;
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
@@ -105,6 +107,17 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 	       (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)policy.preempt_after;
 }
 
+/*
+ * Does a task of @c wait for the CPU whose caches have its data? Not while any CPU idles, nor if it is behind
+ * others of its cluster, for then others are to help; nor where clusters differ in speed, which look at who waits
+ * in each other's queues. Whoever runs out of work takes it all the same. (kbuild -j32 on two sockets: 31,000
+ * migrations, with one queue for all 144,000; 0.9 % more work for the energy.)
+ */
+static __always_inline bool stays(const struct cluster *c, u64 vtime)
+{
+	return !unlike && !READ_ONCE(idle_clusters) && (s64)(READ_ONCE(c->clock) - vtime) < (s64)policy.unfairness;
+}
+
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -125,17 +138,22 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(cpu, 0);
 			return;
 		}
-		this->pinned_wait = true;
-		scx_bpf_dsq_insert_vtime(p, pinned_dsq(cpu), SLICE_MAX, vtime, enq_flags);
+		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
+		keeps_tasks(this, c);
 	} else {
 		s32 idle = -1;
 
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		c->waits++;
-		scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
-		somebody_waits(this->cluster);
+		if (idle < 0 && stays(c, vtime)) {
+			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
+			keeps_tasks(this, c);
+		} else {
+			c->waits++;
+			scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
+			somebody_waits(this->cluster);
+		}
 		if (idle >= 0) {
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 			return;
@@ -156,7 +174,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
-	u64 first, pinned;
+	u64 first, own;
 
 	this->yields = false;
 	if (this->push_to || this->pull_from || !t)
@@ -164,10 +182,10 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	charge(prev, t, c->speed);
 	place(prev, c, MOST_BEHIND);
 	first = first_vtime(cluster_dsq(this->cluster), cpu);
-	if (this->pinned_wait) {
-		pinned = first_vtime(pinned_dsq(cpu), cpu);
-		if (is_before(pinned, first))
-			first = pinned;
+	if (may_keep_tasks(this, c)) {
+		own = first_vtime(own_dsq(cpu), cpu);
+		if (is_before(own, first))
+			first = own;
 	}
 	if (first == NO_VTIME) {
 		forgive(c, prev);
@@ -185,14 +203,16 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 pinned;
+	struct cluster *c = cluster_at(this->cluster);
+	u64 own;
 
-	if (this->pinned_wait) {
-		pinned = first_vtime(pinned_dsq(cpu), cpu);
-		if (pinned == NO_VTIME)
-			this->pinned_wait = false;
-		else if (!is_before(first_vtime(cluster_dsq(this->cluster), cpu), pinned))
-			return scx_bpf_dsq_move_to_local(pinned_dsq(cpu), 0);
+	this->ran_past = 0;
+	if (may_keep_tasks(this, c)) {
+		own = first_vtime(own_dsq(cpu), cpu);
+		if (own == NO_VTIME)
+			none_kept(cpu, this, c);
+		else if (!is_before(first_vtime(cluster_dsq(this->cluster), cpu), own))
+			return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
 	}
 	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0);
 }
@@ -218,8 +238,10 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	nothing_found(this->cluster);
 	if (runs && !this->push_to)
 		return;
+	if (pull_kept(this->cluster))
+		return;
 	if (nr_clusters > 1) {
-		if (READ_ONCE(waiting_clusters) && pull_waiting(this->cluster))
+		if (pull_waiting(this->cluster))
 			return;
 		if (unlike && !this->push_to)
 			pull_running(cpu);
@@ -231,13 +253,14 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
-	struct cluster *c = cluster_of(scx_bpf_task_cpu(p));
+	struct cpu_state *this = cpu_at(scx_bpf_task_cpu(p));
+	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
 
 	if (!t)
 		return;
 	advance_clock(c, t->stopped_at);
-	charge(p, t, c->speed);
+	this->ran_past += charge(p, t, c->speed);
 	t->stopped_at = p->scx.dsq_vtime;
 	if (!runnable) {
 		count_runnable(t, false);
@@ -271,9 +294,9 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	}
 	charge(p, t, c->speed);
 	place(p, c, MOST_BEHIND);
-	if (queued || this->pinned_wait) {
+	if (queued || may_keep_tasks(this, c)) {
 		/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
-		if (queued && READ_ONCE(idle_clusters))
+		if (READ_ONCE(idle_clusters))
 			offer_waiting(this->cluster);
 		if (ran_of(p) >= policy.slice)
 			p->scx.slice = 0;
@@ -283,6 +306,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 			p->scx.slice = 0;
 	}
 	if (pack_running(p, t, cpu)) {
+		p->scx.slice = 0;
+		return;
+	}
+	if (READ_ONCE(idle_clusters) && policy.prefer != PREFER_POWER && t->burst >= policy.pull_burst &&
+	    offer_core(p, cpu)) {
 		p->scx.slice = 0;
 		return;
 	}

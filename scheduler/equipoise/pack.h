@@ -13,11 +13,6 @@
 
 #include "task.bpf.h"
 
-static __always_inline u64 first_bit(u64 word)
-{
-	return word & -word;
-}
-
 /* An idle CPU whose core or cache works already and would spare @cpu's, or -1. */
 __noinline s32 find_packed(u32 cpu)
 {

@@ -33,6 +33,29 @@ static __always_inline bool is_before(u64 a, u64 b)
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
+/* Takes a task that another CPU of @cluster keeps to itself. */
+__noinline bool pull_kept(u32 cluster)
+{
+	struct cluster *c = cluster_at(cluster);
+	u64 keeping = READ_ONCE(c->keeping);
+	int slot;
+
+	if (!keeping)
+		return false;
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 cpu = nth_of_cluster(c, slot);
+
+		if (!(keeping >> (slot & 63) & 1))
+			continue;
+		if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0)) {
+			this_counters()->pulled++;
+			return true;
+		}
+		none_kept(cpu, cpu_at(cpu), c);
+	}
+	return false;
+}
+
 /* Takes a waiting task of another cluster, of near ones first. */
 __noinline bool pull_waiting(u32 cluster)
 {
@@ -43,7 +66,13 @@ __noinline bool pull_waiting(u32 cluster)
 	bpf_for(i, 0, nr_clusters) {
 		u32 other = c->order[i & (MAX_CLUSTERS - 1)];
 
-		if (other == cluster || !(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
+		if (other == cluster)
+			continue;
+		if (pull_kept(other)) {
+			this_counters()->newidle_pulled++;
+			return true;
+		}
+		if (!(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
 			continue;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
@@ -199,6 +228,36 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 				return true;
 			}
 		}
+	}
+	return false;
+}
+
+/*
+ * The tick of a CPU that shares its core with another that works, while a whole core idles somewhere, also beside
+ * another cache: there its task would get half as much done again. Of a core's tasks one goes.
+ */
+__noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 me = 1ULL << (this->slot & 63), busy = this->siblings & ~READ_ONCE(c->idle);
+	int i;
+
+	if (first_bit(busy) == me || is_pinned(p) || this->push_to)
+		return false;
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
+		u64 idle = READ_ONCE(other->idle_cores) & READ_ONCE(other->idle);
+		u32 to;
+
+		if (!idle || is_faster(c, other))
+			continue;
+		to = nth_of_cluster(other, __builtin_ctzll(idle));
+		if (!task_allowed(p, to))
+			continue;
+		ask_for(this, p->pid, to, 0, false);
+		this_counters()->active_balances++;
+		return true;
 	}
 	return false;
 }

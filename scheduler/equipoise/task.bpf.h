@@ -65,14 +65,15 @@ static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 sp
 	return speed == SCHED_POWER_SCALE ? vtime : vtime * speed / SCHED_POWER_SCALE;
 }
 
-/* Charges the running @p for what it has run since the last time. */
-static __always_inline void charge(struct task_struct *p, struct task_state *t, u32 speed)
+/* Charges the running @p for what it has run since the last time, and says how long that was, ns. */
+static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 speed)
 {
 	u64 ran = p->se.sum_exec_runtime - t->seen;
 
 	t->seen += ran;
 	t->burst_so_far += ran;
 	p->scx.dsq_vtime += charge_of(t, ran, speed);
+	return ran;
 }
 
 /* From now on, or no longer, it is runnable and has a part of its control group's share. */
