@@ -214,7 +214,7 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
         };
         staged.add(&path, |out| {
             let mut writer = kind.writer(out, case.machine.cpus.len());
-            lab::trace(case, runs, writer.as_mut(), &STOP)?;
+            lab::trace_until(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;
     }

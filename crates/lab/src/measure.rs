@@ -3,7 +3,6 @@
 
 use crate::{Pooled, Run, metrics};
 use machine::Machine;
-use std::borrow::Cow;
 use workload::{Better, Goal, Metric, Role, Workload};
 
 /// The statistic of a run's samples that schedulers are compared by.
@@ -131,9 +130,9 @@ pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
 
 /// The metrics `of` of threads that do the same, of which `first` is the first, as one; and how evenly they get on, if
 /// that is up to the scheduler.
-fn together(pool: &Cow<'static, str>, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
+fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
     let all = Metric {
-        name: pool.clone(),
+        name: pool.to_owned().into(),
         pool: None,
         ..first.clone()
     };

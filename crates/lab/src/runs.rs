@@ -210,8 +210,13 @@ pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
-/// Repeats run 0 of `case` with its scheduling events going to `trace`, until `stop` is true.
-pub fn trace(
+/// Repeats run 0 of `case` with its scheduling events going to `trace`.
+pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), Box<Failure>> {
+    trace_until(case, runs, trace, Watch::none().stop)
+}
+
+/// As [`trace`], until `stop` is true: then the error is [`simulator::Error::Stopped`].
+pub fn trace_until(
     case: &Case<'_>,
     runs: &Runs,
     trace: &mut dyn Trace,

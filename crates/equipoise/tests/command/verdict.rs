@@ -58,7 +58,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &[],
     ));
     assert!(
-        line(&text, "Fairness").starts_with("Fairness: hperf is best, equal threads 0"),
+        line(&text, "Fairness").starts_with("Fairness: hperf is best, equal threads "),
         "{text}"
     );
     let only = stdout(&args(
