@@ -7,7 +7,7 @@ C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/inclu
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into ten minutes with all others, long ones first; test-vm runs
 # all. mixed-load kills the loader under every policy, `killed` ten times under load.
-VM_TESTS := mixed-load hotplug capacity fairness affinity pelt newidle-limit smoke scx-simple
+VM_TESTS := capacity hotplug mixed-load fairness affinity pelt newidle-limit smoke scx-simple
 
 .PHONY: run check test pristine record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
