@@ -93,8 +93,8 @@ pub(crate) fn too_much_memory(source: &str) -> Error {
 }
 
 impl Object {
-    /// Reads the shared object `image`, compiled from `source`.
-    pub(crate) fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
+    /// Reads the shared object `image`, compiled from `source` (for messages).
+    pub fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Error(format!(
                 "{source}: the compiled object is unreadable: {error}"
