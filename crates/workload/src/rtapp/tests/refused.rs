@@ -142,7 +142,7 @@ fn refuses_wrong_types_and_ranges() {
     refused(r#" "a": 5 "#, "`a` is 5", "a task, an object");
     refused(
         r#" "a": { "phases": {} } "#,
-        "`phases` is an object",
+        "`phases` is an empty object",
         "at least one phase",
     );
     refused(
