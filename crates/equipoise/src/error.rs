@@ -18,6 +18,8 @@ pub enum Error {
     Write(String),
     /// It was asked to stop, and has shown what there was: status 130.
     Stopped,
+    /// Somebody else's scheduler cannot be kept from harm, so it is not run: status 1.
+    Cage(io::Error),
 }
 
 impl Error {
@@ -48,6 +50,12 @@ impl Error {
                 ExitCode::FAILURE
             }
             Error::Stopped => ExitCode::from(interrupt::STATUS),
+            Error::Cage(error) => {
+                eprintln!(
+                    "error: this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"
+                );
+                ExitCode::FAILURE
+            }
         }
     }
 }

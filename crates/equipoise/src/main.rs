@@ -8,6 +8,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod reproduce;
+mod stdout;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -9,6 +9,7 @@ mod capacity;
 mod catalog;
 mod eevdf;
 mod equipoise;
+mod foreign;
 mod hmp;
 mod interrupt;
 mod rt_app;
