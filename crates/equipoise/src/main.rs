@@ -4,9 +4,11 @@ mod catalog;
 mod cli;
 mod compare;
 mod error;
+mod interrupt;
 mod output;
 mod progress;
 mod reproduce;
+mod stdout;
 
 use clap::Parser;
 use cli::{Cli, Command};
