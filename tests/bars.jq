@@ -1,10 +1,10 @@
 # The bars of `equipoise`: from what `reproduce` and `compare` printed of one table to a line a bar.
 
-# How much worse $value is than $base: 1 is as good.
+# How much worse $value is than $base: 1 is as good. What is neither good nor bad by itself, as watts, is held to be a cost.
 def worse($value; $base; $better):
 	if $base == 0 then (if $value == 0 then 1 else infinite end)
-	elif $better == "lower" then $value / $base
-	else $base / $value end;
+	elif $better == "higher" then $base / $value
+	else $value / $base end;
 
 def round3: . * 1000 | round / 1000;
 
@@ -14,7 +14,7 @@ def bar($what; $value; $against; $base; $better; $most):
 	| {$what, $value, $against, $base, $ratio, $most, met: ($ratio <= $most)};
 
 # Of several policies the best.
-def best($better): if $better == "lower" then min_by(.simulated) else max_by(.simulated) end;
+def best($better): if $better == "higher" then max_by(.simulated) else min_by(.simulated) end;
 
 # The rows of an experiment: {row, better, limit, of: {policy: cell}}.
 def rows:
@@ -60,7 +60,7 @@ def averages: map(select(.stat == "avg"));
 			| bar("\(.row): spread, %"; .of.equipoise.simulated; "bar"; (if $threads <= 8 then 1 else 2 end); "lower"; 1)),
 		($all | compared("work")[] | against("equipoise"; ["hperf"]; 1))
 	elif $table == "utilization-tracking" then
-		($rows[] | select(.stat != "change") | against("equipoise"; ["schedutil"]; 1))
+		($rows[] | select(.stat == "avg" or (.row | test("latency (max|p95)"))) | against("equipoise"; ["schedutil"]; 1))
 	elif $table == "power-aware" then
 		($rows | averages[]
 			| (select(.row | test("^busy")) | against("equipoise-power"; ["powersaving"]; 1)),

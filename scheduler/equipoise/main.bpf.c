@@ -113,9 +113,9 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
  * in each other's queues. Whoever runs out of work takes it all the same. (kbuild -j32 on two sockets: 31,000
  * migrations, with one queue for all 144,000; 0.9 % more work for the energy.)
  */
-static __always_inline bool stays(const struct cluster *c, u64 vtime)
+static __always_inline bool stays(const struct cluster *c, u64 got)
 {
-	return !unlike && !READ_ONCE(idle_clusters) && (s64)(READ_ONCE(c->clock) - vtime) < (s64)policy.unfairness;
+	return !unlike && !READ_ONCE(idle_clusters) && (s64)(READ_ONCE(c->clock) - got) < (s64)policy.unfairness;
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -124,13 +124,14 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
-	u64 vtime;
+	u64 got, vtime;
 
 	becomes_runnable(p);
 	/* It ran here, and was asked for. */
 	if (this->push_to && push(p, cpu, SLICE_MAX, enq_flags))
 		return;
 	read_cluster(c);
+	got = p->scx.dsq_vtime;
 	vtime = place(p, c, wakes ? policy.lag : MOST_BEHIND);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
@@ -146,7 +147,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		if (idle < 0 && stays(c, vtime)) {
+		if (idle < 0 && stays(c, got)) {
 			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 			keeps_tasks(this, c);
 		} else {

@@ -7,7 +7,7 @@
 //!   were stopped; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
 //!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
-//!   `unit`; `better` (`lower` or `higher`) of the row's metric; `published`, null where the table has none;
+//!   `unit`; `better` (`lower`, `higher` or `neither`) of the row's metric; `published`, null where the table has none;
 //!   `simulated`, null if nothing was measured; `error_pct` of the published number; `runs`; `limit`,
 //!   the best possible value of CPU-bound work on the machine, else null.
 //!   `margin`: not 0 where no more was published than that the number is within it of `published`;

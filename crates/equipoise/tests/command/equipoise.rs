@@ -39,6 +39,7 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
         (8, 1.0),
         (9, 2.0),
         (12, 2.0),
+        (24, 2.0),
         (32, 2.0),
     ] {
         let workload = format!("busy:threads={threads},duration=2");
@@ -77,6 +78,37 @@ fn who_ran_alone_need_not_wait_for_as_long() {
     // Of the first it is alone half of the time, and shares the other half.
     let early = mean(&result, "early/run");
     assert!(early < 1_400.0, "{early} us for 1000 us of work");
+}
+
+/// Threads that wait for each other at barriers look light, the more so the slower they are: they have the highest
+/// frequency all the same, and their work is done as soon as it can be.
+#[test]
+fn who_is_waited_for_has_its_cpu_in_a_hurry() {
+    let result = compare("odroid-xu3", "blackscholes:threads=4", "equipoise");
+    let time = entry(&result, "time");
+    let ratio = time["mean"].as_f64().unwrap() / time["limit"].as_f64().unwrap();
+    assert!(ratio < 1.01, "{ratio} of the limit");
+}
+
+/// Pairs that wake each other in turn, on the CPU where they are, do not go on for ever: who waits has its turn.
+#[test]
+fn pairs_do_not_hold_up_others() {
+    let result = compare(
+        "smp-2",
+        "netperf:pairs=4,time=2+busy:threads=1,duration=2",
+        "equipoise",
+    );
+    let work = mean(&result, "work");
+    // Of two CPUs for 2 s a ninth is its part: half of a second.
+    assert!(work > 0.35, "{work} s");
+}
+
+/// Where all CPUs are busy, tasks stay where their data is, and a core is not shared while another idles.
+#[test]
+fn compilers_are_done_as_soon_as_under_eevdf() {
+    let time = |policy| mean(&compare("snb-ep-2s", "kbuild:jobs=16", policy), "time");
+    let (equipoise, eevdf) = (time("equipoise"), time("eevdf"));
+    assert!(equipoise < eevdf, "{equipoise} s, {eevdf} s");
 }
 
 /// What runs on and on is packed under `power`, and draws no more than half as many cores do.
