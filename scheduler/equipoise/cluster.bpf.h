@@ -155,6 +155,11 @@ static __always_inline void somebody_waits(u32 cluster)
 	set_bit_once(&waiting_clusters, cluster);
 }
 
+static __always_inline bool may_wait(u32 cluster)
+{
+	return READ_ONCE(waiting_clusters) >> (cluster & 63) & 1;
+}
+
 /* This CPU found nothing for itself in @cluster's queue; but who may not run here may wait there for others. */
 static __always_inline void nothing_found(u32 cluster)
 {

@@ -66,8 +66,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (!task_allowed(p, this_cpu))
 		return false;
 	/* It goes past those who wait: for no longer than one need not be told to stop for. */
-	if (this->ran_past >= policy.preempt_after &&
-	    (READ_ONCE(waiting_clusters) >> (this->cluster & 63) & 1 || may_keep_tasks(this, c)))
+	if (this->ran_past >= policy.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
@@ -182,7 +181,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		return false;
 	charge(prev, t, c->speed);
 	place(prev, c, MOST_BEHIND);
-	first = first_vtime(cluster_dsq(this->cluster), cpu);
+	first = may_wait(this->cluster) ? first_vtime(cluster_dsq(this->cluster), cpu) : NO_VTIME;
 	if (may_keep_tasks(this, c)) {
 		own = first_vtime(own_dsq(cpu), cpu);
 		if (is_before(own, first))
@@ -205,15 +204,16 @@ static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 own;
 
 	this->ran_past = 0;
 	if (may_keep_tasks(this, c)) {
-		own = first_vtime(own_dsq(cpu), cpu);
-		if (own == NO_VTIME)
+		/* To compare takes as long as to move. */
+		if (!may_wait(this->cluster) ||
+		    is_before(first_vtime(own_dsq(cpu), cpu), first_vtime(cluster_dsq(this->cluster), cpu))) {
+			if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0))
+				return true;
 			none_kept(cpu, this, c);
-		else if (!is_before(first_vtime(cluster_dsq(this->cluster), cpu), own))
-			return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
+		}
 	}
 	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0);
 }

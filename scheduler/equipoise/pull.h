@@ -72,7 +72,7 @@ __noinline bool pull_waiting(u32 cluster)
 			this_counters()->newidle_pulled++;
 			return true;
 		}
-		if (!(READ_ONCE(waiting_clusters) >> (other & 63) & 1))
+		if (!may_wait(other))
 			continue;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
