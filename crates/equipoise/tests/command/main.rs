@@ -15,3 +15,4 @@ mod rt_app_examples;
 mod runs;
 mod schedutil;
 mod storm;
+mod traces;

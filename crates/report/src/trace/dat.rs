@@ -373,9 +373,9 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
 
 impl Encoder<'_> {
     fn averages(&mut self, average: super::pelt::Average) {
-        let levels = average.levels();
+        let levels = average.levels().rounded();
         for level in [levels.load, levels.runnable, levels.util] {
-            self.int(level.round() as u64);
+            self.int(level as u64);
         }
         self.int(average.updated);
     }

@@ -113,7 +113,7 @@ impl Cpu {
 
     fn clock(&self, now: u64) -> u64 {
         match self.current {
-            Some(_) => self.clock + ((now - self.clock_at) * self.scale() >> 10),
+            Some(_) => self.clock + (((now - self.clock_at) * self.scale()) >> 10),
             None => now,
         }
     }

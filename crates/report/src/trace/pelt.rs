@@ -45,6 +45,11 @@ impl Levels {
             util: f(self.util, with.util),
         }
     }
+
+    /// As the kernel's whole numbers.
+    pub fn rounded(self) -> Levels {
+        self.map(self, |level, _| level.round())
+    }
 }
 
 impl Average {

@@ -163,8 +163,8 @@ impl fmt::Display for Averages {
             load,
             runnable,
             util,
-        } = self.0;
-        write!(f, "load={load:.0} runnable={runnable:.0} util={util:.0}")
+        } = self.0.rounded();
+        write!(f, "load={load} runnable={runnable} util={util}")
     }
 }
 
