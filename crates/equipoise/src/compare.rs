@@ -1,6 +1,6 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Output};
+use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
@@ -8,6 +8,7 @@ use lab::{Comparison, Scheduler};
 use machine::Machine;
 use machine::input::BadInput;
 use policy::Policy;
+use report::{Figures, Recorder};
 use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
@@ -37,12 +38,44 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     };
     let json = report::json::comparison(&comparison);
     let name = format!("{}-{}", comparison.machine.name, comparison.workload.name());
+    let mut page = report::comparison(&comparison);
+    if output.format == Format::Html {
+        page.figures = Some(figures(&comparison)?);
+    }
     let document = Document {
         name: output::file_name(&name),
-        page: report::comparison(&comparison),
+        page,
         json: json.clone(),
     };
     output::emit(output, &[document], &json, staged)
+}
+
+/// What a page draws of each scheduler's first run, which is simulated once more for it.
+fn figures(comparison: &Comparison) -> Result<Figures, Error> {
+    let mut first_runs = Vec::new();
+    for (case, measured) in comparison.cases().iter().zip(&comparison.measured) {
+        let duration_ns = measured.runs.first().map_or(0, |run| run.simulated_ns);
+        let mut recorder = Recorder::new(case.machine, duration_ns);
+        lab::trace(case, &comparison.runs, &mut recorder)?;
+        first_runs.push(recorder.finish());
+    }
+    Ok(Figures::new(comparison, &first_runs, made_by()))
+}
+
+/// The command as it was typed, and its version.
+fn made_by() -> String {
+    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("equipoise {} (version {version})", words.join(" "))
+}
+
+/// `word` as a shell takes it for one.
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=:,/@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.

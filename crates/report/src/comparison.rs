@@ -24,6 +24,7 @@ pub fn comparison(comparison: &Comparison) -> Page {
         tables: vec![metrics(&groups), counters(comparison)],
         remarks: remarks(comparison),
         charts: groups.iter().map(|group| chart(group)).collect(),
+        ..Page::default()
     }
 }
 

@@ -19,7 +19,7 @@ pub mod trace;
 
 pub use chart::{Bar, Chart};
 pub use comparison::comparison;
-pub use html::html;
+pub use html::{Figures, FirstRun, Recorder, html};
 pub use machine::machine;
 pub use page::{Cell, Page, Table, Tone};
 pub use reproduction::reproduction;

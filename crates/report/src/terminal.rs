@@ -104,7 +104,7 @@ mod tests {
                 ],
             }],
             remarks: vec!["remark".to_owned()],
-            charts: Vec::new(),
+            ..Page::default()
         }
     }
 

@@ -3,11 +3,11 @@
 
 mod chrome;
 mod dat;
-mod linux;
+pub(crate) mod linux;
 mod pelt;
 mod perfetto;
 mod text;
-mod tracepoint;
+pub(crate) mod tracepoint;
 
 use chrome::Chrome;
 use dat::Dat;

@@ -203,6 +203,13 @@ impl<F: Format> Linux<F> {
         }
     }
 
+    /// What was made of the records, at their end.
+    pub fn into_format(mut self) -> F {
+        // A format that writes nothing cannot fail.
+        let _ = self.finish();
+        self.format
+    }
+
     fn record(&mut self, cpu: usize, event: Tracepoint<'_>) {
         self.format.record(Record {
             now: self.now,

@@ -18,7 +18,7 @@ fn max() -> f64 {
 
 /// `struct sched_avg`: three averages with one clock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Average {
+pub(crate) struct Average {
     /// `last_update_time`, ns.
     pub updated: u64,
     /// Of the period that has begun, us (`period_contrib`).
@@ -28,7 +28,7 @@ pub(super) struct Average {
 
 /// What is averaged, and the averages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Levels {
+pub(crate) struct Levels {
     /// By weight: 1024 for each runnable task of nice 0.
     pub load: f64,
     /// 1024 for each runnable task.
