@@ -183,7 +183,6 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
                 policy.name
             ),
         );
-        out.push_str("<div class=\"pointed\" data-part=\"pointed\"></div>\n");
         if policy.busy {
             line(out, "h3", "Busy, of the whole time");
             chart(
@@ -210,7 +209,8 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
 fn chart(out: &mut String, part: &str, label: &str) {
     let _ = writeln!(
         out,
-        "<div class=\"chart\" data-part=\"{part}\" tabindex=\"0\" role=\"img\" aria-label=\"{}\"></div>",
+        "<div class=\"chart\" data-part=\"{part}\" tabindex=\"0\" role=\"img\" aria-label=\"{}\"></div>\n\
+         <div class=\"pointed\" aria-hidden=\"true\"></div>",
         escape(label)
     );
 }

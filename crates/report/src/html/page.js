@@ -111,7 +111,19 @@
     },
   });
 
-  const timeline = (element, run, pointed) => {
+  // Says below a chart what the cursor points at.
+  const pointer = (element, rows, what) => (u) => {
+    const { left, top } = u.cursor, said = element.nextElementSibling;
+    if (left === undefined || left < 0 || !u.over.matches(":hover")) {
+      said.textContent = "";
+      return;
+    }
+    const ms = u.posToVal(left, "x");
+    const row = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
+    said.textContent = `${time(ms)}, ${what(ms, row)}`;
+  };
+
+  const timeline = (element, run) => {
     const lanes = decode(run.slices, data.cpus);
     const rows = lanes.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
@@ -145,22 +157,15 @@
       }
       ctx.restore();
     };
-    const point = (u) => {
-      const { left, top } = u.cursor;
-      if (left === undefined || left < 0) {
-        pointed.textContent = "";
-        return;
-      }
-      const ms = u.posToVal(left, "x");
-      const cpu = Math.min(rows - 1, Math.max(0, Math.floor((top / u.over.clientHeight) * rows)));
+    const what = (ms, cpu) => {
       const i = after(lanes[cpu], ms);
       const runs = i < lanes[cpu].from.length && lanes[cpu].from[i] <= ms;
-      pointed.textContent = `${time(ms)}, CPU ${cpu}: ` + (runs
+      return `CPU ${cpu}: ` + (runs
         ? `${run.threads[lanes[cpu].thread[i]]}, for ${time(lanes[cpu].to[i] - lanes[cpu].from[i])}` : "idle");
     };
     return new uPlot(overTime(element, rows * row + 62, {
       lanes: names, range: [0, rows], series: [{}, { show: true, paths: () => null, points: { show: false } }],
-      hooks: { draw: [paint], setCursor: [point] },
+      hooks: { draw: [paint], setCursor: [pointer(element, rows, what)] },
     }), [[0, longest], [0, 0]], element);
   };
 
@@ -180,8 +185,13 @@
       return at;
     });
     const row = rows > 8 ? 22 : 30;
+    const what = (ms, i) => {
+      const value = list[i].values[Math.min(list[i].values.length - 1, Math.floor(ms / run.bin))];
+      return `${list[i].name}: ${value} ${list[i].unit}`;
+    };
     return new uPlot(overTime(element, rows * row + 62, {
-      lanes: list.map((lane) => lane.name), range: [0, rows], series: [{}, ...series], hooks: {},
+      lanes: list.map((lane) => lane.name), range: [0, rows], series: [{}, ...series],
+      hooks: { setCursor: [pointer(element, rows, what)] },
     }), [x, ...values], element);
   };
 
@@ -191,10 +201,11 @@
       label: run.policy, stroke: colour(policy % COLOURS), width: 2, dash: policy < COLOURS ? [] : [6, 4],
       show: chosen.percent[policy].length > 0, value: (u, v) => (v == null ? "-" : v.toFixed(1) + " %"),
     }));
+    const least = Math.min(...chosen.percent.filter((percent) => percent.length).map((percent) => percent[0]));
     const empty = chosen.us.map(() => null);
     return new uPlot({
       width: width(element), height: Math.min(360, innerHeight * 0.6),
-      scales: { x: { time: false, distr: 3 }, y: { range: [0, 100] } },
+      scales: { x: { time: false, distr: 3 }, y: { range: [Math.floor(least / 10) * 10, 100] } },
       series: [{ label: "at most", value: (u, v) => (v == null ? "-" : v + " us") }, ...series],
       axes: [
         axis({ label: "from the wakeup until it runs, us", labelSize: 20, values: (u, splits) => splits.map((us) =>
@@ -225,7 +236,7 @@
     const open = () => {
       if (!details.open || details.dataset.drawn) return;
       details.dataset.drawn = "yes";
-      put(part("timeline"), true, (element) => timeline(element, run, part("pointed")));
+      put(part("timeline"), true, (element) => timeline(element, run));
       for (const of of ["busy", "frequency"]) {
         if (run[of].length) put(part(of), true, (element) => lanes(element, run, of));
       }
