@@ -282,9 +282,9 @@ fn table(out: &mut String, table: &Table) {
         true => "Table",
         false => &table.title,
     };
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>",
         escape(label)
     );
     if !table.title.is_empty() {

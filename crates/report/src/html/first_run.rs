@@ -73,7 +73,7 @@ pub(super) struct Thread {
     pub ran_ns: Vec<u64>,
     /// From each wakeup until it ran, ns.
     pub latencies: Vec<u64>,
-    woken_at: Option<u64>,
+    pub(super) woken_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default)]
