@@ -2,13 +2,15 @@
 
 use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
+use crate::figures::figures;
+use crate::interrupt;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
 use machine::input::BadInput;
 use policy::Policy;
-use report::{Figures, Recorder};
+use report::Shown;
 use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
@@ -27,8 +29,13 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     }
     let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
-    let comparison = Comparison::run(machine, workload, schedulers, runs, &|| progress.done())?;
+    interrupt::listen();
+    let comparison =
+        progress.watch(|watch| Comparison::run(machine, workload, schedulers, runs, watch))?;
     drop(progress);
+    if comparison.runs.count == 0 {
+        return interrupt::check();
+    }
     let staged = match &args.runs.trace {
         Some(file) => {
             let names = comparison
@@ -40,46 +47,23 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         }
         None => Staged::default(),
     };
-    let json = report::json::comparison(&comparison);
     let name = format!("{}-{}", comparison.machine.name, comparison.workload.name());
-    let mut page = report::comparison(&comparison);
+    let shown = Shown {
+        goal: args.goal.map(Into::into),
+        all: args.all,
+    };
+    let mut page = report::comparison(&comparison, shown);
     if output.format == Format::Html {
-        page.figures = Some(figures(&comparison)?);
+        page.figures = figures(&comparison)?;
     }
     let document = Document {
         name: output::file_name(&name),
         page,
-        json: json.clone(),
+        json: report::json::comparison(&comparison),
+        csv: report::csv::comparison(&comparison),
     };
-    output::emit(output, &[document], &json, staged)
-}
-
-/// What a page draws of each scheduler's first run, which is simulated once more for it.
-fn figures(comparison: &Comparison) -> Result<Figures, Error> {
-    let mut first_runs = Vec::new();
-    for (case, measured) in comparison.cases().iter().zip(&comparison.measured) {
-        let duration_ns = measured.runs.first().map_or(0, |run| run.simulated_ns);
-        let mut recorder = Recorder::new(case.machine, duration_ns);
-        lab::trace(case, &comparison.runs, &mut recorder)?;
-        first_runs.push(recorder.finish());
-    }
-    Ok(Figures::new(comparison, &first_runs, made_by()))
-}
-
-/// The command as it was typed, and its version.
-fn made_by() -> String {
-    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    format!("equipoise {} (version {version})", words.join(" "))
-}
-
-/// `word` as a shell takes it for one.
-fn quoted(word: String) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=:,/@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
+    output::emit(output, &[document], None, staged)?;
+    interrupt::check()
 }
 
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.

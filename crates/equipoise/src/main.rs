@@ -4,6 +4,8 @@ mod catalog;
 mod cli;
 mod compare;
 mod error;
+mod figures;
+mod interrupt;
 mod output;
 mod progress;
 mod reproduce;

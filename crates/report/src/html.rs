@@ -284,7 +284,7 @@ fn table(out: &mut String, table: &Table) {
     };
     let _ = writeln!(
         out,
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>",
+        "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"><table>",
         escape(label)
     );
     if !table.title.is_empty() {
