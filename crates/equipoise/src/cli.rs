@@ -106,8 +106,9 @@ pub struct Runs {
         value_parser = clap::value_parser!(u32).range(1..=MAX_JOBS)
     )]
     pub jobs: Option<u32>,
-    /// Write the scheduling events of the first run to FILE: ftrace text for Perfetto (.txt, .ftrace)
-    /// or Chrome's JSON (.json). With several schedulers or rows, one file each: FILE.NAME.txt
+    /// Write the scheduling events of the first run to FILE: ftrace text (.txt, .ftrace), trace-cmd's and
+    /// LISA's trace.dat (.dat), Perfetto's protobuf (.perfetto-trace) or Chrome's JSON (.json). With several
+    /// schedulers or rows, one file each: FILE.NAME.txt
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

@@ -1,7 +1,8 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Output};
+use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
+use crate::figures::figures;
 use crate::interrupt;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
@@ -51,9 +52,13 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         goal: args.goal.map(Into::into),
         all: args.all,
     };
+    let mut page = report::comparison(&comparison, shown);
+    if output.format == Format::Html {
+        page.figures = figures(&comparison)?;
+    }
     let document = Document {
         name: output::file_name(&name),
-        page: report::comparison(&comparison, shown),
+        page,
         json: report::json::comparison(&comparison),
         csv: report::csv::comparison(&comparison),
     };

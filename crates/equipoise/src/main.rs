@@ -4,6 +4,7 @@ mod catalog;
 mod cli;
 mod compare;
 mod error;
+mod figures;
 mod interrupt;
 mod output;
 mod progress;

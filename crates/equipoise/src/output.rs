@@ -215,7 +215,7 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: no such kind of trace", file.display()),
-            "expected a name that ends in .txt, .ftrace or .systrace (ftrace text), or .json",
+            format!("expected a name that ends in {}", report::trace::EXTENSIONS),
         )))
     })
 }
@@ -241,7 +241,7 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
             _ => with_name(file, name),
         };
         staged.add(&path, |out| {
-            let mut writer = kind.writer(out, case.machine.cpus.len());
+            let mut writer = kind.writer(out, case.machine);
             lab::trace_until(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;

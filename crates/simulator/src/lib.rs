@@ -18,6 +18,7 @@ pub use check::Check;
 pub use host::cage::cage;
 pub use host::fault::report_scheduler_faults;
 pub use hw::energy::{Energy, Part};
+pub use kernel::task::weight_of;
 
 use check::Checker;
 use machine::Machine;
@@ -160,6 +161,12 @@ pub enum Event<'a> {
     /// `cpu_frequency`; its `cpu_id` is the event's.
     CpuFrequency {
         /// `state`: kHz.
+        khz: u32,
+    },
+    /// The hardware lets the event's CPU run at `khz` at most from now on, whatever cpufreq asks for. No tracepoint
+    /// of the kernel's.
+    Turbo {
+        /// kHz.
         khz: u32,
     },
     /// `bpf_trace_printk`.

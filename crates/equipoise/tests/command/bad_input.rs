@@ -174,7 +174,7 @@ fn a_wrong_command_line_is_explained() {
         (vec!["--policy", "cfs", "--format", "xml"], "html"),
         (vec!["--policy", "cfs", "--set", "a=1"], "--scheduler"),
         (vec!["--scheduler", "a.bpf.c", "--set", "a"], "NAME=VALUE"),
-        (vec!["--policy", "cfs", "--trace", "trace.dat"], ".ftrace"),
+        (vec!["--policy", "cfs", "--trace", "trace.data"], ".ftrace"),
         (vec!["--policy", "cfs", "--trace", "no/t.txt"], "a folder"),
         (vec!["--policy", "cfs", "--runs", "-1"], "--runs"),
         (vec!["--policy", "cfs", "--policy", "cfs"], "two schedulers"),
