@@ -182,10 +182,16 @@ static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32
 	from->push_to = to + 1;
 }
 
-/* Tasks wait in the own queue of @this; to be called after the first was put there. */
-static __always_inline void keeps_tasks(const struct cpu_state *this, struct cluster *c)
+/*
+ * Tasks wait in the own queue of @cpu; to be called after one was put there. The CPU may have begun to idle
+ * meanwhile: it says so, and then looks whether it keeps tasks; here it is the other way round, so that one of the
+ * two sees the other.
+ */
+static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
 	set_bit_once(&c->keeping, this->slot);
+	if (READ_ONCE(c->idle) >> (this->slot & 63) & 1)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)
@@ -200,7 +206,7 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 		return;
 	clear_bit_once(&c->keeping, this->slot);
 	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
-		keeps_tasks(this, c);
+		set_bit_once(&c->keeping, this->slot);
 }
 
 /* @cpu idles, and may be claimed. */

@@ -139,7 +139,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
-		keeps_tasks(this, c);
+		keeps_tasks(cpu, this, c);
 	} else {
 		s32 idle = -1;
 
@@ -148,7 +148,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		if (idle < 0 && stays(c, got)) {
 			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
-			keeps_tasks(this, c);
+			keeps_tasks(cpu, this, c);
 		} else {
 			c->waits++;
 			scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
@@ -295,10 +295,10 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	}
 	charge(p, t, c->speed);
 	place(p, c, MOST_BEHIND);
+	/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
+	if ((queued || READ_ONCE(c->keeping)) && READ_ONCE(idle_clusters))
+		offer_waiting(this->cluster);
 	if (queued || may_keep_tasks(this, c)) {
-		/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
-		if (READ_ONCE(idle_clusters))
-			offer_waiting(this->cluster);
 		if (ran_of(p) >= policy.slice)
 			p->scx.slice = 0;
 	} else {
@@ -338,10 +338,16 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
-	if (idle)
-		set_idle(cpu);
-	else
+	struct cpu_state *this = cpu_at(cpu);
+
+	if (!idle) {
 		clear_idle(cpu);
+		return;
+	}
+	set_idle(cpu);
+	/* Who came after this CPU had looked found it not to idle yet. */
+	if (may_keep_tasks(this, cluster_at(this->cluster)) || may_wait(this->cluster))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* A higher class takes the CPU: what waits in its local queue goes where others can have it. */
