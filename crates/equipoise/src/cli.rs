@@ -36,10 +36,10 @@ pub enum Command {
     Reproduce(Reproduce),
     /// Run a workload on a machine under several schedulers, side by side
     Compare(Compare),
-    /// The machines that can be simulated
+    /// The machines that can be simulated, and the one that this is
     Machine {
         #[command(subcommand)]
-        action: Catalog,
+        action: MachineAction,
     },
     /// The workloads: benchmark models and rt-app files
     Workload {
@@ -170,6 +170,30 @@ pub struct Compare {
     pub settings: Vec<(String, i64)>,
     #[command(flatten)]
     pub runs: Runs,
+}
+
+#[derive(Subcommand)]
+pub enum MachineAction {
+    #[command(flatten)]
+    Catalog(Catalog),
+    /// Write the machine file of the machine that this is, or of one that was described elsewhere
+    Detect(Detect),
+}
+
+#[derive(Args)]
+pub struct Detect {
+    /// A copy of another machine's /sys
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hwloc", "dtb"])]
+    pub sysfs: Option<PathBuf>,
+    /// hwloc's XML of another machine, as `lstopo machine.xml` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "dtb")]
+    pub hwloc: Option<PathBuf>,
+    /// A device tree blob, such as /sys/firmware/fdt
+    #[arg(long, value_name = "FILE")]
+    pub dtb: Option<PathBuf>,
+    /// What the machine is to be called
+    #[arg(long, default_value = "detected")]
+    pub name: String,
 }
 
 #[derive(Subcommand)]

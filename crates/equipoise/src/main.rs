@@ -3,13 +3,14 @@
 mod catalog;
 mod cli;
 mod compare;
+mod detect;
 mod error;
 mod output;
 mod progress;
 mod reproduce;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, MachineAction};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -18,7 +19,10 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
-        Command::Machine { action } => catalog::machine(action, &output),
+        Command::Machine { action } => match action {
+            MachineAction::Catalog(action) => catalog::machine(action, &output),
+            MachineAction::Detect(args) => detect::run(args, &output),
+        },
         Command::Workload { action } => catalog::workload(action, &output),
         Command::Policy { action } => catalog::policy(action, &output),
     };

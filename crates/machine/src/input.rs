@@ -80,12 +80,20 @@ impl BadInput {
 
 /// The content of `path`; the error names the file and why it cannot be read.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    std::fs::read_to_string(path).map_err(|error| {
-        Box::new(BadInput::whole(
-            format!("{}: {error}", path.display()),
-            format!("expected a readable {what}"),
-        ))
-    })
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, what, &error))
+}
+
+/// The same of what is no text.
+pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
+    std::fs::read(path).map_err(|error| unreadable(path, what, &error))
+}
+
+/// `path`, a `what`, cannot be read.
+pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInput> {
+    Box::new(BadInput::whole(
+        format!("{}: {error}", path.display()),
+        format!("expected a readable {what}"),
+    ))
 }
 
 /// `text`, the content of `file`, as TOML. The error points at the bytes that do not fit.

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use machine::input::BadInput;
-use machine::{CoreType, Costs, Cpu, CpuMask, Level, MAX_CPUS, Machine, Numa};
+use machine::{CoreType, Cpu, CpuMask, Level, MAX_CPUS, Machine};
 use rustix::time::{ClockId, clock_getres};
 use scx_utils::{NR_CPU_IDS, Topology};
 use std::collections::BTreeMap;
@@ -82,6 +82,7 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
 
 /// Takes the CPUs that are not `online` out of all spans.
 fn keep_online(machine: &mut Machine, online: &CpuMask) {
+    machine.offline = CpuMask::first_n(machine.cpus.len()).without(online);
     for level in &mut machine.levels {
         for span in &mut level.spans {
             *span = span.and(online);
@@ -166,10 +167,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
                 name: format!("capacity-{capacity}"),
                 speed: ((u64::from(capacity) << 20) / u64::from(kinds[0])) as u32,
                 smt_throughput: 1 << 20,
-                costs: Costs::default(),
-                opps: Vec::new(),
-                idle_states: Vec::new(),
-                power: None,
+                ..CoreType::default()
             })
             .collect(),
         levels: vec![
@@ -178,12 +176,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
             level("PKG", places, |place| place.node),
             level("NUMA", places, |_| ()),
         ],
-        cpufreq: None,
-        network: None,
-        governor_adds: false,
-        numa: Numa::default(),
-        power: None,
-        turbo: None,
+        ..Machine::default()
     }
 }
 
