@@ -96,7 +96,7 @@ fn what_is_wrong_is_said_with_its_line() {
         (
             "cpuset=\"0x00000030\"><info",
             "cpuset=\"0xg\"><info",
-            31,
+            29,
             "no cpuset",
         ),
         (

@@ -20,10 +20,9 @@ pub fn machine(found: detect::Found) -> (Machine, Vec<String>) {
 pub fn level(machine: &Machine, name: &str) -> String {
     let level = machine.levels.iter().find(|level| level.name == name);
     let spans = level.into_iter().flat_map(|level| &level.spans);
-    let spans: Vec<String> = spans
-        .filter(|span| span.count() > 1)
-        .map(CpuMask::to_string)
-        .collect();
+    let mut spans: Vec<&CpuMask> = spans.filter(|span| span.count() > 1).collect();
+    spans.sort_by_key(|span| span.first());
+    let spans: Vec<String> = spans.into_iter().map(CpuMask::to_string).collect();
     spans.join(" ")
 }
 
