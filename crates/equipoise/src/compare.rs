@@ -20,6 +20,10 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     }
     workload.check(&machine)?;
     let schedulers = schedulers(&args)?;
+    if schedulers.iter().any(Scheduler::is_foreign) {
+        let places = output::places(output, args.runs.trace.as_deref());
+        simulator::cage(&places).map_err(Error::Cage)?;
+    }
     let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
     let comparison = Comparison::run(machine, workload, schedulers, runs, &|| progress.done())?;

@@ -15,6 +15,8 @@ pub enum Error {
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
+    /// Somebody else's scheduler cannot be kept from harm, so it is not run: status 1.
+    Cage(io::Error),
 }
 
 impl Error {
@@ -42,6 +44,12 @@ impl Error {
             }
             Error::Write(message) => {
                 eprintln!("error: {message}");
+                ExitCode::FAILURE
+            }
+            Error::Cage(error) => {
+                eprintln!(
+                    "error: this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"
+                );
                 ExitCode::FAILURE
             }
         }

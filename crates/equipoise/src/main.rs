@@ -8,6 +8,7 @@ mod error;
 mod output;
 mod progress;
 mod reproduce;
+mod stdout;
 
 use clap::Parser;
 use cli::{Cli, Command, MachineAction};

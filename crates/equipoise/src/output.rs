@@ -3,6 +3,7 @@
 
 use crate::cli::{Format, Output};
 use crate::error::Error;
+use crate::stdout;
 use console::Term;
 use lab::{Case, Runs};
 use machine::input::BadInput;
@@ -142,6 +143,7 @@ fn text(format: Format, documents: &[Document], all: &str) -> String {
 
 /// To standard output. Whoever closes it early, as `head` does, has read enough.
 fn print(text: &str) -> Result<(), Error> {
+    check_stdout()?;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -171,7 +173,33 @@ pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> 
             return bad(file, "no such folder", "expected a folder that exists");
         }
     }
+    if output.out.is_none() {
+        check_stdout()?;
+    }
+    for place in places(output, trace) {
+        // Says what asking for permissions does not: a full or read-only file system.
+        tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
+    }
     Ok(())
+}
+
+fn check_stdout() -> Result<(), Error> {
+    match stdout::is_closed() {
+        true => Err(Error::Write("standard output is closed".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The folders that results will be written to; of one that is not there yet, the one it will be made in.
+pub fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
+    let folders = output.out.as_deref().into_iter();
+    folders
+        .chain(trace.map(folder_of))
+        .map(|folder| {
+            let mut there = folder.ancestors().filter(|folder| folder.is_dir());
+            there.next().unwrap_or(Path::new(".")).to_owned()
+        })
+        .collect()
 }
 
 /// The folder that `path` is in.

@@ -247,8 +247,12 @@ fn in_order<T: Send, E: Send>(
     jobs: usize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
+    let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(jobs).build() else {
+        // No threads to be had: this one does it all.
+        return (0..count).map(work).collect();
+    };
     let first_error = AtomicUsize::new(usize::MAX);
-    let all = || -> Vec<Option<Result<T, E>>> {
+    let results: Vec<Option<Result<T, E>>> = pool.install(|| {
         (0..count)
             .into_par_iter()
             .with_max_len(1)
@@ -263,12 +267,7 @@ fn in_order<T: Send, E: Send>(
                 Some(result)
             })
             .collect()
-    };
-    let results = match rayon::ThreadPoolBuilder::new().num_threads(jobs).build() {
-        Ok(pool) => pool.install(all),
-        // No threads to be had: this one does it all.
-        Err(_) => all(),
-    };
+    });
     // What was left out comes after an error, where this stops.
     results.into_iter().flatten().collect()
 }

@@ -80,7 +80,15 @@ impl BadInput {
 
 /// The content of `path`; the error names the file and why it cannot be read.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    std::fs::read_to_string(path).map_err(|error| unreadable(path, what, &error))
+    let file = path.display();
+    String::from_utf8(read_bytes(path, what)?).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        Box::new(BadInput::whole(
+            format!("{file}:{line}: not UTF-8"),
+            format!("expected a {what} in UTF-8"),
+        ))
+    })
 }
 
 /// The same of what is no text.

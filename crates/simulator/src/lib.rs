@@ -15,6 +15,7 @@ mod run;
 mod scx;
 
 pub use check::Check;
+pub use host::cage::cage;
 pub use host::fault::report_scheduler_faults;
 pub use hw::energy::{Energy, Part};
 

@@ -3,6 +3,8 @@
 use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
 use crate::kernel::Kernel;
+use crate::kernel::syscalls::MUTEX;
+use crate::kernel::task::Continuation;
 use crate::{Counters, Error, Outcome};
 
 /// How many events may happen at one time, and how often a CPU may reschedule, before the scheduler is taken to cause
@@ -113,7 +115,18 @@ fn deadlock(kernel: &Kernel<'_>) -> Error {
         .tasks
         .iter()
         .filter(|task| !task.exited.get())
-        .map(|task| format!("{} waits for {}", task.label(), task.waits_for.get()))
+        .map(|task| {
+            let (who, what) = (task.label(), task.waits_for.get());
+            match task.continuation.get() {
+                Continuation::Wait {
+                    relock: Some(mutex),
+                } if what == MUTEX => {
+                    let mutex = kernel.programs.mutex_label(mutex);
+                    format!("{who} waits for {mutex}")
+                }
+                _ => format!("{who} waits for {what}"),
+            }
+        })
         .collect();
     if waiting.len() > 8 {
         let more = waiting.len() - 8;

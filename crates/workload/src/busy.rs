@@ -105,10 +105,13 @@ impl Program for Thread {
         env.shared[MOST] = env.shared[MOST].max(self.chunks);
         env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
-            let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
-            let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
-            env.recorder.record(SPREAD, spread);
+            // Of no work at all there are no shares.
+            if env.shared[CHUNKS] > 0 {
+                let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
+                let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;
+                env.recorder.record(SPREAD, spread);
+            }
         }
         Op::Exit
     }

@@ -88,6 +88,8 @@ pub struct Start {
     pub tasks: Vec<TaskSpec>,
     /// How many mutexes exist ([`MutexId`] indexes them).
     pub mutexes: usize,
+    /// What messages call the first of them; the others go by their number.
+    pub mutex_names: Vec<String>,
     /// How many condition variables exist.
     pub condvars: usize,
     /// For each barrier, how many tasks it waits for.

@@ -86,6 +86,9 @@ mod word {
 /// An rt-app file, ready to run.
 pub struct RtApp {
     name: String,
+    /// Where it was read from, and what it says, for messages.
+    file: String,
+    text: String,
     description: String,
     metrics: Vec<Metric>,
     plan: Arc<Plan>,
@@ -174,6 +177,8 @@ impl RtApp {
         let metrics = plan.lay_out_logs();
         Ok(RtApp {
             name: name.to_owned(),
+            file: file.to_owned(),
+            text: text.to_owned(),
             description: description(text),
             metrics,
             plan: Arc::new(plan),
@@ -241,21 +246,17 @@ impl Workload for RtApp {
     /// `cpus` must have a CPU that `machine` has.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
-        for task in &self.plan.config.tasks {
-            let phases = task.phases.iter().map(|phase| &phase.affinity);
-            for mask in phases.chain([&task.affinity]).flatten() {
-                if !mask.is_subset(&all) {
-                    return Err(Box::new(BadInput::whole(
-                        format!(
-                            "workload `{}`: task `{}` is bound to CPUs {mask}, machine `{}` has {all}",
-                            self.name, task.name, machine.name
-                        ),
-                        "expected a machine that has these CPUs",
-                    )));
-                }
-            }
+        let mut bindings = self.plan.config.bindings.iter();
+        match bindings.find(|(cpus, _)| !cpus.is_subset(&all)) {
+            Some((cpus, at)) => Err(Box::new(BadInput::at(
+                &self.file,
+                &self.text,
+                at.clone(),
+                format!("bound to CPUs {cpus}; machine `{}` has {all}", machine.name),
+                "expected CPUs that the machine has",
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn start(&self, machine: &Machine) -> Start {
@@ -273,7 +274,8 @@ impl Workload for RtApp {
         let all_started = tasks.len() as u32;
         Start {
             tasks,
-            mutexes: config.mutexes,
+            mutexes: config.mutexes.len(),
+            mutex_names: config.mutexes.clone(),
             condvars: config.condvars,
             barriers: std::iter::once(all_started)
                 .chain(config.barriers.iter().copied())

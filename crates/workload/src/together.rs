@@ -76,6 +76,12 @@ impl Workload for Together {
             metrics += part.metrics().len();
             all.tasks
                 .extend(start.tasks.into_iter().map(|task| place.task(task)));
+            if !start.mutex_names.is_empty() {
+                let numbered = all.mutex_names.len()..all.mutexes;
+                all.mutex_names
+                    .extend(numbered.map(|mutex| mutex.to_string()));
+                all.mutex_names.extend(start.mutex_names);
+            }
             all.mutexes += start.mutexes;
             all.condvars += start.condvars;
             all.barriers.extend(start.barriers);

@@ -9,6 +9,7 @@ mod capacity;
 mod catalog;
 mod eevdf;
 mod equipoise;
+mod foreign;
 mod hmp;
 mod rt_app;
 mod rt_app_examples;

@@ -323,54 +323,6 @@ fn a_failed_run_is_named_and_nothing_is_written() {
     assert_eq!(files(folder.path()), ["stalls.bpf.c"]);
 }
 
-/// A scheduler whose ops.enqueue() does `fault` is reported, and the command fails.
-fn fault_is_reported(fault: &str, says: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("faulty.bpf.c");
-    let faulty = STALLS
-        .replace(
-            "u64 enq_flags) {}",
-            &format!("u64 enq_flags) {{ {fault} }}"),
-        )
-        .replace("void BPF", "u64 small_time;\nvoid BPF");
-    std::fs::write(&source, faulty).unwrap();
-    let mut args = compare(&["--scheduler"]);
-    args.push(source.to_str().unwrap());
-    let output = run(&args);
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{fault}: {stderr}");
-    assert!(stderr.contains(says), "{fault}: {stderr}");
-}
-
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn a_division_by_zero_is_reported() {
-    fault_is_reported(
-        "small_time = slice_ns / (small - 1);",
-        "its enqueue() divided by zero",
-    );
-}
-
-#[test]
-fn a_call_without_end_is_reported() {
-    fault_is_reported(
-        "while (*(volatile u64 *)&small_time == 0);",
-        "scheduler `stalls`: its enqueue() did not return",
-    );
-}
-
-#[test]
-fn a_wild_pointer_and_an_endless_recursion_are_reported() {
-    fault_is_reported(
-        "small_time = *(volatile u64 *)(u64)small;",
-        "memory that is not there",
-    );
-    fault_is_reported(
-        "volatile u64 frame[1000] = {}; stalls_enqueue(p, enq_flags); small_time = frame[5];",
-        "memory that is not there",
-    );
-}
-
 #[test]
 fn a_setting_must_fit_the_scheduler() {
     let folder = tempfile::tempdir().unwrap();
