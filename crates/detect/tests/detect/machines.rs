@@ -157,7 +157,7 @@ fn rk3588() -> Tree {
         policies: "0-3 4-5 6-7",
         khz: &[1_008_000, 1_200_000, 1_416_000, 1_608_000, 1_800_000],
         lists_khz: true,
-        capacity: Some(414),
+        capacity: Some(398),
         idle: &[("WFI", 1, 1), ("cpu-sleep", 220, 1000)],
         midr: Some(0x412f_d050),
         ..Cpus::default()
@@ -180,7 +180,7 @@ fn rk3588_has_three_clocks_and_one_cache() {
     let (machine, warnings) = machine(detect::sysfs(rk3588().path()).unwrap());
     assert_eq!(
         kinds(&machine),
-        ["cortex-a55 414: 0-3", "cortex-a76 1024: 4-7"]
+        ["cortex-a55 398: 0-3", "cortex-a76 1024: 4-7"]
     );
     assert_eq!(level(&machine, "MC"), "0-7");
     let policies: Vec<String> = machine

@@ -11,6 +11,7 @@ mod eevdf;
 mod equipoise;
 mod foreign;
 mod hmp;
+mod machines;
 mod rt_app;
 mod rt_app_examples;
 mod runs;
