@@ -2,12 +2,14 @@
 
 use crate::cli::{Compare, Output};
 use crate::error::Error;
+use crate::interrupt;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
 use machine::input::BadInput;
 use policy::Policy;
+use report::Shown;
 use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
@@ -26,8 +28,13 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     }
     let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
-    let comparison = Comparison::run(machine, workload, schedulers, runs, &|| progress.done())?;
+    interrupt::listen();
+    let comparison =
+        progress.watch(|watch| Comparison::run(machine, workload, schedulers, runs, watch))?;
     drop(progress);
+    if comparison.runs.count == 0 {
+        return interrupt::check();
+    }
     let staged = match &args.runs.trace {
         Some(file) => {
             let names = comparison
@@ -39,14 +46,19 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         }
         None => Staged::default(),
     };
-    let json = report::json::comparison(&comparison);
     let name = format!("{}-{}", comparison.machine.name, comparison.workload.name());
+    let shown = Shown {
+        goal: args.goal.map(Into::into),
+        all: args.all,
+    };
     let document = Document {
         name: output::file_name(&name),
-        page: report::comparison(&comparison),
-        json: json.clone(),
+        page: report::comparison(&comparison, shown),
+        json: report::json::comparison(&comparison),
+        csv: report::csv::comparison(&comparison),
     };
-    output::emit(output, &[document], &json, staged)
+    output::emit(output, &[document], None, staged)?;
+    interrupt::check()
 }
 
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.

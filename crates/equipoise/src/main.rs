@@ -5,6 +5,7 @@ mod cli;
 mod compare;
 mod detect;
 mod error;
+mod interrupt;
 mod output;
 mod progress;
 mod reproduce;

@@ -24,6 +24,9 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     for page in pages {
         line(&mut out, "h1", &page.title);
         page.notes.iter().for_each(|note| line(&mut out, "p", note));
+        page.verdict
+            .iter()
+            .for_each(|said| line(&mut out, "p", said));
         page.tables.iter().for_each(|shown| table(&mut out, shown));
         page.remarks
             .iter()

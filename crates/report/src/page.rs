@@ -9,6 +9,8 @@ pub struct Page {
     pub title: String,
     /// Lines under the headline.
     pub notes: Vec<String>,
+    /// What follows from all below, in words; a line for each goal.
+    pub verdict: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
     /// Lines under the tables.

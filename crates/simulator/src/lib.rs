@@ -22,6 +22,7 @@ pub use hw::energy::{Energy, Part};
 use check::Checker;
 use machine::Machine;
 use native::{Global, Object};
+use std::sync::atomic::AtomicBool;
 use workload::{Recorder, Workload};
 
 /// What to run. Two runs of equal configurations give equal outcomes, byte for byte.
@@ -210,6 +211,9 @@ pub enum Error {
         /// What does not hold.
         message: String,
     },
+    /// It was asked to stop ([`run_until`]).
+    #[error("stopped on request")]
+    Stopped,
     /// The scheduler's object and the configuration do not fit.
     #[error(transparent)]
     Object(#[from] native::Error),
@@ -217,21 +221,30 @@ pub enum Error {
 
 /// Runs `config` to its end.
 pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
-    run_kernel(config, None)
+    run_kernel(config, None, None)
+}
+
+/// As [`run`], but it ends with [`Error::Stopped`] soon after `stop` has become true.
+pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error> {
+    run_kernel(config, None, Some(stop))
 }
 
 /// Runs `config` to its end and checks the simulation itself on the way, which takes longer. What does
 /// not hold is [`Error::Invariant`].
 pub fn run_checked(config: Config<'_>, check: Check) -> Result<Outcome, Error> {
-    run_kernel(config, Some(check))
+    run_kernel(config, Some(check), None)
 }
 
-fn run_kernel(config: Config<'_>, check: Option<Check>) -> Result<Outcome, Error> {
+fn run_kernel(
+    config: Config<'_>,
+    check: Option<Check>,
+    stop: Option<&AtomicBool>,
+) -> Result<Outcome, Error> {
     let (scheduler, read, limit) = (config.scheduler, config.read, config.time_limit_ns);
     let nr_cpus = config.machine.cpus.len();
     let checker = check.map(|check| Box::new(Checker::new(check, nr_cpus)));
     let mut kernel = boot::boot(config, checker)?;
-    match run::run(&mut kernel, limit) {
+    match run::run(&mut kernel, limit, stop) {
         Ok(()) => run::outcome(kernel, scheduler, read),
         Err(error) => {
             kernel.disable_scheduler();
