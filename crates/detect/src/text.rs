@@ -407,7 +407,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
 }
 
 fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
-    let name = quoted(&kind.name);
+    let name = key(&kind.name);
     writeln!(out, "\n[core.{name}]\ncapacity = {}", kind.capacity)?;
     if kind.like.siblings.count() > 1 {
         writeln!(
@@ -455,6 +455,15 @@ fn list(items: impl Iterator<Item = impl ToString>) -> String {
         .map(|item| item.to_string())
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// As a TOML key.
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
 }
 
 /// As a TOML string.

@@ -41,10 +41,10 @@ pub enum Command {
         #[command(subcommand)]
         action: MachineAction,
     },
-    /// The workloads: benchmark models and rt-app files
+    /// The workloads: benchmark models, rt-app files and recorded loads
     Workload {
         #[command(subcommand)]
-        action: Catalog,
+        action: WorkloadAction,
     },
     /// The policies of Equipoise's own scheduler
     Policy {
@@ -226,6 +226,24 @@ pub struct Detect {
     /// What the machine is to be called
     #[arg(long, default_value = "detected")]
     pub name: String,
+}
+
+#[derive(Subcommand)]
+pub enum WorkloadAction {
+    #[command(flatten)]
+    Catalog(Catalog),
+    /// Make a workload of a trace of scheduling events
+    Import(Import),
+}
+
+#[derive(Args)]
+pub struct Import {
+    /// ftrace's text, `trace-cmd report`'s, or that of `perf script` after `perf sched record`; with the events
+    /// sched_switch and sched_waking (or sched_wakeup), and sched_wakeup_new and sched_process_fork if tasks start
+    pub trace: PathBuf,
+    /// The machine it was recorded on, so that what was computed there is scaled to others: a name or a machine file
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
 }
 
 #[derive(Subcommand)]

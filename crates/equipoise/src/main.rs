@@ -5,6 +5,7 @@ mod cli;
 mod compare;
 mod detect;
 mod error;
+mod import;
 mod interrupt;
 mod output;
 mod progress;
@@ -12,7 +13,7 @@ mod reproduce;
 mod stdout;
 
 use clap::Parser;
-use cli::{Cli, Command, MachineAction};
+use cli::{Cli, Command, MachineAction, WorkloadAction};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -25,7 +26,10 @@ fn main() -> ExitCode {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),
         },
-        Command::Workload { action } => catalog::workload(action, &output),
+        Command::Workload { action } => match action {
+            WorkloadAction::Catalog(action) => catalog::workload(action, &output),
+            WorkloadAction::Import(args) => import::run(args, &output),
+        },
         Command::Policy { action } => catalog::policy(action, &output),
     };
     match result {

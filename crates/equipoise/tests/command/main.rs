@@ -11,6 +11,7 @@ mod eevdf;
 mod equipoise;
 mod foreign;
 mod hmp;
+mod import;
 mod interrupt;
 mod machines;
 mod rt_app;

@@ -13,6 +13,9 @@ const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
 /// Up to 16 GiB: what is beyond is a slip of units.
 const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
 
+/// The most levels that a scheduler's tables have room for (`MAX_LEVELS` in scheduler/intf.h).
+const MAX_LEVELS: usize = 8;
+
 /// Where a machine's CPUs are.
 pub(super) struct Topology {
     pub cpus: Vec<Cpu>,
@@ -110,10 +113,22 @@ impl Reader<'_> {
         spans.smt.retain(|core| !core.is_empty());
         spans.cls = second_level(&caches, &spans, &offline);
         caches.sort_by_key(|cache: &Cache| (cache.level, cache.cpus.first()));
+        let levels = levels(spans, numa);
+        if let Some(distances) = machine
+            .numa_distances
+            .as_ref()
+            .filter(|_| levels.len() > MAX_LEVELS)
+        {
+            return self.bad(
+                distances.span(),
+                format!("these distances make {} levels of CPUs", levels.len()),
+                format!("expected at most {MAX_LEVELS}, with those within a node"),
+            );
+        }
         Ok(Topology {
             cpus,
             offline,
-            levels: levels(spans, numa),
+            levels,
             clusters,
             caches,
         })
@@ -507,6 +522,35 @@ size_kib = 12288
             assert!(said.starts_with(&format!("f.toml:{line}: ")), "{said}");
             assert!(said.contains(says), "{said}");
         }
+    }
+
+    /// Nodes that are nested six times: with cores, caches and nodes nine levels.
+    #[test]
+    fn levels_have_an_end() {
+        let distance = |a: usize, b: usize| match (a ^ b).checked_ilog2() {
+            None => 10,
+            Some(bit) => 20 + 10 * bit,
+        };
+        let rows: Vec<Vec<u32>> = (0..64)
+            .map(|a| (0..64).map(|b| distance(a, b)).collect())
+            .collect();
+        let mut text = format!("name = \"deep\"\nnuma_distances = {rows:?}\n[core.a]\n");
+        for node in 0..64 {
+            text += &format!(
+                "[[package]]\n[[package.cluster]]\ncore = \"a\"\ncpus = \"{node},{}\"\nthreads = 2\n",
+                node + 64
+            );
+        }
+        let error = Machine::parse("f.toml", &text).unwrap_err();
+        assert!(
+            error
+                .message()
+                .starts_with("f.toml:2: these distances make 9 levels"),
+            "{}",
+            error.message()
+        );
+        let flat = text.replace("70", "60");
+        assert!(Machine::parse("f.toml", &flat).is_ok());
     }
 
     #[test]

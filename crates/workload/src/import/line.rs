@@ -71,7 +71,11 @@ const DEFAULT_PRIO: i32 = 120;
 /// Reads `line`; the error says what was expected.
 pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     let trimmed = line.trim();
-    if trimmed.is_empty() || trimmed.starts_with('#') || trimmed.starts_with("cpus=") || trimmed.starts_with("version") {
+    if trimmed.is_empty()
+        || trimmed.starts_with('#')
+        || trimmed.starts_with("cpus=")
+        || trimmed.starts_with("version")
+    {
         return Ok(Read::Nothing);
     }
     if let Some(lost) = lost(trimmed) {
@@ -79,7 +83,11 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     }
     // perf's call chains stand below their event: an address and a symbol.
     let first = trimmed.split_whitespace().next().unwrap_or_default();
-    if line.starts_with(char::is_whitespace) && first.len() >= 6 && first.bytes().all(|byte| byte.is_ascii_hexdigit()) && !trimmed.contains(" [0") {
+    if line.starts_with(char::is_whitespace)
+        && first.len() >= 6
+        && first.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && !trimmed.contains(" [0")
+    {
         return Ok(Read::Nothing);
     }
     const SHAPE: &str = "expected a line of ftrace's text or of perf script, such as `task-1 [000] d.... 1.000001: sched_switch: ...`";
@@ -90,7 +98,8 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
         cpu,
         at,
         interrupt,
-        event: event(name, fields).ok_or("expected the fields of this event, as the kernel prints them")?,
+        event: event(name, fields)
+            .ok_or("expected the fields of this event, as the kernel prints them")?,
     }))
 }
 
@@ -127,7 +136,10 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let mut interrupt = false;
     if !word.ends_with(':') {
         // irqs off, need_resched, context, preempt count: `h` and `H` are hard interrupts, `s` soft ones.
-        interrupt = word.bytes().nth(2).is_some_and(|flag| matches!(flag, b'h' | b'H' | b's' | b'z' | b'Z'));
+        interrupt = word
+            .bytes()
+            .nth(2)
+            .is_some_and(|flag| matches!(flag, b'h' | b'H' | b's' | b'z' | b'Z'));
         (word, after) = after.trim_start().split_once(' ')?;
     }
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
@@ -136,7 +148,11 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
     let ns = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
-    Some((interrupt, ns.checked_add(fraction.parse::<u64>().ok()? * scale)?, after))
+    Some((
+        interrupt,
+        ns.checked_add(fraction.parse::<u64>().ok()? * scale)?,
+        after,
+    ))
 }
 
 /// `sched_switch` of `sched:sched_switch: ...`, and what comes after.
@@ -236,7 +252,10 @@ fn between<'a>(fields: &'a str, from: &str, to: &str) -> Option<&'a str> {
 fn number(fields: &str, key: &str) -> Option<i32> {
     let start = fields.find(key)? + key.len();
     let rest = &fields[start..];
-    let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'-').count();
+    let digits = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b'-')
+        .count();
     rest[..digits].parse().ok()
 }
 
@@ -254,9 +273,17 @@ mod tests {
     #[test]
     fn one_switch_in_every_way_of_writing_it() {
         let expected = Event::Switch {
-            prev: Task { comm: "my task", pid: 17, prio: 120 },
+            prev: Task {
+                comm: "my task",
+                pid: 17,
+                prio: 120,
+            },
             state: State::Blocked,
-            next: Task { comm: "swapper/1", pid: 0, prio: 120 },
+            next: Task {
+                comm: "swapper/1",
+                pid: 0,
+                prio: 120,
+            },
         };
         for line in [
             "         my task-17      [001] d..2.    12.000345: sched_switch: prev_comm=my task prev_pid=17 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
@@ -266,36 +293,73 @@ mod tests {
             "my task    16/17 [001]    12.000345000: sched:sched_switch: prev_comm=my task prev_pid=17 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120",
         ] {
             let read = event_of(line);
-            assert_eq!((read.cpu, read.at, read.interrupt), (1, 12_000_345_000, false), "{line}");
+            assert_eq!(
+                (read.cpu, read.at, read.interrupt),
+                (1, 12_000_345_000, false),
+                "{line}"
+            );
             assert_eq!(read.event, expected, "{line}");
         }
     }
 
     #[test]
     fn wakeups_and_their_context() {
-        let task = Task { comm: "a-b:c", pid: 9, prio: 98 };
-        let line = "  <idle>-0  [003] dNh5. 1.5: sched_waking: comm=a-b:c pid=9 prio=98 target_cpu=003";
+        let task = Task {
+            comm: "a-b:c",
+            pid: 9,
+            prio: 98,
+        };
+        let line =
+            "  <idle>-0  [003] dNh5. 1.5: sched_waking: comm=a-b:c pid=9 prio=98 target_cpu=003";
         let read = event_of(line);
         assert_eq!((read.interrupt, read.event), (true, Event::Waking(task)));
-        let line = "swapper 0 [003] 1.500000000: sched:sched_wakeup: a-b:c:9 [98] success=1 CPU:003";
+        let line =
+            "swapper 0 [003] 1.500000000: sched:sched_wakeup: a-b:c:9 [98] success=1 CPU:003";
         let read = event_of(line);
-        assert_eq!((read.interrupt, read.at, read.event), (false, 1_500_000_000, Event::Wakeup(task)));
-        let line = "sh-7 [000] .... 1.5: sched_process_fork: comm=sh pid=7 child_comm=ls -l child_pid=8";
-        let child = Task { comm: "ls -l", pid: 8, prio: DEFAULT_PRIO };
+        assert_eq!(
+            (read.interrupt, read.at, read.event),
+            (false, 1_500_000_000, Event::Wakeup(task))
+        );
+        let line =
+            "sh-7 [000] .... 1.5: sched_process_fork: comm=sh pid=7 child_comm=ls -l child_pid=8";
+        let child = Task {
+            comm: "ls -l",
+            pid: 8,
+            prio: DEFAULT_PRIO,
+        };
         assert_eq!(event_of(line).event, Event::Fork { parent: 7, child });
         let line = "<idle>-0 [000] .... 1.5: cpu_frequency: state=1200000 cpu_id=2";
-        assert_eq!(event_of(line).event, Event::Frequency { cpu: 2, khz: 1_200_000 });
+        assert_eq!(
+            event_of(line).event,
+            Event::Frequency {
+                cpu: 2,
+                khz: 1_200_000
+            }
+        );
     }
 
     #[test]
     fn what_is_no_event() {
-        for line in ["", "# tracer: nop", "cpus=4", "\tffffffff8111 schedule+0x1 ([kernel])"] {
+        for line in [
+            "",
+            "# tracer: nop",
+            "cpus=4",
+            "\tffffffff8111 schedule+0x1 ([kernel])",
+        ] {
             assert_eq!(read(line), Ok(Read::Nothing), "{line}");
         }
         assert_eq!(read("CPU:2 [LOST 12 EVENTS]"), Ok(Read::Lost(12)));
         assert_eq!(read("CPU:2 [7 EVENTS DROPPED]"), Ok(Read::Lost(7)));
-        assert_eq!(read("perf 1 [000] 1.0: PERF_RECORD_LOST lost 5"), Ok(Read::Lost(5)));
-        for line in ["hello", "a-1 [000] .... x: y: z", "a-1 [9999] .... 1.0: y: z", "a-1 [000] 1.0: sched_switch: prev_comm=a prev"] {
+        assert_eq!(
+            read("perf 1 [000] 1.0: PERF_RECORD_LOST lost 5"),
+            Ok(Read::Lost(5))
+        );
+        for line in [
+            "hello",
+            "a-1 [000] .... x: y: z",
+            "a-1 [9999] .... 1.0: y: z",
+            "a-1 [000] 1.0: sched_switch: prev_comm=a prev",
+        ] {
             assert!(read(line).is_err(), "{line}");
         }
     }
