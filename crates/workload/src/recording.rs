@@ -67,6 +67,8 @@ pub enum Step {
     Run(u64),
     /// Sleeps, ns.
     Sleep(u64),
+    /// Sleeps until so long after the beginning, ns; not at all if that has passed. A timer with a period.
+    Until(u64),
     /// Waits until another thread has woken it up once more than it has waited.
     Wait,
     /// Wakes up this thread.
@@ -278,7 +280,7 @@ impl Running {
     /// It runs after it was woken up.
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
-            Some(Step::Sleep(_)) => env.due,
+            Some(Step::Sleep(_) | Step::Until(_)) => env.due,
             Some(Step::Wait) => env.woken_at,
             _ => return,
         };
@@ -303,6 +305,7 @@ impl Program for Running {
         match self.doing {
             Some(Step::Run(work)) => Op::Run { work },
             Some(Step::Sleep(ns)) => Op::Sleep { ns },
+            Some(Step::Until(at)) => Op::SleepUntil { at },
             Some(Step::Wait) => Op::Read {
                 stream: stream(self.thread),
                 bytes: 1,

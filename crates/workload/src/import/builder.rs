@@ -2,8 +2,9 @@
 
 use super::line::{Event, Line, State, Task};
 use super::{Imported, Summary};
+use crate::DEFAULT_FOOTPRINT;
 use crate::recording::{Recording, Step, Thread, VERSION};
-use machine::{Machine, work_in};
+use machine::{CACHE_LINE, Costs, Machine, work_in};
 use std::collections::HashMap;
 
 /// The kernel's prio of nice 0.
@@ -14,6 +15,14 @@ const FIRST_FAIR: i32 = 100;
 const BELIEVED: u32 = 3;
 /// ... and for so many of all its wakeups: one in so many.
 const BELIEVED_PART: u32 = 2;
+/// Who starts others and does no more than that is a shell.
+const SHELL_NS: u64 = 1_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
+/// Fewer intervals may be alike by chance.
+const FEWEST_PERIODS: usize = 4;
+/// What a timer is late by differs: timer slack, idle states, other interrupts.
+const JITTER_NS: u64 = 150_000;
+const PERIOD_PCT: u64 = 3;
 /// What each kernel has of its own, also the simulated one.
 const KERNEL_THREADS: [&str; 7] = [
     "migration/",
@@ -36,22 +45,35 @@ struct Known {
     /// Work that it has done since its last step, ns of the fastest core.
     work: u64,
     ran_ns: u64,
+    /// Where it ran last.
+    cpu: Option<usize>,
+    /// Since it was last woken up it has not run: when that was, ns, and by an interrupt or by a thread.
+    woken: Option<(u64, bool)>,
 }
 
 /// A step, or what may become one.
 #[derive(Clone, Copy)]
 enum Entry {
     Step(Step),
-    /// Waits to be woken by [`Known`] `by`, or sleeps for so long, ns.
+    /// A timer, or something else that is no thread, wakes it up.
+    Slept(Gap),
+    /// Waits to be woken by [`Known`] `by`, or sleeps.
     Woken {
         by: u32,
-        gap_ns: u64,
+        gap: Gap,
     },
     /// Wakes up this thread, at that place of its steps.
     Wakes {
         thread: u32,
         entry: u32,
     },
+}
+
+/// How long a thread slept, and until when, ns.
+#[derive(Clone, Copy)]
+struct Gap {
+    ns: u64,
+    until: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +92,8 @@ struct Cpu {
     known: bool,
     /// Its thread's work is counted up to here, ns.
     since: u64,
+    /// What the kernel does next in its thread's time, and a replay will have it do again, ns.
+    owed: u64,
     khz: Option<u32>,
 }
 
@@ -165,7 +189,13 @@ impl<'a> Builder<'a> {
         let Some(thread) = self.cpus[cpu].runs else {
             return;
         };
-        let work = work_in(ns, self.speed(cpu));
+        let kernel = ns.min(self.cpus[cpu].owed);
+        self.cpus[cpu].owed -= kernel;
+        let ticks = self.machine.map_or(0, |machine| {
+            let tick_ns = self.kernel_ns(cpu, costs(machine, cpu).tick_ns);
+            (ns - kernel) * (u64::from(machine.hz) * tick_ns).min(NS_PER_S) / NS_PER_S
+        });
+        let work = work_in(ns - kernel - ticks, self.speed(cpu));
         let thread = &mut self.threads[thread as usize];
         thread.ran_ns += ns;
         thread.work += work;
@@ -189,6 +219,44 @@ impl<'a> Builder<'a> {
             }
             _ => full,
         }
+    }
+
+    /// How long kernel code takes on `cpu` now that takes `ns` at its highest frequency.
+    fn kernel_ns(&self, cpu: usize, ns: u64) -> u64 {
+        let highest = self.machine.and_then(|machine| {
+            let core = &machine.core_types[machine.cpus[cpu].core_type];
+            core.opps.last().map(|opp| opp.khz)
+        });
+        match (self.cpus[cpu].khz, highest) {
+            (Some(khz), Some(highest)) if khz > 0 => {
+                ns * u64::from(highest) / u64::from(khz.min(highest))
+            }
+            _ => ns,
+        }
+    }
+
+    /// `thread` begins to run on `cpu`: by the machine file the kernel needs so long to have it there.
+    fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32) {
+        let Some(machine) = self.machine else { return };
+        let costs = costs(machine, cpu);
+        let known = &mut self.threads[thread as usize];
+        let mut ns = costs.context_switch_ns;
+        if let Some((at, interrupt)) = known.woken.take() {
+            // What has passed since, the trace shows to be not the thread's.
+            let irq = if interrupt { costs.timer_irq_ns } else { 0 };
+            ns += (irq + costs.wakeup_ns).saturating_sub(now - at);
+        }
+        if let Some(last) = known.cpu.replace(cpu).filter(|&last| last != cpu) {
+            let mut caches = machine.last_level_caches().iter();
+            let near = caches.any(|cache| cache.contains(cpu) && cache.contains(last));
+            let line_ns = if near {
+                costs.refill_near_ns
+            } else {
+                costs.refill_far_ns
+            };
+            ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
+        }
+        self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
     }
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
@@ -231,6 +299,7 @@ impl<'a> Builder<'a> {
             // Nobody was seen to wake it up.
             self.woken(thread, now, None);
             self.threads[thread as usize].prio = next.prio;
+            self.owe_switch(cpu, now, thread);
         }
     }
 
@@ -252,6 +321,8 @@ impl<'a> Builder<'a> {
             forked: false,
             work: 0,
             ran_ns: 0,
+            cpu: None,
+            woken: None,
         });
         self.by_pid.insert(task.pid, index);
         index
@@ -288,18 +359,23 @@ impl<'a> Builder<'a> {
             return;
         };
         self.threads[thread as usize].is = Is::Runnable;
-        let gap_ns = now - since;
+        self.threads[thread as usize].woken = Some((now, waker.is_none()));
+        let gap = Gap {
+            ns: now - since,
+            until: now,
+        };
         let Some((waker, cpu)) = waker else {
-            self.threads[thread as usize]
-                .steps
-                .push(Entry::Step(Step::Sleep(gap_ns)));
+            self.threads[thread as usize].steps.push(Entry::Slept(gap));
             return;
         };
         self.account(cpu, now);
         self.flush(waker);
+        if let Some(machine) = self.machine {
+            self.cpus[cpu].owed += self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns);
+        }
         let steps = &mut self.threads[thread as usize].steps;
         let entry = steps.len() as u32;
-        steps.push(Entry::Woken { by: waker, gap_ns });
+        steps.push(Entry::Woken { by: waker, gap });
         self.threads[waker as usize]
             .steps
             .push(Entry::Wakes { thread, entry });
@@ -359,8 +435,9 @@ impl<'a> Builder<'a> {
         let keeps: Vec<bool> = self.threads.iter().map(keeps).collect();
         let left_out = keeps.iter().filter(|&&keep| !keep).count();
         if left_out > 0 {
-            let note =
-                format!("{left_out} threads left out: the kernel's own, or without any work");
+            let note = format!(
+                "{left_out} threads left out: the kernel's own, a shell, or without any work"
+            );
             self.summary.notes.push(note);
         }
         let mut numbers = vec![None; keeps.len()];
@@ -385,10 +462,13 @@ impl<'a> Builder<'a> {
             let thread = &self.threads[index];
             realtime += usize::from(thread.prio < FIRST_FAIR);
             self.summary.ran_ns.push(thread.ran_ns);
-            let steps = thread
-                .steps
-                .iter()
-                .filter_map(|&entry| self.step(entry, &numbers));
+            let timers = thread.steps.iter().filter_map(|entry| match entry {
+                Entry::Slept(gap) => Some(gap.until),
+                _ => None,
+            });
+            let periodic = is_periodic(timers);
+            let steps = thread.steps.iter();
+            let steps = steps.filter_map(|&entry| self.step(entry, periodic, &numbers));
             threads.push(Thread {
                 name: thread.name.clone(),
                 nice: (thread.prio - NICE_0).clamp(-20, 19) as i8
@@ -418,15 +498,18 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// `entry` as a step, where threads have these numbers.
-    fn step(&self, entry: Entry, numbers: &[Option<usize>]) -> Option<Step> {
+    /// `entry` as a step of a thread that may be periodic, where threads have these numbers.
+    fn step(&self, entry: Entry, periodic: bool, numbers: &[Option<usize>]) -> Option<Step> {
         Some(match entry {
             Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
             Entry::Step(step) => step,
             // One that is left out wakes nobody.
-            Entry::Woken { by, gap_ns } => match numbers[by as usize] {
+            Entry::Slept(gap) if periodic => Step::Until(gap.until - self.first.unwrap_or(0)),
+            Entry::Slept(gap) => Step::Sleep(gap.ns),
+            // One that is left out wakes nobody.
+            Entry::Woken { by, gap } => match numbers[by as usize] {
                 Some(_) => Step::Wait,
-                None => Step::Sleep(gap_ns),
+                None => Step::Sleep(gap.ns),
             },
             Entry::Wakes { thread, entry } => {
                 let Entry::Woken { .. } = self.threads[thread as usize].steps[entry as usize]
@@ -439,33 +522,39 @@ impl<'a> Builder<'a> {
     }
 
     /// A trace that does not say in which context a wakeup was: a timer's interrupt looks as if whoever it interrupted
-    /// had done it. Who is woken up by interrupts on idle CPUs is taken to be so on busy ones, too, but by threads that
-    /// do it often.
+    /// had done it. Who is woken up by interrupts on idle CPUs, or with a period, is taken to be so on busy ones, too,
+    /// but by threads that do it often.
     fn doubt(&mut self) {
         let mut doubted = 0_u64;
-        for thread in &mut self.threads {
+        let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
+        let all_sleeps: Vec<u32> = self.threads.iter().map(sleeps).collect();
+        for (thread, &sleeps) in self.threads.iter_mut().zip(&all_sleeps) {
             let mut by: HashMap<u32, u32> = HashMap::new();
-            let (mut wakeups, mut alone) = (0, 0);
+            let mut alone = 0;
             for entry in &thread.steps {
                 match entry {
-                    Entry::Step(Step::Sleep(_)) => (wakeups, alone) = (wakeups + 1, alone + 1),
-                    Entry::Woken { by: waker, .. } => {
-                        wakeups += 1;
-                        *by.entry(*waker).or_default() += 1;
-                    }
+                    Entry::Slept(_) => alone += 1,
+                    Entry::Woken { by: waker, .. } => *by.entry(*waker).or_default() += 1,
                     _ => {}
                 }
             }
-            if alone == 0 {
+            let periodic = is_periodic(wakes(&thread.steps));
+            if alone == 0 && !periodic {
                 continue;
             }
-            let believed =
-                |waker: &u32| by[waker] >= BELIEVED && by[waker] * BELIEVED_PART >= wakeups;
+            let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
+            let believed = |waker: u32| {
+                let of = by[&waker];
+                // With a period it may be a timer that always comes while the same one runs: then the other does
+                // not wake it up each time that he runs.
+                let each_time = part(of, all_sleeps[waker as usize]);
+                (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
+            };
             for entry in &mut thread.steps {
-                if let Entry::Woken { by, gap_ns } = *entry
-                    && !believed(&by)
+                if let Entry::Woken { by, gap } = *entry
+                    && !believed(by)
                 {
-                    *entry = Entry::Step(Step::Sleep(gap_ns));
+                    *entry = Entry::Slept(gap);
                     doubted += 1;
                 }
             }
@@ -476,9 +565,49 @@ impl<'a> Builder<'a> {
     }
 }
 
+fn costs(machine: &Machine, cpu: usize) -> &Costs {
+    &machine.core_types[machine.cpus[cpu].core_type].costs
+}
+
+/// When a thread was woken up, ns.
+fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
+    steps.iter().filter_map(|entry| match entry {
+        Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
+        _ => None,
+    })
+}
+
+/// Does a timer with a period wake the thread up? Then it does so whatever became of the thread meanwhile.
+fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
+    let wakes: Vec<u64> = wakes.collect();
+    let mut between: Vec<u64> = wakes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if between.len() < FEWEST_PERIODS {
+        return false;
+    }
+    between.sort_unstable();
+    let period = between[between.len() / 2].max(1);
+    let tolerance = (period * PERIOD_PCT / 100).max(JITTER_NS).min(period / 8);
+    // Who overran a period slept the next time.
+    between.iter().all(|&ns| {
+        let periods = ((ns + period / 2) / period).max(1);
+        ns.abs_diff(periods * period) <= tolerance
+    })
+}
+
+/// Was it there to start others at once, and to wait for them, as a shell? The simulated kernel has one, too.
+fn only_starts_others(thread: &Known) -> bool {
+    let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
+    let Some(last) = thread.steps.iter().rposition(forks) else {
+        return false;
+    };
+    let blocks = |entry: &Entry| matches!(entry, Entry::Slept(_) | Entry::Woken { .. });
+    !thread.forked && thread.ran_ns < SHELL_NS && !thread.steps[..last].iter().any(blocks)
+}
+
 /// Is `thread` of the load?
 fn keeps(thread: &Known) -> bool {
     thread.ran_ns > 0
+        && !only_starts_others(thread)
         && !KERNEL_THREADS
             .iter()
             .any(|name| thread.name.starts_with(name))

@@ -2,7 +2,7 @@
 //! `perf sched record`), and this project's own.
 //!
 //! What cannot be seen in such a trace is lost: who waits for what (a wakeup is all there is of a mutex or a pipe),
-//! timers that are absolute (a gap is a sleep), what a task would have done besides.
+//! absolute timers that have no period (a gap is a sleep), what a task would have done besides.
 
 mod builder;
 mod line;

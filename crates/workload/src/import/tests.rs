@@ -1,5 +1,5 @@
 use super::*;
-use crate::recording::Step::{Fork, Run, Sleep, Wait, Wake};
+use crate::recording::Step::{self, Fork, Run, Sleep, Wait, Wake};
 
 /// The load of `lines`, on a machine of two alike CPUs that nobody described.
 fn of(lines: &str) -> Imported {
@@ -77,16 +77,16 @@ fn children_are_started_by_their_parents() {
         &switch(0, 100, IDLE, "R", A),
         fork,
         &switch(1, 220, IDLE, "R", B).replace("next_prio=120", "next_prio=125"),
-        &switch(0, 300, A, "X", IDLE),
-        &switch(1, 420, B, "X", IDLE),
+        &switch(0, 2_300, A, "X", IDLE),
+        &switch(1, 2_420, B, "X", IDLE),
     ]
     .map(|text| text.to_owned())
     .concat();
     let threads = of(&text).recording.threads;
-    assert_eq!(threads[0].steps, [Run(100_000), Fork(1), Run(100_000)]);
+    assert_eq!(threads[0].steps, [Run(100_000), Fork(1), Run(2_100_000)]);
     assert_eq!(
         (threads[1].steps.as_slice(), threads[1].nice),
-        (&[Run(200_000)][..], 5)
+        (&[Run(2_200_000)][..], 5)
     );
 }
 
@@ -100,8 +100,11 @@ fn work_is_by_the_speed_of_the_cpu() {
     let Run(work) = imported.recording.threads[1].steps[1] else {
         panic!("expected B to run")
     };
-    // 700 of 1400 MHz.
-    let expected = machine::work_in(1_000_000, little) / 2;
+    // 700 of 1400 MHz, without what the kernel's part takes: the switch to B, and ticks.
+    let costs = machine.core_types[machine.cpus[0].core_type].costs;
+    let ns = 1_000_000 - 2 * costs.context_switch_ns;
+    let ticks = ns * 2 * costs.tick_ns * u64::from(machine.hz) / 1_000_000_000;
+    let expected = machine::work_in(ns - ticks, little) / 2;
     assert!(work.abs_diff(expected) <= 1, "{work} {expected}");
     let beyond = switch(9, 1, IDLE, "R", A);
     let error = import("t.txt", beyond.as_bytes(), Some(&machine))
@@ -178,4 +181,48 @@ fn without_flags_there_is_doubt() {
     let doubted = of(&text).recording.threads;
     assert!(!doubted[1].steps.contains(&Wait), "{:?}", doubted[1].steps);
     assert!(!doubted[0].steps.iter().any(|step| matches!(step, Wake(_))));
+}
+
+#[test]
+fn a_period_is_kept_whatever_happens() {
+    let late = [0, 40, 10, 90, 20, 0];
+    let text: String = (0..6)
+        .map(|period| {
+            let at = 10_000 * period + late[period as usize];
+            [
+                waking(0, at, IDLE, "d.h2.", A),
+                switch(0, at + 5, IDLE, "R", A),
+                switch(0, at + 3_000, A, "S", IDLE),
+            ]
+            .concat()
+        })
+        .collect();
+    let steps = &of(&text).recording.threads[0].steps;
+    let until = |ms: u64, us: u64| Step::Until((ms * 1000 + us) * 1000);
+    assert_eq!([steps[2], steps[4]], [until(10, 40), until(20, 10)]);
+}
+
+/// A timer that always comes while the same thread runs, which runs more often than it comes.
+#[test]
+fn without_flags_a_period_is_a_timer() {
+    let text: String = (0..24)
+        .map(|tick| {
+            let at = 10_000 * tick;
+            let woken = match tick % 4 {
+                0 => waking(0, at + 50, A, ".....", B),
+                _ => String::new(),
+            };
+            [
+                waking(0, at, IDLE, ".....", A),
+                switch(0, at + 5, IDLE, "R", A),
+                woken,
+                switch(0, at + 1_000, A, "S", B),
+                switch(0, at + 2_000, B, "S", IDLE),
+            ]
+            .concat()
+        })
+        .collect();
+    let threads = of(&text).recording.threads;
+    let b = threads.iter().find(|thread| thread.name == "b").unwrap();
+    assert!(!b.steps.contains(&Wait), "{:?}", b.steps);
 }
