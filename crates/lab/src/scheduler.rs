@@ -62,6 +62,14 @@ impl Scheduler {
         &self.name
     }
 
+    /// What it is, in one line.
+    pub fn description(&self) -> &str {
+        match &self.code {
+            Code::Policy(policy) => &policy.description,
+            Code::Foreign { .. } => "a scheduler in C",
+        }
+    }
+
     /// Is it somebody else's?
     pub fn is_foreign(&self) -> bool {
         matches!(self.code, Code::Foreign { .. })
