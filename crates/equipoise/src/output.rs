@@ -157,7 +157,7 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
 }
 
 /// To standard output. Whoever closes it early, as `head` does, has read enough.
-fn print(text: &str) -> Result<(), Error> {
+pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -230,7 +230,7 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: no such kind of trace", file.display()),
-            "expected a name that ends in .txt, .ftrace or .systrace (ftrace text), or .json",
+            format!("expected a name that ends in {}", report::trace::EXTENSIONS),
         )))
     })
 }
@@ -256,7 +256,7 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
             _ => with_name(file, name),
         };
         staged.add(&path, |out| {
-            let mut writer = kind.writer(out, case.machine.cpus.len());
+            let mut writer = kind.writer(out, case.machine);
             lab::trace_until(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;

@@ -55,6 +55,7 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
         tables,
         remarks: remarks(comparison, shown, hidden),
         charts: rows.iter().filter(deciding).map(|row| chart(row)).collect(),
+        ..Page::default()
     }
 }
 

@@ -21,7 +21,7 @@ mod verdict;
 
 pub use chart::{Bar, Chart};
 pub use comparison::{Shown, comparison};
-pub use html::html;
+pub use html::{Figures, FirstRun, Recorder, html};
 pub use machine::machine;
 pub use page::{Cell, Page, Table, Tone};
 pub use reproduction::reproduction;

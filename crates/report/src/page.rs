@@ -1,6 +1,6 @@
 //! What is shown, whatever shows it.
 
-use crate::Chart;
+use crate::{Chart, Figures};
 
 /// A title, tables, and charts.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Page {
     pub remarks: Vec<String>,
     /// Pictures; a terminal leaves them out.
     pub charts: Vec<Chart>,
+    /// What only an HTML page has.
+    pub figures: Option<Figures>,
 }
 
 /// A table with as many cells in each row as in its header.

@@ -23,6 +23,7 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
         tables: tables(reproduction, &cells),
         remarks: remarks(reproduction),
         charts: charts(&cells),
+        ..Page::default()
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
                 ],
             }],
             remarks: vec!["remark".to_owned()],
-            charts: Vec::new(),
+            ..Page::default()
         }
     }
 

@@ -18,6 +18,7 @@ pub use check::Check;
 pub use host::cage::cage;
 pub use host::fault::report_scheduler_faults;
 pub use hw::energy::{Energy, Part};
+pub use kernel::task::weight_of;
 
 use check::Checker;
 use machine::Machine;
@@ -162,6 +163,12 @@ pub enum Event<'a> {
         /// `state`: kHz.
         khz: u32,
     },
+    /// The hardware lets the event's CPU run at `khz` at most from now on, whatever cpufreq asks for. No tracepoint
+    /// of the kernel's.
+    Turbo {
+        /// kHz.
+        khz: u32,
+    },
     /// `bpf_trace_printk`.
     Printk(&'a str),
 }
@@ -217,6 +224,27 @@ pub enum Error {
     /// The scheduler's object and the configuration do not fit.
     #[error(transparent)]
     Object(#[from] native::Error),
+}
+
+/// What `scheduler` calls itself (`ops.name`); the error says why Linux would refuse it, before it looks at anything
+/// else: `bpf_obj_name_cpy()` takes letters, digits, `_` and `.`, and fewer of them than there is room.
+pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
+    let name = scheduler
+        .ops_text(std::mem::offset_of!(abi::layout::Ops, name))
+        .unwrap_or_default();
+    let room = abi::layout::NAME_LEN;
+    let odd = |c: char| !c.is_ascii_alphanumeric() && !"_.".contains(c);
+    match name.chars().find(|&c| odd(c)) {
+        _ if name.is_empty() => Err("ops.name is empty".to_owned()),
+        Some(c) => Err(format!(
+            "ops.name `{name}` has `{c}`; Linux takes letters, digits, `_` and `.`"
+        )),
+        None if name.len() >= room => Err(format!(
+            "ops.name has {room} characters; Linux takes at most {}",
+            room - 1
+        )),
+        None => Ok(name),
+    }
 }
 
 /// Runs `config` to its end.
