@@ -136,10 +136,10 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let mut interrupt = false;
     if !word.ends_with(':') {
         // irqs off, need_resched, context, preempt count: `h` and `H` are hard interrupts, `s` soft ones.
-        interrupt = word
-            .bytes()
-            .nth(2)
-            .is_some_and(|flag| matches!(flag, b'h' | b'H' | b's' | b'z' | b'Z'));
+        interrupt = matches!(
+            word.as_bytes().get(2),
+            Some(b'h' | b'H' | b's' | b'z' | b'Z')
+        );
         (word, after) = after.trim_start().split_once(' ')?;
     }
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
