@@ -43,6 +43,10 @@ struct Digested {
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        // The hardware's decision, which the power and what follows tell of.
+        if matches!(event, Event::Turbo { .. }) {
+            return;
+        }
         self.events += 1;
         self.line.clear();
         writeln!(self.line, "{now} {cpu} {event:?}").unwrap();
@@ -60,7 +64,7 @@ fn place(name: &str) -> String {
 
 fn scheduler(name: &str) -> Scheduler {
     match name.ends_with(".c") {
-        true => Scheduler::foreign(Path::new(&place(name)), &[]).unwrap(),
+        true => Scheduler::foreign(&[Path::new(&place(name))], &[]).unwrap(),
         false => Scheduler::policy(name).unwrap(),
     }
 }

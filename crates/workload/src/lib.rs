@@ -13,7 +13,7 @@ pub use bound::bind;
 pub use catalog::{builtin, load, parameters};
 pub use env::{Env, Shared};
 pub use params::{Param, Unit};
-pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
+pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
 
 mod aim7;

@@ -28,7 +28,9 @@ impl Together {
             for metric in part.metrics() {
                 let mut metric = metric.clone();
                 if named(&metric.name) > 1 {
-                    metric.name = format!("{}/{}", part.name(), metric.name).into();
+                    let full = |name: &str| format!("{}/{name}", part.name()).into();
+                    metric.pool = metric.pool.as_deref().map(full);
+                    metric.name = full(&metric.name);
                 }
                 metrics.push(metric);
             }
