@@ -4,7 +4,7 @@ use crate::cli::{Catalog, Output};
 use crate::error::Error;
 use crate::output;
 use machine::Machine;
-use machine::input::BadInput;
+use machine::input::{self, BadInput};
 use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
@@ -24,10 +24,13 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
         }
         Catalog::Check { files } => check(&files, output, |file| {
             let machine = Machine::load(file.as_ref())?;
+            for warning in &machine.warnings {
+                eprintln!("warning: {warning}");
+            }
             Ok(format!(
                 "machine {}, {} CPUs",
                 machine.name,
-                machine.cpus.len()
+                machine.all_cpus().count()
             ))
         }),
     }
@@ -44,7 +47,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
         }
         Catalog::Check { files } => check(&files, output, |file| {
             // A path, even where a workload has the same name.
-            let path = if file.contains('/') {
+            let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
             } else {
                 format!("./{file}")

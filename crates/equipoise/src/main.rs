@@ -3,28 +3,47 @@
 mod catalog;
 mod cli;
 mod compare;
+mod detect;
 mod error;
 mod figures;
+mod import;
 mod interrupt;
+mod manual;
 mod output;
 mod progress;
 mod reproduce;
 mod stdout;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
+use error::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     simulator::report_scheduler_faults();
     let Cli { command, output } = Cli::parse();
+    let Some(command) = command else {
+        return finished(output::print(FIRST_STEPS));
+    };
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
-        Command::Machine { action } => catalog::machine(action, &output),
-        Command::Workload { action } => catalog::workload(action, &output),
+        Command::Machine { action } => match action {
+            MachineAction::Catalog(action) => catalog::machine(action, &output),
+            MachineAction::Detect(args) => detect::run(args, &output),
+        },
+        Command::Workload { action } => match action {
+            WorkloadAction::Catalog(action) => catalog::workload(action, &output),
+            WorkloadAction::Import(args) => import::run(args, &output),
+        },
         Command::Policy { action } => catalog::policy(action, &output),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man => manual::pages(&output),
     };
+    finished(result)
+}
+
+fn finished(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),

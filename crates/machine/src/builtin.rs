@@ -16,20 +16,30 @@ macro_rules! builtin {
 
 /// Name, file, text; sorted by name.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "alder-lake",
+    "apple-m1",
+    "epyc-2s",
     "exynos5433",
+    "grace",
     "hikey-6220",
     "hp-8s-80c",
     "hp-8s-80c-ht",
+    "lunar-lake",
     "odroid-xu3",
+    "raspberry-pi-5",
+    "rk3588",
+    "sm8250",
     "smp-2",
-    "smp-8",
     "smp-2x8",
+    "smp-8",
     "smt-4",
     "snb-4s",
     "snb-ep-2s",
     "snb-laptop",
     "tc2",
-    "tc2-smp"
+    "tc2-smp",
+    "zen4-x3d",
+    "zen5-laptop"
 ];
 
 impl Machine {
@@ -39,28 +49,27 @@ impl Machine {
     }
 
     /// The machine that comes with Equipoise under this name, else the one in this file. What has a
-    /// slash or ends in `.toml` is always a file.
+    /// slash or ends in `.toml` is always a file, and `-` standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Machine::parse(file, text);
         }
         let path = Path::new(name_or_path);
-        if name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.is_file() {
+        let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
+        if is_path || name_or_path.ends_with(".toml") || path.is_file() {
             return Machine::load(path);
         }
+        let names = input::one_of(name_or_path, Machine::names());
         Err(Box::new(BadInput::whole(
             format!("no machine is called `{name_or_path}`"),
-            format!(
-                "expected {}, or the path of a machine file",
-                Machine::names().collect::<Vec<_>>().join(", ")
-            ),
+            format!("{names}, or the path of a machine file"),
         )))
     }
 
     /// The machine described in the file `path`.
     pub fn load(path: &Path) -> Result<Machine, Box<BadInput>> {
         let text = input::read(path, "machine file")?;
-        Machine::parse(&path.to_string_lossy(), &text)
+        Machine::parse(&input::shown(path), &text)
     }
 }
 
