@@ -110,12 +110,45 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 	return rq->first_deadline != ~0ULL;
 }
 
+/* Sleepers that @cpu's average, or the lack of others, has made eligible no longer count. True if any did not. */
+__noinline bool dequeue_delayed(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 avg = avg_vruntime(rq), mask = rq->delayed_mask, first = ~0ULL;
+	bool alone = rq->nr_running == rq->nr_delayed, any = false;
+	int i;
+
+	bpf_for(i, 0, MAX_DELAYED) {
+		const struct delayed_slot *slot;
+		u32 nr;
+
+		if (!mask)
+			break;
+		nr = __builtin_ctzll(mask);
+		mask &= mask - 1;
+		slot = delayed_slot(cpu, nr);
+		if (alone || eligible(avg, slot->vruntime))
+			any |= end_delay(cpu, nr, slot->pid);
+		else
+			note_first(&first, slot->vruntime);
+	}
+	rq->first_delayed = first;
+	return any;
+}
+
+static __always_inline bool delayed_are_due(struct fair_rq *rq)
+{
+	return rq->nr_delayed &&
+	       (rq->nr_running == rq->nr_delayed || eligible(avg_vruntime(rq), rq->first_delayed));
+}
+
 /* Has @prev, the running task, if it could go on, a better right to @cpu than who waits there? */
 static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
 	bool prev_eligible;
 	u64 avg;
+	int i;
 
 	if (prev && rq->nr_running == 1)
 		return true;
@@ -123,6 +156,12 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (prev_eligible && rq->curr.protected)
 		return true;
+	/* Each that leaves raises the average, by which another may be eligible. */
+	bpf_for(i, 0, MAX_DELAYED)
+		if (!delayed_are_due(rq) || !dequeue_delayed(cpu))
+			break;
+	avg = avg_vruntime(rq);
+	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
 		queue_newly_eligible(cpu, avg);
 	if (rq->first_deadline == ~0ULL || !find_first_eligible(cpu, avg))
