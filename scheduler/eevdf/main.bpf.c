@@ -144,9 +144,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (rq->active_balance && active_load_balance(cpu, prev, now))
 		prev = NULL;
-	/* Nobody but sleepers. */
 	if (rq->nr_delayed && rq->nr_running == rq->nr_delayed)
-		dequeue_delayed(cpu);
+		dequeue_delayed(cpu, avg_vruntime(rq), ~0ULL);
 	if (rq->nohz_kick)
 		nohz_answer_kick(cpu, now);
 	else if (!cpu_nr_running(cpu))

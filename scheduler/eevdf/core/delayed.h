@@ -17,10 +17,14 @@
 #define MAX_DELAYED 64
 
 struct delayed_slot {
-	/* 0: free */
+	/* Whose it is, 0: free; and whose it was. */
 	s32 pid;
+	s32 last_pid;
+	/* Until when it counted, ns of clock_pelt. */
+	u64 ended_at;
 	u32 weight;
 	u64 vruntime;
+	u64 deadline;
 	bool idle_policy;
 };
 
@@ -45,15 +49,20 @@ static __always_inline bool still_delayed(const struct fair_entity *se)
 static __always_inline bool delay_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
+	u64 free = ~rq->delayed_mask, next = free & ~0ULL << rq->delayed_next % MAX_DELAYED;
 	struct delayed_slot *slot;
 	u32 nr;
 
-	if (!~rq->delayed_mask)
+	if (!free)
 		return false;
-	nr = __builtin_ctzll(~rq->delayed_mask);
+	/* By turns, so that what a slot says of the last one lasts. */
+	nr = __builtin_ctzll(next ? next : free);
+	rq->delayed_next = nr + 1;
 	slot = delayed_slot(se->cpu, nr);
+	slot->last_pid = se->pid;
 	slot->weight = se->weight;
 	slot->vruntime = se->vruntime;
+	slot->deadline = se->deadline;
 	slot->idle_policy = se->idle_policy;
 	WRITE_ONCE(slot->pid, se->pid);
 	if (!rq->nr_delayed || time_before(se->vruntime, rq->first_delayed))
@@ -74,6 +83,7 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 
 	if (!pid || !__sync_bool_compare_and_swap(&slot->pid, pid, 0))
 		return false;
+	slot->ended_at = rq_clock_pelt(rq);
 	begin_move(rq);
 	__sync_fetch_and_add(&rq->load_weight, -(u64)slot->weight);
 	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->weight * slot->vruntime));
@@ -84,6 +94,32 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 	__sync_fetch_and_add(&rq->nr_delayed, -1);
 	__sync_fetch_and_and(&rq->delayed_mask, ~(1ULL << (nr % MAX_DELAYED)));
 	return true;
+}
+
+/*
+ * The averages of @se, which has slept, up to @now of its runqueue's clock_pelt: as long as it was delayed, it was
+ * load, though not runnable (se_runnable()).
+ */
+static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 now)
+{
+	const struct delayed_slot *slot = delayed_slot(se->cpu, se->delayed_slot);
+	u64 until = now;
+
+	if (se->delayed && slot->last_pid == se->pid) {
+		if (slot->pid != se->pid)
+			until = slot->ended_at;
+		if (time_after(until, se->avg.last_update_time) &&
+		    update_load_sums(&se->avg, until, true, false, false))
+			update_load_avgs(&se->avg, se->weight);
+	}
+	update_entity_load_avg(se, now, false);
+}
+
+/* The averages of @se, which sleeps, decay (sync_entity_load_avg()). */
+static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now)
+{
+	if (se->attached && !se->on_rq)
+		update_sleeper_load_avg(se, sleepers_clock(se->cpu, now));
 }
 
 #endif /* __EQUIPOISE_DELAYED_H */

@@ -180,7 +180,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 		se->exec_start = 0;
 	}
 	if (se->attached)
-		update_entity_load_avg(se, rq_clock_pelt(rq), false);
+		update_sleeper_load_avg(se, rq_clock_pelt(rq));
 	update_rq_load_avg(rq);
 	if (!se->attached)
 		attach_entity(se, cpu);
@@ -276,6 +276,67 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	bpf_spin_unlock(&se->lock);
 }
 
+static __always_inline void note_first(u64 *first, u64 at)
+{
+	if (*first == ~0ULL || time_before(at, *first))
+		*first = at;
+}
+
+/*
+ * The sleepers of @cpu that would be picked, as they are eligible with the average at @avg, and before whoever has
+ * the deadline @best (~0: nobody is there), no longer count; all of them, if there is nobody else. True if there
+ * were any.
+ */
+__noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 mask = rq->delayed_mask, first = ~0ULL;
+	bool alone = rq->nr_running == rq->nr_delayed, any = false;
+	int i;
+
+	if (!alone && !eligible(avg, rq->first_delayed))
+		return false;
+	bpf_for(i, 0, MAX_DELAYED) {
+		const struct delayed_slot *slot;
+		u32 nr;
+
+		if (!mask)
+			break;
+		nr = __builtin_ctzll(mask);
+		mask &= mask - 1;
+		slot = delayed_slot(cpu, nr);
+		if (alone ||
+		    (eligible(avg, slot->vruntime) && (best == ~0ULL || time_before(slot->deadline, best))))
+			any |= end_delay(cpu, nr, slot->pid);
+		else
+			note_first(&first, slot->vruntime);
+	}
+	rq->first_delayed = first;
+	return any;
+}
+
+/* Would a sleeper of @cpu be picked before one with the deadline @best, where the average is @avg? */
+__noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
+{
+	const struct fair_rq *rq = rq_of(cpu);
+	u64 mask = rq->delayed_mask;
+	bool better = false;
+	int i;
+
+	if (!eligible(avg, rq->first_delayed))
+		return false;
+	bpf_for(i, 0, MAX_DELAYED) {
+		const struct delayed_slot *slot;
+
+		if (!mask || better)
+			break;
+		slot = delayed_slot(cpu, __builtin_ctzll(mask));
+		mask &= mask - 1;
+		better = eligible(avg, slot->vruntime) && time_before(slot->deadline, best);
+	}
+	return better;
+}
+
 /*
  * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
  * one that would be picked now. Then the CPU is to reschedule.
@@ -299,10 +360,11 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 		avg = avg_vruntime(rq);
 		if (!eligible(avg, se->vruntime))
 			return false;
-		if (eligible(avg, curr->vruntime) &&
-		    (curr->protected || !time_before(se->deadline, curr->deadline)))
+		if (eligible(avg, curr->vruntime) && (curr->protected || time_before(curr->deadline, se->deadline)))
 			return false;
 		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline))
+			return false;
+		if (rq->nr_delayed && delayed_is_better(se->cpu, avg, se->deadline))
 			return false;
 	}
 	rq->need_resched = true;

@@ -24,12 +24,6 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 	return MAX_CPUS + cpu;
 }
 
-static __always_inline void note_first(u64 *first, u64 at)
-{
-	if (*first == ~0ULL || time_before(at, *first))
-		*first = at;
-}
-
 /* Is @se, with the average of @rq at @avg, for the queue of the eligible? The runqueue knows of it. */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
@@ -110,44 +104,12 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 	return rq->first_deadline != ~0ULL;
 }
 
-/* Sleepers that @cpu's average, or the lack of others, has made eligible no longer count. True if any did not. */
-__noinline bool dequeue_delayed(u32 cpu)
-{
-	struct fair_rq *rq = rq_of(cpu);
-	u64 avg = avg_vruntime(rq), mask = rq->delayed_mask, first = ~0ULL;
-	bool alone = rq->nr_running == rq->nr_delayed, any = false;
-	int i;
-
-	bpf_for(i, 0, MAX_DELAYED) {
-		const struct delayed_slot *slot;
-		u32 nr;
-
-		if (!mask)
-			break;
-		nr = __builtin_ctzll(mask);
-		mask &= mask - 1;
-		slot = delayed_slot(cpu, nr);
-		if (alone || eligible(avg, slot->vruntime))
-			any |= end_delay(cpu, nr, slot->pid);
-		else
-			note_first(&first, slot->vruntime);
-	}
-	rq->first_delayed = first;
-	return any;
-}
-
-static __always_inline bool delayed_are_due(struct fair_rq *rq)
-{
-	return rq->nr_delayed &&
-	       (rq->nr_running == rq->nr_delayed || eligible(avg_vruntime(rq), rq->first_delayed));
-}
-
 /* Has @prev, the running task, if it could go on, a better right to @cpu than who waits there? */
 static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
-	bool prev_eligible;
-	u64 avg;
+	bool prev_eligible, waits;
+	u64 avg, best;
 	int i;
 
 	if (prev && rq->nr_running == 1)
@@ -156,15 +118,20 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (prev_eligible && rq->curr.protected)
 		return true;
-	/* Each that leaves raises the average, by which another may be eligible. */
-	bpf_for(i, 0, MAX_DELAYED)
-		if (!delayed_are_due(rq) || !dequeue_delayed(cpu))
+	/* Each sleeper that is found to be the best leaves, which raises the average. */
+	bpf_for(i, 0, MAX_DELAYED) {
+		if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
+			queue_newly_eligible(cpu, avg);
+		waits = rq->first_deadline != ~0ULL && find_first_eligible(cpu, avg);
+		best = prev_eligible ? rq->curr.deadline : ~0ULL;
+		if (waits)
+			note_first(&best, rq->first_deadline);
+		if (!rq->nr_delayed || !dequeue_delayed(cpu, avg, best))
 			break;
-	avg = avg_vruntime(rq);
-	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
-	if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
-		queue_newly_eligible(cpu, avg);
-	if (rq->first_deadline == ~0ULL || !find_first_eligible(cpu, avg))
+		avg = avg_vruntime(rq);
+		prev_eligible = prev && eligible(avg, rq->curr.vruntime);
+	}
+	if (rq->first_deadline == ~0ULL)
 		return prev_eligible;
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }

@@ -71,6 +71,7 @@ struct fair_rq {
 	/* The sleepers among them, their slots, and the least vruntime of theirs, or less. */
 	u32 nr_delayed;
 	u64 delayed_mask;
+	u32 delayed_next;
 	u64 first_delayed;
 	/* Does the idle task have the CPU? */
 	bool idle;

@@ -128,13 +128,6 @@ static __always_inline u64 sleepers_clock(u32 cpu, u64 now)
 	return rq->idle ? now - irq_time(cpu) - rq->lost_idle_time : rq->avg.last_update_time;
 }
 
-/* The averages of @se, which sleeps, decay (sync_entity_load_avg()). */
-static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now)
-{
-	if (se->attached && !se->on_rq)
-		update_entity_load_avg(se, sleepers_clock(se->cpu, now), false);
-}
-
 static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);

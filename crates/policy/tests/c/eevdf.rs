@@ -163,6 +163,13 @@ s32 pick(bool *kept)
 	return prev ? (s32)prev->pid - 1 : -1;
 }
 
+/* Is the running task to stop? */
+bool over(void)
+{
+	update_rq_clock(0, kernel.now);
+	return update_curr(0);
+}
+
 struct state { u32 on_rq, counts, weight; u64 vruntime, deadline; s64 vlag; };
 
 void look(u32 i, struct state *state)
@@ -232,6 +239,12 @@ impl Cpu {
         (usize::try_from(task).ok(), kept)
     }
 
+    /// Is the running task to stop?
+    fn is_over(&self) -> bool {
+        let over: Symbol<unsafe extern "C" fn() -> bool> = unsafe { self.0.get(b"over") }.unwrap();
+        unsafe { over() }
+    }
+
     fn tasks(&self) -> [State; TASKS] {
         let look: Symbol<unsafe extern "C" fn(u32, *mut State)> =
             unsafe { self.0.get(b"look") }.unwrap();
@@ -279,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     /// Whoever runs is eligible and has the earliest deadline of all that are, unless it is in its slice; sleepers
-    /// who have been caught up with are gone; and the sums are those of the tasks.
+    /// who would have been picked instead are gone; and the sums are those of the tasks.
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),
@@ -300,7 +313,9 @@ proptest! {
             };
             prop_assert_eq!(cpu.average(), expected);
             let picked = tasks[picked.unwrap()];
-            let overdue = |task: &State| task.counts > task.on_rq && task.vruntime <= expected;
+            let overdue = |task: &State| {
+                task.counts > task.on_rq && task.vruntime <= expected && task.deadline < picked.deadline
+            };
             prop_assert!(kept || !tasks.iter().any(overdue), "{tasks:?}");
             let eligible = |task: &&State| task.on_rq != 0 && task.vruntime <= expected;
             prop_assert!(eligible(&&picked));
@@ -343,6 +358,26 @@ proptest! {
             prop_assert_eq!(tasks[sleeper].vruntime, vruntime);
         }
     }
+}
+
+/// In its slice a task runs on though it has had more than its part; after it, for as long as it has not.
+#[test]
+fn who_goes_on_after_his_slice_stops_with_his_part() {
+    let cpu = Cpu::start(&[0; TASKS]);
+    cpu.wake(0);
+    cpu.pick();
+    cpu.wake(1);
+    cpu.pass(1_000_000);
+    assert!(!cpu.is_over());
+    drop(cpu);
+    let cpu = Cpu::start(&[0; TASKS]);
+    cpu.wake(0);
+    cpu.pick();
+    cpu.pass(4_000_000);
+    assert!(!cpu.is_over(), "nobody else is there");
+    cpu.wake(1);
+    cpu.pass(1_000_000);
+    assert!(cpu.is_over());
 }
 
 /// Weights are what the time is shared by: of tasks that never sleep each has its part, but for a slice or two.
