@@ -7,9 +7,9 @@ C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/inclu
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that fit into ten minutes with all others, long ones first; test-vm runs
 # all. mixed-load kills the loader under every policy, `killed` ten times under load.
-VM_TESTS := mixed-load hotplug capacity fairness affinity pelt newidle-limit smoke scx-simple
+VM_TESTS := capacity hotplug mixed-load fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run check test pristine record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test pristine fuzz record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -29,6 +29,10 @@ test: check
 # README's two commands on a Debian that has nothing but a C compiler and Rust.
 pristine:
 	tests/pristine
+
+# Every format against a million inputs, which takes hours; tests/fuzz --runs N does less.
+fuzz:
+	tests/fuzz
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:

@@ -114,6 +114,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
         let better = match metric.better {
             Better::Lower => "lower",
             Better::Higher => "higher",
+            Better::Neither => "-",
         };
         vec![(&*metric.name).into(), metric.unit.into(), better.into()]
     });

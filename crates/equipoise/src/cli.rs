@@ -71,6 +71,8 @@ pub enum Format {
     Table,
     /// JSON for programs; versioned
     Json,
+    /// Comma-separated values: of `compare` a line for each measure, policy and run
+    Csv,
     /// A page that stands alone, with charts
     Html,
 }
@@ -104,8 +106,9 @@ pub struct Runs {
         value_parser = clap::value_parser!(u32).range(1..=MAX_JOBS)
     )]
     pub jobs: Option<u32>,
-    /// Write the scheduling events of the first run to FILE: ftrace text for Perfetto (.txt, .ftrace)
-    /// or Chrome's JSON (.json). With several schedulers or rows, one file each: FILE.NAME.txt
+    /// Write the scheduling events of the first run to FILE: ftrace text (.txt, .ftrace), trace-cmd's and
+    /// LISA's trace.dat (.dat), Perfetto's protobuf (.perfetto-trace) or Chrome's JSON (.json). With several
+    /// schedulers or rows, one file each: FILE.NAME.txt
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -168,8 +171,38 @@ pub struct Compare {
     /// Give a `const volatile` variable of the schedulers in C a value, as their loader would
     #[arg(long = "set", value_name = "VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<(String, i64)>,
+    /// What to choose by: the verdict and the table are about it alone, and what it costs elsewhere is said
+    #[arg(long, value_enum)]
+    pub goal: Option<Goal>,
+    /// Show everything that was measured, not only what decides
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     pub runs: Runs,
+}
+
+/// What one may want of a policy.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// That threads which wake up are done soon, and miss no period
+    Latency,
+    /// That much gets done
+    Throughput,
+    /// That it takes few joules
+    Energy,
+    /// That equal threads get equally much done
+    Fairness,
+}
+
+impl From<Goal> for workload::Goal {
+    fn from(goal: Goal) -> workload::Goal {
+        match goal {
+            Goal::Latency => workload::Goal::Latency,
+            Goal::Throughput => workload::Goal::Throughput,
+            Goal::Energy => workload::Goal::Energy,
+            Goal::Fairness => workload::Goal::Fairness,
+        }
+    }
 }
 
 #[derive(Subcommand)]

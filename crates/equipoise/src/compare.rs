@@ -1,13 +1,16 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Output};
+use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
+use crate::figures::figures;
+use crate::interrupt;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
 use machine::input::BadInput;
 use policy::Policy;
+use report::Shown;
 use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
@@ -20,10 +23,19 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     }
     workload.check(&machine)?;
     let schedulers = schedulers(&args)?;
+    if schedulers.iter().any(Scheduler::is_foreign) {
+        let places = output::places(output, args.runs.trace.as_deref());
+        simulator::cage(&places).map_err(Error::Cage)?;
+    }
     let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
-    let comparison = Comparison::run(machine, workload, schedulers, runs, &|| progress.done())?;
+    interrupt::listen();
+    let comparison =
+        progress.watch(|watch| Comparison::run(machine, workload, schedulers, runs, watch))?;
     drop(progress);
+    if comparison.runs.count == 0 {
+        return interrupt::check();
+    }
     let staged = match &args.runs.trace {
         Some(file) => {
             let names = comparison
@@ -35,14 +47,23 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         }
         None => Staged::default(),
     };
-    let json = report::json::comparison(&comparison);
     let name = format!("{}-{}", comparison.machine.name, comparison.workload.name());
+    let shown = Shown {
+        goal: args.goal.map(Into::into),
+        all: args.all,
+    };
+    let mut page = report::comparison(&comparison, shown);
+    if output.format == Format::Html {
+        page.figures = figures(&comparison)?;
+    }
     let document = Document {
         name: output::file_name(&name),
-        page: report::comparison(&comparison),
-        json: json.clone(),
+        page,
+        json: report::json::comparison(&comparison),
+        csv: report::csv::comparison(&comparison),
     };
-    output::emit(output, &[document], &json, staged)
+    output::emit(output, &[document], None, staged)?;
+    interrupt::check()
 }
 
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.

@@ -1,5 +1,6 @@
 //! What can go wrong, how it is said, and the exit status.
 
+use crate::interrupt;
 use machine::input::BadInput;
 use miette::{MietteHandlerOpts, Report};
 use std::io::{self, IsTerminal};
@@ -15,6 +16,10 @@ pub enum Error {
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
+    /// It was asked to stop, and has shown what there was: status 130.
+    Stopped,
+    /// Somebody else's scheduler cannot be kept from harm, so it is not run: status 1.
+    Cage(io::Error),
 }
 
 impl Error {
@@ -44,6 +49,13 @@ impl Error {
                 eprintln!("error: {message}");
                 ExitCode::FAILURE
             }
+            Error::Stopped => ExitCode::from(interrupt::STATUS),
+            Error::Cage(error) => {
+                eprintln!(
+                    "error: this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"
+                );
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -56,6 +68,9 @@ impl From<Box<BadInput>> for Error {
 
 impl From<Box<lab::Failure>> for Error {
     fn from(failure: Box<lab::Failure>) -> Error {
-        Error::Run(failure)
+        match failure.error {
+            simulator::Error::Stopped => Error::Stopped,
+            _ => Error::Run(failure),
+        }
     }
 }

@@ -4,9 +4,12 @@ mod catalog;
 mod cli;
 mod compare;
 mod error;
+mod figures;
+mod interrupt;
 mod output;
 mod progress;
 mod reproduce;
+mod stdout;
 
 use clap::Parser;
 use cli::{Cli, Command};

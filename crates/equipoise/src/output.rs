@@ -3,11 +3,13 @@
 
 use crate::cli::{Format, Output};
 use crate::error::Error;
+use crate::interrupt::{self, STOP};
+use crate::stdout;
 use console::Term;
 use lab::{Case, Runs};
 use machine::input::BadInput;
 use report::trace::Kind;
-use report::{Page, Style, html, json, terminal};
+use report::{Page, Style, csv, html, json, terminal};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -22,6 +24,16 @@ pub struct Document {
     pub page: Page,
     /// For JSON.
     pub json: String,
+    /// For CSV.
+    pub csv: String,
+}
+
+/// Several documents as one.
+pub struct All {
+    /// As JSON.
+    pub json: String,
+    /// As CSV.
+    pub csv: String,
 }
 
 /// Files that are complete but not yet in their places.
@@ -40,6 +52,7 @@ impl Staged {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder_of(path))
             .map_err(|error| Error::write(path, &error))?;
+        interrupt::half_written(file.path());
         let mut out = BufWriter::new(file.as_file_mut());
         fill(&mut out)?;
         out.flush().map_err(|error| Error::write(path, &error))?;
@@ -58,12 +71,12 @@ impl Staged {
     }
 }
 
-/// Writes `documents`, and what is `staged` already. `all` is the JSON of all documents together,
-/// for standard output.
+/// Writes `documents`, and what is `staged` already. `all` is what programs read of all documents together,
+/// for standard output, if there can be several.
 pub fn emit(
     output: &Output,
     documents: &[Document],
-    all: &str,
+    all: Option<All>,
     mut staged: Staged,
 ) -> Result<(), Error> {
     let Some(folder) = &output.out else {
@@ -75,6 +88,7 @@ pub fn emit(
         let (extension, text) = match output.format {
             Format::Table => ("txt", terminal(&document.page, Style::default())),
             Format::Json => ("json", document.json.clone()),
+            Format::Csv => ("csv", document.csv.clone()),
             Format::Html => (
                 "html",
                 html(&document.name, std::slice::from_ref(&document.page)),
@@ -91,18 +105,20 @@ pub fn emit(
 
 /// Shows a page that has no JSON of its own.
 pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
-    let json = json::page(&page);
     let document = Document {
         name: name.to_owned(),
+        json: json::page(&page),
+        csv: csv::page(&page),
         page,
-        json: json.clone(),
     };
-    emit(output, &[document], &json, Staged::default())
+    emit(output, &[document], None, Staged::default())
 }
 
-fn text(format: Format, documents: &[Document], all: &str) -> String {
+fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
+    let each = |of: fn(&Document) -> &str| documents.iter().map(of).collect::<Vec<_>>().concat();
     match format {
-        Format::Json => all.to_owned(),
+        Format::Json => all.map_or_else(|| each(|document| &document.json), |all| all.json),
+        Format::Csv => all.map_or_else(|| each(|document| &document.csv), |all| all.csv),
         Format::Html => {
             let pages: Vec<Page> = documents
                 .iter()
@@ -127,6 +143,7 @@ fn text(format: Format, documents: &[Document], all: &str) -> String {
 
 /// To standard output. Whoever closes it early, as `head` does, has read enough.
 fn print(text: &str) -> Result<(), Error> {
+    check_stdout()?;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -156,7 +173,33 @@ pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> 
             return bad(file, "no such folder", "expected a folder that exists");
         }
     }
+    if output.out.is_none() {
+        check_stdout()?;
+    }
+    for place in places(output, trace) {
+        // Says what asking for permissions does not: a full or read-only file system.
+        tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
+    }
     Ok(())
+}
+
+fn check_stdout() -> Result<(), Error> {
+    match stdout::is_closed() {
+        true => Err(Error::Write("standard output is closed".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The folders that results will be written to; of one that is not there yet, the one it will be made in.
+pub fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
+    let folders = output.out.as_deref().into_iter();
+    folders
+        .chain(trace.map(folder_of))
+        .map(|folder| {
+            let mut there = folder.ancestors().filter(|folder| folder.is_dir());
+            there.next().unwrap_or(Path::new(".")).to_owned()
+        })
+        .collect()
 }
 
 /// The folder that `path` is in.
@@ -172,14 +215,24 @@ fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
             format!("{}: no such kind of trace", file.display()),
-            "expected a name that ends in .txt, .ftrace or .systrace (ftrace text), or .json",
+            format!("expected a name that ends in {}", report::trace::EXTENSIONS),
         )))
     })
 }
 
 /// Traces the first run of each of `cases` to `file`; if there are several, to files with their names
-/// put before the extension.
+/// put before the extension. None, if the command is to stop.
 pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
+    match interrupt::check().and_then(|()| traces(file, cases, runs)) {
+        Err(Error::Stopped) => {
+            eprintln!("{}: not written", file.display());
+            Ok(Staged::default())
+        }
+        result => result,
+    }
+}
+
+fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
     let kind = trace_kind(file)?;
     let mut staged = Staged::default();
     for (name, case) in cases {
@@ -188,8 +241,8 @@ pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<S
             _ => with_name(file, name),
         };
         staged.add(&path, |out| {
-            let mut writer = kind.writer(out, case.machine.cpus.len());
-            lab::trace(case, runs, writer.as_mut())?;
+            let mut writer = kind.writer(out, case.machine);
+            lab::trace_until(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;
     }

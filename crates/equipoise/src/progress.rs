@@ -1,6 +1,8 @@
 //! A progress bar on standard error, for what takes longer than a second, on a terminal only.
 
+use crate::interrupt::STOP;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::Watch;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,8 +26,16 @@ impl Progress {
         }
     }
 
+    /// Runs what `what` runs, counting; Ctrl-C stops it.
+    pub fn watch<R>(&self, what: impl FnOnce(Watch<'_>) -> R) -> R {
+        what(Watch {
+            done: &|| self.done(),
+            stop: &STOP,
+        })
+    }
+
     /// One more is done.
-    pub fn done(&self) {
+    fn done(&self) {
         if self.bar.is_hidden() && self.began.elapsed() > PATIENCE {
             // Stays hidden where standard error is not a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -2,7 +2,8 @@
 
 use crate::cli::{Output, Reproduce};
 use crate::error::Error;
-use crate::output::{self, Document, Staged};
+use crate::interrupt;
+use crate::output::{self, All, Document, Staged};
 use crate::progress::Progress;
 use lab::{Case, Experiment, Reproduction};
 use machine::input::BadInput;
@@ -17,14 +18,19 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
         .map(|experiment| experiment.cases().len() * runs(experiment).count as usize)
         .sum();
     let progress = Progress::new(count);
-    let reproductions: Vec<Reproduction> = experiments
+    interrupt::listen();
+    let mut reproductions: Vec<Reproduction> = experiments
         .into_iter()
         .map(|experiment| {
             let runs = runs(&experiment);
-            Reproduction::run(experiment, runs, &|| progress.done())
+            progress.watch(|watch| Reproduction::run(experiment, runs, watch))
         })
         .collect::<Result<_, _>>()?;
     drop(progress);
+    reproductions.retain(|reproduction| reproduction.runs.count > 0);
+    if reproductions.is_empty() {
+        return interrupt::check();
+    }
     let staged = match &args.runs.trace {
         Some(file) => {
             let cases: Vec<_> = reproductions
@@ -41,10 +47,15 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
             name: output::file_name(&reproduction.experiment.name),
             page: report::reproduction(reproduction),
             json: report::json::reproductions(std::slice::from_ref(reproduction)),
+            csv: report::csv::reproductions(std::slice::from_ref(reproduction)),
         })
         .collect();
-    let all = report::json::reproductions(&reproductions);
-    output::emit(output, &documents, &all, staged)
+    let all = All {
+        json: report::json::reproductions(&reproductions),
+        csv: report::csv::reproductions(&reproductions),
+    };
+    output::emit(output, &documents, Some(all), staged)?;
+    interrupt::check()
 }
 
 fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {

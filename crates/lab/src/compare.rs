@@ -1,11 +1,13 @@
 //! Schedulers side by side on one machine with one workload.
 
+use crate::runs::complete;
+use crate::verdict::best_of;
 use crate::{
-    Case, Change, Failure, Measured, Pooled, Runs, Scheduler, limit_s, measure, metrics,
-    paired_change,
+    Case, Change, Failure, Measure, Measured, Pooled, Runs, Scheduler, Verdict, Watch, limit_s,
+    measure, measures, paired_change,
 };
 use machine::Machine;
-use workload::{Metric, Workload};
+use workload::Workload;
 
 /// A finished comparison.
 pub struct Comparison {
@@ -17,42 +19,61 @@ pub struct Comparison {
     pub schedulers: Vec<Scheduler>,
     /// How often, and with which seeds.
     pub runs: Runs,
+    /// How many runs were asked for; more than there are, if they were stopped.
+    pub asked: u32,
     /// One for each scheduler.
     pub measured: Vec<Measured>,
+    /// What is compared.
+    measures: Vec<Measure>,
 }
 
-/// One metric under one scheduler.
+/// One measure under one scheduler.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// The scheduler's name.
     pub scheduler: &'a str,
-    /// The metric.
-    pub metric: &'a Metric,
+    /// What is measured.
+    pub measure: &'a Measure,
     /// Over all runs; `None` if no run measured anything.
     pub pooled: Option<Pooled>,
-    /// Against the first scheduler; `None` for itself.
+    /// Run by run.
+    pub runs: Vec<Option<Pooled>>,
+    /// Of what is judged, against the first scheduler; `None` for itself.
     pub change: Option<Change>,
     /// The best possible value, where the metric is the time of CPU-bound work.
     pub limit: Option<f64>,
+    /// Is no other better, and is one worse? By more than chance and by enough to be worth a word.
+    pub is_best: bool,
+}
+
+impl Entry<'_> {
+    /// What is judged, run by run; `None` unless every run has it.
+    pub fn judged(&self) -> Option<Vec<f64>> {
+        let value = |run: &Option<Pooled>| Some(self.measure.judged.value(run.as_ref()?));
+        self.runs.iter().map(value).collect()
+    }
 }
 
 impl Comparison {
-    /// Runs it. `done` is called after each run.
+    /// Runs it, or as much of it as there is before it is stopped ([`Comparison::asked`]).
     pub fn run(
         machine: Machine,
         workload: Box<dyn Workload>,
         schedulers: Vec<Scheduler>,
         runs: Runs,
-        done: &(dyn Fn() + Sync),
+        watch: Watch<'_>,
     ) -> Result<Comparison, Box<Failure>> {
         let mut comparison = Comparison {
+            measures: measures(workload.as_ref(), &machine),
             machine,
             workload,
             schedulers,
             runs,
+            asked: runs.count,
             measured: Vec::new(),
         };
-        comparison.measured = measure(&comparison.cases(), &runs, done)?;
+        comparison.measured = measure(&comparison.cases(), &runs, watch)?;
+        comparison.runs.count = complete(&comparison.measured);
         Ok(comparison)
     }
 
@@ -66,30 +87,48 @@ impl Comparison {
         self.schedulers.iter().map(case).collect()
     }
 
-    /// Every metric, for each of them every scheduler.
+    /// Every measure, for each of them every scheduler.
     pub fn entries(&self) -> Vec<Entry<'_>> {
-        let mut entries = Vec::new();
-        let bound = self.workload.cpu_bound();
-        for (index, metric) in metrics(self.workload.as_ref(), &self.machine)
-            .into_iter()
-            .enumerate()
-        {
-            let limit = bound
-                .filter(|bound| bound.metric == index)
-                .map(|bound| limit_s(&bound, &self.machine));
-            let baseline = self.measured.first().and_then(|first| first.means(index));
-            for (nr, (scheduler, measured)) in
-                self.schedulers.iter().zip(&self.measured).enumerate()
-            {
-                let change = || paired_change(baseline.as_ref()?, &measured.means(index)?);
-                entries.push(Entry {
-                    scheduler: scheduler.name(),
-                    metric,
-                    pooled: Pooled::new(measured.samples(index)),
-                    change: (nr > 0).then(change).flatten(),
-                    limit,
-                });
-            }
+        self.measures
+            .iter()
+            .flat_map(|measure| self.entries_of(measure))
+            .collect()
+    }
+
+    /// What each goal's best schedulers are.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::new(&self.entries(), self.schedulers.len())
+    }
+
+    fn entries_of<'a>(&'a self, measure: &'a Measure) -> Vec<Entry<'a>> {
+        let limit = self
+            .workload
+            .cpu_bound()
+            .filter(|bound| measure.is_only(bound.metric))
+            .map(|bound| limit_s(&bound, &self.machine));
+        let of = |(scheduler, measured): (&'a Scheduler, &Measured)| Entry {
+            scheduler: scheduler.name(),
+            measure,
+            pooled: measure.pooled(&measured.runs),
+            runs: measured
+                .runs
+                .iter()
+                .map(|run| measure.of_run(run))
+                .collect(),
+            change: None,
+            limit,
+            is_best: false,
+        };
+        let mut entries: Vec<Entry> = self.schedulers.iter().zip(&self.measured).map(of).collect();
+        let baseline = entries.first().and_then(Entry::judged);
+        for entry in entries.iter_mut().skip(1) {
+            entry.change = baseline
+                .as_ref()
+                .zip(entry.judged())
+                .and_then(|(baseline, own)| paired_change(baseline, &own));
+        }
+        for index in best_of(&entries) {
+            entries[index].is_best = true;
         }
         entries
     }

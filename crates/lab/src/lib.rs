@@ -8,19 +8,23 @@
 mod compare;
 mod experiment;
 mod limit;
+mod measure;
 mod metrics;
 mod reproduce;
 mod runs;
 mod samples;
 mod scheduler;
 mod stats;
+mod verdict;
 
 pub use compare::{Comparison, Entry};
 pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
 pub use limit::limit_s;
+pub use measure::{Judged, Measure, measures};
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
-pub use runs::{Case, Failure, Measured, Run, Runs, measure, trace};
+pub use runs::{Case, Failure, Measured, Run, Runs, Watch, measure, trace, trace_until};
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use stats::{Change, paired_change};
+pub use verdict::{GoalVerdict, Standing, Verdict};

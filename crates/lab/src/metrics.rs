@@ -3,21 +3,21 @@
 
 use machine::Machine;
 use simulator::Outcome;
-use workload::{Better, Metric, Workload};
+use workload::{Better, Goal, Metric, Role, Workload};
 
 /// Of the whole run: energy, average power, and how often a megajoule pays for such a run.
 static POWER: [Metric; 3] = [
-    Metric::new("energy", "J", Better::Lower),
-    Metric::new("power", "W", Better::Lower),
-    Metric::new("runs_per_energy", "1/MJ", Better::Higher),
+    Metric::new("energy", "J", Better::Lower, Role::Decides(Goal::Energy)),
+    Metric::new("power", "W", Better::Lower, Role::Explains(Goal::Energy)),
+    Metric::new("runs_per_energy", "1/MJ", Better::Higher, Role::Detail),
 ];
 
 /// Changes of frequency, of all cpufreq policies (`stats/total_trans`).
-static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower);
+static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower, Role::Detail);
 
 /// What CPUs spend on getting each other's lines of memory and on waiting for locks: of the time that they
 /// are busy.
-static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower);
+static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
 
 /// The metrics of `workload` on `machine`, the workload's own first.
 pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
@@ -53,7 +53,7 @@ pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Case, Runs, Scheduler, measure};
+    use crate::{Case, Runs, Scheduler, Watch, measure};
 
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
@@ -74,7 +74,7 @@ mod tests {
                 workload: workload.as_ref(),
                 scheduler: &scheduler,
             };
-            let measured = measure(&[case], &runs, &|| ()).unwrap();
+            let measured = measure(&[case], &runs, Watch::none()).unwrap();
             assert_eq!(measured[0].runs[0].samples.len(), found.len());
             if let Some(metric) = metric {
                 let share = measured[0].means(metric).unwrap()[0];

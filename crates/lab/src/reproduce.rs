@@ -1,8 +1,9 @@
 //! A published table beside the simulated one.
 
+use crate::runs::complete;
 use crate::{
     Average, Block, Case, Change, Column, Experiment, Failure, Measured, Pooled, Row, Runs, Stat,
-    limit_s, measure, paired_change,
+    Watch, limit_s, measure, paired_change,
 };
 
 /// Differences between schedulers below this many per cent count as none ([`sign`]).
@@ -14,6 +15,8 @@ pub struct Reproduction {
     pub experiment: Experiment,
     /// How it was run.
     pub runs: Runs,
+    /// How many runs were asked for; more than there are, if they were stopped.
+    pub asked: u32,
     /// The rows, in the order of [`Experiment::rows`].
     pub rows: Vec<ReproducedRow>,
 }
@@ -108,13 +111,13 @@ pub fn sign(baseline: f64, other: f64) -> i8 {
 }
 
 impl Reproduction {
-    /// Runs every cell of `experiment`, published or not. `done` is called after each run.
+    /// Runs every cell of `experiment`, published or not; or as much as there is before it is stopped.
     pub fn run(
         experiment: Experiment,
         runs: Runs,
-        done: &(dyn Fn() + Sync),
+        watch: Watch<'_>,
     ) -> Result<Reproduction, Box<Failure>> {
-        let measured = measure(&experiment.cases(), &runs, done)?;
+        let measured = measure(&experiment.cases(), &runs, watch)?;
         let schedulers = experiment
             .columns
             .iter()
@@ -131,7 +134,11 @@ impl Reproduction {
         let rows = experiment.rows().filter_map(of_row).collect();
         Ok(Reproduction {
             experiment,
-            runs,
+            asked: runs.count,
+            runs: Runs {
+                count: complete(&measured),
+                ..runs
+            },
             rows,
         })
     }
@@ -456,7 +463,7 @@ mod tests {
                 seed: 7,
                 jobs: 1,
             };
-            Reproduction::run(experiment, runs, &|| ()).unwrap()
+            Reproduction::run(experiment, runs, Watch::none()).unwrap()
         };
         let numbers = "published.avg = [27.22, 27.71, 24.14]";
         assert_eq!(text.matches(numbers).count(), 1);

@@ -3,10 +3,10 @@
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::Global;
-use rayon::prelude::*;
 use simulator::{Config, Outcome, Trace};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use workload::Workload;
 
 /// A run that simulates a whole day has lost its way.
@@ -61,8 +61,26 @@ pub struct Run {
     pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
-    /// How long the simulation took.
-    pub wall: Duration,
+}
+
+/// Who watches while it runs.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Called after each run.
+    pub done: &'a (dyn Fn() + Sync),
+    /// When it becomes true, what is running is given up.
+    pub stop: &'a AtomicBool,
+}
+
+impl Watch<'_> {
+    /// Nobody.
+    pub fn none() -> Watch<'static> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Watch {
+            done: &|| (),
+            stop: &NEVER,
+        }
+    }
 }
 
 /// The runs of a case, in the order of their numbers.
@@ -145,12 +163,12 @@ pub struct Failure {
 }
 
 /// Runs every case `runs.count` times; the answer is in the order of `cases`, and does not depend on
-/// `runs.jobs`. `done` is called after each run. Of several failures the first in the order of cases
-/// and runs is returned.
+/// `runs.jobs`. Run by run, so that one that is stopped has a number of runs of every case: as many as are complete.
+/// Of several failures the first in the order of runs and cases is returned.
 pub fn measure(
     cases: &[Case<'_>],
     runs: &Runs,
-    done: &(dyn Fn() + Sync),
+    watch: Watch<'_>,
 ) -> Result<Vec<Measured>, Box<Failure>> {
     let globals: Vec<Vec<Global>> = cases
         .iter()
@@ -158,31 +176,52 @@ pub fn measure(
         .collect();
     let count = runs.count as usize;
     let results = in_order(cases.len() * count, runs.jobs, |index| {
-        let (case, run) = (&cases[index / count], (index % count) as u32);
-        let seed = runs.seed_of(run);
-        let began = Instant::now();
+        if watch.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (run, nr) = ((index / cases.len()) as u32, index % cases.len());
+        let (case, seed) = (&cases[nr], runs.seed_of(run));
         let of_run = case.workload.of_run(run, runs.count);
         let case = Case {
             workload: of_run.as_deref().unwrap_or(case.workload),
             ..*case
         };
-        let result = simulate(&case, &globals[index / count], seed, None)
-            .map(|outcome| keep(&case, outcome, began.elapsed()))
-            .map_err(|error| failure(&case, run, seed, error));
-        done();
+        let result = match simulate(&case, &globals[nr], seed, None, watch.stop) {
+            Err(simulator::Error::Stopped) => return Ok(None),
+            Err(error) => Err(failure(&case, run, seed, error)),
+            Ok(outcome) => Ok(Some(keep(&case, outcome))),
+        };
+        (watch.done)();
         result
     })?;
-    let mut results = results.into_iter();
-    Ok(cases
+    let mut measured: Vec<Measured> = cases
         .iter()
-        .map(|_| Measured {
-            runs: results.by_ref().take(count).collect(),
-        })
-        .collect())
+        .map(|_| Measured { runs: Vec::new() })
+        .collect();
+    let complete = results.len() / cases.len().max(1) * cases.len();
+    for (index, run) in results.into_iter().take(complete).enumerate() {
+        measured[index % cases.len()].runs.push(run);
+    }
+    Ok(measured)
+}
+
+/// How many runs each of the cases has.
+pub(crate) fn complete(measured: &[Measured]) -> u32 {
+    measured.first().map_or(0, |case| case.runs.len() as u32)
 }
 
 /// Repeats run 0 of `case` with its scheduling events going to `trace`.
 pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), Box<Failure>> {
+    trace_until(case, runs, trace, Watch::none().stop)
+}
+
+/// As [`trace`], until `stop` is true: then the error is [`simulator::Error::Stopped`].
+pub fn trace_until(
+    case: &Case<'_>,
+    runs: &Runs,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
     let (run, seed) = (0, runs.seed_of(0));
     let globals = case.scheduler.globals(case.machine);
     let of_run = case.workload.of_run(run, runs.count);
@@ -190,7 +229,7 @@ pub fn trace(case: &Case<'_>, runs: &Runs, trace: &mut dyn Trace) -> Result<(), 
         workload: of_run.as_deref().unwrap_or(case.workload),
         ..*case
     };
-    simulate(&case, &globals, seed, Some(trace))
+    simulate(&case, &globals, seed, Some(trace), stop)
         .map(drop)
         .map_err(|error| failure(&case, run, seed, error))
 }
@@ -200,8 +239,9 @@ fn simulate<'a>(
     globals: &'a [Global],
     seed: u64,
     trace: Option<&'a mut dyn Trace>,
+    stop: &AtomicBool,
 ) -> Result<Outcome, simulator::Error> {
-    simulator::run(Config {
+    let config = Config {
         machine: case.machine,
         workload: case.workload,
         scheduler: case.scheduler.object(),
@@ -210,10 +250,11 @@ fn simulate<'a>(
         seed,
         time_limit_ns: TIME_LIMIT_NS,
         trace,
-    })
+    };
+    simulator::run_until(config, stop)
 }
 
-fn keep(case: &Case<'_>, outcome: Outcome, wall: Duration) -> Run {
+fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let own = 0..case.workload.metrics().len();
     let machines = metrics::samples(case.machine, &outcome);
     Run {
@@ -225,7 +266,6 @@ fn keep(case: &Case<'_>, outcome: Outcome, wall: Duration) -> Run {
         balancing: case.scheduler.counters(&outcome.read),
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
-        wall,
     }
 }
 
@@ -240,59 +280,117 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
     })
 }
 
-/// `work(0)`, `work(1)`, ... on `jobs` threads, in order; else the error of the lowest index that has
-/// one. After an error only what could fail before it is still done.
+/// `work(0)`, `work(1)`, ... on `jobs` threads, each begun after those before it; 0 is as many as this computer has
+/// CPUs. All results in order up to the first that was given up (`None`); else the error of the lowest index that has
+/// one. After either nothing more is begun.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,
-    work: impl Fn(usize) -> Result<T, E> + Sync,
+    work: impl Fn(usize) -> Result<Option<T>, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    let first_error = AtomicUsize::new(usize::MAX);
-    let all = || -> Vec<Option<Result<T, E>>> {
-        (0..count)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|index| {
-                if index > first_error.load(Ordering::Relaxed) {
-                    return None;
-                }
-                let result = work(index);
-                if result.is_err() {
-                    first_error.fetch_min(index, Ordering::Relaxed);
-                }
-                Some(result)
-            })
-            .collect()
+    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(count));
+    let results = Mutex::new(Vec::new());
+    results
+        .lock()
+        .expect("nobody has it yet")
+        .resize_with(count, || Ok(None));
+    let some = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= end.load(Ordering::Relaxed) {
+                return;
+            }
+            let result = work(index);
+            if !matches!(result, Ok(Some(_))) {
+                end.fetch_min(index, Ordering::Relaxed);
+            }
+            results.lock().expect("no other panics with it")[index] = result;
+        }
     };
-    let results = match rayon::ThreadPoolBuilder::new().num_threads(jobs).build() {
-        Ok(pool) => pool.install(all),
-        // No threads to be had: this one does it all.
-        Err(_) => all(),
+    let jobs = match jobs {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
     };
-    // What was left out comes after an error, where this stops.
-    results.into_iter().flatten().collect()
+    thread::scope(|scope| {
+        for _ in 1..jobs.min(count) {
+            // No threads to be had: this one does it all.
+            let _ = thread::Builder::new().spawn_scoped(scope, some);
+        }
+        some();
+    });
+    let results = results.into_inner().expect("no thread is left");
+    // An error goes before what was given up: it happened all the same.
+    let mut complete = Vec::new();
+    let mut whole = true;
+    for result in results {
+        match result? {
+            Some(value) if whole => complete.push(value),
+            _ => whole = false,
+        }
+    }
+    Ok(complete)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn order_and_error_do_not_depend_on_the_jobs() {
-        let slow =
-            |index: usize| std::thread::sleep(Duration::from_micros(997 * index as u64 % 1000));
+        let slow = |index: usize| thread::sleep(Duration::from_micros(997 * index as u64 % 1000));
+        let squares = |count| (0..count).map(|index| index * index).collect::<Vec<_>>();
         for jobs in [1, 2, 7] {
-            let squares = in_order(100, jobs, |index| {
+            let all = in_order(100, jobs, |index| {
                 slow(index);
-                Ok::<_, usize>(index * index)
+                Ok::<_, usize>(Some(index * index))
             });
-            assert_eq!(squares, Ok((0..100).map(|index| index * index).collect()));
+            assert_eq!(all, Ok(squares(100)));
             let error = in_order(100, jobs, |index| {
                 slow(index);
-                if index % 30 == 29 { Err(index) } else { Ok(()) }
+                if index % 30 == 29 {
+                    Err(index)
+                } else {
+                    Ok(Some(()))
+                }
             });
             assert_eq!(error, Err(29));
+            let stopped = in_order(100, jobs, |index| {
+                slow(index);
+                Ok::<_, usize>((index < 40).then_some(index * index))
+            });
+            assert_eq!(stopped, Ok(squares(40)));
         }
+    }
+
+    #[test]
+    fn what_is_stopped_has_equally_many_runs_of_every_case() {
+        let machine = Machine::find("tc2").unwrap();
+        let workload = workload::load("busy:duration=1ms").unwrap();
+        let schedulers = ["cfs", "capacity"].map(|name| Scheduler::policy(name).unwrap());
+        let cases = schedulers.each_ref().map(|scheduler| Case {
+            machine: &machine,
+            workload: workload.as_ref(),
+            scheduler,
+        });
+        let runs = Runs {
+            count: 100_000,
+            seed: 1,
+            jobs: 2,
+        };
+        let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let done = || {
+            if begun.fetch_add(1, Ordering::Relaxed) >= 20 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
+        let watch = Watch {
+            done: &done,
+            stop: &stop,
+        };
+        let measured = measure(&cases, &runs, watch).unwrap();
+        assert_eq!(measured[0].runs.len(), measured[1].runs.len());
+        assert!((9..=11).contains(&measured[0].runs.len()));
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl Scheduler {
         &self.name
     }
 
+    /// Is it somebody else's?
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.code, Code::Foreign { .. })
+    }
+
     /// The code.
     pub fn object(&self) -> &Object {
         match &self.code {

@@ -23,30 +23,38 @@ impl Change {
     }
 }
 
-/// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same
-/// seed. The interval is Student's for the mean of the paired differences. `None` if there are no
-/// runs, the baseline is 0, or the two are not pairs.
-pub fn paired_change(baseline: &[f64], other: &[f64]) -> Option<Change> {
+/// How far `other` is from `baseline`, whose i-th entries are of runs with the same seed: the mean of the paired
+/// differences and half the width of its 95 % confidence interval (Student's), which a single pair does not have. `None`
+/// if there are no runs or the two are not pairs.
+pub(crate) fn paired_difference(baseline: &[f64], other: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = baseline.len();
     if n == 0 || n != other.len() {
         return None;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let per_cent = 100.0 / mean(baseline).abs();
-    if !per_cent.is_finite() {
-        return None;
-    }
     let differences: Vec<f64> = baseline.iter().zip(other).map(|(a, b)| b - a).collect();
-    let difference = mean(&differences);
-    Some(Change {
+    let margin = (n > 1).then(|| standard_error(&differences) * t_quantile(n - 1));
+    Some((mean(&differences), margin))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same
+/// seed. The interval is Student's for the mean of the paired differences. `None` if there are no
+/// runs, the baseline is 0, or the two are not pairs.
+pub fn paired_change(baseline: &[f64], other: &[f64]) -> Option<Change> {
+    let (difference, margin) = paired_difference(baseline, other)?;
+    let per_cent = 100.0 / mean(baseline).abs();
+    per_cent.is_finite().then(|| Change {
         mean_pct: difference * per_cent,
-        margin_pct: (n > 1).then(|| standard_error(&differences) * t_quantile(n - 1) * per_cent),
+        margin_pct: margin.map(|margin| margin * per_cent),
     })
 }
 
 fn standard_error(values: &[f64]) -> f64 {
     let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
+    let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (n - 1.0) / n).sqrt()
 }

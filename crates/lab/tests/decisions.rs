@@ -43,6 +43,10 @@ struct Digested {
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        // The hardware's decision, which the power and what follows tell of.
+        if matches!(event, Event::Turbo { .. }) {
+            return;
+        }
         self.events += 1;
         self.line.clear();
         writeln!(self.line, "{now} {cpu} {event:?}").unwrap();

@@ -80,10 +80,19 @@ impl BadInput {
 
 /// The content of `path`; the error names the file and why it cannot be read.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    std::fs::read_to_string(path).map_err(|error| {
+    let file = path.display();
+    let bytes = std::fs::read(path).map_err(|error| {
         Box::new(BadInput::whole(
-            format!("{}: {error}", path.display()),
+            format!("{file}: {error}"),
             format!("expected a readable {what}"),
+        ))
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        Box::new(BadInput::whole(
+            format!("{file}:{line}: not UTF-8"),
+            format!("expected a {what} in UTF-8"),
         ))
     })
 }

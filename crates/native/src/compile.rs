@@ -49,13 +49,15 @@ pub const HEADERS: &[(&str, &str)] = &[
 /// What every scheduler is compiled with. `-g`: maps and globals are found by their debugging
 /// information. `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are
 /// direct, and nothing of it meets another instance's. `-fstack-clash-protection`: a recursion without
-/// end meets the guard page below the stack and does not step over it.
+/// end meets the guard page below the stack and does not step over it. `-nostartfiles`: what the C library would
+/// run at loading is left out, so that constructors are seen.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
     "-g",
     "-gdwarf-4",
     "-shared",
+    "-nostartfiles",
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-semantic-interposition",

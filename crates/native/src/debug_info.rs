@@ -24,19 +24,32 @@ pub struct MapDefinition {
     pub values_offset: u32,
 }
 
+fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::Error> {
+    gimli::Dwarf::load(|id| {
+        let section = file.section_by_name(id.name());
+        let data = section.and_then(|section| section.data().ok());
+        Ok(EndianSlice::new(data.unwrap_or(&[]), RunTimeEndian::Little))
+    })
+}
+
+/// `FILE:LINE` of the instruction at `address`.
+pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
+    let context = addr2line::Context::from_dwarf(dwarf(file).ok()?).ok()?;
+    let location = context.find_location(address).ok()??;
+    let path = std::path::Path::new(location.file?);
+    Some(format!(
+        "{}:{}",
+        path.file_name()?.to_str()?,
+        location.line?
+    ))
+}
+
 /// The definitions of the variables `names`, by name.
 pub fn maps(
     file: &object::File<'_>,
     names: &[&str],
 ) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
-    let section = |id: gimli::SectionId| -> Result<&[u8], gimli::Error> {
-        Ok(file
-            .section_by_name(id.name())
-            .and_then(|section| section.data().ok())
-            .unwrap_or(&[]))
-    };
-    let sections = gimli::DwarfSections::load(section)?;
-    let dwarf = sections.borrow(|data| EndianSlice::new(data, RunTimeEndian::Little));
+    let dwarf = dwarf(file)?;
     let mut found = HashMap::new();
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {

@@ -2,7 +2,9 @@
 
 use crate::Error;
 use crate::debug_info::{self, MapDefinition};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
+};
 use std::collections::BTreeMap;
 
 /// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
@@ -29,6 +31,7 @@ pub struct Object {
     maps: Vec<Map>,
     tracepoints: Vec<Tracepoint>,
     ops: u64,
+    loaded_size: u64,
 }
 
 /// A program of the scheduler that runs at a tracepoint of the kernel: a function in section
@@ -79,9 +82,19 @@ pub struct Map {
     pub definition: MapDefinition,
 }
 
+/// The most memory that a scheduler's code and globals may take, bytes. Every run has a copy.
+const MOST_MEMORY: u64 = 1 << 30;
+
+/// The scheduler in `source` takes more than [`MOST_MEMORY`].
+pub(crate) fn too_much_memory(source: &str) -> Error {
+    Error(format!(
+        "{source}: its code and global variables take more than 1 GiB; expected less, or maps"
+    ))
+}
+
 impl Object {
-    /// Reads the shared object `image`, compiled from `source`.
-    pub(crate) fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
+    /// Reads the shared object `image`, compiled from `source` (for messages).
+    pub fn parse(source: &str, image: Vec<u8>) -> Result<Object, Error> {
         let unreadable = |error: &dyn std::fmt::Display| {
             Error(format!(
                 "{source}: the compiled object is unreadable: {error}"
@@ -102,6 +115,7 @@ impl Object {
         if !foreign.is_empty() {
             return Err(Error(foreign.join("\n")));
         }
+        refuse_what_runs_by_itself(source, &file)?;
         let mut variables = BTreeMap::new();
         let mut map_symbols = Vec::new();
         let mut tracepoints = Vec::new();
@@ -175,12 +189,20 @@ impl Object {
             }
         };
         tracepoints.sort_by_key(|tracepoint| tracepoint.address);
+        let ends = file
+            .sections()
+            .map(|section| section.address() + section.size());
+        let loaded_size = ends.max().unwrap_or(0);
+        if loaded_size > MOST_MEMORY {
+            return Err(too_much_memory(source));
+        }
         Ok(Object {
             image,
             variables,
             maps,
             tracepoints,
             ops,
+            loaded_size,
         })
     }
 
@@ -211,6 +233,17 @@ impl Object {
         self.ops
     }
 
+    /// How much memory it takes from where it is loaded, bytes.
+    pub fn loaded_size(&self) -> u64 {
+        self.loaded_size
+    }
+
+    /// `FILE:LINE` of the instruction at `address`, relative to where the object is loaded, as the debugging
+    /// information has it.
+    pub fn line(&self, address: u64) -> Option<String> {
+        debug_info::line(&object::File::parse(&*self.image).ok()?, address)
+    }
+
     /// The shared object to load, with `globals` set in it.
     pub fn image<'a>(&self, globals: &'a [Global]) -> Result<Image<'a>, Error> {
         let mut image = self.image.clone();
@@ -236,4 +269,32 @@ impl Object {
             later,
         })
     }
+}
+
+/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that choose a function
+/// run when a shared object is loaded.
+fn refuse_what_runs_by_itself(source: &str, file: &object::File<'_>) -> Result<(), Error> {
+    const SECTIONS: [&str; 7] = [
+        ".preinit_array",
+        ".init_array",
+        ".fini_array",
+        ".ctors",
+        ".dtors",
+        ".init",
+        ".fini",
+    ];
+    let mut sections = file.sections();
+    let section = sections.any(|section| section.name().is_ok_and(|name| SECTIONS.contains(&name)));
+    let mut symbols = file.symbols();
+    let chooses = symbols.any(|symbol| match symbol.flags() {
+        SymbolFlags::Elf { st_info, .. } => st_info.st_type() == object::elf::STT_GNU_IFUNC,
+        _ => false,
+    });
+    if section || chooses {
+        return Err(Error(format!(
+            "{source}: it has a constructor, a destructor or an ifunc, which BPF does not have; expected such work \
+             in ops.init() and ops.exit()"
+        )));
+    }
+    Ok(())
 }

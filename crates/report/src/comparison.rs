@@ -1,18 +1,48 @@
 //! Schedulers side by side.
 
 use crate::number::{number, percent};
+use crate::verdict::{title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
-use lab::{Change, Comparison, Entry, Measured};
-use workload::{Better, Metric};
+use lab::{Change, Comparison, Entry, GoalVerdict, Measured, Runs};
+use workload::{Goal, Role};
+
+/// What of a comparison is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    /// This goal alone.
+    pub goal: Option<Goal>,
+    /// Everything that was measured, not only what decides.
+    pub all: bool,
+}
 
 /// The page of `comparison`.
-pub fn comparison(comparison: &Comparison) -> Page {
+pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
     let entries = comparison.entries();
     // What no run measured is of no interest to a person.
-    let groups: Vec<&[Entry<'_>]> = entries
+    let rows: Vec<&[Entry<'_>]> = entries
         .chunks(comparison.schedulers.len().max(1))
-        .filter(|group| group.iter().any(|entry| entry.pooled.is_some()))
+        .filter(|row| row.iter().any(|entry| entry.pooled.is_some()))
         .collect();
+    let verdicts = comparison.verdict();
+    let goals: Vec<&GoalVerdict> = verdicts
+        .goals
+        .iter()
+        .filter(|verdict| shown.goal.is_none_or(|goal| verdict.goal == goal))
+        .collect();
+    let deciding = |row: &&&[Entry<'_>]| {
+        let measure = row[0].measure;
+        let decides = |verdict: &&GoalVerdict| measure.metric.role == Role::Decides(verdict.goal);
+        !measure.is_part && goals.iter().any(decides)
+    };
+    let mut tables: Vec<Table> = goals
+        .iter()
+        .map(|verdict| of_goal(comparison, verdict, &rows))
+        .collect();
+    if shown.all || tables.is_empty() {
+        tables.push(distributions(&rows));
+        tables.push(counters(comparison));
+    }
+    let hidden = rows.len() - rows.iter().filter(deciding).count();
     let runs = &comparison.runs;
     Page {
         title: format!(
@@ -20,15 +50,96 @@ pub fn comparison(comparison: &Comparison) -> Page {
             comparison.workload.name(),
             comparison.machine.name
         ),
-        notes: vec![format!("{} runs, seed {}", runs.count, runs.seed)],
-        tables: vec![metrics(&groups), counters(comparison)],
-        remarks: remarks(comparison),
-        charts: groups.iter().map(|group| chart(group)).collect(),
+        notes: vec![number_of_runs(runs, comparison.asked)],
+        verdict: verdict(comparison, shown.goal),
+        tables,
+        remarks: remarks(comparison, shown, hidden),
+        charts: rows.iter().filter(deciding).map(|row| chart(row)).collect(),
+        ..Page::default()
     }
 }
 
-fn metrics(groups: &[&[Entry<'_>]]) -> Table {
-    let has_limit = groups.iter().any(|group| group[0].limit.is_some());
+/// How often it was run, and from which seed.
+pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
+    match runs.count == asked {
+        true => format!("{asked} runs, seed {}", runs.seed),
+        false => format!(
+            "stopped after {} of {asked} runs, seed {}",
+            runs.count, runs.seed
+        ),
+    }
+}
+
+/// What decides one goal: a line for each scheduler, a column for each measure.
+fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]) -> Table {
+    let rows: Vec<&&[Entry<'_>]> = rows
+        .iter()
+        .filter(|row| {
+            row[0].measure.metric.role == Role::Decides(verdict.goal) && !row[0].measure.is_part
+        })
+        .collect();
+    let has_change = comparison.schedulers.len() > 1
+        && (1..comparison.schedulers.len()).any(|index| verdict.change(0, index).is_some());
+    let mut header = vec!["policy".to_owned()];
+    header.extend(rows.iter().map(|row| column(&row[0])));
+    if has_change {
+        header.push("change".to_owned());
+    }
+    let limited = rows.iter().find(|row| row[0].limit.is_some());
+    if limited.is_some() {
+        header.push("limit".to_owned());
+    }
+    let line = |index: usize| {
+        let mut line: Vec<Cell> = vec![comparison.schedulers[index].name().into()];
+        line.extend(rows.iter().map(|row| judged(&row[index], &row[0])));
+        if has_change {
+            line.push(match index {
+                0 => Cell::default(),
+                _ => change(
+                    verdict.change(0, index),
+                    verdict.is_better(index, 0),
+                    verdict.is_better(0, index),
+                ),
+            });
+        }
+        line.extend(limited.map(|row| limit(&row[index])));
+        line
+    };
+    Table {
+        title: title(verdict.goal).to_owned(),
+        header,
+        text_columns: 1,
+        rows: (0..comparison.schedulers.len()).map(line).collect(),
+    }
+}
+
+/// A column's name: of what, what, and which statistic in which unit.
+fn column(entry: &Entry<'_>) -> String {
+    let measure = entry.measure;
+    let of = match (measure.metric.unit, measure.judged.name()) {
+        ("%", "mean") => "%".to_owned(),
+        (unit, judged) => format!("{judged} {unit}").trim_end().to_owned(),
+    };
+    format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
+}
+
+/// What is judged, set off if it is the best, or other than what the first scheduler has.
+fn judged(entry: &Entry<'_>, first: &Entry<'_>) -> Cell {
+    let Some(pooled) = &entry.pooled else {
+        return Cell::new("-", Tone::Dim);
+    };
+    let tone = match (entry.is_best, first.is_better(entry)) {
+        (true, _) => Tone::Best,
+        (false, true) => Tone::Worse,
+        (false, false) if entry.is_better(first) => Tone::Better,
+        (false, false) => Tone::Plain,
+    };
+    Cell::new(number(entry.measure.judged.value(pooled)), tone)
+}
+
+/// Everything that was measured, with its distribution: a line for each measure and scheduler.
+fn distributions(rows: &[&[Entry<'_>]]) -> Table {
+    let has_limit = rows.iter().any(|row| row[0].limit.is_some());
     let mut header = [
         "metric", "unit", "policy", "mean", "min", "p50", "p95", "p99", "max", "change",
     ]
@@ -37,10 +148,9 @@ fn metrics(groups: &[&[Entry<'_>]]) -> Table {
     if has_limit {
         header.push("limit".to_owned());
     }
-    let mut rows = Vec::new();
-    for group in groups {
-        let best = best(group);
-        for (index, entry) in group.iter().enumerate() {
+    let mut lines = Vec::new();
+    for row in rows {
+        for (index, entry) in row.iter().enumerate() {
             let first = |text: &str| {
                 if index == 0 {
                     text.to_owned()
@@ -48,72 +158,65 @@ fn metrics(groups: &[&[Entry<'_>]]) -> Table {
                     String::new()
                 }
             };
-            let mut row: Vec<Cell> = vec![
-                first(&entry.metric.name).into(),
-                first(entry.metric.unit).into(),
+            let metric = &entry.measure.metric;
+            let mut line: Vec<Cell> = vec![
+                first(&metric.name).into(),
+                first(metric.unit).into(),
                 entry.scheduler.into(),
             ];
-            row.extend(distribution(entry, best == Some(index)));
-            row.push(change(entry.change, entry.metric));
+            line.extend(distribution(entry));
+            line.push(change(
+                entry.change,
+                entry.is_better(&row[0]),
+                row[0].is_better(entry),
+            ));
             if has_limit {
-                row.push(limit(entry));
+                line.push(limit(entry));
             }
-            rows.push(row);
+            lines.push(line);
         }
     }
     Table {
-        title: String::new(),
+        title: "All that was measured".to_owned(),
         header,
         text_columns: 3,
-        rows,
+        rows: lines,
     }
 }
 
 /// Mean, minimum, percentiles and maximum.
-fn distribution(entry: &Entry<'_>, is_best: bool) -> Vec<Cell> {
+fn distribution(entry: &Entry<'_>) -> Vec<Cell> {
     let Some(pooled) = &entry.pooled else {
         return vec![Cell::new("-", Tone::Dim); 6];
     };
-    let tone = if is_best { Tone::Best } else { Tone::Plain };
-    let mut cells = vec![Cell::new(number(pooled.mean), tone)];
-    let rest = [pooled.min, pooled.p50, pooled.p95, pooled.p99, pooled.max];
-    cells.extend(rest.map(|value| Cell::from(number(value))));
-    cells
-}
-
-/// The index of the best mean; `None` if it is shared, or has no other to be better than.
-fn best(group: &[Entry<'_>]) -> Option<usize> {
-    let better = group.first()?.metric.better;
-    let cost = |entry: &Entry<'_>| {
-        entry.pooled.as_ref().map(|pooled| match better {
-            Better::Lower => pooled.mean,
-            Better::Higher => -pooled.mean,
-        })
+    let values = [
+        ("mean", pooled.mean),
+        ("min", pooled.min),
+        ("p50", pooled.p50),
+        ("p95", pooled.p95),
+        ("p99", pooled.p99),
+        ("max", pooled.max),
+    ];
+    let tone = |name| match entry.is_best && name == entry.measure.judged.name() {
+        true => Tone::Best,
+        false => Tone::Plain,
     };
-    let costs: Vec<(usize, f64)> = group
-        .iter()
-        .enumerate()
-        .filter_map(|(index, entry)| Some((index, cost(entry)?)))
-        .collect();
-    let (index, least) = costs.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let shared = costs
-        .iter()
-        .any(|&(other, cost)| other != index && cost == least);
-    (!shared && costs.len() > 1).then_some(index)
+    values
+        .map(|(name, value)| Cell::new(number(value), tone(name)))
+        .to_vec()
 }
 
-fn change(change: Option<Change>, metric: &Metric) -> Cell {
+fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
     let Some(change) = change else {
         return Cell::default();
     };
     let margin = change
         .margin_pct
         .map_or(String::new(), |margin| format!(" ± {margin:.1}"));
-    let is_better = (change.mean_pct < 0.0) == (metric.better == Better::Lower);
-    let tone = match (change.is_significant(), is_better) {
-        (false, _) => Tone::Dim,
-        (true, true) => Tone::Better,
-        (true, false) => Tone::Worse,
+    let tone = match (is_better, is_worse) {
+        (true, _) => Tone::Better,
+        (_, true) => Tone::Worse,
+        (false, false) => Tone::Dim,
     };
     Cell::new(
         percent(change.mean_pct).replace(" %", &format!("{margin} %")),
@@ -146,7 +249,6 @@ fn counters(comparison: &Comparison) -> Table {
         "limited",
         "new-idle time",
         "simulated s",
-        "wall s",
     ];
     let row = |name: &str, measured: &Measured| -> Vec<Cell> {
         let whole = |value: f64| Cell::from(format!("{value:.0}"));
@@ -166,7 +268,6 @@ fn counters(comparison: &Comparison) -> Table {
                 .newidle_time_pct()
                 .map_or("-".into(), |share| format!("{share:.2} %").into()),
             number(measured.mean_of(|run| run.simulated_ns as f64 / 1e9)).into(),
-            number(measured.mean_of(|run| run.wall.as_secs_f64())).into(),
         ]
     };
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
@@ -180,12 +281,12 @@ fn counters(comparison: &Comparison) -> Table {
     }
 }
 
-fn remarks(comparison: &Comparison) -> Vec<String> {
+fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> {
     let mut remarks = Vec::new();
     if let [first, _, ..] = comparison.schedulers.as_slice() {
         remarks.push(format!(
-            "change: of the mean against {}, with the 95 % confidence interval over runs paired by \
-             seed.",
+            "change: against {}, with the 95 % confidence interval over runs paired by seed; the geometric mean \
+             over a goal's columns, without percentages.",
             first.name()
         ));
     }
@@ -196,11 +297,42 @@ fn remarks(comparison: &Comparison) -> Vec<String> {
                 .to_owned(),
         );
     }
+    remarks.extend(frequencies(comparison));
+    if hidden > 0 && !shown.all {
+        remarks.push(format!("--all shows {hidden} more measures."));
+    }
     remarks
 }
 
-fn chart(group: &[Entry<'_>]) -> Chart {
-    let metric = group[0].metric;
+/// Joules at full speed and joules at a speed that follows the load are not of the same kind: says whose are which, if
+/// both are there.
+fn frequencies(comparison: &Comparison) -> Option<String> {
+    comparison.machine.power.as_ref()?;
+    let changes = |measured: &Measured| {
+        let any = |run: &lab::Run| run.counters.frequency_transitions > 0;
+        measured.runs.iter().any(any)
+    };
+    let (change, never): (Vec<_>, Vec<_>) = comparison
+        .schedulers
+        .iter()
+        .zip(&comparison.measured)
+        .partition(|(_, measured)| changes(measured));
+    if change.is_empty() || never.is_empty() {
+        return None;
+    }
+    let names = |of: &[(&lab::Scheduler, &Measured)]| {
+        let names: Vec<&str> = of.iter().map(|(scheduler, _)| scheduler.name()).collect();
+        names.join(", ")
+    };
+    Some(format!(
+        "energy: {} never change a CPU's frequency, {} do: what they differ by is first of all that.",
+        names(&never),
+        names(&change)
+    ))
+}
+
+fn chart(row: &[Entry<'_>]) -> Chart {
+    let metric = &row[0].measure.metric;
     let bar = |entry: &Entry<'_>| {
         entry.pooled.as_ref().map(|pooled| Bar {
             label: entry.scheduler.to_owned(),
@@ -214,6 +346,6 @@ fn chart(group: &[Entry<'_>]) -> Chart {
             "{}, {}: mean, and from minimum to maximum",
             metric.name, metric.unit
         ),
-        bars: group.iter().filter_map(bar).collect(),
+        bars: row.iter().filter_map(bar).collect(),
     }
 }

@@ -1,50 +1,275 @@
-//! A page as HTML that stands alone: no scripts, nothing fetched from elsewhere.
+//! A page as HTML that stands alone: nothing is fetched from elsewhere. Where there are figures, a script draws them
+//! with uPlot (third_party/uplot), which is in the page.
+
+mod figures;
+mod first_run;
+
+pub use figures::Figures;
+pub use first_run::{FirstRun, Recorder};
 
 use crate::chart::svg;
 use crate::escape::escape;
 use crate::{Cell, Page, Table, Tone};
+use figures::{Energy, MachineFigure, PolicyFigure};
 use std::fmt::Write;
 
-const STYLE: &str = "\
-body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222}\
-h1{font-size:1.4em}h2{font-size:1.15em;margin-top:2em}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-th,td{padding:.2em .7em;text-align:right;border-bottom:1px solid #e3e3e3;white-space:nowrap}\
-th{white-space:pre-line;vertical-align:bottom;border-bottom:2px solid #999}.text{text-align:left}\
-.dim{color:#888}.best{font-weight:bold}.better{color:#17703b}.worse{color:#a8281d}\
-figure{margin:1.5em 0}svg text{font-size:12px}";
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPT: &str = include_str!("html/page.js");
+const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
+const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 
-/// The pages, one below the other.
+/// How many policies' timelines are open at first.
+const OPEN: usize = 2;
+
+/// The pages, one below the other. The first that has figures has them drawn.
 pub fn html(title: &str, pages: &[Page]) -> String {
+    let figures = pages.iter().find_map(|page| page.figures.as_ref());
+    let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
     let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
-         <title>{}</title><style>{STYLE}</style></head>\n<body>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{uplot_style}\n{STYLE}</style></head>\n<body>\n<main>\n",
         escape(title)
     );
     for page in pages {
-        line(&mut out, "h1", &page.title);
-        page.notes.iter().for_each(|note| line(&mut out, "p", note));
-        page.tables.iter().for_each(|shown| table(&mut out, shown));
-        page.remarks
-            .iter()
-            .for_each(|remark| line(&mut out, "p", remark));
-        page.charts
-            .iter()
-            .for_each(|chart| out.push_str(&svg(chart)));
+        write_page(&mut out, page);
+    }
+    out.push_str("</main>\n");
+    if let Some(figures) = figures {
+        // In a script element only `<` could end it.
+        let data = figures.data.replace('<', "\\u003c");
+        for part in [
+            "<script type=\"application/json\" id=\"data\">",
+            &data,
+            "</script>\n<script>",
+            UPLOT,
+            "</script>\n<script>",
+            SCRIPT,
+            "</script>\n",
+        ] {
+            out.push_str(part);
+        }
     }
     out.push_str("</body>\n</html>\n");
     out
 }
 
+fn write_page(out: &mut String, page: &Page) {
+    line(out, "h1", &page.title);
+    out.push_str("<div class=\"notes\">\n");
+    page.notes.iter().for_each(|note| line(out, "p", note));
+    if let Some(figures) = &page.figures {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "<p><code>{}</code></p>", escape(&figures.made_by));
+    }
+    out.push_str("</div>\n");
+    if !page.verdict.is_empty() {
+        out.push_str("<section class=\"verdict\"><h2>Verdict</h2>\n");
+        page.verdict.iter().for_each(|said| line(out, "p", said));
+        out.push_str("</section>\n");
+    }
+    if let Some(figures) = &page.figures {
+        contents(out, figures);
+        machine(out, &figures.machine);
+    }
+    out.push_str("<section id=\"results\">\n");
+    if page.figures.is_some() {
+        line(out, "h2", "Results");
+    }
+    page.tables.iter().for_each(|shown| table(out, shown));
+    page.remarks
+        .iter()
+        .for_each(|remark| line(out, "p", remark));
+    out.push_str("</section>\n");
+    if let Some(figures) = &page.figures {
+        timelines(out, &figures.policies);
+        latencies(out, figures);
+        if let Some(shown) = &figures.energy {
+            energy(out, shown);
+        }
+    }
+    if !page.charts.is_empty() {
+        out.push_str("<section id=\"bars\">\n");
+        if page.figures.is_some() {
+            line(out, "h2", "Means, as bars");
+        }
+        page.charts
+            .iter()
+            .for_each(|chart| out.push_str(&svg(chart)));
+        out.push_str("</section>\n");
+    }
+}
+
 fn line(out: &mut String, element: &str, text: &str) {
-    // Writing to a String cannot fail.
     let _ = writeln!(out, "<{element}>{}</{element}>", escape(text));
 }
 
-fn table(out: &mut String, table: &Table) {
-    if !table.title.is_empty() {
-        line(out, "h2", &table.title);
+fn contents(out: &mut String, figures: &Figures) {
+    out.push_str("<nav aria-label=\"On this page\"><ul>\n");
+    let parts = [
+        ("machine", "Machine", true),
+        ("results", "Results", true),
+        ("timelines", "What ran where", true),
+        ("latencies", "Wakeup latencies", figures.has_latencies()),
+        ("energy", "Energy", figures.energy.is_some()),
+    ];
+    for (id, name, _) in parts.iter().filter(|(.., is_there)| *is_there) {
+        let _ = writeln!(out, "<li><a href=\"#{id}\">{name}</a></li>");
     }
+    out.push_str("</ul></nav>\n");
+}
+
+/// Each cluster as a box of its cores, of which each has its CPUs.
+fn machine(out: &mut String, machine: &MachineFigure) {
+    out.push_str("<section id=\"machine\">\n");
+    line(out, "h2", &format!("Machine: {}", machine.name));
+    line(out, "p", &machine.description);
+    out.push_str("<ul class=\"clusters\">\n");
+    for cluster in &machine.clusters {
+        let _ = write!(
+            out,
+            "<li class=\"cluster\"><strong>{}</strong><br>{}<div class=\"cores\">",
+            escape(&cluster.core),
+            escape(&cluster.what)
+        );
+        for core in &cluster.cores {
+            out.push_str("<div class=\"core\">");
+            for cpu in core {
+                let _ = write!(out, "<span>CPU {cpu}</span>");
+            }
+            out.push_str("</div>");
+        }
+        out.push_str("</div></li>\n");
+    }
+    out.push_str("</ul>\n</section>\n");
+}
+
+/// Under each policy what ran when on which CPU, how busy the CPUs were, and how fast.
+fn timelines(out: &mut String, policies: &[PolicyFigure]) {
+    out.push_str(
+        "<section id=\"timelines\">\n<h2>What ran where: the first run of each policy</h2>\n\
+         <p>Drag over a chart to zoom in, or use the buttons; with a chart in focus, the keys + and -, left and \
+         right, and Home. All charts show the same time.</p>\n\
+         <div class=\"tools\" role=\"group\" aria-label=\"Time shown\">\n",
+    );
+    for (action, name) in [
+        ("in", "Zoom in"),
+        ("out", "Zoom out"),
+        ("left", "Earlier"),
+        ("right", "Later"),
+        ("all", "Whole run"),
+    ] {
+        let _ = writeln!(
+            out,
+            "<button type=\"button\" data-action=\"{action}\">{name}</button>"
+        );
+    }
+    out.push_str("<span id=\"view\" role=\"status\"></span></div>\n");
+    for (index, policy) in policies.iter().enumerate() {
+        let open = if index < OPEN { " open" } else { "" };
+        let name = escape(&policy.name);
+        let _ = writeln!(
+            out,
+            "<details data-run=\"{index}\"{open}><summary>{name}</summary>\n<p>{}</p>\n\
+             <ul class=\"legend\" data-part=\"legend\"></ul>",
+            escape(&policy.summary)
+        );
+        chart(
+            out,
+            "timeline",
+            &format!(
+                "Timeline of {}: which thread ran when on which CPU; the table What ran where \
+                                          below has the shares",
+                policy.name
+            ),
+        );
+        if policy.busy {
+            line(out, "h3", "Busy, of the whole time");
+            chart(
+                out,
+                "busy",
+                &format!("How busy each CPU was over time under {}", policy.name),
+            );
+        }
+        if policy.frequency {
+            line(out, "h3", "Frequency, of the highest");
+            chart(
+                out,
+                "frequency",
+                &format!("Frequencies over time under {}", policy.name),
+            );
+        }
+        table(out, &policy.threads);
+        out.push_str("</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+/// A place for the script to draw in.
+fn chart(out: &mut String, part: &str, label: &str) {
+    let _ = writeln!(
+        out,
+        "<div class=\"chart\" data-part=\"{part}\" tabindex=\"0\" role=\"img\" aria-label=\"{}\"></div>\n\
+         <div class=\"pointed\" aria-hidden=\"true\"></div>",
+        escape(label)
+    );
+}
+
+fn latencies(out: &mut String, figures: &Figures) {
+    if !figures.has_latencies() {
+        return;
+    }
+    out.push_str(
+        "<section id=\"latencies\">\n<h2>Wakeup latencies: the first run of each policy</h2>\n\
+         <div class=\"tools\"><label for=\"thread\">Thread</label> <select id=\"thread\">\n",
+    );
+    for (index, thread) in figures.latency_threads.iter().enumerate() {
+        let _ = writeln!(out, "<option value=\"{index}\">{}</option>", escape(thread));
+    }
+    out.push_str(
+        "</select></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Which share of the wakeups \
+         waited no longer than that, by policy; the table below has the percentiles\"></div>\n",
+    );
+    table(out, &figures.latencies);
+    out.push_str("</section>\n");
+}
+
+/// A bar for each policy, of its parts, and the table of it.
+fn energy(out: &mut String, energy: &Energy) {
+    out.push_str("<section id=\"energy\">\n<h2>Energy</h2>\n<ul class=\"legend\">\n");
+    let colour = |kind: usize| format!("var(--c{})", kind % 8);
+    for (index, kind) in energy.kinds.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "<li><span class=\"swatch\" style=\"background:{}\"></span>{}</li>",
+            colour(index),
+            escape(kind)
+        );
+    }
+    out.push_str("</ul>\n<div class=\"stacks\" aria-hidden=\"true\">\n");
+    let most = energy
+        .policies
+        .iter()
+        .map(|(_, joules)| joules.iter().sum::<f64>());
+    let most = most.fold(0.0, f64::max);
+    for (name, joules) in &energy.policies {
+        let _ = write!(out, "<div>{}</div><div class=\"stack\">", escape(name));
+        for (index, joules) in joules.iter().enumerate() {
+            let _ = write!(
+                out,
+                "<span style=\"width:{:.2}%;background:{}\"></span>",
+                100.0 * joules / if most > 0.0 { most } else { 1.0 },
+                colour(index)
+            );
+        }
+        out.push_str("</div>\n");
+    }
+    out.push_str("</div>\n");
+    table(out, &energy.table);
+    out.push_str("</section>\n");
+}
+
+fn table(out: &mut String, table: &Table) {
     let align = |column: usize| {
         if column < table.text_columns {
             "text"
@@ -52,20 +277,50 @@ fn table(out: &mut String, table: &Table) {
             ""
         }
     };
-    out.push_str("<table>\n<tr>");
-    for (column, name) in table.header.iter().enumerate() {
-        let _ = write!(out, "<th class=\"{}\">{}</th>", align(column), escape(name));
+    // What is wider than the page is scrolled, also by keyboard.
+    let label = match table.title.is_empty() {
+        true => "Table",
+        false => &table.title,
+    };
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"><table>",
+        escape(label)
+    );
+    if !table.title.is_empty() {
+        line(out, "caption", &table.title);
     }
-    out.push_str("</tr>\n");
+    out.push_str("<thead><tr>");
+    for (column, name) in table.header.iter().enumerate() {
+        let element = if name.is_empty() {
+            "td"
+        } else {
+            "th scope=\"col\""
+        };
+        let end = &element[..2];
+        let _ = write!(
+            out,
+            "<{element} class=\"{}\">{}</{end}>",
+            align(column),
+            escape(name.trim())
+        );
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
         for (column, Cell { text, tone }) in row.iter().enumerate() {
             let (align, tone) = (align(column), class(*tone));
-            let _ = write!(out, "<td class=\"{align} {tone}\">{}</td>", escape(text));
+            let class = [align, tone].join(" ");
+            let class = class.trim();
+            let (open, end) = match column == 0 && table.text_columns > 0 && !text.is_empty() {
+                true => ("th scope=\"row\"", "th"),
+                false => ("td", "td"),
+            };
+            let _ = write!(out, "<{open} class=\"{class}\">{}</{end}>", escape(text));
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</table>\n");
+    out.push_str("</tbody></table></div>\n");
 }
 
 fn class(tone: Tone) -> &'static str {
@@ -87,6 +342,7 @@ mod tests {
     fn names_cannot_break_out() {
         let page = Page {
             title: "<script>".to_owned(),
+            verdict: vec!["<v>".to_owned()],
             tables: vec![Table {
                 title: "a & b".to_owned(),
                 header: vec!["<h>".to_owned()],
@@ -104,9 +360,25 @@ mod tests {
             ..Page::default()
         };
         let html = html("<title>", &[page]);
-        for name in ["<script>", "<h>", "\"<td>\"", "<c>", "<bar>", "a & b"] {
+        for name in [
+            "<script>", "<h>", "<v>", "\"<td>\"", "<c>", "<bar>", "a & b",
+        ] {
             assert!(!html.contains(name), "{name}");
         }
         assert!(!html.contains("http"));
+    }
+
+    #[test]
+    fn data_cannot_end_the_script() {
+        let page = Page {
+            figures: Some(Figures {
+                data: "{\"policy\":\"</script>\"}".to_owned(),
+                ..Figures::default()
+            }),
+            ..Page::default()
+        };
+        let html = html("", &[page]);
+        assert!(html.contains("\\u003c/script>"));
+        assert!(!html.contains("\"</script>"));
     }
 }

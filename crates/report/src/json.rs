@@ -1,8 +1,10 @@
 //! The JSON output: a contract for other programs. What is here keeps its name and meaning as long as
-//! `schema` is 1; fields may be added.
+//! `schema` is 2; fields may be added. The same command gives the same bytes. (1 had `wall_s`, the changes of means
+//! alone, and no value of a single run.)
 //!
 //! `reproduce`:
-//! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`; `seed`.
+//! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`, and `asked_runs`, more than there are if they
+//!   were stopped; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
 //!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
 //!   `unit`; `published`, null where the table has none;
@@ -15,15 +17,24 @@
 //!   `max_abs_error_points` as in [`lab::Summary`].
 //!
 //! `compare`:
-//! - `machine`, `workload`, `runs`, `seed`.
-//! - `results[]`: one for each metric and policy: `policy`, `metric`, `unit`, `better` (`lower` or
-//!   `higher`), `n` samples over all runs, `mean`, `min`, `max`, `p50`, `p95`, `p99` of them (null if
-//!   there are none), `change_pct` of the mean against the first policy and `change_margin_pct`, half
-//!   its 95 % confidence interval (both null for the first policy), `limit` as above.
+//! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, what each run's chance came from (64 bits, in hexadecimal).
+//! - `verdict[]`: one for each goal that is measured: `goal` (`latency`, `throughput`, `energy` or `fairness`);
+//!   `best[]`, the policies that none is better than, best first, and `worst` (empty and null if nothing differs by more
+//!   than chance and by enough to be worth a word, 1 %); `measures[]` that decide; `standings[]`: for each `policy`
+//!   `change_pct` against the first policy with `change_margin_pct`, of the geometric mean of what decides but
+//!   percentages (of the time, joules or work done), `share_pct`, the mean of those (periods missed; how uneven
+//!   equal threads got on), and `lacks`, a measure that some run has nothing of, else null.
+//! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
+//!   `neither`), `n` samples over all runs, `mean`, `min`, `max`, `p50`, `p95`, `p99` of them (null if
+//!   there are none), `change_pct` of what is `judged` (`mean` or `p99`) against the first policy and
+//!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as above.
+//!   `goal` or null; `decides`: the goal is judged by it; `part`: it is one thread of several that do the same, which
+//!   another entry has together; `best`: no policy is better in it, and one is worse; `runs[]`: run by run its `n`,
+//!   `mean`, `min`, `max`, `p50`, `p95`, `p99`, or null.
 //! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`,
 //!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
 //!   machine without power data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on,
-//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`, `wall_s`; `balancing`: what Equipoise's own
+//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`; `balancing`: what Equipoise's own
 //!   scheduler counts, named as in `scheduler/counters.def`, and `newidle_time_pct`, the part of all CPUs'
 //!   time that was spent in new-idle balancing (null for other schedulers).
 //!
@@ -35,9 +46,9 @@ use lab::{Comparison, Entry, Measured, Pooled, Reproduction};
 use serde::Serialize;
 use simulator::Part;
 use std::collections::BTreeMap;
-use workload::Better;
+use workload::{Better, Goal, Role};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Reproductions<'a> {
@@ -50,6 +61,7 @@ struct Experiment<'a> {
     name: &'a str,
     source: String,
     runs: u32,
+    asked_runs: u32,
     seed: u64,
     cells: Vec<Cell<'a>>,
     remarks: Vec<Remark<'a>>,
@@ -63,7 +75,7 @@ struct Remark<'a> {
 }
 
 #[derive(Serialize)]
-struct Cell<'a> {
+pub(crate) struct Cell<'a> {
     block: &'a str,
     row: &'a str,
     column: &'a str,
@@ -95,7 +107,10 @@ struct Compared<'a> {
     machine: &'a str,
     workload: &'a str,
     runs: u32,
+    asked_runs: u32,
     seed: u64,
+    seeds: Vec<String>,
+    verdict: Vec<Verdict<'a>>,
     results: Vec<Entered<'a>>,
     counters: Vec<Counters<'a>>,
 }
@@ -116,6 +131,41 @@ struct Entered<'a> {
     change_pct: Option<f64>,
     change_margin_pct: Option<f64>,
     limit: Option<f64>,
+    goal: Option<&'static str>,
+    decides: bool,
+    part: bool,
+    judged: &'static str,
+    best: bool,
+    runs: Vec<Option<OfRun>>,
+}
+
+#[derive(Serialize)]
+struct OfRun {
+    n: u64,
+    mean: f64,
+    min: f64,
+    max: f64,
+    p50: f64,
+    p95: f64,
+    p99: f64,
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    goal: &'static str,
+    best: Vec<&'a str>,
+    worst: Option<&'a str>,
+    measures: Vec<String>,
+    standings: Vec<Standing<'a>>,
+}
+
+#[derive(Serialize)]
+struct Standing<'a> {
+    policy: &'a str,
+    change_pct: Option<f64>,
+    change_margin_pct: Option<f64>,
+    share_pct: Option<f64>,
+    lacks: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +178,6 @@ struct Counters<'a> {
     energy_j: Option<f64>,
     energy_by_part_j: Option<BTreeMap<String, f64>>,
     simulated_s: f64,
-    wall_s: f64,
     balancing: Option<BTreeMap<&'static str, f64>>,
 }
 
@@ -185,7 +234,12 @@ pub fn comparison(comparison: &Comparison) -> String {
         machine: &comparison.machine.name,
         workload: comparison.workload.name(),
         runs: comparison.runs.count,
+        asked_runs: comparison.asked,
         seed: comparison.runs.seed,
+        seeds: (0..comparison.runs.count)
+            .map(|run| seed_name(comparison.runs.seed_of(run)))
+            .collect(),
+        verdict: verdict(comparison),
         results: comparison.entries().iter().map(entered).collect(),
         counters: measured
             .map(|(scheduler, measured)| counters(scheduler.name(), measured))
@@ -211,6 +265,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
             source.author, source.date, source.list, source.title
         ),
         runs: runs.count,
+        asked_runs: reproduction.asked,
         seed: runs.seed,
         cells: reproduction
             .cells()
@@ -236,6 +291,32 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
     }
 }
 
+/// Which experiment a cell is of, where all are in one list.
+#[derive(Serialize)]
+pub(crate) struct Of<'a> {
+    experiment: &'a str,
+}
+
+/// The cells of all experiments.
+pub(crate) fn cells(reproductions: &[Reproduction]) -> Vec<(Of<'_>, Cell<'_>)> {
+    let of = |reproduction| {
+        let Reproduction {
+            experiment, runs, ..
+        }: &Reproduction = reproduction;
+        let cells = reproduction.cells();
+        let line = |shown| {
+            (
+                Of {
+                    experiment: &experiment.name,
+                },
+                cell(shown, runs.count),
+            )
+        };
+        cells.iter().map(line).collect::<Vec<_>>()
+    };
+    reproductions.iter().flat_map(of).collect()
+}
+
 fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
     Cell {
         block: cell.block,
@@ -258,14 +339,17 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
 
 fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
     let of = |value: fn(&Pooled) -> f64| entry.pooled.as_ref().map(value);
+    let metric = &entry.measure.metric;
     Entered {
         policy: entry.scheduler,
-        metric: &entry.metric.name,
-        unit: entry.metric.unit,
-        better: match entry.metric.better {
-            Better::Lower => "lower",
-            Better::Higher => "higher",
-        },
+        metric: &metric.name,
+        unit: metric.unit,
+        better: better_name(metric.better),
+        goal: metric.role.goal().map(goal_name),
+        decides: decides(entry),
+        part: entry.measure.is_part,
+        judged: entry.measure.judged.name(),
+        best: entry.is_best,
         n: entry.pooled.as_ref().map_or(0, |pooled| pooled.n),
         mean: of(|pooled| pooled.mean),
         min: of(|pooled| pooled.min),
@@ -276,6 +360,75 @@ fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
         change_pct: entry.change.map(|change| change.mean_pct),
         change_margin_pct: entry.change.and_then(|change| change.margin_pct),
         limit: entry.limit,
+        runs: entry
+            .runs
+            .iter()
+            .map(|run| run.as_ref().map(of_run))
+            .collect(),
+    }
+}
+
+fn of_run(pooled: &Pooled) -> OfRun {
+    OfRun {
+        n: pooled.n,
+        mean: pooled.mean,
+        min: pooled.min,
+        max: pooled.max,
+        p50: pooled.p50,
+        p95: pooled.p95,
+        p99: pooled.p99,
+    }
+}
+
+fn verdict(comparison: &Comparison) -> Vec<Verdict<'_>> {
+    let name = |index: usize| comparison.schedulers[index].name();
+    let of = |verdict: lab::GoalVerdict| Verdict {
+        goal: goal_name(verdict.goal),
+        best: verdict.best.iter().map(|&index| name(index)).collect(),
+        worst: verdict.worst.map(name),
+        standings: verdict
+            .standings
+            .iter()
+            .enumerate()
+            .map(|(index, standing)| {
+                let change = verdict.change(0, index).filter(|_| index > 0);
+                Standing {
+                    policy: name(index),
+                    change_pct: change.map(|change| change.mean_pct),
+                    change_margin_pct: change.and_then(|change| change.margin_pct),
+                    share_pct: standing.share_pct,
+                    lacks: standing.lacks.clone(),
+                }
+            })
+            .collect(),
+        measures: verdict.measures,
+    };
+    comparison.verdict().goals.into_iter().map(of).collect()
+}
+
+/// Is a goal judged by it?
+pub(crate) fn decides(entry: &Entry<'_>) -> bool {
+    matches!(entry.measure.metric.role, Role::Decides(_)) && !entry.measure.is_part
+}
+
+pub(crate) fn seed_name(seed: u64) -> String {
+    format!("{seed:#018x}")
+}
+
+pub(crate) fn better_name(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+        Better::Neither => "neither",
+    }
+}
+
+pub(crate) fn goal_name(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Latency => "latency",
+        Goal::Throughput => "throughput",
+        Goal::Energy => "energy",
+        Goal::Fairness => "fairness",
     }
 }
 
@@ -289,7 +442,6 @@ fn counters<'a>(policy: &'a str, measured: &Measured) -> Counters<'a> {
         energy_j: measured.mean_energy_j(|_| true),
         energy_by_part_j: energy_by_part(measured),
         simulated_s: measured.mean_of(|run| run.simulated_ns as f64 / 1e9),
-        wall_s: measured.mean_of(|run| run.wall.as_secs_f64()),
         balancing: balancing(measured),
     }
 }

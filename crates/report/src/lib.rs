@@ -6,6 +6,7 @@
 
 mod chart;
 mod comparison;
+pub mod csv;
 mod escape;
 mod html;
 pub mod json;
@@ -16,10 +17,11 @@ mod power;
 mod reproduction;
 mod terminal;
 pub mod trace;
+mod verdict;
 
 pub use chart::{Bar, Chart};
-pub use comparison::comparison;
-pub use html::html;
+pub use comparison::{Shown, comparison};
+pub use html::{Figures, FirstRun, Recorder, html};
 pub use machine::machine;
 pub use page::{Cell, Page, Table, Tone};
 pub use reproduction::reproduction;

@@ -9,6 +9,8 @@ pub(crate) fn number(value: f64) -> String {
     if magnitude >= 1e9 || (magnitude > 0.0 && magnitude < 1e-4) {
         return format!("{value:.3e}");
     }
+    // Without the sign of a negative zero.
+    let value = value + 0.0;
     let digits_before_point = if magnitude < 1.0 {
         1
     } else {
@@ -22,9 +24,13 @@ pub(crate) fn number_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-/// A signed percentage with one decimal.
+/// A signed percentage with one decimal; without sign where none is left of it.
 pub(crate) fn percent(value: f64) -> String {
-    format!("{value:+.1} %")
+    let text = format!("{value:+.1} %");
+    match text.as_str() {
+        "-0.0 %" | "+0.0 %" => "0.0 %".to_owned(),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -43,8 +49,17 @@ mod tests {
             (-75.75, "-75.75"),
             (1e12, "1.000e12"),
             (f64::NAN, "-"),
+            (-0.0, "0.000"),
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn nothing_has_no_sign() {
+        assert_eq!(percent(-0.04), "0.0 %");
+        assert_eq!(percent(0.04), "0.0 %");
+        assert_eq!(percent(-0.05), "-0.1 %");
+        assert_eq!(percent(12.34), "+12.3 %");
     }
 }

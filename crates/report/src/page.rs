@@ -1,6 +1,6 @@
 //! What is shown, whatever shows it.
 
-use crate::Chart;
+use crate::{Chart, Figures};
 
 /// A title, tables, and charts.
 #[derive(Clone, Debug, Default)]
@@ -9,12 +9,16 @@ pub struct Page {
     pub title: String,
     /// Lines under the headline.
     pub notes: Vec<String>,
+    /// What follows from all below, in words; a line for each goal.
+    pub verdict: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
     /// Lines under the tables.
     pub remarks: Vec<String>,
     /// Pictures; a terminal leaves them out.
     pub charts: Vec<Chart>,
+    /// What only an HTML page has.
+    pub figures: Option<Figures>,
 }
 
 /// A table with as many cells in each row as in its header.

@@ -1,5 +1,6 @@
 //! A published table beside the simulated one.
 
+use crate::comparison::number_of_runs;
 use crate::number::{number, number_or_dash, percent};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
 use lab::{Block, Experiment, NO_DIFFERENCE_PCT, Reproduction, Scheduler, Stat};
@@ -16,11 +17,13 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
                 "{}, {}, {}: \"{}\"",
                 source.author, source.date, source.list, source.title
             ),
-            format!("{} runs, seed {}", runs.count, runs.seed),
+            number_of_runs(runs, reproduction.asked),
         ],
+        verdict: Vec::new(),
         tables: tables(reproduction, &cells),
         remarks: remarks(reproduction),
         charts: charts(&cells),
+        ..Page::default()
     }
 }
 

@@ -20,6 +20,16 @@ pub fn terminal(page: &Page, style: Style) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{note}");
     }
+    if !page.verdict.is_empty() {
+        out.push('\n');
+    }
+    for line in &page.verdict {
+        let line = match style.width {
+            Some(width) => textwrap::fill(line, usize::from(width)),
+            None => line.clone(),
+        };
+        let _ = writeln!(out, "{line}");
+    }
     for shown in &page.tables {
         out.push('\n');
         if !shown.title.is_empty() {
@@ -94,6 +104,7 @@ mod tests {
         Page {
             title: "Title".to_owned(),
             notes: vec!["note".to_owned()],
+            verdict: vec!["One is best.".to_owned()],
             tables: vec![Table {
                 title: "Part".to_owned(),
                 header: vec!["name".to_owned(), "time\n[s]".to_owned()],
@@ -104,7 +115,7 @@ mod tests {
                 ],
             }],
             remarks: vec!["remark".to_owned()],
-            charts: Vec::new(),
+            ..Page::default()
         }
     }
 

@@ -1,38 +1,60 @@
-//! Traces of scheduling events, for Perfetto, trace-cmd's friends, and grep.
+//! Traces of scheduling events, in the field's own forms: ftrace's text, trace-cmd's `trace.dat`, Perfetto's protobuf
+//! and Chrome's JSON.
 
 mod chrome;
-mod ftrace;
+mod dat;
+pub(crate) mod linux;
+mod pelt;
+mod perfetto;
+mod text;
+pub(crate) mod tracepoint;
 
-pub use chrome::Chrome;
-pub use ftrace::Ftrace;
-
+use chrome::Chrome;
+use dat::Dat;
+use linux::Linux;
+use machine::Machine;
+use perfetto::Perfetto;
 use std::io::{self, Write};
 use std::path::Path;
+use text::Text;
 
 /// The kinds of trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The text of the kernel's ftrace, as in `/sys/kernel/tracing/trace`.
-    Ftrace,
+    Text,
+    /// trace-cmd's `trace.dat`.
+    Dat,
+    /// Perfetto's protobuf.
+    Perfetto,
     /// Chrome's trace event JSON.
     Chrome,
 }
 
+/// What a trace file's name may end in, for people.
+pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (trace-cmd), .perfetto-trace or .pftrace \
+                              (Perfetto), or .json (Chrome)";
+
 impl Kind {
-    /// By the end of the file's name: `.txt`, `.ftrace` or `.systrace`, and `.json`.
+    /// By the end of the file's name ([`EXTENSIONS`]).
     pub fn of(path: &Path) -> Option<Kind> {
         match path.extension()?.to_str()? {
-            "txt" | "ftrace" | "systrace" => Some(Kind::Ftrace),
+            "txt" | "ftrace" | "systrace" => Some(Kind::Text),
+            "dat" => Some(Kind::Dat),
+            "perfetto-trace" | "pftrace" => Some(Kind::Perfetto),
             "json" => Some(Kind::Chrome),
             _ => None,
         }
     }
 
-    /// A trace of `cpus` CPUs that is written to `out`.
-    pub fn writer<'a>(self, out: impl Write + 'a, cpus: usize) -> Box<dyn Writer + 'a> {
+    /// A trace of a run on `machine` that is written to `out`.
+    pub fn writer<'a>(self, out: impl Write + 'a, machine: &Machine) -> Box<dyn Writer + 'a> {
+        let cpus = machine.cpus.len();
         match self {
-            Kind::Ftrace => Box::new(Ftrace::new(out, cpus)),
-            Kind::Chrome => Box::new(Chrome::new(out, cpus)),
+            Kind::Text => Box::new(Linux::new(machine, Text::new(out, cpus))),
+            Kind::Dat => Box::new(Linux::new(machine, Dat::new(out, cpus))),
+            Kind::Perfetto => Box::new(Linux::new(machine, Perfetto::new(out, cpus))),
+            Kind::Chrome => Box::new(Linux::new(machine, Chrome::new(out, cpus))),
         }
     }
 }
@@ -63,6 +85,12 @@ impl<W: Write> Sink<W> {
         }
     }
 
+    fn bytes(&mut self, bytes: &[u8]) {
+        if self.result.is_ok() {
+            self.result = self.out.write_all(bytes);
+        }
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         std::mem::replace(&mut self.result, Ok(())).and_then(|()| self.out.flush())
     }
@@ -70,9 +98,11 @@ impl<W: Write> Sink<W> {
 
 #[cfg(test)]
 mod tests_support {
-    use simulator::{Event, Trace};
+    use super::Kind;
+    use machine::Machine;
+    use simulator::{Event, Part, Trace};
 
-    /// One event of each kind: a task runs, forks a child that moves and runs, and exits.
+    /// One event of each kind: a task runs, forks a child that moves and runs, and exits. CPU 0 slows down.
     pub(super) fn story(trace: &mut dyn Trace) {
         let (idle, parent, child) = (("swapper", 0), ("shell", 10), ("ls -l", 11));
         let switch = |prev, prev_runnable, next| Event::Switch {
@@ -94,11 +124,18 @@ mod tests_support {
             from: 0,
             to: 1,
         };
+        let power = |mw, pj| Event::Power {
+            part: Part::Core(0),
+            mw,
+            pj,
+        };
+        trace.event(0, 0, power(20, 0));
         trace.event(1_500, 0, switch(idle, true, parent));
         trace.event(2_000, 0, Event::Fork { parent, child });
         trace.event(2_100, 0, migrate);
         trace.event(2_200, 0, wakeup);
         trace.event(3_000, 1, switch(idle, true, child));
+        trace.event(3_000, 1, power(120, 7));
         trace.event(
             3_500,
             0,
@@ -108,7 +145,20 @@ mod tests_support {
             },
         );
         trace.event(4_000, 0, switch(parent, false, idle));
-        trace.event(1_000_005_000, 1, Event::Printk("hello\n"));
+        trace.event(4_500, 0, Event::CpuFrequency { khz: 432_000 });
+        trace.event(5_000, 0, Event::Turbo { khz: 729_000 });
+        trace.event(30_005_000, 1, Event::Printk("hello\n"));
+    }
+
+    /// [`story`] on a machine with frequencies and idle states, as `kind` writes it.
+    pub(super) fn told(kind: Kind) -> Vec<u8> {
+        let machine = Machine::find("hikey-6220").unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = kind.writer(&mut bytes, &machine);
+        story(&mut *writer);
+        writer.finish().unwrap();
+        drop(writer);
+        bytes
     }
 }
 
@@ -118,10 +168,13 @@ mod tests {
 
     #[test]
     fn the_file_name_says_the_kind() {
-        assert_eq!(Kind::of(Path::new("a.b/c.txt")), Some(Kind::Ftrace));
+        assert_eq!(Kind::of(Path::new("a.b/c.txt")), Some(Kind::Text));
         assert_eq!(Kind::of(Path::new("t.json")), Some(Kind::Chrome));
+        assert_eq!(Kind::of(Path::new("t.dat")), Some(Kind::Dat));
+        let perfetto = Path::new("t.perfetto-trace");
+        assert_eq!(Kind::of(perfetto), Some(Kind::Perfetto));
         assert_eq!(Kind::of(Path::new("json")), None);
-        assert_eq!(Kind::of(Path::new("t.dat")), None);
+        assert_eq!(Kind::of(Path::new("t.data")), None);
     }
 
     #[test]
@@ -135,8 +188,9 @@ mod tests {
                 Ok(())
             }
         }
-        for kind in [Kind::Ftrace, Kind::Chrome] {
-            let mut writer = kind.writer(Full, 1);
+        let machine = Machine::find("smp-2").unwrap();
+        for kind in [Kind::Text, Kind::Dat, Kind::Perfetto, Kind::Chrome] {
+            let mut writer = kind.writer(Full, &machine);
             writer.event(0, 0, simulator::Event::Printk("x"));
             assert_eq!(
                 writer.finish().unwrap_err().kind(),

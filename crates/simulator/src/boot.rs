@@ -4,7 +4,7 @@ use crate::abi::Bpf;
 use crate::check::Checker;
 use crate::class::{dl::Dl, rt::Rt};
 use crate::events::{Events, What};
-use crate::host::calls::CallRecord;
+use crate::host::calls::{CallRecord, Code};
 use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
@@ -29,6 +29,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let Start {
         tasks,
         mutexes,
+        mutex_names,
         condvars,
         barriers,
         streams,
@@ -39,6 +40,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let hw = Hardware::new(machine, connections);
     let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref())?;
     let ops = bpf.instance.ops;
+    let code = Code::new(config.scheduler, bpf.instance.base());
     let mut kernel = Kernel {
         machine,
         cpus: Cpu::all(machine),
@@ -54,6 +56,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         softirqs: Softirqs::default(),
         programs: Programs {
             mutexes: Mutexes::new(mutexes),
+            mutex_names,
             condvars: Condvars::new(condvars),
             barriers: Barriers::new(&barriers),
             streams: Streams::new(&streams),
@@ -67,7 +70,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         trace: config.trace,
         failure: None,
         check,
-        calls: CallRecord::start(ops.name()),
+        calls: CallRecord::start(ops.name(), code),
         scx: Scx::new(machine, ops),
         bpf,
     };

@@ -15,12 +15,15 @@ mod run;
 mod scx;
 
 pub use check::Check;
+pub use host::cage::cage;
 pub use host::fault::report_scheduler_faults;
 pub use hw::energy::{Energy, Part};
+pub use kernel::task::weight_of;
 
 use check::Checker;
 use machine::Machine;
 use native::{Global, Object};
+use std::sync::atomic::AtomicBool;
 use workload::{Recorder, Workload};
 
 /// What to run. Two runs of equal configurations give equal outcomes, byte for byte.
@@ -160,6 +163,12 @@ pub enum Event<'a> {
         /// `state`: kHz.
         khz: u32,
     },
+    /// The hardware lets the event's CPU run at `khz` at most from now on, whatever cpufreq asks for. No tracepoint
+    /// of the kernel's.
+    Turbo {
+        /// kHz.
+        khz: u32,
+    },
     /// `bpf_trace_printk`.
     Printk(&'a str),
 }
@@ -209,6 +218,9 @@ pub enum Error {
         /// What does not hold.
         message: String,
     },
+    /// It was asked to stop ([`run_until`]).
+    #[error("stopped on request")]
+    Stopped,
     /// The scheduler's object and the configuration do not fit.
     #[error(transparent)]
     Object(#[from] native::Error),
@@ -216,21 +228,30 @@ pub enum Error {
 
 /// Runs `config` to its end.
 pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
-    run_kernel(config, None)
+    run_kernel(config, None, None)
+}
+
+/// As [`run`], but it ends with [`Error::Stopped`] soon after `stop` has become true.
+pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error> {
+    run_kernel(config, None, Some(stop))
 }
 
 /// Runs `config` to its end and checks the simulation itself on the way, which takes longer. What does
 /// not hold is [`Error::Invariant`].
 pub fn run_checked(config: Config<'_>, check: Check) -> Result<Outcome, Error> {
-    run_kernel(config, Some(check))
+    run_kernel(config, Some(check), None)
 }
 
-fn run_kernel(config: Config<'_>, check: Option<Check>) -> Result<Outcome, Error> {
+fn run_kernel(
+    config: Config<'_>,
+    check: Option<Check>,
+    stop: Option<&AtomicBool>,
+) -> Result<Outcome, Error> {
     let (scheduler, read, limit) = (config.scheduler, config.read, config.time_limit_ns);
     let nr_cpus = config.machine.cpus.len();
     let checker = check.map(|check| Box::new(Checker::new(check, nr_cpus)));
     let mut kernel = boot::boot(config, checker)?;
-    match run::run(&mut kernel, limit) {
+    match run::run(&mut kernel, limit, stop) {
         Ok(()) => run::outcome(kernel, scheduler, read),
         Err(error) => {
             kernel.disable_scheduler();

@@ -3,16 +3,30 @@
 use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
 use crate::kernel::Kernel;
+use crate::kernel::syscalls::MUTEX;
+use crate::kernel::task::Continuation;
 use crate::{Counters, Error, Outcome};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many events may happen at one time, and how often a CPU may reschedule, before the scheduler is taken to cause
 /// them for ever: many for each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
-/// Runs the event loop until all tasks have exited, the workload's or the limit's time is up, or the run fails.
-pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64) -> Result<(), Error> {
+/// After so many events it is seen whether the run is to stop; a power of two. They take about a ms.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
+
+/// Runs the event loop until all tasks have exited, the workload's or the limit's time is up, the run fails, or it is
+/// to `stop`.
+pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) -> Result<(), Error> {
     let mut instant_events = 0;
+    let mut events = 0u64;
     while kernel.failure.is_none() {
+        events += 1;
+        if events & (EVENTS_BETWEEN_LOOKS - 1) == 0
+            && stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        {
+            return Err(Error::Stopped);
+        }
         if kernel.alive == kernel.daemons {
             return Ok(());
         }
@@ -108,7 +122,18 @@ fn deadlock(kernel: &Kernel<'_>) -> Error {
         .tasks
         .iter()
         .filter(|task| !task.exited.get())
-        .map(|task| format!("{} waits for {}", task.label(), task.waits_for.get()))
+        .map(|task| {
+            let (who, what) = (task.label(), task.waits_for.get());
+            match task.continuation.get() {
+                Continuation::Wait {
+                    relock: Some(mutex),
+                } if what == MUTEX => {
+                    let mutex = kernel.programs.mutex_label(mutex);
+                    format!("{who} waits for {mutex}")
+                }
+                _ => format!("{who} waits for {what}"),
+            }
+        })
         .collect();
     if waiting.len() > 8 {
         let more = waiting.len() - 8;

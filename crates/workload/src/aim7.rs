@@ -26,9 +26,7 @@ mod user;
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{
-    Better, Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, TaskSpec,
-};
+use crate::{Env, Metric, MetricId, MutexId, Op, Program, SchedPolicy, Start, StreamId, TaskSpec};
 use journal::Journal;
 use machine::Machine;
 use mixes::MIXES;
@@ -144,7 +142,7 @@ macro_rules! benchmark {
             name: $name,
             description: concat!("AIM7 users with the mix of subtests called ", $mix),
             params: PARAMS,
-            metrics: &[Metric::new("jobs", "1/min", Better::Higher)],
+            metrics: &[Metric::throughput("jobs", "1/min")],
             make: |args| Box::new(Arc::new(Setup::new($index, args))),
         }
     };

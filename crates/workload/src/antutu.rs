@@ -5,7 +5,7 @@
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -40,7 +40,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "antutu-integer",
     description: "an integer score as AnTuTu's: all cores compute, section by section",
     params: PARAMS,
-    metrics: &[Metric::new("score", "points", Better::Higher)],
+    metrics: &[Metric::throughput("score", "points")],
     make: |args| Box::new(Antutu::new(args)),
 };
 

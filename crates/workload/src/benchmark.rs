@@ -13,13 +13,18 @@ pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) params: &'static [Param],
-    /// What a run measures.
+    /// What a run measures, unless the model says something else.
     pub(crate) metrics: &'static [Metric],
     pub(crate) make: fn(&Args) -> Box<dyn Model>,
 }
 
 /// What a program does with the parameters that it was given; see [`Workload`].
 pub(crate) trait Model: Send + Sync {
+    /// What a run measures with these parameters, where that is not what it usually does.
+    fn metrics(&self) -> Option<&'static [Metric]> {
+        None
+    }
+
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }
@@ -67,7 +72,7 @@ impl Workload for Modelled {
     }
 
     fn metrics(&self) -> &[Metric] {
-        self.benchmark.metrics
+        self.model.metrics().unwrap_or(self.benchmark.metrics)
     }
 
     fn cpu_bound(&self) -> Option<CpuBound> {

@@ -2,7 +2,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
+use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -29,9 +29,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     description: "busy loops for a fixed time: work done, and each thread's share",
     params: PARAMS,
     metrics: &[
-        Metric::new("work", "s", Better::Higher),
-        Metric::new("thread_work", "s", Better::Higher),
-        Metric::new("spread", "%", Better::Lower),
+        Metric::throughput("work", "s"),
+        Metric::new("thread_work", "s", Better::Higher, Role::Detail),
+        Metric::new("spread", "%", Better::Lower, Role::Decides(Goal::Fairness)),
     ],
     make: |args| Box::new(Busy::new(args)),
 };
@@ -105,10 +105,13 @@ impl Program for Thread {
         env.shared[MOST] = env.shared[MOST].max(self.chunks);
         env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
-            let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
-            let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
-            env.recorder.record(SPREAD, spread);
+            // Of no work at all there are no shares.
+            if env.shared[CHUNKS] > 0 {
+                let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
+                let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;
+                env.recorder.record(SPREAD, spread);
+            }
         }
         Op::Exit
     }

@@ -9,7 +9,7 @@
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, SchedPolicy, Start, TaskSpec};
+use crate::{Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, TaskSpec};
 use machine::{CpuMask, Machine};
 
 const PARAMS: &[Param] = &[
@@ -60,10 +60,10 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     description: "cyclictest -a -n: wakeup latency of pinned periodic threads",
     params: PARAMS,
     metrics: &[
-        Metric::new("latency", "us", Better::Lower),
-        Metric::new("min", "us", Better::Lower),
-        Metric::new("avg", "us", Better::Lower),
-        Metric::new("max", "us", Better::Lower),
+        Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
+        Metric::new("min", "us", Better::Lower, Role::Detail),
+        Metric::new("avg", "us", Better::Lower, Role::Detail),
+        Metric::new("max", "us", Better::Lower, Role::Explains(Goal::Latency)),
     ],
     make: |args| Box::new(Cyclictest::new(args)),
 };

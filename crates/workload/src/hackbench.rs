@@ -9,7 +9,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
 /// What a child touches between two switches, bytes: its buffer and stack, and in the kernel its
@@ -83,7 +83,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "hackbench",
     description: "hackbench: groups of senders and receivers over Unix stream sockets",
     params: PARAMS,
-    metrics: &[Metric::new("time", "s", Better::Lower)],
+    metrics: &[Metric::makespan("time")],
     make: |args| Box::new(Setup::new(args)),
 };
 

@@ -5,7 +5,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
+use crate::{Direction, Env, Metric, MetricId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 use machine::input::BadInput;
 
@@ -41,7 +41,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "iperf",
     description: "iperf: throughput of one TCP connection, transmitting or receiving",
     params: PARAMS,
-    metrics: &[Metric::new("throughput", "Mbit/s", Better::Higher)],
+    metrics: &[Metric::throughput("throughput", "Mbit/s")],
     make: |args| Box::new(Iperf::new(args)),
 };
 

@@ -9,7 +9,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -72,7 +72,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "kbuild",
     description: "make -j N vmlinux: compile jobs under a jobserver, then a serial link",
     params: PARAMS,
-    metrics: &[Metric::new("time", "s", Better::Lower)],
+    metrics: &[Metric::makespan("time")],
     make: |args| Box::new(Setup::new(args)),
 };
 

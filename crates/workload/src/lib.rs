@@ -13,7 +13,7 @@ pub use bound::bind;
 pub use catalog::{builtin, load, parameters};
 pub use env::{Env, Shared};
 pub use params::{Param, Unit};
-pub use record::{Better, MAX_SAMPLES, Metric, MetricId, Recorder};
+pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
 
 mod aim7;
@@ -88,6 +88,8 @@ pub struct Start {
     pub tasks: Vec<TaskSpec>,
     /// How many mutexes exist ([`MutexId`] indexes them).
     pub mutexes: usize,
+    /// What messages call the first of them; the others go by their number.
+    pub mutex_names: Vec<String>,
     /// How many condition variables exist.
     pub condvars: usize,
     /// For each barrier, how many tasks it waits for.

@@ -9,7 +9,7 @@ pub(crate) mod streamcluster;
 
 use crate::benchmark::CREATE_WORK;
 use crate::params::{Param, Unit};
-use crate::{Better, CpuBound, Env, Metric, MetricId, Op, TaskSpec};
+use crate::{CpuBound, Env, Metric, MetricId, Op, TaskSpec};
 
 const TIME: MetricId = 0;
 
@@ -32,7 +32,7 @@ const SCALE: Param = Param {
            (default 1)",
 };
 
-const METRICS: &[Metric] = &[Metric::new("time", "s", Better::Lower)];
+const METRICS: &[Metric] = &[Metric::makespan("time")];
 
 /// The limit of a program's time: `work` that `threads` share, and `serial`, as much as is done at `scale`
 /// (ns at the reference speed).

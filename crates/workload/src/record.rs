@@ -12,27 +12,80 @@ pub enum Better {
     Lower,
     /// Rates.
     Higher,
+    /// What others decide, as how often a timer expires.
+    Neither,
+}
+
+/// What one may want of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// That threads which wake up are done soon, and in time.
+    Latency,
+    /// That much gets done.
+    Throughput,
+    /// That it takes few joules.
+    Energy,
+    /// That equal threads get equally much done.
+    Fairness,
+}
+
+/// What a metric says of a [`Goal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Which scheduler serves the goal best is judged by it.
+    Decides(Goal),
+    /// A part of what decides, and worth to be shown beside it.
+    Explains(Goal),
+    /// For whoever wants to know more.
+    Detail,
+}
+
+impl Role {
+    /// The goal, if there is one.
+    pub fn goal(self) -> Option<Goal> {
+        match self {
+            Role::Decides(goal) | Role::Explains(goal) => Some(goal),
+            Role::Detail => None,
+        }
+    }
 }
 
 /// Something that a run measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Such as `time` or `thread0/wu_lat`.
+    /// Such as `time` or `thread-0/wu_lat`.
     pub name: Cow<'static, str>,
     /// Such as `s`, `us`, `1/s`.
     pub unit: &'static str,
     /// Which way it is good.
     pub better: Better,
+    /// What it is for.
+    pub role: Role,
+    /// The name under which it is taken together with those of other threads that do the same, such as
+    /// `thread/wu_lat`.
+    pub pool: Option<Cow<'static, str>>,
 }
 
 impl Metric {
     /// One of a name that is known beforehand.
-    pub const fn new(name: &'static str, unit: &'static str, better: Better) -> Metric {
+    pub const fn new(name: &'static str, unit: &'static str, better: Better, role: Role) -> Metric {
         Metric {
             name: Cow::Borrowed(name),
             unit,
             better,
+            role,
+            pool: None,
         }
+    }
+
+    /// The time that all of it takes, s.
+    pub const fn makespan(name: &'static str) -> Metric {
+        Metric::new(name, "s", Better::Lower, Role::Decides(Goal::Throughput))
+    }
+
+    /// How much gets done, or how much in a time.
+    pub const fn throughput(name: &'static str, unit: &'static str) -> Metric {
+        Metric::new(name, unit, Better::Higher, Role::Decides(Goal::Throughput))
     }
 }
 

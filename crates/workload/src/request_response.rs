@@ -7,7 +7,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
+use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
 macro_rules! params {
@@ -65,7 +65,7 @@ macro_rules! params {
     };
 }
 
-const METRICS: &[Metric] = &[Metric::new("throughput", "1/s", Better::Higher)];
+const METRICS: &[Metric] = &[Metric::throughput("throughput", "1/s")];
 
 pub(crate) const NETPERF: Benchmark = Benchmark {
     name: "netperf",

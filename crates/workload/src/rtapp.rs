@@ -30,7 +30,7 @@
 //! `taskgroup`; and where logs go.
 
 use crate::params::{Param, Unit};
-use crate::{Better, Metric, MetricId, Start, Workload};
+use crate::{Better, Goal, Metric, MetricId, Role, Start, Workload};
 use config::{Action, Config, Phase, Task};
 use json::Source;
 use machine::Machine;
@@ -86,6 +86,9 @@ mod word {
 /// An rt-app file, ready to run.
 pub struct RtApp {
     name: String,
+    /// Where it was read from, and what it says, for messages.
+    file: String,
+    text: String,
     description: String,
     metrics: Vec<Metric>,
     plan: Arc<Plan>,
@@ -101,7 +104,8 @@ struct Plan {
     actions: Vec<Vec<Arc<[Action]>>>,
 }
 
-/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase.
+/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase, and three
+/// that it does not have.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Log {
@@ -109,9 +113,29 @@ struct Log {
     period: MetricId,
     /// Time from beginning to end of `run` and `runtime` events, if there are any.
     run: Option<MetricId>,
-    /// If there are timers, of loops with one: time left when it was set, and how much later than
-    /// set the thread ran.
-    timer: Option<(MetricId, MetricId)>,
+    /// If there are timers or waits.
+    wakes: Option<Wakes>,
+    /// If there are timers.
+    timer: Option<TimerLog>,
+}
+
+/// Of threads that something wakes up.
+#[derive(Clone, Copy)]
+struct Wakes {
+    /// How much later the thread ran than its timer expired (of loops with one), or than it was woken from a
+    /// wait. rt-app has it of timers alone.
+    wakeup_latency: MetricId,
+    /// From then until it sets its timer or waits again. Not rt-app's.
+    response: MetricId,
+}
+
+/// Of threads with a period.
+#[derive(Clone, Copy)]
+struct TimerLog {
+    /// Time left when the last timer of the loop was set.
+    slack: MetricId,
+    /// Per cent of the periods in which no time was left: 100 or 0 for each. Not rt-app's.
+    missed: MetricId,
 }
 
 impl Plan {
@@ -174,6 +198,8 @@ impl RtApp {
         let metrics = plan.lay_out_logs();
         Ok(RtApp {
             name: name.to_owned(),
+            file: file.to_owned(),
+            text: text.to_owned(),
             description: description(text),
             metrics,
             plan: Arc::new(plan),
@@ -185,18 +211,23 @@ impl RtApp {
 impl Plan {
     /// Decides what is measured: [`TIME`], and each thread's or task's columns.
     fn lay_out_logs(&mut self) -> Vec<Metric> {
-        let mut metrics = Vec::new();
-        let mut add = |name: String, unit, better| {
-            let name = name.into();
-            metrics.push(Metric { name, unit, better });
-            metrics.len() - 1
-        };
-        add("time".to_owned(), "s", Better::Lower);
+        let mut metrics = vec![Metric::makespan("time")];
         let forked = config::forked(&self.config.tasks);
+        let has_timer = |task: &Task| task.has(|action| matches!(action, Action::Timer { .. }));
+        let timers = self.config.tasks.iter().any(has_timer);
         for index in 0..self.config.tasks.len() {
             let task = &self.config.tasks[index];
-            let timer = task.has(|action| matches!(action, Action::Timer { .. }));
+            let timer = has_timer(task);
+            let waits = task.has(|action| matches!(action, Action::Wait { .. }));
+            let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
+            // Whose timer it is does not matter: how often a thread gets to its end is not for the scheduler to say.
+            let paced = timer || waits && timers;
+            let (better, role) = match (paced, computes) {
+                (true, _) => (Better::Neither, Role::Detail),
+                (false, true) => (Better::Lower, Role::Decides(Goal::Throughput)),
+                (false, false) => (Better::Lower, Role::Detail),
+            };
             let each = task.instances <= MAX_LOGGED_INSTANCES && !forked.contains(&index);
             let names = match each {
                 true => (0..task.instances as usize)
@@ -204,16 +235,38 @@ impl Plan {
                     .collect(),
                 false => vec![task.name.to_string()],
             };
+            let pool = (names.len() > 1).then_some(&task.name);
             let logs = names.iter().map(|name| {
-                let mut column = |column, better| add(format!("{name}/{column}"), "us", better);
+                let mut add = |column: &str, unit, better, role| {
+                    metrics.push(Metric {
+                        name: format!("{name}/{column}").into(),
+                        unit,
+                        better,
+                        role,
+                        pool: pool.map(|task| format!("{task}/{column}").into()),
+                    });
+                    metrics.len() - 1
+                };
                 Log {
-                    run: run.then(|| column("run", Better::Lower)),
-                    period: column("period", Better::Lower),
-                    timer: timer.then(|| {
-                        (
-                            column("slack", Better::Higher),
-                            column("wu_lat", Better::Lower),
-                        )
+                    run: run.then(|| add("run", "us", Better::Lower, Role::Detail)),
+                    period: add("period", "us", better, role),
+                    wakes: (timer || waits).then(|| Wakes {
+                        wakeup_latency: add(
+                            "wu_lat",
+                            "us",
+                            Better::Lower,
+                            Role::Explains(Goal::Latency),
+                        ),
+                        response: add(
+                            "response",
+                            "us",
+                            Better::Lower,
+                            Role::Decides(Goal::Latency),
+                        ),
+                    }),
+                    timer: timer.then(|| TimerLog {
+                        slack: add("slack", "us", Better::Higher, Role::Detail),
+                        missed: add("missed", "%", Better::Lower, Role::Decides(Goal::Latency)),
                     }),
                 }
             });
@@ -233,7 +286,8 @@ impl Workload for RtApp {
     }
 
     /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads
-    /// of a task with more than 8 instances, or that is forked, share `TASK/...`.
+    /// of a task with more than 8 instances, or that is forked, share `TASK/...`. Where something wakes a thread
+    /// up, also `THREAD/response`, how long it took from then; where it has a period, `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -241,21 +295,17 @@ impl Workload for RtApp {
     /// `cpus` must have a CPU that `machine` has.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
-        for task in &self.plan.config.tasks {
-            let phases = task.phases.iter().map(|phase| &phase.affinity);
-            for mask in phases.chain([&task.affinity]).flatten() {
-                if !mask.is_subset(&all) {
-                    return Err(Box::new(BadInput::whole(
-                        format!(
-                            "workload `{}`: task `{}` is bound to CPUs {mask}, machine `{}` has {all}",
-                            self.name, task.name, machine.name
-                        ),
-                        "expected a machine that has these CPUs",
-                    )));
-                }
-            }
+        let mut bindings = self.plan.config.bindings.iter();
+        match bindings.find(|(cpus, _)| !cpus.is_subset(&all)) {
+            Some((cpus, at)) => Err(Box::new(BadInput::at(
+                &self.file,
+                &self.text,
+                at.clone(),
+                format!("bound to CPUs {cpus}; machine `{}` has {all}", machine.name),
+                "expected CPUs that the machine has",
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn start(&self, machine: &Machine) -> Start {
@@ -273,7 +323,8 @@ impl Workload for RtApp {
         let all_started = tasks.len() as u32;
         Start {
             tasks,
-            mutexes: config.mutexes,
+            mutexes: config.mutexes.len(),
+            mutex_names: config.mutexes.clone(),
             condvars: config.condvars,
             barriers: std::iter::once(all_started)
                 .chain(config.barriers.iter().copied())

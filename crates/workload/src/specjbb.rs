@@ -6,7 +6,7 @@
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
+use crate::{CondId, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
 use machine::Machine;
 
 const PARAMS: &[Param] = &[
@@ -59,7 +59,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "specjbb",
     description: "transactions by busy threads, stopped now and then for a parallel garbage collection",
     params: PARAMS,
-    metrics: &[Metric::new("throughput", "1/s", Better::Higher)],
+    metrics: &[Metric::throughput("throughput", "1/s")],
     make: |args| Box::new(Setup::new(args)),
 };
 

@@ -8,7 +8,7 @@
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
-use crate::{Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Start, TaskSpec};
+use crate::{Better, CpuBound, Env, Metric, MetricId, MutexId, Op, Program, Role, Start, TaskSpec};
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 
@@ -63,12 +63,19 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     description: "sysbench --test=cpu: threads share a fixed number of CPU-bound requests",
     params: PARAMS,
     metrics: &[
-        Metric::new("time", "s", Better::Lower),
-        Metric::new("request_latency", "ms", Better::Lower),
-        Metric::new("events", "", Better::Higher),
+        Metric::makespan("time"),
+        Metric::new("request_latency", "ms", Better::Lower, Role::Detail),
+        Metric::new("events", "", Better::Higher, Role::Detail),
     ],
     make: |args| Box::new(Sysbench::new(args)),
 };
+
+/// What decides where the time is given.
+const TIMED_METRICS: &[Metric] = &[
+    Metric::new("time", "s", Better::Lower, Role::Detail),
+    Metric::new("request_latency", "ms", Better::Lower, Role::Detail),
+    Metric::throughput("events", ""),
+];
 
 /// Reading options and preparing the test, ns at the reference speed. An assumption: it runs before
 /// the clock starts and only decides how long the main thread has run when it forks.
@@ -111,6 +118,10 @@ impl Sysbench {
 }
 
 impl Model for Sysbench {
+    fn metrics(&self) -> Option<&'static [Metric]> {
+        (self.max_time != u64::MAX).then_some(TIMED_METRICS)
+    }
+
     fn cpu_bound(&self) -> Option<CpuBound> {
         (self.max_time == u64::MAX).then(|| CpuBound {
             work: self.requests * self.request_work,

@@ -28,7 +28,9 @@ impl Together {
             for metric in part.metrics() {
                 let mut metric = metric.clone();
                 if named(&metric.name) > 1 {
-                    metric.name = format!("{}/{}", part.name(), metric.name).into();
+                    let full = |name: &str| format!("{}/{name}", part.name()).into();
+                    metric.pool = metric.pool.as_deref().map(full);
+                    metric.name = full(&metric.name);
                 }
                 metrics.push(metric);
             }
@@ -76,6 +78,12 @@ impl Workload for Together {
             metrics += part.metrics().len();
             all.tasks
                 .extend(start.tasks.into_iter().map(|task| place.task(task)));
+            if !start.mutex_names.is_empty() {
+                let numbered = all.mutex_names.len()..all.mutexes;
+                all.mutex_names
+                    .extend(numbered.map(|mutex| mutex.to_string()));
+                all.mutex_names.extend(start.mutex_names);
+            }
             all.mutexes += start.mutexes;
             all.condvars += start.condvars;
             all.barriers.extend(start.barriers);

@@ -174,7 +174,7 @@ fn a_wrong_command_line_is_explained() {
         (vec!["--policy", "cfs", "--format", "xml"], "html"),
         (vec!["--policy", "cfs", "--set", "a=1"], "--scheduler"),
         (vec!["--scheduler", "a.bpf.c", "--set", "a"], "NAME=VALUE"),
-        (vec!["--policy", "cfs", "--trace", "trace.dat"], ".ftrace"),
+        (vec!["--policy", "cfs", "--trace", "trace.data"], ".ftrace"),
         (vec!["--policy", "cfs", "--trace", "no/t.txt"], "a folder"),
         (vec!["--policy", "cfs", "--runs", "-1"], "--runs"),
         (vec!["--policy", "cfs", "--policy", "cfs"], "two schedulers"),
@@ -207,4 +207,142 @@ fn a_node_that_the_machine_does_not_have_is_refused() {
     args.extend(["--policy", "cfs", "--cpunodebind", "2"]);
     let stderr = complaint("some.file", "", &args);
     assert!(stderr.contains("nodes from 0 to 1"), "{stderr}");
+}
+
+/// `cpus` of a file for a machine with CPUs 0 to 4.
+const BOUND: &str = r#"{
+  "tasks": { "t": {
+    "cpus": [CPUS],
+    "loop": 1, "run": 10
+  } }
+}"#;
+
+#[test]
+fn what_does_not_suit_the_machine_or_never_ends_is_named_with_the_line() {
+    let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
+    args.extend(["--workload", "w.json"]);
+    let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);
+    assert!(bound.contains("w.json:3: bound to CPUs 2,7"), "{bound}");
+    let empty = complaint("w.json", &BOUND.replace("CPUS", ""), &args);
+    assert!(
+        empty.contains("w.json:3: `cpus` is an empty array"),
+        "{empty}"
+    );
+    let long = r#"{ "global": {
+        "duration": 1000000000 }, "tasks": { "t": { "loop": -1, "run": 10 } } }"#;
+    let long = complaint("w.json", long, &args);
+    assert!(long.contains("w.json:2: `duration`"), "{long}");
+}
+
+#[test]
+fn a_deadlock_names_its_mutexes() {
+    let folder = tempfile::tempdir().unwrap();
+    let task = |first: &str, second: &str| {
+        format!(
+            r#"{{ "loop": 1, "lock1": "{first}", "sleep": 1000, "lock2": "{second}",
+                 "unlock2": "{second}", "unlock1": "{first}" }}"#
+        )
+    };
+    let file = folder.path().join("w.json");
+    let text_of = format!(
+        r#"{{ "tasks": {{ "a": {}, "b": {} }} }}"#,
+        task("left", "right"),
+        task("right", "left")
+    );
+    std::fs::write(&file, text_of).unwrap();
+    let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
+    args.extend(["--workload", file.to_str().unwrap()]);
+    let output = command(&args).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    for part in [
+        "deadlock",
+        "waits for mutex `left`",
+        "waits for mutex `right`",
+    ] {
+        assert!(stderr.contains(part), "{part} is not in {stderr}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_utf_8_is_named_with_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, args) in [
+        ("m.toml", ["machine", "check"]),
+        ("w.json", ["workload", "check"]),
+        ("p.toml", ["policy", "check"]),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, b"\n\n\xff = 1").unwrap();
+        let output = command(&args).arg(&path).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("{name}:3: not UTF-8")), "{stderr}");
+    }
+}
+
+const BUSY: [&str; 9] = [
+    "compare",
+    "--machine",
+    "tc2",
+    "--policy",
+    "cfs",
+    "--runs",
+    "1",
+    "--workload",
+    "busy:duration=0.01",
+];
+
+#[test]
+fn output_that_goes_nowhere_is_an_error() {
+    let mut closed = command(&BUSY);
+    // SAFETY: closes a descriptor of the new process.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut closed, || {
+            libc::close(1);
+            Ok(())
+        });
+    }
+    let output = closed.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("standard output is closed"));
+    // Before anything is simulated, which takes long here.
+    let mut args = BUSY.to_vec();
+    args[8] = "busy:duration=3600,threads=512";
+    let output = command(&args).args(["--out", "/proc/self"]).output();
+    let output = output.unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("/proc/self"), "{stderr}");
+}
+
+#[test]
+fn without_threads_one_does_it_all() {
+    let folder = tempfile::tempdir().unwrap();
+    // Where somebody who is not root can run it.
+    let program = folder.path().join("equipoise");
+    std::fs::copy(env!("CARGO_BIN_EXE_equipoise"), &program).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let mut alone = std::process::Command::new(&program);
+    alone.args(BUSY).current_dir("/");
+    // SAFETY: the calls are simple ones; root's limit does not hold, so root becomes nobody.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut alone, || {
+            let one = libc::rlimit {
+                rlim_cur: 1,
+                rlim_max: 1,
+            };
+            libc::setrlimit(libc::RLIMIT_NPROC, &raw const one);
+            if libc::getuid() == 0 {
+                libc::setgid(65534);
+                libc::setuid(65534);
+            }
+            Ok(())
+        });
+    }
+    let output = alone.output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(text(&output.stdout).contains("work"));
 }

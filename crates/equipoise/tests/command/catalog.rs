@@ -8,7 +8,7 @@ use std::process::Stdio;
 fn what_is_listed_can_be_shown() {
     for what in ["machine", "workload", "policy"] {
         let list = json(&[what, "list", "--format", "json"]);
-        assert_eq!(list["schema"], 1);
+        assert_eq!(list["schema"], 2);
         let rows = list["tables"][0]["rows"].as_array().unwrap();
         assert!(!rows.is_empty());
         for row in rows {

@@ -1,16 +1,20 @@
-//! Chrome's trace event format: what ran where as slices, the other events as instants.
+//! Chrome's trace event format: what ran where as slices, what is measured as counters, the other events as
+//! instants.
 
-use super::{Sink, Writer};
+use super::Sink;
+use super::linux::Format;
+use super::text::Fields;
+use super::tracepoint::{Class, Record, Tracepoint};
 use serde_json::{Value, json};
-use simulator::{Event, Trace};
 use std::io::{self, Write};
 
 /// Writes the JSON that `chrome://tracing` and Perfetto read; each CPU is a thread of one process.
-pub struct Chrome<W> {
+pub(crate) struct Chrome<W> {
     sink: Sink<W>,
     /// For each CPU the task on it, and since when.
     running: Vec<Option<(String, i32, u64)>>,
-    now: u64,
+    /// Of each CPU's classes.
+    utils: Vec<[f64; 3]>,
     is_first: bool,
 }
 
@@ -20,7 +24,7 @@ impl<W: Write> Chrome<W> {
         let mut chrome = Chrome {
             sink: Sink::new(out),
             running: vec![None; cpus],
-            now: 0,
+            utils: vec![[0.0; 3]; cpus],
             is_first: true,
         };
         for cpu in 0..cpus {
@@ -48,10 +52,16 @@ impl<W: Write> Chrome<W> {
         }
     }
 
-    fn instant(&mut self, cpu: usize, name: &str, args: Value) {
+    fn instant(&mut self, record: &Record<'_>, args: Value) {
         self.write(json!({
-            "name": name, "cat": "sched", "ph": "i", "s": "t", "pid": 0, "tid": cpu,
-            "ts": us(self.now), "args": args,
+            "name": record.event.name(), "cat": "sched", "ph": "i", "s": "t", "pid": 0, "tid": record.cpu,
+            "ts": us(record.now), "args": args,
+        }));
+    }
+
+    fn counter(&mut self, now: u64, name: &str, args: Value) {
+        self.write(json!({
+            "name": name, "cat": "counter", "ph": "C", "pid": 0, "ts": us(now), "args": args,
         }));
     }
 }
@@ -61,64 +71,82 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
-impl<W: Write> Trace for Chrome<W> {
-    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        self.now = now;
-        match event {
-            Event::Switch { next, .. } => {
+impl<W: Write> Format for Chrome<W> {
+    fn record(&mut self, record: Record<'_>) {
+        let (now, cpu) = (record.now, record.cpu);
+        match record.event {
+            Tracepoint::SchedSwitch { next, .. } => {
                 self.stop(now, cpu);
                 if next.1 != 0 {
                     self.running[cpu] = Some((next.0.to_owned(), next.1, now));
                 }
             }
-            Event::Wakeup {
+            Tracepoint::SchedWakeup {
+                task, target_cpu, ..
+            } => {
+                let args = json!({ "comm": task.0, "pid": task.1, "target_cpu": target_cpu });
+                self.instant(&record, args);
+            }
+            Tracepoint::SchedMigrateTask {
                 task,
-                target_cpu,
-                new,
+                orig_cpu,
+                dest_cpu,
                 ..
             } => {
-                let name = if new {
-                    "sched_wakeup_new"
-                } else {
-                    "sched_wakeup"
-                };
-                let args = json!({ "comm": task.0, "pid": task.1, "target_cpu": target_cpu });
-                self.instant(cpu, name, args);
-            }
-            Event::Migrate { task, from, to, .. } => {
                 let args = json!({
-                    "comm": task.0, "pid": task.1, "orig_cpu": from, "dest_cpu": to,
+                    "comm": task.0, "pid": task.1, "orig_cpu": orig_cpu, "dest_cpu": dest_cpu,
                 });
-                self.instant(cpu, "sched_migrate_task", args);
+                self.instant(&record, args);
             }
-            Event::Fork { parent, child } => {
-                let args = json!({
-                    "comm": parent.0, "pid": parent.1, "child_comm": child.0, "child_pid": child.1,
-                });
-                self.instant(cpu, "sched_process_fork", args);
+            Tracepoint::SchedProcessFork { parent, child_pid } => {
+                let args = json!({ "comm": parent.0, "pid": parent.1, "child_pid": child_pid });
+                self.instant(&record, args);
             }
-            Event::Exit { task, .. } => {
+            Tracepoint::TaskRename {
+                pid,
+                oldcomm,
+                newcomm,
+            } => {
+                let args = json!({ "pid": pid, "oldcomm": oldcomm, "newcomm": newcomm });
+                self.instant(&record, args);
+            }
+            Tracepoint::SchedProcessExit { task, .. } => {
                 let args = json!({ "comm": task.0, "pid": task.1 });
-                self.instant(cpu, "sched_process_exit", args);
+                self.instant(&record, args);
             }
-            Event::Power { part, mw, pj } => self.write(json!({
-                "name": part.to_string(), "cat": "power", "ph": "C", "pid": 0, "ts": us(now),
-                "args": { "mW": mw, "pJ": pj },
-            })),
-            Event::CpuFrequency { khz } => {
-                self.instant(cpu, "cpu_frequency", json!({ "state": khz, "cpu_id": cpu }));
+            Tracepoint::BpfTracePrintk { .. } => {
+                let message = Fields(&record).to_string();
+                self.instant(&record, json!({ "message": message }));
             }
-            Event::Printk(message) => {
-                self.instant(cpu, "bpf_trace_printk", json!({ "message": message }));
+            Tracepoint::Counter { part, unit, value } => {
+                self.counter(now, &format!("{part} {unit}"), json!({ unit: value }));
             }
+            Tracepoint::CpuFrequency { state } => {
+                let name = format!("CPU {cpu} frequency");
+                self.counter(now, &name, json!({ "kHz": state }));
+            }
+            Tracepoint::CpuIdle { state } => {
+                // One more than the state, so that 0 is not idle.
+                let state = state.map_or(0, |state| state + 1);
+                let name = format!("CPU {cpu} idle state");
+                self.counter(now, &name, json!({ "state": state }));
+            }
+            Tracepoint::SchedPelt { class, average } => {
+                self.utils[cpu][class as usize] = average.levels().util;
+                let [fair, rt, dl] = self.utils[cpu].map(f64::round);
+                let args = match class {
+                    Class::Fair if rt + dl == 0.0 => json!({ "fair": fair }),
+                    _ => json!({ "fair": fair, "rt": rt, "dl": dl }),
+                };
+                self.counter(now, &format!("CPU {cpu} utilization"), args);
+            }
+            Tracepoint::SchedPeltSe { .. } | Tracepoint::SchedCpuCapacity { .. } => {}
         }
     }
-}
 
-impl<W: Write> Writer for Chrome<W> {
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self, now: u64) -> io::Result<()> {
         for cpu in 0..self.running.len() {
-            self.stop(self.now, cpu);
+            self.stop(now, cpu);
         }
         let before = if self.is_first { "[" } else { "" };
         self.sink.write(format_args!("{before}\n]\n"));
@@ -129,23 +157,24 @@ impl<W: Write> Writer for Chrome<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::tests_support::story;
+    use crate::trace::{Kind, tests_support::told};
 
     #[test]
     fn a_story_in_json() {
-        let mut text = Vec::new();
-        let mut trace = Chrome::new(&mut text, 2);
-        story(&mut trace);
-        trace.finish().unwrap();
-        drop(trace);
-        let events: Vec<Value> = serde_json::from_slice(&text).unwrap();
-        let slices: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+        let events: Vec<Value> = serde_json::from_slice(&told(Kind::Chrome)).unwrap();
+        let of = |phase| events.iter().filter(move |event| event["ph"] == phase);
+        let slices: Vec<&Value> = of("X").collect();
         // One ends with a switch, the other with the trace.
         assert_eq!(slices.len(), 2);
         assert_eq!(
             (&slices[0]["ts"], &slices[0]["dur"]),
             (&json!(1.5), &json!(2.5))
         );
-        assert_eq!(events.iter().filter(|event| event["ph"] == "i").count(), 5);
+        assert_eq!(of("i").count(), 6);
+        let frequencies: Vec<&Value> = of("C")
+            .filter(|event| event["name"] == "CPU 0 frequency")
+            .map(|event| &event["args"]["kHz"])
+            .collect();
+        assert_eq!(frequencies, [&json!(1_200_000), &json!(432_000)]);
     }
 }

@@ -55,8 +55,7 @@ impl Instance {
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: loading runs the constructors of the object, which a scheduler has none of. It is as
-        // trusted as any program that a person compiles and runs.
+        // SAFETY: loading runs the constructors of the object; one that has any is no `Object`.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
             .map_err(|error| failed(&error))?;
         let symbol = |name: &str| -> Result<*mut u8, Error> {
@@ -104,6 +103,11 @@ impl Instance {
         };
         instance.create_maps(object, nr_cpus)?;
         Ok(instance)
+    }
+
+    /// Where it is loaded.
+    pub fn base(&self) -> usize {
+        self.base.addr()
     }
 
     /// Makes the maps and points the map variables at them.

@@ -1,7 +1,9 @@
 //! What a simulation's scheduler is doing just now, for those who look from outside: the handler of
 //! its faults, and the thread that notices a call which does not end.
 
+use native::Object;
 use std::cell::Cell;
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,10 +15,34 @@ type OpName = *mut &'static str;
 #[derive(Debug)]
 pub struct CallRecord {
     scheduler: String,
+    code: Code,
+    /// Of the simulation.
+    thread: libc::pthread_t,
     /// The op that is being called; null between calls.
     op: AtomicPtr<&'static str>,
     /// Counts calls that began.
     calls: AtomicU64,
+}
+
+/// A scheduler's code: where it is loaded, and what it was loaded from.
+#[derive(Debug)]
+pub struct Code {
+    addresses: Range<usize>,
+    object: *const Object,
+}
+
+// SAFETY: an Object can be shared; the pointer is followed while the simulation is in the middle of a call.
+unsafe impl Send for Code {}
+unsafe impl Sync for Code {}
+
+impl Code {
+    /// `object`, loaded at `base`.
+    pub fn new(object: &Object, base: usize) -> Code {
+        Code {
+            addresses: base..base + object.loaded_size() as usize,
+            object,
+        }
+    }
 }
 
 /// Where in its work a scheduler is.
@@ -25,6 +51,26 @@ pub struct Call<'a> {
     pub op: &'static str,
     /// Which of its calls this is.
     pub number: u64,
+    record: &'a CallRecord,
+}
+
+impl Call<'_> {
+    /// `FILE:LINE` of the instruction at `address`, if it is the scheduler's own.
+    pub fn line(&self, address: usize) -> Option<String> {
+        let code = &self.record.code;
+        if !code.addresses.contains(&address) {
+            return None;
+        }
+        // SAFETY: while a call is recorded, its simulation runs, which has the object.
+        let object = unsafe { &*code.object };
+        object.line((address - code.addresses.start) as u64)
+    }
+
+    /// Sends the simulation's thread `signal`.
+    pub fn interrupt(&self, signal: libc::c_int) {
+        // SAFETY: the thread is in the middle of a call that does not end.
+        unsafe { libc::pthread_kill(self.record.thread, signal) };
+    }
 }
 
 static ALL: Mutex<Vec<Weak<CallRecord>>> = Mutex::new(Vec::new());
@@ -34,10 +80,14 @@ thread_local! {
 }
 
 impl CallRecord {
-    /// For the simulation of `scheduler` that starts on this thread, and stays on it.
-    pub fn start(scheduler: String) -> Arc<CallRecord> {
+    /// For the simulation of `scheduler` that starts on this thread, and stays on it. What `code` was made of must
+    /// live as long.
+    pub fn start(scheduler: String, code: Code) -> Arc<CallRecord> {
         let record = Arc::new(CallRecord {
             scheduler,
+            code,
+            // SAFETY: always successful.
+            thread: unsafe { libc::pthread_self() },
             op: AtomicPtr::new(null_mut()),
             calls: AtomicU64::new(0),
         });
@@ -64,13 +114,15 @@ impl CallRecord {
         outer.is_null()
     }
 
-    fn call(&self) -> Option<Call<'_>> {
+    /// The call that it is in the middle of, if any.
+    pub fn call(&self) -> Option<Call<'_>> {
         // SAFETY: null or what begin() was given.
         let op = unsafe { self.op.load(Relaxed).as_ref() }?;
         Some(Call {
             scheduler: &self.scheduler,
             op,
             number: self.calls.load(Relaxed),
+            record: self,
         })
     }
 }
@@ -87,10 +139,9 @@ fn all() -> MutexGuard<'static, Vec<Weak<CallRecord>>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The call that this thread is in the middle of, if any. May be asked by a signal handler.
-pub fn here<R>(use_it: impl FnOnce(Option<Call<'_>>) -> R) -> R {
-    // SAFETY: null or alive: it is reset when dropped.
-    use_it(unsafe { HERE.get().as_ref() }.and_then(CallRecord::call))
+/// Of the simulation that this thread is in the middle of; null if there is none. May be asked by a signal handler.
+pub fn record() -> *const CallRecord {
+    HERE.get()
 }
 
 /// Every simulation of the process that is being run.
@@ -137,8 +188,12 @@ mod tests {
 
     #[test]
     fn a_call_that_does_not_end_is_noticed() {
-        let record = CallRecord::start("test".into());
-        let simulations = [record.clone()];
+        let code = Code {
+            addresses: 0..0,
+            object: null_mut(),
+        };
+        let simulation = CallRecord::start("test".into(), code);
+        let simulations = [simulation.clone()];
         let mut patience = Patience::new(3);
         let mut noticed = Vec::new();
         let mut sample = |noticed: &mut Vec<String>| {
@@ -147,21 +202,22 @@ mod tests {
             });
         };
         for _ in 0..5 {
-            let outer = record.begin(&"tick");
+            let outer = simulation.begin(&"tick");
             sample(&mut noticed);
-            assert!(record.end(outer));
+            assert!(simulation.end(outer));
             sample(&mut noticed);
         }
         assert!(noticed.is_empty());
-        let outer = record.begin(&"dispatch");
-        let inner = record.begin(&"enqueue");
-        assert!(!record.end(inner));
-        here(|call| assert_eq!(call.unwrap().op, "dispatch"));
+        let outer = simulation.begin(&"dispatch");
+        let inner = simulation.begin(&"enqueue");
+        assert!(!simulation.end(inner));
+        assert_eq!(record(), Arc::as_ptr(&simulation));
+        assert_eq!(simulation.call().unwrap().op, "dispatch");
         for _ in 0..4 {
             sample(&mut noticed);
         }
-        assert!(record.end(outer));
+        assert!(simulation.end(outer));
         assert_eq!(noticed, ["test dispatch"]);
-        here(|call| assert!(call.is_none()));
+        assert!(simulation.call().is_none());
     }
 }

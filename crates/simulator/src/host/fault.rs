@@ -1,9 +1,12 @@
 //! A native scheduler that does what ends its process: divides by zero (BPF defines the result, 0; x86
-//! has none), uses a pointer that it did not check, or recurses or loops without end (the kernel's
-//! verifier refuses such a scheduler).
+//! has none), uses a pointer that it did not check, makes a system call (see [`cage`](super::cage)), or recurses
+//! or loops without end (the kernel's verifier refuses such a scheduler).
 
-use crate::host::calls::{self, Call, Patience};
-use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, c_int};
+use crate::host::calls::{self, CallRecord, Patience};
+use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGXCPU, c_int};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::time::Duration;
 
 /// How often the schedulers are looked at, and how often in a row the same call may be met: ten
@@ -16,69 +19,138 @@ const LOOKS: u32 = 100;
 /// instead of a bare signal, and so does a call that does not end. (The simulation cannot go on: its
 /// state is in the middle of a callback.)
 pub fn report_scheduler_faults() {
-    for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL] {
-        // SAFETY: all zeroes is a sigaction. The handler is of the type that one without SA_SIGINFO
+    for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGXCPU] {
+        // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO
         // has, and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate
         // stack that the standard library gives each thread, as the thread's own may be what is full.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = report as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_ONSTACK;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
-    std::thread::spawn(|| {
+    // Where no thread is to be had, a call that does not end is not noticed, and faults have no line.
+    let _ = std::thread::Builder::new().spawn(|| {
         let mut patience = Patience::new(LOOKS);
         loop {
             std::thread::sleep(LOOK_EVERY);
-            patience.sample(&calls::everywhere(), |call| {
-                end(
-                    Some(call),
-                    "did not return, which the kernel's verifier refuses; expected loops with an end",
-                )
-            });
+            if let Some(fault) = Fault::reported() {
+                fault.end(true);
+            }
+            // That thread then says where it is.
+            patience.sample(&calls::everywhere(), |call| call.interrupt(SIGXCPU));
         }
     });
 }
 
-extern "C" fn report(signal: c_int) {
-    let what = match signal {
-        SIGFPE => {
-            "divided by zero, which BPF allows (the result is 0) and this machine does not; expected \
-             a test of the divisor"
-        }
-        SIGILL => {
-            "ran into an instruction that is none, as after __builtin_unreachable(); expected code \
-             that is never reached"
-        }
-        _ => {
-            "used memory that is not there, which the kernel's verifier refuses; expected a test of \
-             each pointer that may be NULL, indices within bounds and no recursion"
-        }
-    };
-    calls::here(|call| end(call.as_ref(), what));
+/// What a signal found, left for the thread that looks: to find a line takes more stack than a handler has.
+struct Fault {
+    signal: c_int,
+    address: usize,
+    record: *const CallRecord,
 }
 
-/// Says what the scheduler did, and ends the process. May be called in a signal handler: it neither
-/// allocates nor locks.
-fn end(call: Option<&Call<'_>>, what: &str) -> ! {
-    let write = |text: &str| {
-        // SAFETY: may be called in a signal handler.
-        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+/// The signal of the first fault; the others' threads wait for the end.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
+static REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// How long to wait for the thread that looks, which may wait for memory's lock, which may be the faulty thread's.
+const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
+
+extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO it is what the thread was doing.
+    let address = instruction_pointer(unsafe { &*context.cast() });
+    let first = SIGNAL.compare_exchange(0, signal, Acquire, Relaxed).is_ok();
+    let fault = Fault {
+        signal,
+        address,
+        record: calls::record(),
     };
-    write("error: ");
-    match call {
-        Some(call) => {
-            write("scheduler `");
-            write(call.scheduler);
-            write("`: its ");
-            write(call.op);
-            write("() ");
-        }
-        None => write("a scheduler "),
+    if first {
+        ADDRESS.store(address, Relaxed);
+        RECORD.store(fault.record.cast_mut(), Relaxed);
+        REPORTED.store(true, Release);
     }
-    write(what);
-    write("\n");
-    // SAFETY: may be called in a signal handler.
-    unsafe { libc::_exit(1) }
+    std::thread::sleep(WAIT_FOR_LINE);
+    fault.end(false)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn instruction_pointer(context: &libc::ucontext_t) -> usize {
+    context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+}
+
+#[cfg(target_arch = "aarch64")]
+fn instruction_pointer(context: &libc::ucontext_t) -> usize {
+    context.uc_mcontext.pc as usize
+}
+
+impl Fault {
+    fn reported() -> Option<Fault> {
+        REPORTED.load(Acquire).then(|| Fault {
+            signal: SIGNAL.load(Relaxed),
+            address: ADDRESS.load(Relaxed),
+            record: RECORD.load(Relaxed),
+        })
+    }
+
+    fn what(&self) -> &'static str {
+        match self.signal {
+            SIGFPE => {
+                "divided by zero, or the smallest integer by -1, which BPF allows and this machine does not; \
+                 expected a test of the divisor"
+            }
+            SIGILL => {
+                "ran into an instruction that is none, as after __builtin_unreachable(); expected code \
+                 that is never reached"
+            }
+            SIGSYS => {
+                "made a system call, which a BPF program cannot; expected what sched_ext and BPF offer"
+            }
+            SIGXCPU => {
+                "did not return, which the kernel's verifier refuses; expected loops with an end"
+            }
+            _ => {
+                "used memory that is not there, which the kernel's verifier refuses; expected a test of \
+                 each pointer that may be NULL, indices within bounds and no recursion"
+            }
+        }
+    }
+
+    /// Says what the scheduler did, and ends the process. Without `find_line` it may be called in a signal handler: it
+    /// neither allocates nor locks.
+    fn end(&self, find_line: bool) -> ! {
+        let write = |text: &str| {
+            // SAFETY: may be called in a signal handler.
+            unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        };
+        // SAFETY: null, or that of the simulation which is in the middle of a call, and stays there.
+        let call = unsafe { self.record.as_ref() }.and_then(CallRecord::call);
+        let line = call
+            .as_ref()
+            .and_then(|call| find_line.then(|| call.line(self.address))?);
+        write("error: ");
+        match call {
+            Some(call) => {
+                write("scheduler `");
+                write(call.scheduler);
+                write("`: its ");
+                write(call.op);
+                write("() ");
+            }
+            None => write("a scheduler "),
+        }
+        if let Some(line) = line {
+            write("(");
+            write(&line);
+            write(") ");
+        }
+        write(self.what());
+        write("\n");
+        // SAFETY: may be called in a signal handler.
+        unsafe { libc::_exit(1) }
+    }
 }

@@ -1,4 +1,5 @@
 //! The process that simulates: what a scheduler is doing in it, and what it does when that goes wrong.
 
+pub mod cage;
 pub mod calls;
 pub mod fault;

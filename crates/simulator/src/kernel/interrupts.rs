@@ -171,6 +171,7 @@ impl Kernel<'_> {
                 self.frequency_changes_dl(cpu);
                 self.hw.cores.set_cap(cpu, khz);
                 self.opp_changed(cpu);
+                self.traced(cpu, Event::Turbo { khz });
             }
         }
         if let Some(at) = decision.next {

@@ -17,6 +17,9 @@ const MAX_INSTANT_OPS: u32 = 1_000_000;
 /// Work that a task is never done with, ns.
 const ENDLESS: u64 = 1 << 50;
 
+/// What a task sleeps for that waits for a mutex of user space's.
+pub const MUTEX: &str = "a mutex";
+
 /// What a task sleeps for that waits for a lock of the kernel's.
 const KERNEL_LOCK: &str = "a lock of the kernel's";
 
@@ -178,7 +181,8 @@ impl Kernel<'_> {
                 true
             }
             TryLock::Owned => {
-                self.task_error(task, format_args!("locks mutex {mutex}, which it holds"));
+                let mutex = self.programs.mutex_label(mutex);
+                self.task_error(task, format_args!("locks {mutex}, which it holds"));
                 true
             }
             TryLock::Busy => false,
@@ -209,7 +213,7 @@ impl Kernel<'_> {
             return Step::Go;
         }
         self.programs.mutexes.queue(task, mutex);
-        self.wait(cpu, task, Some(mutex), "a mutex")
+        self.wait(cpu, task, Some(mutex), MUTEX)
     }
 
     /// The task sleeps until it is woken, then locks the mutex, if any.
@@ -229,10 +233,13 @@ impl Kernel<'_> {
         match self.programs.mutexes.unlock(task, mutex) {
             Ok(None) if self.programs.pollers.is_empty() => {}
             Ok(waiter) => self.unlocked(cpu, mutex, waiter),
-            Err(_) => self.task_error(
-                task,
-                format_args!("unlocks mutex {mutex}, which it does not hold"),
-            ),
+            Err(_) => {
+                let mutex = self.programs.mutex_label(mutex);
+                self.task_error(
+                    task,
+                    format_args!("unlocks {mutex}, which it does not hold"),
+                );
+            }
         }
     }
 

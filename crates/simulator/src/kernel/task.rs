@@ -26,6 +26,11 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
 ];
 const WEIGHT_IDLEPRIO: u32 = 3;
 
+/// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
+pub fn weight_of(prio: i32) -> u32 {
+    PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
+}
+
 /// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
 #[repr(C, align(64))]
 pub struct Task {
@@ -237,7 +242,7 @@ impl Task {
         self.abi.normal_prio.set(self.abi.prio.get());
         let weight = match policy {
             SchedPolicy::Idle => WEIGHT_IDLEPRIO,
-            _ => PRIO_TO_WEIGHT[(self.abi.static_prio.get() - MAX_RT_PRIO) as usize],
+            _ => weight_of(self.abi.static_prio.get()),
         };
         self.abi.se.load.weight.set(weight.into());
         // sched_weight_to_cgroup(): 1024 is 100.

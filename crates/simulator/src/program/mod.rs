@@ -16,6 +16,8 @@ use workload::Env;
 /// What the programs of a run share.
 pub struct Programs {
     pub mutexes: Mutexes,
+    /// For messages: names of the first of them.
+    pub mutex_names: Vec<String>,
     pub condvars: Condvars,
     pub barriers: Barriers,
     pub streams: Streams,
@@ -26,6 +28,14 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// `mutex` for messages, by its name if it has one.
+    pub fn mutex_label(&self, mutex: u32) -> String {
+        match self.mutex_names.get(mutex as usize) {
+            Some(name) => format!("mutex `{name}`"),
+            None => format!("mutex {mutex}"),
+        }
+    }
+
     /// The first task polls no more that polls a word which has changed.
     pub fn stop_changed(&mut self) -> Option<TaskPtr> {
         let shared = &self.env.shared;

@@ -305,7 +305,7 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
     };
     assert_eq!(
         waiting,
-        "sh[1000] waits for its children, a[1001] waits for a mutex, b[1002] waits for a mutex"
+        "sh[1000] waits for its children, a[1001] waits for mutex 1, b[1002] waits for mutex 0"
     );
 }
 

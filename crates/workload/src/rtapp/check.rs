@@ -5,7 +5,7 @@ use super::event::Names;
 use super::field::Field;
 use super::json::Source;
 use machine::input::BadInput;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 type Check = Result<(), Box<BadInput>>;
@@ -142,13 +142,14 @@ pub fn barriers(
     // From a barrier to those that some task meets right after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
     for task in tasks {
-        let mut met = Vec::new();
+        let mut met = BTreeSet::new();
+        let mut last = None;
         for event in task.events() {
             let Action::Barrier(barrier) = event.action else {
                 continue;
             };
             let name = names.name(barrier);
-            if met.contains(&barrier) {
+            if !met.insert(barrier) {
                 return Err(source.bad(
                     &event.at,
                     format!("barrier `{name}` stands twice in task `{}`", task.name),
@@ -165,10 +166,9 @@ pub fn barriers(
                 ));
             }
             threads[barrier as usize] += task.instances;
-            if let Some(&before) = met.last() {
+            if let Some(before) = last.replace(barrier) {
                 after[before as usize].push((barrier, &event.at));
             }
-            met.push(barrier);
         }
     }
     let mut state = vec![Visit::New; names.len()];

@@ -15,14 +15,16 @@ pub struct Config {
     pub cumulative_slack: bool,
     /// In the file's order.
     pub tasks: Vec<Task>,
-    /// How many mutexes there are.
-    pub mutexes: usize,
+    /// The mutexes' names.
+    pub mutexes: Vec<String>,
     /// How many condition variables there are.
     pub condvars: usize,
     /// For each barrier, how many threads it waits for.
     pub barriers: Vec<u32>,
     /// The timers that all threads share.
     pub timers: Vec<TimerMode>,
+    /// All `cpus`, and where they stand.
+    pub bindings: Vec<(CpuMask, Range<usize>)>,
 }
 
 /// One entry of `tasks`.

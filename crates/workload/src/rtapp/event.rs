@@ -2,9 +2,11 @@
 
 use super::config::{Action, Event, Timer, TimerMode};
 use super::field::{Field, NATURAL, no_repeats};
+use machine::CpuMask;
 use machine::input::BadInput;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// What `mem` writes a ns, bytes. An assumption, of the order of a mobile core's memory bandwidth;
 /// the reference core's real rate is not part of a machine's description.
@@ -85,23 +87,37 @@ pub fn names() -> String {
 /// Names of one kind of resource, numbered as they are met. rt-app makes a resource when it is first
 /// named.
 #[derive(Default)]
-pub struct Names(BTreeMap<String, u32>);
+pub struct Names {
+    numbers: BTreeMap<Rc<str>, u32>,
+    /// By number.
+    names: Vec<Rc<str>>,
+}
 
 impl Names {
     fn number(&mut self, name: &str) -> u32 {
-        let next = self.0.len() as u32;
-        *self.0.entry(name.to_owned()).or_insert(next)
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        let name: Rc<str> = name.into();
+        self.numbers.insert(name.clone(), number);
+        self.names.push(name);
+        number
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
     /// The name of number `wanted`.
     pub fn name(&self, wanted: u32) -> &str {
-        let found = self.0.iter().find(|&(_, &number)| number == wanted);
-        found.map_or("", |(name, _)| name)
+        &self.names[wanted as usize]
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(Rc::as_ref)
     }
 }
 
@@ -138,6 +154,8 @@ pub struct Resources {
     pub timers: Timers,
     /// Tasks, for `fork`.
     pub tasks: BTreeMap<String, usize>,
+    /// All `cpus`, and where they stand.
+    pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// `global.mem_buffer_size`, bytes.
     pub buffer: u64,
 }

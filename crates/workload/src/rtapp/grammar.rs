@@ -7,6 +7,7 @@ use super::field::{Field, NATURAL, fields, no_repeats};
 use super::json::{self, Kind, Source};
 use super::sched::{Class, Settings};
 use crate::SchedPolicy;
+use machine::CpuMask;
 use machine::input::BadInput;
 
 /// rt-app's `mem_buffer_size`, bytes, where the file has none.
@@ -14,6 +15,9 @@ const DEFAULT_BUFFER: u64 = 4 << 20;
 
 /// The most threads that a file may start.
 const MAX_THREADS: u64 = 100_000;
+
+/// The longest `duration`, s: a day, after which a simulation ends in any case.
+const MAX_DURATION: i64 = 24 * 3600;
 
 const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
                          dl-deadline, dl-period, nodes_membind, taskgroup";
@@ -95,7 +99,7 @@ impl Global {
     fn set(&mut self, field: Field<'_>) -> Read<()> {
         match field.key() {
             "duration" => {
-                let range = -1..=*NATURAL.end();
+                let range = -1..=MAX_DURATION;
                 self.duration = match field.integer(range, "seconds, or -1 for no limit")? {
                     -1 => None,
                     0 => return Err(field.bad("seconds from 1, or -1 for no limit")),
@@ -182,9 +186,10 @@ fn read_tasks(section: Field<'_>, global: &Global, config: &mut Config) -> Read<
     check::mutexes(section.source, &config.tasks, &resources.mutexes)?;
     check::condvars(section.source, &config.tasks, &resources.condvars)?;
     config.barriers = check::barriers(section.source, &config.tasks, &resources.barriers)?;
-    config.mutexes = resources.mutexes.len();
+    config.mutexes = resources.mutexes.iter().map(str::to_owned).collect();
     config.condvars = resources.condvars.len();
     config.timers = resources.timers.modes;
+    config.bindings = resources.bindings;
     Ok(())
 }
 
@@ -204,7 +209,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 instances = field.integer(NATURAL, "how many threads to start")? as u32;
             }
             "delay" => delay = field.microseconds("a time to wait at the start")?,
-            "cpus" => affinity = Some(field.cpus()?),
+            "cpus" => affinity = Some(read_cpus(field, resources)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
             key if event::is_event(key) => {
@@ -281,7 +286,7 @@ fn read_phase(
             continue;
         }
         match field.key() {
-            "cpus" => affinity = Some(field.cpus()?),
+            "cpus" => affinity = Some(read_cpus(field, resources)?),
             "loop" => loops = read_loops(field)?,
             key if event::is_event(key) => {}
             _ if ignored(field)? => {}
@@ -319,6 +324,14 @@ fn read_events(
         ));
     }
     Ok(events)
+}
+
+/// `cpus`, of which a machine can be asked whether it has them.
+fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
+    let cpus = field.cpus()?;
+    let at = &field.value("CPUs")?.at;
+    resources.bindings.push((cpus, at.clone()));
+    Ok(cpus)
 }
 
 /// `None` is for ever.

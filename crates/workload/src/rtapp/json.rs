@@ -82,7 +82,9 @@ impl Value {
             Kind::Bool(value) => value.to_string(),
             Kind::Number(text) => text.clone(),
             Kind::String(text) => format!("\"{text}\""),
+            Kind::Array(items) if items.is_empty() => "an empty array".to_owned(),
             Kind::Array(_) => "an array".to_owned(),
+            Kind::Object(entries) if entries.is_empty() => "an empty object".to_owned(),
             Kind::Object(_) => "an object".to_owned(),
         }
     }

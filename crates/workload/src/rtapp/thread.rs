@@ -39,6 +39,9 @@ pub struct Thread {
     loops: Option<u32>,
     line: Line,
     log: Log,
+    /// Since when it has had something to do: when its timer expired, or when it was woken from a wait, ns; `None`
+    /// where nothing has made it begin yet.
+    released: Option<u64>,
     /// When timers start from, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
@@ -80,6 +83,7 @@ enum Doing {
     Run { since: u64 },
     Runtime { since: u64, until: u64 },
     Timer { due: u64 },
+    Wait { since: u64 },
 }
 
 /// Where a thread may run; `None` is all CPUs.
@@ -124,6 +128,7 @@ impl Thread {
             event: NOT_IN_LOOP,
             doing: Doing::Nothing,
             forked: false,
+            released: None,
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
             policy: SchedPolicy::Normal { nice: 0 },
@@ -182,7 +187,8 @@ impl Thread {
 
     /// Finishes the event that is under way, unless it goes on with another [`RUNTIME_CHUNK`].
     #[inline]
-    fn finish(&mut self, now: u64) -> Option<Op> {
+    fn finish(&mut self, env: &mut Env) -> Option<Op> {
+        let now = env.now;
         match self.doing {
             Doing::Nothing => return None,
             Doing::Run { since } => self.line.run += now - since,
@@ -193,9 +199,31 @@ impl Thread {
             }
             Doing::Runtime { since, .. } => self.line.run += now - since,
             Doing::Timer { due } => self.line.wakeup_latency += now - due,
+            Doing::Wait { since } => self.woken(env, since),
         }
         self.doing = Doing::Nothing;
         None
+    }
+
+    /// A wait is over that began at `since`.
+    #[inline(never)]
+    fn woken(&mut self, env: &mut Env, since: u64) {
+        // Not woken since then, it did not sleep.
+        let woken = env.woken_at.max(since);
+        self.released = Some(woken);
+        if let Some(wakes) = self.log.wakes
+            && self.log.timer.is_none()
+        {
+            let latency = us(env.now - woken);
+            env.recorder.record(wakes.wakeup_latency, latency);
+        }
+    }
+
+    /// It has done what it was released for.
+    fn respond(&self, env: &mut Env) {
+        if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
+            env.recorder.record(wakes.response, us(env.now - released));
+        }
     }
 
     #[inline(never)]
@@ -268,10 +296,18 @@ impl Thread {
             false => slack,
         };
         let missed = due <= env.now;
-        *state = 1 + match mode {
+        let next = match mode {
             TimerMode::Relative if missed => env.now,
             _ => due,
         };
+        *state = 1 + next;
+        self.released.get_or_insert(self.first);
+        self.respond(env);
+        self.released = Some(next);
+        if let Some(timer) = self.log.timer {
+            let share = if missed { 100.0 } else { 0.0 };
+            env.recorder.record(timer.missed, share);
+        }
         if missed {
             self.line.wakeup_latency = 0;
             return None;
@@ -282,17 +318,16 @@ impl Thread {
 
     /// Logs the loop of a phase that has ended and turns to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
-        let us = |ns: u64| ns as f64 / 1e3;
         let recorder = &mut env.recorder;
         recorder.record(self.log.period, us(env.now - self.line.start));
         if let Some(run) = self.log.run {
             recorder.record(run, us(self.line.run));
         }
         if self.line.has_timer
-            && let Some((slack, wakeup_latency)) = self.log.timer
+            && let (Some(timer), Some(wakes)) = (self.log.timer, self.log.wakes)
         {
-            recorder.record(slack, self.line.slack as f64 / 1e3);
-            recorder.record(wakeup_latency, us(self.line.wakeup_latency));
+            recorder.record(timer.slack, self.line.slack as f64 / 1e3);
+            recorder.record(wakes.wakeup_latency, us(self.line.wakeup_latency));
         }
         self.event = NOT_IN_LOOP;
         self.phase_loops = self.phase_loops.wrapping_add(1);
@@ -381,9 +416,13 @@ impl Thread {
     }
 }
 
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
 impl Program for Thread {
     fn next(&mut self, env: &mut Env) -> Op {
-        if let Some(op) = self.finish(env.now) {
+        if let Some(op) = self.finish(env) {
             return op;
         }
         let Some(&action) = self.actions.get(self.event) else {
@@ -409,7 +448,11 @@ impl Program for Thread {
             Action::Timer { timer, period } => self.sleep(env, timer, period),
             Action::Lock(mutex) => Op::Lock(mutex),
             Action::Unlock(mutex) => Op::Unlock(mutex),
-            Action::Wait { cond, mutex } => Op::Wait { cond, mutex },
+            Action::Wait { cond, mutex } => {
+                self.respond(env);
+                self.doing = Doing::Wait { since: env.now };
+                Op::Wait { cond, mutex }
+            }
             Action::Signal(cond) => Op::Signal(cond),
             Action::Broadcast(cond) => Op::Broadcast(cond),
             Action::Barrier(barrier) => Op::Barrier(START_BARRIER + 1 + barrier),

@@ -121,7 +121,7 @@ fn refuses_wrong_types_and_ranges() {
     );
     refused(
         r#" "a": { "cpus": [], "run": 1 } "#,
-        "`cpus` is an array",
+        "`cpus` is an empty array",
         "[0, 2]",
     );
     refused(
@@ -142,7 +142,7 @@ fn refuses_wrong_types_and_ranges() {
     refused(r#" "a": 5 "#, "`a` is 5", "a task, an object");
     refused(
         r#" "a": { "phases": {} } "#,
-        "`phases` is an object",
+        "`phases` is an empty object",
         "at least one phase",
     );
     refused(
@@ -289,7 +289,7 @@ fn refuses_wrong_files_and_globals() {
     assert!(
         error("[]")
             .message()
-            .starts_with("t.json:1: the file is an array")
+            .starts_with("t.json:1: the file is an empty array")
     );
     assert!(
         error("\n{ }")

@@ -1,0 +1,95 @@
+//! Ctrl-C: what is complete is shown, and nothing is left half written.
+
+use crate::common::{command, files, text};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Runs the command with `args`, asks it to stop when `file` is there (or at once), and says what it left.
+fn stopped(args: &[&str], wait: Duration) -> Output {
+    let mut command = command(args);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    sleep(wait);
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let asked = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(60), "it did not stop");
+    output
+}
+
+const LONG: [&str; 11] = [
+    "compare",
+    "--machine",
+    "tc2",
+    "--workload",
+    "busy:duration=200ms",
+    "--policy",
+    "cfs",
+    "--policy",
+    "hperf",
+    "--runs",
+    "100000",
+];
+
+#[test]
+fn what_is_complete_is_shown() {
+    let output = stopped(
+        &[&LONG[..], &["--format", "json"]].concat(),
+        Duration::from_secs(3),
+    );
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(
+        stderr.contains("stopping; what is complete follows"),
+        "{stderr}"
+    );
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = result["runs"].as_u64().unwrap();
+    assert!((1..100_000).contains(&runs), "{runs}");
+    assert_eq!(result["asked_runs"], 100_000);
+    for entry in result["results"].as_array().unwrap() {
+        assert_eq!(entry["runs"].as_array().unwrap().len() as u64, runs);
+    }
+}
+
+#[test]
+fn no_file_is_left_half_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (trace, out) = (place("trace.txt"), place("out"));
+    // Long runs: it is stopped in the first of them, or in its trace.
+    let args = [
+        "compare",
+        "--machine",
+        "tc2",
+        "--workload",
+        "busy:duration=3600",
+        "--policy",
+        "cfs",
+        "--runs",
+        "1",
+        "--trace",
+        &trace,
+        "--out",
+        &out,
+    ];
+    let output = stopped(&args, Duration::from_secs(1));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let left: Vec<String> = files(folder.path())
+        .into_iter()
+        .filter(|name| name != "out")
+        .collect();
+    assert!(left.is_empty() || left == ["trace.txt"], "{left:?}");
+    assert!(
+        !Path::new(&out).exists()
+            || files(Path::new(&out))
+                .iter()
+                .all(|name| !name.starts_with('.'))
+    );
+}

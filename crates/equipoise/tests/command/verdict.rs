@@ -1,0 +1,244 @@
+//! What the command says of a comparison, in words and in few numbers.
+
+use crate::common::{json, stdout};
+use serde_json::Value;
+
+fn args<'a>(
+    machine: &'a str,
+    workload: &'a str,
+    policies: &[&'a str],
+    more: &[&'a str],
+) -> Vec<&'a str> {
+    let mut args = vec!["compare", "--machine", machine, "--workload", workload];
+    for policy in policies {
+        args.extend(["--policy", policy]);
+    }
+    if !more.contains(&"--runs") {
+        args.extend(["--runs", "3"]);
+    }
+    args.extend(more);
+    args
+}
+
+/// The line of the verdict that begins with `goal`.
+fn line<'a>(text: &'a str, goal: &str) -> &'a str {
+    let start = format!("{goal}: ");
+    let found = text.lines().find(|line| line.starts_with(&start));
+    found.unwrap_or_else(|| panic!("no line of {goal} in {text}"))
+}
+
+fn entry<'a>(result: &'a Value, policy: &str, metric: &str) -> &'a Value {
+    let entries = result["results"].as_array().unwrap();
+    let fits = |entry: &&Value| entry["policy"] == policy && entry["metric"] == metric;
+    entries
+        .iter()
+        .find(fits)
+        .unwrap_or_else(|| panic!("no {metric}"))
+}
+
+#[test]
+fn each_goal_has_a_winner_and_its_price() {
+    let policies = ["eevdf", "cfs", "capacity"];
+    let text = stdout(&args("tc2", "mixed:duration=2", &policies, &[]));
+    let verdict: Vec<&str> = text
+        .lines()
+        .skip(3)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    assert!((3..=4).contains(&verdict.len()), "{text}");
+    for goal in ["Latency", "Throughput", "Fairness"] {
+        assert!(verdict.contains(&line(&text, goal)), "{text}");
+    }
+    // Busy loops that take every CPU's time in equal parts are what Linux 3.9 cannot do on such a machine.
+    let busy = ["cfs", "hperf"];
+    let text = stdout(&args(
+        "odroid-xu3",
+        "busy:threads=6,duration=2s",
+        &busy,
+        &[],
+    ));
+    assert!(
+        line(&text, "Fairness").starts_with("Fairness: hperf is best, equal threads "),
+        "{text}"
+    );
+    let only = stdout(&args(
+        "odroid-xu3",
+        "busy:threads=6,duration=2s",
+        &busy,
+        &["--goal", "fairness"],
+    ));
+    assert_eq!(line(&only, "Fairness"), line(&text, "Fairness"));
+    assert!(!only.contains("Throughput"), "{only}");
+    assert!(only.contains("spread") && !only.contains("work"), "{only}");
+    let none = stdout(&args(
+        "odroid-xu3",
+        "busy:duration=10ms",
+        &busy,
+        &["--goal", "latency"],
+    ));
+    assert!(
+        none.contains("Latency: nothing here is measured by it."),
+        "{none}"
+    );
+}
+
+#[test]
+fn nothing_is_marked_where_nothing_differs() {
+    // The same policy under another name: every number is the same.
+    let policies = ["cfs", "cfs:newidle_limit_ns=0"];
+    let text = stdout(&args("tc2", "mixed:duration=500ms", &policies, &["--all"]));
+    assert!(!text.contains('*'), "{text}");
+    assert!(!text.contains("-0.0"), "{text}");
+    for goal in ["Latency", "Throughput", "Fairness"] {
+        assert!(
+            line(&text, goal).ends_with("no difference of 1 % that is more than chance."),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn one_run_is_no_verdict() {
+    let text = stdout(&args(
+        "tc2",
+        "busy:duration=10ms",
+        &["cfs", "hperf"],
+        &["--runs", "1"],
+    ));
+    assert!(
+        text.contains("No verdict: a single run says nothing of chance."),
+        "{text}"
+    );
+}
+
+#[test]
+fn threads_that_do_the_same_are_one_measure() {
+    let result = json(&args(
+        "tc2",
+        "mixed:duration=1",
+        &["cfs"],
+        &["--format", "json"],
+    ));
+    let samples = |metric: &str| entry(&result, "cfs", metric)["n"].as_u64().unwrap();
+    assert_eq!(
+        samples("background/period"),
+        samples("background-3/period") + samples("background-4/period")
+    );
+    let part = |metric: &str| entry(&result, "cfs", metric)["part"].as_bool().unwrap();
+    assert!(part("background-3/period") && !part("background/period"));
+    let spread = &entry(&result, "cfs", "background/spread")["mean"];
+    assert!((0.0..100.0).contains(&spread.as_f64().unwrap()), "{spread}");
+    let text = stdout(&args("tc2", "mixed:duration=1", &["cfs"], &[]));
+    assert!(!text.contains("background-3"), "{text}");
+}
+
+#[test]
+fn a_period_that_a_timer_gives_has_no_better() {
+    let result = json(&args(
+        "tc2",
+        "mixed:duration=1",
+        &["cfs", "hperf"],
+        &["--format", "json"],
+    ));
+    for (metric, better) in [
+        ("ui/period", "neither"),
+        ("render/period", "neither"),
+        ("background/period", "lower"),
+        ("ui/response", "lower"),
+    ] {
+        assert_eq!(entry(&result, "cfs", metric)["better"], better, "{metric}");
+    }
+    assert_eq!(entry(&result, "hperf", "ui/period")["best"], false);
+}
+
+/// One thread, which needs more of a period than there is.
+const LATE: &str = r#"{ "global": { "duration": 1 }, "tasks": { "late": { "cpus": [0],
+    "run": 15000, "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } } } }"#;
+
+#[test]
+fn missed_periods_are_counted_and_response_times_grow_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("late.json");
+    std::fs::write(&file, LATE).unwrap();
+    let file = file.to_str().unwrap();
+    let result = json(&args("smp-2", file, &["cfs"], &["--format", "json"]));
+    let of = |metric: &str, what: &str| entry(&result, "cfs", metric)[what].as_f64().unwrap();
+    assert_eq!(of("late/missed", "mean"), 100.0);
+    // It is 5 ms later each time.
+    let (first, last) = (of("late/response", "min"), of("late/response", "max"));
+    assert!((14_990.0..15_100.0).contains(&first), "{first}");
+    assert!(last > 300_000.0, "{last}");
+}
+
+/// A thread that works for 1 ms when the other tells it to, on a CPU that a third one has.
+const WAKES: &str = r#"{ "global": { "duration": 1 }, "tasks": {
+    "hog": { "cpus": [0], "run": 1000 },
+    "wakes": { "cpus": [0], "suspend": "wakes", "run": 1000 },
+    "timer": { "cpus": [1], "run": 100, "resume": "wakes", "timer": { "ref": "unique", "period": 20000 } } } }"#;
+
+#[test]
+fn who_waits_for_another_has_a_wakeup_latency_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wakes.json");
+    std::fs::write(&file, WAKES).unwrap();
+    let result = json(&args(
+        "smp-2",
+        file.to_str().unwrap(),
+        &["cfs"],
+        &["--format", "json"],
+    ));
+    let of = |metric: &str| entry(&result, "cfs", metric)["mean"].as_f64().unwrap();
+    let (latency, response) = (of("wakes/wu_lat"), of("wakes/response"));
+    assert!(latency > 1.0 && latency < 10_000.0, "{latency}");
+    assert!(
+        response > latency + 990.0 && response < 20_000.0,
+        "{response}"
+    );
+}
+
+#[test]
+fn comma_separated_values_have_every_run() {
+    let text = stdout(&args(
+        "tc2",
+        "busy:duration=10ms",
+        &["cfs", "hperf"],
+        &["--format", "csv"],
+    ));
+    let lines: Vec<&str> = text.lines().collect();
+    let header = "machine,workload,policy,metric,unit,better,goal,decides,part,run,seed,n,mean,min,max,p50,p95,p99";
+    assert_eq!(lines[0], header);
+    // Three measures, two policies, three runs.
+    assert_eq!(lines.len(), 1 + 3 * 2 * 3);
+    assert!(
+        lines[1].starts_with("tc2,busy:duration=10ms,cfs,work,s,higher,throughput,true,false,0,0x")
+    );
+    let table = stdout(&[
+        "reproduce",
+        "mixed-capacity",
+        "--rows",
+        "sysbench_1t",
+        "--runs",
+        "1",
+        "--format",
+        "csv",
+    ]);
+    assert!(
+        table.starts_with("experiment,block,row,column,stat,unit,published,"),
+        "{table}"
+    );
+    let list = stdout(&["machine", "list", "--format", "csv"]);
+    assert!(list.starts_with("name,description\n"), "{list}");
+}
+
+#[test]
+fn joules_at_full_speed_and_at_the_loads_are_told_apart() {
+    let args = |policies| args("snb-laptop", "audio:duration=300ms", policies, &[]);
+    let text = stdout(&args(&["cfs", "schedutil"]));
+    let says = "never change a CPU's frequency";
+    assert!(
+        text.contains(&format!("energy: cfs {says}, schedutil do")),
+        "{text}"
+    );
+    let text = stdout(&args(&["schedutil", "equipoise"]));
+    assert!(text.contains("mean J") && !text.contains(says), "{text}");
+}

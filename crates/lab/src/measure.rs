@@ -1,0 +1,155 @@
+//! What a comparison shows of a run: its metrics, those of threads that do the same taken together, and how
+//! evenly such threads got on.
+
+use crate::{Pooled, Run, metrics};
+use machine::Machine;
+use workload::{Better, Goal, Metric, Role, Workload};
+
+/// The statistic of a run's samples that schedulers are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The mean.
+    Mean,
+    /// The 99th percentile, of latencies: who waits is hurt by the long ones.
+    P99,
+}
+
+impl Judged {
+    fn of(metric: &Metric) -> Judged {
+        let is_time = matches!(metric.unit, "us" | "ms" | "s");
+        match metric.role.goal() {
+            Some(Goal::Latency) if is_time => Judged::P99,
+            _ => Judged::Mean,
+        }
+    }
+
+    /// `mean` or `p99`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Judged::Mean => "mean",
+            Judged::P99 => "p99",
+        }
+    }
+
+    /// That of `pooled`.
+    pub fn value(self, pooled: &Pooled) -> f64 {
+        match self {
+            Judged::Mean => pooled.mean,
+            Judged::P99 => pooled.p99,
+        }
+    }
+}
+
+/// One line of a comparison: a metric, or several as one.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// Of several, with the name that they share.
+    pub metric: Metric,
+    /// What schedulers are compared by.
+    pub judged: Judged,
+    /// Is it a part of another measure, as one thread of several that do the same?
+    pub is_part: bool,
+    /// Indices into [`metrics`](crate::metrics()).
+    of: Vec<usize>,
+    /// Not their samples, but how unlike they are in number.
+    is_spread: bool,
+}
+
+impl Measure {
+    pub(crate) fn new(metric: Metric, of: Vec<usize>, is_part: bool) -> Measure {
+        Measure {
+            judged: Judged::of(&metric),
+            metric,
+            is_part,
+            of,
+            is_spread: false,
+        }
+    }
+
+    /// What `run` has of it; `None` without a sample.
+    pub fn of_run(&self, run: &Run) -> Option<Pooled> {
+        self.pooled([run])
+    }
+
+    /// What all of `runs` have of it, every sample of equal weight.
+    pub fn pooled<'a>(&self, runs: impl IntoIterator<Item = &'a Run>) -> Option<Pooled> {
+        if self.is_spread {
+            let spreads: Vec<_> = runs
+                .into_iter()
+                .filter_map(|run| self.spread(run))
+                .collect();
+            return Pooled::new([&crate::Samples::new(&spreads)]);
+        }
+        let samples = runs
+            .into_iter()
+            .flat_map(|run| self.of.iter().map(|&metric| &run.samples[metric]));
+        Pooled::new(samples)
+    }
+
+    /// How many more samples the thread has that has most than the one that has fewest, in per cent of their mean.
+    fn spread(&self, run: &Run) -> Option<f64> {
+        let counts = || self.of.iter().map(|&metric| run.samples[metric].n());
+        let (most, fewest, sum) = (counts().max()?, counts().min()?, counts().sum::<u64>());
+        let mean = sum as f64 / self.of.len() as f64;
+        (sum > 0).then(|| 100.0 * (most - fewest) as f64 / mean)
+    }
+
+    /// Is it the metric number `index` alone?
+    pub(crate) fn is_only(&self, index: usize) -> bool {
+        self.of == [index] && !self.is_part
+    }
+}
+
+/// The measures of `workload` on `machine`: its metrics in their order, before the first of several threads that
+/// do the same what they have together.
+pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
+    let metrics = metrics(workload, machine);
+    let mut measures: Vec<Measure> = Vec::new();
+    for (index, &metric) in metrics.iter().enumerate() {
+        if let Some(pool) = &metric.pool {
+            let of = || {
+                let others = metrics.iter().enumerate();
+                others.filter(|(_, other)| other.pool.as_ref() == Some(pool))
+            };
+            if of().next().is_some_and(|(first, _)| first == index) {
+                measures.extend(together(
+                    pool,
+                    metric,
+                    of().map(|(index, _)| index).collect(),
+                ));
+            }
+        }
+        measures.push(Measure::new(
+            metric.clone(),
+            vec![index],
+            metric.pool.is_some(),
+        ));
+    }
+    measures
+}
+
+/// The metrics `of` of threads that do the same, of which `first` is the first, as one; and how evenly they get on, if
+/// that is up to the scheduler.
+fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
+    let all = Metric {
+        name: pool.to_owned().into(),
+        pool: None,
+        ..first.clone()
+    };
+    let mut measures = vec![Measure::new(all, of.clone(), false)];
+    if let (Role::Decides(Goal::Throughput), Some((task, _))) = (first.role, pool.rsplit_once('/'))
+    {
+        let spread = Metric {
+            name: format!("{task}/spread").into(),
+            unit: "%",
+            better: Better::Lower,
+            role: Role::Decides(Goal::Fairness),
+            pool: None,
+        };
+        measures.push(Measure {
+            is_spread: true,
+            ..Measure::new(spread, of, false)
+        });
+    }
+    measures
+}

@@ -1,0 +1,461 @@
+//! Which scheduler serves which goal best.
+//!
+//! A goal is judged by the measures that decide it ([`Role::Decides`]): first by the shares among them (periods
+//! missed, in points), then by the geometric mean of the others. A scheduler is better than another if the 95 %
+//! confidence interval of the paired difference leaves out zero and the difference is worth a word.
+
+use crate::stats::paired_difference;
+use crate::{Change, Entry};
+use workload::{Better, Goal, Role};
+
+/// Of two values, how far apart they must be for the difference to be worth a word: 1 %.
+const WORTH_LOG: f64 = 0.01;
+/// Of shares of missed periods, in points.
+const WORTH_MISSED: f64 = 0.1;
+/// Of how unevenly equal threads get on, in points.
+const WORTH_SPREAD: f64 = 1.0;
+/// Below that a latency is as good as none, us.
+const SHORTEST_LATENCY_US: f64 = 1.0;
+
+/// What a comparison says, goal by goal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The goals that the workload and the machine have, in their order.
+    pub goals: Vec<GoalVerdict>,
+}
+
+/// Of one goal. Schedulers are indices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GoalVerdict {
+    /// Which.
+    pub goal: Goal,
+    /// Is it more that is wanted, of everything it is judged by?
+    pub higher_is_better: bool,
+    /// One for each scheduler.
+    pub standings: Vec<Standing>,
+    /// Those that none is better than, best first; empty if none is worse.
+    pub best: Vec<usize>,
+    /// The one that all others are at least as good as; `None` if none is worse than another.
+    pub worst: Option<usize>,
+    /// The names of what it is judged by.
+    pub measures: Vec<String>,
+}
+
+/// How well a scheduler serves a goal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// The mean of the shares that decide (periods missed, or how uneven equal threads got on), in per cent.
+    pub share_pct: Option<f64>,
+    /// One for each run: that mean.
+    shares: Option<Vec<f64>>,
+    /// One for each run: the mean of the logarithms of what else decides, less being better.
+    costs: Option<Vec<f64>>,
+    /// A measure of which some run has nothing, as a thread never got so far, where under another scheduler every
+    /// run has.
+    pub lacks: Option<String>,
+}
+
+impl Verdict {
+    /// From all `entries`, of so many schedulers each measure.
+    pub(crate) fn new(entries: &[Entry<'_>], schedulers: usize) -> Verdict {
+        let rows: Vec<&[Entry<'_>]> = entries.chunks(schedulers.max(1)).collect();
+        let goals = [
+            Goal::Latency,
+            Goal::Throughput,
+            Goal::Energy,
+            Goal::Fairness,
+        ];
+        Verdict {
+            goals: goals
+                .into_iter()
+                .filter_map(|goal| GoalVerdict::new(goal, &rows, schedulers))
+                .collect(),
+        }
+    }
+
+    /// That of `goal`, if the workload has it.
+    pub fn of(&self, goal: Goal) -> Option<&GoalVerdict> {
+        self.goals.iter().find(|verdict| verdict.goal == goal)
+    }
+}
+
+impl GoalVerdict {
+    fn new(goal: Goal, rows: &[&[Entry<'_>]], schedulers: usize) -> Option<GoalVerdict> {
+        let decides = |row: &&&[Entry<'_>]| {
+            let measure = row[0].measure;
+            measure.metric.role == Role::Decides(goal)
+                && !measure.is_part
+                && row.iter().any(|entry| entry.judged().is_some())
+        };
+        let rows: Vec<&[Entry<'_>]> = rows.iter().filter(decides).copied().collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let standings: Vec<Standing> = (0..schedulers)
+            .map(|scheduler| Standing::new(&rows, scheduler))
+            .collect();
+        let mut verdict = GoalVerdict {
+            goal,
+            higher_is_better: rows
+                .iter()
+                .all(|row| row[0].measure.metric.better == Better::Higher),
+            best: Vec::new(),
+            worst: None,
+            measures: rows
+                .iter()
+                .map(|row| row[0].measure.metric.name.to_string())
+                .collect(),
+            standings,
+        };
+        verdict.rank();
+        Some(verdict)
+    }
+
+    fn rank(&mut self) {
+        let mut order: Vec<usize> = (0..self.standings.len())
+            .filter(|&scheduler| self.standings[scheduler].lacks.is_none())
+            .collect();
+        let all = self.standings.len();
+        for criterion in [Criterion::Shares(self.goal), Criterion::Costs] {
+            order = least(
+                &order,
+                |index| criterion.of(&self.standings[index]),
+                |a, b| criterion.is_less(a, b),
+            );
+        }
+        if order.len() < all {
+            self.best = order;
+        }
+        let worse = |a: usize, b: usize| self.is_better(b, a);
+        self.worst = (0..all).find(|&one| {
+            (0..all).all(|other| one == other || !worse(other, one))
+                && (0..all).any(|other| worse(one, other))
+        });
+    }
+
+    /// Is scheduler `one` better than `other`, by more than chance and by enough to be worth a word?
+    pub fn is_better(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (&self.standings[one], &self.standings[other]);
+        if one.lacks.is_some() || other.lacks.is_some() {
+            return one.lacks.is_none();
+        }
+        let by = |criterion: Criterion, a, b| match (criterion.of(a), criterion.of(b)) {
+            (Some(a), Some(b)) => criterion.is_less(a, b),
+            _ => false,
+        };
+        let shares = Criterion::Shares(self.goal);
+        by(shares, one, other) || !by(shares, other, one) && by(Criterion::Costs, one, other)
+    }
+
+    /// Does one of the two miss more periods, or treat equal threads less evenly, by more than chance and by enough to
+    /// be worth a word?
+    pub fn shares_differ(&self, one: usize, other: usize) -> bool {
+        let criterion = Criterion::Shares(self.goal);
+        let of = |index: usize| criterion.of(&self.standings[index]);
+        of(one)
+            .zip(of(other))
+            .is_some_and(|(a, b)| criterion.is_less(a, b) || criterion.is_less(b, a))
+    }
+
+    /// How `one` differs from `other` in what is judged besides shares, in per cent of what `other` has: of the time,
+    /// energy or work, as [`GoalVerdict::higher_is_better`] says.
+    pub fn change(&self, other: usize, one: usize) -> Option<Change> {
+        let costs = |index: usize| self.standings[index].costs.as_ref();
+        let (mean, margin) = paired_difference(costs(other)?, costs(one)?)?;
+        let sign = if self.higher_is_better { -1.0 } else { 1.0 };
+        let ratio = (sign * mean).exp();
+        Some(Change {
+            mean_pct: 100.0 * (ratio - 1.0),
+            margin_pct: margin.map(|margin| 100.0 * ratio * margin.exp_m1()),
+        })
+    }
+}
+
+impl Standing {
+    fn new(rows: &[&[Entry<'_>]], scheduler: usize) -> Standing {
+        let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row[scheduler]).collect();
+        let lacks = entries.iter().find(|entry| entry.judged().is_none());
+        let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
+            entries.iter().partition(|entry| is_share(entry));
+        let shares = mean_by_run(&shares, |_, value| value);
+        Standing {
+            share_pct: shares
+                .as_ref()
+                .map(|runs| runs.iter().sum::<f64>() / runs.len() as f64),
+            shares,
+            costs: mean_by_run(&others, cost),
+            lacks: lacks.map(|entry| entry.measure.metric.name.to_string()),
+        }
+    }
+}
+
+/// What schedulers are compared by.
+#[derive(Clone, Copy)]
+enum Criterion {
+    Shares(Goal),
+    Costs,
+}
+
+impl Criterion {
+    fn of_entry(entry: &Entry<'_>) -> Criterion {
+        match (is_share(entry), entry.measure.metric.role.goal()) {
+            (true, goal) => Criterion::Shares(goal.unwrap_or(Goal::Fairness)),
+            (false, _) => Criterion::Costs,
+        }
+    }
+
+    fn values(self, entry: &Entry<'_>) -> Option<Vec<f64>> {
+        match self {
+            Criterion::Shares(_) => entry.judged(),
+            Criterion::Costs => mean_by_run(&[entry], cost),
+        }
+    }
+
+    fn of(self, standing: &Standing) -> Option<&[f64]> {
+        match self {
+            Criterion::Shares(_) => standing.shares.as_deref(),
+            Criterion::Costs => standing.costs.as_deref(),
+        }
+    }
+
+    fn worth(self) -> f64 {
+        match self {
+            Criterion::Shares(Goal::Fairness) => WORTH_SPREAD,
+            Criterion::Shares(_) => WORTH_MISSED,
+            Criterion::Costs => WORTH_LOG,
+        }
+    }
+
+    /// Is `one` less than `other`, by more than chance and by enough?
+    fn is_less(self, one: &[f64], other: &[f64]) -> bool {
+        let Some((difference, Some(margin))) = paired_difference(one, other) else {
+            return false;
+        };
+        difference >= self.worth() && difference > margin
+    }
+}
+
+/// Of `candidates` the one whose values are least on average, and all that it is not less than; least first. All, if
+/// one has no values.
+fn least<'a>(
+    candidates: &[usize],
+    values: impl Fn(usize) -> Option<&'a [f64]>,
+    is_less: impl Fn(&[f64], &[f64]) -> bool,
+) -> Vec<usize> {
+    let of: Option<Vec<(usize, &[f64])>> = candidates
+        .iter()
+        .map(|&index| Some((index, values(index)?)))
+        .collect();
+    let Some(mut of) = of else {
+        return candidates.to_vec();
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    of.sort_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
+    let Some(&(_, first)) = of.first() else {
+        return Vec::new();
+    };
+    of.retain(|(_, other)| !is_less(first, other));
+    of.iter().map(|&(index, _)| index).collect()
+}
+
+/// Of one measure's `entries`, those that none is better than; none if none is worse.
+pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
+    let Some(first) = entries.first() else {
+        return Vec::new();
+    };
+    let metric = &first.measure.metric;
+    if metric.better == Better::Neither {
+        return Vec::new();
+    }
+    let criterion = Criterion::of_entry(first);
+    let values: Vec<Option<Vec<f64>>> = entries
+        .iter()
+        .map(|entry| criterion.values(entry))
+        .collect();
+    let measured: Vec<usize> = (0..entries.len())
+        .filter(|&index| values[index].is_some())
+        .collect();
+    let best = least(
+        &measured,
+        |index| values[index].as_deref(),
+        |a, b| criterion.is_less(a, b),
+    );
+    if best.len() < measured.len() {
+        best
+    } else {
+        Vec::new()
+    }
+}
+
+impl Entry<'_> {
+    /// Is it better than `other`, of the same measure, by more than chance and by enough to be worth a word?
+    pub fn is_better(&self, other: &Entry<'_>) -> bool {
+        let criterion = Criterion::of_entry(self);
+        self.measure.metric.better != Better::Neither
+            && criterion
+                .values(self)
+                .zip(criterion.values(other))
+                .is_some_and(|(own, others)| criterion.is_less(&own, &others))
+    }
+}
+
+fn is_share(entry: &Entry<'_>) -> bool {
+    entry.measure.metric.unit == "%" && entry.measure.metric.better == Better::Lower
+}
+
+/// The mean over `entries`, run by run, of what `of` makes of what is judged; `None` if some run has nothing, or there
+/// are no entries.
+fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> Option<Vec<f64>> {
+    let values = |entry: &&Entry<'_>| -> Option<Vec<f64>> {
+        let judged = entry.judged()?;
+        Some(judged.iter().map(|&value| of(entry, value)).collect())
+    };
+    let all: Vec<Vec<f64>> = entries.iter().map(values).collect::<Option<_>>()?;
+    let runs = all.first()?.len();
+    let mean = |run: usize| all.iter().map(|values| values[run]).sum::<f64>() / all.len() as f64;
+    Some((0..runs).map(mean).collect())
+}
+
+/// The logarithm of `value`, for less to be better.
+fn cost(entry: &Entry<'_>, value: f64) -> f64 {
+    let metric = &entry.measure.metric;
+    let least = match (metric.role.goal(), metric.unit) {
+        (Some(Goal::Latency), "us") => SHORTEST_LATENCY_US,
+        (Some(Goal::Latency), "ms") => SHORTEST_LATENCY_US / 1e3,
+        (Some(Goal::Latency), "s") => SHORTEST_LATENCY_US / 1e6,
+        _ => f64::MIN_POSITIVE,
+    };
+    let log = value.max(least).ln();
+    match metric.better {
+        Better::Higher => -log,
+        Better::Lower | Better::Neither => log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Judged, Measure, Pooled, Samples};
+    use std::borrow::Cow;
+    use workload::Metric;
+
+    fn measure(name: &'static str, unit: &'static str, better: Better, role: Role) -> Measure {
+        Measure::new(Metric::new(name, unit, better, role), vec![0], false)
+    }
+
+    /// The entries of `measure`, of each scheduler the values of its runs.
+    fn entries<'a>(measure: &'a Measure, values: &[&[f64]]) -> Vec<Entry<'a>> {
+        let entry = |runs: &&[f64]| Entry {
+            scheduler: "s",
+            measure,
+            pooled: None,
+            runs: runs
+                .iter()
+                .map(|value| {
+                    let measured: Vec<f64> =
+                        [*value].into_iter().filter(|v| v.is_finite()).collect();
+                    Pooled::new([&Samples::new(&measured)])
+                })
+                .collect(),
+            change: None,
+            limit: None,
+            is_best: false,
+        };
+        values.iter().map(entry).collect()
+    }
+
+    fn best(measure: &Measure, values: &[&[f64]]) -> Vec<usize> {
+        best_of(&entries(measure, values))
+    }
+
+    const TIME: Role = Role::Decides(Goal::Throughput);
+
+    #[test]
+    fn who_is_best_is_more_than_chance_and_worth_a_word() {
+        let time = measure("time", "s", Better::Lower, TIME);
+        assert_eq!(
+            best(&time, &[&[10.0, 10.1], &[9.0, 9.1], &[12.0, 12.1]]),
+            [1]
+        );
+        // Half a per cent, whatever the interval.
+        assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), []);
+        // A tenth, in one run of two the other way.
+        assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), []);
+        // The first two cannot be told apart; the last is worse.
+        assert_eq!(
+            best(&time, &[&[10.0, 10.1], &[10.02, 10.09], &[12.0, 12.1]]),
+            [0, 1]
+        );
+        // One run says nothing of chance.
+        assert_eq!(best(&time, &[&[10.0], &[1.0]]), []);
+        let rate = measure("rate", "1/s", Better::Higher, TIME);
+        assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);
+        let period = measure("period", "us", Better::Neither, Role::Detail);
+        assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), []);
+    }
+
+    #[test]
+    fn missed_periods_go_before_response_times() {
+        let role = Role::Decides(Goal::Latency);
+        let response = measure("a/response", "us", Better::Lower, role);
+        let missed = measure("a/missed", "%", Better::Lower, role);
+        assert_eq!(
+            (response.judged, missed.judged),
+            (Judged::P99, Judged::Mean)
+        );
+        let mut all = entries(
+            &response,
+            &[&[900.0, 910.0], &[1000.0, 1001.0], &[1200.0, 1201.0]],
+        );
+        all.extend(entries(&missed, &[&[5.0, 5.1], &[0.0, 0.0], &[0.01, 0.0]]));
+        let verdict = Verdict::new(&all, 3);
+        let [latency] = &verdict.goals[..] else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!(latency.best, [1]);
+        assert_eq!(latency.worst, Some(0));
+        assert_eq!(latency.standings[1].share_pct, Some(0.0));
+        assert!(latency.is_better(2, 0) && latency.is_better(1, 2) && !latency.is_better(0, 1));
+        let change = latency.change(1, 2).unwrap();
+        assert!((change.mean_pct - 20.0).abs() < 0.1, "{change:?}");
+        assert!(change.is_significant());
+    }
+
+    #[test]
+    fn a_geometric_mean_weighs_all_alike() {
+        let one = measure("a/period", "us", Better::Lower, TIME);
+        let two = measure("b/period", "us", Better::Lower, TIME);
+        let mut all = entries(&one, &[&[1e6, 1e6], &[2e6, 2e6]]);
+        all.extend(entries(&two, &[&[8.0, 8.0], &[2.0, 2.0]]));
+        let verdict = Verdict::new(&all, 2);
+        assert_eq!(verdict.goals[0].best, [1]);
+        let change = verdict.goals[0].change(0, 1).unwrap();
+        assert!((change.mean_pct - (-29.29)).abs() < 0.01, "{change:?}");
+    }
+
+    #[test]
+    fn who_never_gets_there_is_worst() {
+        let time = measure("time", "s", Better::Lower, TIME);
+        let all = entries(&time, &[&[10.0, 10.1], &[9.0, f64::NAN], &[10.0, 10.1]]);
+        let verdict = Verdict::new(&all, 3);
+        let throughput = &verdict.goals[0];
+        assert_eq!(throughput.best, [0, 2]);
+        assert_eq!(throughput.worst, Some(1));
+        assert_eq!(throughput.standings[1].lacks.as_deref(), Some("time"));
+    }
+
+    #[test]
+    fn parts_and_details_decide_nothing() {
+        let metric = Metric {
+            name: Cow::Borrowed("a-0/period"),
+            ..Metric::new("", "us", Better::Lower, TIME)
+        };
+        let part = Measure::new(metric, vec![0], true);
+        let detail = measure("a/run", "us", Better::Lower, Role::Detail);
+        let mut all = entries(&part, &[&[1.0, 1.0], &[2.0, 2.0]]);
+        all.extend(entries(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]));
+        assert_eq!(Verdict::new(&all, 2).goals, []);
+        let none = entries(&detail, &[&[], &[]]);
+        assert_eq!(best_of(&none), []);
+    }
+}

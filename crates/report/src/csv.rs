@@ -1,0 +1,124 @@
+//! Results as comma-separated values (RFC 4180), the first line being names: for spreadsheets, R and pandas. Numbers
+//! have all their digits; what there is none of is empty.
+
+use crate::{Page, json};
+use lab::{Comparison, Entry, Reproduction};
+use serde::Serialize;
+
+/// A line for each measure, policy and run of `equipoise compare`.
+#[derive(Serialize)]
+struct OfRun<'a> {
+    machine: &'a str,
+    workload: &'a str,
+    policy: &'a str,
+    metric: &'a str,
+    unit: &'a str,
+    better: &'static str,
+    goal: Option<&'static str>,
+    decides: bool,
+    part: bool,
+    run: usize,
+    seed: String,
+    n: u64,
+    mean: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    p50: Option<f64>,
+    p95: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// Of `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the JSON output.
+pub fn comparison(comparison: &Comparison) -> String {
+    let entries = comparison.entries();
+    let lines = entries.iter().flat_map(|entry| of_runs(comparison, entry));
+    text(lines)
+}
+
+fn of_runs<'a>(
+    comparison: &'a Comparison,
+    entry: &'a Entry<'a>,
+) -> impl Iterator<Item = OfRun<'a>> {
+    let metric = &entry.measure.metric;
+    entry.runs.iter().enumerate().map(move |(run, pooled)| {
+        let of = |value: fn(&lab::Pooled) -> f64| pooled.as_ref().map(value);
+        OfRun {
+            machine: &comparison.machine.name,
+            workload: comparison.workload.name(),
+            policy: entry.scheduler,
+            metric: &metric.name,
+            unit: metric.unit,
+            better: json::better_name(metric.better),
+            goal: metric.role.goal().map(json::goal_name),
+            decides: json::decides(entry),
+            part: entry.measure.is_part,
+            run,
+            seed: json::seed_name(comparison.runs.seed_of(run as u32)),
+            n: pooled.as_ref().map_or(0, |pooled| pooled.n),
+            mean: of(|pooled| pooled.mean),
+            min: of(|pooled| pooled.min),
+            max: of(|pooled| pooled.max),
+            p50: of(|pooled| pooled.p50),
+            p95: of(|pooled| pooled.p95),
+            p99: of(|pooled| pooled.p99),
+        }
+    })
+}
+
+/// Of `equipoise reproduce`: a line for each cell, named as in the JSON output.
+pub fn reproductions(reproductions: &[Reproduction]) -> String {
+    text(json::cells(reproductions))
+}
+
+/// Of what has neither: its tables, one below the other with an empty line between.
+pub fn page(page: &Page) -> String {
+    let tables = page.tables.iter().map(|table| {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let header = table.header.iter().map(|name| name.replace('\n', " "));
+        written(writer.write_record(header));
+        for row in &table.rows {
+            written(writer.write_record(row.iter().map(|cell| cell.text.as_str())));
+        }
+        finished(writer)
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+fn text(lines: impl IntoIterator<Item = impl Serialize>) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for line in lines {
+        written(writer.serialize(line));
+    }
+    finished(writer)
+}
+
+fn written(result: csv::Result<()>) {
+    result.expect("a line of plain values, as long as the others, goes into memory");
+}
+
+fn finished(writer: csv::Writer<Vec<u8>>) -> String {
+    let bytes = writer.into_inner().expect("memory takes all");
+    String::from_utf8(bytes).expect("what was written is text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Table;
+
+    #[test]
+    fn tables_are_lines_of_values() {
+        let table = Table {
+            title: "t".to_owned(),
+            header: vec!["a".to_owned(), "b\nc".to_owned()],
+            text_columns: 2,
+            rows: vec![vec!["x, y".into(), "\"".into()]],
+        };
+        let page_of_two = Page {
+            tables: vec![table.clone(), table],
+            ..Page::default()
+        };
+        let one = "a,b c\n\"x, y\",\"\"\"\"\n";
+        assert_eq!(page(&page_of_two), format!("{one}\n{one}"));
+    }
+}

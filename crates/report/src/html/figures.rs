@@ -1,0 +1,606 @@
+//! The figures of a comparison's page: what the page's script draws, as JSON, and what is said in tables, for those
+//! who cannot see them, too.
+
+use super::first_run::{FirstRun, Thread};
+use crate::number::number;
+use crate::{Cell, Table, Tone};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use lab::Comparison;
+use machine::Machine;
+use serde::Serialize;
+use simulator::Part;
+use std::fmt::Write;
+
+/// The slices of all runs of a page take at most so many bytes, before base64 makes them a third more.
+const SLICES_BYTES: usize = 2_400_000;
+/// More CPUs than that share their lanes by cluster.
+const MOST_CPU_LANES: usize = 16;
+/// So many threads have a distribution of latencies, those that woke up most often.
+const MOST_LATENCIES: usize = 12;
+/// Points of a distribution.
+const CDF_POINTS: usize = 160;
+
+/// What a page draws besides tables and bars.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// What it was made by: the command and its version.
+    pub made_by: String,
+    pub(super) machine: MachineFigure,
+    pub(super) policies: Vec<PolicyFigure>,
+    /// For the script.
+    pub(super) data: String,
+    pub(super) energy: Option<Energy>,
+    pub(super) latencies: Table,
+    /// Those that have a distribution.
+    pub(super) latency_threads: Vec<String>,
+}
+
+/// The mean energy of a run by kind of part.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Energy {
+    pub kinds: Vec<String>,
+    /// Their names, and J of each kind.
+    pub policies: Vec<(String, Vec<f64>)>,
+    pub table: Table,
+}
+
+/// The machine's clusters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MachineFigure {
+    pub name: String,
+    pub description: String,
+    pub clusters: Vec<Cluster>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cluster {
+    pub core: String,
+    /// Such as `capacity 606 of 1441, 208-1200 MHz`.
+    pub what: String,
+    /// The first CPU of each core, and how many it has.
+    pub cores: Vec<Vec<usize>>,
+}
+
+/// A policy, and its first run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PolicyFigure {
+    pub name: String,
+    /// A sentence about the timeline.
+    pub summary: String,
+    /// What ran where.
+    pub threads: Table,
+    /// There are lanes of how busy CPUs were, and of frequencies.
+    pub busy: bool,
+    pub frequency: bool,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    cpus: usize,
+    runs: Vec<RunData<'a>>,
+    latencies: Vec<LatencyData>,
+}
+
+#[derive(Serialize)]
+struct RunData<'a> {
+    policy: &'a str,
+    /// ms
+    duration: f64,
+    /// The slices are of the time before, ms.
+    shown: f64,
+    /// Names, those that ran longest first.
+    threads: Vec<String>,
+    /// For each CPU: its number of slices, then of each the time since the one before and its length, us, and its
+    /// thread; as LEB128, in base64.
+    slices: String,
+    /// ms
+    bin: f64,
+    busy: Vec<Lane>,
+    frequency: Vec<Lane>,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    name: String,
+    /// The value at the top of the lane.
+    top: f64,
+    unit: &'static str,
+    values: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct LatencyData {
+    thread: String,
+    /// us, from the shortest to the longest of all policies'.
+    us: Vec<f64>,
+    /// By policy: which per cent of the wakeups waited no longer. Empty if there was none.
+    percent: Vec<Vec<f64>>,
+}
+
+impl Figures {
+    /// Those of `comparison`, with the first run of each of its schedulers, made by a command.
+    pub fn new(comparison: &Comparison, first_runs: &[FirstRun], made_by: String) -> Figures {
+        let machine = &comparison.machine;
+        let names: Vec<&str> = comparison
+            .schedulers
+            .iter()
+            .map(|scheduler| scheduler.name())
+            .collect();
+        let pooled: Vec<(Vec<Thread>, Vec<usize>)> =
+            first_runs.iter().map(FirstRun::pooled).collect();
+        let budget = SLICES_BYTES / first_runs.len().max(1);
+        let runs = names.iter().zip(first_runs).zip(&pooled);
+        let runs: Vec<RunData<'_>> = runs
+            .map(|((name, run), pooled)| run_data(machine, name, run, pooled, budget))
+            .collect();
+        let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
+        let latencies = latencies(&threads);
+        let policies = runs.iter().zip(first_runs).zip(&threads);
+        let policies = policies
+            .map(|((data, run), threads)| PolicyFigure {
+                name: data.policy.to_owned(),
+                summary: summary(data, run, threads),
+                threads: what_ran_where(machine, run, threads),
+                busy: !data.busy.is_empty(),
+                frequency: !data.frequency.is_empty(),
+            })
+            .collect();
+        let latency_table = latency_table(&names, &threads, &latencies);
+        let data = Data {
+            cpus: machine.cpus.len(),
+            runs,
+            latencies,
+        };
+        Figures {
+            made_by,
+            machine: machine_figure(machine),
+            policies,
+            latency_threads: data
+                .latencies
+                .iter()
+                .map(|data| data.thread.clone())
+                .collect(),
+            // The types above have string keys and no fallible serializers.
+            data: serde_json::to_string(&data).expect("plain data is always valid JSON"),
+            energy: energy(comparison, &names),
+            latencies: latency_table,
+        }
+    }
+}
+
+impl Figures {
+    pub(super) fn has_latencies(&self) -> bool {
+        !self.latency_threads.is_empty()
+    }
+}
+
+fn machine_figure(machine: &Machine) -> MachineFigure {
+    let largest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
+    let cluster = |cpus: &machine::CpuMask| {
+        let first = cpus.first().unwrap_or(0);
+        let cpu = &machine.cpus[first];
+        let core = &machine.core_types[cpu.core_type];
+        let mut what = format!("capacity {}", cpu.capacity);
+        if let Some(largest) = largest.filter(|&largest| largest != cpu.capacity) {
+            // Writing to a String cannot fail.
+            let _ = write!(what, " of {largest}");
+        }
+        if let (Some(low), Some(high)) = (core.opps.first(), core.opps.last()) {
+            let _ = write!(what, ", {} to {} MHz", low.khz / 1000, high.khz / 1000);
+        }
+        let mut left = *cpus;
+        let mut cores = Vec::new();
+        while let Some(first) = left.first() {
+            let threads = machine.siblings(first);
+            cores.push(threads.iter().filter(|&cpu| left.contains(cpu)).collect());
+            left = left.without(&threads);
+        }
+        Cluster {
+            core: core.name.clone(),
+            what,
+            cores,
+        }
+    };
+    MachineFigure {
+        name: machine.name.clone(),
+        description: machine.description.clone(),
+        clusters: machine.clusters().iter().map(cluster).collect(),
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    round(ns as f64 / 1e6, 6)
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+fn run_data<'a>(
+    machine: &Machine,
+    policy: &'a str,
+    run: &FirstRun,
+    (threads, of): &(Vec<Thread>, Vec<usize>),
+    budget: usize,
+) -> RunData<'a> {
+    // The longest first: they get the colours.
+    let mut order: Vec<usize> = (0..threads.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(threads[index].ran_ns.iter().sum::<u64>()));
+    let mut rank = vec![0; order.len()];
+    for (place, &index) in order.iter().enumerate() {
+        rank[index] = place;
+    }
+    let rank_of = |thread: u32| rank[of[thread as usize]] as u64;
+    let (slices, shown_ns) = slices(machine, run, rank_of, budget);
+    RunData {
+        policy,
+        duration: ms(run.duration_ns),
+        shown: ms(shown_ns),
+        threads: order
+            .iter()
+            .map(|&index| threads[index].name.clone())
+            .collect(),
+        slices,
+        bin: ms(run.bin_ns),
+        busy: busy(machine, run),
+        frequency: frequency(machine, run),
+    }
+}
+
+/// The slices, encoded in at most `budget` bytes, and the time that they are of, ns.
+fn slices(
+    machine: &Machine,
+    run: &FirstRun,
+    thread: impl Fn(u32) -> u64,
+    budget: usize,
+) -> (String, u64) {
+    let (mut shown, mut left) = (run.shown_ns, budget);
+    let cpus = machine.cpus.len();
+    let mut bytes = vec![Vec::new(); cpus];
+    let (mut counts, mut ends) = (vec![0u64; cpus], vec![0u64; cpus]);
+    for slice in &run.slices {
+        if slice.from >= shown {
+            continue;
+        }
+        let cpu = usize::from(slice.cpu);
+        let (from, to) = (slice.from / 1000, slice.to / 1000);
+        let out: &mut Vec<u8> = &mut bytes[cpu];
+        let before = out.len();
+        leb128(out, from - ends[cpu]);
+        leb128(out, to - from);
+        leb128(out, thread(slice.thread));
+        let took = out.len() - before;
+        if took > left {
+            out.truncate(before);
+            shown = shown.min(slice.from);
+            break;
+        }
+        left -= took;
+        (counts[cpu], ends[cpu]) = (counts[cpu] + 1, to);
+    }
+    let mut all = Vec::new();
+    for (count, bytes) in counts.iter().zip(&bytes) {
+        leb128(&mut all, *count);
+        all.extend_from_slice(bytes);
+    }
+    (BASE64_STANDARD.encode(all), shown)
+}
+
+/// Seven bits a byte, the low ones first.
+fn leb128(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How many ns of each bin there were, as the last is shorter.
+fn bin_lengths(run: &FirstRun) -> impl Iterator<Item = u64> {
+    let (bin, duration) = (run.bin_ns, run.duration_ns);
+    (0..duration.div_ceil(bin)).map(move |index| bin.min(duration - index * bin))
+}
+
+/// A lane for each CPU, or cluster.
+fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
+    let lane = |name: String, cpus: &[usize]| Lane {
+        name,
+        top: 100.0,
+        unit: "%",
+        values: bin_lengths(run)
+            .enumerate()
+            .map(|(bin, length)| {
+                let busy: u64 = cpus.iter().map(|&cpu| run.busy_ns[cpu][bin]).sum();
+                round(100.0 * busy as f64 / (length * cpus.len() as u64) as f64, 1)
+            })
+            .collect(),
+    };
+    if machine.cpus.len() <= MOST_CPU_LANES {
+        let cpus = 0..machine.cpus.len();
+        return cpus.map(|cpu| lane(format!("CPU {cpu}"), &[cpu])).collect();
+    }
+    let clusters = machine.clusters().iter();
+    clusters
+        .map(|cpus| lane(format!("CPUs {cpus}"), &cpus.iter().collect::<Vec<_>>()))
+        .collect()
+}
+
+/// A lane for each cpufreq policy; without cpufreq, for each cluster.
+fn frequency(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
+    let domains = match &machine.cpufreq {
+        Some(cpufreq) => &cpufreq.policies[..],
+        None => machine.clusters(),
+    };
+    let lane = |cpus: &machine::CpuMask| {
+        let first = cpus.first()?;
+        let khz = run.khz_ns[first].as_ref()?;
+        let highest = machine.core_types[machine.cpus[first].core_type]
+            .opps
+            .last()?;
+        Some(Lane {
+            name: format!("CPUs {cpus}"),
+            top: f64::from(highest.khz) / 1e3,
+            unit: "MHz",
+            values: khz
+                .iter()
+                .zip(bin_lengths(run))
+                .map(|(&sum, length)| (sum as f64 / length as f64 / 1e3).round())
+                .collect(),
+        })
+    };
+    domains.iter().filter_map(lane).collect()
+}
+
+fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
+    let cpus = run.busy_ns.len() as u64;
+    let busy: u64 = run.busy_ns.iter().flatten().sum();
+    let migrations: u64 = threads.iter().map(|thread| thread.migrations).sum();
+    let wakeups: u64 = threads.iter().map(|thread| thread.wakeups).sum();
+    let mut text = format!(
+        "{} s; CPUs were busy {:.0} % of the time; {wakeups} wakeups, {migrations} migrations.",
+        number(run.duration_ns as f64 / 1e9),
+        100.0 * busy as f64 / (run.duration_ns * cpus).max(1) as f64
+    );
+    if data.shown < data.duration {
+        let _ = write!(
+            text,
+            " The timeline is of the first {} s, as all of it would be too much for a page.",
+            number(data.shown / 1e3)
+        );
+    }
+    text
+}
+
+/// Run time, wakeups, migrations, and where each thread ran.
+fn what_ran_where(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
+    let mut places: Vec<(String, Vec<usize>)> = Vec::new();
+    for cpus in machine.clusters() {
+        let first = cpus.first().unwrap_or(0);
+        let core = &machine.core_types[machine.cpus[first].core_type].name;
+        places.push((format!("{core}\n{cpus}, %"), cpus.iter().collect()));
+    }
+    if places.len() == 1 && machine.cpus.len() <= MOST_CPU_LANES {
+        places = (0..machine.cpus.len())
+            .map(|cpu| (format!("CPU {cpu}\n%"), vec![cpu]))
+            .collect();
+    }
+    let mut header = ["thread", "ran\n% of a CPU", "wakeups", "migrations"]
+        .map(str::to_owned)
+        .to_vec();
+    header.extend(places.iter().map(|(name, _)| name.clone()));
+    let mut shown: Vec<&Thread> = threads.iter().collect();
+    shown.sort_by_key(|thread| std::cmp::Reverse(thread.ran_ns.iter().sum::<u64>()));
+    let row = |thread: &&Thread| {
+        let ran: u64 = thread.ran_ns.iter().sum();
+        let mut row: Vec<Cell> = vec![
+            thread.name.as_str().into(),
+            format!("{:.1}", 100.0 * ran as f64 / run.duration_ns.max(1) as f64).into(),
+            thread.wakeups.to_string().into(),
+            thread.migrations.to_string().into(),
+        ];
+        row.extend(places.iter().map(|(_, cpus)| {
+            let there: u64 = cpus.iter().map(|&cpu| thread.ran_ns[cpu]).sum();
+            let tone = if there == 0 { Tone::Dim } else { Tone::Plain };
+            Cell::new(
+                format!("{:.0}", 100.0 * there as f64 / ran.max(1) as f64),
+                tone,
+            )
+        }));
+        row
+    };
+    Table {
+        title: "What ran where".to_owned(),
+        header,
+        text_columns: 1,
+        rows: shown.iter().map(row).collect(),
+    }
+}
+
+/// Of the threads that woke up most often under any policy.
+fn latencies(runs: &[&[Thread]]) -> Vec<LatencyData> {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for thread in runs.iter().flat_map(|threads| threads.iter()) {
+        let count = thread.latencies.len();
+        match names.iter_mut().find(|(name, _)| *name == thread.name) {
+            Some((_, most)) => *most = count.max(*most),
+            None => names.push((&thread.name, count)),
+        }
+    }
+    names.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    names
+        .iter()
+        .filter(|(_, count)| *count > 1)
+        .take(MOST_LATENCIES)
+        .map(|(name, _)| {
+            let all: Vec<&[u64]> = runs.iter().map(|threads| of(threads, name)).collect();
+            let (least, most) = all.iter().fold((u64::MAX, 0), |(least, most), sorted| {
+                let first = sorted.first().map_or(least, |&ns| least.min(ns));
+                (first, sorted.last().map_or(most, |&ns| most.max(ns)))
+            });
+            // On a logarithmic scale nothing is shorter than 100 ns.
+            let (low, high) = (least.max(100) as f64, most.max(200) as f64);
+            let ratio = (high / low).powf(1.0 / (CDF_POINTS - 1) as f64);
+            let points: Vec<f64> = (0..CDF_POINTS)
+                .map(|point| low * ratio.powi(point as i32))
+                .collect();
+            let percent = |sorted: &&[u64]| -> Vec<f64> {
+                if sorted.is_empty() {
+                    return Vec::new();
+                }
+                let last = points.len() - 1;
+                let share = |(index, &ns): (usize, &f64)| {
+                    let below = match index == last {
+                        true => sorted.len(),
+                        false => sorted.partition_point(|&sample| sample as f64 <= ns),
+                    };
+                    round(100.0 * below as f64 / sorted.len() as f64, 3)
+                };
+                points.iter().enumerate().map(share).collect()
+            };
+            LatencyData {
+                thread: (*name).to_owned(),
+                percent: all.iter().map(percent).collect(),
+                us: points.iter().map(|ns| round(ns / 1e3, 3)).collect(),
+            }
+        })
+        .collect()
+}
+
+/// The latencies of thread `name`.
+fn of<'a>(threads: &'a [Thread], name: &str) -> &'a [u64] {
+    let thread = threads.iter().find(|thread| thread.name == name);
+    thread.map_or(&[], |thread| &thread.latencies)
+}
+
+fn latency_table(names: &[&str], runs: &[&[Thread]], shown: &[LatencyData]) -> Table {
+    let us = |sorted: &[u64], share: f64| -> Cell {
+        let index = (sorted.len() as f64 * share).ceil() as usize;
+        match sorted.get(index.max(1) - 1) {
+            Some(&ns) => number(ns as f64 / 1e3).into(),
+            None => Cell::new("-", Tone::Dim),
+        }
+    };
+    let mut rows = Vec::new();
+    for data in shown {
+        for (policy, (name, threads)) in names.iter().zip(runs).enumerate() {
+            let sorted = of(threads, &data.thread);
+            let mut row: Vec<Cell> = vec![
+                match policy {
+                    0 => data.thread.as_str().into(),
+                    _ => "".into(),
+                },
+                (*name).into(),
+                sorted.len().to_string().into(),
+            ];
+            row.extend([0.5, 0.95, 0.99, 1.0].map(|share| us(sorted, share)));
+            rows.push(row);
+        }
+    }
+    Table {
+        title: "Wakeup latencies of the first run, us".to_owned(),
+        header: ["thread", "policy", "wakeups", "p50", "p95", "p99", "max"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 2,
+        rows,
+    }
+}
+
+/// `None` where power is not known.
+fn energy(comparison: &Comparison, names: &[&str]) -> Option<Energy> {
+    let machine = &comparison.machine;
+    let core = |cpu: usize| {
+        machine.core_types[machine.cpus[cpu].core_type]
+            .name
+            .as_str()
+    };
+    let kind = |part: Part| match part {
+        Part::Cpu(cpu) => format!("tasks on {}", core(cpu)),
+        Part::Core(cpu) => format!("cores, {}", core(cpu)),
+        Part::Cluster(_) => "clusters".to_owned(),
+        Part::Package(_) => "packages".to_owned(),
+        Part::Rest => "the rest".to_owned(),
+    };
+    let parts = &comparison
+        .measured
+        .first()?
+        .runs
+        .first()?
+        .energy
+        .as_ref()?
+        .parts;
+    let mut kinds: Vec<String> = Vec::new();
+    for &(part, _) in parts {
+        let kind = kind(part);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let measured = names.iter().zip(&comparison.measured);
+    let policies: Vec<(String, Vec<f64>)> = measured
+        .map(|(name, measured)| {
+            let of = |wanted: &String| measured.mean_energy_j(|part| kind(part) == *wanted);
+            let joules = kinds.iter().map(|kind| of(kind).unwrap_or(0.0));
+            ((*name).to_owned(), joules.collect())
+        })
+        .collect();
+    let row = |name: &str, joules: &dyn Fn(&[f64]) -> f64| -> Vec<Cell> {
+        let cells = policies.iter().map(|(_, all)| number(joules(all)).into());
+        std::iter::once(name.into()).chain(cells).collect()
+    };
+    let mut rows: Vec<Vec<Cell>> = kinds
+        .iter()
+        .enumerate()
+        .map(|(index, kind)| row(kind, &|joules| joules[index]))
+        .collect();
+    rows.push(row("all", &|joules| joules.iter().sum()));
+    let mut header = vec!["part".to_owned()];
+    header.extend(names.iter().map(|name| (*name).to_owned()));
+    let table = Table {
+        title: "Energy by part, J, mean of the runs".to_owned(),
+        header,
+        text_columns: 1,
+        rows,
+    };
+    Some(Energy {
+        kinds,
+        policies,
+        table,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seven_bits_a_byte() {
+        let mut bytes = Vec::new();
+        for value in [0, 127, 128, 300] {
+            leb128(&mut bytes, value);
+        }
+        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
+    }
+
+    #[test]
+    fn a_distribution_ends_at_all() {
+        let thread = |latencies: Vec<u64>| Thread {
+            name: "ui".to_owned(),
+            latencies,
+            ..Thread::default()
+        };
+        let (one, other) = (
+            [thread(vec![1_000, 1_000, 50_000, 900_000])],
+            [thread(vec![])],
+        );
+        let found = latencies(&[&one, &other]);
+        assert_eq!(found.len(), 1);
+        let percent = &found[0].percent[0];
+        assert_eq!((percent[0], percent[CDF_POINTS - 1]), (50.0, 100.0));
+        assert!(percent.is_sorted());
+        assert!(found[0].percent[1].is_empty());
+        assert_eq!((found[0].us[0], *found[0].us.last().unwrap()), (1.0, 900.0));
+    }
+}

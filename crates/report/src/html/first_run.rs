@@ -1,0 +1,310 @@
+//! What a page draws of a scheduler's first run: what ran where, how busy the CPUs were and at which frequency, how
+//! long threads waited for a CPU after they woke up, and how often they moved.
+
+use crate::trace::linux::{Format, Linux};
+use crate::trace::tracepoint::{Record, Tracepoint};
+use machine::Machine;
+use simulator::{Event, Trace};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+
+/// The lanes have about so many points.
+const BINS: u64 = 1000;
+/// More than that of a run's slices is not kept.
+const MOST_SLICES: usize = 400_000;
+
+/// Records a run of which the duration is known.
+pub struct Recorder(Linux<FirstRun>);
+
+impl Recorder {
+    /// Of a run on `machine` that takes `duration_ns`.
+    pub fn new(machine: &Machine, duration_ns: u64) -> Recorder {
+        Recorder(Linux::new(machine, FirstRun::new(machine, duration_ns)))
+    }
+
+    /// What was recorded.
+    pub fn finish(self) -> FirstRun {
+        self.0.into_format()
+    }
+}
+
+impl Trace for Recorder {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        self.0.event(now, cpu, event);
+    }
+}
+
+/// A recorded run.
+#[derive(Default)]
+pub struct FirstRun {
+    pub(super) duration_ns: u64,
+    pub(super) bin_ns: u64,
+    /// The slices are of the time before, ns.
+    pub(super) shown_ns: u64,
+    /// In the order of their end.
+    pub(super) slices: Vec<Slice>,
+    /// By CPU and bin: ns that it was busy.
+    pub(super) busy_ns: Vec<Vec<u64>>,
+    /// By CPU and bin: the sum of kHz and ns. None of a CPU whose frequency is not known.
+    pub(super) khz_ns: Vec<Option<Vec<u128>>>,
+    /// In the order in which they ran first.
+    pub(super) threads: Vec<Thread>,
+    pids: HashMap<i32, usize>,
+    cpus: Vec<Cpu>,
+}
+
+/// A thread that ran on a CPU, ns.
+#[derive(Clone, Copy)]
+pub(super) struct Slice {
+    pub cpu: u16,
+    /// Index of its thread.
+    pub thread: u32,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// A thread, or all instances of one.
+#[derive(Clone, Default)]
+pub(super) struct Thread {
+    pub name: String,
+    pub wakeups: u64,
+    pub migrations: u64,
+    /// By CPU.
+    pub ran_ns: Vec<u64>,
+    /// From each wakeup until it ran, ns.
+    pub latencies: Vec<u64>,
+    pub(super) woken_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cpu {
+    running: Option<usize>,
+    since: u64,
+    khz: u32,
+    khz_since: u64,
+}
+
+impl FirstRun {
+    fn new(machine: &Machine, duration_ns: u64) -> FirstRun {
+        let bin_ns = duration_ns.div_ceil(BINS).max(1);
+        let bins = duration_ns.div_ceil(bin_ns) as usize;
+        let cpus = machine.cpus.len();
+        let has_opps = |cpu: &machine::Cpu| !machine.core_types[cpu.core_type].opps.is_empty();
+        FirstRun {
+            duration_ns,
+            bin_ns,
+            shown_ns: duration_ns,
+            busy_ns: vec![vec![0; bins]; cpus],
+            khz_ns: machine
+                .cpus
+                .iter()
+                .map(|cpu| has_opps(cpu).then(|| vec![0; bins]))
+                .collect(),
+            cpus: vec![Cpu::default(); cpus],
+            ..FirstRun::default()
+        }
+    }
+
+    fn thread(&mut self, name: &str, pid: i32) -> &mut Thread {
+        let (threads, cpus) = (&mut self.threads, self.cpus.len());
+        let index = *self.pids.entry(pid).or_insert_with(|| {
+            threads.push(Thread {
+                name: name.to_owned(),
+                ran_ns: vec![0; cpus],
+                ..Thread::default()
+            });
+            threads.len() - 1
+        });
+        &mut threads[index]
+    }
+
+    /// Ends what runs on `cpu`.
+    fn stop(&mut self, cpu: usize, now: u64) {
+        let Some(thread) = self.cpus[cpu].running.take() else {
+            return;
+        };
+        let from = self.cpus[cpu].since;
+        self.threads[thread].ran_ns[cpu] += now - from;
+        spread(self.bin_ns, from, now, |bin, ns| {
+            if let Some(busy) = self.busy_ns[cpu].get_mut(bin) {
+                *busy += ns;
+            }
+        });
+        if self.slices.len() < MOST_SLICES {
+            self.slices.push(Slice {
+                cpu: cpu as u16,
+                thread: thread as u32,
+                from,
+                to: now,
+            });
+        } else {
+            self.shown_ns = self.shown_ns.min(from);
+        }
+    }
+
+    fn end_frequency(&mut self, cpu: usize, now: u64) {
+        let (khz, since) = (self.cpus[cpu].khz, self.cpus[cpu].khz_since);
+        if let Some(bins) = &mut self.khz_ns[cpu] {
+            spread(self.bin_ns, since, now, |bin, ns| {
+                if let Some(sum) = bins.get_mut(bin) {
+                    *sum += u128::from(khz) * u128::from(ns);
+                }
+            });
+        }
+        self.cpus[cpu].khz_since = now;
+    }
+
+    /// The threads with all instances of one as one (rt-app's `name-0`, `name-1`), and for each thread which of them.
+    pub(super) fn pooled(&self) -> (Vec<Thread>, Vec<usize>) {
+        let mut pooled: Vec<Thread> = Vec::new();
+        let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of = Vec::new();
+        for thread in &self.threads {
+            let name = base(&thread.name);
+            let index = *index_of.entry(name).or_insert_with(|| {
+                pooled.push(Thread {
+                    name: name.to_owned(),
+                    ran_ns: vec![0; self.cpus.len()],
+                    ..Thread::default()
+                });
+                pooled.len() - 1
+            });
+            let all = &mut pooled[index];
+            all.wakeups += thread.wakeups;
+            all.migrations += thread.migrations;
+            all.latencies.extend(&thread.latencies);
+            for (sum, ns) in all.ran_ns.iter_mut().zip(&thread.ran_ns) {
+                *sum += ns;
+            }
+            of.push(index);
+        }
+        for thread in &mut pooled {
+            thread.latencies.sort_unstable();
+        }
+        (pooled, of)
+    }
+}
+
+impl Format for FirstRun {
+    fn record(&mut self, record: Record<'_>) {
+        let (now, cpu) = (record.now, record.cpu);
+        match record.event {
+            Tracepoint::SchedSwitch { next, .. } => {
+                self.stop(cpu, now);
+                if next.1 != 0 {
+                    let thread = self.thread(next.0, next.1);
+                    if let Some(woken_at) = thread.woken_at.take() {
+                        thread.latencies.push(now - woken_at);
+                    }
+                    self.cpus[cpu].running = self.pids.get(&next.1).copied();
+                    self.cpus[cpu].since = now;
+                }
+            }
+            Tracepoint::SchedWakeup { task, .. } => {
+                let thread = self.thread(task.0, task.1);
+                thread.wakeups += 1;
+                thread.woken_at = Some(now);
+            }
+            Tracepoint::SchedMigrateTask { task, .. } => {
+                self.thread(task.0, task.1).migrations += 1;
+            }
+            Tracepoint::CpuFrequency { state } => {
+                self.end_frequency(cpu, now);
+                self.cpus[cpu].khz = state;
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: u64) -> io::Result<()> {
+        for cpu in 0..self.cpus.len() {
+            self.stop(cpu, self.duration_ns.max(self.cpus[cpu].since));
+            self.end_frequency(cpu, self.duration_ns.max(self.cpus[cpu].khz_since));
+        }
+        Ok(())
+    }
+}
+
+/// The parts of the time between `from` and `to` by bins of `bin_ns`.
+fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
+    let mut at = from;
+    while at < to {
+        let bin = at / bin_ns;
+        let end = ((bin + 1) * bin_ns).min(to);
+        add(bin as usize, end - at);
+        at = end;
+    }
+}
+
+/// A thread's name without the number of its instance.
+fn base(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((base, number))
+            if !base.is_empty()
+                && !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            base
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded() -> FirstRun {
+        let machine = Machine::find("hikey-6220").unwrap();
+        let mut recorder = Recorder::new(&machine, 1_000_000);
+        let switch = |prev, next| Event::Switch {
+            prev,
+            prev_prio: 120,
+            prev_runnable: false,
+            next,
+            next_prio: 120,
+        };
+        let wakeup = |task| Event::Wakeup {
+            task,
+            prio: 120,
+            target_cpu: 0,
+            new: false,
+        };
+        let (idle, one, other) = (("swapper", 0), ("worker-1", 7), ("worker-2", 8));
+        recorder.event(100_500, 0, wakeup(one));
+        recorder.event(102_500, 0, switch(idle, one));
+        recorder.event(104_000, 0, wakeup(other));
+        recorder.event(302_500, 0, switch(one, other));
+        recorder.event(500_000, 1, Event::CpuFrequency { khz: 432_000 });
+        recorder.event(600_000, 0, switch(other, idle));
+        recorder.finish()
+    }
+
+    #[test]
+    fn what_ran_is_told_to_the_nanosecond() {
+        let run = recorded();
+        assert_eq!(run.bin_ns, 1000);
+        let busy = &run.busy_ns[0];
+        assert_eq!(busy.iter().sum::<u64>(), 497_500);
+        assert_eq!((busy[101], busy[102], busy[103]), (0, 500, 1000));
+        assert_eq!(run.slices.len(), 2);
+        let khz = run.khz_ns[1].as_ref().unwrap();
+        assert_eq!((khz[499], khz[500]), (1_200_000_000, 432_000_000));
+    }
+
+    #[test]
+    fn instances_are_one_thread() {
+        let (pooled, of) = recorded().pooled();
+        assert_eq!(of, [0, 0]);
+        assert_eq!(pooled[0].name, "worker");
+        assert_eq!((pooled[0].wakeups, pooled[0].ran_ns[0]), (2, 497_500));
+        assert_eq!(pooled[0].latencies, [2_000, 198_500]);
+    }
+
+    #[test]
+    fn a_number_at_the_end_is_an_instance() {
+        assert_eq!(base("burst-5"), "burst");
+        assert_eq!(base("kworker-u8"), "kworker-u8");
+        assert_eq!((base("a-"), base("-1"), base("a")), ("a-", "-1", "a"));
+    }
+}

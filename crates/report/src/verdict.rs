@@ -1,0 +1,250 @@
+//! The verdict in words: for each goal who serves it best, by how much, and at what price.
+
+use crate::number::number;
+use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
+use workload::Goal;
+
+/// So many of those who are equally good are named.
+const MOST_NAMES: usize = 3;
+/// So many of the measures in which the best is worse are named.
+const MOST_PRICES: usize = 2;
+
+/// A line for each goal, or for `goal` alone, and what follows for who wants everything. `names` are
+/// of the schedulers.
+pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String> {
+    let entries = comparison.entries();
+    let words = Words {
+        names: comparison
+            .schedulers
+            .iter()
+            .map(|scheduler| scheduler.name())
+            .collect(),
+        verdict: comparison.verdict(),
+        rows: entries.chunks(comparison.schedulers.len().max(1)).collect(),
+    };
+    if words.names.len() < 2 {
+        return Vec::new();
+    }
+    if comparison.runs.count < 2 {
+        let say =
+            "No verdict: a single run says nothing of chance. With --runs 5 or more there is one.";
+        return vec![say.to_owned()];
+    }
+    let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
+    let mut lines: Vec<String> = words
+        .verdict
+        .goals
+        .iter()
+        .filter(wanted)
+        .map(|verdict| words.line(verdict))
+        .collect();
+    match goal {
+        Some(goal) if lines.is_empty() => {
+            lines.push(format!("{}: nothing here is measured by it.", title(goal)));
+        }
+        Some(_) => {}
+        None => lines.extend(words.altogether()),
+    }
+    lines
+}
+
+/// `goal` as a headline.
+pub(crate) fn title(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Latency => "Latency",
+        Goal::Throughput => "Throughput",
+        Goal::Energy => "Energy",
+        Goal::Fairness => "Fairness",
+    }
+}
+
+struct Words<'a> {
+    names: Vec<&'a str>,
+    verdict: Verdict,
+    /// Of each measure, the entries of all schedulers.
+    rows: Vec<&'a [Entry<'a>]>,
+}
+
+impl Words<'_> {
+    fn line(&self, verdict: &GoalVerdict) -> String {
+        let title = title(verdict.goal);
+        let Some(&winner) = verdict.best.first() else {
+            return format!("{title}: no difference of 1 % that is more than chance.");
+        };
+        // What one has is what all others are to be held against; where it is as good as any, the worst is.
+        let is_kept = verdict.best.contains(&0);
+        let (who, against) = match is_kept {
+            true => (
+                format!("{} is as good as any", self.names[0]),
+                verdict.worst,
+            ),
+            false => {
+                let are = if verdict.best.len() == 1 { "is" } else { "are" };
+                (format!("{} {are} best", self.list(&verdict.best)), Some(0))
+            }
+        };
+        let winner = if is_kept { 0 } else { winner };
+        let mut line = format!("{title}: {who}");
+        if let Some(against) = against
+            && let Some(how) = self.difference(verdict, winner, against)
+        {
+            line += &format!(", {how} under {}", self.names[against]);
+        }
+        let prices = self.prices(verdict, winner, against.unwrap_or(0));
+        if !prices.is_empty() {
+            line += &format!("; but {}", prices.join(", "));
+        }
+        line + "."
+    }
+
+    /// `a`, `a and b`, `a, b, c and 4 others`.
+    fn list(&self, schedulers: &[usize]) -> String {
+        let named = match schedulers.len() {
+            // One more is named as quickly as counted.
+            few if few <= MOST_NAMES + 1 => few,
+            _ => MOST_NAMES,
+        };
+        let mut names: Vec<String> = schedulers
+            .iter()
+            .take(named)
+            .map(|&index| self.names[index].to_owned())
+            .collect();
+        let more = schedulers.len() - names.len();
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
+        let last = names.pop().unwrap_or_default();
+        match names.is_empty() {
+            true => last,
+            false => format!("{} and {last}", names.join(", ")),
+        }
+    }
+
+    /// How `one` differs from `other` in what `verdict` is about, up to "than" or "not".
+    fn difference(&self, verdict: &GoalVerdict, one: usize, other: usize) -> Option<String> {
+        let [own, others] = [one, other].map(|index| &verdict.standings[index]);
+        if let Some(lacks) = &others.lacks {
+            return Some(format!("while some runs never got to {lacks}"));
+        }
+        if let Some(lacks) = &own.lacks {
+            return Some(format!("some runs never get to {lacks}, unlike"));
+        }
+        if let (Some(own), Some(others)) = (own.share_pct, others.share_pct)
+            && verdict.shares_differ(one, other)
+        {
+            let [own, others] = [own, others].map(share);
+            return Some(match verdict.goal {
+                Goal::Fairness => format!("equal threads {own} apart, not {others} as"),
+                _ => format!("{own} of all periods missed, not {others} as"),
+            });
+        }
+        let change = verdict.change(other, one)?;
+        change
+            .is_significant()
+            .then(|| amount(verdict, &change) + " than")
+    }
+
+    /// What the best for one goal costs: in other goals, and in parts of this one.
+    fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
+        let mut prices = Vec::new();
+        for other in &self.verdict.goals {
+            if let Some(&best) = other.best.first()
+                && other.goal != verdict.goal
+                && other.is_better(best, winner)
+                && let Some(how) = self.difference(other, winner, best)
+            {
+                prices.push(format!("{how} under {}", self.names[best]));
+            }
+        }
+        let mut parts: Vec<(f64, String)> = self
+            .rows
+            .iter()
+            .filter(|row| {
+                let measure = row[0].measure;
+                measure.metric.role.goal() == Some(verdict.goal)
+                    && !measure.is_part
+                    && row[against].is_better(&row[winner])
+            })
+            .filter_map(|row| part(&row[winner], &row[against]))
+            .collect();
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let named = |(_, say)| format!("{say} as under {}", self.names[against]);
+        prices.extend(parts.into_iter().take(MOST_PRICES).map(named));
+        prices
+    }
+
+    /// What is best for everything, if that is a question.
+    fn altogether(&self) -> Option<String> {
+        let goals: Vec<&GoalVerdict> = self
+            .verdict
+            .goals
+            .iter()
+            .filter(|verdict| !verdict.best.is_empty())
+            .collect();
+        if goals.len() < 2 {
+            return None;
+        }
+        let all: Vec<usize> = goals[0]
+            .best
+            .iter()
+            .copied()
+            .filter(|index| goals.iter().all(|verdict| verdict.best.contains(index)))
+            .collect();
+        Some(match all.is_empty() {
+            true => "None is best for everything: --goal chooses by one.".to_owned(),
+            false => format!("Best for everything: {}.", self.list(&all)),
+        })
+    }
+}
+
+/// How many times worse `own` is than `other` in a part of a goal, and that in words.
+fn part(own: &Entry<'_>, other: &Entry<'_>) -> Option<(f64, String)> {
+    let judged = own.measure.judged;
+    let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));
+    let (own_value, other_value) = (of(own)?, of(other)?);
+    let worse = (own_value / other_value).ln().abs();
+    let metric = &own.measure.metric;
+    let which = match judged {
+        Judged::Mean => "",
+        Judged::P99 => " (p99)",
+    };
+    let say = format!(
+        "{}{which} {} {}, not {}",
+        metric.name,
+        number(own_value),
+        metric.unit,
+        number(other_value)
+    );
+    Some((worse, say.replace("  ", " ")))
+}
+
+/// A change in words: `12 ± 3 % less time`.
+fn amount(verdict: &GoalVerdict, change: &Change) -> String {
+    let more = change.mean_pct > 0.0;
+    let what = match (verdict.goal, more) {
+        (Goal::Latency, true) => "longer latency",
+        (Goal::Latency, false) => "shorter latency",
+        (Goal::Throughput, true) if verdict.higher_is_better => "more done",
+        (Goal::Throughput, false) if verdict.higher_is_better => "less done",
+        (Goal::Throughput, true) => "more time",
+        (Goal::Throughput, false) => "less time",
+        (Goal::Energy, true) => "more energy",
+        (Goal::Energy, false) => "less energy",
+        (Goal::Fairness, true) => "less even",
+        (Goal::Fairness, false) => "more even",
+    };
+    let margin = match change.margin_pct {
+        Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
+        _ => String::new(),
+    };
+    format!("{:.1}{margin} % {what}", change.mean_pct.abs())
+}
+
+/// A share with as many digits as matter.
+fn share(per_cent: f64) -> String {
+    match per_cent {
+        0.0 => "none".to_owned(),
+        small if small < 1.0 => format!("{small:.2} %"),
+        large => format!("{large:.1} %"),
+    }
+}
