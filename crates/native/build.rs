@@ -25,7 +25,7 @@ fn main() {
             compiler: &compile::compiler(),
             flags: compile::FLAGS,
             include: &[&include],
-            source: &sources.join(scheduler).join("main.bpf.c"),
+            sources: &[&sources.join(scheduler).join("main.bpf.c")],
         };
         if let Err(message) = call.compile(&image) {
             panic!("the scheduler {scheduler} does not compile:\n{message}");

@@ -4,7 +4,7 @@ use crate::cli::{Catalog, Output};
 use crate::error::Error;
 use crate::output;
 use machine::Machine;
-use machine::input::BadInput;
+use machine::input::{self, BadInput};
 use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
         }
         Catalog::Check { files } => check(&files, output, |file| {
             // A path, even where a workload has the same name.
-            let path = if file.contains('/') {
+            let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
             } else {
                 format!("./{file}")

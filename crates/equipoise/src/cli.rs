@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// result, to the last nanosecond.
 #[derive(Parser)]
 #[command(
-    version,
+    version = env!("EQUIPOISE_VERSION"),
     max_term_width = 100,
     after_help = "\
 Examples:
@@ -20,37 +20,103 @@ Examples:
   equipoise compare --machine tc2 --workload mixed --policy capacity --runs 1 --trace trace.txt
   equipoise machine show tc2
 
+A file's name may be - for standard input, once. Ctrl-C shows what is complete.
+
 Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
-wrong."
+wrong, 130 when it was stopped."
 )]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
     #[command(flatten)]
     pub output: Output,
 }
 
+/// What to try first.
+pub const FIRST_STEPS: &str = "\
+equipoise: which CPU load balancing suits this machine and this load?
+
+Try one of these; each takes seconds.
+
+  equipoise compare --machine tc2 --workload mixed
+      a phone's load on a big.LITTLE board under every policy, and which is best for what
+
+  equipoise compare --machine snb-laptop --workload audio --policy eevdf --policy equipoise
+      a laptop that plays audio: today's Linux beside our scheduler, with joules
+
+  equipoise machine list        equipoise workload list        equipoise policy list
+      what there is; `show NAME` says more, and files of your own go where names go
+
+  equipoise help compare
+      all options, with examples
+";
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Run published experiments: their tables beside the simulated ones
+    #[command(after_help = "\
+Examples:
+  equipoise reproduce                                       all tables; hours
+  equipoise reproduce mixed-capacity --rows 'sysbench_*'    some rows of one
+  equipoise reproduce hperf-hmp --scale 10 --format csv     a tenth of PARSEC's work, for a spreadsheet")]
     Reproduce(Reproduce),
-    /// Run a workload on a machine under several schedulers, side by side
+    /// Run a workload on a machine under several schedulers: which is best for what, and by how much
+    #[command(after_help = "\
+Examples:
+  equipoise compare --machine tc2 --workload mixed                             all policies
+  equipoise compare --machine tc2 --workload mixed --goal latency --runs 50    the one that answers soonest
+  equipoise compare --machine my-board.toml --workload my-rt-app.json --policy eevdf --policy capacity
+  equipoise compare --machine tc2 --workload hackbench --all                   every number there is
+  equipoise compare --machine tc2 --workload hackbench --format csv            run by run, for R or pandas
+  equipoise compare --machine smp-8 --workload busy+audio --policy capacity:misfit=false
+  equipoise compare --machine smp-8 --workload mixed --scheduler scx_simple.bpf.c --set simple:fifo_sched=true
+  generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
     /// The machines that can be simulated
+    #[command(after_help = "\
+Examples:
+  equipoise machine list
+  equipoise machine show tc2
+  equipoise machine check my-board.toml")]
     Machine {
         #[command(subcommand)]
         action: Catalog,
     },
     /// The workloads: benchmark models and rt-app files
+    #[command(after_help = "\
+Examples:
+  equipoise workload list
+  equipoise workload show hackbench        its parameters and what it measures
+  equipoise workload check my-rt-app.json")]
     Workload {
         #[command(subcommand)]
         action: Catalog,
     },
     /// The policies of Equipoise's own scheduler
+    #[command(after_help = "\
+Examples:
+  equipoise policy list
+  equipoise policy show capacity           its settings, and what they mean
+  equipoise policy check my-policy.toml")]
     Policy {
         #[command(subcommand)]
         action: Catalog,
     },
+    /// Print what makes a shell complete this command's options
+    #[command(after_help = "\
+Examples:
+  equipoise completions bash > ~/.local/share/bash-completion/completions/equipoise
+  equipoise completions fish > ~/.config/fish/completions/equipoise.fish")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or with --out write those of all subcommands
+    #[command(after_help = "\
+Examples:
+  equipoise man | man -l -
+  equipoise man --out ~/.local/share/man/man1")]
+    Man,
 }
 
 /// What every command takes.
@@ -165,12 +231,17 @@ pub struct Compare {
     /// [default: all that come with Equipoise, without schedulers in C]
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
-    /// A sched_ext scheduler in C, to be compiled with $CC and run beside the policies
-    #[arg(long = "scheduler", value_name = "FILE.bpf.c")]
-    pub schedulers: Vec<PathBuf>,
-    /// Give a `const volatile` variable of the schedulers in C a value, as their loader would
-    #[arg(long = "set", value_name = "VAR=VALUE", requires = "schedulers", value_parser = setting)]
-    pub settings: Vec<(String, i64)>,
+    /// A sched_ext scheduler in C, to be compiled with $CC and run beside the policies, called as its ops say; several
+    /// files of one with commas between
+    #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
+    pub schedulers: Vec<Files>,
+    /// A folder in which the schedulers in C find headers
+    #[arg(long, value_name = "DIR", requires = "schedulers")]
+    pub include: Vec<PathBuf>,
+    /// Give a `const volatile` variable of the schedulers in C a value, as their loader would: of the one called NAME,
+    /// else of all that have it
+    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
+    pub settings: Vec<Setting>,
     /// What to choose by: the verdict and the table are about it alone, and what it costs elsewhere is said
     #[arg(long, value_enum)]
     pub goal: Option<Goal>,
@@ -222,11 +293,44 @@ pub enum Catalog {
     },
 }
 
-/// `NAME=VALUE`, the value a decimal or 0x number, or true or false.
-fn setting(text: &str) -> Result<(String, i64), String> {
-    let expected = || format!("expected NAME=VALUE with an integer value, found `{text}`");
+/// The files of a scheduler in C, at least one.
+#[derive(Clone, Debug)]
+pub struct Files(pub Vec<PathBuf>);
+
+/// A value for a variable of a scheduler in C.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// What the scheduler calls itself, if it is for one alone.
+    pub scheduler: Option<String>,
+    /// The variable.
+    pub variable: String,
+    /// Its value.
+    pub value: i64,
+}
+
+/// Paths with commas between; or one path that has commas.
+fn files(text: &str) -> Result<Files, String> {
+    let whole = PathBuf::from(text);
+    if whole.exists() {
+        return Ok(Files(vec![whole]));
+    }
+    let files: Vec<PathBuf> = text.split(',').map(PathBuf::from).collect();
+    match files.iter().any(|file| file.as_os_str().is_empty()) {
+        true => Err(format!("expected FILE,FILE..., found `{text}`")),
+        false => Ok(Files(files)),
+    }
+}
+
+/// `[NAME:]VAR=VALUE`, the value a decimal or 0x number, or true or false.
+fn setting(text: &str) -> Result<Setting, String> {
+    let expected =
+        || format!("expected VAR=VALUE or NAME:VAR=VALUE with an integer value, found `{text}`");
     let (name, value) = text.split_once('=').ok_or_else(expected)?;
-    if name.is_empty() {
+    let (scheduler, variable) = match name.split_once(':') {
+        Some((scheduler, variable)) => (Some(scheduler), variable),
+        None => (None, name),
+    };
+    if variable.is_empty() || scheduler == Some("") {
         return Err(expected());
     }
     let value = match value {
@@ -238,7 +342,11 @@ fn setting(text: &str) -> Result<(String, i64), String> {
             None => value.parse().ok(),
         },
     };
-    Ok((name.to_owned(), value.ok_or_else(expected)?))
+    Ok(Setting {
+        scheduler: scheduler.map(str::to_owned),
+        variable: variable.to_owned(),
+        value: value.ok_or_else(expected)?,
+    })
 }
 
 #[cfg(test)]
@@ -253,11 +361,20 @@ mod tests {
 
     #[test]
     fn settings_are_integers() {
-        assert_eq!(setting("a=1"), Ok(("a".to_owned(), 1)));
-        assert_eq!(setting("a=-0"), Ok(("a".to_owned(), 0)));
-        assert_eq!(setting("slice_ns=0x10"), Ok(("slice_ns".to_owned(), 16)));
-        assert_eq!(setting("fifo=true"), Ok(("fifo".to_owned(), 1)));
-        for wrong in ["a", "=1", "a=", "a=1.5", "a=0x", "a=b=1"] {
+        for (text, scheduler, variable, value) in [
+            ("a=1", None, "a", 1),
+            ("a=-0", None, "a", 0),
+            ("slice_ns=0x10", None, "slice_ns", 16),
+            ("simple:fifo=true", Some("simple"), "fifo", 1),
+        ] {
+            let wanted = Setting {
+                scheduler: scheduler.map(str::to_owned),
+                variable: variable.to_owned(),
+                value,
+            };
+            assert_eq!(setting(text), Ok(wanted));
+        }
+        for wrong in ["a", "=1", "a=", "a=1.5", "a=0x", "a=b=1", ":a=1", "a:=1"] {
             assert!(setting(wrong).is_err(), "{wrong}");
         }
     }

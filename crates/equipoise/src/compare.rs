@@ -1,6 +1,6 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Format, Output};
+use crate::cli::{Compare, Files, Format, Output, Setting};
 use crate::error::Error;
 use crate::figures::figures;
 use crate::interrupt;
@@ -8,10 +8,11 @@ use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use lab::{Comparison, Scheduler};
 use machine::Machine;
-use machine::input::BadInput;
+use machine::input::{self, BadInput};
 use policy::Policy;
 use report::Shown;
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
@@ -68,24 +69,92 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
 
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
-    let mut schedulers = Vec::new();
     let all = args.policies.is_empty() && args.schedulers.is_empty();
-    for policy in Policy::names().filter(|_| all) {
-        schedulers.push(Scheduler::policy(policy)?);
+    let mut schedulers: Vec<Scheduler> = match all {
+        true => Policy::names()
+            .map(Scheduler::policy)
+            .collect::<Result<_, _>>()?,
+        false => args
+            .policies
+            .iter()
+            .map(|policy| Scheduler::policy(policy))
+            .collect::<Result<_, _>>()?,
+    };
+    let mut foreign = foreign(args)?;
+    for setting in &args.settings {
+        set(&mut foreign, setting)?;
     }
-    for policy in &args.policies {
-        schedulers.push(Scheduler::policy(policy)?);
-    }
-    for source in &args.schedulers {
-        schedulers.push(Scheduler::foreign(source, &args.settings)?);
-    }
+    tell_apart(&schedulers, &mut foreign, &args.schedulers);
+    schedulers.extend(foreign);
     // Results and trace files are told apart by it.
     let mut names = HashSet::new();
     if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
-        return Err(Error::Input(Box::new(BadInput::whole(
+        return Err(bad(
             format!("two schedulers are called `{}`", twice.name()),
-            "expected a name for each: a policy's, or that of a scheduler's file",
-        ))));
+            "expected each policy and each file once".to_owned(),
+        ));
     }
     Ok(schedulers)
+}
+
+fn foreign(args: &Compare) -> Result<Vec<Scheduler>, Error> {
+    let include: Vec<&Path> = args.include.iter().map(PathBuf::as_path).collect();
+    let of = |files: &Files| {
+        let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
+        Ok(Scheduler::foreign(&files, &include)?)
+    };
+    args.schedulers.iter().map(of).collect()
+}
+
+/// Sets a variable of the scheduler that the setting names, else of all that have it.
+fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
+    let Setting {
+        scheduler,
+        variable,
+        value,
+    } = setting;
+    let fits = |one: &Scheduler| match scheduler {
+        Some(name) => one.name() == name,
+        None => one.has(variable),
+    };
+    if !foreign.iter().any(fits) {
+        let names = || foreign.iter().map(Scheduler::name);
+        return Err(match scheduler {
+            Some(name) => bad(
+                format!("--set {name}:{variable}: no scheduler in C calls itself `{name}`"),
+                input::one_of(name, names()),
+            ),
+            None => bad(
+                format!(
+                    "--set {variable}: no global variable of {}",
+                    names().collect::<Vec<_>>().join(", ")
+                ),
+                "expected the name of a `const volatile` variable".to_owned(),
+            ),
+        });
+    }
+    for one in foreign.iter_mut().filter(|one| fits(one)) {
+        one.set(variable, *value)?;
+    }
+    Ok(())
+}
+
+/// Schedulers in C that call themselves as another does are called by their files, too: two versions of one, as a rule.
+fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
+    let names: Vec<String> = policies
+        .iter()
+        .chain(&*foreign)
+        .map(|scheduler| scheduler.name().to_owned())
+        .collect();
+    for (scheduler, files) in foreign.iter_mut().zip(files) {
+        let name = scheduler.name();
+        if names.iter().filter(|other| *other == name).count() > 1 {
+            let renamed = format!("{name} ({})", files.0[0].display());
+            scheduler.rename(renamed);
+        }
+    }
+}
+
+fn bad(message: String, expected: String) -> Error {
+    Error::Input(Box::new(BadInput::whole(message, expected)))
 }

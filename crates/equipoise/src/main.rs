@@ -6,25 +6,36 @@ mod compare;
 mod error;
 mod figures;
 mod interrupt;
+mod manual;
 mod output;
 mod progress;
 mod reproduce;
 mod stdout;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, FIRST_STEPS};
+use error::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     simulator::report_scheduler_faults();
     let Cli { command, output } = Cli::parse();
+    let Some(command) = command else {
+        return finished(output::print(FIRST_STEPS));
+    };
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
         Command::Machine { action } => catalog::machine(action, &output),
         Command::Workload { action } => catalog::workload(action, &output),
         Command::Policy { action } => catalog::policy(action, &output),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man => manual::pages(&output),
     };
+    finished(result)
+}
+
+fn finished(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),

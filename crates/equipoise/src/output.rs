@@ -142,7 +142,7 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
 }
 
 /// To standard output. Whoever closes it early, as `head` does, has read enough.
-fn print(text: &str) -> Result<(), Error> {
+pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -313,16 +313,15 @@ impl Experiment {
             return Experiment::parse(file, text);
         }
         let path = Path::new(name_or_path);
-        if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
+        let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
+        if is_path || name_or_path.ends_with(".toml") {
             let text = input::read(path, "experiment file")?;
-            return Experiment::parse(name_or_path, &text);
+            return Experiment::parse(&input::shown(path), &text);
         }
+        let names = input::one_of(name_or_path, Experiment::names());
         Err(Box::new(BadInput::whole(
             format!("no experiment is called `{name_or_path}`"),
-            format!(
-                "expected {}, or the path of an experiment file",
-                Experiment::names().collect::<Vec<_>>().join(", ")
-            ),
+            format!("{names}, or the path of an experiment file"),
         )))
     }
 

@@ -30,36 +30,82 @@ impl Scheduler {
         })
     }
 
-    /// Any sched_ext scheduler in C, called by its file's name. `settings` are values for its global
-    /// variables, as a loader sets them; a variable that this scheduler does not have, or that is too
-    /// small for its value, is an error.
-    pub fn foreign(source: &Path, settings: &[(String, i64)]) -> Result<Scheduler, Box<BadInput>> {
-        let object = Object::compile(source).map_err(|error| {
+    /// Any sched_ext scheduler in C, called as it calls itself (`ops.name`). `sources` are its files, the first the one
+    /// that errors are told by; headers are looked for in the folders `include`, too. What Linux would refuse to load
+    /// is an error: another licence than the GPL's kind, or a name that it does not take.
+    pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
+        let object = Object::compile_all(sources, include).map_err(|error| {
             Box::new(BadInput::whole(
                 error.to_string(),
                 "expected a sched_ext scheduler in C that compiles",
             ))
         })?;
-        let globals = settings
-            .iter()
-            .map(|(symbol, value)| global(&object, symbol, *value))
-            .collect::<Result<_, _>>()?;
-        let name = source.file_name().map_or_else(
-            || source.to_string_lossy().into_owned(),
-            |name| name.to_string_lossy().into_owned(),
-        );
+        let refused = |message: String, expected: &str| {
+            let file = sources.first().map_or(Path::new(""), |first| first);
+            let message = format!("{}: {message}", file.display());
+            Box::new(BadInput::whole(message, expected))
+        };
+        let license = object.license().unwrap_or_default();
+        if !GPL_COMPATIBLE.contains(&license) {
+            let message = match license {
+                "" => "no licence; Linux lends its functions to programs under the GPL alone"
+                    .to_owned(),
+                other => format!(
+                    "its licence is `{other}`; Linux lends its functions to programs under the GPL alone"
+                ),
+            };
+            return Err(refused(
+                message,
+                "expected char _license[] SEC(\"license\") = \"GPL\";",
+            ));
+        }
+        let name = simulator::scheduler_name(&object).map_err(|message| {
+            refused(
+                message,
+                "expected such an ops.name, in SCX_OPS_DEFINE(..., .name = \"...\")",
+            )
+        })?;
         Ok(Scheduler {
-            name: name
-                .trim_end_matches(".c")
-                .trim_end_matches(".bpf")
-                .to_owned(),
-            code: Code::Foreign { object, globals },
+            name,
+            code: Code::Foreign {
+                object,
+                globals: Vec::new(),
+            },
         })
+    }
+
+    /// Has a scheduler in C such a variable?
+    pub fn has(&self, variable: &str) -> bool {
+        self.is_foreign() && self.object().variable(variable).is_some()
+    }
+
+    /// Gives a variable of a scheduler in C its value, as a loader does. One that it does not have, that is not
+    /// `const volatile`, or that is too small for the value, is an error.
+    pub fn set(&mut self, variable: &str, value: i64) -> Result<(), Box<BadInput>> {
+        if let Code::Foreign { object, globals } = &mut self.code {
+            let global = global(&self.name, object, variable, value)?;
+            globals.retain(|other| other.symbol != variable);
+            globals.push(global);
+        }
+        Ok(())
+    }
+
+    /// Calls it something else: for two that would have one name.
+    pub fn rename(&mut self, name: String) {
+        self.name = name;
     }
 
     /// What the column is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is, in one line.
+    pub fn description(&self) -> &str {
+        match &self.code {
+            Code::Policy(policy) => &policy.description,
+            Code::Foreign { .. } => "a scheduler in C",
+        }
     }
 
     /// Is it somebody else's?
@@ -97,14 +143,38 @@ impl Scheduler {
     }
 }
 
-fn global(object: &Object, symbol: &str, value: i64) -> Result<Global, Box<BadInput>> {
-    let bad = |message: String, expected: &str| Err(Box::new(BadInput::whole(message, expected)));
+/// `license_is_gpl_compatible()` of include/linux/license.h.
+const GPL_COMPATIBLE: [&str; 6] = [
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
+];
+
+fn global(
+    scheduler: &str,
+    object: &Object,
+    symbol: &str,
+    value: i64,
+) -> Result<Global, Box<BadInput>> {
+    let bad = |message: String, expected: &str| {
+        let message = format!("scheduler `{scheduler}`: {message}");
+        Err(Box::new(BadInput::whole(message, expected)))
+    };
     let Some(size) = object.global_size(symbol) else {
         return bad(
-            format!("the scheduler has no global variable `{symbol}`"),
+            format!("no global variable `{symbol}`"),
             "expected the name of a `const volatile` variable of the scheduler",
         );
     };
+    if !object.is_constant(symbol) {
+        return bad(
+            format!("`{symbol}` is not `const volatile`; the scheduler itself writes to it"),
+            "expected the name of a `const volatile` variable of the scheduler",
+        );
+    }
     match integer_bytes(value, size) {
         Some(bytes) => Ok(Global {
             symbol: symbol.to_owned(),

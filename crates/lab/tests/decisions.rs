@@ -64,7 +64,7 @@ fn place(name: &str) -> String {
 
 fn scheduler(name: &str) -> Scheduler {
     match name.ends_with(".c") {
-        true => Scheduler::foreign(Path::new(&place(name)), &[]).unwrap(),
+        true => Scheduler::foreign(&[Path::new(&place(name))], &[]).unwrap(),
         false => Scheduler::policy(name).unwrap(),
     }
 }

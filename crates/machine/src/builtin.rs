@@ -39,28 +39,27 @@ impl Machine {
     }
 
     /// The machine that comes with Equipoise under this name, else the one in this file. What has a
-    /// slash or ends in `.toml` is always a file.
+    /// slash or ends in `.toml` is always a file, and `-` standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Machine::parse(file, text);
         }
         let path = Path::new(name_or_path);
-        if name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.is_file() {
+        let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
+        if is_path || name_or_path.ends_with(".toml") || path.is_file() {
             return Machine::load(path);
         }
+        let names = input::one_of(name_or_path, Machine::names());
         Err(Box::new(BadInput::whole(
             format!("no machine is called `{name_or_path}`"),
-            format!(
-                "expected {}, or the path of a machine file",
-                Machine::names().collect::<Vec<_>>().join(", ")
-            ),
+            format!("{names}, or the path of a machine file"),
         )))
     }
 
     /// The machine described in the file `path`.
     pub fn load(path: &Path) -> Result<Machine, Box<BadInput>> {
         let text = input::read(path, "machine file")?;
-        Machine::parse(&path.to_string_lossy(), &text)
+        Machine::parse(&input::shown(path), &text)
     }
 }
 

@@ -3,8 +3,10 @@
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use serde::de::DeserializeOwned;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 /// A line of more bytes is not shown: a program wrote it, and it would bury the message.
@@ -78,10 +80,54 @@ impl BadInput {
     }
 }
 
-/// The content of `path`; the error names the file and why it cannot be read.
+/// What was expected instead of `name`: one of `known`, of which the most similar is suggested.
+pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let expected = format!("expected {}", known.join(", "));
+    match similar(name, &known) {
+        Some(meant) => format!("did you mean `{meant}`? {expected}"),
+        None => expected,
+    }
+}
+
+/// The one of `known` that is most like `name`, if one is like it at all.
+fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    /// As much as clap asks for of its own names.
+    const LIKE: f64 = 0.7;
+    let rated = known
+        .iter()
+        .map(|&one| (strsim::jaro_winkler(name, one), one));
+    let best = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > LIKE).then_some(best.1)
+}
+
+/// The path that stands for standard input.
+pub const STDIN: &str = "-";
+
+/// What messages call `path`.
+pub fn shown(path: &Path) -> String {
+    match path == Path::new(STDIN) {
+        true => "<stdin>".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// The content of `path`, or for `-` of standard input, which can be read once; the error names the file and why it
+/// cannot be read.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    let file = path.display();
-    let bytes = std::fs::read(path).map_err(|error| {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let file = shown(path);
+    let bytes = match path == Path::new(STDIN) {
+        false => std::fs::read(path),
+        true if TAKEN.swap(true, Ordering::Relaxed) => {
+            Err(io::Error::other("standard input has been read already"))
+        }
+        true => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
+    };
+    let bytes = bytes.map_err(|error| {
         Box::new(BadInput::whole(
             format!("{file}: {error}"),
             format!("expected a readable {what}"),
@@ -138,6 +184,17 @@ mod tests {
             let shown = format!("{:?}", miette::Report::new(bad));
             assert!(shown.contains("expected more"), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_was_meant_is_suggested() {
+        let expected = |name| one_of(name, ["tc2", "tc2-smp", "odroid-xu3"]);
+        assert_eq!(
+            expected("tc3"),
+            "did you mean `tc2`? expected tc2, tc2-smp, odroid-xu3"
+        );
+        assert!(expected("odroid").starts_with("did you mean `odroid-xu3`? "));
+        assert!(expected("cray-1").starts_with("expected "));
     }
 
     #[test]

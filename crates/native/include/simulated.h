@@ -123,8 +123,15 @@ enum equipoise_cpuperf {
 
 #define __equipoise_export __attribute__((visibility("default"), used))
 
-/* Protected: exported, and reached from here without a detour by the table of what may be replaced. */
+/*
+ * Protected: exported, and reached from here without a detour by the table of what may be replaced. Of a scheduler
+ * in several files the first has it.
+ */
+#ifdef EQUIPOISE_FURTHER_FILE
+extern __attribute__((visibility("protected"))) struct equipoise_kernel *equipoise_kernel;
+#else
 __attribute__((visibility("protected"), used)) struct equipoise_kernel *equipoise_kernel;
+#endif
 
 #define __KERNEL equipoise_kernel
 /* Few machines have [memory], and what it costs is for those alone. */
@@ -215,6 +222,7 @@ static __always_inline void simulated_write_global(u32 line)
 		__equipoise_write_line(2 * __KERNEL->nr_cpu_ids + line);
 }
 
+#ifndef EQUIPOISE_FURTHER_FILE
 /* Sizes and offsets for the simulated kernel to check itself against, in abi/layout.rs's order. */
 __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_kernel),
@@ -250,5 +258,6 @@ __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct cgroup),
 	offsetof(struct cgroup, storage),
 };
+#endif
 
 #endif /* __EQUIPOISE_SIMULATED_H */

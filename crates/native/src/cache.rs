@@ -62,8 +62,10 @@ impl Cache {
 /// What the object is known by; `None` where the preprocessor fails, as the compiler will then, and say
 /// why.
 fn key(call: Call) -> Option<String> {
-    let preprocessed = compile::run(call.command().args(["-E", "-P"])).ok()?;
-    let (path, version) = identity(call.compiler)?;
+    let preprocessed = (0..call.sources.len())
+        .map(|source| compile::run(call.of_source(source).args(["-E", "-P"])).ok())
+        .collect::<Option<Vec<_>>>()?;
+    let (path, version) = identity(&call.compiler[0])?;
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
         digest.update(part.len().to_le_bytes());
@@ -71,8 +73,11 @@ fn key(call: Call) -> Option<String> {
     };
     add(path.as_os_str().as_bytes());
     add(&version);
+    call.compiler[1..]
+        .iter()
+        .for_each(|word| add(word.as_bytes()));
     call.flags.iter().for_each(|flag| add(flag.as_bytes()));
-    add(&preprocessed);
+    preprocessed.iter().for_each(|text| add(text));
     let digits = digest.finalize();
     Some(digits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -161,7 +166,7 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags,
                 include: &[],
-                source: &self.path("a.c"),
+                sources: &[&self.path("a.c")],
             };
             cache.compile(call).unwrap()
         }
@@ -260,7 +265,7 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags: &[],
                 include: &[],
-                source: &setup.path("a.c"),
+                sources: &[&setup.path("a.c")],
             };
             let error = setup.cache().compile(call).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -1,7 +1,8 @@
 //! The compiler call. Shared with this crate's build script, so it needs the standard library only.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The headers a scheduler is compiled against: where each goes, and what it says.
@@ -41,6 +42,10 @@ pub const HEADERS: &[(&str, &str)] = &[
         include_str!("../include/scx/object.bpf.h"),
     ),
     (
+        "scx/percpu.bpf.h",
+        include_str!("../include/scx/percpu.bpf.h"),
+    ),
+    (
         "scx/user_exit_info.h",
         include_str!("../include/scx/user_exit_info.h"),
     ),
@@ -77,37 +82,74 @@ pub const FLAGS: &[&str] = &[
 /// What is to be compiled, and how.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The program: a path, or a name to look for in `$PATH`.
-    pub compiler: &'a OsStr,
+    /// The program, a path or a name to look for in `$PATH`, and options that come with it.
+    pub compiler: &'a [OsString],
     /// Its options.
     pub flags: &'a [&'a str],
     /// The folders to look for headers in.
     pub include: &'a [&'a Path],
-    /// A file in C.
-    pub source: &'a Path,
+    /// The files in C; the first has what there may be one of alone.
+    pub sources: &'a [&'a Path],
 }
 
 impl Call<'_> {
-    /// The call, which does not say yet what is wanted of it.
-    pub fn command(&self) -> Command {
-        let mut command = Command::new(self.compiler);
-        command.args(self.flags);
+    /// The call without files.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.compiler[0]);
+        command.args(&self.compiler[1..]).args(self.flags);
         for folder in self.include {
             command.arg("-I").arg(folder);
         }
-        command.arg(self.source).env("LC_ALL", "C");
+        command.env("LC_ALL", "C");
         command
     }
 
-    /// Compiles to the shared object `output`; errors as of [`run`].
+    /// The call for source number `index`, which does not say yet what is wanted of it.
+    pub fn of_source(&self, index: usize) -> Command {
+        let mut command = self.command();
+        if index > 0 {
+            // Each file says its licence, and includes what a scheduler meets its kernel by.
+            command
+                .arg("-DEQUIPOISE_FURTHER_FILE")
+                .arg(format!("-D_license=_license_{index}"));
+        }
+        command.arg(self.sources[index]);
+        command
+    }
+
+    /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects beside it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
-        run(self.command().arg("-o").arg(output)).map(drop)
+        if let [_] = self.sources {
+            return run(self.of_source(0).arg("-o").arg(output)).map(drop);
+        }
+        let mut link = self.command();
+        for index in 0..self.sources.len() {
+            let object = output.with_extension(format!("{index}.o"));
+            run(self.of_source(index).arg("-c").arg("-o").arg(&object))?;
+            link.arg(object);
+        }
+        run(link.arg("-o").arg(output)).map(drop)
     }
 }
 
-/// The compiler: `$CC`, else `cc`.
-pub fn compiler() -> OsString {
-    std::env::var_os("CC").unwrap_or_else(|| "cc".into())
+/// The compiler and the options that come with it: the words of `$CC`, else `cc`.
+pub fn compiler() -> Vec<OsString> {
+    words(env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+/// The words of `command`, unless all of it is a file's path.
+fn words(command: OsString) -> Vec<OsString> {
+    if PathBuf::from(&command).is_file() {
+        return vec![command];
+    }
+    let words: Vec<OsString> = match command.to_str() {
+        Some(text) => text.split_whitespace().map(OsString::from).collect(),
+        None => vec![command],
+    };
+    match words.is_empty() {
+        true => vec!["cc".into()],
+        false => words,
+    }
 }
 
 /// What the compiler writes to standard output. The error is what it and the linker said, or why they

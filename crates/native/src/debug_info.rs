@@ -4,7 +4,7 @@
 
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object as _, ObjectSection as _};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
@@ -49,8 +49,55 @@ pub fn maps(
     file: &object::File<'_>,
     names: &[&str],
 ) -> Result<HashMap<String, MapDefinition>, gimli::Error> {
-    let dwarf = dwarf(file)?;
     let mut found = HashMap::new();
+    each_global(file, |dwarf, unit, name, kind| {
+        if names.contains(&name) {
+            found.insert(name.to_owned(), map(dwarf, unit, kind)?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The global variables that are `const`. Where they are does not tell: a compiler may put what is also `volatile`
+/// where it can be written to.
+pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
+    let mut found = HashSet::new();
+    each_global(file, |_, unit, name, kind| {
+        if is_constant(unit, kind)? {
+            found.insert(name.to_owned());
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Is the type at `offset` `const`, or an array of what is?
+fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, gimli::Error> {
+    loop {
+        let entry = unit.entry(offset)?;
+        match (entry.tag(), reference(&entry)) {
+            (gimli::DW_TAG_const_type, _) => return Ok(true),
+            (
+                gimli::DW_TAG_typedef | gimli::DW_TAG_volatile_type | gimli::DW_TAG_array_type,
+                Some(inner),
+            ) => offset = inner,
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// Calls `what` with each global variable's name and type.
+fn each_global<'a>(
+    file: &object::File<'a>,
+    mut what: impl FnMut(
+        &gimli::Dwarf<Slice<'a>>,
+        &Unit<Slice<'a>>,
+        &str,
+        UnitOffset,
+    ) -> Result<(), gimli::Error>,
+) -> Result<(), gimli::Error> {
+    let dwarf = dwarf(file)?;
     let mut headers = dwarf.units();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
@@ -64,13 +111,12 @@ pub fn maps(
                 continue;
             };
             let name = dwarf.attr_string(&unit, name)?;
-            let name = name.to_string()?;
-            if let (true, Some(kind)) = (names.contains(&name), reference(entry)) {
-                found.insert(name.to_owned(), map(&dwarf, &unit, kind)?);
+            if let Some(kind) = reference(entry) {
+                what(&dwarf, &unit, name.to_string()?, kind)?;
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn reference(entry: &gimli::DebuggingInformationEntry<Slice<'_>>) -> Option<UnitOffset> {

@@ -51,16 +51,28 @@ impl Object {
 
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
     pub fn compile(source: &Path) -> Result<Object, Error> {
-        let name = source.display();
+        Object::compile_all(&[source], &[])
+    }
+
+    /// Compiles `sources`, the files of one scheduler, the first of which it is called by in messages. Headers are
+    /// looked for beside them, among the simulated kernel's, and in the folders `include`, in this order.
+    pub fn compile_all(sources: &[&Path], include: &[&Path]) -> Result<Object, Error> {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
-        let opened = std::fs::File::open(source).and_then(|file| file.metadata());
-        match opened {
-            Err(error) => return Err(Error(format!("{name}: {error}; {expected}"))),
-            Ok(found) if !found.is_file() || source.extension() != Some("c".as_ref()) => {
-                return Err(Error(format!("{name}: not a C source file; {expected}")));
+        for source in sources {
+            let name = source.display();
+            let opened = std::fs::File::open(source).and_then(|file| file.metadata());
+            match opened {
+                Err(error) => return Err(Error(format!("{name}: {error}; {expected}"))),
+                Ok(found) if !found.is_file() || source.extension() != Some("c".as_ref()) => {
+                    return Err(Error(format!("{name}: not a C source file; {expected}")));
+                }
+                Ok(_) => {}
             }
-            Ok(_) => {}
         }
+        let Some(first) = sources.first() else {
+            return Err(Error(expected.to_owned()));
+        };
+        let (name, others) = (first.display(), include);
         let include = tempfile::tempdir()
             .map_err(|error| Error(format!("{name}: no temporary folder: {error}")))?;
         let headers = compile::HEADERS.iter().try_for_each(|(path, text)| {
@@ -69,21 +81,26 @@ impl Object {
             std::fs::write(path, text)
         });
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
-        let built = shared_object(source, compile::FLAGS, &[include.path()])
+        let folders = [&[include.path()], others].concat();
+        let built = shared_object(sources, compile::FLAGS, &folders)
             .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
 }
 
-/// The shared object that `$CC`, else `cc`, makes of `source` with `flags`, looking for headers in the
+/// The shared object that `$CC`, else `cc`, makes of `sources` with `flags`, looking for headers in the
 /// folders `include`: from the user's cache, if it was made before of the same bytes. The error is what
 /// the compiler said.
-pub fn shared_object(source: &Path, flags: &[&str], include: &[&Path]) -> Result<Vec<u8>, String> {
+pub fn shared_object(
+    sources: &[&Path],
+    flags: &[&str],
+    include: &[&Path],
+) -> Result<Vec<u8>, String> {
     Cache::of_user().compile(Call {
         compiler: &compile::compiler(),
         flags,
         include,
-        source,
+        sources,
     })
 }
 

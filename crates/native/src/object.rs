@@ -5,7 +5,7 @@ use crate::debug_info::{self, MapDefinition};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
 /// `include/` make BPF helpers of.
@@ -28,9 +28,11 @@ pub struct Global {
 pub struct Object {
     image: Vec<u8>,
     variables: BTreeMap<String, Variable>,
+    constants: HashSet<String>,
     maps: Vec<Map>,
     tracepoints: Vec<Tracepoint>,
     ops: u64,
+    license: Option<String>,
     loaded_size: u64,
 }
 
@@ -189,6 +191,11 @@ impl Object {
             }
         };
         tracepoints.sort_by_key(|tracepoint| tracepoint.address);
+        let constants = debug_info::constants(&file).map_err(|error| unreadable(&error))?;
+        let license = file
+            .section_by_name("license")
+            .and_then(|section| section.data().ok())
+            .map(text);
         let ends = file
             .sections()
             .map(|section| section.address() + section.size());
@@ -199,9 +206,11 @@ impl Object {
         Ok(Object {
             image,
             variables,
+            constants,
             maps,
             tracepoints,
             ops,
+            license,
             loaded_size,
         })
     }
@@ -231,6 +240,24 @@ impl Object {
     /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.
     pub fn ops(&self) -> u64 {
         self.ops
+    }
+
+    /// What it says its licence is (`SEC("license")`).
+    pub fn license(&self) -> Option<&str> {
+        self.license.as_deref()
+    }
+
+    /// The text at `offset` in its `struct sched_ext_ops`, up to a zero.
+    pub fn ops_text(&self, offset: usize) -> Option<String> {
+        let mut variables = self.variables.values();
+        let ops = variables.find(|variable| variable.address == self.ops)?;
+        let bytes = self.image.get(ops.file_offset? as usize..)?;
+        Some(text(bytes.get(offset..ops.size as usize)?))
+    }
+
+    /// Is the global variable `symbol` one that a loader gives its value (`const volatile`)?
+    pub fn is_constant(&self, symbol: &str) -> bool {
+        self.constants.contains(symbol)
     }
 
     /// How much memory it takes from where it is loaded, bytes.
@@ -269,6 +296,12 @@ impl Object {
             later,
         })
     }
+}
+
+/// `bytes` up to the first zero.
+fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|&byte| byte == 0).next();
+    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
 /// A BPF program runs when the kernel calls it. Constructors, destructors and functions that choose a function

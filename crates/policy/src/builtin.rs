@@ -51,12 +51,16 @@ impl Policy {
             return Policy::parse(file, text);
         }
         let path = Path::new(name_or_path);
-        if name_or_path.contains('/') || name_or_path.ends_with(".toml") || path.is_file() {
+        let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
+        if is_path || name_or_path.ends_with(".toml") || path.is_file() {
             return Policy::load(path);
         }
         Err(Box::new(BadInput::whole(
             format!("no policy is called `{name_or_path}`"),
-            format!("{}, or the path of a policy file", expected_names()),
+            format!(
+                "{}, or the path of a policy file",
+                input::one_of(name_or_path, Policy::names())
+            ),
         )))
     }
 
@@ -90,7 +94,7 @@ impl Policy {
     /// The policy described in the file `path`.
     pub fn load(path: &Path) -> Result<Policy, Box<BadInput>> {
         let text = input::read(path, "policy file")?;
-        Policy::parse(&path.to_string_lossy(), &text)
+        Policy::parse(&input::shown(path), &text)
     }
 }
 
@@ -130,14 +134,6 @@ fn setting(text: &str) -> String {
 pub(crate) fn preset(name: &str) -> Option<(&'static str, &'static str)> {
     let (_, file, text) = BUILTIN.iter().find(|(preset, ..)| *preset == name)?;
     Some((file, text))
-}
-
-/// For messages.
-pub(crate) fn expected_names() -> String {
-    format!(
-        "expected {}",
-        Policy::names().collect::<Vec<_>>().join(", ")
-    )
 }
 
 #[cfg(test)]

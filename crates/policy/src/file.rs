@@ -102,7 +102,7 @@ impl Reader<'_> {
             _ => self.bad(
                 base.span(),
                 format!("`{}` cannot be extended", base.get_ref()),
-                builtin::expected_names(),
+                input::one_of(base.get_ref(), Policy::names()),
             ),
         }
     }
@@ -143,14 +143,11 @@ impl Reader<'_> {
         given.sort_by_key(|(key, _)| key.span().start);
         for &(key, value) in &given {
             let Some(setting) = settings.find(key.get_ref()) else {
-                let known: Vec<&str> = settings
-                    .list()
-                    .map(|(setting, _)| setting.key.as_str())
-                    .collect();
+                let known = settings.list().map(|(setting, _)| setting.key.as_str());
                 return self.bad(
                     key.span(),
                     format!("unknown setting `{}`", key.get_ref()),
-                    format!("expected one of {}", known.join(", ")),
+                    input::one_of(key.get_ref(), known),
                 );
             };
             match setting.value(value.get_ref()) {

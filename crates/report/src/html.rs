@@ -170,8 +170,9 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
         let name = escape(&policy.name);
         let _ = writeln!(
             out,
-            "<details data-run=\"{index}\"{open}><summary>{name}</summary>\n<p>{}</p>\n\
+            "<details data-run=\"{index}\"{open}><summary>{name}</summary>\n<p class=\"notes\">{}</p>\n<p>{}</p>\n\
              <ul class=\"legend\" data-part=\"legend\"></ul>",
+            escape(&policy.description),
             escape(&policy.summary)
         );
         chart(

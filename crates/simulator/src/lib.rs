@@ -226,6 +226,27 @@ pub enum Error {
     Object(#[from] native::Error),
 }
 
+/// What `scheduler` calls itself (`ops.name`); the error says why Linux would refuse it, before it looks at anything
+/// else: `bpf_obj_name_cpy()` takes letters, digits, `_` and `.`, and fewer of them than there is room.
+pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
+    let name = scheduler
+        .ops_text(std::mem::offset_of!(abi::layout::Ops, name))
+        .unwrap_or_default();
+    let room = abi::layout::NAME_LEN;
+    let odd = |c: char| !c.is_ascii_alphanumeric() && !"_.".contains(c);
+    match name.chars().find(|&c| odd(c)) {
+        _ if name.is_empty() => Err("ops.name is empty".to_owned()),
+        Some(c) => Err(format!(
+            "ops.name `{name}` has `{c}`; Linux takes letters, digits, `_` and `.`"
+        )),
+        None if name.len() >= room => Err(format!(
+            "ops.name has {room} characters; Linux takes at most {}",
+            room - 1
+        )),
+        None => Ok(name),
+    }
+}
+
 /// Runs `config` to its end.
 pub fn run(config: Config<'_>) -> Result<Outcome, Error> {
     run_kernel(config, None, None)

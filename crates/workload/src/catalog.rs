@@ -91,17 +91,22 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         return Ok(Box::new(RtApp::parse(name_or_path, &file, text, duration)?));
     }
     let path = Path::new(name);
-    if !path.exists() && path.extension().is_none() && path.components().count() == 1 {
-        let names: Vec<_> = builtin().map(|(name, _)| name).collect();
+    let is_name = path.extension().is_none() && path.components().count() == 1;
+    if is_name && name != input::STDIN && !path.exists() {
+        let names = input::one_of(name, builtin().map(|(name, _)| name));
         return Err(Box::new(BadInput::whole(
             format!("unknown workload `{name}`"),
-            format!("expected {}, or an rt-app JSON file", names.join(", ")),
+            format!("{names}, or an rt-app JSON file"),
         )));
     }
     let text = input::read(path, "rt-app JSON file")?;
     let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(Box::new(RtApp::parse(&stem, name, &text, duration)?))
+    let stem = match name {
+        input::STDIN => "stdin".into(),
+        _ => path.file_stem().unwrap_or_default().to_string_lossy(),
+    };
+    let file = input::shown(path);
+    Ok(Box::new(RtApp::parse(&stem, &file, &text, duration)?))
 }
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {

@@ -1,6 +1,6 @@
 //! Parameters on the command line: `sysbench-cpu:threads=5,request=8ms`.
 
-use machine::input::BadInput;
+use machine::input::{self, BadInput};
 
 /// A parameter that a workload takes.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,7 @@ impl Args {
         let Some(index) = self.params.iter().position(|param| param.name == name) else {
             return Err((
                 format!("unknown parameter `{name}`"),
-                format!("expected one of {names}"),
+                input::one_of(name, self.params.iter().map(|param| param.name)),
             ));
         };
         if self.given[index] {

@@ -173,7 +173,7 @@ fn a_wrong_command_line_is_explained() {
         (vec!["--policy", "cfs", "--jobs", "4294967295"], "1024"),
         (vec!["--policy", "cfs", "--format", "xml"], "html"),
         (vec!["--policy", "cfs", "--set", "a=1"], "--scheduler"),
-        (vec!["--scheduler", "a.bpf.c", "--set", "a"], "NAME=VALUE"),
+        (vec!["--scheduler", "a.bpf.c", "--set", "a"], "VAR=VALUE"),
         (vec!["--policy", "cfs", "--trace", "trace.data"], ".ftrace"),
         (vec!["--policy", "cfs", "--trace", "no/t.txt"], "a folder"),
         (vec!["--policy", "cfs", "--runs", "-1"], "--runs"),

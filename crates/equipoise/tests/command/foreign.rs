@@ -1,6 +1,6 @@
 //! Somebody else's scheduler: what it does to itself is its fault and named, and it does nothing to anything else.
 
-use crate::common::{run, text};
+use crate::common::{command, run, text};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -131,4 +131,220 @@ fn globals_of_gigabytes_are_refused() {
         let faulty = Scheduler::new(&globals, "\tmuch[one] = 1;");
         faulty.fails(2, &["faulty.bpf.c", "more than 1 GiB"]);
     }
+}
+
+/// A scheduler of one queue, called `name`, which says that its licence is `license`; `global` before it.
+fn fifo(name: &str, license: &str, global: &str) -> String {
+    format!(
+        r#"#include <scx/common.bpf.h>
+char _license[] SEC("license") = "{license}";
+const volatile u64 slice = 20000000;
+{global}
+s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) {{ return scx_bpf_create_dsq(0, -1); }}
+void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags) {{
+    scx_bpf_dsq_insert(p, 0, slice, enq_flags);
+}}
+void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) {{
+    scx_bpf_dsq_move_to_local(0);
+}}
+SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fifo_dispatch,
+    .init = (void *)fifo_init, .name = "{name}");
+"#
+    )
+}
+
+/// `compare` with `files` in a folder and `args`.
+fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let workload = [
+        "compare",
+        "--machine",
+        "tc2-smp",
+        "--workload",
+        "busy:threads=4,duration=300ms",
+    ];
+    command(&workload)
+        .args(["--runs", "1", "--format", "json"])
+        .args(args)
+        .current_dir(folder.path())
+        .output()
+        .unwrap()
+}
+
+/// The names of the schedulers and how often they switched.
+fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counters = result["counters"].as_array().unwrap();
+    let of = |entry: &serde_json::Value| {
+        let name = entry["policy"].as_str().unwrap().to_owned();
+        (name, entry["context_switches"].as_f64().unwrap())
+    };
+    counters.iter().map(of).collect()
+}
+
+#[test]
+fn schedulers_are_named_by_their_ops_and_set_one_by_one() {
+    let (one, two) = (fifo("one", "GPL", ""), fifo("two", "GPL", ""));
+    let files = [("a/main.bpf.c", &*one), ("b/main.bpf.c", &*two)];
+    let schedulers = ["--scheduler", "a/main.bpf.c", "--scheduler", "b/main.bpf.c"];
+    let set = ["--set", "slice=95000000", "--set", "two:slice=5000000"];
+    let found = switches(&compare(&files, &[&schedulers[..], &set].concat()));
+    assert_eq!((&*found[0].0, &*found[1].0), ("one", "two"));
+    assert!(found[1].1 > 3.0 * found[0].1, "{found:?}");
+    // Two versions of one.
+    let files = [("a/main.bpf.c", &*one), ("b/main.bpf.c", &*one)];
+    let found = switches(&compare(&files, &schedulers));
+    assert_eq!(found[0].0, "one (a/main.bpf.c)");
+    assert_eq!(found[1].0, "one (b/main.bpf.c)");
+}
+
+#[test]
+fn a_scheduler_has_several_files_and_folders_of_headers() {
+    let main = fifo(
+        "parts",
+        "GPL",
+        "#include \"part.h\"\nu64 other(void) { return part(); }",
+    );
+    let part = "#include <scx/common.bpf.h>\n#include \"part.h\"\n\
+                char _license[] SEC(\"license\") = \"GPL\";\nu64 part(void) { return scx_bpf_nr_cpu_ids(); }\n";
+    let files = [
+        ("main.bpf.c", &*main),
+        ("part.bpf.c", part),
+        ("include/part.h", "u64 part(void);\n"),
+    ];
+    let args = [
+        "--scheduler",
+        "main.bpf.c,part.bpf.c",
+        "--include",
+        "include",
+    ];
+    let found = switches(&compare(&files, &args));
+    assert_eq!(found[0].0, "parts");
+    let missing = compare(
+        &files,
+        &["--scheduler", "main.bpf.c", "--include", "include"],
+    );
+    let says = text(&missing.stderr);
+    assert!(says.contains("part() is not a function"), "{says}");
+}
+
+#[test]
+fn the_compiler_may_be_several_words() {
+    let source = fifo("words", "GPL", "#ifndef WORD\n#error no word\n#endif");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("words.bpf.c");
+    std::fs::write(&file, source).unwrap();
+    let with = |compiler: &str| {
+        let args = [
+            "compare",
+            "--machine",
+            "tc2",
+            "--workload",
+            "busy:duration=1ms",
+            "--runs",
+            "1",
+        ];
+        let mut command = command(&args);
+        command.arg("--scheduler").arg(&file).env("CC", compiler);
+        command.output().unwrap()
+    };
+    let output = with("cc -DWORD -O1");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let says = text(&with("cc  -O1").stderr);
+    assert!(says.contains("no word"), "{says}");
+}
+
+#[test]
+fn what_linux_would_refuse_is_refused() {
+    let refused = |source: &str, args: &[&str], parts: &[&str]| {
+        let args = [&["--scheduler", "a.bpf.c"], args].concat();
+        let output = compare(&[("a.bpf.c", source)], &args);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{says}");
+        for part in parts {
+            assert!(says.contains(part), "{part} is not in {says}");
+        }
+    };
+    refused(
+        &fifo("a", "Proprietary", ""),
+        &[],
+        &["a.bpf.c: its licence is `Proprietary`"],
+    );
+    let none = fifo("a", "GPL", "").replace("char _license", "char SEC(\".data\") text");
+    refused(
+        &none.replace(" SEC(\"license\")", ""),
+        &[],
+        &["a.bpf.c: no licence"],
+    );
+    refused(&fifo("a-b", "GPL", ""), &[], &["ops.name `a-b` has `-`"]);
+    refused(&fifo("", "GPL", ""), &[], &["ops.name is empty"]);
+    refused(
+        &fifo(&"a".repeat(128), "GPL", ""),
+        &[],
+        &["ops.name has 128 characters"],
+    );
+    let counts = fifo("a", "GPL", "u64 counter = 1;");
+    refused(
+        &counts,
+        &["--set", "counter=1"],
+        &["`counter` is not `const volatile`"],
+    );
+    refused(
+        &counts,
+        &["--set", "conter=1"],
+        &["no global variable of a"],
+    );
+    refused(
+        &counts,
+        &["--set", "b:slice=1"],
+        &["no scheduler in C calls itself `b`"],
+    );
+}
+
+/// What today's schedulers are written with, where Linux 6.12 has something else in its place.
+const TODAY: &str = r#"
+#include <scx/percpu.bpf.h>
+u64 peeked, picked, weighed;
+static void today(struct task_struct *p, u64 enq_flags)
+{
+    struct task_struct *first = __COMPAT_scx_bpf_dsq_peek(0);
+    struct task_struct *curr = __COMPAT_scx_bpf_cpu_curr(scx_bpf_task_cpu(p));
+    s32 cpu = scx_bpf_task_cpu(p);
+
+    if (__COMPAT_is_enq_cpu_selected(enq_flags) && cpu >= (s32)__COMPAT_scx_bpf_nr_node_ids())
+        picked++;
+    peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
+    weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
+    scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
+    scx_bpf_task_set_slice(p, slice);
+    scx_bpf_task_set_dsq_vtime(p, scx_bpf_now());
+}
+s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+    s32 cpu;
+
+    if (__COMPAT_HAS_scx_bpf_select_cpu_and)
+        scx_bpf_error("Linux 6.12 has no such function");
+    cpu = scx_bpf_select_cpu_and(p, prev_cpu, wake_flags, p->cpus_ptr, 0);
+    return cpu < 0 ? prev_cpu : cpu;
+}
+"#;
+
+#[test]
+fn what_todays_schedulers_call_is_there() {
+    let source = fifo("today", "GPL", TODAY).replace(
+        "    scx_bpf_dsq_insert(p",
+        "    today(p, enq_flags);\n    scx_bpf_dsq_insert(p",
+    );
+    let found = switches(&compare(
+        &[("a.bpf.c", &source)],
+        &["--scheduler", "a.bpf.c"],
+    ));
+    assert!(found[0].1 > 10.0, "{found:?}");
 }

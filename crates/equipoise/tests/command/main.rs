@@ -12,6 +12,7 @@ mod equipoise;
 mod foreign;
 mod hmp;
 mod interrupt;
+mod manners;
 mod page;
 mod rt_app;
 mod rt_app_examples;

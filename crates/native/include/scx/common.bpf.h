@@ -347,6 +347,16 @@ static inline bool time_before(u64 a, u64 b)
 	return time_after(b, a);
 }
 
+static inline bool time_after_eq(u64 a, u64 b)
+{
+	return (s64)(a - b) >= 0;
+}
+
+static inline bool time_before_eq(u64 a, u64 b)
+{
+	return time_after_eq(b, a);
+}
+
 #include "cpumask.bpf.h"
 #include "object.bpf.h"
 #include "compat.bpf.h"

@@ -25,7 +25,8 @@ pub fn compile(code: &str) -> Library {
     std::fs::write(&source, code).unwrap();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let include = [crates.join("../scheduler"), crates.join("native/include")];
-    let compiled = native::shared_object(&source, FLAGS, &include.each_ref().map(|i| i.as_path()));
+    let compiled =
+        native::shared_object(&[&source], FLAGS, &include.each_ref().map(|i| i.as_path()));
     std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();
     // SAFETY: the library is what was just compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()

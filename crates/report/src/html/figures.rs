@@ -66,6 +66,7 @@ pub(super) struct Cluster {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyFigure {
     pub name: String,
+    pub description: String,
     /// A sentence about the timeline.
     pub summary: String,
     /// What ran where.
@@ -136,10 +137,14 @@ impl Figures {
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
         let latencies = latencies(&threads);
-        let policies = runs.iter().zip(first_runs).zip(&threads);
-        let policies = policies
-            .map(|((data, run), threads)| PolicyFigure {
+        let schedulers = comparison.schedulers.iter();
+        let policies = schedulers
+            .zip(&runs)
+            .zip(first_runs)
+            .zip(&threads)
+            .map(|(((scheduler, data), run), threads)| PolicyFigure {
                 name: data.policy.to_owned(),
+                description: scheduler.description().to_owned(),
                 summary: summary(data, run, threads),
                 threads: what_ran_where(machine, run, threads),
                 busy: !data.busy.is_empty(),

@@ -127,7 +127,7 @@
     const lanes = decode(run.slices, data.cpus);
     const rows = lanes.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
-    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(12 / row) === 0 ? `CPU ${cpu}` : ""));
+    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""));
     const colours = run.threads.map((_, index) => colour(index));
     const paint = (u) => {
       const { ctx } = u, { left, top, width: wide, height: high } = u.bbox;

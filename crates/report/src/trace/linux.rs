@@ -373,14 +373,21 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// It may be another than before.
+    /// It may be another than before, and of another class, whose averages are brought up to now.
     fn set_prio(&mut self, pid: i32, prio: i32) {
-        let Some(runnable) = self.tasks.get(&pid).map(|task| task.runnable) else {
+        let Some(task) = self.tasks.get(&pid) else {
             return;
         };
+        let (runnable, cpu, was_fair) = (task.runnable, task.cpu, task.is_fair());
         self.set_runnable(pid, false);
         if let Some(task) = self.tasks.get_mut(&pid) {
             task.prio = prio;
+            let (fair, levels) = (&mut self.cpus[cpu].fair.average, task.average.levels());
+            match (was_fair, task.is_fair()) {
+                (true, false) => fair.remove(levels),
+                (false, true) => fair.add(levels),
+                _ => {}
+            }
         }
         self.set_runnable(pid, runnable);
     }
@@ -578,5 +585,116 @@ impl<F: Format> Writer for Linux<F> {
             self.begin();
         }
         self.format.finish(self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::{Case, Runs, Scheduler};
+
+    /// Looks at the records: they are in order, and idle states end as they began.
+    #[derive(Default)]
+    struct Watch {
+        last: u64,
+        idle: Vec<bool>,
+        seen: u64,
+    }
+
+    impl Format for Watch {
+        fn record(&mut self, record: Record<'_>) {
+            assert!(record.now >= self.last);
+            self.last = record.now;
+            self.seen += 1;
+            self.idle.resize(self.idle.len().max(record.cpu + 1), false);
+            let idle = &mut self.idle[record.cpu];
+            match record.event {
+                Tracepoint::CpuIdle { state } => {
+                    assert!(state.is_some() || *idle, "an end without a beginning");
+                    *idle = state.is_some();
+                }
+                Tracepoint::SchedSwitch { .. } => assert!(!*idle, "idle while it switches"),
+                // A CPU's may be more for a while, when tasks come to it.
+                Tracepoint::SchedPeltSe { average, .. } => {
+                    assert!((0.0..1025.0).contains(&average.levels().util));
+                }
+                _ => {}
+            }
+        }
+
+        fn finish(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// After each event what is tracked of a CPU must be what is tracked of its tasks, together.
+    struct Checked(Linux<Watch>, u64);
+
+    impl Trace for Checked {
+        fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+            let Checked(linux, events) = self;
+            linux.event(now, cpu, event);
+            *events += 1;
+            if *events % 50 != 0 {
+                return;
+            }
+            let pids: Vec<i32> = linux.tasks.keys().copied().collect();
+            pids.iter().for_each(|&pid| linux.update_task(pid));
+            for cpu in 0..linux.cpus.len() {
+                linux.update(cpu);
+                let tasks = linux.tasks.values();
+                let tasks: Vec<&Tracked> = tasks
+                    .filter(|task| task.cpu == cpu && task.is_fair())
+                    .collect();
+                let fair = &linux.cpus[cpu].fair;
+                let (sum, of) = (
+                    |level: fn(Levels) -> f64| -> f64 {
+                        tasks.iter().map(|task| level(task.average.levels())).sum()
+                    },
+                    fair.average.levels(),
+                );
+                // A clock's 1024 ns, each time that one comes or goes.
+                let near = |one: f64, other: f64| (one - other).abs() <= 2.0 + one.abs() / 200.0;
+                assert!(
+                    near(sum(|levels| levels.util), of.util),
+                    "CPU {cpu} at {now}"
+                );
+                assert!(
+                    near(sum(|levels| levels.load), of.load),
+                    "CPU {cpu} at {now}"
+                );
+                let runnable = tasks.iter().filter(|task| task.runnable).count();
+                assert_eq!(fair.runnable as usize, runnable, "CPU {cpu} at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cpu_s_load_is_that_of_its_tasks() {
+        let every_class = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../lab/tests/decisions/every-class.json"
+        );
+        for (machine, workload, policy) in [
+            ("odroid-xu3", "mixed", "schedutil"),
+            ("odroid-xu3", every_class, "eevdf"),
+            ("snb-laptop", "mixed", "equipoise"),
+            ("tc2", "hackbench:groups=2,fds=3,loops=100", "eevdf"),
+        ] {
+            let machine = Machine::find(machine).unwrap();
+            let mut checked = Checked(Linux::new(&machine, Watch::default()), 0);
+            let case = Case {
+                machine: &machine,
+                workload: &*workload::load(workload).unwrap(),
+                scheduler: &Scheduler::policy(policy).unwrap(),
+            };
+            let runs = Runs {
+                count: 1,
+                seed: 1,
+                jobs: 1,
+            };
+            lab::trace(&case, &runs, &mut checked).unwrap();
+            assert!(checked.0.into_format().seen > 1000);
+        }
     }
 }

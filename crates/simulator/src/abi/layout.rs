@@ -227,6 +227,9 @@ pub struct Map {
 
 type Task = *mut TaskStruct;
 
+/// `SCX_OPS_NAME_LEN`.
+pub const NAME_LEN: usize = 128;
+
 /// `struct sched_ext_ops`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -269,7 +272,7 @@ pub struct Ops {
     pub timeout_ms: u32,
     pub exit_dump_len: u32,
     pub hotplug_seq: u64,
-    pub name: [u8; 128],
+    pub name: [u8; NAME_LEN],
 }
 
 impl Ops {

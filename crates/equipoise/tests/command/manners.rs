@@ -1,0 +1,192 @@
+//! What a command of today does without being asked twice.
+
+use crate::common::{command, files, run, stdout, text};
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn alone_it_says_what_to_try_first() {
+    let says = stdout(&[]);
+    let examples: Vec<Vec<&str>> = says
+        .lines()
+        .filter_map(|line| line.strip_prefix("  equipoise compare "))
+        .map(|args| args.split_whitespace().collect())
+        .collect();
+    assert!(examples.len() > 1, "{says}");
+    for example in examples {
+        // It is what it says, if quicker.
+        let mut args = vec!["compare"];
+        args.extend(example);
+        args.extend(["--runs", "1", "--policy", "cfs"]);
+        stdout(&args);
+    }
+}
+
+#[test]
+fn each_subcommand_has_an_example() {
+    for name in [
+        "compare",
+        "reproduce",
+        "machine",
+        "workload",
+        "policy",
+        "completions",
+        "man",
+    ] {
+        let help = stdout(&["help", name]);
+        assert!(
+            help.contains(&format!("Examples:\n  equipoise {name}")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn the_version_has_the_commit() {
+    let version = stdout(&["--version"]);
+    let release = format!("equipoise {}", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(&release), "{version}");
+    let commit = std::process::Command::new("git")
+        .args(["rev-parse", "--short=12", "HEAD"])
+        .output();
+    // Where the sources are a release's, there is none.
+    if let Ok(commit) = commit
+        && commit.status.success()
+    {
+        let built = version.trim_start_matches(&release).trim();
+        assert!(
+            built.len() > 12 && built.starts_with('(') && built.ends_with(')'),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_option() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&["completions", shell]);
+        for option in ["goal", "cpunodebind", "reproduce"] {
+            assert!(script.contains(option), "{shell}: {option}");
+        }
+    }
+    assert!(stdout(&["man"]).contains(".TH equipoise 1"));
+    let folder = tempfile::tempdir().unwrap();
+    stdout(&["man", "--out", folder.path().to_str().unwrap()]);
+    let pages = files(folder.path());
+    assert!(
+        pages.contains(&"equipoise-compare.1".to_owned()),
+        "{pages:?}"
+    );
+    let page = std::fs::read_to_string(folder.path().join("equipoise-compare.1")).unwrap();
+    assert!(
+        page.contains("cpunodebind") && page.contains("equipoise\\-compare"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_was_meant_is_suggested() {
+    let compare = |machine, workload, policy| {
+        let args = [
+            "compare",
+            "--machine",
+            machine,
+            "--workload",
+            workload,
+            "--policy",
+            policy,
+        ];
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    for (says, meant) in [
+        (compare("tc3", "mixed", "cfs"), "tc2"),
+        (compare("tc2", "mixd", "cfs"), "mixed"),
+        (compare("tc2", "hackbensh", "cfs"), "hackbench"),
+        (compare("tc2", "mixed", "capasity"), "capacity"),
+        (compare("tc2", "busy:thread=2", "cfs"), "threads"),
+        (compare("tc2", "mixed", "cfs:misfti=true"), "misfit"),
+        (
+            text(&run(&["reproduce", "mixed-capcity"]).stderr),
+            "mixed-capacity",
+        ),
+    ] {
+        assert!(says.contains(&format!("did you mean `{meant}`?")), "{says}");
+    }
+}
+
+/// The command with `input` on its standard input.
+fn with_input(args: &[&str], input: &str) -> std::process::Output {
+    let mut child = command(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let load = r#"{ "tasks": { "piped": { "loop": 3, "run": 1000, "sleep": 1000 } } }"#;
+    let args = [
+        "compare",
+        "--machine",
+        "tc2",
+        "--workload",
+        "-",
+        "--policy",
+        "cfs",
+        "--all",
+    ];
+    let output = with_input(&args, load);
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("stdin on tc2") && table.contains("piped/run"),
+        "{table}"
+    );
+
+    let machine = std::fs::read_to_string(crate::common::root().join("machines/tc2.toml")).unwrap();
+    let output = with_input(&["machine", "check", "-"], &machine);
+    assert!(
+        text(&output.stdout).contains("machine tc2"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = with_input(&["workload", "check", "-"], "{");
+    assert!(
+        text(&output.stderr).contains("<stdin>:1:"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = with_input(&["policy", "check", "-"], "nonsense = 1\n");
+    assert!(
+        text(&output.stderr).contains("<stdin>:1:"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let args = [
+        "compare",
+        "--machine",
+        "-",
+        "--workload",
+        "-",
+        "--policy",
+        "cfs",
+    ];
+    let output = with_input(&args, &machine);
+    assert_eq!(output.status.code(), Some(2));
+    let says = text(&output.stderr);
+    assert!(
+        says.contains("standard input has been read already"),
+        "{says}"
+    );
+}
