@@ -24,10 +24,13 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
         }
         Catalog::Check { files } => check(&files, output, |file| {
             let machine = Machine::load(file.as_ref())?;
+            for warning in &machine.warnings {
+                eprintln!("warning: {warning}");
+            }
             Ok(format!(
                 "machine {}, {} CPUs",
                 machine.name,
-                machine.cpus.len()
+                machine.all_cpus().count()
             ))
         }),
     }

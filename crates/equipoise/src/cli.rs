@@ -72,25 +72,27 @@ Examples:
   equipoise compare --machine smp-8 --workload mixed --scheduler scx_simple.bpf.c --set simple:fifo_sched=true
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
-    /// The machines that can be simulated
+    /// The machines that can be simulated, and the one that this is
     #[command(after_help = "\
 Examples:
   equipoise machine list
   equipoise machine show tc2
-  equipoise machine check my-board.toml")]
+  equipoise machine check my-board.toml
+  equipoise machine detect > mine.toml         this computer, as far as it tells")]
     Machine {
         #[command(subcommand)]
-        action: Catalog,
+        action: MachineAction,
     },
-    /// The workloads: benchmark models and rt-app files
+    /// The workloads: benchmark models, rt-app files and recorded loads
     #[command(after_help = "\
 Examples:
   equipoise workload list
   equipoise workload show hackbench        its parameters and what it measures
-  equipoise workload check my-rt-app.json")]
+  equipoise workload check my-rt-app.json
+  equipoise workload import --machine mine.toml trace.txt > recorded.json")]
     Workload {
         #[command(subcommand)]
-        action: Catalog,
+        action: WorkloadAction,
     },
     /// The policies of Equipoise's own scheduler
     #[command(after_help = "\
@@ -274,6 +276,48 @@ impl From<Goal> for workload::Goal {
             Goal::Fairness => workload::Goal::Fairness,
         }
     }
+}
+
+#[derive(Subcommand)]
+pub enum MachineAction {
+    #[command(flatten)]
+    Catalog(Catalog),
+    /// Write the machine file of the machine that this is, or of one that was described elsewhere
+    Detect(Detect),
+}
+
+#[derive(Args)]
+pub struct Detect {
+    /// A copy of another machine's /sys
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["hwloc", "dtb"])]
+    pub sysfs: Option<PathBuf>,
+    /// hwloc's XML of another machine, as `lstopo machine.xml` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "dtb")]
+    pub hwloc: Option<PathBuf>,
+    /// A device tree blob, such as /sys/firmware/fdt
+    #[arg(long, value_name = "FILE")]
+    pub dtb: Option<PathBuf>,
+    /// What the machine is to be called
+    #[arg(long, default_value = "detected")]
+    pub name: String,
+}
+
+#[derive(Subcommand)]
+pub enum WorkloadAction {
+    #[command(flatten)]
+    Catalog(Catalog),
+    /// Make a workload of a trace of scheduling events
+    Import(Import),
+}
+
+#[derive(Args)]
+pub struct Import {
+    /// ftrace's text, `trace-cmd report`'s, or that of `perf script` after `perf sched record`; with the events
+    /// sched_switch and sched_waking (or sched_wakeup), and sched_wakeup_new and sched_process_fork if tasks start
+    pub trace: PathBuf,
+    /// The machine it was recorded on, so that what was computed there is scaled to others: a name or a machine file
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
 }
 
 #[derive(Subcommand)]

@@ -27,7 +27,7 @@ fn drawn(comparison: &Comparison) -> Result<Figures, Error> {
 /// The command as it was typed, and its version.
 fn made_by() -> String {
     let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
-    let version = env!("CARGO_PKG_VERSION");
+    let version = env!("EQUIPOISE_VERSION");
     format!("equipoise {} (version {version})", words.join(" "))
 }
 

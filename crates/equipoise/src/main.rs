@@ -3,8 +3,10 @@
 mod catalog;
 mod cli;
 mod compare;
+mod detect;
 mod error;
 mod figures;
+mod import;
 mod interrupt;
 mod manual;
 mod output;
@@ -13,7 +15,7 @@ mod reproduce;
 mod stdout;
 
 use clap::Parser;
-use cli::{Cli, Command, FIRST_STEPS};
+use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
 use error::Error;
 use std::process::ExitCode;
 
@@ -26,8 +28,14 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
-        Command::Machine { action } => catalog::machine(action, &output),
-        Command::Workload { action } => catalog::workload(action, &output),
+        Command::Machine { action } => match action {
+            MachineAction::Catalog(action) => catalog::machine(action, &output),
+            MachineAction::Detect(args) => detect::run(args, &output),
+        },
+        Command::Workload { action } => match action {
+            WorkloadAction::Catalog(action) => catalog::workload(action, &output),
+            WorkloadAction::Import(args) => import::run(args, &output),
+        },
         Command::Policy { action } => catalog::policy(action, &output),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::pages(&output),

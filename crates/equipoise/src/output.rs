@@ -114,6 +114,21 @@ pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     emit(output, &[document], None, Staged::default())
 }
 
+/// `text`, which is the same in every format, to standard output or a file called `name`.
+pub fn write_text(output: &Output, name: &str, text: &str) -> Result<(), Error> {
+    let Some(folder) = &output.out else {
+        return print(text);
+    };
+    std::fs::create_dir_all(folder).map_err(|error| Error::write(folder, &error))?;
+    let path = folder.join(name);
+    let mut staged = Staged::default();
+    staged.add(&path, |out| {
+        out.write_all(text.as_bytes())
+            .map_err(|error| Error::write(&path, &error))
+    })?;
+    staged.commit()
+}
+
 fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
     let each = |of: fn(&Document) -> &str| documents.iter().map(of).collect::<Vec<_>>().concat();
     match format {

@@ -7,7 +7,9 @@ use workload::CpuBound;
 /// else from beginning to end: work / sum of their speeds, where a core's second hardware thread is
 /// worth what it adds to the first. A serial part is done by the best of them alone.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
-    let mut speeds: Vec<u32> = (0..machine.cpus.len())
+    let mut speeds: Vec<u32> = machine
+        .all_cpus()
+        .iter()
         .map(|cpu| {
             let before = machine
                 .siblings(cpu)

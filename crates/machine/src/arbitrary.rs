@@ -1,15 +1,15 @@
 //! Random machines, for property tests (`--features arbitrary`).
 
-use crate::file::reader::levels;
+use crate::file::topology::{Spans, levels};
 use crate::{
     CorePower, CoreType, Costs, Cpu, CpuMask, Cpufreq, IdleState, Machine, Numa, Opp, PartIdle,
-    PartPower, Power, Turbo,
+    PartPower, Power, PowerLimit, Turbo,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any
-/// order over up to eight clusters in up to four packages.
+/// order over up to eight clusters in up to four packages; of some of them CPUs are offline.
 pub fn machine() -> impl Strategy<Value = Machine> {
     (
         vec(core_type(), 1..=4),
@@ -19,10 +19,13 @@ pub fn machine() -> impl Strategy<Value = Machine> {
             let count = clusters.iter().map(|&(size, ..)| size).sum::<usize>();
             let numbers = Just((0..count).collect::<Vec<_>>()).prop_shuffle();
             let hz = prop::sample::select(vec![100, 250, 300, 1000]);
-            (Just(core_types), Just(clusters), numbers, hz)
+            let all = Just(CpuMask::EMPTY);
+            let some = vec(0..count, 0..=count / 2).prop_map(CpuMask::from_iter);
+            let offline = prop_oneof![3 => all, 1 => some];
+            (Just(core_types), Just(clusters), numbers, hz, offline)
         })
-        .prop_map(|(core_types, clusters, numbers, hz)| {
-            assemble(core_types, &clusters, &numbers, hz)
+        .prop_map(|(core_types, clusters, numbers, hz, offline)| {
+            assemble(core_types, &clusters, &numbers, hz, offline)
         })
 }
 
@@ -32,6 +35,7 @@ fn assemble(
     clusters: &[(usize, usize, usize)],
     numbers: &[usize],
     hz: u32,
+    offline: CpuMask,
 ) -> Machine {
     let mut cpus = vec![
         Cpu {
@@ -54,6 +58,7 @@ fn assemble(
         // Cores whose threads gain by sharing are taken to have two.
         let gains = core_types[core_type].1.smt_throughput > 1 << 20;
         let threads = if gains && size % 2 == 0 { 2 } else { 1 };
+        let span = span.without(&offline);
         let members: Vec<usize> = span.iter().collect();
         smt.extend(
             members
@@ -63,6 +68,7 @@ fn assemble(
         pkg[package] = pkg[package].or(&span);
         mc.push(span);
     }
+    mc.retain(|span| !span.is_empty());
     pkg.retain(|span| !span.is_empty());
     let mut core_types: Vec<_> = core_types
         .into_iter()
@@ -80,30 +86,37 @@ fn assemble(
         });
     let fastest = core_types.iter().map(|core| core.opps.last());
     let turbo = fastest.collect::<Option<Vec<_>>>().map(|fastest| Turbo {
-        khz: fastest
-            .iter()
-            .map(|opp| opp.khz)
-            .rev()
-            .take(1)
-            .chain([1])
-            .collect(),
+        khz: fastest.iter().map(|opp| vec![opp.khz, 1]).collect(),
+        by_core: fastest.len() % 2 == 0,
         interval_ns: 500_000,
-        limit_mw: Some(2_000),
-        window_ns: 10_000_000,
+        limit: Some(PowerLimit {
+            mw: 2_000,
+            window_ns: 10_000_000,
+        }),
     });
     Machine {
         name: "random".to_owned(),
         description: "a random machine".to_owned(),
         hz,
         cpus,
+        offline,
         core_types,
-        levels: levels(smt, mc, pkg, &Numa::default()),
+        levels: levels(
+            Spans {
+                smt,
+                mc,
+                pkg,
+                ..Spans::default()
+            },
+            &Numa::default(),
+        ),
         cpufreq,
         network: None,
         governor_adds: false,
         numa: Numa::default(),
         power: Some(power()),
         turbo,
+        ..Machine::default()
     }
 }
 
@@ -124,6 +137,7 @@ fn core_type() -> impl Strategy<Value = (u32, CoreType)> {
                     speed,
                     smt_throughput,
                     costs,
+                    usual_costs: Vec::new(),
                     opps,
                     idle_states,
                     power: Some(CorePower {
@@ -204,10 +218,11 @@ mod tests {
         #[test]
         fn every_level_is_a_partition_coarser_than_the_one_below(machine in machine()) {
             prop_assert!((1..=64).contains(&machine.cpus.len()));
-            let mut below: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
+            let all = machine.all_cpus();
+            let mut below: Vec<CpuMask> = all.iter().map(CpuMask::one).collect();
             for level in &machine.levels {
                 let total: usize = level.spans.iter().map(CpuMask::count).sum();
-                prop_assert_eq!(total, machine.cpus.len());
+                prop_assert_eq!(total, all.count());
                 for span in &below {
                     prop_assert_eq!(
                         level.spans.iter().filter(|wider| span.is_subset(wider)).count(), 1

@@ -16,20 +16,30 @@ macro_rules! builtin {
 
 /// Name, file, text; sorted by name.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
+    "alder-lake",
+    "apple-m1",
+    "epyc-2s",
     "exynos5433",
+    "grace",
     "hikey-6220",
     "hp-8s-80c",
     "hp-8s-80c-ht",
+    "lunar-lake",
     "odroid-xu3",
+    "raspberry-pi-5",
+    "rk3588",
+    "sm8250",
     "smp-2",
-    "smp-8",
     "smp-2x8",
+    "smp-8",
     "smt-4",
     "snb-4s",
     "snb-ep-2s",
     "snb-laptop",
     "tc2",
-    "tc2-smp"
+    "tc2-smp",
+    "zen4-x3d",
+    "zen5-laptop"
 ];
 
 impl Machine {

@@ -1,83 +1,15 @@
-//! The machine file: its TOML shape, and what must hold for it to describe a machine.
-//!
-//! ```toml
-//! name = "board"
-//! description = "two fast cores"
-//! hz = 250                                    # CONFIG_HZ
-//! numa_distances = [[10, 20], [20, 10]]       # optional: from package to package, see Numa
-//!
-//! [core.cortex-a15]
-//! capacity = 1024                             # cpu_capacity, 1024 = nominal
-//! speed = { time = 16.47, of = "sysbench, s" } # or { rate = ..., of = ... }: see SpeedFile
-//!
-//! [core.cortex-a15.costs]                     # ns; see Costs
-//! source = "where the numbers come from"
-//! context_switch_ns = 3000
-//! # ... every field of Costs
-//!
-//! [[core.cortex-a15.idle]]                    # from the shallowest to the deepest
-//! name = "WFI"
-//! min_residency_us = 1
-//! exit_latency_us = 1
-//!
-//! [[core.cortex-a15.opp]]                     # from the slowest; without any: one speed
-//! khz = 1_000_000
-//! microvolt = 1_050_000                       # optional
-//!
-//! [cpufreq]                                   # where a core type has OPPs
-//! source = "where the numbers come from"
-//! shared_by = "cluster"                       # what a policy's CPUs share: core, cluster, package
-//! transition_latency_us = 500
-//! rate_limit_us = 10_000                      # optional, see CpufreqFile
-//!
-//! [network]                                   # optional: an adapter, see Network
-//! source = "where the numbers come from"
-//! driver = "napi"                             # or "usbnet", see Driver (default: napi)
-//! link_kbit = 1_000_000
-//! packet_bytes = 1448
-//! irq_cpu = 0
-//! irq_ns = 2_000
-//! tx_packet_ns = 3_000
-//! rx_packet_ns = 4_000
-//!
-//! [core.cortex-a15.power]                     # optional, then for all core types, with [power]
-//! source = "where the numbers come from"
-//! dynamic_mw = 1_200                          # and so on, see CorePower; idle states then have a
-//! smt_dynamic = 1.0                           # power_mw, and perhaps an entry_uj
-//! static_mw = 150
-//!
-//! [power]                                     # see Power
-//! source = "where the numbers come from"
-//! rest_mw = 2_000
-//! cluster = { active_mw = 100, idle = [{ residency_us = 100, power_mw = 10, entry_uj = 5 }] }
-//! package = { active_mw = 300 }
-//!
-//! [turbo]                                     # optional, see Turbo
-//! source = "where the numbers come from"
-//! khz = [1_200_000, 1_000_000]                # with one core active, with two, ...
-//! interval_us = 1_000
-//! limit_mw = 5_000                            # optional
-//! window_ms = 1_000
-//!
-//! [[package]]
-//! [[package.cluster]]                         # CPUs that share a last-level cache
-//! core = "cortex-a15"
-//! cpus = "0-1"
-//! threads = 1                                 # hardware threads a core (default 1), see ClusterFile
-//!
-//! [memory]                                    # optional: what sharing memory costs, see Memory
-//! source = "where the numbers come from"
-//! cached_ns = 3
-//! line_ns = [50, 200]                         # one for each distance that there is, rising
-//! lock_ns = 100
-//! spinlock = "queued"                         # or "ticket", as x86 had before Linux 4.2 (default: queued)
-//! ```
+//! The machine file: its TOML shape. `docs/machine-format.md` has every key with its unit, and examples.
 
+mod core;
 mod cpufreq;
+#[cfg(test)]
+mod documented;
 mod network;
 mod numa;
+mod plausible;
 mod power;
-pub(crate) mod reader;
+mod reader;
+pub(crate) mod topology;
 
 use crate::input::{self, BadInput};
 use crate::{Driver, Machine, Spinlock};
@@ -86,12 +18,19 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
+/// `CONFIG_HZ_250`, the kernel's default (kernel/Kconfig.hz).
+const DEFAULT_HZ: u32 = 250;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MachineFile {
     name: Spanned<String>,
+    #[serde(default)]
     description: String,
-    hz: Spanned<u32>,
+    /// Without it: [`DEFAULT_HZ`].
+    hz: Option<Spanned<u32>>,
+    /// CPUs that have a number and are not there, or are off.
+    offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,
     cpufreq: Option<Spanned<CpufreqFile>>,
     network: Option<NetworkFile>,
@@ -118,11 +57,13 @@ struct MemoryFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoreFile {
-    capacity: Spanned<u32>,
-    speed: Spanned<SpeedFile>,
+    /// Without it: the speed, of 1024 for the fastest.
+    capacity: Option<Spanned<u32>>,
+    /// Without it: as the capacities are to each other.
+    speed: Option<Spanned<SpeedFile>>,
     /// What all hardware threads of a core do together, of what one does alone. Without it: 1.
     smt_throughput: Option<Spanned<f64>>,
-    costs: CostsFile,
+    costs: Option<CostsFile>,
     #[serde(default)]
     idle: Vec<IdleFile>,
     #[serde(default)]
@@ -197,14 +138,14 @@ struct CostsFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
     _source: String,
-    context_switch_ns: Spanned<u64>,
-    wakeup_ns: Spanned<u64>,
-    ipi_near_ns: Spanned<u64>,
-    ipi_far_ns: Spanned<u64>,
-    tick_ns: Spanned<u64>,
-    timer_irq_ns: Spanned<u64>,
-    refill_near_ns: Spanned<u64>,
-    refill_far_ns: Spanned<u64>,
+    context_switch_ns: Option<Spanned<u64>>,
+    wakeup_ns: Option<Spanned<u64>>,
+    ipi_near_ns: Option<Spanned<u64>>,
+    ipi_far_ns: Option<Spanned<u64>>,
+    tick_ns: Option<Spanned<u64>>,
+    timer_irq_ns: Option<Spanned<u64>>,
+    refill_near_ns: Option<Spanned<u64>>,
+    refill_far_ns: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -266,16 +207,42 @@ struct TurboFile {
     /// Where the numbers come from.
     #[serde(rename = "source")]
     _source: String,
-    khz: Spanned<Vec<u32>>,
+    khz: Spanned<TurboKhz>,
     interval_us: Spanned<u64>,
     limit_mw: Option<Spanned<u32>>,
-    window_ms: Spanned<u64>,
+    /// Needed where there is a limit.
+    window_ms: Option<Spanned<u64>>,
+}
+
+/// The highest frequencies with one active core, with two, ...
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a list of frequencies, or a table of such lists by core type"
+)]
+enum TurboKhz {
+    /// Of all cores of the package, whatever their type.
+    All(Vec<u32>),
+    /// By core type, and by how many cores of that type are active.
+    ByCore(BTreeMap<String, Vec<u32>>),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PackageFile {
     cluster: Vec<ClusterFile>,
+    #[serde(default)]
+    cache: Vec<CacheFile>,
+}
+
+/// Caches of one level and size; see [`crate::Cache`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheFile {
+    level: Spanned<u32>,
+    /// The CPUs of each.
+    cpus: Spanned<Vec<Spanned<String>>>,
+    size_kib: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -286,11 +253,14 @@ struct ClusterFile {
     /// Hardware threads a core. With 2, the first half of `cpus` are the cores' first threads and the
     /// second half, in the same order, their second ones, as Linux numbers them on most machines.
     threads: Option<Spanned<usize>>,
+    /// The hardware threads of each core, where Linux numbers them otherwise. CPUs that are in none are cores of
+    /// one thread.
+    siblings: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 impl Machine {
     /// The machine that `text`, the content of `file`, describes.
     pub fn parse(file: &str, text: &str) -> Result<Machine, Box<BadInput>> {
-        Reader { file, text }.machine(input::from_toml(file, text)?)
+        Reader::new(file, text).machine(input::from_toml(file, text)?)
     }
 }

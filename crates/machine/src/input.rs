@@ -115,8 +115,20 @@ pub fn shown(path: &Path) -> String {
 /// The content of `path`, or for `-` of standard input, which can be read once; the error names the file and why it
 /// cannot be read.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
     let file = shown(path);
+    String::from_utf8(read_bytes(path, what)?).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        Box::new(BadInput::whole(
+            format!("{file}:{line}: not UTF-8"),
+            format!("expected a {what} in UTF-8"),
+        ))
+    })
+}
+
+/// The same of what is no text.
+pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
     let bytes = match path == Path::new(STDIN) {
         false => std::fs::read(path),
         true if TAKEN.swap(true, Ordering::Relaxed) => {
@@ -127,20 +139,15 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
             io::stdin().read_to_end(&mut bytes).map(|_| bytes)
         }
     };
-    let bytes = bytes.map_err(|error| {
-        Box::new(BadInput::whole(
-            format!("{file}: {error}"),
-            format!("expected a readable {what}"),
-        ))
-    })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-        Box::new(BadInput::whole(
-            format!("{file}:{line}: not UTF-8"),
-            format!("expected a {what} in UTF-8"),
-        ))
-    })
+    bytes.map_err(|error| unreadable(path, what, &error))
+}
+
+/// `path`, a `what`, cannot be read.
+pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInput> {
+    Box::new(BadInput::whole(
+        format!("{}: {error}", shown(path)),
+        format!("expected a readable {what}"),
+    ))
 }
 
 /// `text`, the content of `file`, as TOML. The error points at the bytes that do not fit.

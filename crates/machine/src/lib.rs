@@ -18,10 +18,10 @@ pub use cpufreq::{Cpufreq, Opp};
 pub use mask::{CpuMask, MAX_CPUS};
 pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
-pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, Turbo, opp_ratios};
+pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
 
 /// A machine, as the simulated kernel and the scheduler's user-space half see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// The name that `--machine` takes.
     pub name: String,
@@ -31,12 +31,19 @@ pub struct Machine {
     pub hz: u32,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
+    /// Those of `cpus` that have a number only: they are in no level, and nothing runs there.
+    pub offline: CpuMask,
     /// The kinds of core that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
     /// Topology levels from the smallest span to the largest, as the kernel's
-    /// `sched_domain_topology`: SMT, MC (last-level cache or cluster), PKG. Levels that add nothing
-    /// are left in; whoever builds sched domains drops them.
+    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level cache or
+    /// cluster), PKG. Levels that add nothing are left in; whoever builds sched domains drops them.
     pub levels: Vec<Level>,
+    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty where they are what
+    /// shares a last-level cache.
+    pub clusters: Vec<CpuMask>,
+    /// The caches that the file names, by level, then by first CPU.
+    pub caches: Vec<Cache>,
     /// How frequencies are changed; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
     /// Its network adapter, if it has one that matters.
@@ -50,6 +57,8 @@ pub struct Machine {
     pub power: Option<Power>,
     /// What keeps cores below the frequency that is asked for; `None` if nothing does.
     pub turbo: Option<Turbo>,
+    /// What is odd about the description, and no error: a line each, with file and line.
+    pub warnings: Vec<String>,
 }
 
 /// One logical CPU.
@@ -62,8 +71,19 @@ pub struct Cpu {
     pub capacity: u32,
 }
 
+/// A cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// 2 for an L2.
+    pub level: u32,
+    /// The CPUs that share it.
+    pub cpus: CpuMask,
+    /// KiB, where it is known.
+    pub size_kib: Option<u32>,
+}
+
 /// What the cores of one kind have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CoreType {
     /// Such as `cortex-a15`.
     pub name: String,
@@ -75,6 +95,8 @@ pub struct CoreType {
     pub smt_throughput: u32,
     /// What the kernel's own operations cost here, at the highest frequency.
     pub costs: Costs,
+    /// Which of `costs` nobody gave, by their keys in the file: see [`Costs::usual`].
+    pub usual_costs: Vec<&'static str>,
     /// Operating performance points from the slowest to the fastest; empty if there is one speed.
     pub opps: Vec<Opp>,
     /// cpuidle states from the shallowest to the deepest. An idle period enters the deepest whose
@@ -107,6 +129,25 @@ pub struct Costs {
     pub refill_far_ns: u64,
 }
 
+impl Costs {
+    /// What is taken where a machine file does not say: round numbers of the order that perf bench sched and
+    /// cyclictest show on x86 servers and desktops of the last decade. What the core itself does takes the longer the
+    /// slower it is than `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
+    pub fn usual(reference: f64) -> Costs {
+        let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
+        Costs {
+            context_switch_ns: core(1_000.0),
+            wakeup_ns: core(1_000.0),
+            ipi_near_ns: 500,
+            ipi_far_ns: 1_000,
+            tick_ns: core(2_000.0),
+            timer_irq_ns: core(1_500.0),
+            refill_near_ns: 10,
+            refill_far_ns: 80,
+        }
+    }
+}
+
 /// Bytes in a cache line, on every machine described so far.
 pub const CACHE_LINE: u64 = 64;
 
@@ -131,20 +172,28 @@ pub struct IdleState {
 /// One topology level: a partition of the machine's CPUs.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// `SMT`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
+    /// `SMT`, `CLS`, `MC`, `PKG` or `NUMA`, as in `/sys/kernel/debug/sched/domains`.
     pub name: &'static str,
     /// The spans at this level; disjoint, together all CPUs.
     pub spans: Vec<CpuMask>,
 }
 
 impl Machine {
-    /// Every CPU of the machine.
+    /// Every CPU of the machine that is online.
     pub fn all_cpus(&self) -> CpuMask {
-        CpuMask::first_n(self.cpus.len())
+        CpuMask::first_n(self.cpus.len()).without(&self.offline)
     }
 
-    /// The clusters, of which each CPU is in one: what shares a last-level cache.
+    /// The clusters, of which each CPU is in one.
     pub fn clusters(&self) -> &[CpuMask] {
+        match self.clusters.is_empty() {
+            true => self.last_level_caches(),
+            false => &self.clusters,
+        }
+    }
+
+    /// The CPUs of each last-level cache; each CPU is in one.
+    pub fn last_level_caches(&self) -> &[CpuMask] {
         let mc = self.levels.iter().find(|level| level.name == "MC");
         mc.or(self.levels.first()).map_or(&[], |level| &level.spans)
     }

@@ -10,7 +10,7 @@ const WORDS: usize = MAX_CPUS / 64;
 
 /// A set of CPU numbers, laid out as the kernel's `struct cpumask` for `NR_CPUS` = [`MAX_CPUS`]:
 /// an array of 64-bit words, lowest CPU in the lowest bit.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct CpuMask {
     bits: [u64; WORDS],

@@ -7,7 +7,7 @@
 use crate::{CoreType, CpuMask, Machine};
 
 /// How much power a machine's parts draw.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Power {
     /// Everything that is no package, whatever the CPUs do: memory, disks, fans, losses of the supply;
     /// mW.
@@ -39,7 +39,7 @@ pub struct PartIdle {
 }
 
 /// What a core of one type draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorePower {
     /// While one hardware thread runs a busy loop at the highest OPP, mW. At another OPP it is this by
     /// the ratio of frequency times voltage squared.
@@ -54,13 +54,22 @@ pub struct CorePower {
 /// How fast the hardware lets a package's cores run, below what software asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turbo {
-    /// The highest frequency with so many cores active: the first number for one, the last for more, too;
-    /// kHz, never rising.
-    pub khz: Vec<u32>,
+    /// By core type: the highest frequency with so many cores active, the first number for one, the last for more,
+    /// too; kHz, never rising.
+    pub khz: Vec<Vec<u32>>,
+    /// Only active cores of the same type count.
+    pub by_core: bool,
     /// How often the package's control unit looks, ns.
     pub interval_ns: u64,
-    /// What the package may draw on average, cores, clusters and uncore together, mW.
-    pub limit_mw: Option<u32>,
+    /// What the package may draw on average; `None` if it draws less anyway, or that is not known.
+    pub limit: Option<PowerLimit>,
+}
+
+/// What a package may draw on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerLimit {
+    /// Cores, clusters and uncore together, mW.
+    pub mw: u32,
     /// Over how long that average is (an exponential one), ns.
     pub window_ns: u64,
 }
@@ -102,10 +111,10 @@ pub fn opp_ratios(core: &CoreType, opp: usize) -> (f64, f64) {
 }
 
 impl Turbo {
-    /// The highest frequency with so many active cores, kHz.
-    pub fn khz_for(&self, active: usize) -> u32 {
-        let index = active.max(1).min(self.khz.len()) - 1;
-        self.khz[index]
+    /// The highest frequency of a core type with so many active cores, kHz.
+    pub fn khz_for(&self, core_type: usize, active: usize) -> u32 {
+        let khz = &self.khz[core_type];
+        khz[active.clamp(1, khz.len()) - 1]
     }
 }
 

@@ -99,6 +99,7 @@ struct equipoise_kernel {
 	void *(*alloc)(void *k, u64 size);
 	void (*free)(void *k, void *object);
 	u32 (*random)(void *k);
+	s32 (*llc_id)(void *k, s32 cpu);
 };
 
 /* Indices of equipoise_kernel.cpumask(). [abi] */

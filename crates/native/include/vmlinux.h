@@ -438,9 +438,7 @@ enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST, BPF_F_LOCK = 4 };
 #define BPF_F_TIMER_ABS (1ULL << 0)
 #define BPF_F_TIMER_CPU_PIN (1ULL << 1)
 #define BPF_MAX_LOOPS (8 * 1024 * 1024)
-#define CLOCK_REALTIME 0
 #define CLOCK_MONOTONIC 1
-#define CLOCK_BOOTTIME 7
 
 /* [abi] */
 struct bpf_timer {

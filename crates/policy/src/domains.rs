@@ -202,7 +202,7 @@ impl Domain {
                 cache_nice_tries: 0,
                 ..package
             },
-            "MC" => Domain {
+            "CLS" | "MC" => Domain {
                 flags: package.flags | Flags::SHARE_PKG_RESOURCES,
                 ..package
             },
@@ -352,7 +352,9 @@ fn all_levels(machine: &Machine, linux: Linux) -> Vec<Domain> {
     let single: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
     let mut below = &single;
     let mut domains = Vec::new();
-    for level in &machine.levels {
+    // Linux 3.9 knows of no cache between a core's and the last level's.
+    let knows = |level: &&machine::Level| linux == Linux::V6_12 || level.name != "CLS";
+    for level in machine.levels.iter().filter(knows) {
         let mut spans: Vec<&CpuMask> = level.spans.iter().filter(|span| !span.is_empty()).collect();
         spans.sort_by_key(|span| span.first());
         for span in spans {
@@ -527,6 +529,22 @@ mod tests {
         assert!(top.flags.has(Flags::BALANCE_NEWIDLE));
     }
 
+    #[test]
+    fn a_second_level_cache_is_a_domain_in_6_12() {
+        let text = "name = \"modules\"\n[core.e]\n[[package]]\n[[package.cluster]]\ncore = \"e\"\ncpus = \"0-3\"\n\
+                    [[package.cache]]\nlevel = 2\ncpus = [\"0-1\", \"2-3\"]\n\
+                    [[package.cache]]\nlevel = 3\ncpus = [\"0-3\"]\n";
+        let machine = Machine::parse("modules.toml", text).unwrap();
+        let now = Domains::new(&machine, Linux::V6_12);
+        assert_eq!(
+            now.to_string(),
+            "CLS 0-1: 0 | 1\nCLS 2-3: 2 | 3\nMC 0-3: 0-1 | 2-3\n"
+        );
+        assert!(now.domains[0].flags.has(Flags::SHARE_PKG_RESOURCES));
+        let then = Domains::new(&machine, Linux::V3_9).to_string();
+        assert_eq!(then, "MC 0-3: 0 | 1 | 2 | 3\n");
+    }
+
     fn of_6_12(name: &str) -> Domains {
         Domains::new(&Machine::find(name).unwrap(), Linux::V6_12)
     }
@@ -590,9 +608,10 @@ mod tests {
                 prop_assert!(spans.iter().all(|span| span.contains(cpu)));
                 prop_assert!(spans.windows(2).all(|pair| pair[0] != pair[1] && pair[0].is_subset(pair[1])));
             }
-            if machine.cpus.len() > 1 {
-                let top = domains.of(0).last().map(|domain| domain.span);
-                prop_assert_eq!(top, Some(machine.all_cpus()));
+            let online = machine.all_cpus();
+            if online.count() > 1 {
+                let top = domains.of(online.first().unwrap()).last().map(|domain| domain.span);
+                prop_assert_eq!(top, Some(online));
             }
         }
     }

@@ -167,8 +167,8 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
 fn fast_and_slow(machine: &Machine) -> (CpuMask, Option<CpuMask>) {
     let highest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
     let (mut fast, mut slow) = (CpuMask::EMPTY, CpuMask::EMPTY);
-    for (id, cpu) in machine.cpus.iter().enumerate() {
-        match Some(cpu.capacity) == highest {
+    for id in machine.all_cpus().iter() {
+        match Some(machine.cpus[id].capacity) == highest {
             true => fast.set(id),
             false => slow.set(id),
         };

@@ -10,9 +10,11 @@ use machine::{CoreType, CpuMask, Cpufreq, Machine, Memory, Opp};
 pub fn machine(machine: &Machine) -> Page {
     Page {
         title: format!("{}: {}", machine.name, machine.description),
-        notes: vec![format!("{} CPUs, HZ {}", machine.cpus.len(), machine.hz)],
-        tables: [topology(machine), core_types(machine)]
+        notes: notes(machine),
+        tables: [topology(machine)]
             .into_iter()
+            .chain(caches(machine))
+            .chain([core_types(machine)])
             .chain(
                 machine
                     .cpufreq
@@ -25,6 +27,58 @@ pub fn machine(machine: &Machine) -> Page {
             .collect(),
         ..Page::default()
     }
+}
+
+fn notes(machine: &Machine) -> Vec<String> {
+    let mut notes = vec![format!(
+        "{} CPUs, HZ {}",
+        machine.all_cpus().count(),
+        machine.hz
+    )];
+    if !machine.offline.is_empty() {
+        notes.push(format!("offline: {}", machine.offline));
+    }
+    if machine
+        .core_types
+        .iter()
+        .any(|core| !core.usual_costs.is_empty())
+    {
+        notes.push(
+            "costs with * are not in the file: usual ones, by the speed of the core".to_owned(),
+        );
+    }
+    notes.extend(
+        machine
+            .warnings
+            .iter()
+            .map(|warning| format!("warning: {warning}")),
+    );
+    notes
+}
+
+/// The caches that the file names: those of one level and size in one line.
+fn caches(machine: &Machine) -> Option<Table> {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for alike in machine
+        .caches
+        .chunk_by(|a, b| (a.level, a.size_kib) == (b.level, b.size_kib))
+    {
+        let spans = alike.iter().map(|cache| cache.cpus.to_string());
+        rows.push(vec![
+            format!("L{}", alike[0].level).into(),
+            spans.collect::<Vec<_>>().join(" | ").into(),
+            alike[0]
+                .size_kib
+                .map_or("-".to_owned(), |kib| kib.to_string())
+                .into(),
+        ]);
+    }
+    (!rows.is_empty()).then(|| Table {
+        title: "Caches".to_owned(),
+        header: ["level", "CPUs of each", "KiB"].map(str::to_owned).to_vec(),
+        text_columns: 2,
+        rows,
+    })
 }
 
 /// As lstopo's tree: packages, their clusters, the clusters' CPUs.
@@ -112,25 +166,29 @@ fn core_types(machine: &Machine) -> Table {
         row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
         row
     };
+    // With a mark for what nobody measured.
+    let cost = |core: &CoreType, key: &str, ns: u64| {
+        let mark = if core.usual_costs.contains(&key) {
+            "*"
+        } else {
+            ""
+        };
+        format!("{}{mark}", us(ns))
+    };
+    macro_rules! costs {
+        ($name:literal: $($key:ident),+) => {
+            row($name, &|core| {
+                [$(cost(core, stringify!($key), core.costs.$key)),+].join(", ")
+            })
+        };
+    }
     let mut rows = vec![
-        row("context switch", &|core| us(core.costs.context_switch_ns)),
-        row("wakeup", &|core| us(core.costs.wakeup_ns)),
-        row("IPI near, far", &|core| {
-            format!(
-                "{}, {}",
-                us(core.costs.ipi_near_ns),
-                us(core.costs.ipi_far_ns)
-            )
-        }),
-        row("tick", &|core| us(core.costs.tick_ns)),
-        row("timer interrupt", &|core| us(core.costs.timer_irq_ns)),
-        row("cache line refill near, far", &|core| {
-            format!(
-                "{}, {}",
-                us(core.costs.refill_near_ns),
-                us(core.costs.refill_far_ns)
-            )
-        }),
+        costs!("context switch": context_switch_ns),
+        costs!("wakeup": wakeup_ns),
+        costs!("IPI near, far": ipi_near_ns, ipi_far_ns),
+        costs!("tick": tick_ns),
+        costs!("timer interrupt": timer_irq_ns),
+        costs!("cache line refill near, far": refill_near_ns, refill_far_ns),
     ];
     let states = machine
         .core_types
@@ -218,7 +276,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
 
 /// The levels that add something: a span that its child covers already makes no domain.
 fn domains(machine: &Machine) -> Table {
-    let mut below: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
+    let mut below: Vec<CpuMask> = machine.all_cpus().iter().map(CpuMask::one).collect();
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for level in &machine.levels {
         for span in &level.spans {

@@ -12,7 +12,7 @@ pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
         tables.extend(cores.filter_map(|core| opps(machine, core)));
         tables.push(parts(machine));
     }
-    tables.extend(machine.turbo.as_ref().map(turbo));
+    tables.extend(machine.turbo.as_ref().map(|of| turbo(machine, of)));
     tables
 }
 
@@ -25,7 +25,7 @@ fn watts(mw: u32) -> Cell {
 fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
     let power = core.power.as_ref()?;
     let of_type = |&cpu: &usize| machine.core_types[machine.cpus[cpu].core_type].name == core.name;
-    let cpu = (0..machine.cpus.len()).find(of_type)?;
+    let cpu = machine.all_cpus().iter().find(of_type)?;
     let threads = machine.siblings(cpu).count();
     let row = |opp: usize| -> Vec<Cell> {
         let at = core.opps.get(opp);
@@ -125,26 +125,43 @@ fn parts(machine: &Machine) -> Table {
 }
 
 /// How fast a package lets its cores run, by how many of them are active.
-fn turbo(turbo: &Turbo) -> Table {
-    let limit = turbo.limit_mw.map_or(String::new(), |mw| {
+fn turbo(machine: &Machine, turbo: &Turbo) -> Table {
+    let limit = turbo.limit.map_or(String::new(), |limit| {
         format!(
             ", within {} W for each package, over {} s",
-            number(f64::from(mw) / 1e3),
-            number(turbo.window_ns as f64 / 1e9)
+            number(f64::from(limit.mw) / 1e3),
+            number(limit.window_ns as f64 / 1e9)
         )
     });
-    let last = turbo.khz.len();
-    let row = |(index, khz): (usize, &u32)| -> Vec<Cell> {
-        let active = match index + 1 {
-            active if active == last => format!("{active} and more"),
-            active => active.to_string(),
+    let last = turbo.khz.iter().map(Vec::len).max().unwrap_or(1);
+    let kinds = match turbo.by_core {
+        true => turbo.khz.len(),
+        false => 1,
+    };
+    let row = |active: usize| -> Vec<Cell> {
+        let label = match active == last {
+            true => format!("{active} and more"),
+            false => active.to_string(),
         };
-        vec![active.into(), number(f64::from(*khz) / 1e3).into()]
+        let mhz = |kind| Cell::from(number(f64::from(turbo.khz_for(kind, active)) / 1e3));
+        std::iter::once(label.into())
+            .chain((0..kinds).map(mhz))
+            .collect()
+    };
+    let columns = machine.core_types.iter().map(|core| match turbo.by_core {
+        true => format!("{}, MHz", core.name),
+        false => "MHz".to_owned(),
+    });
+    let active = match turbo.by_core {
+        true => "active cores of the type",
+        false => "active cores",
     };
     Table {
         title: format!("Turbo{limit}"),
-        header: ["active cores", "MHz"].map(str::to_owned).to_vec(),
+        header: std::iter::once(active.to_owned())
+            .chain(columns.take(kinds))
+            .collect(),
         text_columns: 1,
-        rows: turbo.khz.iter().enumerate().map(row).collect(),
+        rows: (1..=last).map(row).collect(),
     }
 }

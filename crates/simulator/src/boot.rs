@@ -104,7 +104,9 @@ fn start_shell(kernel: &mut Kernel<'_>, tasks: Vec<TaskSpec>) {
             Op::Join
         }
     });
-    let cpu = kernel.rng.below(kernel.cpus.len() as u64) as usize;
+    let online = kernel.machine.all_cpus();
+    let nth = kernel.rng.below(online.count() as u64) as usize;
+    let cpu = online.iter().nth(nth).unwrap_or(0);
     kernel.set_cpu(cpu);
     let shell = kernel.new_task(shell, None, cpu, false);
     kernel.activate(shell, 0);

@@ -101,7 +101,12 @@ pub fn outcome(
     }
     let now = kernel.now();
     Ok(Outcome {
-        energy: kernel.hw.meters.as_mut().map(|meters| meters.read(now)),
+        energy: kernel
+            .hw
+            .meters
+            .as_mut()
+            .filter(|meters| meters.are_known())
+            .map(|meters| meters.read(now)),
         simulated_ns: kernel.now(),
         read: read
             .iter()

@@ -64,7 +64,7 @@ impl Antutu {
 
 impl Model for Antutu {
     fn start(&self, machine: &Machine) -> Start {
-        let threads = machine.cpus.len() as u64;
+        let threads = machine.all_cpus().count() as u64;
         let main = Main {
             sections: self.sections,
             threads,

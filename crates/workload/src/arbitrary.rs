@@ -2,6 +2,7 @@
 
 use crate::rtapp::RtApp;
 use crate::{Rng, Workload};
+use machine::CpuMask;
 use std::fmt::Write;
 
 /// The most tasks that [`rt_app_json`] makes, besides the one that tasks fork.
@@ -11,7 +12,7 @@ pub const MAX_TASKS: usize = 20;
 ///
 /// # Panics
 /// If the file does not parse, which is an error of this module.
-pub fn workload(seed: u64, tasks: usize, cpus: usize) -> Box<dyn Workload> {
+pub fn workload(seed: u64, tasks: usize, cpus: &CpuMask) -> Box<dyn Workload> {
     let text = rt_app_json(seed, tasks, cpus);
     match RtApp::parse("random", "random.json", &text, None) {
         Ok(workload) => Box::new(workload),
@@ -19,17 +20,17 @@ pub fn workload(seed: u64, tasks: usize, cpus: usize) -> Box<dyn Workload> {
     }
 }
 
-/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of CPUs `0..cpus`, the
+/// An rt-app file of `tasks` (1 to [`MAX_TASKS`]) random tasks bound to some of `cpus`, the
 /// same for the same arguments. Fewer tasks with the same seed shrink a failing case.
 ///
 /// It ends under any fair scheduler: all loops are finite, tasks hold at most one mutex at a time and
 /// meet barriers in one order, and no wakeup can be lost: a waiter holds its mutex from before a
 /// barrier until it waits, and whoever wakes it takes that mutex after the barrier.
-pub fn rt_app_json(seed: u64, tasks: usize, cpus: usize) -> String {
+pub fn rt_app_json(seed: u64, tasks: usize, cpus: &CpuMask) -> String {
     let tasks = tasks.clamp(1, MAX_TASKS);
     let mut generator = Generator {
         rng: Rng::new(seed),
-        cpus: cpus.max(1),
+        cpus: cpus.iter().collect(),
         text: String::from("{\n\t\"tasks\" : {\n"),
         forks: false,
     };
@@ -47,7 +48,7 @@ pub fn rt_app_json(seed: u64, tasks: usize, cpus: usize) -> String {
 
 struct Generator {
     rng: Rng,
-    cpus: usize,
+    cpus: Vec<usize>,
     text: String,
     /// Does a task fork `leaf`?
     forks: bool,
@@ -125,11 +126,14 @@ impl Generator {
     }
 
     fn affinity(&mut self) {
-        let always = self.rng.below(self.cpus as u64) as usize;
-        let chosen: Vec<_> = (0..self.cpus)
-            .filter(|&cpu| cpu == always || self.one_in(2))
+        let all = std::mem::take(&mut self.cpus);
+        let always = self.rng.below(all.len() as u64) as usize;
+        let chosen: Vec<_> = (0..all.len())
+            .filter(|&nth| nth == always || self.one_in(2))
+            .map(|nth| all[nth])
             .map(|cpu| cpu.to_string())
             .collect();
+        self.cpus = all;
         let cpus = chosen.join(", ");
         writeln!(self.text, "\t\t\t\"cpus\" : [{cpus}],").expect("strings grow");
     }
@@ -210,22 +214,25 @@ mod tests {
     proptest! {
         #[test]
         fn every_random_workload_ends(seed: u64, tasks in 1..=MAX_TASKS, cpus in 1..9usize) {
-            let workload = workload(seed, tasks, cpus);
+            let all = CpuMask::first_n(cpus);
+            let workload = workload(seed, tasks, &all);
             let kernel = Kernel::run(&*workload, cpus);
-            prop_assert!(kernel.left().is_empty(), "{:?}\n{}", kernel.left(), rt_app_json(seed, tasks, cpus));
+            prop_assert!(kernel.left().is_empty(), "{:?}\n{}", kernel.left(), rt_app_json(seed, tasks, &all));
             prop_assert_eq!(kernel.recorder.samples(0).len(), 1);
         }
     }
 
     #[test]
     fn the_same_arguments_make_the_same_file() {
-        assert_eq!(rt_app_json(7, 9, 4), rt_app_json(7, 9, 4));
-        assert_ne!(rt_app_json(7, 9, 4), rt_app_json(8, 9, 4));
+        let of = |seed| rt_app_json(seed, 9, &CpuMask::first_n(4));
+        assert_eq!(of(7), of(7));
+        assert_ne!(of(7), of(8));
     }
 
     #[test]
     fn every_kind_of_event_is_made() {
-        let texts: String = (0..200).map(|seed| rt_app_json(seed, 8, 4)).collect();
+        let cpus = CpuMask::first_n(4);
+        let texts: String = (0..200).map(|seed| rt_app_json(seed, 8, &cpus)).collect();
         for event in [
             "run", "runtime", "sleep", "timer", "lock", "wait", "signal", "broad", "barrier",
             "yield", "fork", "mem", "iorun",

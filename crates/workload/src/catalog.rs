@@ -2,6 +2,7 @@
 
 use crate::benchmark::Benchmark;
 use crate::params::{Args, Param};
+use crate::recording::{self, Recording, Replay};
 use crate::rtapp::RtApp;
 use crate::together::Together;
 use crate::{
@@ -99,7 +100,12 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
             format!("{names}, or an rt-app JSON file"),
         )));
     }
-    let text = input::read(path, "rt-app JSON file")?;
+    let text = input::read(path, "rt-app JSON file or recording")?;
+    if recording::is_recording(&text) {
+        Args::read(name, &[], params)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        return Ok(Box::new(Replay::new(&stem, Recording::parse(name, &text)?)));
+    }
     let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
     let stem = match name {
         input::STDIN => "stdin".into(),

@@ -109,10 +109,11 @@ impl Cyclictest {
 
 impl Model for Cyclictest {
     fn start(&self, machine: &Machine) -> Start {
+        let online: Vec<usize> = machine.all_cpus().iter().collect();
         let threads = (0..self.threads)
             .map(|index| Thread {
                 step: Step::Pin,
-                cpu: index as usize % machine.cpus.len(),
+                cpu: online[index as usize % online.len()],
                 priority: self.priority,
                 interval: self.interval + index * self.distance,
                 duration: self.duration,

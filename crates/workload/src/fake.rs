@@ -2,7 +2,7 @@
 //! costs. It checks what a program may do and nothing about scheduling.
 
 use crate::{Env, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
-use machine::{CoreType, Costs, Cpu, CpuMask, Machine, Numa};
+use machine::{CoreType, Cpu, CpuMask, Machine};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -30,18 +30,10 @@ pub fn machine(cpus: usize) -> Machine {
             name: "fake".to_owned(),
             speed: 1 << 20,
             smt_throughput: 1 << 20,
-            costs: Costs::default(),
-            opps: Vec::new(),
-            idle_states: Vec::new(),
-            power: None,
+            ..CoreType::default()
         }],
         levels: Vec::new(),
-        cpufreq: None,
-        network: None,
-        governor_adds: false,
-        numa: Numa::default(),
-        power: None,
-        turbo: None,
+        ..Machine::default()
     }
 }
 

@@ -29,11 +29,13 @@ mod env;
 #[cfg(test)]
 mod fake;
 mod hackbench;
+pub mod import;
 mod iperf;
 mod kbuild;
 mod params;
 mod parsec;
 mod record;
+pub mod recording;
 mod request_response;
 mod rng;
 pub mod rtapp;

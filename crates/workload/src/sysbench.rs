@@ -136,12 +136,12 @@ impl Model for Sysbench {
 
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         match self.cpu {
-            Some(cpu) if cpu >= machine.cpus.len() => Err(Box::new(BadInput::whole(
+            Some(cpu) if !machine.all_cpus().contains(cpu) => Err(Box::new(BadInput::whole(
                 format!(
                     "workload `{}`: {} has no CPU {cpu}",
                     BENCHMARK.name, machine.name
                 ),
-                format!("expected a CPU below {}", machine.cpus.len()),
+                format!("expected one of {}", machine.all_cpus()),
             ))),
             _ => Ok(()),
         }

@@ -310,6 +310,7 @@ fn what_linux_would_refuse_is_refused() {
 /// What today's schedulers are written with, where Linux 6.12 has something else in its place.
 const TODAY: &str = r#"
 #include <scx/percpu.bpf.h>
+extern unsigned CONFIG_HZ __kconfig;
 u64 peeked, picked, weighed;
 static void today(struct task_struct *p, u64 enq_flags)
 {
@@ -319,6 +320,9 @@ static void today(struct task_struct *p, u64 enq_flags)
 
     if (__COMPAT_is_enq_cpu_selected(enq_flags) && cpu >= (s32)__COMPAT_scx_bpf_nr_node_ids())
         picked++;
+    // tc2-smp: two CPUs with one cache, 100 ticks a second.
+    if (CONFIG_HZ != 100 || cpu_llc_id(1) != 0 || cpu_llc_id(2) != -1)
+        scx_bpf_error("%u ticks a second, LLC %d", CONFIG_HZ, cpu_llc_id(1));
     peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
     weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
     scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));

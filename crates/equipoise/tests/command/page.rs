@@ -66,7 +66,7 @@ fn the_page_works_in_a_browser() {
     assert!(
         page.contains("equipoise compare --machine snb-laptop --workload mixed --policy eevdf")
     );
-    assert!(page.contains(env!("CARGO_PKG_VERSION")));
+    assert!(page.contains(&format!("(version {})", env!("EQUIPOISE_VERSION"))));
     let Some(browser) = browser() else {
         return;
     };

@@ -1,8 +1,9 @@
 //! Frequencies: OPP tables and cpufreq policies.
 
 use super::reader::{Reader, Result};
+use super::topology::Topology;
 use super::{CoreFile, MachineFile, SharedBy};
-use crate::{CoreType, Cpu, CpuMask, Cpufreq, Level, Opp};
+use crate::{CoreType, CpuMask, Cpufreq, Opp};
 use std::ops::RangeInclusive;
 
 /// From 1 MHz to 10 GHz: what is beyond is a slip of units.
@@ -34,9 +35,8 @@ impl Reader<'_> {
     pub(super) fn cpufreq(
         &self,
         machine: &MachineFile,
-        cpus: &[Cpu],
+        topology: &Topology,
         core_types: &[CoreType],
-        levels: &[Level],
     ) -> Result<Option<Cpufreq>> {
         let scales = machine.core.iter().find(|(_, core)| !core.opp.is_empty());
         let file = match (&machine.cpufreq, scales) {
@@ -62,9 +62,12 @@ impl Reader<'_> {
         };
         let span = file.span();
         let file = file.get_ref();
-        let policies = policies(file.shared_by, cpus.len(), levels);
+        let policies = policies(file.shared_by, topology);
         let kinds = |policy: &CpuMask| -> Vec<usize> {
-            let mut kinds: Vec<usize> = policy.iter().map(|cpu| cpus[cpu].core_type).collect();
+            let mut kinds: Vec<usize> = policy
+                .iter()
+                .map(|cpu| topology.cpus[cpu].core_type)
+                .collect();
             kinds.dedup();
             kinds
         };
@@ -96,17 +99,16 @@ impl Reader<'_> {
 }
 
 /// The spans of what shares a frequency, by their first CPU.
-fn policies(shared_by: SharedBy, cpus: usize, levels: &[Level]) -> Vec<CpuMask> {
-    let level = match shared_by {
-        SharedBy::Core => "SMT",
-        SharedBy::Cluster => "MC",
-        SharedBy::Package => "PKG",
-    };
-    let mut policies = match levels.iter().find(|found| found.name == level) {
-        Some(level) => level.spans.clone(),
-        // Where no core has two threads, a core is a CPU.
-        None => (0..cpus).map(CpuMask::one).collect(),
-    };
+fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
+    let level = |name| topology.levels.iter().find(|found| found.name == name);
+    let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
+    let mut policies = match shared_by {
+        SharedBy::Core => level("SMT").map(|level| level.spans.clone()),
+        SharedBy::Cluster => Some(topology.clusters.clone()),
+        SharedBy::Package => level("PKG").map(|level| level.spans.clone()),
+    }
+    // Where no core has two threads, a core is a CPU.
+    .unwrap_or_else(|| online.iter().map(CpuMask::one).collect());
     policies.sort_by_key(CpuMask::first);
     policies
 }

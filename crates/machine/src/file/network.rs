@@ -2,6 +2,7 @@
 
 use super::NetworkFile;
 use super::reader::{Reader, Result};
+use super::topology::Topology;
 use crate::Network;
 use toml::Spanned;
 
@@ -9,7 +10,7 @@ impl Reader<'_> {
     pub(super) fn network(
         &self,
         file: &Option<NetworkFile>,
-        cpus: usize,
+        topology: &Topology,
     ) -> Result<Option<Network>> {
         let Some(file) = file else {
             return Ok(None);
@@ -24,11 +25,12 @@ impl Reader<'_> {
                 format!("expected 1 to {most}"),
             )
         };
-        if *file.irq_cpu.get_ref() >= cpus {
+        let (cpu, cpus) = (*file.irq_cpu.get_ref(), topology.cpus.len());
+        if cpu >= cpus || topology.offline.contains(cpu) {
             return self.bad(
                 file.irq_cpu.span(),
-                format!("there is no CPU {}", file.irq_cpu.get_ref()),
-                format!("expected a CPU below {cpus}"),
+                format!("there is no CPU {cpu}"),
+                format!("expected a CPU below {cpus} that is online"),
             );
         }
         Ok(Some(Network {

@@ -1,8 +1,8 @@
 //! Power: what cores, clusters and packages draw, and turbo.
 
 use super::reader::{Reader, Result};
-use super::{CoreFile, IdleFile, MachineFile, PartPowerFile};
-use crate::{CorePower, CoreType, PartIdle, PartPower, Power, Turbo};
+use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
+use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -121,30 +121,69 @@ impl Reader<'_> {
         };
         let span = file.span();
         let file = file.get_ref();
-        if machine.power.is_none() || core_types.iter().any(|core| core.opps.is_empty()) {
-            return self.bad(
-                span,
-                "a [turbo] section on a machine without power or frequencies".to_owned(),
-                "expected a [power] section, and OPPs for every core type",
-            );
+        let mut khz = vec![Vec::new(); core_types.len()];
+        match file.khz.get_ref() {
+            TurboKhz::All(list) => khz.fill(list.clone()),
+            TurboKhz::ByCore(lists) => {
+                for (name, list) in lists {
+                    let Some(index) = core_types.iter().position(|core| core.name == *name) else {
+                        return self.bad(
+                            file.khz.span(),
+                            format!("no core type is called `{name}`"),
+                            "expected core types of this machine",
+                        );
+                    };
+                    khz[index].clone_from(list);
+                }
+            }
         }
-        let khz = file.khz.get_ref();
-        if khz.is_empty() || !khz.is_sorted_by(|fewer, more| fewer >= more) {
+        let by_core = matches!(file.khz.get_ref(), TurboKhz::ByCore(_));
+        let falls = |list: &Vec<u32>| list.is_sorted_by(|fewer, more| fewer >= more);
+        if khz.iter().any(|list| list.is_empty() || !falls(list)) {
             return self.bad(
                 file.khz.span(),
                 "these are not frequencies for one, two, ... active cores".to_owned(),
-                "expected at least one, none higher than the one before it",
+                "expected at least one for each core type, none higher than the one before it",
             );
         }
-        let limit_mw = match &file.limit_mw {
-            Some(limit) => Some(self.within(limit, "limit_mw", 1..=*MW.end())?),
-            None => None,
+        if core_types.iter().any(|core| core.opps.is_empty()) {
+            return self.bad(
+                span,
+                "a [turbo] section on a machine without frequencies".to_owned(),
+                "expected OPPs for every core type",
+            );
+        }
+        let limit = match (&file.limit_mw, &file.window_ms) {
+            (None, None) => None,
+            (Some(limit), Some(window)) if machine.power.is_some() => Some(PowerLimit {
+                mw: self.within(limit, "limit_mw", 1..=*MW.end())?,
+                window_ns: self.time(window, 1_000_000)?,
+            }),
+            (Some(limit), Some(_)) => {
+                return self.bad(
+                    limit.span(),
+                    "a limit on a power that is not known".to_owned(),
+                    "expected a [power] section, or no limit_mw",
+                );
+            }
+            (Some(limit), None) => {
+                return self.bad(
+                    limit.span(),
+                    "a limit on the power at no time".to_owned(),
+                    "expected window_ms, over which it is the average's",
+                );
+            }
+            // A window that limits nothing.
+            (None, Some(window)) => {
+                self.time(window, 1_000_000)?;
+                None
+            }
         };
         Ok(Some(Turbo {
-            khz: khz.clone(),
+            khz,
+            by_core,
             interval_ns: self.time(&file.interval_us, 1000)?,
-            limit_mw,
-            window_ns: self.time(&file.window_ms, 1_000_000)?,
+            limit,
         }))
     }
 
@@ -257,12 +296,10 @@ threads = 2
         assert_eq!(parts.package.idle, [sleeping]);
         assert_eq!((parts.rest_mw, parts.cluster.active_mw), (90_000, 0));
         let turbo = machine.turbo.as_ref().unwrap();
-        let khz = [0, 1, 2, 3].map(|active| turbo.khz_for(active));
+        let khz = [0, 1, 2, 3].map(|active| turbo.khz_for(0, active));
         assert_eq!(khz, [2_000_000, 2_000_000, 1_000_000, 1_000_000]);
-        assert_eq!(
-            (turbo.limit_mw, turbo.window_ns),
-            (Some(95_000), 500_000_000)
-        );
+        let limit = turbo.limit.unwrap();
+        assert_eq!((limit.mw, limit.window_ns), (95_000, 500_000_000));
     }
 
     #[test]

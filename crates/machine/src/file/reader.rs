@@ -1,11 +1,9 @@
-//! What must hold for a machine file to describe a machine.
+//! The file being read, and what has to be said about it.
 
-use super::{ClusterFile, CoreFile, IdleFile, MachineFile, PackageFile, SpeedFile};
+use super::{DEFAULT_HZ, MachineFile};
+use crate::Machine;
 use crate::input::BadInput;
-use crate::{
-    CoreType, Costs, Cpu, CpuMask, IdleState, Level, MAX_CPUS, MAX_IDLE_STATES, Machine, Numa,
-};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
@@ -13,19 +11,25 @@ use toml::Spanned;
 const MAX_COST_NS: u64 = 1_000_000_000;
 /// The range of the kernel's CONFIG_HZ, generously.
 const HZ: RangeInclusive<u32> = 10..=10_000;
-const CAPACITY: RangeInclusive<u32> = 1..=65_536;
-/// The most hardware threads of a core (POWER8's eight).
-const MAX_THREADS: usize = 8;
 
 pub(super) type Result<T> = std::result::Result<T, Box<BadInput>>;
 
-/// The file being read, for what has to be said about it.
+/// A machine file, `text`.
 pub(super) struct Reader<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
+    file: &'a str,
+    text: &'a str,
+    warnings: RefCell<Vec<String>>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Reader<'a> {
+        Reader {
+            file,
+            text,
+            warnings: RefCell::default(),
+        }
+    }
+
     pub(super) fn bad<T>(
         &self,
         at: Range<usize>,
@@ -37,32 +41,46 @@ impl Reader<'_> {
         )))
     }
 
+    /// What stands `at` is odd, and no error.
+    pub(super) fn warn(&self, at: Range<usize>, message: String) {
+        let bad = BadInput::at(self.file, self.text, at, message, "");
+        self.warnings.borrow_mut().push(bad.message().to_owned());
+    }
+
     pub(super) fn machine(&self, machine: MachineFile) -> Result<Machine> {
         self.name(&machine.name)?;
-        let hz = self.within(&machine.hz, "hz", HZ)?;
-        let core_types = self.core_types(&machine.core)?;
+        let hz = match &machine.hz {
+            Some(hz) => self.within(hz, "hz", HZ)?,
+            None => DEFAULT_HZ,
+        };
+        let (core_types, capacities) = self.core_types(&machine.core)?;
         let mut numa = self.distances(&machine)?;
-        let (cpus, levels) = self.topology(&machine.core, &machine.package, &numa)?;
-        let network = self.network(&machine.network, cpus.len())?;
-        let cpufreq = self.cpufreq(&machine, &cpus, &core_types, &levels)?;
+        let topology = self.topology(&machine, &capacities, &numa)?;
+        let network = self.network(&machine.network, &topology)?;
+        let cpufreq = self.cpufreq(&machine, &topology, &core_types)?;
         if let Some(memory) = &machine.memory {
             numa.memory = Some(self.memory(memory, &numa, machine.package.get_ref().len())?);
         }
         let power = self.power(&machine)?;
         let turbo = self.turbo(&machine, &core_types)?;
+        self.plausible(&machine, hz, &core_types)?;
         Ok(Machine {
             name: machine.name.into_inner(),
             description: machine.description,
             hz,
-            cpus,
+            cpus: topology.cpus,
+            offline: topology.offline,
             core_types,
-            levels,
+            levels: topology.levels,
+            clusters: topology.clusters,
+            caches: topology.caches,
             cpufreq,
             network,
             governor_adds: false,
             numa,
             power,
             turbo,
+            warnings: self.warnings.take(),
         })
     }
 
@@ -94,103 +112,6 @@ impl Reader<'_> {
         )
     }
 
-    fn core_types(&self, cores: &BTreeMap<Spanned<String>, CoreFile>) -> Result<Vec<CoreType>> {
-        let kind = |core: &CoreFile| core.speed.get_ref().time.is_some();
-        let mut rates = Vec::new();
-        for core in cores.values() {
-            rates.push(self.rate(&core.speed)?);
-            if cores.values().next().map(kind) != Some(kind(core)) {
-                return self.bad(
-                    core.speed.span(),
-                    "speeds are given in two ways".to_owned(),
-                    "expected `time` on all core types or `rate` on all",
-                );
-            }
-        }
-        let fastest = rates.iter().copied().fold(0.0, f64::max);
-        let mut core_types = Vec::new();
-        for ((name, core), rate) in cores.iter().zip(rates) {
-            self.within(&core.capacity, "capacity", CAPACITY)?;
-            let speed = (rate / fastest * f64::from(1 << 20)).round() as u32;
-            // Below 1/1024 of the fastest the fixed point would be coarser than 0.1 %.
-            if speed < 1 << 10 {
-                return self.bad(
-                    core.speed.span(),
-                    "this core type is more than 1024 times slower than the fastest".to_owned(),
-                    "expected speeds in the same unit on all core types",
-                );
-            }
-            core_types.push(CoreType {
-                name: name.get_ref().clone(),
-                speed,
-                smt_throughput: self.smt_throughput(core)?,
-                costs: self.costs(core)?,
-                opps: self.opps(core)?,
-                idle_states: self.idle_states(&core.idle)?,
-                power: self.core_power(core)?,
-            });
-        }
-        Ok(core_types)
-    }
-
-    fn smt_throughput(&self, core: &CoreFile) -> Result<u32> {
-        let Some(throughput) = &core.smt_throughput else {
-            return Ok(1 << 20);
-        };
-        if (1.0..=MAX_THREADS as f64).contains(throughput.get_ref()) {
-            return Ok((throughput.get_ref() * f64::from(1 << 20)).round() as u32);
-        }
-        self.bad(
-            throughput.span(),
-            format!("smt_throughput is {}", throughput.get_ref()),
-            format!("expected 1 (no gain) to {MAX_THREADS}"),
-        )
-    }
-
-    fn rate(&self, speed: &Spanned<SpeedFile>) -> Result<f64> {
-        let (value, rate) = match speed.get_ref() {
-            SpeedFile {
-                time: Some(time),
-                rate: None,
-                ..
-            } => (time, 1.0 / time.get_ref()),
-            SpeedFile {
-                time: None,
-                rate: Some(rate),
-                ..
-            } => (rate, *rate.get_ref()),
-            _ => {
-                return self.bad(
-                    speed.span(),
-                    "a speed is one number".to_owned(),
-                    "expected either `time` or `rate`",
-                );
-            }
-        };
-        if *value.get_ref() > 0.0 && value.get_ref().is_finite() && rate.is_finite() {
-            return Ok(rate);
-        }
-        self.bad(
-            value.span(),
-            format!("the speed is {}", value.get_ref()),
-            "expected a number above 0",
-        )
-    }
-
-    fn costs(&self, core: &CoreFile) -> Result<Costs> {
-        let file = &core.costs;
-        Ok(Costs {
-            context_switch_ns: self.cost(&file.context_switch_ns, 1)?,
-            wakeup_ns: self.cost(&file.wakeup_ns, 1)?,
-            ipi_near_ns: self.cost(&file.ipi_near_ns, 1)?,
-            ipi_far_ns: self.cost(&file.ipi_far_ns, 1)?,
-            tick_ns: self.cost(&file.tick_ns, 1)?,
-            timer_irq_ns: self.cost(&file.timer_irq_ns, 1)?,
-            refill_near_ns: self.cost(&file.refill_near_ns, 1)?,
-            refill_far_ns: self.cost(&file.refill_far_ns, 1)?,
-        })
-    }
-
     /// `value`, given in units of `unit_ns`, as ns.
     pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
         match value.get_ref().checked_mul(unit_ns) {
@@ -202,209 +123,12 @@ impl Reader<'_> {
             ),
         }
     }
-
-    fn idle_states(&self, states: &[IdleFile]) -> Result<Vec<IdleState>> {
-        let mut idle_states: Vec<IdleState> = Vec::new();
-        for (index, state) in states.iter().enumerate() {
-            if index == MAX_IDLE_STATES {
-                return self.bad(
-                    state.min_residency_us.span(),
-                    "too many idle states".to_owned(),
-                    format!("expected at most {MAX_IDLE_STATES}, as the kernel's cpuidle"),
-                );
-            }
-            let (power_mw, entry_pj) = self.idle_power(state)?;
-            let next = IdleState {
-                name: state.name.clone(),
-                min_residency_ns: self.cost(&state.min_residency_us, 1000)?,
-                exit_latency_ns: self.cost(&state.exit_latency_us, 1000)?,
-                power_mw,
-                entry_pj,
-            };
-            if idle_states.last().is_some_and(|shallower| {
-                next.min_residency_ns < shallower.min_residency_ns
-                    || next.exit_latency_ns < shallower.exit_latency_ns
-            }) {
-                return self.bad(
-                    state.min_residency_us.span(),
-                    "this idle state is not deeper than the one before it".to_owned(),
-                    "expected residencies and exit latencies that rise from state to state",
-                );
-            }
-            idle_states.push(next);
-        }
-        Ok(idle_states)
-    }
-
-    fn topology(
-        &self,
-        cores: &BTreeMap<Spanned<String>, CoreFile>,
-        packages: &Spanned<Vec<PackageFile>>,
-        numa: &Numa,
-    ) -> Result<(Vec<Cpu>, Vec<Level>)> {
-        let mut cpus: Vec<Option<Cpu>> = Vec::new();
-        let (mut smt, mut mc, mut pkg) = (Vec::new(), Vec::new(), Vec::new());
-        let mut used = vec![false; cores.len()];
-        for package in packages.get_ref() {
-            let mut package_span = CpuMask::EMPTY;
-            for cluster in &package.cluster {
-                let core_type = self.core_type(cores, &cluster.core)?;
-                used[core_type] = true;
-                let span = self.cluster_span(&cluster.cpus)?;
-                for cpu in span.iter() {
-                    if cpus.len() <= cpu {
-                        cpus.resize_with(cpu + 1, || None);
-                    }
-                    let capacity = *cores[cluster.core.get_ref().as_str()].capacity.get_ref();
-                    if cpus[cpu]
-                        .replace(Cpu {
-                            core_type,
-                            capacity,
-                        })
-                        .is_some()
-                    {
-                        return self.bad(
-                            cluster.cpus.span(),
-                            format!("CPU {cpu} is in two clusters"),
-                            "expected each CPU in one cluster",
-                        );
-                    }
-                }
-                package_span = package_span.or(&span);
-                smt.extend(self.cores(cluster, &span)?);
-                mc.push(span);
-            }
-            pkg.push(package_span);
-        }
-        if let Some((name, _)) = cores.keys().zip(&used).find(|(_, used)| !**used) {
-            return self.bad(
-                name.span(),
-                format!("no cluster has `{}` cores", name.get_ref()),
-                "expected every core type to be used",
-            );
-        }
-        let last = cpus.len().saturating_sub(1);
-        if let Some(missing) = cpus.iter().position(Option::is_none) {
-            return self.bad(
-                packages.span(),
-                format!("CPU {missing} is in no cluster"),
-                format!("expected every CPU from 0 to {last} in a cluster"),
-            );
-        }
-        let cpus: Vec<Cpu> = cpus.into_iter().flatten().collect();
-        if cpus.is_empty() {
-            return self.bad(
-                packages.span(),
-                "the machine has no CPU".to_owned(),
-                "expected a cluster with at least one CPU",
-            );
-        }
-        Ok((cpus, levels(smt, mc, pkg, numa)))
-    }
-
-    fn core_type(
-        &self,
-        cores: &BTreeMap<Spanned<String>, CoreFile>,
-        name: &Spanned<String>,
-    ) -> Result<usize> {
-        match cores
-            .keys()
-            .position(|core| core.get_ref() == name.get_ref())
-        {
-            Some(index) => Ok(index),
-            None => self.bad(
-                name.span(),
-                format!("no core type is called `{}`", name.get_ref()),
-                format!(
-                    "expected {}",
-                    cores
-                        .keys()
-                        .map(|core| core.get_ref().as_str())
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                ),
-            ),
-        }
-    }
-
-    /// The hardware threads of each core of the cluster that is `span`.
-    fn cores(&self, cluster: &ClusterFile, span: &CpuMask) -> Result<Vec<CpuMask>> {
-        let threads = match &cluster.threads {
-            Some(threads) if !(1..=MAX_THREADS).contains(threads.get_ref()) => {
-                return self.bad(
-                    threads.span(),
-                    format!("threads is {}", threads.get_ref()),
-                    format!("expected 1 to {MAX_THREADS}"),
-                );
-            }
-            Some(threads) => *threads.get_ref(),
-            None => 1,
-        };
-        let cpus: Vec<usize> = span.iter().collect();
-        let cores = cpus.len() / threads;
-        if cores * threads != cpus.len() {
-            return self.bad(
-                cluster.cpus.span(),
-                format!("{} CPUs are not cores of {threads} threads", cpus.len()),
-                format!("expected a multiple of {threads} CPUs"),
-            );
-        }
-        let core = |first: usize| cpus[first..].iter().step_by(cores).copied().collect();
-        Ok((0..cores).map(core).collect())
-    }
-
-    fn cluster_span(&self, list: &Spanned<String>) -> Result<CpuMask> {
-        list.get_ref().parse().or_else(|expected: String| {
-            self.bad(
-                list.span(),
-                format!("`{}` is not a list of CPUs", list.get_ref()),
-                format!("{expected} (at most {MAX_CPUS} CPUs)"),
-            )
-        })
-    }
-}
-
-/// The kernel's levels: where there are hardware threads, SMT spans a core; MC spans a cluster, PKG a
-/// package, which is a node, and for each distance between nodes NUMA spans those that are no further
-/// apart.
-pub(crate) fn levels(
-    smt: Vec<CpuMask>,
-    mc: Vec<CpuMask>,
-    pkg: Vec<CpuMask>,
-    numa: &Numa,
-) -> Vec<Level> {
-    let threads = smt.iter().any(|core| core.count() > 1);
-    let smt = threads.then_some(Level {
-        name: "SMT",
-        spans: smt,
-    });
-    let mc = Level {
-        name: "MC",
-        spans: mc,
-    };
-    let union = |nodes: &Vec<usize>| {
-        let spans = nodes.iter().map(|&node| &pkg[node]);
-        spans.fold(CpuMask::EMPTY, |all, span| all.or(span))
-    };
-    let beyond_local = numa.levels(pkg.len()).into_iter().skip(1);
-    let numa: Vec<Level> = beyond_local
-        .filter_map(|distance| numa.partition(pkg.len(), distance))
-        .map(|groups| Level {
-            name: "NUMA",
-            spans: groups.iter().map(union).collect(),
-        })
-        .collect();
-    let pkg = Level {
-        name: "PKG",
-        spans: pkg,
-    };
-    smt.into_iter().chain([mc, pkg]).chain(numa).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spinlock;
+    use crate::{CpuMask, Spinlock};
 
     const GOOD: &str = r#"name = "tc2"
 description = "a board"
@@ -547,8 +271,31 @@ cpus = "2-4"
     }
 
     #[test]
+    fn what_nobody_gives_is_usual() {
+        let text = GOOD
+            .replace("hz = 100", "")
+            .replacen("wakeup_ns = 2\n", "", 1);
+        let machine = Machine::parse("f.toml", &text).unwrap();
+        assert_eq!(machine.hz, 250);
+        let usual: Vec<_> = machine
+            .core_types
+            .iter()
+            .map(|core| &core.usual_costs[..])
+            .collect();
+        assert_eq!(usual, [&[][..], &["wakeup_ns"]]);
+        // By the speed: an A7 takes 33.5 / 16.47 times as long as an A15.
+        assert_eq!(machine.core_types[1].costs.wakeup_ns, 2_000);
+        assert_eq!(machine.core_types[1].costs.tick_ns, 5);
+    }
+
+    #[test]
     fn what_is_missing_is_named() {
-        for (from, says) in [("hz = 100", "hz"), ("wakeup_ns = 20", "wakeup_ns")] {
+        for (from, says) in [
+            ("name = \"tc2\"", "name"),
+            ("cpus = \"2-4\"", "cpus"),
+            ("capacity = 606", "capacity"),
+            ("speed = { time = 33.5, of = \"a benchmark, s\" }", "speeds"),
+        ] {
             let (_, text) = error(from, "");
             assert!(text.contains(says), "{text}");
         }

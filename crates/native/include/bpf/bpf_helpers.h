@@ -16,6 +16,8 @@
 
 #define __ksym
 #define __kconfig
+/* Of the kernel's configuration there is this: what the simulated kernel fills in for `extern ... __kconfig`. */
+__attribute__((weak)) unsigned int CONFIG_HZ;
 #define __kptr
 #define __kptr_untrusted
 #define __percpu_kptr

@@ -6,4 +6,10 @@
 
 #include "common.bpf.h"
 
+/* What the kernel's per-CPU sd_llc_id says: the first CPU of those that share @cpu's last-level cache. */
+static inline int cpu_llc_id(s32 cpu)
+{
+	return __kcall(llc_id, cpu);
+}
+
 #endif /* __SCX_PERCPU_BPF_H */

@@ -13,6 +13,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
+/// What the kernel's configuration says of its ticks, for a scheduler that declares it `extern ... __kconfig`.
+const CONFIG_HZ: &str = "CONFIG_HZ";
+
 /// A loaded scheduler. Dropping it unloads it.
 pub struct Instance {
     /// Its ops.
@@ -38,14 +41,20 @@ impl Instance {
         nr_cpus: usize,
     ) -> Result<Instance, Error> {
         let mut globals = globals.to_vec();
-        if object.global_size(NR_CPU_IDS) == Some(4)
-            && !globals.iter().any(|global| global.symbol == NR_CPU_IDS)
-        {
-            globals.push(Global {
-                symbol: NR_CPU_IDS.into(),
-                bytes: (nr_cpus as u32).to_ne_bytes().into(),
-            });
-        }
+        let mut fill_in = |symbol: &str, value: u32| {
+            if object.global_size(symbol) == Some(4)
+                && !globals.iter().any(|global| global.symbol == symbol)
+            {
+                globals.push(Global {
+                    symbol: symbol.into(),
+                    bytes: value.to_ne_bytes().into(),
+                });
+            }
+        };
+        fill_in(NR_CPU_IDS, nr_cpus as u32);
+        // SAFETY: it is the kernel's table, which outlives what is loaded.
+        let tick_ns = unsafe { (*table).tick_ns };
+        fill_in(CONFIG_HZ, (1_000_000_000 / tick_ns) as u32);
         let Image { bytes, later } = object.image(&globals)?;
         let failed = |error: &dyn std::fmt::Display| {
             Error(format!("the scheduler cannot be loaded: {error}"))

@@ -536,4 +536,13 @@ kfuncs! {
     fn random(kernel) -> u32 {
         kernel.rng.bits() as u32
     }
+
+    /// `sd_llc_id`: the first of the CPUs that share `cpu`'s last-level cache; -1 if there is no such CPU.
+    fn llc_id(kernel, cpu: i32) -> i32 {
+        let Ok(cpu) = usize::try_from(cpu) else {
+            return -1;
+        };
+        let cluster = kernel.machine.clusters().iter().find(|span| span.contains(cpu));
+        cluster.and_then(CpuMask::first).map_or(-1, |first| first as i32)
+    }
 }

@@ -82,7 +82,7 @@ impl Kernel<'_> {
         let total = self.dl.total_bw - old + new;
         let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
         let bandwidth = |cpu| (capacity(cpu) * MAX_BW) >> 10;
-        let limit = || (0..self.cpus.len()).map(bandwidth).sum::<u64>();
+        let limit = || self.machine.all_cpus().iter().map(bandwidth).sum::<u64>();
         if new > old && total > limit() {
             let percent = |bw: u64| 100.0 * bw as f64 / f64::from(1 << BW_SHIFT);
             return Err(format!(

@@ -6,7 +6,7 @@
 //! in ns is energy in pJ: whole numbers, so that nothing is lost and the parts sum to the whole.
 
 use crate::Event;
-use machine::{BUSY_LOOP, CorePower, CoreType, Machine, PartIdle, PartPower};
+use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
 use std::fmt;
 
 /// A part of the machine that draws power.
@@ -231,12 +231,18 @@ pub struct Meters {
     opps: Vec<usize>,
     first_package: usize,
     rest_mw: u32,
+    /// What is drawn is known. Else it is 0 everywhere, and only who is busy counts.
+    known: bool,
 }
 
 impl Meters {
-    /// Those of `machine`, all of it idle since time 0; `None` if its power is not known.
+    /// Those of `machine`, all of it idle since time 0; `None` if nobody wants to know: its power is not known, and
+    /// it has no turbo.
     pub fn new(machine: &Machine) -> Option<Meters> {
-        let power = machine.power.as_ref()?;
+        if machine.power.is_none() && machine.turbo.is_none() {
+            return None;
+        }
+        let power = machine.power.clone().unwrap_or_default();
         let mut meters = Meters {
             threads: Vec::new(),
             groups: Vec::new(),
@@ -244,18 +250,21 @@ impl Meters {
             opps: Vec::new(),
             first_package: 0,
             rest_mw: power.rest_mw,
+            known: machine.power.is_some(),
         };
+        let online = machine.all_cpus();
+        // CPUs that are offline do nothing: theirs is never looked at.
         let mut core_of = vec![usize::MAX; machine.cpus.len()];
-        for cpu in 0..machine.cpus.len() {
+        for cpu in online.iter() {
             let span = machine.siblings(cpu);
             if span.first() != Some(cpu) {
                 continue;
             }
             let core = &machine.core_types[machine.cpus[cpu].core_type];
-            let core_power = core.power.as_ref()?;
+            let core_power = core.power.unwrap_or_default();
             span.iter()
                 .for_each(|cpu| core_of[cpu] = meters.groups.len());
-            let table = Table::new(core, core_power, span.count());
+            let table = Table::new(core, &core_power, span.count());
             let idle = core.idle_states.iter().map(|state| PartIdle {
                 residency_ns: state.min_residency_ns,
                 power_mw: state.power_mw,
@@ -358,10 +367,16 @@ impl Meters {
         self.update_threads(core, now);
     }
 
+    /// Is it known what the parts draw?
+    pub fn are_known(&self) -> bool {
+        self.known
+    }
+
     /// Everything up to `now`, by part.
     pub fn read(&mut self, now: u64) -> Energy {
         let mut energy = Energy::default();
-        for (cpu, thread) in self.threads.iter_mut().enumerate() {
+        let online = |(_, thread): &(usize, &mut Thread)| thread.groups[0] != usize::MAX;
+        for (cpu, thread) in self.threads.iter_mut().enumerate().filter(online) {
             thread.meter.advance(now);
             energy.parts.push((Part::Cpu(cpu), thread.meter.pj));
         }
@@ -380,10 +395,10 @@ impl Meters {
         self.threads[cpu].groups[2] - self.first_package
     }
 
-    /// Energy of a package and all in it up to `now`, pJ, and how long its cores have been busy, together, ns.
-    pub fn package(&mut self, package: usize, now: u64) -> (u128, u64) {
+    /// Energy of a package and all in it up to `now`, pJ.
+    pub fn package_pj(&mut self, package: usize, now: u64) -> u128 {
         let package = self.first_package + package;
-        let (mut pj, mut busy_ns) = (0, 0);
+        let mut pj = 0;
         for index in 0..self.groups.len() {
             if !self.groups[package]
                 .cpus
@@ -394,16 +409,20 @@ impl Meters {
             let group = &mut self.groups[index];
             group.advance(now);
             pj += group.meter.pj;
-            if matches!(group.part, Part::Core(_)) {
-                busy_ns += group.busy_ns(now);
-            }
         }
         for index in 0..self.groups[package].cpus.len() {
             let cpu = self.groups[package].cpus[index];
             self.threads[cpu].meter.advance(now);
             pj += self.threads[cpu].meter.pj;
         }
-        (pj, busy_ns)
+        pj
+    }
+
+    /// How long the cores of `cpus` have been busy, together, up to `now`, ns.
+    pub fn busy_ns(&self, cpus: &CpuMask, now: u64) -> u64 {
+        let cores = self.groups.iter().take(self.tables.len());
+        let of_cpus = cores.filter(|core| cpus.contains(core.cpus[0]));
+        of_cpus.map(|core| core.busy_ns(now)).sum()
     }
 
     /// What the trace is told at the beginning of what always draws the same.

@@ -5,7 +5,8 @@
 //! that the package did not use of its limit is a credit, a quarter of the limit at most (Intel's short
 //! term limit), that it may use over the averaging window, and a debt where it used more. Of the OPPs
 //! whose power, judged by that of the last interval, is within limit and credit, the fastest is taken: in
-//! the long run the package draws its limit, between two OPPs.
+//! the long run the package draws its limit, between two OPPs. Where cores are of several types, each type has its
+//! frequencies, and may have its own count of active cores.
 
 use crate::hw::energy::Meters;
 use machine::{CoreType, CpuMask, Machine};
@@ -18,47 +19,56 @@ pub struct Turbo {
 
 /// A package's control unit.
 struct Pcu {
-    cpus: CpuMask,
-    /// By OPP: frequency, kHz, and dynamic power, of that at the highest.
-    khz: Vec<u32>,
-    power: Vec<f64>,
-    /// The fastest OPP that it allows.
-    cap: usize,
+    /// The package's cores of each type.
+    kinds: Vec<Kind>,
     /// It looks again at the end of an interval.
     looking: bool,
-    /// What it saw the last time: when, ns; the package's energy, pJ; its cores' busy time, ns.
+    /// What it saw the last time: when, ns; the package's energy, pJ.
     at: u64,
     pj: u128,
-    busy_ns: u64,
     /// Energy to spare, pJ.
     credit: i128,
 }
 
-/// What a control unit makes of an interval.
-pub struct Decision {
-    /// Its CPUs, and the highest frequency at which they may run from now on, kHz, if that is another one.
-    pub cap: Option<(CpuMask, u32)>,
-    /// When it looks again, ns; never while no core is active.
-    pub next: Option<u64>,
+/// The cores of one type of a package.
+struct Kind {
+    core_type: usize,
+    cpus: CpuMask,
+    /// By OPP: frequency, kHz, and dynamic power, of that at the highest.
+    khz: Vec<u32>,
+    power: Vec<f64>,
+    /// The fastest OPP that is allowed; and that it is another one since the CPUs were told.
+    cap: usize,
+    changed: bool,
+    /// How long they had been busy, together, when the control unit last looked, ns.
+    busy_ns: u64,
 }
 
 impl Turbo {
     /// Those of `machine`; `None` if it has no turbo.
     pub fn new(machine: &Machine) -> Option<Turbo> {
-        let pcu = |&cpus: &CpuMask| {
-            let first = cpus.first().unwrap_or(0);
-            let core = &machine.core_types[machine.cpus[first].core_type];
-            Pcu {
+        let kind = |package: &CpuMask, core_type: usize| {
+            let of_type = |&cpu: &usize| machine.cpus[cpu].core_type == core_type;
+            let cpus: CpuMask = package.iter().filter(of_type).collect();
+            let core = &machine.core_types[core_type];
+            (!cpus.is_empty()).then(|| Kind {
+                core_type,
                 cpus,
                 khz: core.opps.iter().map(|opp| opp.khz).collect(),
                 power: (0..core.nr_opps()).map(|opp| dynamic(core, opp)).collect(),
                 cap: core.nr_opps() - 1,
-                looking: false,
-                at: 0,
-                pj: 0,
+                changed: false,
                 busy_ns: 0,
-                credit: 0,
-            }
+            })
+        };
+        let pcu = |package: &CpuMask| Pcu {
+            kinds: (0..machine.core_types.len())
+                .filter_map(|core_type| kind(package, core_type))
+                .collect(),
+            looking: false,
+            at: 0,
+            pj: 0,
+            credit: 0,
         };
         Some(Turbo {
             rules: machine.turbo.clone()?,
@@ -73,55 +83,90 @@ impl Turbo {
         if pcu.looking {
             return None;
         }
-        let (pj, busy_ns) = meters.package(package, now);
-        Some(pcu.look(&self.rules, now, pj, busy_ns))
+        pcu.pj = meters.package_pj(package, now);
+        for kind in &mut pcu.kinds {
+            kind.busy_ns = meters.busy_ns(&kind.cpus, now);
+        }
+        Some(pcu.looks(&self.rules, now))
     }
 
-    /// The end of an interval of `package`.
-    pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Decision {
+    /// The end of an interval of `package`. Returns when the next one ends, ns; never while no core is active. What
+    /// has changed, [`Turbo::take_change`] says.
+    pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
-        let (pj, busy_ns) = meters.package(package, now);
-        let busy = busy_ns - pcu.busy_ns;
-        if busy == 0 {
+        let pj = meters.package_pj(package, now);
+        let ns = now - pcu.at;
+        let used = pj - pcu.pj;
+        pcu.pj = pj;
+        let busy = |kind: &Kind| meters.busy_ns(&kind.cpus, now) - kind.busy_ns;
+        let all_busy: u64 = pcu.kinds.iter().map(busy).sum();
+        if all_busy == 0 {
             pcu.looking = false;
-            return Decision {
-                cap: None,
-                next: None,
+            return None;
+        }
+        let allowed_mw = pcu.allowed_mw(&self.rules, ns, used);
+        for kind in &mut pcu.kinds {
+            let busy_ns = meters.busy_ns(&kind.cpus, now);
+            let busy = match self.rules.by_core {
+                true => busy_ns - kind.busy_ns,
+                false => all_busy,
             };
+            kind.busy_ns = busy_ns;
+            let cap = kind.decide(&self.rules, ns, used, busy, allowed_mw);
+            kind.changed |= cap != kind.cap;
+            kind.cap = cap;
         }
-        let cap = pcu.decide(&self.rules, now - pcu.at, pj - pcu.pj, busy);
-        let was = std::mem::replace(&mut pcu.cap, cap);
-        Decision {
-            cap: (cap != was).then(|| (pcu.cpus, pcu.khz[cap])),
-            next: Some(pcu.look(&self.rules, now, pj, busy_ns)),
-        }
+        Some(pcu.looks(&self.rules, now))
+    }
+
+    /// CPUs of `package` that may run at another frequency from now on, and the highest, kHz. To be asked until there
+    /// are no more.
+    pub fn take_change(&mut self, package: usize) -> Option<(CpuMask, u32)> {
+        let changed = |kind: &&mut Kind| kind.changed;
+        let kind = self.pcus[package].kinds.iter_mut().find(changed)?;
+        kind.changed = false;
+        Some((kind.cpus, kind.khz[kind.cap]))
     }
 }
 
 impl Pcu {
-    /// Notes what there is `now`. Returns when it looks again, ns.
-    fn look(&mut self, rules: &machine::Turbo, now: u64, pj: u128, busy_ns: u64) -> u64 {
-        (self.at, self.pj, self.busy_ns, self.looking) = (now, pj, busy_ns, true);
+    /// Returns when it looks again, ns.
+    fn looks(&mut self, rules: &machine::Turbo, now: u64) -> u64 {
+        (self.at, self.looking) = (now, true);
         now + rules.interval_ns
     }
 
+    /// After `ns` in which the package used `pj`: what it may draw from now on, mW.
+    fn allowed_mw(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128) -> Option<f64> {
+        let limit = turbo.limit?;
+        let most = i128::from(limit.mw) * i128::from(limit.window_ns) / 4;
+        let spared = i128::from(limit.mw) * i128::from(ns) - pj as i128;
+        self.credit = (self.credit + spared).clamp(-most, most);
+        Some(f64::from(limit.mw) + self.credit as f64 / limit.window_ns as f64)
+    }
+}
+
+impl Kind {
     /// The fastest OPP of at most `khz`; the slowest if there is none.
     fn opp_for(&self, khz: u32) -> usize {
         self.khz.partition_point(|&opp| opp <= khz).max(1) - 1
     }
 
-    /// After `ns` in which the package used `pj` and its cores were busy for `busy_ns` together: the
-    /// fastest OPP from now on.
-    fn decide(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128, busy_ns: u64) -> usize {
+    /// After `ns` in which the package used `pj` and the cores that count were busy for `busy_ns` together: the
+    /// fastest OPP from now on, where the package may draw `allowed_mw`, and would change with this kind of core.
+    fn decide(
+        &self,
+        turbo: &machine::Turbo,
+        ns: u64,
+        pj: u128,
+        busy_ns: u64,
+        allowed_mw: Option<f64>,
+    ) -> usize {
         let active = (busy_ns + ns / 2) / ns;
-        let fastest = self.opp_for(turbo.khz_for(active as usize));
-        let Some(limit_mw) = turbo.limit_mw else {
+        let fastest = self.opp_for(turbo.khz_for(self.core_type, active as usize));
+        let Some(allowed) = allowed_mw else {
             return fastest;
         };
-        let most = i128::from(limit_mw) * i128::from(turbo.window_ns) / 4;
-        let spared = i128::from(limit_mw) * i128::from(ns) - pj as i128;
-        self.credit = (self.credit + spared).clamp(-most, most);
-        let allowed = f64::from(limit_mw) + self.credit as f64 / turbo.window_ns as f64;
         let used = pj as f64 / ns as f64;
         let fits = |&opp: &usize| used * self.power[opp] / self.power[self.cap] <= allowed;
         (0..=fastest).rev().find(fits).unwrap_or(0)
@@ -139,35 +184,43 @@ mod tests {
     use super::*;
 
     /// Two OPPs of 1 and 2 GHz at one voltage, and a limit of 10 W over 100 ms.
-    fn pcu(limit_mw: Option<u32>) -> (Pcu, machine::Turbo) {
-        let pcu = Pcu {
+    fn pcu(mw: Option<u32>) -> (Pcu, machine::Turbo) {
+        let kind = Kind {
+            core_type: 0,
             cpus: CpuMask::one(0),
             khz: vec![1_000_000, 2_000_000],
             power: vec![0.5, 1.0],
             cap: 1,
+            changed: false,
+            busy_ns: 0,
+        };
+        let pcu = Pcu {
+            kinds: vec![kind],
             looking: true,
             at: 0,
             pj: 0,
-            busy_ns: 0,
             credit: 0,
         };
         let turbo = machine::Turbo {
-            khz: vec![2_000_000, 1_500_000, 900_000],
+            khz: vec![vec![2_000_000, 1_500_000, 900_000]],
+            by_core: false,
             interval_ns: 1_000_000,
-            limit_mw,
-            window_ns: 100_000_000,
+            limit: mw.map(|mw| machine::PowerLimit {
+                mw,
+                window_ns: 100_000_000,
+            }),
         };
         (pcu, turbo)
     }
 
     #[test]
     fn active_cores_decide_the_frequency() {
-        let (mut pcu, turbo) = pcu(None);
-        let cap =
-            |pcu: &mut Pcu, cores: f64| pcu.decide(&turbo, 1_000_000, 0, (cores * 1e6) as u64);
-        assert_eq!([0.1, 1.4].map(|cores| cap(&mut pcu, cores)), [1, 1]);
+        let (pcu, turbo) = pcu(None);
+        let kind = &pcu.kinds[0];
+        let cap = |cores: f64| kind.decide(&turbo, 1_000_000, 0, (cores * 1e6) as u64, None);
+        assert_eq!([0.1, 1.4].map(cap), [1, 1]);
         // 1.5 GHz is between the two; nothing is slow enough for three cores.
-        assert_eq!([1.6, 3.0, 9.0].map(|cores| cap(&mut pcu, cores)), [0, 0, 0]);
+        assert_eq!([1.6, 3.0, 9.0].map(cap), [0, 0, 0]);
     }
 
     #[test]
@@ -176,10 +229,12 @@ mod tests {
         let (mut pj, mut fast) = (0u128, 0);
         for _ in 0..10_000 {
             // The faster one within the short term limit of 12.5 W.
-            let used = [6_000u128, 12_000][pcu.cap] * 1_000_000;
+            let used = [6_000u128, 12_000][pcu.kinds[0].cap] * 1_000_000;
             pj += used;
-            fast += pcu.cap;
-            pcu.cap = pcu.decide(&turbo, 1_000_000, used, 1_000_000);
+            fast += pcu.kinds[0].cap;
+            let allowed = pcu.allowed_mw(&turbo, 1_000_000, used);
+            let kind = &mut pcu.kinds[0];
+            kind.cap = kind.decide(&turbo, 1_000_000, used, 1_000_000, allowed);
         }
         let watts = pj as f64 / 1e13;
         assert!((watts - 10.0).abs() < 0.3, "{watts}");

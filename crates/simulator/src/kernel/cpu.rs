@@ -54,15 +54,15 @@ const _: () = assert!(std::mem::offset_of!(Cpu, frequency) == 64);
 impl Cpu {
     /// The CPUs of `machine`, idle.
     pub fn all(machine: &Machine) -> PerCpu<Cpu> {
-        let clusters = machine.clusters();
+        let caches = machine.last_level_caches();
         PerCpu::new(machine.cpus.len(), |cpu| {
             let core_type = &machine.core_types[machine.cpus[cpu].core_type];
-            let cluster = clusters.iter().position(|span| span.contains(cpu));
+            let cache = caches.iter().position(|span| span.contains(cpu));
             Cpu {
                 speed: core_type.speed,
                 frequency: cores::FULL,
                 costs: core_type.costs,
-                cluster: cluster.unwrap_or(0) as u32,
+                cluster: cache.unwrap_or(0) as u32,
                 curr: None,
                 rt: VecDeque::new(),
                 dl: VecDeque::new(),

@@ -165,8 +165,8 @@ impl Kernel<'_> {
         let (Some(turbo), Some(meters)) = (&mut self.hw.turbo, &mut self.hw.meters) else {
             return;
         };
-        let decision = turbo.interval_over(package as usize, meters, now);
-        if let Some((cpus, khz)) = decision.cap {
+        let next = turbo.interval_over(package as usize, meters, now);
+        while let Some((cpus, khz)) = self.turbo_change(package) {
             for cpu in cpus.iter() {
                 self.frequency_changes_dl(cpu);
                 self.hw.cores.set_cap(cpu, khz);
@@ -174,9 +174,13 @@ impl Kernel<'_> {
                 self.traced(cpu, Event::Turbo { khz });
             }
         }
-        if let Some(at) = decision.next {
+        if let Some(at) = next {
             self.announce(at, hw::Event::Turbo { package });
         }
+    }
+
+    fn turbo_change(&mut self, package: u32) -> Option<(CpuMask, u32)> {
+        self.hw.turbo.as_mut()?.take_change(package as usize)
     }
 
     /// `cpu` goes from its task to `next`, or idle: it draws something else.
@@ -207,11 +211,12 @@ impl Kernel<'_> {
 
     /// Tells the trace what each part draws from the beginning.
     pub fn trace_power_from_boot(&mut self) {
-        let Some(rest) = self.hw.meters.as_ref().map(|meters| meters.rest()) else {
+        let known = self.hw.meters.as_ref().filter(|meters| meters.are_known());
+        let Some(rest) = known.map(|meters| meters.rest()) else {
             return;
         };
         self.traced(0, rest);
-        for cpu in 0..self.cpus.len() {
+        for cpu in self.machine.all_cpus().iter() {
             self.trace_power(cpu);
         }
     }
@@ -223,6 +228,9 @@ impl Kernel<'_> {
         let (Some(meters), Some(trace)) = (&mut self.hw.meters, &mut self.trace) else {
             return;
         };
+        if !meters.are_known() {
+            return;
+        }
         let mut news = Vec::new();
         meters.news(cpu, now, &mut news);
         for event in news {

@@ -3,7 +3,7 @@
 
 use crate::properties::{Case, case, config};
 use crate::support::{MS, Script, bound, run_for, sleep_for, task};
-use machine::Machine;
+use machine::{Machine, PowerLimit};
 use native::Object;
 use policy::Policy;
 use proptest::prelude::*;
@@ -166,7 +166,7 @@ fn work_of(machine: &Machine, loops: u64) -> f64 {
 #[test]
 fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
     let mut machine = Machine::find("snb-laptop").unwrap();
-    machine.turbo.as_mut().unwrap().limit_mw = None;
+    let limit = machine.turbo.as_mut().unwrap().limit.take().unwrap();
     let close = |work: f64, expected: f64| {
         assert!((work / expected - 1.0).abs() < 0.01, "{work} {expected}")
     };
@@ -175,6 +175,98 @@ fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
     close(work_of(&machine, 4), 4.0 * 3.0 / 3.3);
     close(work_of(&machine, 8), 4.0 * 1.25 * 3.0 / 3.3);
     // A package at 40 W does less, and draws no more.
-    machine.turbo.as_mut().unwrap().limit_mw = Some(40_000);
+    machine.turbo.as_mut().unwrap().limit = Some(PowerLimit {
+        mw: 40_000,
+        ..limit
+    });
     assert!(work_of(&machine, 8) < 4.0 * 1.25 * 2.9 / 3.3);
+}
+
+#[test]
+fn turbo_needs_no_power() {
+    let mut machine = Machine::find("snb-laptop").unwrap();
+    machine.turbo.as_mut().unwrap().limit = None;
+    machine.power = None;
+    let work = work_of(&machine, 4);
+    assert!((work / (4.0 * 3.0 / 3.3) - 1.0).abs() < 0.01, "{work}");
+    let workload = workload::load("busy:threads=1,duration=1").unwrap();
+    let mut integral = Integral::default();
+    let outcome = run(&machine, &*workload, "cfs", 1, Some(&mut integral));
+    assert!(outcome.energy.is_none());
+}
+
+/// Two cores each, of 2 and 1 GHz with one of them active; with two, the fast ones have 1 GHz.
+const HYBRID: &str = r#"name = "hybrid"
+[core.e]
+speed = { rate = 1.0, of = "a test" }
+[[core.e.opp]]
+khz = 1_000_000
+[core.p]
+speed = { rate = 2.0, of = "a test" }
+[[core.p.opp]]
+khz = 1_000_000
+[[core.p.opp]]
+khz = 2_000_000
+[cpufreq]
+source = "a test"
+shared_by = "core"
+transition_latency_us = 1
+[turbo]
+source = "a test"
+khz = { p = [2_000_000, 1_000_000], e = [1_000_000] }
+interval_us = 1_000
+[[package]]
+[[package.cluster]]
+core = "p"
+cpus = "0-1"
+[[package.cluster]]
+core = "e"
+cpus = "2-3"
+[[package.cache]]
+level = 3
+cpus = ["0-3"]
+"#;
+
+#[test]
+fn each_type_of_core_has_its_turbo() {
+    let machine = Machine::parse("hybrid.toml", HYBRID).unwrap();
+    // How long a task of 100 ms takes on CPU 0 while others compute on these CPUs.
+    let ms = |others: &'static [usize]| {
+        let workload = Script(move || {
+            let measured = bound("measured", 0, [run_for(100)]);
+            let others = others
+                .iter()
+                .map(|&cpu| bound("other", cpu, [run_for(500)]));
+            workload::Start {
+                tasks: others.chain([measured]).collect(),
+                ..workload::Start::default()
+            }
+        });
+        let mut end = ExitOf::default();
+        run(&machine, &workload, "cfs", 1, Some(&mut end));
+        end.at.unwrap() as f64 / MS as f64
+    };
+    let close = |ms: f64, expected: f64| assert!((ms - expected).abs() < 5.0, "{ms} {expected}");
+    close(ms(&[]), 100.0);
+    close(ms(&[2, 3]), 100.0);
+    close(ms(&[1]), 200.0);
+    close(ms(&[1, 2]), 200.0);
+}
+
+/// When the task `measured` was done, ns.
+#[derive(Default)]
+struct ExitOf {
+    at: Option<u64>,
+}
+
+impl Trace for ExitOf {
+    fn event(&mut self, now: u64, _: usize, event: Event<'_>) {
+        if let Event::Exit {
+            task: ("measured", _),
+            ..
+        } = event
+        {
+            self.at = Some(now);
+        }
+    }
 }

@@ -72,7 +72,7 @@ pub struct Case {
 
 impl Case {
     pub fn workload(&self) -> Box<dyn workload::Workload> {
-        workload(self.workload_seed, self.tasks, self.machine.cpus.len())
+        workload(self.workload_seed, self.tasks, &self.machine.all_cpus())
     }
 }
 

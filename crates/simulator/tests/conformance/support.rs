@@ -1,6 +1,6 @@
 //! Machines, workloads and schedulers for the tests, and what is read back from them.
 
-use machine::{CoreType, Costs, Cpu, CpuMask, Level, Machine, Numa};
+use machine::{CoreType, Cpu, CpuMask, Level, Machine};
 use native::{Global, Object};
 use policy::Policy;
 use simulator::{Check, Config, Error, Event, Outcome, Trace};
@@ -27,21 +27,13 @@ pub fn machine(cpus: usize) -> Machine {
             name: "core".into(),
             speed: 1 << 20,
             smt_throughput: 1 << 20,
-            costs: Costs::default(),
-            opps: Vec::new(),
-            idle_states: Vec::new(),
-            power: None,
+            ..CoreType::default()
         }],
         levels: vec![Level {
             name: "MC",
             spans: span,
         }],
-        cpufreq: None,
-        network: None,
-        governor_adds: false,
-        numa: Numa::default(),
-        power: None,
-        turbo: None,
+        ..Machine::default()
     }
 }
 

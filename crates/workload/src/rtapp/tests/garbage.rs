@@ -78,7 +78,7 @@ proptest! {
 
     #[test]
     fn any_change_of_a_byte_is_read_or_refused(seed: u64, place: prop::sample::Index, byte: u8) {
-        let mut text = crate::arbitrary::rt_app_json(seed, 3, 2).into_bytes();
+        let mut text = crate::arbitrary::rt_app_json(seed, 3, &machine::CpuMask::first_n(2)).into_bytes();
         let place = place.index(text.len());
         text[place] = byte;
         if let Ok(text) = String::from_utf8(text) {

@@ -1,0 +1,156 @@
+//! How fast CPUs are beside each other, by what there is to go by.
+
+use crate::found::Found;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What says how fast CPUs are; the one that says most comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// The kernel's `cpu_capacity`: 1024 for the fastest.
+    CpuCapacity,
+    /// `acpi_cppc/highest_perf`: the platform's scale of performance.
+    HighestPerf,
+    /// `capacity-dmips-mhz` of the device tree, times the highest frequency in MHz.
+    DmipsMhz,
+    /// hwloc's `LinuxCapacity` of a kind of CPU.
+    LinuxCapacity,
+    /// `cpuinfo_max_freq`, kHz: says nothing of what a core does in a cycle.
+    MaxFrequency,
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::CpuCapacity => "cpu_capacity",
+            Measure::HighestPerf => "acpi_cppc/highest_perf",
+            Measure::DmipsMhz => "capacity-dmips-mhz times the highest frequency",
+            Measure::LinuxCapacity => "hwloc's LinuxCapacity",
+            Measure::MaxFrequency => "cpufreq/cpuinfo_max_freq",
+        })
+    }
+}
+
+/// CPUs of one maximum frequency whose performance differs by more, in percent, are ranked, not measured: AMD's
+/// preferred cores are.
+const RANKED_PCT: u32 = 3;
+/// Two measures disagree about two CPUs if each says by so many percent that another one is faster.
+const CONTRADICTS_PCT: u64 = 5;
+/// The fastest CPU's, as in today's kernels.
+const FULL: u64 = 1024;
+
+/// The capacity of each CPU, and what said so.
+pub(crate) struct Capacities {
+    pub of: BTreeMap<usize, u32>,
+    pub by: Option<Measure>,
+}
+
+/// Decides by what the CPUs of `found` are judged. What was not believed, and why, goes into its warnings.
+pub(crate) fn capacities(found: &mut Found) -> Capacities {
+    let mut measures: Vec<(Measure, BTreeMap<usize, u32>)> = Vec::new();
+    for measure in [
+        Measure::CpuCapacity,
+        Measure::HighestPerf,
+        Measure::DmipsMhz,
+        Measure::LinuxCapacity,
+        Measure::MaxFrequency,
+    ] {
+        let of_cpu = found.cpus.iter();
+        let known: BTreeMap<usize, u32> = of_cpu
+            .filter_map(|(&cpu, it)| it.measures.get(&measure).map(|&value| (cpu, value)))
+            .filter(|&(_, value)| value > 0)
+            .collect();
+        if known.len() == found.cpus.len() {
+            measures.push((measure, known));
+        } else if !known.is_empty() {
+            found.warnings.push(format!(
+                "{measure} is known of {} CPUs of {}: not used",
+                known.len(),
+                found.cpus.len()
+            ));
+        }
+    }
+    if is_ranking(&measures) {
+        measures.retain(|(measure, _)| *measure != Measure::HighestPerf);
+        found.warnings.push(format!(
+            "{} ranks CPUs of the same highest frequency: not used",
+            Measure::HighestPerf
+        ));
+    }
+    let flat = |values: &BTreeMap<usize, u32>| values.values().min() == values.values().max();
+    let chosen = measures.iter().find(|(_, values)| !flat(values));
+    let Some((measure, values)) = chosen.or(measures.first()) else {
+        if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
+            found
+                .warnings
+                .push("nothing says how fast CPUs are: all the same".to_owned());
+        }
+        return Capacities {
+            of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
+            by: None,
+        };
+    };
+    for (other, others) in &measures {
+        if flat(others) && !flat(values) {
+            found.warnings.push(format!(
+                "{other} is the same for all CPUs, {measure} is not: by {measure}"
+            ));
+        } else if let Some((a, b)) = contradiction(values, others) {
+            found.warnings.push(format!(
+                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: by {measure}"
+            ));
+        }
+    }
+    if *measure == Measure::MaxFrequency && !flat(values) {
+        found.warnings.push(
+            "capacities are by the highest frequency alone: cores may do more or less in a cycle"
+                .to_owned(),
+        );
+    }
+    let most = values.values().copied().max().map_or(1, u64::from);
+    let scaled = values.iter().map(|(&cpu, &value)| {
+        let capacity = (u64::from(value) * FULL + most / 2) / most;
+        (cpu, capacity.max(1) as u32)
+    });
+    Capacities {
+        of: scaled.collect(),
+        by: Some(*measure),
+    }
+}
+
+/// Does `highest_perf` tell CPUs apart that have the same highest frequency?
+fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
+    let find = |wanted| measures.iter().find(|(measure, _)| *measure == wanted);
+    let (Some((_, perf)), Some((_, khz))) =
+        (find(Measure::HighestPerf), find(Measure::MaxFrequency))
+    else {
+        return false;
+    };
+    let mut range: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    for (cpu, &perf) in perf {
+        let (least, most) = range.entry(khz[cpu]).or_insert((perf, perf));
+        (*least, *most) = ((*least).min(perf), (*most).max(perf));
+    }
+    range
+        .values()
+        .any(|(least, most)| most * 100 > least * (100 + RANKED_PCT))
+}
+
+/// Two CPUs of which the first is faster by `a`, and the second by `b`.
+fn contradiction(a: &BTreeMap<usize, u32>, b: &BTreeMap<usize, u32>) -> Option<(usize, usize)> {
+    let faster = |values: &BTreeMap<usize, u32>, one: usize, other: usize| {
+        u64::from(values[&one]) * 100 > u64::from(values[&other]) * (100 + CONTRADICTS_PCT)
+    };
+    // One CPU of each pair of values is enough.
+    let mut unlike: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    for (&cpu, &value) in a {
+        unlike.entry((value, b[&cpu])).or_insert(cpu);
+    }
+    let unlike: Vec<usize> = unlike.into_values().collect();
+    let pairs = unlike
+        .iter()
+        .flat_map(|&one| unlike.iter().map(move |&other| (one, other)));
+    pairs
+        .into_iter()
+        .find(|&(one, other)| faster(a, one, other) && faster(b, other, one))
+}

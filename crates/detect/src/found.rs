@@ -1,0 +1,97 @@
+//! What was found of a machine, whatever told it.
+
+use crate::capacity::Measure;
+use machine::{Cache, CpuMask, IdleState};
+use std::collections::BTreeMap;
+
+/// A machine as something described it.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// One line: what it is.
+    pub description: String,
+    /// What told it, such as `sysfs`.
+    pub source: String,
+    /// `CONFIG_HZ`, if that is known.
+    pub hz: Option<u32>,
+    /// The CPUs that are online, by number.
+    pub cpus: BTreeMap<usize, Cpu>,
+    /// Those that have a number only.
+    pub offline: CpuMask,
+    /// Caches of data from the second level on.
+    pub caches: Vec<Cache>,
+    /// The CPUs of each NUMA node that has some, in the nodes' order.
+    pub nodes: Vec<CpuMask>,
+    /// From each of `nodes` to each; empty if nobody said.
+    pub distances: Vec<Vec<u32>>,
+    /// What could not be found out, or is odd.
+    pub warnings: Vec<String>,
+}
+
+/// A CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Cpu {
+    /// The hardware threads of its core, itself among them.
+    pub siblings: CpuMask,
+    /// What belongs together below a package, where something says so.
+    pub cluster: Option<CpuMask>,
+    /// What shares its frequency, where something says so.
+    pub policy: Option<CpuMask>,
+    /// What its core is called, such as `cortex-a55`.
+    pub kind: Option<String>,
+    /// What says how fast it is.
+    pub measures: BTreeMap<Measure, u32>,
+    /// Its frequencies, rising.
+    pub opps: Vec<OppFound>,
+    /// The OPPs between the lowest and the highest are made up.
+    pub assumed_opps: bool,
+    /// From asking for a frequency until it is there, ns.
+    pub transition_latency_ns: Option<u64>,
+    /// From the shallowest to the deepest, without polling.
+    pub idle_states: Vec<IdleState>,
+}
+
+/// A frequency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OppFound {
+    /// kHz.
+    pub khz: u32,
+    /// uV.
+    pub microvolt: Option<u32>,
+    /// What a core draws at it, by the kernel's energy model, uW.
+    pub power_uw: Option<u64>,
+}
+
+impl Found {
+    /// The CPUs that are online.
+    pub fn online(&self) -> CpuMask {
+        self.cpus.keys().copied().collect()
+    }
+
+    /// Caches that hold no CPU that is online, or that were named twice, are none; and idle states that are not
+    /// deeper than the one before them are of no use to who enters them in turn.
+    pub(crate) fn tidy(&mut self) {
+        let online = self.online();
+        for cache in &mut self.caches {
+            cache.cpus = cache.cpus.and(&online);
+        }
+        self.caches.retain(|cache| !cache.cpus.is_empty());
+        self.caches
+            .sort_by_key(|cache| (cache.level, cache.cpus.first()));
+        self.caches.dedup();
+        if self.nodes.is_empty() {
+            self.nodes = vec![online];
+        }
+        for cpu in self.cpus.values_mut() {
+            let mut deepest = (0, 0);
+            cpu.idle_states.retain(|state| {
+                let next = (state.min_residency_ns, state.exit_latency_ns);
+                let deeper = next.0 >= deepest.0 && next.1 >= deepest.1;
+                if deeper {
+                    deepest = next;
+                }
+                deeper
+            });
+            cpu.idle_states.truncate(machine::MAX_IDLE_STATES);
+        }
+    }
+}

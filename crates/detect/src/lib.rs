@@ -1,0 +1,17 @@
+//! Finding out what a machine is, and writing its machine file: from sysfs, from hwloc's XML, or from a device tree.
+//!
+//! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
+
+mod capacity;
+mod device_tree;
+mod found;
+mod hwloc;
+mod sysfs;
+mod text;
+
+pub use capacity::Measure;
+pub use device_tree::device_tree;
+pub use found::{Cpu, Found, OppFound};
+pub use hwloc::hwloc;
+pub use sysfs::{online, sysfs, tick_hz};
+pub use text::MachineFile;

@@ -1,0 +1,457 @@
+//! A machine as the kernel describes it below `/sys`, or as a copy of that does.
+
+use crate::capacity::Measure;
+use crate::found::{Cpu, Found, OppFound};
+use machine::{Cache, CpuMask, IdleState};
+use rustix::time::{ClockId, clock_getres};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The most OPPs that are made up between a lowest and a highest frequency.
+const ASSUMED_OPPS: u32 = 8;
+/// `EM_PERF_DOMAIN_MICROWATTS` of the energy model's flags (include/linux/energy_model.h).
+const MICROWATTS: u64 = 1;
+
+/// A folder of small files.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn at(&self, path: impl AsRef<Path>) -> Folder {
+        Folder(self.0.join(path))
+    }
+
+    /// A file's content without white space around it; `None` if it cannot be read or is empty.
+    fn text(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.0.join(name)).ok()?;
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.text(name)?.parse().ok()
+    }
+
+    fn cpus(&self, name: &str) -> Option<CpuMask> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// The numbers of the entries that are called `prefix` and a number, rising.
+    fn numbered(&self, prefix: &str) -> Vec<usize> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut numbers: Vec<usize> = entries
+            .filter_map(|entry| {
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_prefix(prefix)?
+                    .parse()
+                    .ok()
+            })
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// The CPUs that are online, by the sysfs at `root`; the error says what was expected.
+pub fn online(root: &Path) -> Result<CpuMask, String> {
+    let file = root.join("devices/system/cpu/online");
+    let list = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let list = list.trim();
+    list.parse()
+        .map_err(|expected: String| format!("{}: {expected}", file.display()))
+}
+
+/// `CONFIG_HZ` of the kernel that runs here: the coarse clocks advance once a tick.
+pub fn tick_hz() -> u32 {
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    (1e9 / tick.tv_nsec as f64).round() as u32
+}
+
+/// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder that has one in `sys`. The error
+/// says what was expected. What it does not tell is left out.
+pub fn sysfs(root: &Path) -> Result<Found, String> {
+    let root = match root.join("sys/devices/system/cpu").is_dir() {
+        true => root.join("sys"),
+        false => root.to_owned(),
+    };
+    let sys = Folder(root.clone());
+    let all = sys.at("devices/system/cpu");
+    let present = all.numbered("cpu");
+    if present.is_empty() {
+        return Err(format!(
+            "{}: expected the folders cpu0, cpu1, ... of a sysfs",
+            all.0.display()
+        ));
+    }
+    let online = match online(&root) {
+        Ok(online) => online,
+        // Some copies have no such file.
+        Err(_) => present
+            .iter()
+            .copied()
+            .filter(|&cpu| cpu < machine::MAX_CPUS)
+            .collect(),
+    };
+    if let Some(beyond) = present.iter().find(|&&cpu| cpu >= machine::MAX_CPUS) {
+        return Err(format!(
+            "CPU {beyond}: expected CPUs below {}",
+            machine::MAX_CPUS
+        ));
+    }
+    let mut found = Found {
+        description: description(&sys),
+        source: "sysfs".to_owned(),
+        ..Found::default()
+    };
+    let highest = present
+        .iter()
+        .copied()
+        .chain(online.iter())
+        .max()
+        .unwrap_or(0);
+    found.offline = CpuMask::first_n(highest + 1).without(&online);
+    let energy = energy_model(&sys);
+    for number in online.iter() {
+        let cpu = all.at(format!("cpu{number}"));
+        let read = read_cpu(&sys, &cpu, number, &online, &energy);
+        found.cpus.insert(number, read);
+        found.caches.extend(caches(&cpu));
+    }
+    nodes(&sys, &mut found, &online);
+    found.tidy();
+    Ok(found)
+}
+
+/// What the machine calls itself.
+fn description(sys: &Folder) -> String {
+    let dmi = sys.at("class/dmi/id");
+    let vendor = dmi.text("sys_vendor");
+    let named: Vec<String> = vendor.into_iter().chain(dmi.text("product_name")).collect();
+    match named.is_empty() {
+        false => named.join(" "),
+        true => sys
+            .text("firmware/devicetree/base/model")
+            .unwrap_or_else(|| "a machine, as sysfs describes it".to_owned()),
+    }
+}
+
+fn read_cpu(
+    sys: &Folder,
+    folder: &Folder,
+    number: usize,
+    online: &CpuMask,
+    energy: &BTreeMap<usize, BTreeMap<u32, u64>>,
+) -> Cpu {
+    let topology = folder.at("topology");
+    let span = |name: &str| topology.cpus(name).map(|span| span.and(online));
+    let siblings = span("core_cpus_list").or_else(|| span("thread_siblings_list"));
+    let cpufreq = folder.at("cpufreq");
+    // A policy of one CPU may list itself alone; offline ones are in related_cpus.
+    let policy = ["related_cpus", "affected_cpus"].iter().find_map(|name| {
+        let list = cpufreq
+            .text(name)?
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(",");
+        list.parse::<CpuMask>().ok()
+    });
+    let mut measures = BTreeMap::new();
+    for (measure, value) in [
+        (Measure::CpuCapacity, folder.number("cpu_capacity")),
+        (
+            Measure::HighestPerf,
+            folder.number("acpi_cppc/highest_perf"),
+        ),
+        (Measure::MaxFrequency, cpufreq.number("cpuinfo_max_freq")),
+    ] {
+        measures.extend(value.map(|value| (measure, value)));
+    }
+    let (mut opps, assumed_opps) = opps(&cpufreq);
+    if let Some(powers) = energy.get(&number) {
+        for opp in &mut opps {
+            opp.power_uw = powers.get(&opp.khz).copied();
+        }
+    }
+    Cpu {
+        siblings: siblings
+            .filter(|span| span.contains(number))
+            .unwrap_or(CpuMask::one(number)),
+        cluster: span("cluster_cpus_list").filter(|span| span.contains(number)),
+        policy: policy.map(|policy| policy.and(online)),
+        kind: kind(sys, folder, number),
+        measures,
+        opps,
+        assumed_opps,
+        transition_latency_ns: cpufreq
+            .number::<u64>("cpuinfo_transition_latency")
+            // CPUFREQ_ETERNAL, and what else cannot be meant.
+            .filter(|&ns| ns < 1_000_000_000),
+        idle_states: idle_states(&folder.at("cpuidle")),
+    }
+}
+
+/// What kind of core it is: by the perf events' name on hybrid x86, by the MIDR on arm64.
+fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
+    for (pmu, name) in [
+        ("cpu_core", "p-core"),
+        ("cpu_lowpower", "lp-e-core"),
+        ("cpu_atom", "e-core"),
+    ] {
+        let cpus = sys.at("devices").at(pmu).cpus("cpus");
+        if cpus.is_some_and(|cpus| cpus.contains(number)) {
+            return Some(name.to_owned());
+        }
+    }
+    let midr = folder.text("regs/identification/midr_el1")?;
+    let midr = u64::from_str_radix(midr.trim_start_matches("0x"), 16).ok()?;
+    Some(
+        match arm_core((midr >> 24) as u8, (midr >> 4) as u16 & 0xfff) {
+            Some(name) => name.to_owned(),
+            None => format!("arm-{:02x}-{:03x}", midr >> 24 & 0xff, midr >> 4 & 0xfff),
+        },
+    )
+}
+
+/// By implementer and part number (arch/arm64/include/asm/cputype.h, and util-linux's lscpu-arm.c).
+fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
+    Some(match (implementer, part) {
+        (0x41, 0xd03) => "cortex-a53",
+        (0x41, 0xd04) => "cortex-a35",
+        (0x41, 0xd05) => "cortex-a55",
+        (0x41, 0xd07) => "cortex-a57",
+        (0x41, 0xd08) => "cortex-a72",
+        (0x41, 0xd09) => "cortex-a73",
+        (0x41, 0xd0a) => "cortex-a75",
+        (0x41, 0xd0b) => "cortex-a76",
+        (0x41, 0xd0c) => "neoverse-n1",
+        (0x41, 0xd0d) => "cortex-a77",
+        (0x41, 0xd40) => "neoverse-v1",
+        (0x41, 0xd41) => "cortex-a78",
+        (0x41, 0xd44) => "cortex-x1",
+        (0x41, 0xd46) => "cortex-a510",
+        (0x41, 0xd47) => "cortex-a710",
+        (0x41, 0xd48) => "cortex-x2",
+        (0x41, 0xd49) => "neoverse-n2",
+        (0x41, 0xd4d) => "cortex-a715",
+        (0x41, 0xd4e) => "cortex-x3",
+        (0x41, 0xd4f) => "neoverse-v2",
+        (0x41, 0xd80) => "cortex-a520",
+        (0x41, 0xd81) => "cortex-a720",
+        (0x41, 0xd82) => "cortex-x4",
+        (0x61, 0x022) => "icestorm",
+        (0x61, 0x023) => "firestorm",
+        _ => return None,
+    })
+}
+
+/// Frequencies, rising; and whether those in between are made up.
+fn opps(cpufreq: &Folder) -> (Vec<OppFound>, bool) {
+    let opp = |khz| OppFound {
+        khz,
+        microvolt: None,
+        power_uw: None,
+    };
+    if let Some(list) = cpufreq.text("scaling_available_frequencies") {
+        let boost = cpufreq
+            .text("scaling_boost_frequencies")
+            .unwrap_or_default();
+        let all = list.split_whitespace().chain(boost.split_whitespace());
+        let mut khz: Vec<u32> = all.filter_map(|khz| khz.parse().ok()).collect();
+        khz.sort_unstable();
+        khz.dedup();
+        return (khz.into_iter().map(opp).collect(), false);
+    }
+    let (Some(least), Some(most)) = (
+        cpufreq.number::<u32>("cpuinfo_min_freq"),
+        cpufreq.number::<u32>("cpuinfo_max_freq"),
+    ) else {
+        return (Vec::new(), false);
+    };
+    if least >= most {
+        return (vec![opp(most)], false);
+    }
+    let mut khz: Vec<u32> = (0..ASSUMED_OPPS)
+        .map(|step| {
+            let up = u64::from(most - least) * u64::from(step) / u64::from(ASSUMED_OPPS - 1);
+            least + up as u32
+        })
+        .collect();
+    khz.dedup();
+    (khz.into_iter().map(opp).collect(), true)
+}
+
+/// Every idle state but polling.
+fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
+    let state = |number: usize| {
+        let state = cpuidle.at(format!("state{number}"));
+        Some(IdleState {
+            name: state.text("name")?,
+            min_residency_ns: state.number::<u64>("residency")?.checked_mul(1000)?,
+            exit_latency_ns: state.number::<u64>("latency")?.checked_mul(1000)?,
+            ..IdleState::default()
+        })
+    };
+    let states = cpuidle.numbered("state").into_iter().filter_map(state);
+    states.filter(|state| state.name != "POLL").collect()
+}
+
+/// The caches that this CPU is in, without those for instructions alone and the first level's.
+fn caches(cpu: &Folder) -> Vec<Cache> {
+    let cache = cpu.at("cache");
+    let read = |number: usize| {
+        let index = cache.at(format!("index{number}"));
+        let level: u32 = index.number("level")?;
+        if level < 2 || index.text("type")? == "Instruction" {
+            return None;
+        }
+        let cpus = match index.cpus("shared_cpu_list") {
+            Some(list) => list,
+            None => hex_mask(&index.text("shared_cpu_map")?)?,
+        };
+        Some(Cache {
+            level,
+            cpus,
+            size_kib: index.text("size").and_then(|size| kib(&size)),
+        })
+    };
+    cache
+        .numbered("index")
+        .into_iter()
+        .filter_map(read)
+        .collect()
+}
+
+/// `1280K` or `32M`.
+fn kib(size: &str) -> Option<u32> {
+    match size.strip_suffix('M') {
+        Some(mib) => mib.parse::<u32>().ok()?.checked_mul(1024),
+        None => size.trim_end_matches('K').parse().ok(),
+    }
+    .filter(|&kib| kib > 0)
+}
+
+/// The bitmap format of the kernel, and of hwloc: words of 32 bits in hexadecimal, the highest first.
+pub(crate) fn hex_mask(text: &str) -> Option<CpuMask> {
+    let mut mask = CpuMask::EMPTY;
+    for (index, word) in text.trim().rsplit(',').enumerate() {
+        let word = u32::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
+        for bit in (0..32).filter(|bit| word >> bit & 1 == 1) {
+            let cpu = index * 32 + bit;
+            (cpu < machine::MAX_CPUS).then(|| mask.set(cpu))?;
+        }
+    }
+    Some(mask)
+}
+
+/// Nodes and distances; nodes that have memory only are left out.
+fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
+    let folder = sys.at("devices/system/node");
+    let numbers = folder.numbered("node");
+    let mut with_cpus = Vec::new();
+    for (index, number) in numbers.iter().enumerate() {
+        let node = folder.at(format!("node{number}"));
+        let cpus = node
+            .cpus("cpulist")
+            .or_else(|| hex_mask(&node.text("cpumap")?));
+        let Some(cpus) = cpus
+            .map(|cpus| cpus.and(online))
+            .filter(|cpus| !cpus.is_empty())
+        else {
+            continue;
+        };
+        with_cpus.push(index);
+        found.nodes.push(cpus);
+        let distance = node.text("distance").unwrap_or_default();
+        let row = distance.split_whitespace().filter_map(|it| it.parse().ok());
+        found.distances.push(row.collect());
+    }
+    // A row has one for each node, also for those without CPUs.
+    let complete = found.distances.iter().all(|row| row.len() == numbers.len());
+    match complete && found.distances.len() > 1 {
+        true => {
+            for row in &mut found.distances {
+                *row = with_cpus.iter().map(|&index| row[index]).collect();
+            }
+        }
+        false => found.distances.clear(),
+    }
+    let in_nodes = found
+        .nodes
+        .iter()
+        .fold(CpuMask::EMPTY, |all, node| all.or(node));
+    if !found.nodes.is_empty() && in_nodes != *online {
+        found.warnings.push(format!(
+            "CPUs {} are in no NUMA node: one node for all",
+            online.without(&in_nodes)
+        ));
+        found.nodes.clear();
+        found.distances.clear();
+    }
+}
+
+/// By CPU: what a CPU draws at each frequency (kHz), uW, by `energy_model` in debugfs, which only root may read.
+fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
+    let folder = sys.at("kernel/debug/energy_model");
+    let mut of_cpus = BTreeMap::new();
+    for domain in folder.names() {
+        let domain = folder.at(domain);
+        let Some(cpus) = domain
+            .text("cpus")
+            .and_then(|cpus| cpus.parse::<CpuMask>().ok())
+        else {
+            continue;
+        };
+        let flags = domain.text("flags").unwrap_or_default();
+        let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).unwrap_or(MICROWATTS);
+        let unit_uw = if flags & MICROWATTS != 0 { 1 } else { 1000 };
+        let state = |name: &String| {
+            let state = domain.at(name);
+            Some((
+                state.number::<u32>("frequency")?,
+                state.number::<u64>("power")? * unit_uw,
+            ))
+        };
+        let states = domain.names();
+        let states = states.iter().filter(|name| name.starts_with("ps:"));
+        let powers: BTreeMap<u32, u64> = states.filter_map(state).collect();
+        for cpu in cpus.iter() {
+            of_cpus.insert(cpu, powers.clone());
+        }
+    }
+    of_cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tick_is_one_that_kernels_have() {
+        assert!((100..=1000).contains(&tick_hz()), "{}", tick_hz());
+    }
+
+    #[test]
+    fn sizes_and_bitmaps_are_the_kernels() {
+        assert_eq!(
+            [kib("1280K"), kib("32M"), kib("0K"), kib("x")],
+            [Some(1280), Some(32768), None, None]
+        );
+        assert_eq!(hex_mask("ff").unwrap().to_string(), "0-7");
+        assert_eq!(
+            hex_mask("1,00000000,80000001").unwrap().to_string(),
+            "0,31,64"
+        );
+        assert_eq!(hex_mask("xyz"), None);
+    }
+}

@@ -1,0 +1,474 @@
+//! A machine file of what was found.
+
+use crate::capacity::{Capacities, capacities};
+use crate::found::{Cpu, Found, OppFound};
+use machine::{Cache, CpuMask, Numa};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What two threads of a core do together, of what one does, where nobody measured it: a usual gain.
+const SMT_THROUGHPUT: f64 = 1.25;
+/// The transition latency where the driver does not say (CPPC's and intel_pstate's do not), us.
+const TRANSITION_LATENCY_US: u64 = 10;
+
+/// CPUs that are the same: a core type.
+struct Kind<'a> {
+    name: String,
+    capacity: u32,
+    like: &'a Cpu,
+    cpus: CpuMask,
+}
+
+/// A machine file, and what a person should know about it.
+pub struct MachineFile {
+    /// TOML, as `docs/machine-format.md` says.
+    pub text: String,
+    /// A line each.
+    pub warnings: Vec<String>,
+}
+
+impl Found {
+    /// The machine file of a machine that is to be called `name`.
+    pub fn machine_file(mut self, name: &str) -> MachineFile {
+        let capacities = capacities(&mut self);
+        self.nest();
+        let kinds = kinds(&self, &capacities);
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut out, name, &kinds, &capacities);
+        MachineFile {
+            text: out,
+            warnings: self.warnings,
+        }
+    }
+
+    /// What the format cannot say is left out, with a warning.
+    fn nest(&mut self) {
+        let node_of =
+            |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
+        // A cache or core across nodes: firmware that splits what it should not.
+        let nodes = std::mem::take(&mut self.nodes);
+        let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
+        if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
+            self.warnings.push(
+                "hardware threads of a core are in several nodes: one node for all".to_owned(),
+            );
+            self.nodes = vec![self.online()];
+            self.distances.clear();
+        } else {
+            let split: Vec<Cache> = self
+                .caches
+                .iter()
+                .filter(|cache| across(&cache.cpus))
+                .cloned()
+                .collect();
+            for cache in &split {
+                self.warnings.push(format!(
+                    "the L{} of CPUs {} is in several nodes: one in each, as the kernel takes it",
+                    cache.level, cache.cpus
+                ));
+                let parts = nodes
+                    .iter()
+                    .map(|node| node.and(&cache.cpus))
+                    .filter(|part| !part.is_empty());
+                self.caches.extend(parts.map(|cpus| Cache {
+                    cpus,
+                    ..cache.clone()
+                }));
+            }
+            self.caches.retain(|cache| !split.contains(cache));
+            self.caches
+                .sort_by_key(|cache| (cache.level, cache.cpus.first()));
+            self.nodes = nodes;
+        }
+        for (number, cpu) in &mut self.cpus {
+            let node =
+                node_of(&self.nodes, *number).map_or(CpuMask::EMPTY, |node| self.nodes[node]);
+            cpu.cluster = cpu.cluster.map(|cluster| cluster.and(&node));
+        }
+        self.even_distances();
+    }
+
+    /// Distances must be the same both ways, and make groups of groups.
+    fn even_distances(&mut self) {
+        let count = self.nodes.len();
+        if self.distances.is_empty() {
+            return;
+        }
+        let given = self.distances.clone();
+        for (a, row) in self.distances.iter_mut().enumerate() {
+            for (b, distance) in row.iter_mut().enumerate() {
+                *distance = match a == b {
+                    true => machine::LOCAL_DISTANCE,
+                    false => given[a][b]
+                        .max(given[b][a])
+                        .clamp(machine::LOCAL_DISTANCE + 1, 254),
+                };
+            }
+        }
+        if self.distances != given {
+            self.warnings.push(
+                "distances differ by direction or have odd values: the larger ones are taken"
+                    .to_owned(),
+            );
+        }
+        let numa = Numa {
+            distances: self.distances.clone(),
+            memory: None,
+        };
+        let nests = |level: u32| numa.partition(count, level).is_some();
+        if !numa.levels(count).into_iter().all(nests) {
+            self.warnings.push(
+                "the nodes' distances make no groups: left out, which is 20 between any two"
+                    .to_owned(),
+            );
+            self.distances.clear();
+        }
+    }
+
+    fn write(
+        &self,
+        out: &mut String,
+        name: &str,
+        kinds: &[Kind],
+        capacities: &Capacities,
+    ) -> std::fmt::Result {
+        writeln!(
+            out,
+            "# Written by `equipoise machine detect` from {}.",
+            self.source
+        )?;
+        match capacities.by {
+            Some(measure) => writeln!(
+                out,
+                "# Capacities are by {measure}; speeds are taken to be as the capacities."
+            )?,
+            None => writeln!(
+                out,
+                "# Nothing said how fast CPUs are beside each other: all are taken to be the same."
+            )?,
+        }
+        writeln!(
+            out,
+            "# Costs are usual ones: `equipoise machine show` marks them."
+        )?;
+        for warning in &self.warnings {
+            writeln!(out, "# Note: {}", warning.replace('\n', " "))?;
+        }
+        writeln!(out, "\nname = {}", quoted(name))?;
+        writeln!(out, "description = {}", quoted(&self.description))?;
+        match self.hz {
+            Some(hz) => writeln!(out, "hz = {hz}")?,
+            None => writeln!(out, "# Nothing says what hz is: 250, the kernel's default.")?,
+        }
+        if !self.offline.is_empty() {
+            writeln!(out, "offline = \"{}\"", self.offline)?;
+        }
+        if !self.distances.is_empty() {
+            let row = |row: &Vec<u32>| format!("[{}]", list(row.iter()));
+            let rows: Vec<String> = self.distances.iter().map(row).collect();
+            writeln!(out, "numa_distances = [{}]", rows.join(", "))?;
+        }
+        let powers = kinds.iter().all(|kind| power_mw(kind.like).is_some());
+        for kind in kinds {
+            write_kind(out, kind, powers)?;
+        }
+        self.write_cpufreq(out, kinds)?;
+        if powers {
+            writeln!(
+                out,
+                "\n# The energy model says what cores draw while they compute, and nothing of the rest.\n\
+                 [power]\nsource = \"not known: 0\"\nrest_mw = 0"
+            )?;
+        }
+        for node in &self.nodes {
+            writeln!(out, "\n[[package]]")?;
+            for (kind, cpus) in self.clusters(node, kinds) {
+                self.write_cluster(out, kind, &cpus)?;
+            }
+            self.write_caches(out, node)?;
+        }
+        Ok(())
+    }
+
+    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if cores do.
+    fn clusters<'k>(&self, node: &CpuMask, kinds: &'k [Kind]) -> Vec<(&'k Kind<'k>, CpuMask)> {
+        let mut clusters: BTreeMap<(usize, usize, usize), (&Kind, CpuMask)> = BTreeMap::new();
+        for cpu in node.iter() {
+            let Some((index, kind)) = kinds
+                .iter()
+                .enumerate()
+                .find(|(_, kind)| kind.cpus.contains(cpu))
+            else {
+                continue;
+            };
+            // Without caches what the kernel calls a cluster.
+            let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
+            let largest = of_cpu
+                .max_by_key(|cache| cache.level)
+                .map(|cache| cache.cpus);
+            let largest = largest.or(self.cpus[&cpu].cluster).unwrap_or(*node);
+            let shares_clock = |policy: &CpuMask| !policy.is_subset(&self.cpus[&cpu].siblings);
+            let clock = self.cpus[&cpu]
+                .policy
+                .filter(shares_clock)
+                .and_then(|policy| policy.first());
+            let key = (
+                index,
+                largest.first().unwrap_or(0),
+                clock.unwrap_or(usize::MAX),
+            );
+            let entry = clusters.entry(key).or_insert((kind, CpuMask::EMPTY));
+            entry.1.set(cpu);
+        }
+        let mut clusters: Vec<_> = clusters.into_values().collect();
+        clusters.sort_by_key(|(_, cpus)| cpus.first());
+        clusters
+    }
+
+    fn write_cluster(&self, out: &mut String, kind: &Kind, cpus: &CpuMask) -> std::fmt::Result {
+        writeln!(
+            out,
+            "[[package.cluster]]\ncore = {}\ncpus = \"{cpus}\"",
+            quoted(&kind.name)
+        )?;
+        let mut cores: Vec<CpuMask> = cpus
+            .iter()
+            .map(|cpu| self.cpus[&cpu].siblings.and(cpus))
+            .collect();
+        cores.sort_by_key(CpuMask::first);
+        cores.dedup();
+        let threads = cores.iter().map(CpuMask::count).max().unwrap_or(1);
+        if threads == 1 {
+            return Ok(());
+        }
+        // The first threads of all cores, then the second ones: as `threads` has it.
+        let all: Vec<usize> = cpus.iter().collect();
+        let numbered = |index: usize| {
+            all[index..]
+                .iter()
+                .step_by(cores.len())
+                .copied()
+                .collect::<CpuMask>()
+        };
+        let even = cores.len() * threads == all.len();
+        if even && (0..cores.len()).map(numbered).eq(cores.iter().copied()) {
+            return writeln!(out, "threads = {threads}");
+        }
+        let several = cores.iter().filter(|core| core.count() > 1);
+        writeln!(
+            out,
+            "siblings = [{}]",
+            list(several.map(|core| format!("\"{core}\"")))
+        )
+    }
+
+    fn write_caches(&self, out: &mut String, node: &CpuMask) -> std::fmt::Result {
+        let caches: Vec<&Cache> = self
+            .caches
+            .iter()
+            .filter(|cache| cache.cpus.is_subset(node))
+            .collect();
+        for alike in caches.chunk_by(|a, b| (a.level, a.size_kib) == (b.level, b.size_kib)) {
+            let spans = alike.iter().map(|cache| format!("\"{}\"", cache.cpus));
+            writeln!(
+                out,
+                "[[package.cache]]\nlevel = {}\ncpus = [{}]",
+                alike[0].level,
+                list(spans)
+            )?;
+            if let Some(kib) = alike[0].size_kib {
+                writeln!(out, "size_kib = {kib}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_cpufreq(&self, out: &mut String, kinds: &[Kind]) -> std::fmt::Result {
+        if kinds.iter().all(|kind| kind.like.opps.is_empty()) {
+            return Ok(());
+        }
+        let policies: Vec<(CpuMask, CpuMask)> = self
+            .cpus
+            .values()
+            .filter_map(|cpu| Some((cpu.policy?, cpu.siblings)))
+            .collect();
+        let clusters: Vec<CpuMask> = self
+            .nodes
+            .iter()
+            .flat_map(|node| self.clusters(node, kinds))
+            .map(|(_, cpus)| cpus)
+            .collect();
+        let shared_by = if policies.iter().all(|(policy, core)| policy.is_subset(core)) {
+            "core"
+        } else if policies.iter().all(|(policy, _)| clusters.contains(policy)) {
+            "cluster"
+        } else if policies
+            .iter()
+            .all(|(policy, _)| self.nodes.contains(policy))
+            && kinds.len() == 1
+        {
+            "package"
+        } else {
+            "core"
+        };
+        let latency = self
+            .cpus
+            .values()
+            .filter_map(|cpu| cpu.transition_latency_ns)
+            .max();
+        let latency = latency.filter(|&ns| ns > 0);
+        let source = match latency {
+            Some(_) => format!("{}: cpufreq", self.source),
+            None => format!(
+                "{}; the latency is a usual one, nothing says it",
+                self.source
+            ),
+        };
+        let us = latency.map_or(TRANSITION_LATENCY_US, |ns| ns.div_ceil(1000));
+        writeln!(
+            out,
+            "\n[cpufreq]\nsource = {}\nshared_by = \"{shared_by}\"\ntransition_latency_us = {us}",
+            quoted(&source)
+        )
+    }
+}
+
+/// What a core draws at its highest frequency, mW, if all of its frequencies' powers are known.
+fn power_mw(cpu: &Cpu) -> Option<u64> {
+    let known = cpu
+        .opps
+        .iter()
+        .all(|opp| opp.power_uw.is_some_and(|uw| uw > 0));
+    cpu.opps
+        .last()
+        .filter(|_| known)?
+        .power_uw
+        .map(|uw| (uw / 1000).max(1))
+}
+
+/// The voltage that a power is for, beside that of the highest OPP, which is taken to have 1 V: power goes with
+/// frequency times voltage squared.
+fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
+    let ratio = opp.power_uw? as f64 / highest.power_uw? as f64;
+    let frequency = f64::from(opp.khz) / f64::from(highest.khz);
+    let volt = (ratio / frequency).sqrt();
+    (0.1..=5.0)
+        .contains(&volt)
+        .then_some((volt * 1e6).round() as u32)
+}
+
+/// CPUs that agree in all that makes a core type, the fastest first.
+fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for (number, cpu) in &found.cpus {
+        let capacity = capacities.of[number];
+        let same = |kind: &&mut Kind| {
+            let like = kind.like;
+            kind.capacity == capacity
+                && (&like.kind, &like.opps, &like.idle_states)
+                    == (&cpu.kind, &cpu.opps, &cpu.idle_states)
+                && like.siblings.count() == cpu.siblings.count()
+        };
+        match kinds.iter_mut().find(same) {
+            Some(kind) => kind.cpus.set(*number),
+            None => kinds.push(Kind {
+                name: String::new(),
+                capacity,
+                like: cpu,
+                cpus: CpuMask::one(*number),
+            }),
+        }
+    }
+    kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.capacity), kind.cpus.first()));
+    let base = |kind: &Kind| kind.like.kind.clone().unwrap_or_else(|| "core".to_owned());
+    let names: Vec<String> = kinds.iter().map(base).collect();
+    for (index, kind) in kinds.iter_mut().enumerate() {
+        let twice = names.iter().filter(|name| **name == names[index]).count() > 1;
+        kind.name = match twice {
+            true => format!("{}-{}", names[index], kind.capacity),
+            false => names[index].clone(),
+        };
+    }
+    // Of one capacity, and unlike in something else.
+    for index in 1..kinds.len() {
+        if kinds[..index]
+            .iter()
+            .any(|before| before.name == kinds[index].name)
+        {
+            kinds[index].name = format!(
+                "{}-{}",
+                kinds[index].name,
+                kinds[index].cpus.first().unwrap_or(0)
+            );
+        }
+    }
+    kinds
+}
+
+fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
+    let name = key(&kind.name);
+    writeln!(out, "\n[core.{name}]\ncapacity = {}", kind.capacity)?;
+    if kind.like.siblings.count() > 1 {
+        writeln!(
+            out,
+            "# Not measured: a usual gain.\nsmt_throughput = {SMT_THROUGHPUT}"
+        )?;
+    }
+    for state in &kind.like.idle_states {
+        writeln!(
+            out,
+            "\n[[core.{name}.idle]]\nname = {}\nmin_residency_us = {}\nexit_latency_us = {}",
+            quoted(&state.name),
+            state.min_residency_ns / 1000,
+            state.exit_latency_ns / 1000,
+        )?;
+        if powers {
+            writeln!(out, "power_mw = 0")?;
+        }
+    }
+    if kind.like.assumed_opps {
+        writeln!(
+            out,
+            "\n# Only the lowest and the highest are known, the steps between are made up."
+        )?;
+    }
+    for opp in &kind.like.opps {
+        writeln!(out, "\n[[core.{name}.opp]]\nkhz = {}", opp.khz)?;
+        let highest = kind.like.opps.last().filter(|_| powers);
+        if let Some(microvolt) = opp.microvolt.or_else(|| microvolt(opp, highest?)) {
+            writeln!(out, "microvolt = {microvolt}")?;
+        }
+    }
+    if let Some(mw) = power_mw(kind.like).filter(|_| powers) {
+        writeln!(
+            out,
+            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are those that its powers are for, 1 V \
+             at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
+        )?;
+    }
+    Ok(())
+}
+
+fn list(items: impl Iterator<Item = impl ToString>) -> String {
+    items
+        .map(|item| item.to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// As a TOML key.
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
+/// As a TOML string.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(plain).collect();
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,131 @@
+//! hwloc's XML.
+
+use crate::{kinds, level, machine};
+
+/// Two P cores of two threads and two E cores with an L2 under one L3, in the format of hwloc 2.
+const HYBRID: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x0000003f" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x0000003f" gp_index="2">
+      <info name="CPUModel" value="A hybrid"/>
+      <object type="NUMANode" os_index="0" cpuset="0x0000003f" gp_index="3" local_memory="1"/>
+      <object type="L3Cache" cpuset="0x0000003f" gp_index="4" cache_size="12582912" depth="3" cache_type="0">
+        <object type="L2Cache" cpuset="0x00000003" cache_size="1310720" depth="2" cache_type="0">
+          <object type="Core" os_index="0" cpuset="0x00000003">
+            <object type="PU" os_index="0" cpuset="0x00000001"/>
+            <object type="PU" os_index="1" cpuset="0x00000002"/>
+          </object>
+        </object>
+        <object type="L2Cache" cpuset="0x0000000c" cache_size="1310720" depth="2" cache_type="0">
+          <object type="L1iCache" cpuset="0x0000000c" cache_size="32768" depth="1" cache_type="2"/>
+          <object type="Core" os_index="4" cpuset="0x0000000c">
+            <object type="PU" os_index="2" cpuset="0x00000004"/>
+            <object type="PU" os_index="3" cpuset="0x00000008"/>
+          </object>
+        </object>
+        <object type="L2Cache" cpuset="0x00000030" cache_size="2097152" depth="2" cache_type="0">
+          <object type="Core" os_index="8" cpuset="0x00000010"><object type="PU" os_index="4" cpuset="0x00000010"/></object>
+          <object type="Core" os_index="9" cpuset="0x00000020"><object type="PU" os_index="5" cpuset="0x00000020"/></object>
+        </object>
+      </object>
+    </object>
+  </object>
+  <cpukind cpuset="0x00000030"><info name="CoreType" value="IntelAtom"/><info name="FrequencyMaxMHz" value="3900"/></cpukind>
+  <cpukind cpuset="0x0000000f"><info name="CoreType" value="IntelCore"/><info name="FrequencyMaxMHz" value="5200"/></cpukind>
+</topology>
+"#;
+
+#[test]
+fn a_hybrid() {
+    let (machine, warnings) = machine(detect::hwloc("h.xml", HYBRID).unwrap());
+    assert_eq!(kinds(&machine), ["p-core 1024: 0-3", "e-core 768: 4-5"]);
+    assert_eq!(
+        [
+            level(&machine, "SMT"),
+            level(&machine, "CLS"),
+            level(&machine, "MC")
+        ],
+        ["0-1 2-3", "0-1 2-3 4-5", "0-5"]
+    );
+    assert_eq!(machine.caches.len(), 4);
+    assert_eq!(machine.description, "A hybrid");
+    assert!(
+        warnings[0].contains("by the highest frequency alone"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn nodes_have_their_distances() {
+    let pu = |number: usize| {
+        format!(
+            "<object type=\"PU\" os_index=\"{number}\" cpuset=\"0x{:x}\"/>",
+            1 << number
+        )
+    };
+    let node = |number: usize, set: &str, pus: String| {
+        format!(
+            "<object type=\"Package\" os_index=\"{number}\" cpuset=\"{set}\">\
+             <object type=\"NUMANode\" os_index=\"{number}\" cpuset=\"{set}\"/>{pus}</object>"
+        )
+    };
+    let text = format!(
+        "<topology version=\"2.0\"><object type=\"Machine\" cpuset=\"0xf\">{}{}</object>\
+         <distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\
+         <indexes length=\"4\">0 1 </indexes><u64values length=\"12\">10 21 21 10 </u64values></distances2></topology>",
+        node(0, "0x5", pu(0) + &pu(2)),
+        node(1, "0xa", pu(1) + &pu(3)),
+    );
+    let (machine, _) = machine(detect::hwloc("n.xml", &text).unwrap());
+    assert_eq!(machine.numa.distances, [[10, 21], [21, 10]]);
+    assert_eq!(level(&machine, "PKG"), "0,2 1,3");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line() {
+    for (from, to, line, says) in [
+        ("</topology>\n", "", 1, "never closed"),
+        (
+            "<object type=\"PU\" os_index=\"0\"",
+            "<object type=\"PU\" os_index=\"x\"",
+            11,
+            "no os_index",
+        ),
+        ("cache_size=\"12582912\"", "", 8, "no cache_size"),
+        (
+            "cpuset=\"0x00000030\"><info",
+            "cpuset=\"0xg\"><info",
+            29,
+            "no cpuset",
+        ),
+        (
+            "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">",
+            "<x/><!--",
+            0,
+            "not XML",
+        ),
+    ] {
+        assert_eq!(HYBRID.matches(from).count(), 1, "{from}");
+        let error = detect::hwloc("h.xml", &HYBRID.replace(from, to)).unwrap_err();
+        let said = error.message();
+        assert!(said.contains(says), "{said}");
+        assert!(
+            line == 0 || said.starts_with(&format!("h.xml:{line}: ")),
+            "{line}: {said}"
+        );
+    }
+    assert!(
+        detect::hwloc("h.xml", "<svg/>")
+            .unwrap_err()
+            .message()
+            .contains("no topology")
+    );
+    assert!(
+        detect::hwloc("h.xml", "<topology/>")
+            .unwrap_err()
+            .message()
+            .contains("no CPU")
+    );
+    assert!(detect::hwloc("h.xml", "").is_err());
+}

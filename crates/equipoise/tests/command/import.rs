@@ -1,0 +1,231 @@
+//! `workload import`: what is recorded and replayed is what there was.
+
+use crate::common::{command, run, stdout, text};
+use machine::Machine;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use workload::import::{Imported, import};
+use workload::recording::Step;
+
+/// The trace of `workload` under `policy` on `machine`, in `folder`.
+fn traced(folder: &Path, name: &str, [machine, workload, policy]: [&str; 3]) -> PathBuf {
+    let trace = folder.join(name);
+    stdout(&[
+        "compare",
+        "--machine",
+        machine,
+        "--workload",
+        workload,
+        "--policy",
+        policy,
+        "--runs",
+        "1",
+        "--trace",
+        trace.to_str().unwrap(),
+    ]);
+    trace
+}
+
+fn read(trace: &Path, machine: &str) -> Imported {
+    let machine = Machine::find(machine).unwrap();
+    let text = std::fs::read(trace).unwrap();
+    import("trace", &*text, Some(&machine)).unwrap_or_else(|error| panic!("{}", error.message()))
+}
+
+/// What the threads of each name did together: for how long they ran, ns, and how much they computed, ns of the
+/// fastest core. Not the shell, which only starts them.
+fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
+    let mut by_name: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    let threads = imported.recording.threads.iter();
+    let threads = threads.zip(&imported.summary.ran_ns);
+    for (thread, ran) in threads.filter(|(thread, _)| thread.name != "sh") {
+        let work = thread.steps.iter().map(|step| match step {
+            Step::Run(work) => *work,
+            _ => 0,
+        });
+        let sum = by_name.entry(&thread.name).or_default();
+        sum[0] += ran;
+        sum[1] += work.sum::<u64>();
+    }
+    let named = by_name.into_iter();
+    named.map(|(name, sums)| (name.to_owned(), sums)).collect()
+}
+
+/// By how much `a` differs from `b`, in percent.
+fn off(a: u64, b: u64) -> f64 {
+    100.0 * (a as f64 / b as f64 - 1.0).abs()
+}
+
+#[test]
+fn a_trace_replayed_is_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    for (alike, machine, workload, policy) in [
+        (true, "smp-2", "mixed:duration=2", "eevdf"),
+        (false, "tc2", "mixed:duration=2", "equipoise"),
+        (false, "tc2", "heavy-and-light:duration=2", "cfs"),
+        (true, "smt-4", "pipeline:duration=2", "eevdf"),
+        (false, "odroid-xu3", "audio:duration=2", "schedutil"),
+        (true, "smp-8", "spinners:duration=2", "eevdf"),
+    ] {
+        let what = format!("{workload} on {machine} under {policy}");
+        let trace = traced(folder.path(), "trace.txt", [machine, workload, policy]);
+        let recording = folder.path().join("trace.json");
+        let imported = command(&["workload", "import", "--machine", machine, "--out"])
+            .args([folder.path(), &trace])
+            .output()
+            .unwrap();
+        let said = text(&imported.stderr);
+        assert!(
+            imported.status.success() && said.contains(" 0 lost"),
+            "{what}: {said}"
+        );
+        let replayed = traced(
+            folder.path(),
+            "again.txt",
+            [machine, recording.to_str().unwrap(), policy],
+        );
+        let (then, now) = (read(&trace, machine), read(&replayed, machine));
+        let (runs_then, runs_now) = (ran(&then), ran(&now));
+        assert_eq!(runs_then.len(), runs_now.len(), "{what}");
+        // On CPUs that are unlike, how long something takes is the scheduler's doing; how much it is, is not.
+        let (measure, unit) = match alike {
+            true => (0, "ns"),
+            false => (1, "ns of the fastest core"),
+        };
+        let mut worst = 0.0_f64;
+        for ((name, then), (again, now)) in runs_then.iter().zip(&runs_now) {
+            assert_eq!(name, again, "{what}");
+            let (then, now) = (then[measure], now[measure]);
+            worst = worst.max(off(now, then));
+            assert!(
+                worst <= 2.0,
+                "{what}: {name} ran for {now} {unit}, not {then}"
+            );
+        }
+        let (then, now) = (&then.summary, &now.summary);
+        let switches = off(now.switches, then.switches);
+        let span = off(now.span_ns, then.span_ns);
+        println!(
+            "{what}: runs {worst:.2} % off, switches {switches:.2} % off, makespan {span:.2} %"
+        );
+        assert!(
+            switches <= 15.0,
+            "{what}: {} switches, not {}",
+            now.switches,
+            then.switches
+        );
+        assert!(
+            span <= 10.0,
+            "{what}: {} ns, not {}",
+            now.span_ns,
+            then.span_ns
+        );
+    }
+}
+
+#[test]
+fn a_recording_runs_on_another_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = traced(folder.path(), "t.txt", ["tc2", "mixed:duration=1", "cfs"]);
+    let recorded = run(&[
+        "workload",
+        "import",
+        "--machine",
+        "tc2",
+        trace.to_str().unwrap(),
+    ]);
+    let file = folder.path().join("recorded.json");
+    std::fs::write(&file, &recorded.stdout).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(stdout(&["workload", "check", file]).contains("recorded"));
+    assert!(stdout(&["workload", "show", file]).contains("makespan"));
+    let compared = stdout(&[
+        "compare",
+        "--machine",
+        "smp-8",
+        "--workload",
+        file,
+        "--policy",
+        "cfs",
+        "--policy",
+        "eevdf",
+        "--runs",
+        "2",
+    ]);
+    assert!(compared.contains("makespan"), "{compared}");
+}
+
+#[test]
+fn bad_input_is_one_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong.txt");
+    std::fs::write(&wrong, "# tracer: nop\nwhat is this\n").unwrap();
+    for (args, says) in [
+        (
+            vec![wrong.to_str().unwrap()],
+            "wrong.txt:2: `what is this` is no line",
+        ),
+        (vec!["no/such.txt"], "no/such.txt"),
+        (
+            vec![wrong.to_str().unwrap(), "--machine", "cray-1"],
+            "cray-1",
+        ),
+    ] {
+        let output = command(&["workload", "import"])
+            .args(&args)
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// A trace of a thousand thousand events is read in as much memory as its recording takes.
+#[test]
+fn a_million_events_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("long.txt");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&trace).unwrap());
+    for us in 0..333_334 {
+        let task = us % 1000 + 10;
+        let us = us * 10;
+        let at = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        writeln!(
+            file,
+            "<idle>-0 [000] d.h2. {}: sched_waking: comm=t pid={task} prio=120 target_cpu=000\n\
+             <idle>-0 [000] d..2. {}: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> \
+             next_comm=t next_pid={task} next_prio=120\n\
+             t-{task} [000] d..2. {}: sched_switch: prev_comm=t prev_pid={task} prev_prio=120 prev_state=S ==> \
+             next_comm=swapper/0 next_pid=0 next_prio=120",
+            at(us),
+            at(us + 2),
+            at(us + 7)
+        )
+        .unwrap();
+    }
+    drop(file);
+    // In 500 MB of addresses.
+    let limited = std::process::Command::new("bash")
+        .args([
+            "-c",
+            "ulimit -v 488281; exec \"$@\"",
+            "bash",
+            env!("CARGO_BIN_EXE_equipoise"),
+            "workload",
+            "import",
+            "--out",
+        ])
+        .args([folder.path(), &trace])
+        .output()
+        .unwrap();
+    let said = text(&limited.stderr);
+    assert!(limited.status.success(), "{said}");
+    assert!(
+        said.contains("1000002 events") && said.contains("1000 threads"),
+        "{said}"
+    );
+    assert!(folder.path().join("long.json").is_file());
+}

@@ -1,0 +1,106 @@
+//! The machines that come along can be simulated, and `machine detect`.
+
+use crate::common::{command, run, stdout, text};
+use machine::Machine;
+
+#[test]
+fn every_machine_takes_a_mixed_load() {
+    for name in Machine::names() {
+        let compared = stdout(&[
+            "compare",
+            "--machine",
+            name,
+            "--workload",
+            "mixed",
+            "--policy",
+            "equipoise",
+            "--policy",
+            "eevdf",
+            "--runs",
+            "1",
+        ]);
+        assert!(compared.contains("eevdf"), "{name}: {compared}");
+    }
+}
+
+/// A sysfs of two cores, one of which is faster.
+fn sysfs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let cpus = folder.path().join("devices/system/cpu");
+    for (cpu, capacity) in [(0, "1024"), (1, "400")] {
+        let cpu = cpus.join(format!("cpu{cpu}"));
+        std::fs::create_dir_all(&cpu).unwrap();
+        std::fs::write(cpu.join("cpu_capacity"), capacity).unwrap();
+    }
+    std::fs::write(cpus.join("online"), "0-1\n").unwrap();
+    folder
+}
+
+#[test]
+fn what_is_detected_can_be_shown_and_compared_on() {
+    let (tree, out) = (sysfs(), tempfile::tempdir().unwrap());
+    let (sysfs, folder) = (tree.path().to_str().unwrap(), out.path().to_str().unwrap());
+    let printed = stdout(&["machine", "detect", "--sysfs", sysfs, "--name", "mine"]);
+    assert_eq!(
+        stdout(&[
+            "machine", "detect", "--sysfs", sysfs, "--name", "mine", "--out", folder
+        ]),
+        ""
+    );
+    let file = out.path().join("mine.toml");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), printed);
+    let file = file.to_str().unwrap();
+    let shown = stdout(&["machine", "show", file]);
+    assert!(
+        shown.contains("core-400") && shown.contains("2 CPUs"),
+        "{shown}"
+    );
+    // Nobody measured its costs.
+    assert!(shown.contains("costs with *"), "{shown}");
+    stdout(&[
+        "compare",
+        "--machine",
+        file,
+        "--workload",
+        "busy",
+        "--policy",
+        "cfs",
+        "--runs",
+        "1",
+    ]);
+}
+
+#[test]
+fn this_machine_can_be_detected() {
+    // Its warnings are about this machine, whatever it is.
+    let output = run(&["machine", "detect"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found = Machine::parse("this.toml", &text(&output.stdout)).unwrap();
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    assert_eq!(found.all_cpus().to_string(), online.trim());
+}
+
+#[test]
+fn what_is_wrong_is_one_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wrong");
+    std::fs::write(&file, "neither").unwrap();
+    let (folder, file) = (folder.path().to_str().unwrap(), file.to_str().unwrap());
+    for (args, says) in [
+        (vec!["--sysfs", folder], "no machine"),
+        (vec!["--hwloc", file], "not XML"),
+        (vec!["--dtb", file], file),
+        (vec!["--dtb", "no/such.dtb"], "no/such.dtb"),
+        (vec!["--name", "no name"], "cannot be a machine's name"),
+        (vec!["--hwloc", file, "--dtb", file], "cannot be used with"),
+    ] {
+        let output = command(&["machine", "detect"])
+            .args(&args)
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}

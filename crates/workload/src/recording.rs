@@ -1,0 +1,425 @@
+//! A recorded load: what each thread computed, how long it slept, and who woke it up. Replayed, a recorded gap is a
+//! sleep, and a recorded wakeup is a dependency.
+//!
+//! The file is JSON, as [`Recording`] says; `equipoise workload import` writes it.
+
+use crate::{
+    Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
+    Workload,
+};
+use machine::Machine;
+use machine::input::BadInput;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The version of the file's format.
+pub const VERSION: u32 = 1;
+/// Threads have latencies of their own by name, if there are no more names.
+const MAX_NAMES: usize = 16;
+
+const MAKESPAN: MetricId = 0;
+const LATENCY: MetricId = 1;
+/// The first of the latencies by name.
+const BY_NAME: MetricId = 2;
+
+/// Shared word: how many threads have not ended.
+const LIVE: usize = 0;
+
+/// What was recorded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// [`VERSION`].
+    pub recording: u32,
+    /// One line for a person.
+    #[serde(default)]
+    pub description: String,
+    /// The threads; they name each other by their place here.
+    pub threads: Vec<Thread>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thread {
+    /// `comm`.
+    pub name: String,
+    /// Nice value, -20 to 19.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nice: i8,
+    /// Priority of `SCHED_FIFO`, 1 to 99; else it is a normal thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fifo: Option<u8>,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+fn is_default(nice: &i8) -> bool {
+    *nice == 0
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// Computes: ns at the speed of the recording machine's fastest core.
+    Run(u64),
+    /// Sleeps, ns.
+    Sleep(u64),
+    /// Sleeps until so long after the beginning, ns; not at all if that has passed. A timer with a period.
+    Until(u64),
+    /// Waits until another thread has woken it up once more than it has waited.
+    Wait,
+    /// Wakes up this thread.
+    Wake(usize),
+    /// Starts this thread. One that nobody starts is there from the beginning.
+    Fork(usize),
+}
+
+impl Recording {
+    /// The recording that `text`, the content of `file`, is.
+    pub fn parse(file: &str, text: &str) -> Result<Recording, Box<BadInput>> {
+        let recording: Recording = serde_json::from_str(text).map_err(|error| {
+            let lines = text
+                .split_inclusive('\n')
+                .take(error.line().saturating_sub(1));
+            let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+            let expected = "expected a recording, as `equipoise workload import` writes it";
+            Box::new(BadInput::at(
+                file,
+                text,
+                at..at + 1,
+                error.to_string(),
+                expected,
+            ))
+        })?;
+        recording.check().map_err(|message| {
+            Box::new(BadInput::whole(
+                format!("{file}: {message}"),
+                "expected a recording, as `equipoise workload import` writes it",
+            ))
+        })?;
+        Ok(recording)
+    }
+
+    /// Does it make sense? What is said is what does not.
+    pub fn check(&self) -> Result<(), String> {
+        if self.recording != VERSION {
+            return Err(format!(
+                "version {}, and this reads {VERSION}",
+                self.recording
+            ));
+        }
+        if self.threads.is_empty() {
+            return Err("no thread".to_owned());
+        }
+        let mut started = vec![false; self.threads.len()];
+        for (index, thread) in self.threads.iter().enumerate() {
+            if !(-20..=19).contains(&thread.nice)
+                || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
+            {
+                return Err(format!("thread {index} has a priority that there is not"));
+            }
+            for step in &thread.steps {
+                let (Step::Wake(other) | Step::Fork(other)) = *step else {
+                    continue;
+                };
+                if other >= self.threads.len() {
+                    return Err(format!(
+                        "thread {index} names thread {other}, which is not there"
+                    ));
+                }
+                if matches!(step, Step::Fork(_)) && std::mem::replace(&mut started[other], true) {
+                    return Err(format!("thread {other} is started twice"));
+                }
+            }
+        }
+        if started.iter().all(|&started| started) {
+            return Err("no thread is there at the beginning".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Is `text` a recording, and not an rt-app file?
+pub(crate) fn is_recording(text: &str) -> bool {
+    let inner = text.trim_start().strip_prefix('{');
+    inner.is_some_and(|inner| inner.trim_start().starts_with("\"recording\""))
+}
+
+/// A recording as a workload.
+pub struct Replay {
+    name: String,
+    plan: Arc<Plan>,
+    metrics: Vec<Metric>,
+}
+
+struct Plan {
+    recording: Recording,
+    /// By thread: its latencies' metric, besides the one for all.
+    by_name: Vec<Option<MetricId>>,
+    /// By thread: is it started by another?
+    forked: Vec<bool>,
+    /// By thread: how often it is woken up.
+    wakes: Vec<u64>,
+}
+
+impl Replay {
+    /// `recording`, called `name`.
+    pub fn new(name: &str, recording: Recording) -> Replay {
+        let count = recording.threads.len();
+        let mut names: Vec<&str> = recording
+            .threads
+            .iter()
+            .map(|thread| &*thread.name)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() > MAX_NAMES {
+            names.clear();
+        }
+        let mut metrics = vec![
+            Metric::makespan("makespan"),
+            Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
+        ];
+        metrics.extend(names.iter().map(|name| Metric {
+            name: Cow::Owned(format!("{name}/latency")),
+            unit: "us",
+            better: Better::Lower,
+            role: Role::Explains(Goal::Latency),
+            pool: None,
+        }));
+        let of_thread = |thread: &Thread| names.iter().position(|name| *name == thread.name);
+        let by_name = recording
+            .threads
+            .iter()
+            .map(|thread| of_thread(thread).map(|name| BY_NAME + name))
+            .collect();
+        let (mut forked, mut wakes) = (vec![false; count], vec![0; count]);
+        for step in recording.threads.iter().flat_map(|thread| &thread.steps) {
+            match *step {
+                Step::Fork(child) => forked[child] = true,
+                Step::Wake(thread) => wakes[thread] += 1,
+                _ => {}
+            }
+        }
+        Replay {
+            name: name.to_owned(),
+            plan: Arc::new(Plan {
+                recording,
+                by_name,
+                forked,
+                wakes,
+            }),
+            metrics,
+        }
+    }
+}
+
+impl Workload for Replay {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn description(&self) -> &str {
+        &self.plan.recording.description
+    }
+
+    /// `makespan`, until the last thread ended; and how long after its wakeups a thread ran, of all threads and of
+    /// those of each name.
+    fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    fn start(&self, _machine: &Machine) -> Start {
+        let threads = 0..self.plan.recording.threads.len();
+        let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
+        Start {
+            tasks: first
+                .map(|thread| Running::spec(&self.plan, thread))
+                .collect(),
+            // Nobody waits until it is read.
+            streams: self.plan.wakes.iter().map(|wakes| wakes + 1).collect(),
+            shared: vec![threads.len() as u64],
+            ..Start::default()
+        }
+    }
+}
+
+/// A thread that is replayed.
+struct Running {
+    plan: Arc<Plan>,
+    thread: usize,
+    next: usize,
+    /// What it does now.
+    doing: Option<Step>,
+}
+
+impl Running {
+    fn spec(plan: &Arc<Plan>, thread: usize) -> TaskSpec {
+        let of = &plan.recording.threads[thread];
+        let policy = match of.fifo {
+            Some(priority) => SchedPolicy::Fifo { priority },
+            None => SchedPolicy::Normal { nice: of.nice },
+        };
+        let program = Running {
+            plan: Arc::clone(plan),
+            thread,
+            next: 0,
+            doing: None,
+        };
+        TaskSpec {
+            policy,
+            // A recorded gap has it already.
+            timer_slack_ns: Some(0),
+            ..TaskSpec::new(of.name.as_str(), program)
+        }
+    }
+
+    /// It runs after it was woken up.
+    fn record_latency(&self, env: &mut Env) {
+        let since = match self.doing {
+            Some(Step::Sleep(_) | Step::Until(_)) => env.due,
+            Some(Step::Wait) => env.woken_at,
+            _ => return,
+        };
+        let us = env.now.saturating_sub(since) as f64 / 1e3;
+        env.recorder.record(LATENCY, us);
+        if let Some(metric) = self.plan.by_name[self.thread] {
+            env.recorder.record(metric, us);
+        }
+    }
+}
+
+impl Program for Running {
+    fn next(&mut self, env: &mut Env) -> Op {
+        self.record_latency(env);
+        let plan = &self.plan;
+        self.doing = plan.recording.threads[self.thread]
+            .steps
+            .get(self.next)
+            .copied();
+        self.next += 1;
+        let stream = |thread: usize| thread as StreamId;
+        match self.doing {
+            Some(Step::Run(work)) => Op::Run { work },
+            Some(Step::Sleep(ns)) => Op::Sleep { ns },
+            Some(Step::Until(at)) => Op::SleepUntil { at },
+            Some(Step::Wait) => Op::Read {
+                stream: stream(self.thread),
+                bytes: 1,
+                work: 0,
+            },
+            Some(Step::Wake(thread)) => Op::Write {
+                stream: stream(thread),
+                bytes: 1,
+                work: 0,
+            },
+            Some(Step::Fork(child)) => Op::Fork {
+                child: Box::new(Running::spec(plan, child)),
+                work: 0,
+            },
+            None => {
+                env.shared[LIVE] -= 1;
+                if env.shared[LIVE] == 0 {
+                    env.recorder.record(MAKESPAN, env.now as f64 / 1e9);
+                }
+                Op::Exit
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Kernel;
+
+    const MS: u64 = 1_000_000;
+
+    fn thread(name: &str, steps: &[Step]) -> Thread {
+        Thread {
+            name: name.to_owned(),
+            nice: 0,
+            fifo: None,
+            steps: steps.to_vec(),
+        }
+    }
+
+    fn recording() -> Recording {
+        use Step::{Fork, Run, Sleep, Wait, Wake};
+        Recording {
+            recording: VERSION,
+            description: "a test".to_owned(),
+            threads: vec![
+                thread(
+                    "main",
+                    &[Run(MS), Fork(1), Sleep(5 * MS), Wake(2), Wake(2), Run(MS)],
+                ),
+                thread("child", &[Run(3 * MS), Wake(2)]),
+                thread("waiter", &[Wait, Run(MS), Wait, Wait, Run(MS)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn threads_wait_for_each_other_as_they_did() {
+        let workload = Replay::new("r", recording());
+        let kernel = Kernel::run(&workload, 4);
+        assert!(kernel.left().is_empty(), "{:?}", kernel.left());
+        // 1 + 5 ms, and then a ms of each of the two that are left, side by side.
+        let makespan = kernel.recorder.samples(MAKESPAN);
+        assert!((makespan[0] - 0.007).abs() < 1e-4, "{makespan:?}");
+        let names: Vec<&str> = workload
+            .metrics()
+            .iter()
+            .map(|metric| &*metric.name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "makespan",
+                "latency",
+                "child/latency",
+                "main/latency",
+                "waiter/latency"
+            ]
+        );
+        assert_eq!(kernel.recorder.samples(BY_NAME + 1).len(), 1);
+    }
+
+    #[test]
+    fn a_file_is_what_was_written() {
+        let text = serde_json::to_string(&recording()).unwrap();
+        assert!(is_recording(&text));
+        let read = Recording::parse("r.json", &text).unwrap();
+        assert_eq!(read.threads[2].steps, recording().threads[2].steps);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let good = serde_json::to_string_pretty(&recording()).unwrap();
+        for (from, to, says) in [
+            ("\"recording\": 1", "\"recording\": 2", "r.json: version 2"),
+            ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
+            ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
+            (
+                "\"name\": \"child\"",
+                "\"name\": \"child\", \"nice\": 20",
+                "thread 1 has a priority",
+            ),
+        ] {
+            assert_eq!(good.matches(from).count(), 1, "{from}");
+            let error = Recording::parse("r.json", &good.replace(from, to)).unwrap_err();
+            assert!(error.message().contains(says), "{}", error.message());
+        }
+        assert!(
+            Recording::parse("r.json", &good[..good.len() / 2])
+                .unwrap_err()
+                .message()
+                .starts_with("r.json:")
+        );
+        assert!(!is_recording("{ \"tasks\" : {} }"));
+    }
+}
