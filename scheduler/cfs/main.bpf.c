@@ -34,7 +34,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 {
 	if (!time_before(jiffies, rq_of(cpu)->next_balance) && levels_of(cpu)->nr_levels)
 		start_timer(&balance_timers, cpu, run_rebalance_domains, 0);
-	nohz_balance_exit_idle(cpu);
+	nohz_start_tick(cpu);
 	if (nohz_kick_needed(cpu, jiffies))
 		nohz_balancer_kick(cpu);
 }
@@ -263,7 +263,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	hook_update_idle(rq);
 	if (idle) {
 		cpu_util_of(cpu)->blocked = true;
-		nohz_balance_enter_idle(cpu);
+		nohz_stop_tick(cpu);
 	} else {
 		update_cpu_load_nohz(rq, jiffies_at(bpf_ktime_get_ns()));
 	}
@@ -373,7 +373,7 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 		scx_bpf_cpuperf_set(cpu, 0);
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
-		nohz_balance_enter_idle(cpu);
+		nohz_stop_tick(cpu);
 	err = scx_bpf_create_dsq(cpu, -1);
 	if (err)
 		return err;

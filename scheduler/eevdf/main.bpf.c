@@ -144,7 +144,9 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		prev = NULL;
 	if (rq->active_balance && active_load_balance(cpu, prev, now))
 		prev = NULL;
-	if (rq->nohz_stats_kick)
+	if (rq->nr_delayed && rq->nr_running == rq->nr_delayed)
+		dequeue_delayed(cpu, avg_vruntime(rq), ~0ULL);
+	if (rq->nohz_kick)
 		nohz_answer_kick(cpu, now);
 	else if (!cpu_nr_running(cpu))
 		idle_balance(cpu, now);
@@ -242,7 +244,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 
 	set_idle(cpu, idle, bpf_ktime_get_ns());
 	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
-	rq->nohz_stats_kick = rq->nohz_balance_kick = false;
+	rq->nohz_kick = 0;
 	if (!idle)
 		return;
 	cpu_util_of(cpu)->blocked = true;
@@ -273,6 +275,7 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 	if (!se)
 		return;
 	se->cpu = scx_bpf_task_cpu(p);
+	se->pid = p->pid;
 	reweight_entity(p, se);
 }
 
@@ -284,6 +287,8 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 		return;
 	if (se->on_rq)
 		dequeue_entity(se, false, bpf_ktime_get_ns());
+	else if (se->delayed)
+		end_delay(se->cpu, se->delayed_slot, se->pid);
 	if (se->attached)
 		detach_entity(se);
 }

@@ -7,49 +7,9 @@
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
 
+#include "../../nohz.bpf.h"
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
-
-struct nohz {
-	/* CPUs with tick_stopped. */
-	u64 idle_cpus_mask[MAX_CPUS / 64];
-	u32 nr_cpus;
-	/* jiffies */
-	u64 next_balance;
-};
-
-struct nohz nohz;
-
-/* The tick of @cpu stops as it goes idle. */
-static __always_inline void nohz_balance_enter_idle(u32 cpu)
-{
-	struct fair_rq *rq = rq_of(cpu);
-
-	if (rq->tick_stopped)
-		return;
-	rq->tick_stopped = true;
-	simulated_write_global(LINE_NOHZ);
-	__sync_fetch_and_or(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], 1ULL << (cpu % 64));
-	__sync_fetch_and_add(&nohz.nr_cpus, 1);
-}
-
-/* The first tick of @cpu after it was idle. */
-static __always_inline void nohz_balance_exit_idle(u32 cpu)
-{
-	struct fair_rq *rq = rq_of(cpu);
-
-	if (!rq->tick_stopped)
-		return;
-	rq->tick_stopped = false;
-	simulated_write_global(LINE_NOHZ);
-	__sync_fetch_and_and(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], ~(1ULL << (cpu % 64)));
-	__sync_fetch_and_add(&nohz.nr_cpus, -1);
-}
-
-static __always_inline bool nohz_idle_cpu(u32 cpu)
-{
-	return nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)] >> (cpu % 64) & 1;
-}
 
 /* How many CPUs of @sg have a tick: sgp->nr_busy_cpus. */
 static __always_inline u32 nr_busy_cpus(const struct group *sg)

@@ -15,9 +15,8 @@ static __always_inline bool request_push(const struct balance_env *env)
 {
 	struct fair_rq *rq = rq_of(env->src_cpu);
 
-	if (rq->active_balance)
+	if (!__sync_bool_compare_and_swap(&rq->active_balance, 0, 1))
 		return false;
-	rq->active_balance = true;
 	rq->push_cpu = env->dst_cpu;
 	this_counters()->active_balances++;
 	if (env->migration_type == MIGRATE_MISFIT)
@@ -41,17 +40,61 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
 	return false;
 }
 
-/* Gives the first task in @dsq, a queue of another CPU's, that may to @push_cpu. */
-__noinline bool push_from_queue(u64 dsq, u32 push_cpu)
+/* Who in @dsq was enqueued or had the CPU longest ago? Of those that @push_cpu may have, if that is not negative.
+ */
+__noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 push_cpu)
 {
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
+		const struct fair_entity *se = entity_of(p);
+
+		if (!se || (env->oldest_pid && !time_before(se->listed_at, env->oldest_at)))
+			continue;
+		if (push_cpu >= 0 && (!task_allowed(p, push_cpu) || is_per_cpu_kthread(p)))
+			continue;
+		env->oldest_pid = p->pid;
+		env->oldest_at = se->listed_at;
+		env->oldest_dsq = dsq;
+	}
+	return env->oldest_pid;
+}
+
+/* The same of all that wait on @cpu. The kernel has a list for it (cfs_tasks), which it takes from the end of. */
+static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 push_cpu)
+{
+	env->oldest_pid = 0;
+	note_oldest(env, eligible_dsq(cpu), push_cpu);
+	return note_oldest(env, ineligible_dsq(cpu), push_cpu);
+}
+
+/* Gives the oldest of env to @push_cpu. False if it is gone. */
+__noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
+{
+	struct task_struct *p;
+	bool pushed = false;
+
+	bpf_for_each(scx_dsq, p, env->oldest_dsq, 0) {
 		struct fair_entity *se = entity_of(p);
 
-		if (se && task_allowed(p, push_cpu) && move_queued_task(BPF_FOR_EACH_ITER, p, se, push_cpu))
-			return true;
+		if (p->pid != env->oldest_pid)
+			continue;
+		pushed = se && move_queued_task(BPF_FOR_EACH_ITER, p, se, push_cpu);
+		break;
 	}
+	return pushed;
+}
+
+/* Balance of @push_cpu with @cpu has not failed after all: the lowest domain with both forgets its failures. */
+__noinline bool forget_failures(u32 push_cpu, u32 cpu)
+{
+	int level;
+
+	bpf_for(level, 0, levels_of(push_cpu)->nr_levels)
+		if (same_domain(push_cpu, cpu, level)) {
+			domain_state_of(push_cpu, level)->nr_balance_failed = 0;
+			return true;
+		}
 	return false;
 }
 
@@ -63,12 +106,18 @@ static __always_inline bool active_load_balance(u32 cpu, struct task_struct *pre
 {
 	struct fair_rq *rq = rq_of(cpu);
 	u32 push_cpu = rq->push_cpu;
+	struct balance_env *env = this_balance_env();
+	bool queued, pushed = false;
 
-	rq->active_balance = false;
-	if (push_cpu == cpu || push_from_queue(eligible_dsq(cpu), push_cpu) ||
-	    push_from_queue(ineligible_dsq(cpu), push_cpu))
+	rq->active_balance = 0;
+	if (push_cpu == cpu)
 		return false;
-	return push_running_task(cpu, prev, push_cpu, now);
+	queued = find_oldest(env, cpu, push_cpu) && push_oldest(env, push_cpu);
+	if (!queued)
+		pushed = push_running_task(cpu, prev, push_cpu, now);
+	if (queued || pushed)
+		forget_failures(push_cpu, cpu);
+	return pushed;
 }
 
 #endif /* __EQUIPOISE_ACTIVE_H */

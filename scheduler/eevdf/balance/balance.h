@@ -19,7 +19,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 {
 	if (p->policy == SCHED_IDLE || env_domain(env)->flags & SD_SHARE_CPUPOWER)
 		return false;
-	return (s64)(rq_of(env->src_cpu)->clock_task - se->exec_start) < (s64)policy.sched_migration_cost;
+	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) < (s64)policy.sched_migration_cost;
 }
 
 /* @p may not use dst_cpu. Another CPU of its group may have it: new_dst_cpu. */
@@ -42,7 +42,8 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	if (!se)
+	/* One that is bound to its CPU, as the kernel's own threads are, is where it should be. */
+	if (!se || is_per_cpu_kthread(p))
 		return false;
 	if (!task_allowed(p, env->dst_cpu)) {
 		note_pinned(p, env);
@@ -75,47 +76,56 @@ static __always_inline u64 task_share(const struct balance_env *env, const struc
 	return (s64)(share >> shift) > env->imbalance ? 0 : share + !share;
 }
 
-/* Moves tasks that wait in @dsq, a queue of src_cpu's, to dst_cpu until env->imbalance is used up. */
-__noinline bool move_tasks_from(struct balance_env *env __arg_nonnull, u64 dsq)
+/* Moves the oldest of env to dst_cpu, if it may and should; else it is asked last from now on. */
+__noinline bool move_oldest(struct balance_env *env __arg_nonnull)
 {
 	struct task_struct *p;
 
-	bpf_for_each(scx_dsq, p, dsq, 0) {
-		struct fair_entity *se = entity_of(p);
+	bpf_for_each(scx_dsq, p, env->oldest_dsq, 0) {
+		struct fair_entity *se;
 		u64 share;
 
-		if (!se || env->imbalance <= 0 || ++env->loop > env->loop_max)
-			break;
-		if (is_idle_balance(env) && cpu_nr_running(env->src_cpu) <= 1)
-			break;
-		if (!can_migrate_task(p, env))
+		if (p->pid != env->oldest_pid || !(se = entity_of(p)))
 			continue;
-		share = task_share(env, se);
-		if (!share || !move_queued_task(BPF_FOR_EACH_ITER, p, se, env->dst_cpu))
-			continue;
-		env->imbalance -= share;
-		env->pulled++;
+		share = can_migrate_task(p, env) ? task_share(env, se) : 0;
+		if (share && move_queued_task(BPF_FOR_EACH_ITER, p, se, env->dst_cpu)) {
+			env->imbalance -= share;
+			env->pulled++;
+		} else {
+			se->listed_at = env->now + env->loop;
+		}
+		break;
 	}
-	return true;
+	return env->pulled;
 }
 
-/*
- * Moves waiting tasks from src_cpu to dst_cpu, in the order in which they would run, where the kernel starts with
- * the one that has waited longest.
- */
+/* Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up (detach_tasks()). */
 __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 {
 	u32 src_cpu = env->src_cpu;
+	int i;
 
-	env->loop = 0;
 	env->pulled = 0;
+	if (cpu_nr_running(src_cpu) <= 1) {
+		env->flags &= ~LBF_ALL_PINNED;
+		return 0;
+	}
 	/* Linux has first the one runqueue locked, and then the other. */
 	simulated_lock_rqs(src_cpu, env->dst_cpu);
-	move_tasks_from(env, eligible_dsq(src_cpu));
-	move_tasks_from(env, ineligible_dsq(src_cpu));
+	bpf_for(i, 0, env->loop_max) {
+		if (env->imbalance <= 0 || (is_idle_balance(env) && cpu_nr_running(src_cpu) <= 1))
+			break;
+		env->loop = i;
+		if (!find_oldest(env, src_cpu, -1))
+			break;
+		move_oldest(env);
+		/* A preemptible kernel (CONFIG_PREEMPTION) does not let its new task wait for more. */
+		if (env->pulled && env->idle == LB_NEWLY_IDLE)
+			break;
+	}
 	simulated_unlock_rqs();
-	/* The running task is among those that the kernel asks. */
-	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max && curr_allowed(src_cpu, env->dst_cpu))
+	/* The running task, which had the CPU last, is among those that the kernel asks. */
+	if (env->flags & LBF_ALL_PINNED && curr_allowed(src_cpu, env->dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
 	return env->pulled;
 }
@@ -243,6 +253,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->idle = idle;
 	env->migration_type = MIGRATE_LOAD;
 	env->flags = 0;
+	env->now = bpf_ktime_get_ns();
 	env->any_excluded = false;
 	this_counters()->balance_calls++;
 
@@ -330,22 +341,34 @@ static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cos
 	return false;
 }
 
-/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
-__noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
+/* What newly idle balancing takes on @cpu has changed in a domain; its least is what moving a task costs. */
+__noinline bool decay_idle_balance_cost(u32 cpu)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec(), max_cost = 0;
-	u32 nr_levels = levels_of(cpu)->nr_levels;
+	u64 max_cost = 0;
+	int level;
+
+	bpf_for(level, 0, levels_of(cpu)->nr_levels)
+		max_cost += domain_state_of(cpu, level)->max_newidle_lb_cost;
+	if (max_cost < policy.sched_migration_cost)
+		max_cost = policy.sched_migration_cost;
+	rq_of(cpu)->max_idle_balance_cost = max_cost;
+	return true;
+}
+
+/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+__noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 jiffies)
+{
+	u64 next_balance = jiffies + 60 * jiffies_per_sec();
 	bool balance = true, decayed = false;
 	int level;
 
-	bpf_for(level, 0, nr_levels) {
+	bpf_for(level, 0, levels_of(cpu)->nr_levels) {
 		struct domain_state *ds = domain_state_of(cpu, level);
 		struct domain *sd = domain_of(cpu, level);
 		bool busy = idle != LB_IDLE && !sched_idle_cpu(cpu);
 		u64 interval;
 
 		decayed = update_newidle_cost(ds, 0, jiffies);
-		max_cost += ds->max_newidle_lb_cost;
 		if (!balance) {
 			if (decayed)
 				continue;
@@ -363,10 +386,8 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 			next_balance = ds->last_balance + interval;
 	}
 	if (decayed)
-		rq_of(cpu)->max_idle_balance_cost = max_cost > policy.sched_migration_cost
-							    ? max_cost
-							    : policy.sched_migration_cost;
-	if (nr_levels)
+		decay_idle_balance_cost(cpu);
+	if (levels_of(cpu)->nr_levels)
 		rq_of(cpu)->next_balance = next_balance;
 	return next_balance;
 }

@@ -34,7 +34,14 @@ struct balance_env {
 	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;
-	/* Tasks looked at, how many at most, and how many moved. */
+	/* When it began, ns. */
+	u64 now;
+	/* Who of those that wait on a CPU is to be asked next: the one that was enqueued or had the CPU longest
+	 * ago, when that was, and its queue. 0: nobody. */
+	s32 oldest_pid;
+	u64 oldest_at;
+	u64 oldest_dsq;
+	/* How many tasks have been asked, are to be at most, and were moved. */
 	u32 loop;
 	u32 loop_max;
 	u32 pulled;

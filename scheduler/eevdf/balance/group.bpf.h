@@ -6,7 +6,7 @@
 #ifndef __EQUIPOISE_GROUP_H
 #define __EQUIPOISE_GROUP_H
 
-#include "../core/task.bpf.h"
+#include "../core/delayed.h"
 #include "../placement/smt.h"
 
 enum group_kind {

@@ -21,12 +21,16 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 	ds->newidle_success /= 2;
 }
 
-/* Looks in @cpu's domain at @level, as often as that has been of use. Adds to *@cost what it took, ns. */
-static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *cost, bool *balance)
+/*
+ * Looks in @cpu's domain at @level, as often as that has been of use. *@since: when the last such look ended, or
+ * all of this began; what the look took, from then on, is added to *@cost. ns
+ */
+static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
+						  bool *balance)
 {
 	struct domain_state *ds = domain_state_of(cpu, level);
 	u32 weight = 1 + ds->newidle_ratio, pulled;
-	u64 began, took;
+	u64 now, took;
 
 	if (bpf_get_prandom_u32() % 1024 > weight) {
 		update_newidle_stats(ds, 0);
@@ -34,19 +38,40 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 	}
 	/* Each time that it is done stands for so many. */
 	weight = (1024 + weight / 2) / weight;
-	began = bpf_ktime_get_ns();
 	pulled = load_balance(cpu, level, LB_NEWLY_IDLE, balance);
-	took = bpf_ktime_get_ns() - began;
+	now = bpf_ktime_get_ns();
+	took = now - *since;
+	*since = now;
 	*cost += took;
 	update_newidle_stats(ds, pulled ? weight : 0);
 	update_newidle_cost(ds, took, jiffies);
 	return pulled;
 }
 
+/* When the domain of @cpu at @level is due, by what it is to an idle CPU; jiffies. */
+static __always_inline u64 idle_balance_due(u32 cpu, u32 level)
+{
+	struct domain_state *ds = domain_state_of(cpu, level);
+
+	return ds->last_balance + domain_interval(domain_of(cpu, level), ds, false);
+}
+
+/* @rq, now idle, balances no later than at @next_balance, jiffies. */
+static __always_inline void advance_next_balance(struct fair_rq *rq, u64 next_balance)
+{
+	if (time_after(rq->next_balance, next_balance))
+		rq->next_balance = next_balance;
+}
+
+static __always_inline u64 earlier(u64 a, u64 b)
+{
+	return time_before(a, b) ? a : b;
+}
+
 /* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), cost = 0;
+	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), cost = 0, since = now;
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
 	struct fair_rq *rq = rq_of(cpu);
 	bool balance = true;
@@ -55,26 +80,21 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	this_counters()->newidle_calls++;
 	update_blocked_averages(cpu, now);
 	bpf_for(level, 0, nr_levels) {
-		struct domain_state *ds = domain_state_of(cpu, level);
-		struct domain *sd = domain_of(cpu, level);
-		u64 due = ds->last_balance + domain_interval(sd, ds, false);
-
-		if (time_before(due, next_balance))
-			next_balance = due;
-		if (rq->avg_idle < cost + ds->max_newidle_lb_cost)
+		next_balance = earlier(next_balance, idle_balance_due(cpu, level));
+		if (rq->avg_idle < cost + domain_state_of(cpu, level)->max_newidle_lb_cost)
 			break;
-		if (sd->flags & SD_BALANCE_NEWIDLE)
-			pulled = newidle_balance_domain(cpu, level, jiffies, &cost, &balance);
+		if (domain_of(cpu, level)->flags & SD_BALANCE_NEWIDLE)
+			pulled = newidle_balance_domain(cpu, level, jiffies, &since, &cost, &balance);
 		if (pulled || !balance)
 			break;
 	}
 	if (cost > rq->max_idle_balance_cost)
 		rq->max_idle_balance_cost = cost;
-	if (time_after(rq->next_balance, next_balance))
-		rq->next_balance = next_balance;
+	advance_next_balance(rq, next_balance);
 	this_counters()->newidle_ns += cost;
 	this_counters()->newidle_pulled += pulled;
-	return pulled;
+	/* Someone may have come meanwhile. */
+	return pulled ? pulled : rq->nr_running;
 }
 
 /* @cpu has nothing to run. */
@@ -88,6 +108,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 		return;
 	if (!whole_machine.overloaded || rq->avg_idle < rq->sd[0].max_newidle_lb_cost) {
 		this_counters()->newidle_skipped++;
+		advance_next_balance(rq, earlier(jiffies_at(now) + jiffies_per_sec(), idle_balance_due(cpu, 0)));
 	} else if (newidle_balance(cpu, now)) {
 		rq->idle_stamp = 0;
 		return;

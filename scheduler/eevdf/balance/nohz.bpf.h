@@ -7,59 +7,48 @@
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
 
+#include "../../nohz.bpf.h"
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
 
-struct nohz {
-	/* CPUs with tick_stopped. */
-	u64 idle_cpus_mask[MAX_CPUS / 64];
-	u32 nr_cpus;
-	/* Idle CPUs have averages left to decay. */
+/* What an idle CPU is asked for: rq->nohz_kick. */
+#define NOHZ_BALANCE_KICK 0x1
+#define NOHZ_STATS_KICK 0x2
+#define NOHZ_NEXT_KICK 0x4
+
+/* What idle CPUs have left to do, besides balancing. */
+struct nohz_update {
+	/* They have averages left to decay. When they are looked at again, jiffies. */
 	bool has_blocked;
-	/* When they are looked at again, and balanced; jiffies. */
 	u64 next_blocked;
-	u64 next_balance;
+	/* One more idles, and is to count in nohz.next_balance. */
+	bool next_balance;
 };
 
-struct nohz nohz;
+struct nohz_update nohz_update;
 
 /* The tick of @cpu stops as it goes idle. */
 static __always_inline void nohz_balance_enter_idle(u32 cpu)
 {
-	struct fair_rq *rq = rq_of(cpu);
-
-	nohz.has_blocked = true;
-	if (rq->tick_stopped)
-		return;
-	rq->tick_stopped = true;
-	simulated_write_global(LINE_NOHZ);
-	__sync_fetch_and_or(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], 1ULL << (cpu % 64));
-	__sync_fetch_and_add(&nohz.nr_cpus, 1);
-	__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, -1);
+	rq_of(cpu)->has_blocked_load = true;
+	if (nohz_stop_tick(cpu)) {
+		__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, -1);
+		nohz_update.next_balance = true;
+	}
+	nohz_update.has_blocked = true;
 }
 
-/* The first tick of @cpu after it was idle. */
+/* A tick of @cpu: it no longer idles. */
 static __always_inline void nohz_balance_exit_idle(u32 cpu)
 {
-	struct fair_rq *rq = rq_of(cpu);
-
-	if (!rq->tick_stopped)
-		return;
-	rq->tick_stopped = false;
-	simulated_write_global(LINE_NOHZ);
-	__sync_fetch_and_and(&nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)], ~(1ULL << (cpu % 64)));
-	__sync_fetch_and_add(&nohz.nr_cpus, -1);
-	__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, 1);
-}
-
-static __always_inline bool nohz_idle_cpu(u32 cpu)
-{
-	return nohz.idle_cpus_mask[cpu / 64 % (MAX_CPUS / 64)] >> (cpu % 64) & 1;
+	if (nohz_start_tick(cpu))
+		__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, 1);
 }
 
 /* Before balancing for @cpu, which may be idle. */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
+	rq_of(cpu)->last_blocked_load_update = jiffies_at(now);
 	update_rq_clock(cpu, now);
 	update_tg_load_avg(rq_of(cpu));
 	if (!tracks_util())
@@ -72,7 +61,7 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u64 now)
 {
 	update_blocked_averages(cpu, now);
-	rebalance_domains(cpu, idle, now);
+	rebalance_domains(cpu, idle, jiffies_at(now));
 	return true;
 }
 
@@ -97,63 +86,76 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 /* The first idle CPU without a tick, or -1. */
 __noinline s32 find_new_ilb(void)
 {
+	u32 this_cpu = bpf_get_smp_processor_id();
 	s32 found = -1;
 	int cpu;
 
 	bpf_for(cpu, 0, nr_cpus())
-		if (nohz_idle_cpu(cpu) && idle_cpu(cpu)) {
+		if (cpu != (int)this_cpu && nohz_idle_cpu(cpu) && idle_cpu(cpu)) {
 			found = cpu;
 			break;
 		}
 	return found;
 }
 
-/* The tick of @cpu: an idle CPU is to look at all of them, if there is a reason. */
+/* The tick of @cpu: an idle CPU is to look at all of them, if there is a reason (@flags of nohz_idle_balance()). */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 {
-	bool balance;
+	u32 flags = 0, old;
 	s32 ilb;
 
 	simulated_read_global(LINE_NOHZ);
 	if (!nohz.nr_cpus)
 		return;
-	balance = nohz_kick_needed(cpu, jiffies);
-	if (!balance && !(nohz.has_blocked && time_after(jiffies, nohz.next_blocked)))
+	if (nohz_kick_needed(cpu, jiffies))
+		flags = NOHZ_STATS_KICK | NOHZ_BALANCE_KICK;
+	else if (nohz_update.has_blocked && time_after(jiffies, nohz_update.next_blocked))
+		flags = NOHZ_STATS_KICK;
+	if (nohz_update.next_balance)
+		flags |= NOHZ_NEXT_KICK;
+	if (!flags)
 		return;
 	simulated_write_global(LINE_NOHZ);
-	if (balance)
+	if (flags & NOHZ_BALANCE_KICK)
 		nohz.next_balance = jiffies + 1;
 	ilb = find_new_ilb();
 	if (ilb < 0)
 		return;
-	if (balance)
-		rq_of(ilb)->nohz_balance_kick = true;
-	if (rq_of(ilb)->nohz_stats_kick)
+	old = __sync_fetch_and_or(&rq_of(ilb)->nohz_kick, flags);
+	if (old)
 		return;
-	rq_of(ilb)->nohz_stats_kick = true;
 	this_counters()->nohz_kicks++;
 	scx_bpf_kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
-/* Brings the averages of idle @cpu up to date. Is there something left to decay? */
-static __always_inline bool update_nohz_stats(u32 cpu, u64 now)
+/* Brings the averages of idle @cpu up to date, once a tick. Is there something left to decay? */
+__noinline bool update_nohz_stats(u32 cpu, u64 now)
 {
-	update_blocked_averages(cpu, now);
-	return rq_of(cpu)->avg.load_avg || rq_of(cpu)->avg.util_avg || cpu_util_of(cpu)->blocked;
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!rq->has_blocked_load)
+		return false;
+	if (time_after(jiffies_at(now), rq->last_blocked_load_update)) {
+		update_blocked_averages(cpu, now);
+		rq->has_blocked_load = rq->avg.load_avg || rq->avg.util_avg || cpu_util_of(cpu)->blocked;
+	}
+	return rq->has_blocked_load;
 }
 
 /*
- * An idle CPU's work for all that idle: their averages, and with @balance their balancing, itself last, as long as
- * it has no work to run.
+ * An idle CPU's work for all that idle, itself last, as long as it has no work to run. @flags: NOHZ_STATS_KICK,
+ * their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK, when they are due.
  */
-__noinline bool nohz_idle_balance(u32 this_cpu, bool balance, u64 now)
+__noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 {
-	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
-	bool has_blocked = false;
+	u64 jiffies = jiffies_at(now), next_balance = 0;
 	u32 nr = nr_cpus();
 	int i;
 
-	nohz.has_blocked = false;
+	if (flags & NOHZ_STATS_KICK)
+		nohz_update.has_blocked = false;
+	if (flags & NOHZ_NEXT_KICK)
+		nohz_update.next_balance = false;
 	bpf_for(i, 1, nr + 1) {
 		u32 cpu = this_cpu + i < nr ? this_cpu + i : this_cpu + i - nr;
 		struct fair_rq *rq = rq_of(cpu);
@@ -161,40 +163,42 @@ __noinline bool nohz_idle_balance(u32 this_cpu, bool balance, u64 now)
 		if (!nohz_idle_cpu(cpu) || !idle_cpu(cpu))
 			continue;
 		if (!idle_cpu(this_cpu)) {
-			nohz.has_blocked = true;
+			if (flags & NOHZ_STATS_KICK)
+				nohz_update.has_blocked = true;
+			if (flags & NOHZ_NEXT_KICK)
+				nohz_update.next_balance = true;
 			return false;
 		}
-		has_blocked |= update_nohz_stats(cpu, now);
-		if (balance && !time_before(jiffies, rq->next_balance))
-			rebalance_domains(cpu, LB_IDLE, now);
-		if (time_before(rq->next_balance, next_balance))
+		if (flags & NOHZ_STATS_KICK && update_nohz_stats(cpu, now))
+			nohz_update.has_blocked = true;
+		if (flags & NOHZ_BALANCE_KICK && !time_before(jiffies, rq->next_balance))
+			rebalance_domains(cpu, LB_IDLE, jiffies);
+		if (!next_balance || time_before(rq->next_balance, next_balance))
 			next_balance = rq->next_balance;
 	}
-	nohz.next_balance = next_balance;
-	nohz.next_blocked = jiffies + msecs_to_jiffies(LOAD_AVG_PERIOD);
-	if (has_blocked)
-		nohz.has_blocked = true;
+	if (next_balance)
+		nohz.next_balance = next_balance;
+	if (flags & NOHZ_STATS_KICK)
+		nohz_update.next_blocked = jiffies + msecs_to_jiffies(LOAD_AVG_PERIOD);
 	return true;
 }
 
 /* In ops.dispatch(): answers nohz_balancer_kick(). */
 static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 {
-	struct fair_rq *rq = rq_of(cpu);
-	bool balance = rq->nohz_balance_kick;
+	u32 flags = __sync_fetch_and_and(&rq_of(cpu)->nohz_kick, 0);
 
-	rq->nohz_stats_kick = rq->nohz_balance_kick = false;
 	if (idle_cpu(cpu))
-		nohz_idle_balance(cpu, balance, now);
+		nohz_idle_balance(cpu, flags, now);
 }
 
 /* @cpu is about to idle, for a while by the looks of it: it may as well see to idle CPUs' averages. */
 static __always_inline void nohz_newidle_balance(u32 cpu, u64 now)
 {
-	if (rq_of(cpu)->avg_idle < policy.sched_migration_cost || !nohz.has_blocked ||
-	    time_before(jiffies_at(now), nohz.next_blocked))
+	if (rq_of(cpu)->avg_idle < policy.sched_migration_cost || !nohz_update.has_blocked ||
+	    time_before(jiffies_at(now), nohz_update.next_blocked))
 		return;
-	nohz_idle_balance(cpu, false, now);
+	nohz_idle_balance(cpu, NOHZ_STATS_KICK, now);
 }
 
 #endif /* __EQUIPOISE_NOHZ_H */

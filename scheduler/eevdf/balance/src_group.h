@@ -36,8 +36,10 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	if (local_group)
 		return true;
 	if (sd->flags & SD_ASYM_CPUCAPACITY) {
-		if (sgs->misfit_task_load < rq->misfit_task_load)
+		if (sgs->misfit_task_load < rq->misfit_task_load) {
 			sgs->misfit_task_load = rq->misfit_task_load;
+			env->overloaded = true;
+		}
 	} else if (is_idle_balance(env) && rq->nr_running == 1 && check_cpu_capacity(cpu, sd->imbalance_pct)) {
 		if (sgs->misfit_task_load < load)
 			sgs->misfit_task_load = load;

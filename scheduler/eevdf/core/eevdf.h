@@ -10,7 +10,7 @@
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
 
-#include "task.bpf.h"
+#include "delayed.h"
 
 static __always_inline u64 slice_of(u32 weight, u32 inv_weight)
 {
@@ -90,7 +90,8 @@ static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity 
 
 /*
  * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with its
- * clock up to date. True if it has had what it asked for, and others wait.
+ * clock up to date. True if others wait, and it has had what it asked for; or has gone on after that, as it was
+ * still the best, and has had more than its part now (did_preempt_short()).
  */
 static __always_inline bool update_curr(u32 cpu)
 {
@@ -105,7 +106,7 @@ static __always_inline bool update_curr(u32 cpu)
 	curr->vruntime += delta_fair;
 	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
 	if (time_before(curr->vruntime, curr->deadline))
-		return false;
+		return !curr->protected && rq->nr_running > 1 && !eligible(peek_vruntime(rq), curr->vruntime);
 	curr->deadline = curr->vruntime + slice_of(curr->weight, curr->inv_weight);
 	curr->protected = false;
 	avg_vruntime(rq);
@@ -130,6 +131,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		.exec_start = rq->clock_task,
 		.protected = true,
 	};
+	se->listed_at = now;
 	rq->need_resched = false;
 }
 
@@ -148,12 +150,23 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 	rq->curr.pid = 0;
 }
 
-/* @se, which is asleep, waits to become eligible, among others who run: it has not been taken off for good. */
-static __always_inline bool still_delayed(const struct fair_entity *se)
+/*
+ * @se, which was delayed as it went to sleep, wakes up on @cpu. True if it has its old place: that is still more
+ * than its part. If not, nothing is owed to it, but where it was woken up on another CPU: what it owes it takes
+ * along.
+ */
+static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 cpu)
 {
-	const struct fair_rq *rq = rq_of(se->cpu);
+	u64 avg = peek_vruntime(rq_of(se->cpu));
+	s64 lag;
 
-	return se->delayed && rq->nr_running && !eligible(peek_vruntime(rq), se->vruntime);
+	se->vlag = 0;
+	if (!end_delay(se->cpu, se->delayed_slot, se->pid))
+		return false;
+	lag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+	if (lag < 0)
+		se->vlag = lag;
+	return lag <= 0 && se->cpu == cpu;
 }
 
 /* @se becomes runnable on @cpu: after a sleep, a fork, or a change of class or affinity. */
@@ -167,30 +180,23 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 		se->exec_start = 0;
 	}
 	if (se->attached)
-		update_entity_load_avg(se, rq_clock_pelt(rq), false);
+		update_sleeper_load_avg(se, rq_clock_pelt(rq));
 	update_rq_load_avg(rq);
 	if (!se->attached)
 		attach_entity(se, cpu);
 
-	/* Where it has not caught up it keeps its place. */
-	if (se->cpu != cpu || !still_delayed(se)) {
-		if (se->delayed)
-			se->vlag = 0;
+	if (!se->delayed || !requeue_delayed_entity(se, cpu))
 		place_entity(rq, se, se->forked, 0);
-	}
 	se->delayed = false;
 	se->forked = false;
+	se->listed_at = now;
 	bpf_spin_lock(&se->lock);
 	if (!se->on_rq)
 		add_entity(se, cpu);
 	bpf_spin_unlock(&se->lock);
 }
 
-/*
- * @se is no longer runnable. One that goes to sleep when it is not eligible has had more than its part; it keeps
- * its place until others have caught up (DELAY_DEQUEUE), but unlike the kernel's it takes no part in the average
- * then.
- */
+/* @se is no longer runnable; @sleeps: for now. With more than its part it counts on. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
@@ -202,10 +208,12 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 	update_rq_load_avg(rq);
 	avg = avg_vruntime(rq);
 	se->vlag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
-	se->delayed = sleeps && !eligible(avg, se->vruntime);
 	bpf_spin_lock(&se->lock);
-	if (se->on_rq)
-		remove_entity(se);
+	if (se->on_rq) {
+		se->delayed = sleeps && !eligible(avg, se->vruntime) && delay_entity(se);
+		if (!se->delayed)
+			remove_entity(se);
+	}
 	bpf_spin_unlock(&se->lock);
 	if (sleeps)
 		update_util_est(se);
@@ -215,7 +223,7 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *src = rq_of(se->cpu), *dst = rq_of(cpu);
-	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src);
+	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src), now = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
@@ -226,6 +234,7 @@ static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 		attach_entity(se, cpu);
 		add_entity(se, cpu);
 		se->exec_start = 0;
+		se->listed_at = now;
 	}
 	bpf_spin_unlock(&se->lock);
 }
@@ -238,6 +247,9 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	u64 avg = peek_vruntime(rq);
 	bool on_rq;
 
+	/* A sleeper leaves at once. */
+	if (se->delayed && end_delay(se->cpu, se->delayed_slot, se->pid))
+		se->delayed = false;
 	bpf_spin_lock(&se->lock);
 	on_rq = se->on_rq;
 	if (on_rq) {
@@ -264,6 +276,67 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	bpf_spin_unlock(&se->lock);
 }
 
+static __always_inline void note_first(u64 *first, u64 at)
+{
+	if (*first == ~0ULL || time_before(at, *first))
+		*first = at;
+}
+
+/*
+ * The sleepers of @cpu that would be picked, as they are eligible with the average at @avg, and before whoever has
+ * the deadline @best (~0: nobody is there), no longer count; all of them, if there is nobody else. True if there
+ * were any.
+ */
+__noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 mask = rq->delayed_mask, first = ~0ULL;
+	bool alone = rq->nr_running == rq->nr_delayed, any = false;
+	int i;
+
+	if (!alone && !eligible(avg, rq->first_delayed))
+		return false;
+	bpf_for(i, 0, MAX_DELAYED) {
+		const struct delayed_slot *slot;
+		u32 nr;
+
+		if (!mask)
+			break;
+		nr = __builtin_ctzll(mask);
+		mask &= mask - 1;
+		slot = delayed_slot(cpu, nr);
+		if (alone ||
+		    (eligible(avg, slot->vruntime) && (best == ~0ULL || time_before(slot->deadline, best))))
+			any |= end_delay(cpu, nr, slot->pid);
+		else
+			note_first(&first, slot->vruntime);
+	}
+	rq->first_delayed = first;
+	return any;
+}
+
+/* Would a sleeper of @cpu be picked before one with the deadline @best, where the average is @avg? */
+__noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
+{
+	const struct fair_rq *rq = rq_of(cpu);
+	u64 mask = rq->delayed_mask;
+	bool better = false;
+	int i;
+
+	if (!eligible(avg, rq->first_delayed))
+		return false;
+	bpf_for(i, 0, MAX_DELAYED) {
+		const struct delayed_slot *slot;
+
+		if (!mask || better)
+			break;
+		slot = delayed_slot(cpu, __builtin_ctzll(mask));
+		mask &= mask - 1;
+		better = eligible(avg, slot->vruntime) && time_before(slot->deadline, best);
+	}
+	return better;
+}
+
 /*
  * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
  * one that would be picked now. Then the CPU is to reschedule.
@@ -287,10 +360,11 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 		avg = avg_vruntime(rq);
 		if (!eligible(avg, se->vruntime))
 			return false;
-		if (eligible(avg, curr->vruntime) &&
-		    (curr->protected || !time_before(se->deadline, curr->deadline)))
+		if (eligible(avg, curr->vruntime) && (curr->protected || time_before(curr->deadline, se->deadline)))
 			return false;
 		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline))
+			return false;
+		if (rq->nr_delayed && delayed_is_better(se->cpu, avg, se->deadline))
 			return false;
 	}
 	rq->need_resched = true;

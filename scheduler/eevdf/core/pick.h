@@ -24,12 +24,6 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 	return MAX_CPUS + cpu;
 }
 
-static __always_inline void note_first(u64 *first, u64 at)
-{
-	if (*first == ~0ULL || time_before(at, *first))
-		*first = at;
-}
-
 /* Is @se, with the average of @rq at @avg, for the queue of the eligible? The runqueue knows of it. */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
@@ -114,8 +108,9 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
-	bool prev_eligible;
-	u64 avg;
+	bool prev_eligible, waits;
+	u64 avg, best;
+	int i;
 
 	if (prev && rq->nr_running == 1)
 		return true;
@@ -123,9 +118,20 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (prev_eligible && rq->curr.protected)
 		return true;
-	if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
-		queue_newly_eligible(cpu, avg);
-	if (rq->first_deadline == ~0ULL || !find_first_eligible(cpu, avg))
+	/* Each sleeper that is found to be the best leaves, which raises the average. */
+	bpf_for(i, 0, MAX_DELAYED) {
+		if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
+			queue_newly_eligible(cpu, avg);
+		waits = rq->first_deadline != ~0ULL && find_first_eligible(cpu, avg);
+		best = prev_eligible ? rq->curr.deadline : ~0ULL;
+		if (waits)
+			note_first(&best, rq->first_deadline);
+		if (!rq->nr_delayed || !dequeue_delayed(cpu, avg, best))
+			break;
+		avg = avg_vruntime(rq);
+		prev_eligible = prev && eligible(avg, rq->curr.vruntime);
+	}
+	if (rq->first_deadline == ~0ULL)
 		return prev_eligible;
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }

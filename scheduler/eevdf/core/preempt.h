@@ -26,7 +26,7 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 /* Is there something that only the next ops.dispatch() of the CPU of @rq will do? */
 static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 {
-	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_stats_kick;
+	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_kick;
 }
 
 /*

@@ -64,9 +64,15 @@ struct fair_rq {
 	/* The deadline after the first, when a task was last picked. */
 	u64 second_deadline;
 
-	/* Our tasks that are runnable here, waiting and running; and those of them that are SCHED_IDLE. */
+	/* Our tasks that count here: those that wait, that which runs, and sleepers (delayed.h); and those of them
+	 * that are SCHED_IDLE. */
 	u32 nr_running;
 	u32 nr_idle_policy;
+	/* The sleepers among them, their slots, and the least vruntime of theirs, or less. */
+	u32 nr_delayed;
+	u64 delayed_mask;
+	u32 delayed_next;
+	u64 first_delayed;
 	/* Does the idle task have the CPU? */
 	bool idle;
 	/* curr has been told to stop. */
@@ -96,11 +102,13 @@ struct fair_rq {
 	u64 max_idle_balance_cost;
 
 	/* Someone wants a task of this CPU on push_cpu. */
-	bool active_balance;
-	/* Asked to bring idle CPUs' averages up to date, and to balance for them all as well. */
-	bool nohz_stats_kick;
-	bool nohz_balance_kick;
+	u32 active_balance;
 	u32 push_cpu;
+	/* What it is asked to do for all idle CPUs: NOHZ_*_KICK. */
+	u32 nohz_kick;
+	/* Idle, it has averages left to decay; and when they were last brought up to date, jiffies. */
+	bool has_blocked_load;
+	u64 last_blocked_load_update;
 	/* The running task, if it is to go to exec_cpu as it starts another program. */
 	s32 exec_pid;
 	u32 exec_cpu;
@@ -219,6 +227,12 @@ static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 	return util < capacity ? util : capacity;
 }
 
+/* What @cpu's clock_task is at @now, also if it has not looked at it lately; ns */
+static __always_inline u64 rq_clock_task_at(u32 cpu, u64 now)
+{
+	return now - irq_time(cpu);
+}
+
 /*
  * Brings the clocks of @cpu up to @now. While it idles clock_pelt is the time of day again, but for what it lost:
  * where a CPU has been busy all the time, there was nothing to catch up with.
@@ -226,7 +240,7 @@ static __always_inline u64 cpu_fair_util_boost(u32 cpu)
 static __always_inline void update_rq_clock(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
-	u64 clock = now - irq_time(cpu), delta = clock - rq->clock_task;
+	u64 clock = rq_clock_task_at(cpu, now), delta = clock - rq->clock_task;
 
 	if ((s64)delta <= 0)
 		return;
@@ -246,7 +260,8 @@ static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
 /* Brings the averages of the runqueue up to its clock. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 {
-	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running, rq->curr.pid))
+	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running - rq->nr_delayed,
+			      rq->curr.pid))
 		return;
 	update_load_avgs(&rq->avg, 1);
 	rq->util_changed = true;

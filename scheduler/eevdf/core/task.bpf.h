@@ -22,6 +22,8 @@ struct fair_entity {
 	s64 vlag;
 	/* When it last ran, ns of clock_task; 0: it has been moved since. */
 	u64 exec_start;
+	/* When it became runnable or was last picked, ns: balancing takes first who has been least favoured. */
+	u64 listed_at;
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
@@ -31,8 +33,11 @@ struct fair_entity {
 	bool attached;
 	/* Forked and not yet woken. */
 	bool forked;
-	/* It went to sleep when it was not eligible, and waits for that asleep: the kernel's sched_delayed. */
+	/* It went to sleep when it was not eligible, and waits for that asleep, in a slot of its CPU (delayed.h).
+	 */
 	bool delayed;
+	u32 delayed_slot;
+	s32 pid;
 	/* Its averages have changed since its estimate was made. */
 	bool util_changed;
 	/* Utilization by its last turns, of 1024, slow to fall. */
@@ -62,6 +67,12 @@ static __always_inline struct fair_entity *entity_of(struct task_struct *p)
 static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* Is @p a thread of the kernel's own that is bound to its CPU? */
+static __always_inline bool is_per_cpu_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1;
 }
 
 /* What a task will use, of 1024: task_util_est(). */
@@ -115,13 +126,6 @@ static __always_inline u64 sleepers_clock(u32 cpu, u64 now)
 	struct fair_rq *rq = rq_of(cpu);
 
 	return rq->idle ? now - irq_time(cpu) - rq->lost_idle_time : rq->avg.last_update_time;
-}
-
-/* The averages of @se, which sleeps, decay (sync_entity_load_avg()). */
-static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now)
-{
-	if (se->attached && !se->on_rq)
-		update_entity_load_avg(se, sleepers_clock(se->cpu, now), false);
 }
 
 static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
@@ -220,6 +224,9 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
+	else if (sched_idle_cpu(se->cpu))
+		/* Left with SCHED_IDLE tasks it looks for better ones soon. */
+		rq->next_balance = 0;
 }
 
 #endif /* __EQUIPOISE_TASK_H */

@@ -185,6 +185,11 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 	    asym_fits_cpu(util, prev_cpu))
 		return prev_cpu;
 
+	/* A thread bound to its CPU wakes who had it do something, and is done. */
+	if (is_per_cpu_kthread(bpf_get_current_task_btf()) && prev_cpu == bpf_get_smp_processor_id() &&
+	    cpu_nr_running(prev_cpu) <= 1 && asym_fits_cpu(util, prev_cpu))
+		return prev_cpu;
+
 	recent = se->recent_used_cpu;
 	se->recent_used_cpu = prev_cpu;
 	if (recent != prev_cpu && recent != target && cpus_share_cache(recent, target) && available_cpu(recent) &&

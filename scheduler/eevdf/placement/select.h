@@ -37,7 +37,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 
 	if (!se)
 		return prev_cpu;
-	/* It is still queued there. */
+	/* For the kernel it is still queued there. */
 	if (still_delayed(se) && (s32)se->cpu == prev_cpu)
 		return prev_cpu;
 	if (waker)

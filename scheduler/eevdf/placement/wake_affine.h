@@ -42,7 +42,7 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 {
 	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
 		return idle_cpu(prev_cpu) ? prev_cpu : this_cpu;
-	if (sync && cpu_nr_running(this_cpu) == 1)
+	if (sync && cpu_nr_running(this_cpu) - rq_of(this_cpu)->nr_delayed == 1)
 		return this_cpu;
 	return idle_cpu(prev_cpu) ? (s32)prev_cpu : -1;
 }

@@ -319,9 +319,13 @@ fn output_that_goes_nowhere_is_an_error() {
 #[test]
 fn without_threads_one_does_it_all() {
     let folder = tempfile::tempdir().unwrap();
-    // Where somebody who is not root can run it.
+    // Where somebody who is not root can run it. Copied by another process: a test that starts one at this moment
+    // would have it open for writing, and so keep it from being run.
     let program = folder.path().join("equipoise");
-    std::fs::copy(env!("CARGO_BIN_EXE_equipoise"), &program).unwrap();
+    let copied = std::process::Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_equipoise").as_ref(), program.as_os_str()])
+        .status();
+    assert!(copied.unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let mut alone = std::process::Command::new(&program);

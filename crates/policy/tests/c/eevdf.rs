@@ -101,7 +101,7 @@ void start(const s32 *nice)
 	init_rq(0, kernel.now);
 	for (u32 i = 0; i < TASKS; i++) {
 		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120 + nice[i] };
-		of_task[i] = (struct fair_entity){ .forked = true };
+		of_task[i] = (struct fair_entity){ .forked = true, .pid = i + 1 };
 		tasks[i].equipoise_storage[0] = &of_task[i];
 		reweight_entity(&tasks[i], &of_task[i]);
 	}
@@ -163,14 +163,21 @@ s32 pick(bool *kept)
 	return prev ? (s32)prev->pid - 1 : -1;
 }
 
-struct state { u32 on_rq, weight; u64 vruntime, deadline; s64 vlag; };
+/* Is the running task to stop? */
+bool over(void)
+{
+	update_rq_clock(0, kernel.now);
+	return update_curr(0);
+}
+
+struct state { u32 on_rq, counts, weight; u64 vruntime, deadline; s64 vlag; };
 
 void look(u32 i, struct state *state)
 {
 	const struct running *curr = &rq_of(0)->curr;
 	bool runs = curr->pid == tasks[i].pid;
 
-	*state = (struct state){ of_task[i].on_rq, of_task[i].weight, runs ? curr->vruntime : of_task[i].vruntime,
+	*state = (struct state){ of_task[i].on_rq, of_task[i].on_rq || still_delayed(&of_task[i]), of_task[i].weight, runs ? curr->vruntime : of_task[i].vruntime,
 				 runs ? curr->deadline : of_task[i].deadline, of_task[i].vlag };
 }
 
@@ -185,6 +192,8 @@ const SLICE: f64 = 3e6;
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     on_rq: u32,
+    /// Runnable, or asleep and not yet dequeued.
+    counts: u32,
     weight: u32,
     vruntime: u64,
     deadline: u64,
@@ -230,6 +239,12 @@ impl Cpu {
         (usize::try_from(task).ok(), kept)
     }
 
+    /// Is the running task to stop?
+    fn is_over(&self) -> bool {
+        let over: Symbol<unsafe extern "C" fn() -> bool> = unsafe { self.0.get(b"over") }.unwrap();
+        unsafe { over() }
+    }
+
     fn tasks(&self) -> [State; TASKS] {
         let look: Symbol<unsafe extern "C" fn(u32, *mut State)> =
             unsafe { self.0.get(b"look") }.unwrap();
@@ -247,11 +262,11 @@ impl Cpu {
     }
 }
 
-/// V as it is defined, over those that are runnable; rounded down.
+/// V as it is defined, over those that are queued; rounded down.
 fn average(tasks: &[State]) -> Option<u64> {
-    let runnable = || tasks.iter().filter(|task| task.on_rq != 0);
-    let weight: i128 = runnable().map(|task| i128::from(task.weight)).sum();
-    let sum: i128 = runnable()
+    let queued = || tasks.iter().filter(|task| task.counts != 0);
+    let weight: i128 = queued().map(|task| i128::from(task.weight)).sum();
+    let sum: i128 = queued()
         .map(|task| i128::from(task.weight) * i128::from(task.vruntime))
         .sum();
     (weight > 0).then(|| sum.div_euclid(weight) as u64)
@@ -276,8 +291,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whoever runs is eligible and has the earliest deadline of all that are, unless it is in its slice; and the
-    /// sums are those of the tasks.
+    /// Whoever runs is eligible and has the earliest deadline of all that are, unless it is in its slice; sleepers
+    /// who would have been picked instead are gone; and the sums are those of the tasks.
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),
@@ -298,6 +313,10 @@ proptest! {
             };
             prop_assert_eq!(cpu.average(), expected);
             let picked = tasks[picked.unwrap()];
+            let overdue = |task: &State| {
+                task.counts > task.on_rq && task.vruntime <= expected && task.deadline < picked.deadline
+            };
+            prop_assert!(kept || !tasks.iter().any(overdue), "{tasks:?}");
             let eligible = |task: &&State| task.on_rq != 0 && task.vruntime <= expected;
             prop_assert!(eligible(&&picked));
             let earliest = tasks.iter().filter(eligible).map(|task| task.deadline).min();
@@ -339,6 +358,26 @@ proptest! {
             prop_assert_eq!(tasks[sleeper].vruntime, vruntime);
         }
     }
+}
+
+/// In its slice a task runs on though it has had more than its part; after it, for as long as it has not.
+#[test]
+fn who_goes_on_after_his_slice_stops_with_his_part() {
+    let cpu = Cpu::start(&[0; TASKS]);
+    cpu.wake(0);
+    cpu.pick();
+    cpu.wake(1);
+    cpu.pass(1_000_000);
+    assert!(!cpu.is_over());
+    drop(cpu);
+    let cpu = Cpu::start(&[0; TASKS]);
+    cpu.wake(0);
+    cpu.pick();
+    cpu.pass(4_000_000);
+    assert!(!cpu.is_over(), "nobody else is there");
+    cpu.wake(1);
+    cpu.pass(1_000_000);
+    assert!(cpu.is_over());
 }
 
 /// Weights are what the time is shared by: of tasks that never sleep each has its part, but for a slice or two.

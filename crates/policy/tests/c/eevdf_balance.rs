@@ -54,7 +54,10 @@ impl Scheduler {
             {{
                 return what == EQUIPOISE_CPUPERF_CAP ? power_orig_of(cpu) : 1024;
             }}
-            static struct equipoise_kernel kernel = {{ .nr_cpu_ids = {cpus}, .rqs = rqs, .cpuperf = cpuperf }};
+            static struct task_struct waker;
+            static struct equipoise_kernel kernel = {{
+                .nr_cpu_ids = {cpus}, .rqs = rqs, .cpuperf = cpuperf, .current = &waker,
+            }};
             static struct equipoise_map map;
             static struct cpumask all;
             static struct task_struct task = {{ .pid = 1, .cpus_ptr = &all }};

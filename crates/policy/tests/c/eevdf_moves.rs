@@ -1,0 +1,257 @@
+//! Who is moved by `eevdf`'s balancing, by Linux 6.12's rules: the scheduler's own C, compiled and called, on two CPUs
+//! whose tasks wait in its dispatch queues.
+
+use crate::common;
+use libloading::{Library, Symbol};
+
+const CODE: &str = r#"#include <scx/common.bpf.h>
+#include "eevdf/main.bpf.c"
+#define TASKS 8
+const volatile struct policy policy = {
+	.sched_base_slice = 3000000, .sched_migration_cost = 500000, .sched_nr_migrate = 32,
+	.scale_rt_capacity = RT_CAPACITY_PELT,
+};
+const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 2 };
+static struct rq core[2];
+static struct cpumask both, one_cpu;
+static struct task_struct tasks[TASKS];
+static struct fair_entity of_task[TASKS];
+static struct equipoise_map map;
+/* Queues by number, each in its order. */
+static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[4];
+
+static struct queue *queue_at(u64 id) { return &queues[(id >= MAX_CPUS ? 2 : 0) + id % MAX_CPUS]; }
+
+static void put(void *k, struct task_struct *p, u64 id, u64 slice, u64 vtime, u64 flags)
+{
+	struct queue *queue = queue_at(id);
+	u32 at = queue->nr++;
+
+	p->scx.dsq_vtime = vtime;
+	for (; at && (s64)(queue->task[at - 1]->scx.dsq_vtime - vtime) > 0; at--)
+		queue->task[at] = queue->task[at - 1];
+	queue->task[at] = p;
+}
+
+static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 id, u64 flags)
+{
+	*it = (struct bpf_iter_scx_dsq){ .dsq_id = id };
+	return 0;
+}
+
+static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
+{
+	struct queue *queue = queue_at(it->dsq_id);
+
+	return it->iteration < queue->nr ? queue->task[it->iteration++] : NULL;
+}
+
+static void ends(void *k, struct bpf_iter_scx_dsq *it) {}
+
+static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 id, u64 flags)
+{
+	struct queue *queue = queue_at(it->dsq_id);
+
+	queue->nr--;
+	for (u32 i = --it->iteration; i < queue->nr; i++)
+		queue->task[i] = queue->task[i + 1];
+	put(k, p, id, 0, it->vtime, 0);
+	return true;
+}
+
+static u32 cpuperf(void *k, s32 cpu, u32 what) { return 1024; }
+static void kick(void *k, s32 cpu, u64 flags) {}
+static struct task_struct *from_pid(void *k, s32 pid) { return pid > 0 && pid <= TASKS ? &tasks[pid - 1] : NULL; }
+static void lock_rqs(void *k, u32 a, u32 b) {}
+static void unlock_rqs(void *k) {}
+
+static struct equipoise_kernel kernel = {
+	.nr_cpu_ids = 2, .rqs = core, .dispatch_vtime = put, .iter_dsq_new = iterate, .iter_dsq_next = next,
+	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .cpuperf = cpuperf, .kick_cpu = kick,
+	.task_from_pid = from_pid, .lock_rqs = lock_rqs, .unlock_rqs = unlock_rqs,
+};
+
+/* Task 0 runs on CPU 0; of the others @waiting wait there, woken up at those times (ns). CPU 1 idles. */
+void start(u32 waiting, const u64 *woken)
+{
+	equipoise_kernel = &kernel;
+	*(struct equipoise_map **)&entities = &map;
+	__builtin_memset(&both, 0xff, sizeof(both));
+	one_cpu = (struct cpumask){ .bits = { 1 } };
+	__builtin_memset(queues, 0, sizeof(queues));
+	__builtin_memset(group_states, 0, sizeof(group_states));
+	kernel.now = NSEC_PER_SEC;
+	for (u32 cpu = 0; cpu < 2; cpu++) {
+		fair_rqs[cpu] = (struct fair_rq){};
+		init_rq(cpu, kernel.now);
+		init_groups(cpu);
+	}
+	rq_of(0)->idle = false;
+	for (u32 i = 0; i <= waiting; i++) {
+		struct fair_entity *se = &of_task[i];
+
+		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120, .cpus_ptr = &both, .nr_cpus_allowed = 2 };
+		*se = (struct fair_entity){ .pid = i + 1 };
+		tasks[i].equipoise_storage[0] = se;
+		reweight_entity(&tasks[i], se);
+		enqueue_entity(se, 0, i ? woken[i - 1] : kernel.now);
+		if (i)
+			queue_task(&tasks[i], se, 0, 0);
+		else
+			set_curr(0, &tasks[0], se, kernel.now);
+	}
+}
+
+/* Waiting task @i is one of the kernel's own (@kernels) that are bound to CPU 0. */
+void bind(u32 i, bool kernels)
+{
+	tasks[i].cpus_ptr = &one_cpu;
+	tasks[i].nr_cpus_allowed = 1;
+	tasks[i].flags = kernels ? PF_KTHREAD : 0;
+}
+
+static struct balance_env *env_of(enum balance_idle idle, u32 tasks_wanted)
+{
+	struct balance_env *env = this_balance_env();
+
+	*env = (struct balance_env){
+		.cpu = 1, .dst_cpu = 1, .src_cpu = 0, .local_group = local_group_of(1, 0), .idle = idle,
+		.migration_type = MIGRATE_TASK, .imbalance = tasks_wanted, .now = kernel.now, .loop_max = TASKS,
+		.flags = LBF_ALL_PINNED,
+	};
+	return env;
+}
+
+/* CPU 1 wants so many tasks. Returns a bit for each that it got. */
+u32 pull(u32 idle, u32 wanted)
+{
+	u32 got = 0;
+
+	move_tasks(env_of(idle, wanted));
+	for (u32 i = 0; i < TASKS; i++)
+		if (of_task[i].on_rq && of_task[i].cpu == 1)
+			got |= 1U << i;
+	return got;
+}
+
+/* LBF_*: what it found out about affinity. */
+u32 flags(void) { return this_balance_env()->flags; }
+
+/* CPU 0 is asked to push a task to CPU 1, whose balancing has failed so often. Returns how often it has after that. */
+u32 failures_after_push(u32 failed)
+{
+	domain_state_of(1, 0)->nr_balance_failed = failed;
+	rq_of(0)->push_cpu = 1;
+	rq_of(0)->active_balance = 1;
+	active_load_balance(0, &tasks[0], kernel.now);
+	return domain_state_of(1, 0)->nr_balance_failed;
+}
+
+/* CPU 1 runs out of work when nobody is overloaded; it was to balance so many jiffies from now. In how many it is. */
+u64 due_after_idling(u64 due)
+{
+	struct fair_rq *rq = rq_of(1);
+
+	whole_machine.overloaded = false;
+	rq->next_balance = jiffies_at(kernel.now) + due;
+	idle_balance(1, kernel.now);
+	return rq->next_balance - jiffies_at(kernel.now);
+}
+
+/* An idle CPU looks at all that idle, of which there are none if not @idle. When they are due again, jiffies on. */
+s64 nohz_due(bool idle)
+{
+	u64 jiffies = jiffies_at(kernel.now);
+
+	nohz = (struct nohz){ .next_balance = jiffies + 7 };
+	rq_of(0)->tick_stopped = rq_of(1)->tick_stopped = false;
+	if (idle)
+		nohz_balance_enter_idle(1);
+	rq_of(1)->next_balance = jiffies + 3;
+	nohz_idle_balance(1, NOHZ_STATS_KICK | NOHZ_NEXT_KICK, kernel.now);
+	return nohz.next_balance - jiffies;
+}
+"#;
+
+/// Of `enum balance_idle`.
+const NOT_IDLE: u32 = 0;
+const NEWLY_IDLE: u32 = 2;
+const SOME_PINNED: u32 = 2;
+const ALL_PINNED: u32 = 1;
+
+struct Cpus(Library);
+
+impl Cpus {
+    /// One task runs on CPU 0, and one waits for each of `woken`, since then (ns).
+    fn new(woken: &[u64]) -> Cpus {
+        let cpus = Cpus(common::compile_with_tables(CODE, "eevdf", "smp-2"));
+        let start: Symbol<unsafe extern "C" fn(u32, *const u64)> =
+            unsafe { cpus.0.get(b"start") }.unwrap();
+        unsafe { start(woken.len() as u32, woken.as_ptr()) };
+        cpus
+    }
+
+    /// One of the functions of two numbers.
+    fn call(&self, name: &str, a: u64, b: u64) -> u64 {
+        let call: Symbol<unsafe extern "C" fn(u64, u64) -> u64> =
+            unsafe { self.0.get(name.as_bytes()) }.unwrap();
+        unsafe { call(a, b) }
+    }
+
+    fn pull(&self, idle: u32, wanted: u64) -> u32 {
+        self.call("pull", idle.into(), wanted) as u32
+    }
+}
+
+#[test]
+fn who_has_waited_longest_is_moved_first() {
+    let cpus = Cpus::new(&[300, 100, 200]);
+    assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2);
+    assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2 | 1 << 3);
+}
+
+#[test]
+fn a_newly_idle_cpu_takes_one_task() {
+    assert_eq!(Cpus::new(&[1, 2, 3, 4]).pull(NEWLY_IDLE, 3).count_ones(), 1);
+    assert_eq!(Cpus::new(&[1, 2, 3, 4]).pull(NOT_IDLE, 3).count_ones(), 3);
+}
+
+/// A thread of the kernel's that is bound to its CPU is no reason to balance one level up; another bound task is.
+#[test]
+fn the_kernels_bound_threads_are_no_imbalance() {
+    for (kernels, expected) in [(1, 0), (0, SOME_PINNED)] {
+        let cpus = Cpus::new(&[1]);
+        cpus.call("bind", 1, kernels);
+        assert_eq!(cpus.pull(NOT_IDLE, 1), 0);
+        assert_eq!(
+            cpus.call("flags", 0, 0) as u32 & (SOME_PINNED | ALL_PINNED),
+            expected,
+            "{kernels}"
+        );
+    }
+}
+
+#[test]
+fn a_push_that_succeeds_forgets_failures() {
+    let cpus = Cpus::new(&[1]);
+    assert_eq!(cpus.call("failures_after_push", 5, 0), 0);
+    // Nobody may leave.
+    let cpus = Cpus::new(&[1]);
+    cpus.call("bind", 0, 0);
+    cpus.call("bind", 1, 0);
+    assert_eq!(cpus.call("failures_after_push", 5, 0), 5);
+}
+
+#[test]
+fn who_goes_idle_is_due_by_the_interval_of_idle_cpus() {
+    let cpus = Cpus::new(&[]);
+    assert_eq!(cpus.call("due_after_idling", 100, 0), 2);
+    assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
+}
+
+#[test]
+fn who_sees_nobody_idle_does_not_say_when_they_are_due() {
+    let cpus = Cpus::new(&[]);
+    assert_eq!(cpus.call("nohz_due", 1, 0), 3);
+    assert_eq!(cpus.call("nohz_due", 0, 0), 7);
+}

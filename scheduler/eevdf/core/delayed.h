@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep when it has had more than its part stays
+ * in the runqueue's sums, and so in the average, until the others have caught up and it would be picked: then it
+ * leaves with nothing owed and nothing owing. One that wakes up before that is where it was.
+ *
+ * For the kernel such a task is queued; for sched_ext it sleeps, so what counts of it is kept here, in one of the
+ * slots of the CPU. Its CPU fills slots. To empty one is up to whoever takes the pid out of it: the CPU, as it
+ * picks a task, or who wakes the task up elsewhere.
+ */
+#ifndef __EQUIPOISE_DELAYED_H
+#define __EQUIPOISE_DELAYED_H
+
+#include "task.bpf.h"
+
+/* A bit each in fair_rq::delayed_mask. More than that at once are dequeued without delay. */
+#define MAX_DELAYED 64
+
+struct delayed_slot {
+	/* Whose it is, 0: free; and whose it was. */
+	s32 pid;
+	s32 last_pid;
+	/* Until when it counted, ns of clock_pelt. */
+	u64 ended_at;
+	u32 weight;
+	u64 vruntime;
+	u64 deadline;
+	bool idle_policy;
+};
+
+struct delayed_rq {
+	struct delayed_slot slots[MAX_DELAYED];
+} __attribute__((aligned(64)));
+
+struct delayed_rq delayed_rqs[MAX_CPUS];
+
+static __always_inline struct delayed_slot *delayed_slot(u32 cpu, u32 slot)
+{
+	return &delayed_rqs[cpu & (MAX_CPUS - 1)].slots[slot & (MAX_DELAYED - 1)];
+}
+
+/* Does @se sleep, and still count? */
+static __always_inline bool still_delayed(const struct fair_entity *se)
+{
+	return se->delayed && READ_ONCE(delayed_slot(se->cpu, se->delayed_slot)->pid) == se->pid;
+}
+
+/* With the lock: @se, which goes to sleep, counts on. False if there is no room. */
+static __always_inline bool delay_entity(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_for_update(se->cpu);
+	u64 free = ~rq->delayed_mask, next = free & ~0ULL << rq->delayed_next % MAX_DELAYED;
+	struct delayed_slot *slot;
+	u32 nr;
+
+	if (!free)
+		return false;
+	/* By turns, so that what a slot says of the last one lasts. */
+	nr = __builtin_ctzll(next ? next : free);
+	rq->delayed_next = nr + 1;
+	slot = delayed_slot(se->cpu, nr);
+	slot->last_pid = se->pid;
+	slot->weight = se->weight;
+	slot->vruntime = se->vruntime;
+	slot->deadline = se->deadline;
+	slot->idle_policy = se->idle_policy;
+	WRITE_ONCE(slot->pid, se->pid);
+	if (!rq->nr_delayed || time_before(se->vruntime, rq->first_delayed))
+		rq->first_delayed = se->vruntime;
+	__sync_fetch_and_or(&rq->delayed_mask, 1ULL << nr);
+	__sync_fetch_and_add(&rq->nr_delayed, 1);
+	__sync_fetch_and_add(&rq->util_est, -se->util_est);
+	se->delayed_slot = nr;
+	se->on_rq = false;
+	return true;
+}
+
+/* The task @pid in slot @nr of @cpu no longer counts. False if it has ceased to already. */
+static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
+{
+	struct delayed_slot *slot = delayed_slot(cpu, nr);
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	if (!pid || !__sync_bool_compare_and_swap(&slot->pid, pid, 0))
+		return false;
+	slot->ended_at = rq_clock_pelt(rq);
+	begin_move(rq);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)slot->weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->weight * slot->vruntime));
+	end_move(rq);
+	__sync_fetch_and_add(&rq->nr_running, -1);
+	if (slot->idle_policy)
+		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
+	__sync_fetch_and_add(&rq->nr_delayed, -1);
+	__sync_fetch_and_and(&rq->delayed_mask, ~(1ULL << (nr % MAX_DELAYED)));
+	return true;
+}
+
+/*
+ * The averages of @se, which has slept, up to @now of its runqueue's clock_pelt: as long as it was delayed, it was
+ * load, though not runnable (se_runnable()).
+ */
+static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 now)
+{
+	const struct delayed_slot *slot = delayed_slot(se->cpu, se->delayed_slot);
+	u64 until = now;
+
+	if (se->delayed && slot->last_pid == se->pid) {
+		if (slot->pid != se->pid)
+			until = slot->ended_at;
+		if (time_after(until, se->avg.last_update_time) &&
+		    update_load_sums(&se->avg, until, true, false, false))
+			update_load_avgs(&se->avg, se->weight);
+	}
+	update_entity_load_avg(se, now, false);
+}
+
+/* The averages of @se, which sleeps, decay (sync_entity_load_avg()). */
+static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now)
+{
+	if (se->attached && !se->on_rq)
+		update_sleeper_load_avg(se, sleepers_clock(se->cpu, now));
+}
+
+#endif /* __EQUIPOISE_DELAYED_H */
