@@ -323,7 +323,10 @@ fn without_threads_one_does_it_all() {
     // would have it open for writing, and so keep it from being run.
     let program = folder.path().join("equipoise");
     let copied = std::process::Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_equipoise").as_ref(), program.as_os_str()])
+        .args([
+            env!("CARGO_BIN_EXE_equipoise").as_ref(),
+            program.as_os_str(),
+        ])
         .status();
     assert!(copied.unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
