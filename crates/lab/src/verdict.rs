@@ -368,6 +368,7 @@ mod tests {
         best_of(&entries(measure, values))
     }
 
+    const NONE: [usize; 0] = [];
     const TIME: Role = Role::Decides(Goal::Throughput);
 
     #[test]
@@ -378,20 +379,20 @@ mod tests {
             [1]
         );
         // Half a per cent, whatever the interval.
-        assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), []);
+        assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), NONE);
         // A tenth, in one run of two the other way.
-        assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), []);
+        assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), NONE);
         // The first two cannot be told apart; the last is worse.
         assert_eq!(
             best(&time, &[&[10.0, 10.1], &[10.02, 10.09], &[12.0, 12.1]]),
             [0, 1]
         );
         // One run says nothing of chance.
-        assert_eq!(best(&time, &[&[10.0], &[1.0]]), []);
+        assert_eq!(best(&time, &[&[10.0], &[1.0]]), NONE);
         let rate = measure("rate", "1/s", Better::Higher, TIME);
         assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);
         let period = measure("period", "us", Better::Neither, Role::Detail);
-        assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), []);
+        assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), NONE);
     }
 
     #[test]
@@ -454,8 +455,8 @@ mod tests {
         let detail = measure("a/run", "us", Better::Lower, Role::Detail);
         let mut all = entries(&part, &[&[1.0, 1.0], &[2.0, 2.0]]);
         all.extend(entries(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]));
-        assert_eq!(Verdict::new(&all, 2).goals, []);
+        assert!(Verdict::new(&all, 2).goals.is_empty());
         let none = entries(&detail, &[&[], &[]]);
-        assert_eq!(best_of(&none), []);
+        assert_eq!(best_of(&none), NONE);
     }
 }
