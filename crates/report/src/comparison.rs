@@ -325,7 +325,7 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} never change a CPU's frequency, {} do: what they differ by is first of all that.",
+        "energy: {} kept every CPU's frequency, {} did not: what they differ by is first of all that.",
         names(&never),
         names(&change)
     ))
