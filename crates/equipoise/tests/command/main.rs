@@ -9,6 +9,7 @@ mod capacity;
 mod catalog;
 mod eevdf;
 mod equipoise;
+mod explain;
 mod foreign;
 mod hmp;
 mod import;
