@@ -1,5 +1,6 @@
 //! Why the scheduler decides as it does: `scheduler/decisions.def` in Rust, and what its rows say in words.
 
+use bytemuck::{Pod, Zeroable};
 use std::borrow::Cow;
 
 /// A decision that the scheduler makes for one reason.
@@ -135,6 +136,54 @@ macro_rules! decisions {
     };
 }
 include!(concat!(env!("OUT_DIR"), "/decisions.rs"));
+
+/// `struct explained`: a decision as it is told in Linux, a record of the ring buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Explained {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Which of [`Decision::ALL`].
+    pub decision: u32,
+    /// The CPU that decided.
+    pub by: u32,
+    /// The task that it is about; 0: none.
+    pub pid: i32,
+    /// The CPU that it is about; negative: none.
+    pub cpu: i32,
+    /// Its numbers, and as many more.
+    pub numbers: [i64; 4],
+}
+
+impl Explained {
+    /// The ring buffer's map.
+    pub const BUFFER: &str = "explanations";
+    /// The global variable that has the scheduler explain itself, a byte.
+    pub const SWITCH: &str = "explains";
+
+    /// One line: when, which CPU decided, what, and why. `name` is what a pid's task is called. `None` if `record` is
+    /// no such record.
+    pub fn line<'n>(record: &[u8], name: impl Fn(i32) -> Cow<'n, str>) -> Option<String> {
+        let Explained {
+            at,
+            decision,
+            by,
+            pid,
+            cpu,
+            numbers,
+        } = bytemuck::try_pod_read_unaligned(record).ok()?;
+        let task = (pid != 0).then(|| name(pid));
+        let decided = Decided {
+            decision: Decision::find(decision)?,
+            task: task.as_deref(),
+            cpu: usize::try_from(cpu).ok(),
+            numbers: &numbers,
+        };
+        let (seconds, us) = (at / 1_000_000_000, at % 1_000_000_000 / 1_000);
+        let (what, why) = (decided.what(), decided.why(name));
+        Some(format!("{seconds}.{us:06} CPU {by}: {what}: {why}"))
+    }
+}
 
 /// A decision that was made.
 #[derive(Clone, Copy, Debug)]
@@ -272,6 +321,32 @@ mod tests {
             "as of its last tick render 1007 had run for 420 us and was 1.25 ms behind it; it would have to have run for \
              1.00 ms, and be as much ahead"
         );
+    }
+
+    #[test]
+    fn a_record_of_the_ring_buffer_is_a_line() {
+        let decision = Decision::ALL
+            .iter()
+            .position(|decision| decision.name == "target_idle");
+        let mut record = Explained {
+            at: 12_000_345_678,
+            decision: decision.unwrap() as u32,
+            by: 1,
+            pid: 77,
+            cpu: 3,
+            numbers: [2, 0, 0, 0],
+        };
+        let line = |record: &Explained| {
+            Explained::line(bytemuck::bytes_of(record), |pid| format!("sh {pid}").into())
+        };
+        assert_eq!(
+            line(&record).unwrap(),
+            "12.000345 CPU 1: sh 77 goes to CPU 3: it idles, and is where the task ran last or was woken up; it ran on \
+             CPU 2 last"
+        );
+        record.decision = 1000;
+        assert_eq!(line(&record), None);
+        assert_eq!(Explained::line(&[0; 7], |_| "".into()), None);
     }
 
     #[test]

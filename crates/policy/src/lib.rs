@@ -14,7 +14,7 @@ mod layout;
 mod settings;
 
 pub use counters::{Counter, Counters};
-pub use decisions::{About, Decided, Decision, Number, time};
+pub use decisions::{About, Decided, Decision, Explained, Number, time};
 pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 

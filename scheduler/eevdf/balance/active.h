@@ -22,9 +22,11 @@ static __always_inline bool request_push(const struct balance_env *env)
 	if (env->migration_type == MIGRATE_MISFIT)
 		this_counters()->misfit_moves++;
 	if (env->migration_type == MIGRATE_MISFIT)
-		explain(misfit, rq->curr.pid, env->dst_cpu, env->src_cpu, power_of(env->src_cpu), power_of(env->dst_cpu));
+		explain(misfit, rq->curr.pid, env->dst_cpu, env->src_cpu, power_of(env->src_cpu),
+			power_of(env->dst_cpu));
 	else
-		explain(active_balance, rq->curr.pid, env->dst_cpu, env->src_cpu, env_domain_state(env)->nr_balance_failed);
+		explain(active_balance, rq->curr.pid, env->dst_cpu, env->src_cpu,
+			env_domain_state(env)->nr_balance_failed);
 	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
 	return true;
 }

@@ -371,7 +371,8 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 			explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
 			return false;
 		}
-		if (eligible(avg, curr->vruntime) && (curr->protected || time_before(curr->deadline, se->deadline))) {
+		if (eligible(avg, curr->vruntime) &&
+		    (curr->protected || time_before(curr->deadline, se->deadline))) {
 			explain_turn(curr, se);
 			return false;
 		}

@@ -161,6 +161,49 @@ fn the_answer_is_in_words() {
 }
 
 #[test]
+fn a_trace_has_the_same_decisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.json");
+    let mut compare = vec![
+        "compare",
+        "--machine",
+        "tc2",
+        "--workload",
+        "mixed:duration=2",
+    ];
+    compare.extend([
+        "--policy",
+        "equipoise",
+        "--runs",
+        "1",
+        "--trace",
+        file.to_str().unwrap(),
+    ]);
+    stdout(&compare);
+    let trace: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let decisions: Vec<&Value> = trace
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["cat"] == "decision")
+        .collect();
+    let explained = json(&args(
+        "tc2",
+        "mixed:duration=2",
+        &["--task", "ui", "--format", "json"],
+    ));
+    for link in waits(&explained)[0]["chain"].as_array().unwrap() {
+        if link["what"] == "decided" {
+            let same = |event: &&&Value| {
+                event["args"]["why"] == link["why"] && event["name"] == link["says"]
+            };
+            let found = decisions.iter().find(same);
+            assert!(found.is_some(), "{link}");
+        }
+    }
+}
+
+#[test]
 fn an_unknown_thread_is_answered_with_the_one_that_was_meant() {
     let output = run(&args("tc2", "mixed:duration=1", &["--task", "rendr"]));
     assert_eq!(output.status.code(), Some(2));

@@ -230,7 +230,8 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 	    hmp_stable(se->design.hmp.last_up, policy.hmp_next_up, now)) {
 		cpu = hmp_min_load_cpu(p, machine.fast_group);
 		if (cpu >= 0 && !hmp_busy(cpu)) {
-			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_up_threshold, prev_cpu);
+			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_up_threshold,
+				prev_cpu);
 			hmp_next_up_delay(se, cpu, now);
 			return cpu;
 		}
