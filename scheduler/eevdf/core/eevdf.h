@@ -343,7 +343,7 @@ static __always_inline void explain_turn(const struct running *curr, const struc
 	if (curr->protected)
 		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->deadline - curr->vruntime);
 	else
-		explain(later_deadline, se->pid, se->cpu, curr->pid, se->deadline - curr->deadline);
+		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 }
 
 /*
@@ -377,7 +377,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 			return false;
 		}
 		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
-			explain(later_deadline, se->pid, se->cpu, curr->pid, se->deadline - curr->deadline);
+			explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 			return false;
 		}
 		if (rq->nr_delayed && delayed_is_better(se->cpu, avg, se->deadline))

@@ -80,12 +80,12 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     // What takes the CPU from the loop is light, which is behind it, by more than it has to be.
     let wait = waits(&explained)
         .iter()
-        .find(|wait| wait["after"] == "running")
+        .find(|wait| wait["chain"][0]["decision"] == "less_vruntime")
         .unwrap();
     let taken = &wait["chain"][0];
     assert_eq!(
-        (&taken["decision"], &taken["says"]),
-        (&"less_vruntime".into(), &"light takes CPU 0".into())
+        (&wait["after"], &taken["says"]),
+        (&"running".into(), &"light takes CPU 0".into())
     );
     let number = |name: &str| taken["numbers"][name].as_i64().unwrap();
     assert!(

@@ -11,6 +11,7 @@ mod eevdf;
 mod equipoise;
 mod explain;
 mod foreign;
+mod guide;
 mod hmp;
 mod import;
 mod interrupt;

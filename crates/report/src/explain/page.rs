@@ -87,15 +87,24 @@ fn chain(chain: &Chain) -> Table {
         rows.extend(left.take());
         rows.push(of_step(chain, step));
     }
-    rows.extend(chain.idled.iter().take(MOST_IDLED).map(idled));
-    if chain.idled.len() > MOST_IDLED {
-        let more = format!(
-            "{} more CPUs idled for some of it",
-            chain.idled.len() - MOST_IDLED
-        );
+    // That the CPU which it waits for idles has been said.
+    let idles = |step: &Step| matches!(step.what, What::Other { task: None, .. });
+    let is_said = |cpu| {
+        chain
+            .steps
+            .iter()
+            .any(|step| step.cpu == cpu && idles(step))
+    };
+    let idle: Vec<&Idled> = chain
+        .idled
+        .iter()
+        .filter(|idled| !is_said(idled.cpu))
+        .collect();
+    rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
+    if idle.len() > MOST_IDLED {
+        let more = format!("{} more CPUs idled for some of it", idle.len() - MOST_IDLED);
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
-    let mut rows = rows;
     for cell in rows.iter_mut().filter_map(|row| row.first_mut()) {
         cell.tone = Tone::Dim;
     }

@@ -27,6 +27,8 @@ pub(crate) struct Linux<F> {
     cpus: Vec<Cpu>,
     tasks: HashMap<i32, Tracked>,
     now: u64,
+    /// The latest move: when, where to, and of which task.
+    moved: Option<(u64, usize, String, i32)>,
     tick_ns: u64,
     next_tick: u64,
     /// When the next idle state of any CPU is entered, ns, at the earliest.
@@ -200,6 +202,7 @@ impl<F: Format> Linux<F> {
             format,
             cpus: machine.cpus.iter().map(cpu).collect(),
             tasks: HashMap::new(),
+            moved: None,
             now: 0,
             tick_ns,
             next_tick: tick_ns,
@@ -500,7 +503,17 @@ impl<F: Format> Linux<F> {
     }
 
     /// The scheduler says why. It asks for a frequency again and again: said is what changes.
-    fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
+    fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, mut decided: Decided<'_>) {
+        let moved = self.moved.take();
+        let is_it = |&(at, cpu, _, _): &(u64, usize, String, i32)| {
+            decided.decision.about == About::Pulled && (at, Some(cpu)) == (self.now, decided.cpu)
+        };
+        // A task that is pulled from a queue is known by its move.
+        let moved = moved.filter(is_it);
+        let task = task.or(moved
+            .as_ref()
+            .map(|(_, _, name, pid)| (name.as_str(), *pid)));
+        decided.task = task.map(|task| task.0);
         if decided.decision.about == About::Frequency
             && let Some(asking) = decided.cpu.and_then(|cpu| self.cpus.get_mut(cpu))
             && asking.asked.replace(decided.numbers[0]) == Some(decided.numbers[0])
@@ -561,6 +574,7 @@ impl<F: Format> Trace for Linux<F> {
                 to,
             } => {
                 self.move_task(task.1, to);
+                self.moved = Some((now, to, task.0.to_owned(), task.1));
                 let event = Tracepoint::SchedMigrateTask {
                     task,
                     prio,
