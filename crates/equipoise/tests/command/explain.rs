@@ -115,7 +115,7 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
     let mut at = more.to_vec();
     at.extend(["--at", &middle]);
     let found = json(&args("tc2", "mixed:duration=2", &at));
-    assert_eq!(waits(&found), [wait.clone()]);
+    assert_eq!(waits(&found), std::slice::from_ref(wait));
     assert_eq!(
         stdout(&args("tc2", "mixed:duration=2", &at)),
         stdout(&args("tc2", "mixed:duration=2", &at))

@@ -503,7 +503,7 @@ impl<F: Format> Linux<F> {
     }
 
     /// The scheduler says why. It asks for a frequency again and again: said is what changes.
-    fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, mut decided: Decided<'_>) {
+    fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
         let moved = self.moved.take();
         let is_it = |&(at, cpu, _, _): &(u64, usize, String, i32)| {
             decided.decision.about == About::Pulled && (at, Some(cpu)) == (self.now, decided.cpu)
@@ -513,7 +513,10 @@ impl<F: Format> Linux<F> {
         let task = task.or(moved
             .as_ref()
             .map(|(_, _, name, pid)| (name.as_str(), *pid)));
-        decided.task = task.map(|task| task.0);
+        let decided = Decided {
+            task: task.map(|task| task.0),
+            ..decided
+        };
         if decided.decision.about == About::Frequency
             && let Some(asking) = decided.cpu.and_then(|cpu| self.cpus.get_mut(cpu))
             && asking.asked.replace(decided.numbers[0]) == Some(decided.numbers[0])
