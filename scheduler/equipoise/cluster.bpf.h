@@ -9,6 +9,7 @@
 #ifndef __EQUIPOISE_CLUSTER_H
 #define __EQUIPOISE_CLUSTER_H
 
+#include "../explain.bpf.h"
 #include "../memory.h"
 #include "../topology.bpf.h"
 

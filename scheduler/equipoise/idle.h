@@ -16,8 +16,10 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
 
-		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu))
+		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu)) {
+			explain(idle, p->pid, cpu, scx_bpf_task_cpu(p), c->capacity);
 			return cpu;
+		}
 	}
 	return -1;
 }
@@ -39,15 +41,20 @@ static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev
 		return -1;
 	if (p->nr_cpus_allowed < (int)nr_cpus()) {
 		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
-		    clear_idle(prev_cpu))
+		    clear_idle(prev_cpu)) {
+			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
 			return prev_cpu;
+		}
 		return claim_allowed(p, cluster, idle);
 	}
 	slot = __builtin_ctzll(idle);
 	if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1)
 		slot = prev->slot;
 	slot = nth_of_cluster(c, slot);
-	return clear_idle(slot) ? (s32)slot : -1;
+	if (!clear_idle(slot))
+		return -1;
+	explain(idle, p->pid, slot, prev_cpu, c->capacity);
+	return slot;
 }
 
 /* The same in all clusters, faster ones first, then near ones; @from: where @prev_cpu is. */
@@ -153,6 +160,10 @@ __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 			found = c->first_cpu;
 		}
 	}
+	if (found != (s32)prev_cpu)
+		explain(least_crowded, p->pid, found, prev_cpu, least, crowd(cluster_at(prev), prev, 1));
+	else
+		explain(none_idle, p->pid, prev_cpu);
 	return found;
 }
 

@@ -71,7 +71,10 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
 	t = task_of(waker);
-	return t && t->burst < policy.sync_burst;
+	if (!t || t->burst >= policy.sync_burst)
+		return false;
+	explain(with_waker, p->pid, this_cpu, t->burst, policy.sync_burst);
+	return true;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -82,6 +85,8 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		note_waker(p, bpf_get_current_task_btf());
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
 		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0 && !unlike)
+		explain(none_idle, p->pid, prev_cpu);
 	if (cpu < 0)
 		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	becomes_runnable(p);
@@ -94,6 +99,7 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
+	s64 ahead, needed = policy.preempt_after;
 	u64 ran;
 
 	if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
@@ -102,8 +108,13 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 		return p->policy != SCHED_IDLE;
 	ran = ran_of(curr);
 	/* Its virtual time is that of its start. */
-	return ran >= policy.preempt_after &&
-	       (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)policy.preempt_after;
+	ahead = curr->scx.dsq_vtime + ran - p->scx.dsq_vtime;
+	if (ran < policy.preempt_after || ahead <= needed) {
+		explain(too_early, p->pid, cpu, curr->pid, ran, ahead, needed);
+		return false;
+	}
+	explain(preempts, p->pid, cpu, curr->pid, ran, ahead, needed);
+	return true;
 }
 
 /*
@@ -138,6 +149,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			scx_bpf_kick_cpu(cpu, 0);
 			return;
 		}
+		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 		keeps_tasks(cpu, this, c);
 	} else {
@@ -147,9 +159,12 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		if (idle < 0 && stays(c, got)) {
+			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 			keeps_tasks(cpu, this, c);
 		} else {
+			explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)),
+				vtime - c->clock);
 			c->waits++;
 			scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
 			somebody_waits(this->cluster);
@@ -193,8 +208,11 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
 	}
-	if (yields || is_before(first, prev->scx.dsq_vtime))
+	if (yields || is_before(first, prev->scx.dsq_vtime)) {
+		explain(ahead, prev->pid, cpu, first - prev->scx.dsq_vtime);
 		return false;
+	}
+	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
 	prev->scx.slice = SLICE_MAX;
 	return true;
 }
@@ -231,6 +249,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		this->pull_from = 0;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(from), 0)) {
 			this_counters()->pulled++;
+			explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
 			return;
 		}
 	}
@@ -247,6 +266,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		if (unlike && !this->push_to)
 			pull_running(cpu);
 	}
+	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* A claim that came to nothing. */
 	if (!prev)
 		set_idle(cpu);
@@ -299,8 +319,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if ((queued || READ_ONCE(c->keeping)) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
 	if (queued || may_keep_tasks(this, c)) {
-		if (ran_of(p) >= policy.slice)
+		if (ran_of(p) >= policy.slice) {
+			if (p->scx.slice)
+				explain(turn_over, p->pid, cpu, ran_of(p), policy.slice, queued);
 			p->scx.slice = 0;
+		}
 	} else {
 		forgive(c, p);
 		if (is_wanted(cpu, p))

@@ -23,7 +23,9 @@ pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
-pub use runs::{Case, Failure, Measured, Run, Runs, Watch, measure, trace, trace_until};
+pub use runs::{
+    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, trace, trace_until,
+};
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use stats::{Change, paired_change};

@@ -2,7 +2,7 @@
 
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
-use native::Global;
+use native::{Global, Object};
 use simulator::{Config, Outcome, Trace};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -186,7 +186,8 @@ pub fn measure(
             workload: of_run.as_deref().unwrap_or(case.workload),
             ..*case
         };
-        let result = match simulate(&case, &globals[nr], seed, None, watch.stop) {
+        let object = case.scheduler.object();
+        let result = match simulate(&case, object, &globals[nr], seed, None, watch.stop) {
             Err(simulator::Error::Stopped) => return Ok(None),
             Err(error) => Err(failure(&case, run, seed, error)),
             Ok(outcome) => Ok(Some(keep(&case, outcome))),
@@ -222,6 +223,26 @@ pub fn trace_until(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
+    trace_object(case, case.scheduler.object(), runs, trace, stop)
+}
+
+/// As [`trace_until`], with [`simulator::Event::Decision`] wherever Equipoise's own scheduler decides.
+pub fn explain_until(
+    case: &Case<'_>,
+    runs: &Runs,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
+    trace_object(case, case.scheduler.explaining_object(), runs, trace, stop)
+}
+
+fn trace_object(
+    case: &Case<'_>,
+    object: &Object,
+    runs: &Runs,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
     let (run, seed) = (0, runs.seed_of(0));
     let globals = case.scheduler.globals(case.machine);
     let of_run = case.workload.of_run(run, runs.count);
@@ -229,13 +250,14 @@ pub fn trace_until(
         workload: of_run.as_deref().unwrap_or(case.workload),
         ..*case
     };
-    simulate(&case, &globals, seed, Some(trace), stop)
+    simulate(&case, object, &globals, seed, Some(trace), stop)
         .map(drop)
         .map_err(|error| failure(&case, run, seed, error))
 }
 
 fn simulate<'a>(
     case: &Case<'a>,
+    scheduler: &'a Object,
     globals: &'a [Global],
     seed: u64,
     trace: Option<&'a mut dyn Trace>,
@@ -244,7 +266,7 @@ fn simulate<'a>(
     let config = Config {
         machine: case.machine,
         workload: case.workload,
-        scheduler: case.scheduler.object(),
+        scheduler,
         globals,
         read: case.scheduler.counters_symbol(),
         seed,

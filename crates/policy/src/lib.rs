@@ -7,12 +7,14 @@
 
 mod builtin;
 mod counters;
+mod decisions;
 mod domains;
 mod file;
 mod layout;
 mod settings;
 
 pub use counters::{Counter, Counters};
+pub use decisions::{About, Decided, Decision, Explained, Number, time};
 pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 
@@ -36,6 +38,11 @@ impl Policy {
     /// The scheduler, for the simulated kernel.
     pub fn object(&self) -> &'static Object {
         Object::own(self.scheduler).expect("a policy is for a scheduler that there is")
+    }
+
+    /// The same scheduler, which says why it decides as it does ([`Decision`]), at a cost in time that is not simulated.
+    pub fn explaining_object(&self) -> &'static Object {
+        Object::explaining(self.scheduler).expect("a policy is for a scheduler that there is")
     }
 
     /// The sched domains of `machine` that the scheduler goes by.

@@ -46,6 +46,11 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
+    /// Print each decision of the scheduler to standard output, as it is made: which task, which CPU, why, and by which
+    /// numbers. Of more than it can keep up with, some are lost, and it says how many
+    #[arg(long)]
+    pub explain: bool,
+
     /// Enable verbose output, including libbpf details
     #[arg(short, long)]
     pub verbose: bool,

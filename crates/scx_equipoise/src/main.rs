@@ -5,6 +5,7 @@ mod cli;
 mod control;
 mod cost;
 mod error;
+mod explain;
 mod globals;
 mod host;
 mod preflight;

@@ -3,6 +3,7 @@
 use crate::cli::Opts;
 use crate::control::Control;
 use crate::cost;
+use crate::explain;
 use crate::globals;
 use crate::host;
 use crate::rapl;
@@ -25,6 +26,9 @@ use std::time::Duration;
 
 /// How often to look whether the scheduler is still there.
 const WATCH: Duration = Duration::from_millis(200);
+/// And how often to fetch what it says of its decisions, of which a buffer keeps so many bytes.
+const LISTEN: Duration = Duration::from_millis(10);
+const BUFFER_BYTES: u32 = 4 << 20;
 
 /// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's own scheduler
 /// (`vm/in-guest/storm`).
@@ -68,6 +72,8 @@ struct Scheduler<'object> {
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
+    /// Does it say why?
+    explains: bool,
 }
 
 impl<'object> Scheduler<'object> {
@@ -91,7 +97,12 @@ impl<'object> Scheduler<'object> {
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.
         unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
-        globals::set(skeleton.open_object_mut(), &policy.globals(machine))?;
+        let mut globals = policy.globals(machine);
+        if opts.explain {
+            globals.push(explain::switch());
+            skeleton.maps.explanations.set_max_entries(BUFFER_BYTES)?;
+        }
+        globals::set(skeleton.open_object_mut(), &globals)?;
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
@@ -115,6 +126,7 @@ impl<'object> Scheduler<'object> {
             _tracepoints: tracepoints,
             stats,
             online,
+            explains: opts.explain,
         })
     }
 
@@ -124,8 +136,18 @@ impl<'object> Scheduler<'object> {
         // about to go then may have been taken for online all the same.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
+        let explanations = match self.explains {
+            true => Some(explain::printer(&self.skeleton.maps.explanations)?),
+            false => None,
+        };
+        let wait = if self.explains { LISTEN } else { WATCH };
+        let mut lost = 0;
         while !moved_on && !control.wants_it_gone() && !uei_exited!(&self.skeleton, uei) {
-            match requests.recv_timeout(WATCH) {
+            if let Some(explanations) = &explanations {
+                explanations.consume().context("cannot read the scheduler's decisions")?;
+                explain::warn_of_lost(&mut lost, self.explanations_lost());
+            }
+            match requests.recv_timeout(wait) {
                 Ok(()) => answers.send(self.totals()?)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(error) => return Err(error.into()),
@@ -133,12 +155,20 @@ impl<'object> Scheduler<'object> {
         }
         // Detaches, and waits until it has left.
         drop(self.link);
+        if let Some(explanations) = &explanations {
+            explanations.consume().context("cannot read the scheduler's decisions")?;
+        }
         let info = uei_report!(&self.skeleton, uei)?;
         Ok(if moved_on || control.wants_it_gone() || info.should_restart() {
             Next::Restart
         } else {
             Next::Stop
         })
+    }
+
+    /// So many decisions were made that it had no room for.
+    fn explanations_lost(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_ref().map_or(0, |bss| bss.explanations_lost)
     }
 
     /// What it has counted since it was loaded.
