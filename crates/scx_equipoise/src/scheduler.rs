@@ -9,13 +9,13 @@ use crate::rapl;
 use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
-use crossbeam::channel::RecvTimeoutError;
+use crossbeam::select;
 use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{AsRawLibbpf, Link, OpenObject, ProgramType};
+use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Policy};
-use super::skeleton::{BpfSkel, BpfSkelBuilder};
+use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -23,8 +23,9 @@ use scx_utils::{
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// How often to look whether the scheduler is still there.
-const WATCH: Duration = Duration::from_millis(200);
+/// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
+/// has left, tasks run under Linux's own meanwhile.
+const WATCH: Duration = Duration::from_secs(2);
 
 /// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's own scheduler
 /// (`vm/in-guest/storm`).
@@ -63,8 +64,6 @@ macro_rules! fit_cgroups {
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
-    /// Its programs at tracepoints.
-    _tracepoints: Vec<Link>,
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
@@ -93,9 +92,12 @@ impl<'object> Scheduler<'object> {
         unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
         globals::set(skeleton.open_object_mut(), &policy.globals(machine))?;
 
+        if !policy.asks_for_frequencies(machine) {
+            leave_out(&mut skeleton, "equipoise_frequency_");
+        }
+
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
-        let tracepoints = tracepoints(&mut skeleton)?;
         let stats = StatsServer::new(stats::server_data())
             .launch()
             .context("cannot serve statistics")?;
@@ -112,7 +114,6 @@ impl<'object> Scheduler<'object> {
         Ok(Scheduler {
             skeleton,
             link,
-            _tracepoints: tracepoints,
             stats,
             online,
         })
@@ -125,10 +126,13 @@ impl<'object> Scheduler<'object> {
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
         while !moved_on && !control.wants_it_gone() && !uei_exited!(&self.skeleton, uei) {
-            match requests.recv_timeout(WATCH) {
-                Ok(()) => answers.send(self.totals()?)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(error) => return Err(error.into()),
+            select! {
+                recv(requests) -> request => {
+                    request?;
+                    answers.send(self.totals()?)?;
+                }
+                recv(control.news()) -> _ => {}
+                default(WATCH) => {}
             }
         }
         // Detaches, and waits until it has left.
@@ -158,15 +162,11 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Attaches the scheduler's programs at tracepoints. What libraries bring along is theirs.
-fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<Vec<Link>> {
-    let mut links = Vec::new();
-    for program in skeleton.object().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if program.prog_type() == ProgramType::Tracing && name.starts_with("equipoise_") {
-            let link = program.attach();
-            links.push(link.with_context(|| format!("cannot attach {name}"))?);
+/// Leaves out the programs at tracepoints whose names begin with `prefix`. All others are attached with the ops.
+fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
+    for mut program in skeleton.open_object_mut().progs_mut() {
+        if program.name().to_string_lossy().starts_with(prefix) {
+            program.set_autoload(false);
         }
     }
-    Ok(links)
 }
