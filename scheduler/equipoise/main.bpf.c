@@ -58,12 +58,10 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct rq *rq = scx_bpf_cpu_rq(this_cpu);
 	struct task_state *t;
+	struct rq *rq;
 
-	if (!rq || rq->scx.local_dsq.nr || waker->flags & PF_EXITING || !waker->pid)
-		return false;
-	if (!task_allowed(p, this_cpu))
+	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* It goes past those who wait: for no longer than one need not be told to stop for. */
 	if (this->ran_past >= policy.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
@@ -71,22 +69,10 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
 	t = task_of(waker);
-	return t && t->burst < policy.sync_burst;
-}
-
-s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
-{
-	s32 cpu = bpf_get_smp_processor_id();
-
-	if (follows())
-		note_waker(p, bpf_get_current_task_btf());
-	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
-		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
-	if (cpu < 0)
-		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
-	becomes_runnable(p);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
-	return cpu;
+	if (!t || t->burst >= policy.sync_burst || !task_allowed(p, this_cpu))
+		return false;
+	rq = scx_bpf_cpu_rq(this_cpu);
+	return rq && !rq->scx.local_dsq.nr;
 }
 
 /* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
@@ -117,6 +103,49 @@ static __always_inline bool stays(const struct cluster *c, u64 got)
 	return !unlike && !READ_ONCE(idle_clusters) && (s64)(READ_ONCE(c->clock) - got) < (s64)policy.unfairness;
 }
 
+/*
+ * @p wakes up, and no CPU idles: it waits for @cpu, if that is what ops.enqueue() would come to. Then it need not
+ * be called. Should @cpu begin to idle meanwhile, the kernel has it look.
+ */
+static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 vtime;
+
+	read_cluster(c);
+	if (this->push_to || !stays(c, p->scx.dsq_vtime))
+		return;
+	if (p->nr_cpus_allowed < (int)nr_cpus() && !task_allowed(p, cpu))
+		return;
+	vtime = place(p, c, policy.lag);
+	if (preempts(p, cpu))
+		return;
+	becomes_runnable(p);
+	set_bit_once(&c->keeping, this->slot);
+	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, 0);
+}
+
+s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+
+	if (follows())
+		note_waker(p, bpf_get_current_task_btf());
+	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
+		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0 && unlike)
+		return least_crowded(p, prev_cpu);
+	if (cpu < 0) {
+		if (!(wake_flags & SCX_WAKE_FORK))
+			wait_for_prev(p, prev_cpu);
+		return prev_cpu;
+	}
+	becomes_runnable(p);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+	return cpu;
+}
+
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -135,7 +164,6 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
-			scx_bpf_kick_cpu(cpu, 0);
 			return;
 		}
 		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
@@ -181,10 +209,12 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		return false;
 	charge(prev, t, c->speed);
 	place(prev, c, MOST_BEHIND);
-	first = may_wait(this->cluster) ? first_vtime(cluster_dsq(this->cluster), cpu) : NO_VTIME;
+	first = first_waiting(this->cluster, cpu);
 	if (may_keep_tasks(this, c)) {
 		own = first_vtime(own_dsq(cpu), cpu);
-		if (is_before(own, first))
+		if (own == NO_VTIME)
+			none_kept(cpu, this, c);
+		else if (is_before(own, first))
 			first = own;
 	}
 	if (first == NO_VTIME) {
@@ -207,15 +237,19 @@ static __always_inline bool take_next(u32 cpu)
 
 	this->ran_past = 0;
 	if (may_keep_tasks(this, c)) {
-		/* To compare takes as long as to move. */
-		if (!may_wait(this->cluster) ||
-		    is_before(first_vtime(own_dsq(cpu), cpu), first_vtime(cluster_dsq(this->cluster), cpu))) {
+		/* To look at a task takes as long as to move it. */
+		u64 first = first_waiting(this->cluster, cpu);
+
+		if (first == NO_VTIME || is_before(first_vtime(own_dsq(cpu), cpu), first)) {
 			if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0))
 				return true;
 			none_kept(cpu, this, c);
 		}
 	}
-	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0);
+	if (scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
+		return true;
+	/* Who looked in vain while a task was on its way there has said that there is none. */
+	return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
@@ -288,6 +322,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 
 	if (!t)
 		return;
+	/* Who looked in vain while a task was on its way there has said that there is none. */
+	if (queued)
+		somebody_waits(this->cluster);
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		set_bit_once(&c->keeping, this->slot);
 	if (follows()) {
 		now = bpf_ktime_get_ns();
 		follow(p, cpu, now);
@@ -339,6 +378,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
 
 	if (!idle) {
 		clear_idle(cpu);
@@ -346,7 +386,11 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	}
 	set_idle(cpu);
 	/* Who came after this CPU had looked found it not to idle yet. */
-	if (may_keep_tasks(this, cluster_at(this->cluster)) || may_wait(this->cluster))
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (may_wait(this->cluster))
+		nothing_found(this->cluster);
+	if (may_keep_tasks(this, c) || may_wait(this->cluster))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -426,9 +470,12 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 		move_share(t, share_of(to), t->weight);
 }
 
-/* Tells of all classes' tasks. By now the runqueue knows who is runnable. */
+/*
+ * Tells of all classes' tasks. By now the runqueue knows who is runnable. Attached where frequencies are asked for,
+ * as its name says.
+ */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (follows())
 		follow_switch(bpf_get_smp_processor_id(), next);
