@@ -75,21 +75,100 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	return rq && !rq->scx.local_dsq.nr;
 }
 
+static __always_inline bool is_heavy(const struct task_struct *p)
+{
+	return p->static_prio < NICE_0_PRIO;
+}
+
+/*
+ * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is
+ * not to wait for lighter ones that slept, too.
+ */
+static __always_inline u64 lag_of(const struct task_struct *p)
+{
+	u64 lag = policy.lag;
+
+	if (is_heavy(p))
+		lag = lag * task_weight(p) / NICE_0_LOAD;
+	return lag < MOST_BEHIND ? lag : MOST_BEHIND;
+}
+
+/* What a CPU's task must have run, and be ahead of @p, to be stopped for it: less, the heavier @p is
+ * (wakeup_gran()). */
+static __always_inline u64 preempt_after(const struct task_struct *p)
+{
+	return is_heavy(p) ? policy.preempt_after * NICE_0_LOAD / task_weight(p) : policy.preempt_after;
+}
+
 /* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
 static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
-	u64 ran;
+	u64 ran, after;
 
 	if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
 	ran = ran_of(curr);
+	after = preempt_after(p);
 	/* Its virtual time is that of its start. */
-	return ran >= policy.preempt_after &&
-	       (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)policy.preempt_after;
+	return ran >= after && (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)after;
+}
+
+/* So many clusters a heavy task looks at, faster ones first, and so many CPUs of each. */
+#define CLUSTERS_LOOKED_AT 4
+#define CPUS_LOOKED_AT 16
+
+/* Of the CPUs of @cluster the one that @p may have at once whose task is most ahead, in @best; -1: there is none.
+ */
+__noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster,
+			      struct seen_running *best __arg_nonnull)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	best->pid = 0;
+	bpf_for(slot, 0, CPUS_LOOKED_AT) {
+		u32 cpu = nth_of_cluster(c, slot);
+		struct rq *rq;
+		u64 vtime;
+
+		if (slot >= (int)c->nr_cpus)
+			break;
+		simulated_read(cpu);
+		if (!task_allowed(p, cpu) || !preempts(p, cpu))
+			continue;
+		rq = scx_bpf_cpu_rq(cpu);
+		vtime = rq ? rq->curr->scx.dsq_vtime : 0;
+		if (best->pid && !is_before(best->vtime, vtime))
+			continue;
+		best->pid = p->pid;
+		best->cpu = cpu;
+		best->vtime = vtime;
+	}
+	return best->pid ? (s32)best->cpu : -1;
+}
+
+/* The CPU that @p, a heavy task that wakes up, may have at once: one of the fastest, if any. */
+__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
+{
+	struct seen_running *best = &seen_running[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+	struct cluster *from = cluster_of(prev_cpu);
+	int i;
+
+	place(p, from, lag_of(p));
+	bpf_for(i, 0, CLUSTERS_LOOKED_AT) {
+		s32 cpu;
+
+		if (i >= (int)nr_clusters)
+			break;
+		cpu = preemptible_in(p, from->order[i & (MAX_CLUSTERS - 1)], best);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -1;
 }
 
 /*
@@ -118,7 +197,7 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 		return;
 	if (p->nr_cpus_allowed < (int)nr_cpus() && !task_allowed(p, cpu))
 		return;
-	vtime = place(p, c, policy.lag);
+	vtime = place(p, c, lag_of(p));
 	if (preempts(p, cpu))
 		return;
 	becomes_runnable(p);
@@ -134,6 +213,11 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		note_waker(p, bpf_get_current_task_btf());
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
 		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0 && is_heavy(p)) {
+		cpu = find_preemptible(p, prev_cpu);
+		if (cpu >= 0)
+			return cpu;
+	}
 	if (cpu < 0 && unlike)
 		return least_crowded(p, prev_cpu);
 	if (cpu < 0) {
@@ -160,7 +244,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	read_cluster(c);
 	got = p->scx.dsq_vtime;
-	vtime = place(p, c, wakes ? policy.lag : MOST_BEHIND);
+	vtime = place(p, c, wakes ? lag_of(p) : MOST_BEHIND);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
@@ -218,7 +302,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 			first = own;
 	}
 	if (first == NO_VTIME) {
-		forgive(c, prev);
+		forgive(c, prev, t);
 		/* Nobody waits. Who comes next need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
@@ -294,8 +378,14 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 
 	if (!t)
 		return;
-	advance_clock(c, t->stopped_at);
 	this->ran_past += charge(p, t, c->speed);
+	/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
+	if (t->weight >= NICE_0_LOAD)
+		advance_clock(c, t->stopped_at);
+	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
+		advance_clock(c, t->stopped_at - MOST_AHEAD / 2);
+	else
+		forgive(c, p, t);
 	t->stopped_at = p->scx.dsq_vtime;
 	if (!runnable) {
 		count_runnable(t, false);
@@ -341,7 +431,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		if (ran_of(p) >= policy.slice)
 			p->scx.slice = 0;
 	} else {
-		forgive(c, p);
+		forgive(c, p, t);
 		if (is_wanted(cpu, p))
 			p->scx.slice = 0;
 	}
