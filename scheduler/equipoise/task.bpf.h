@@ -125,8 +125,8 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 }
 
 /*
- * Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held against
- * him. A light task is put back: virtual time that went as fast as its own would leave all others behind.
+ * Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held
+ * against him. A light task is put back: virtual time that went as fast as its own would leave all others behind.
  */
 static __always_inline void forgive(struct cluster *c, struct task_struct *p, const struct task_state *t)
 {

@@ -50,7 +50,10 @@ pub struct Control {
     shutdown: AtomicBool,
     state: Mutex<State>,
     /// Says that there is something new; once is enough.
-    news: (crossbeam::channel::Sender<()>, crossbeam::channel::Receiver<()>),
+    news: (
+        crossbeam::channel::Sender<()>,
+        crossbeam::channel::Receiver<()>,
+    ),
 }
 
 #[derive(Debug)]
@@ -131,6 +134,19 @@ impl Control {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Changes the policy as if root had asked. False if another change is on its way.
+    pub fn change(&self, change: &str) -> bool {
+        match self.answer(Request::Set(vec![change.to_owned()]), true) {
+            Ok(Reply::Failed(_)) => false,
+            Ok(Reply::Wrong(message)) => {
+                log::warn!("{change}: {message}");
+                true
+            }
+            // What becomes of it is in the log.
+            Ok(Reply::Done(_)) | Err(_) => true,
         }
     }
 
