@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
 /// has left, tasks run under Linux's own meanwhile.
-const WATCH: Duration = Duration::from_secs(2);
+const WATCH: Duration = Duration::from_secs(4);
 
 /// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's own scheduler
 /// (`vm/in-guest/storm`).
