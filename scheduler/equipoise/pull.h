@@ -28,6 +28,19 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 	return vtime;
 }
 
+/* The same of those that wait in @cluster's queue: mostly there is nobody, and it is known without a look. */
+static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
+{
+	u64 vtime;
+
+	if (!may_wait(cluster))
+		return NO_VTIME;
+	vtime = first_vtime(cluster_dsq(cluster), cpu);
+	if (vtime == NO_VTIME)
+		nothing_found(cluster);
+	return vtime;
+}
+
 static __always_inline bool is_before(u64 a, u64 b)
 {
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;

@@ -54,4 +54,9 @@ impl Policy {
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         layout::globals(&self.settings, machine, Linux::of(self.scheduler))
     }
+
+    /// Does it ask for frequencies, on a machine where something follows that?
+    pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
+        self.settings.get("frequency") == Some(1) && layout::scales(machine)
+    }
 }

@@ -1,6 +1,6 @@
 //! The command line, with the options that sched_ext's schedulers have in common.
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use policy::Policy;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -33,6 +33,11 @@ pub struct Opts {
     /// Equipoise) instead of sysfs; it must have as many CPUs as this machine
     #[arg(short, long)]
     pub machine: Option<String>,
+
+    /// What comes first where not all can be had, under `equipoise`; auto follows the platform profile, which
+    /// power-profiles-daemon sets
+    #[arg(long, value_enum)]
+    pub prefer: Option<Prefer>,
 
     /// Exit debug dump buffer length; 0 is the kernel's default
     #[arg(long, default_value_t = 0)]
@@ -68,6 +73,31 @@ pub struct Opts {
 
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+/// The setting `prefer`, or where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Prefer {
+    /// Time
+    Performance,
+    /// Work for energy
+    Balanced,
+    /// Watts
+    Power,
+    /// As the platform profile says
+    Auto,
+}
+
+impl Prefer {
+    /// The setting's value, if this is one.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Prefer::Performance => Some("performance"),
+            Prefer::Balanced => Some("balanced"),
+            Prefer::Power => Some("power"),
+            Prefer::Auto => None,
+        }
+    }
 }
 
 /// What to do with a scheduler that is there.

@@ -10,13 +10,13 @@ use crate::rapl;
 use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
-use crossbeam::channel::RecvTimeoutError;
+use crossbeam::select;
 use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{AsRawLibbpf, Link, OpenObject, ProgramType};
+use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Policy};
-use super::skeleton::{BpfSkel, BpfSkelBuilder};
+use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -24,8 +24,9 @@ use scx_utils::{
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// How often to look whether the scheduler is still there.
-const WATCH: Duration = Duration::from_millis(200);
+/// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
+/// has left, tasks run under Linux's own meanwhile.
+const WATCH: Duration = Duration::from_secs(4);
 /// And how often to fetch what it says of its decisions, of which a buffer keeps so many bytes.
 const LISTEN: Duration = Duration::from_millis(10);
 const BUFFER_BYTES: u32 = 4 << 20;
@@ -67,8 +68,6 @@ macro_rules! fit_cgroups {
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
-    /// Its programs at tracepoints.
-    _tracepoints: Vec<Link>,
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
@@ -104,9 +103,12 @@ impl<'object> Scheduler<'object> {
         }
         globals::set(skeleton.open_object_mut(), &globals)?;
 
+        if !policy.asks_for_frequencies(machine) {
+            leave_out(&mut skeleton, "equipoise_frequency_");
+        }
+
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
-        let tracepoints = tracepoints(&mut skeleton)?;
         let stats = StatsServer::new(stats::server_data())
             .launch()
             .context("cannot serve statistics")?;
@@ -123,7 +125,6 @@ impl<'object> Scheduler<'object> {
         Ok(Scheduler {
             skeleton,
             link,
-            _tracepoints: tracepoints,
             stats,
             online,
             explains: opts.explain,
@@ -147,10 +148,13 @@ impl<'object> Scheduler<'object> {
                 explanations.consume().context("cannot read the scheduler's decisions")?;
                 explain::warn_of_lost(&mut lost, self.explanations_lost());
             }
-            match requests.recv_timeout(wait) {
-                Ok(()) => answers.send(self.totals()?)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(error) => return Err(error.into()),
+            select! {
+                recv(requests) -> request => {
+                    request?;
+                    answers.send(self.totals()?)?;
+                }
+                recv(control.news()) -> _ => {}
+                default(wait) => {}
             }
         }
         // Detaches, and waits until it has left.
@@ -188,15 +192,11 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Attaches the scheduler's programs at tracepoints. What libraries bring along is theirs.
-fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<Vec<Link>> {
-    let mut links = Vec::new();
-    for program in skeleton.object().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if program.prog_type() == ProgramType::Tracing && name.starts_with("equipoise_") {
-            let link = program.attach();
-            links.push(link.with_context(|| format!("cannot attach {name}"))?);
+/// Leaves out the programs at tracepoints whose names begin with `prefix`. All others are attached with the ops.
+fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
+    for mut program in skeleton.open_object_mut().progs_mut() {
+        if program.name().to_string_lossy().starts_with(prefix) {
+            program.set_autoload(false);
         }
     }
-    Ok(links)
 }
