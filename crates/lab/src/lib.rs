@@ -14,6 +14,7 @@ mod reproduce;
 mod runs;
 mod samples;
 mod scheduler;
+mod select;
 mod stats;
 mod verdict;
 
@@ -23,8 +24,11 @@ pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
-pub use runs::{Case, Failure, Measured, Run, Runs, Watch, measure, trace, trace_until};
+pub use runs::{
+    Case, Failure, Measured, Run, Runs, Watch, measure, measure_part, trace, trace_run, trace_until,
+};
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;
+pub use select::select;
 pub use stats::{Change, paired_change};
 pub use verdict::{GoalVerdict, Standing, Verdict};

@@ -1,0 +1,85 @@
+"""Tuning: what comes out is a policy file that does what the report says."""
+
+import pytest
+
+import equipoise
+from equipoise import BadInput, Constraint, Objective, Policy, Range
+
+QUICK = {"trials": 12, "runs": 2, "final_runs": 4}
+
+
+def test_a_bad_setting_is_found_and_undone(tmp_path):
+    # A slice of a tenth of a second makes who wakes up wait.
+    bad = Policy("eevdf", sched_base_slice_ns=100_000_000)
+    load = "hackbench:groups=1,loops=20+cyclictest:duration=200ms"
+    found = equipoise.tune(
+        bad,
+        "smp-2",
+        load,
+        objectives="latency",
+        space={"sched_base_slice_ns": Range(1_000_000, 100_000_000, log=True)},
+        held_out=[("smp-8", load)],
+        out=tmp_path / "tuned.toml",
+        **QUICK,
+    )
+    assert found.settings["sched_base_slice_ns"] < 100_000_000
+    assert all(gain.change_pct < 0 for gain in found.given)
+    assert [gain.machine for gain in found.held_out] == ["smp-8"]
+    assert Policy(str(tmp_path / "tuned.toml")).settings == found.policy.settings
+    assert "On others:" in str(found) and "12 trials" in str(found)
+
+
+def test_the_same_search_gives_the_same_answer():
+    def search(jobs):
+        space = {"misfit": [False, True], "sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+        load = "mixed:duration=200ms"
+        return equipoise.tune("capacity", "tc2", load, space=space, trials=10, runs=2, final_runs=2, jobs=jobs)
+
+    one, other = search(1), search(3)
+    assert one.settings == other.settings and one.given == other.given
+    assert [trial.params for trial in one.study.trials] == [trial.params for trial in other.study.trials]
+
+
+def test_settings_that_do_not_go_together_are_passed_over():
+    space = {"misfit": [True, False], "load_tracking": ["weight", "pelt"]}
+    found = equipoise.tune("capacity", "tc2", "busy:duration=20ms", objectives="throughput", space=space, **QUICK)
+    tried = [trial.user_attrs["settings"] for trial in found.study.trials if trial.values]
+    assert tried and {"misfit": True, "load_tracking": "weight"} not in tried
+
+
+def test_a_constraint_is_kept():
+    limit = Constraint(goal="energy", at_most=1.0)
+    space = {"sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+    found = equipoise.tune(
+        "cfs", "snb-laptop", "audio:duration=100ms", objectives="latency", constraints=[limit], space=space, **QUICK
+    )
+    energy = equipoise.compare("snb-laptop", "audio:duration=100ms", ["cfs", found.policy], runs=4, seed=2)
+    joules = energy.counters.to_pandas().groupby("policy", observed=True)["energy_j"].mean()
+    if len(joules) == 2:
+        assert joules[found.policy.name] <= joules["cfs"] * 1.0001
+
+
+def test_several_objectives_are_a_front():
+    space = {"sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+    found = equipoise.tune(
+        "cfs", "snb-laptop", "audio:duration=100ms", objectives=["latency", "energy"], pareto=True, space=space, **QUICK
+    )
+    assert found.front
+    for _, values in found.front:
+        assert len(values) == 2
+        assert not any(all(a < b for a, b in zip(other, values)) for _, other in found.front)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Objective(goal="speed"),
+        lambda: Objective(),
+        lambda: Constraint(goal="energy", at_most=3, absolute=True),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", trials=0),
+    ],
+)
+def test_what_cannot_be_tuned_is_said(make):
+    with pytest.raises(BadInput, match="expected"):
+        make()
