@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # all. mixed-load kills the loader under every policy, `killed` ten times under load.
 VM_TESTS := capacity hotplug mixed-load fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run check test test-python pristine fuzz record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -37,6 +37,10 @@ pristine:
 # Every format against a million inputs, which takes hours; tests/fuzz --runs N does less.
 fuzz:
 	tests/fuzz
+
+# Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
+soak:
+	cargo bench --locked -p simulator --bench soak -- $(SOAK)
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:

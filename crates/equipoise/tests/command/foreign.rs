@@ -153,8 +153,12 @@ SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fi
     )
 }
 
-/// `compare` with `files` in a folder and `args`.
+/// `compare` on a machine of two CPUs, with `files` in a folder and `args`.
 fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
+    compare_on("tc2-smp", files, args)
+}
+
+fn compare_on(machine: &str, files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -164,7 +168,7 @@ fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
     let workload = [
         "compare",
         "--machine",
-        "tc2-smp",
+        machine,
         "--workload",
         "busy:threads=4,duration=300ms",
     ];
@@ -340,15 +344,41 @@ s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 "#;
 
-#[test]
-fn what_todays_schedulers_call_is_there() {
-    let source = fifo("today", "GPL", TODAY).replace(
+/// [`fifo()`] that calls `today(p, enq_flags)` of `global` whenever it enqueues.
+fn fifo_with(global: &str) -> String {
+    fifo("today", "GPL", global).replace(
         "    scx_bpf_dsq_insert(p",
         "    today(p, enq_flags);\n    scx_bpf_dsq_insert(p",
-    );
+    )
+}
+
+#[test]
+fn what_todays_schedulers_call_is_there() {
+    let source = fifo_with(TODAY);
     let found = switches(&compare(
         &[("a.bpf.c", &source)],
         &["--scheduler", "a.bpf.c"],
     ));
     assert!(found[0].1 > 10.0, "{found:?}");
+}
+
+#[test]
+fn a_last_level_cache_may_have_several_clusters() {
+    // alder-lake: CPUs 20 to 23 are a module of E cores, and have their L3 in common with all others.
+    let source = fifo_with(
+        r#"
+#include <scx/percpu.bpf.h>
+static void today(struct task_struct *p, u64 enq_flags)
+{
+    if (cpu_llc_id(23) != 0)
+        scx_bpf_error("LLC %d", cpu_llc_id(23));
+}
+"#,
+    );
+    let output = compare_on(
+        "alder-lake",
+        &[("a.bpf.c", &source)],
+        &["--scheduler", "a.bpf.c"],
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }

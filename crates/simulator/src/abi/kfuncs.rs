@@ -542,7 +542,8 @@ kfuncs! {
         let Ok(cpu) = usize::try_from(cpu) else {
             return -1;
         };
-        let cluster = kernel.machine.clusters().iter().find(|span| span.contains(cpu));
-        cluster.and_then(CpuMask::first).map_or(-1, |first| first as i32)
+        let caches = kernel.machine.last_level_caches();
+        let cache = caches.iter().find(|span| span.contains(cpu));
+        cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 }

@@ -158,7 +158,7 @@ impl Kernel<'_> {
                     urgency(self, cpu),
                     cpu == prev,
                     cpu == this,
-                    self.cpus[cpu].cluster == self.cpus[prev].cluster,
+                    self.cpus[cpu].cache == self.cpus[prev].cache,
                 )
             })
             .filter(|&cpu| urgency(self, cpu) > task.abi.prio.get())

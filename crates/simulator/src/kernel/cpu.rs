@@ -34,8 +34,8 @@ pub struct Cpu {
     pub speed: u32,
 
     pub frequency: u32,
-    /// Index of the cluster it is in.
-    pub cluster: u32,
+    /// Index of its last-level cache.
+    pub cache: u32,
     /// While it looks for something to run, and after other work of an idle CPU: until when, ns.
     pub idles_at: Option<u64>,
     pub idle_since: u64,
@@ -62,7 +62,7 @@ impl Cpu {
                 speed: core_type.speed,
                 frequency: cores::FULL,
                 costs: core_type.costs,
-                cluster: cache.unwrap_or(0) as u32,
+                cache: cache.unwrap_or(0) as u32,
                 curr: None,
                 rt: VecDeque::new(),
                 dl: VecDeque::new(),

@@ -172,7 +172,7 @@ impl Kernel<'_> {
     #[inline]
     pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
-        match self.cpus[to].cluster == self.cpus[from].cluster {
+        match self.cpus[to].cache == self.cpus[from].cache {
             true => costs.refill_near_ns,
             false => costs.refill_far_ns,
         }

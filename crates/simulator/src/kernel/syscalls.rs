@@ -9,6 +9,7 @@ use crate::program::mutex::TryLock;
 use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
 use crate::scx::tracepoints;
+use std::mem::ManuallyDrop;
 use workload::{KernelLock, Op, Program, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
@@ -181,8 +182,7 @@ impl Kernel<'_> {
                 true
             }
             TryLock::Owned => {
-                let mutex = self.programs.mutex_label(mutex);
-                self.task_error(task, format_args!("locks {mutex}, which it holds"));
+                self.mutex_error(task, mutex, ("locks", "which it holds"));
                 true
             }
             TryLock::Busy => false,
@@ -233,14 +233,16 @@ impl Kernel<'_> {
         match self.programs.mutexes.unlock(task, mutex) {
             Ok(None) if self.programs.pollers.is_empty() => {}
             Ok(waiter) => self.unlocked(cpu, mutex, waiter),
-            Err(_) => {
-                let mutex = self.programs.mutex_label(mutex);
-                self.task_error(
-                    task,
-                    format_args!("unlocks {mutex}, which it does not hold"),
-                );
-            }
+            Err(_) => self.mutex_error(task, mutex, ("unlocks", "which it does not hold")),
         }
+    }
+
+    /// The task does to a mutex what it may not.
+    #[cold]
+    #[inline(never)]
+    fn mutex_error(&mut self, task: TaskPtr, mutex: u32, (does, although): (&str, &str)) {
+        let mutex = self.programs.mutex_label(mutex);
+        self.task_error(task, format_args!("{does} {mutex}, {although}"));
     }
 
     /// `waiter` is to be woken, and who polls for the mutex sees that it is free.
@@ -500,7 +502,9 @@ impl Kernel<'_> {
 
     #[inline]
     fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
-        match op {
+        // What programs do often owns nothing that would have to be dropped.
+        let op = ManuallyDrop::new(op);
+        match *op {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
             Op::RunFor { ns } => self.compute(task, ns, true, Continuation::NextOp),
             Op::Sleep { ns } => self.sleep_until(cpu, task, self.now() + ns),
@@ -549,7 +553,7 @@ impl Kernel<'_> {
                 bytes,
                 work,
             } => self.read(cpu, task, stream, bytes, work),
-            op => self.begin_rare(cpu, task, op),
+            _ => self.begin_rare(cpu, task, ManuallyDrop::into_inner(op)),
         }
     }
 

@@ -150,7 +150,7 @@ impl Kernel<'_> {
             return;
         }
         let costs = &self.cpus[this].costs;
-        let near = self.cpus[this].cluster == self.cpus[cpu].cluster;
+        let near = self.cpus[this].cache == self.cpus[cpu].cache;
         let mut delay = if near {
             costs.ipi_near_ns
         } else {

@@ -1,6 +1,7 @@
 //! Deadline tasks: who runs first, what budgets do, what is refused, and that what was promised is kept, also where
 //! frequencies follow what is used.
 
+use crate::case::config;
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use native::Object;
@@ -253,7 +254,7 @@ fn a_budget_lasts_longer_on_a_smaller_cpu_and_what_is_too_much_for_one_goes_to_a
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(24))]
 
     /// One CPU's bandwidth in deadline tasks, of which each has room for a change of frequency.
     #[test]
@@ -277,7 +278,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(64))]
 
     /// On m CPUs the earliest deadlines first meet them all as long as the densities' sum is at most
     /// m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A set beyond is cut down to one within.

@@ -1,7 +1,7 @@
 //! Energy: what each part took is the integral of what the trace says it drew, and known loads take
 //! what they must.
 
-use crate::properties::{Case, case, config};
+use crate::case::{Case, case, config};
 use crate::support::{MS, Script, bound, run_for, sleep_for, task};
 use machine::{Machine, PowerLimit};
 use native::Object;

@@ -4,6 +4,7 @@
 
 mod bpf;
 mod callbacks;
+mod case;
 mod check;
 mod cpus;
 mod deadline;

@@ -1,15 +1,14 @@
 //! Whatever the machine and the workload: the invariants hold, all tasks finish, the same inputs give
 //! the same run, and runs at the same time do not meet.
 
+use crate::case::{Case, case, config};
 use crate::support::{MS, Recording, Script, run_for, task};
 use machine::Machine;
-use machine::arbitrary::machine;
 use native::{Global, Object};
 use policy::Policy;
 use proptest::prelude::*;
 use simulator::{Check, Config, Outcome, Trace};
 use std::sync::LazyLock;
-use workload::arbitrary::{MAX_TASKS, workload};
 
 /// Weighted virtual time on one queue for all CPUs.
 const VTIME: &str = r#"
@@ -61,32 +60,6 @@ const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
 /// A policy that packs has them to spread again, which takes another round.
 const RESPREAD: Check = Check::work_conserving(2 * (2 * 64 + 2 * 10) * MS);
 
-#[derive(Clone, Debug)]
-pub struct Case {
-    pub machine: Machine,
-    /// What the random workload is made from.
-    workload_seed: u64,
-    tasks: usize,
-    pub seed: u64,
-}
-
-impl Case {
-    pub fn workload(&self) -> Box<dyn workload::Workload> {
-        workload(self.workload_seed, self.tasks, &self.machine.all_cpus())
-    }
-}
-
-pub fn case() -> impl Strategy<Value = Case> {
-    (machine(), any::<u64>(), 1..=MAX_TASKS, any::<u64>()).prop_map(
-        |(machine, workload_seed, tasks, seed)| Case {
-            machine,
-            workload_seed,
-            tasks,
-            seed,
-        },
-    )
-}
-
 fn run(
     case: &Case,
     scheduler: &Object,
@@ -128,15 +101,6 @@ fn same_twice(
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     }
     Ok(())
-}
-
-pub fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::default()
-    }
 }
 
 proptest! {

@@ -1,0 +1,43 @@
+//! A random machine with a random load, for property tests and the soak.
+
+use machine::Machine;
+use machine::arbitrary::machine;
+use proptest::prelude::*;
+use workload::arbitrary::{MAX_TASKS, workload};
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub machine: Machine,
+    /// What the random workload is made from.
+    pub workload_seed: u64,
+    pub tasks: usize,
+    pub seed: u64,
+}
+
+impl Case {
+    pub fn workload(&self) -> Box<dyn workload::Workload> {
+        workload(self.workload_seed, self.tasks, &self.machine.all_cpus())
+    }
+}
+
+pub fn case() -> impl Strategy<Value = Case> {
+    (machine(), any::<u64>(), 1..=MAX_TASKS, any::<u64>()).prop_map(
+        |(machine, workload_seed, tasks, seed)| Case {
+            machine,
+            workload_seed,
+            tasks,
+            seed,
+        },
+    )
+}
+
+/// For so many cases where `PROPTEST_CASES` is 256, as it is unless set, and as many more or fewer as it says.
+pub fn config(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig {
+        cases: (cases * default.cases).div_ceil(256),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..default
+    }
+}
