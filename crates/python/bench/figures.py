@@ -73,7 +73,9 @@ def by_command(command, scale, figures):
         for machine in what["machines"]:
             for load in what["workloads"]:
                 words = ["compare", "--machine", machine, "--workload", load, *policies, "--runs", str(RUNS)]
-                subprocess.run([command, *words, "--format", "csv", "--jobs", "2"], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(
+                    [command, *words, "--format", "csv", "--jobs", "2"], check=True, stdout=subprocess.DEVNULL
+                )
 
 
 def sweep(arguments, figures):
@@ -111,13 +113,19 @@ def ray(arguments, figures):
             equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, engine="ray")
             with timed("ray", figures):
                 result = equipoise.sweep(**grid(arguments.scale), out=remote, engine=begun)
-            figures["overhead over local %, wall"] = round(100 * (figures["ray wall s"] / figures["local wall s"] - 1), 1)
+            figures["overhead over local %, wall"] = round(
+                100 * (figures["ray wall s"] / figures["local wall s"] - 1), 1
+            )
             same = [(one.name, one.read_bytes()) for one in sorted((local / "runs").iterdir())]
-            figures["same bytes"] = same == [(one.name, one.read_bytes()) for one in sorted((remote / "runs").iterdir())]
+            figures["same bytes"] = same == [
+                (one.name, one.read_bytes()) for one in sorted((remote / "runs").iterdir())
+            ]
             spare.append(cluster.add_node(num_cpus=1))
             cluster.wait_for_nodes()
             lost = Path(folder) / "lost"
-            killer = Counted(after=result.chunks // 3, then=lambda: cluster.remove_node(spare.pop(), allow_graceful=False))
+            killer = Counted(
+                after=result.chunks // 3, then=lambda: cluster.remove_node(spare.pop(), allow_graceful=False)
+            )
             with timed("ray, a node lost", figures):
                 equipoise.sweep(**grid(arguments.scale), out=lost, engine=killer)
             figures["chunks"] = result.chunks
@@ -168,7 +176,11 @@ def tune(arguments, figures):
             ["tc2", "odroid-xu3", "alder-lake"],
             loads,
             objectives=["latency", "throughput"],
-            held_out=[(machine, load) for machine in ("exynos5433", "lunar-lake") for load in (*loads, "pipeline:duration=500ms")],
+            held_out=[
+                (machine, load)
+                for machine in ("exynos5433", "lunar-lake")
+                for load in (*loads, "pipeline:duration=500ms")
+            ],
             trials=arguments.trials,
             runs=4,
             final_runs=20,

@@ -173,7 +173,9 @@ def test_a_bad_file_has_a_line(tmp_path):
 
 
 def test_everything_can_be_pickled():
-    result = equipoise.simulate(Machine("tc2"), Workload("mixed", duration="50ms"), Policy("cfs", newidle_limit_ns=7), runs=1)
+    result = equipoise.simulate(
+        Machine("tc2"), Workload("mixed", duration="50ms"), Policy("cfs", newidle_limit_ns=7), runs=1
+    )
     for one in (result.machine, result.workload, result.policy):
         assert pickle.loads(pickle.dumps(one)).name == one.name
     again = pickle.loads(pickle.dumps(result))

@@ -5,8 +5,6 @@ import subprocess
 import sys
 import time
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 import equipoise
@@ -115,7 +113,9 @@ def test_ctrl_c_ends_a_sweep_soon(tmp_path):
 
 def test_a_failure_is_an_exception():
     # Each waits for the mutex that the other has.
-    first, second = ['{"lock": "%s", "run": 1000, "lock": "%s", "unlock": "x", "unlock": "y"}' % tuple(of) for of in ("xy", "yx")]
+    first, second = [
+        '{"lock": "%s", "run": 1000, "lock": "%s", "unlock": "x", "unlock": "y"}' % tuple(of) for of in ("xy", "yx")
+    ]
     bad = equipoise.Workload.from_rt_app('{"tasks": {"a": %s, "b": %s}}' % (first, second))
     with pytest.raises(equipoise.SimulationError, match="deadlock"):
         equipoise.sweep("smp-2", bad, "eevdf", runs=1)

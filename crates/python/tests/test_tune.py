@@ -78,6 +78,7 @@ def test_several_objectives_are_a_front():
         lambda: Constraint(goal="energy", at_most=3, absolute=True),
         lambda: equipoise.tune("cfs", "tc2", "busy", space={}),
         lambda: equipoise.tune("cfs", "tc2", "busy", trials=0),
+        lambda: equipoise.tune("cfs", "tc2", "busy:duration=1ms", objectives="energy"),
     ],
 )
 def test_what_cannot_be_tuned_is_said(make):

@@ -27,8 +27,9 @@ from equipoise.api import (
 )
 from equipoise.design import Range
 from equipoise.engines import Local, Ray
+from equipoise.objectives import Constraint, Objective
 from equipoise.sweep import Sweep, sweep
-from equipoise.tune import Constraint, Objective, Tuning, tune
+from equipoise.tune import Tuning, tune
 
 __version__ = BUILD.split()[0]
 

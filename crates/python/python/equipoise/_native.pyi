@@ -108,7 +108,9 @@ class Workload:
     ) -> Workload:
         """Of an rt-app description: a dict, or JSON as rt-app reads it (a dict cannot have a key twice)."""
     @staticmethod
-    def from_trace(trace: str | os.PathLike[str], machine: Machine | None = None, *, name: str | None = None) -> Workload:
+    def from_trace(
+        trace: str | os.PathLike[str], machine: Machine | None = None, *, name: str | None = None
+    ) -> Workload:
         """A recorded load of a trace (ftrace's text, `trace-cmd report`, `perf script`), work scaled by the CPU of
         `machine` that did it. `notes` says what became of the trace."""
     @staticmethod

@@ -29,13 +29,11 @@ class Range:
 
     def at(self, part: float) -> float | int:
         """The number that `part` (0 to 1) of the others are below."""
-        if self.integer:
+        if self.integer and not self.log:
             # Each whole number has the same part of the interval.
-            low, high = math.ceil(self.low), math.floor(self.high)
-            if not self.log:
-                return min(low + math.floor(part * (high - low + 1)), high)
-        low, high = self.low, self.high
-        value = low * (high / low) ** part if self.log else low + part * (high - low)
+            least, most = math.ceil(self.low), math.floor(self.high)
+            return min(least + math.floor(part * (most - least + 1)), most)
+        value = self.low * (self.high / self.low) ** part if self.log else self.low + part * (self.high - self.low)
         return round(value) if self.integer else value
 
 
@@ -46,12 +44,14 @@ Axis = Sequence[Any] | Range
 def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int) -> list[dict[str, Any]]:
     """The points of the design, each with a value for every axis: of a grid all, the last axis first."""
     if design == "grid":
+        lists: dict[str, Sequence[Any]] = {}
         for name, axis in axes.items():
             if isinstance(axis, Range):
                 raise bad_input(f"{name} is {axis} in a grid", "expected a list, or design='random' or 'sobol'")
+            lists[name] = axis
         if samples is not None:
             raise bad_input("samples in a grid", "expected design='random' or 'sobol' with it")
-        return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+        return [dict(zip(lists, values)) for values in itertools.product(*lists.values())]
     if design not in ("random", "sobol"):
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'")
     if samples is None:
@@ -72,10 +72,12 @@ def _parts(design: str, samples: int, dimensions: int, seed: int) -> list[list[f
     if dimensions == 0:
         return [[] for _ in range(samples)]
     if design == "random":
-        return numpy.random.Generator(numpy.random.PCG64(seed)).random((samples, dimensions)).tolist()
+        rows = numpy.random.Generator(numpy.random.PCG64(seed)).random((samples, dimensions))
+        return [list(map(float, row)) for row in rows]
     sobol = qmc.Sobol(dimensions, scramble=True, rng=numpy.random.Generator(numpy.random.PCG64(seed)))
     # Balanced in powers of two: of more than are asked for the first.
-    return sobol.random_base2(math.ceil(math.log2(samples)))[:samples].tolist()
+    rows = sobol.random_base2(math.ceil(math.log2(samples)))[:samples]
+    return [list(map(float, row)) for row in rows]
 
 
 def _chosen(axis: Axis, part: float) -> Any:

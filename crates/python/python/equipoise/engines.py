@@ -127,6 +127,8 @@ def as_engine(engine: Engine | str, jobs: int) -> Engine:
         case "ray":
             return Ray()
         case str():
-            raise bad_input(f"engine is {engine!r}", "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray")
+            raise bad_input(
+                f"engine is {engine!r}", "expected 'local', 'ray', or one of equipoise.Local and equipoise.Ray"
+            )
         case _:
             return engine

@@ -1,4 +1,4 @@
-"""Figures as the field draws them, from the package's tables: what ran where, utilization, frequencies, latencies, energy.
+"""Figures as the field draws them: what ran where, utilization, frequencies, latencies, energy.
 
 Each function takes an `ax` of Matplotlib to draw into (None: a new figure), and returns it. They are LISA's plots under
 its names, as far as there are such. Needs `equipoise[plot]`.
@@ -22,6 +22,8 @@ _NS = 1e-9
 
 def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_s: float | None = None) -> Axes:
     """Which thread ran on which CPU when (kernelshark's view); colours are names. Seconds, one row a CPU."""
+    from matplotlib.ticker import MaxNLocator
+
     slices = running(trace)
     end = slices["end_ns"].max() * _NS if end_s is None and len(slices) else end_s or 0.0
     slices = slices[(slices["end_ns"] * _NS >= start_s) & (slices["start_ns"] * _NS <= end)]
@@ -32,7 +34,7 @@ def timeline(trace: Trace, ax: Axes | None = None, *, start_s: float = 0.0, end_
             ax.broken_barh(bars, (cpu - 0.4, 0.8), color=f"C{place % 10}", label=str(name), linewidth=0)
     ax.set_xlim(start_s, end)
     ax.set_ylim(trace.events.to_pandas()["cpu"].max() + 0.5, -0.5)
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(ax)
     return ax
 
@@ -44,7 +46,9 @@ def utilization(trace: Trace, ax: Axes | None = None, *, task: str | None = None
     if cpu is not None:
         frame = frame[frame["cpu"] == cpu]
     if frame.empty:
-        raise bad_input(f"no utilization of task {task!r}, CPU {cpu}", "expected one of the trace's, with utilization=True")
+        raise bad_input(
+            f"no utilization of task {task!r}, CPU {cpu}", "expected one of the trace's, with utilization=True"
+        )
     ax = _axes(ax, "utilization (of 1024)")
     by, what = ("pid", "pid") if task is not None else ("cpu", "CPU")
     for key, group in frame.groupby(by):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Stop, Table, Workload
@@ -66,7 +66,8 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
 
     def table(case: Case, first: int, end: int) -> Table:
         args = (case.machine, case.workload, case.policy, chunk.runs, chunk.seed, first, end)
-        return call("measure_part", [case.policy], args, (stop,))[0]
+        runs, _ = call("measure_part", [case.policy], args, (stop,))
+        return cast(Table, runs)
 
     return [table(case, first, end) for _, case, first, end in chunk.parts]
 
@@ -165,7 +166,7 @@ def sweep(
                 tables[one.number] = table
             bar.update(one.simulations)
     ordered = [tables[number] for number in sorted(tables)]
-    return Sweep(cases, runs, store and store.folder, len(all_chunks), len(all_chunks) - len(left), ordered)
+    return Sweep(cases, runs, store.folder if store else None, len(all_chunks), len(all_chunks) - len(left), ordered)
 
 
 def chunks(cases: Sequence[Case], runs: int, seed: int, size: int) -> Iterator[Chunk]:
@@ -242,13 +243,18 @@ def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
 
 def _digest(case: Case, sources: dict[int, str]) -> str:
     """What makes the case, as a digest; `sources` remembers those of its parts, which many cases share."""
-    parts = [(case.machine, case.machine.to_toml), (case.workload, case.workload._source), (case.policy, case.policy._source)]
-    digests = []
-    for one, source in parts:
+
+    def of(one: Machine | Workload | Policy, source: Callable[[], object]) -> str:
         if id(one) not in sources:
             sources[id(one)] = hashlib.sha256(repr((one.name, source())).encode()).hexdigest()
-        digests.append(sources[id(one)])
-    return " ".join([*digests, repr(sorted(case.values.items(), key=lambda item: item[0]))])
+        return sources[id(one)]
+
+    parts = [
+        of(case.machine, case.machine.to_toml),
+        of(case.workload, case.workload._source),
+        of(case.policy, case.policy._source),
+    ]
+    return " ".join([*parts, repr(sorted(case.values.items()))])
 
 
 class _Store:
@@ -286,7 +292,9 @@ class _Store:
         """Writes the chunk's results: there whole, or not at all."""
         import pyarrow.parquet
 
-        _replace(self.parts / self._name(chunk), lambda path: pyarrow.parquet.write_table(table, path, compression="zstd"))
+        _replace(
+            self.parts / self._name(chunk), lambda path: pyarrow.parquet.write_table(table, path, compression="zstd")
+        )
 
     def _name(self, chunk: Chunk) -> str:
         return f"part-{chunk.number:07}-{self.digests[chunk.number]}.parquet"

@@ -6,13 +6,15 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
 
 from equipoise._native import BadInput, Machine, Policy, Workload
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Range
 from equipoise.engines import Engine, as_engine
 from equipoise.errors import bad_input, whole
+from equipoise.objectives import Constraint, Objective, excess_of, levels_of, logs_of, values_of
 from equipoise.sweep import Case, Chunk, work
 
 if TYPE_CHECKING:
@@ -22,56 +24,10 @@ if TYPE_CHECKING:
 BATCH = 8
 #: The best of the search that are measured once more with other seeds.
 FINALISTS = 5
-#: Below that a latency is as good as none, us: the verdict's own rule (crates/lab/src/verdict.rs).
-_SHORTEST_LATENCY_US = 1.0
-#: How bad a measure counts of which some run has nothing, where the baseline has it: ten times.
-_LACKING = math.log(10)
+#: How many runs a trial has before it is looked at first.
+_FIRST_RUNG = 2
 #: A setting is searched from so many times less than it is to so many times more.
 _SPREAD = 8
-
-_GOALS = ("latency", "throughput", "energy", "fairness")
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What is to become less, against the policy that is tuned: a goal, or one metric.
-
-    `goal`: the geometric mean of what decides it, as in the verdict of `compare()`: `"latency"`, `"throughput"`,
-    `"energy"` or `"fairness"`. `metric`: one by name. `weight`: how much it counts beside others.
-    """
-
-    goal: str | None = None
-    metric: str | None = None
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if (self.goal is None) == (self.metric is None) or self.goal not in (None, *_GOALS):
-            raise bad_input(f"{self} is no objective", f"expected a goal of {', '.join(_GOALS)}, or a metric")
-
-    @property
-    def name(self) -> str:
-        """The goal or the metric."""
-        return self.goal or self.metric or ""
-
-    def has(self, row: Mapping[str, Any]) -> bool:
-        """Is this row, a run's of a metric, about it?"""
-        if self.metric is not None:
-            return row["metric"] == self.metric
-        return row["goal"] == self.goal and row["decides"]
-
-
-@dataclass(frozen=True)
-class Constraint(Objective):
-    """What must not exceed `at_most`: of a goal or metric so many times what the policy that is tuned has (1.05: at
-    most 5 % more), or with `absolute` of a metric so much, in its unit, in the mean over runs and loads."""
-
-    at_most: float = 1.0
-    absolute: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.absolute and self.metric is None:
-            raise bad_input(f"{self} is no constraint", "expected a metric with absolute=True")
 
 
 @dataclass(frozen=True)
@@ -114,7 +70,10 @@ class Tuning:
         self.policy.save(os.fspath(path), f"{name}-tuned", f"{self.base.name}, tuned: {changed}")
 
     def __str__(self) -> str:
-        lines = [f"{self.base.name}, {len(self.study.trials)} trials: " + (_shown(self.settings) or "nothing better was found")]
+        lines = [
+            f"{self.base.name}, {len(self.study.trials)} trials: "
+            + (_shown(self.settings) or "nothing better was found")
+        ]
         for title, gains in [("On the loads it was tuned on:", self.given), ("On others:", self.held_out)]:
             lines += ["", title, *map(str, gains)] if gains else []
         return "\n".join(lines)
@@ -155,10 +114,11 @@ def tune(
     wanted = [Objective(goal=one) if isinstance(one, str) else one for one in several(objectives)]
     given = [(as_machine(machine), as_workload(load)) for machine in several(machines) for load in several(workloads)]
     others = [(as_machine(machine), as_workload(load)) for machine, load in held_out]
-    searched = dict(space) if space is not None else default_space(base)
+    searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected an objective, a load and a setting at least")
     loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
+    loads.check()
     study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
     again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, whole("final_runs", final_runs))
     best, front = _chosen(study, again, wanted, list(constraints), pareto)
@@ -204,7 +164,7 @@ class _Loads:
     ) -> None:
         self.loads, self.base, self.objectives = loads, base, objectives
         self.engine, self.seed, self.runs = engine, seed, runs
-        self._of_base: dict[int, list[list[dict[str, Any]]]] = {}
+        self._of_base: dict[tuple[int, int], list[list[dict[str, Any]]]] = {}
 
     def measured(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[str, Any]]]]:
         """For each policy and load the rows of runs `first` to before `end`."""
@@ -221,16 +181,26 @@ class _Loads:
     def logs(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[int, float]]]]:
         """For each policy, objective and load, by run: the logarithm of the ratio to the base; empty where the load
         has no such metric."""
-        if first not in self._of_base:
-            self._of_base[first] = self.measured([self.base], first, end)[0]
-        base = self._of_base[first]
+        if (first, end) not in self._of_base:
+            self._of_base[first, end] = self.measured([self.base], first, end)[0]
+        base = self._of_base[first, end]
         return [
             [
-                [_logs(objective, before, after) for before, after in zip(base, of_policy)]
+                [logs_of(objective, before, after) for before, after in zip(base, of_policy)]
                 for objective in self.objectives
             ]
             for of_policy in self.measured(policies, first, end)
         ]
+
+    def check(self) -> None:
+        """Raises `BadInput` if there is an objective that no load is about."""
+        rows = [row for of_load in self.measured([self.base], 0, 1)[0] for row in of_load]
+        for objective in self.objectives:
+            if not any(objective.has(row) for row in rows):
+                raise bad_input(
+                    f"no load measures `{objective.name}`",
+                    "expected a goal or metric that one of them has; joules need a machine with [power]",
+                )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
         """What `policy` changes, load by load."""
@@ -248,67 +218,11 @@ class _Loads:
 def _gain(machine: Machine, load: Workload, objective: Objective, logs: list[float]) -> Gain:
     from scipy.stats import t
 
-    mean, count = _mean(logs), len(logs)
+    mean, count = fmean(logs), len(logs)
     error = math.sqrt(sum((log - mean) ** 2 for log in logs) / max(count - 1, 1) / count)
     margin = float(t.ppf(0.975, count - 1)) * error if count > 1 else math.inf
     ratio = math.exp(mean)
     return Gain(machine.name, load.name, objective.name, 100 * (ratio - 1), 100 * ratio * margin)
-
-
-def _logs(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:
-    """By run: the mean, over the objective's metrics, of the logarithm of after by before, less being better."""
-    logs: dict[int, list[float]] = {}
-    for old, new in zip(before, after):
-        if not objective.has(old):
-            continue
-        if isinstance(objective, Constraint) and objective.absolute:
-            value = new[new["judged"]]
-            logs.setdefault(old["run"], []).append(math.inf if value is None else value)
-        elif old[old["judged"]] is not None:
-            logs.setdefault(old["run"], []).append(_log(old, new))
-    return {run: _mean(values) for run, values in logs.items()}
-
-
-def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
-    before, after = old[old["judged"]], new[new["judged"]]
-    if after is None:
-        return _LACKING
-    if old["unit"] == "%":
-        # A share may be 0: one point more of nothing counts as twice as much.
-        before, after = before + 1, after + 1
-    elif old["unit"] == "us":
-        before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)
-    if before <= 0 or after <= 0:
-        return 0.0 if before == after else math.copysign(_LACKING, after - before)
-    sign = -1 if old["better"] == "higher" else 1
-    return sign * math.log(after / before)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _levels(logs: list[list[dict[int, float]]]) -> list[float]:
-    """Of each objective the mean over loads, each of which counts the same."""
-    means = [[_mean(list(of_load.values())) for of_load in of_objective if of_load] for of_objective in logs]
-    return [_mean(of_objective) if of_objective else 0.0 for of_objective in means]
-
-
-def _values(levels: list[float], wanted: list[Objective], pareto: bool) -> list[float]:
-    """What Optuna minimizes: ratios to the base."""
-    if pareto:
-        return [math.exp(level) for level in levels[: len(wanted)]]
-    weights = [objective.weight for objective in wanted]
-    return [math.exp(sum(weight * level for weight, level in zip(weights, levels)) / sum(weights))]
-
-
-def _excess(levels: list[float], constraints: list[Constraint]) -> list[float]:
-    """How much each constraint is exceeded by; at most 0 where it is kept."""
-    own = levels[len(levels) - len(constraints) :]
-    return [
-        (level if constraint.absolute else math.exp(level)) - constraint.at_most
-        for constraint, level in zip(constraints, own)
-    ]
 
 
 def _search(
@@ -324,12 +238,9 @@ def _search(
     from tqdm.auto import tqdm
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-    def exceeded(trial: optuna.trial.FrozenTrial) -> Sequence[float]:
-        return trial.user_attrs.get("excess", [math.inf] * len(constraints))
-
-    sampler = optuna.samplers.TPESampler(seed=loads.seed, constraints_func=exceeded if constraints else None)
-    directions = ["minimize"] * (len(wanted) if pareto else 1)
+    sampler = optuna.samplers.TPESampler(seed=loads.seed)
+    minimize: Literal["minimize"] = "minimize"
+    directions = [minimize] * (len(wanted) if pareto else 1)
     study = optuna.create_study(sampler=sampler, directions=directions)
     settings = loads.base.settings
     # What is there already is the first to beat.
@@ -346,8 +257,12 @@ def _search(
 
 
 def _rungs(runs: int) -> list[int]:
-    """How many runs a trial has before it is looked at: 2, 4, ... and all."""
-    return [count for count in (2**power for power in range(1, 20)) if count < runs] + [runs]
+    """How many runs a trial has when it is looked at: 2, 4, ... and all."""
+    rungs, count = [], _FIRST_RUNG
+    while count < runs:
+        rungs.append(count)
+        count *= 2
+    return [*rungs, runs]
 
 
 def _climb(
@@ -381,9 +296,11 @@ def _climb(
             known[trial.number] = _joined(known.get(trial.number), logs)
         left = []
         for trial, policy in going:
-            levels = _levels(known[trial.number])
-            trial.set_user_attr("excess", _excess(levels, constraints))
-            values = _values(levels, wanted, pareto)
+            levels = levels_of(known[trial.number])
+            trial.set_user_attr("excess", excess_of(levels, constraints))
+            for number, excess in enumerate(trial.user_attrs["excess"]):
+                trial.set_constraint(f"constraint {number}", excess)
+            values = values_of(levels, wanted, pareto)
             if rung == rungs[-1]:
                 study.tell(trial, values)
             elif _is_worse(study, trial, rung, values[0]):
@@ -393,7 +310,9 @@ def _climb(
         going, first = left, rung
 
 
-def _joined(before: list[list[dict[int, float]]] | None, more: list[list[dict[int, float]]]) -> list[list[dict[int, float]]]:
+def _joined(
+    before: list[list[dict[int, float]]] | None, more: list[list[dict[int, float]]]
+) -> list[list[dict[int, float]]]:
     if before is None:
         return more
     return [[old | new for old, new in zip(olds, news)] for olds, news in zip(before, more)]
@@ -402,7 +321,9 @@ def _joined(before: list[list[dict[int, float]]] | None, more: list[list[dict[in
 def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float) -> bool:
     """Is it among the worse half of the trials that came so far?"""
     others = [
-        other.intermediate_values[rung] for other in study.get_trials(deepcopy=False) if rung in other.intermediate_values
+        other.intermediate_values[rung]
+        for other in study.get_trials(deepcopy=False)
+        if rung in other.intermediate_values
     ]
     trial.report(value, rung)
     return bool(others) and value > sorted(others)[len(others) // 2]
@@ -432,10 +353,12 @@ def _chosen(
     policies = [again.base.with_settings(**one) for one in settings]
     measured = []
     for one, logs in zip(settings, again.logs(policies, 0, again.runs)):
-        levels = _levels(logs)
-        if all(excess <= 0 for excess in _excess(levels, constraints)):
-            measured.append((one, tuple(_values(levels, wanted, pareto)), _values(levels, wanted, False)[0]))
-    front = [(one, values) for one, values, _ in measured if not any(_dominates(other, values) for _, other, _ in measured)]
+        levels = levels_of(logs)
+        if all(excess <= 0 for excess in excess_of(levels, constraints)):
+            measured.append((one, tuple(values_of(levels, wanted, pareto)), values_of(levels, wanted, False)[0]))
+    front = [
+        (one, values) for one, values, _ in measured if not any(_dominates(other, values) for _, other, _ in measured)
+    ]
     best = min(measured, key=lambda found: found[2], default=None)
     if best is None or best[2] >= 1:
         return {}, front if pareto else []
