@@ -1,7 +1,7 @@
 """Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|events|tune`.
 
-Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` and `ray` compare
-with the command, `--command target/release/equipoise`. Times are of the wall and of all CPUs (user and system), which
+Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with the
+command, `--command target/release/equipoise`, else with the library that it is made of. Times are of the wall and of all CPUs (user and system), which
 other load of the computer disturbs less. Figures are printed, one a line.
 """
 
@@ -66,20 +66,24 @@ def grid(scale):
 
 
 def by_command(command, scale, figures):
-    """The same simulations by the command, one machine and load after another."""
-    policies = [word for policy in POLICIES for word in ("--policy", policy)]
+    """The same simulations by the command, one machine and load after another; without a command by the library that it is
+    made of, in this process."""
     what = grid(scale)
+    policies = [word for policy in POLICIES for word in ("--policy", policy)]
     with timed("command", figures):
         for machine in what["machines"]:
             for load in what["workloads"]:
+                if command is None:
+                    equipoise.compare(machine, load, POLICIES, runs=RUNS, jobs=2)
+                    continue
                 words = ["compare", "--machine", machine, "--workload", load, *policies, "--runs", str(RUNS)]
-                subprocess.run(
-                    [command, *words, "--format", "csv", "--jobs", "2"], check=True, stdout=subprocess.DEVNULL
-                )
+                shown = [*words, "--format", "csv", "--jobs", "2"]
+                subprocess.run([command, *shown], check=True, stdout=subprocess.DEVNULL)
 
 
 def sweep(arguments, figures):
     """Overhead of a sweep over the command, and its memory."""
+    equipoise.sweep("smp-2", "busy:duration=1ms", "eevdf", runs=1)  # imports
     by_command(arguments.command, arguments.scale, figures)
     with tempfile.TemporaryDirectory() as folder:
         with timed("local", figures):
@@ -154,8 +158,11 @@ class Counted:
 def events(arguments, figures):
     """The events of 5 s of hackbench as a pandas frame."""
     load = equipoise.Workload("hackbench", groups=10, loops=arguments.loops)
+    # What is imported is not what is measured.
+    warm = equipoise.trace("smp-2", "busy:duration=1ms").events
+    warm.to_pandas(), warm.to_polars()
     with timed("simulated", figures):
-        trace = equipoise.trace("tc2", load, "eevdf", utilization=arguments.utilization)
+        trace = equipoise.trace("smp-2x8", load, "eevdf", utilization=arguments.utilization)
     with timed("events as a frame", figures):
         frame = trace.events.to_pandas()
     with timed("sched_switch as a frame", figures):
@@ -192,7 +199,7 @@ def tune(arguments, figures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["sweep", "ray", "events", "tune"])
-    parser.add_argument("--command", default="target/release/equipoise", help="the command to compare with")
+    parser.add_argument("--command", help="the command to compare with, of the same build")
     parser.add_argument("--scale", type=int, default=1, help="so many times fewer loads")
     parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages, of each sender to each receiver")
     parser.add_argument("--utilization", action="store_true", help="with load tracking")

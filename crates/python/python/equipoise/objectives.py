@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -110,3 +111,22 @@ def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]
         (level if constraint.absolute else math.exp(level)) - constraint.at_most
         for constraint, level in zip(constraints, own)
     ]
+
+
+def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[float]:
+    """What `values_of()` makes one number of, as a logarithm, run by run."""
+    weights = [objective.weight for objective in wanted]
+    runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
+    level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]
+    return [sum(map(operator.mul, weights, of_run)) / sum(weights) for of_run in level]
+
+
+def margin(values: list[float]) -> float:
+    """Half the 95 % confidence interval of their mean (Student's); of one value infinite."""
+    from scipy.stats import t
+
+    mean, count = fmean(values), len(values)
+    if count < 2:
+        return math.inf
+    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    return float(t.ppf(0.975, count - 1)) * error

@@ -14,7 +14,7 @@ from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_
 from equipoise.design import Range
 from equipoise.engines import Engine, as_engine
 from equipoise.errors import bad_input, whole
-from equipoise.objectives import Constraint, Objective, excess_of, levels_of, logs_of, values_of
+from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, margin, values_of
 from equipoise.sweep import Case, Chunk, work
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def tune(
     Several objectives are one by their weights, or with `pareto` a front. `space` is a `Range` or a list for each
     setting that is searched (default: all; numbers from an eighth to eight times what they are). Optuna's TPE proposes
     `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
-    times (not with `pareto`). The best are measured once more with other seeds, `final_runs` times, and what is best
-    then, and keeps the constraints, is the answer: `policy` itself, if none is better. `held_out` are pairs that the
+    times (not with `pareto`). The best are measured once more with other seeds, `final_runs` times. The answer is
+    what is best then, keeps the constraints, and is better by more than chance (95 %): `policy` itself, if none is. `held_out` are pairs that the
     search never sees. `out` is where to write the policy file. The same arguments give the same answer.
 
     Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
@@ -216,13 +216,8 @@ class _Loads:
 
 
 def _gain(machine: Machine, load: Workload, objective: Objective, logs: list[float]) -> Gain:
-    from scipy.stats import t
-
-    mean, count = fmean(logs), len(logs)
-    error = math.sqrt(sum((log - mean) ** 2 for log in logs) / max(count - 1, 1) / count)
-    margin = float(t.ppf(0.975, count - 1)) * error if count > 1 else math.inf
-    ratio = math.exp(mean)
-    return Gain(machine.name, load.name, objective.name, 100 * (ratio - 1), 100 * ratio * margin)
+    ratio = math.exp(fmean(logs))
+    return Gain(machine.name, load.name, objective.name, 100 * (ratio - 1), 100 * ratio * margin(logs))
 
 
 def _search(
@@ -355,14 +350,14 @@ def _chosen(
     for one, logs in zip(settings, again.logs(policies, 0, again.runs)):
         levels = levels_of(logs)
         if all(excess <= 0 for excess in excess_of(levels, constraints)):
-            measured.append((one, tuple(values_of(levels, wanted, pareto)), values_of(levels, wanted, False)[0]))
-    front = [
-        (one, values) for one, values, _ in measured if not any(_dominates(other, values) for _, other, _ in measured)
-    ]
-    best = min(measured, key=lambda found: found[2], default=None)
-    if best is None or best[2] >= 1:
-        return {}, front if pareto else []
-    return best[0], front if pareto else [(best[0], best[1])]
+            runs = by_run(logs, wanted)
+            # With all that chance can do: below 0 it is better than the base.
+            measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
+    front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
+    best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)
+    if pareto:
+        return (best[0] if best else {}), front
+    return (best[0], [best[:2]]) if best else ({}, [])
 
 
 def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
