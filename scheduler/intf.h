@@ -145,4 +145,20 @@ struct counters {
 #undef COUNTER
 };
 
+/* No row of decisions.def has more. */
+#define EXPLAINED_NUMBERS 4
+
+/* A decision as it is told in Linux, one of the ring buffer's records (explain.bpf.h). */
+struct explained {
+	/* When, ns of CLOCK_MONOTONIC. */
+	__u64 at;
+	/* Which row of decisions.def, and the CPU that decided. */
+	__u32 decision;
+	__u32 by;
+	/* The task and the CPU that it is about; 0: no task. */
+	__s32 pid;
+	__s32 cpu;
+	__s64 numbers[EXPLAINED_NUMBERS];
+};
+
 #endif /* __EQUIPOISE_INTF_H */

@@ -7,6 +7,7 @@
 #ifndef __EQUIPOISE_PUSH_H
 #define __EQUIPOISE_PUSH_H
 
+#include "explain.bpf.h"
 #include "topology.bpf.h"
 
 /* May the task that runs on @cpu use @other? */
@@ -48,6 +49,7 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 	if (!prev || !(se = entity_of(prev)) || se->cpu != cpu || !se->on_rq || !task_allowed(prev, push_cpu) ||
 	    is_migration_disabled(prev))
 		return false;
+	explain(sent, prev->pid, push_cpu, cpu);
 	put_curr(cpu, se, now);
 	migrate_entity(se, push_cpu);
 	return true;

@@ -11,4 +11,5 @@ def round($digits): if . == null then "-" else . * pow(10; $digits) | round / po
 ] | join("\t")),
 "",
 "scheduler\tcallback\tcalls\tns/call",
+(.callbacks_per_switch[] | [.scheduler, "all, for a switch of a task", (.calls | round(2)), (.ns | round(0))] | join("\t")),
 (.callbacks[] | [.scheduler, .callback, .calls, (.ns_per_call | round(0))] | join("\t"))

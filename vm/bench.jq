@@ -7,7 +7,8 @@
 #    "ratio": of its median to that of "eevdf", or null where that was not measured,
 #    "paired_ratio": the median of the rounds' ratios, which a load that comes and goes disturbs less,
 #    "switches": median of the context switches of the guest}],
-#  "callbacks": [{"scheduler", "callback", "calls", "ns_per_call"}]: under hackbench, in a run of its own}
+#  "callbacks": [{"scheduler", "callback", "calls", "ns_per_call"}]: under hackbench, in a run of its own,
+#  "callbacks_per_switch": [{"scheduler", "ns": of all callbacks, for each time that a task stops, "calls"}]}
 
 def median: sort | if length == 0 then null elif length % 2 == 1 then .[length / 2 | floor]
 	else (.[length / 2 - 1] + .[length / 2]) / 2 end;
@@ -43,5 +44,11 @@ map(select(has("round"))) as $samples
 			paired_ratio: ($mine | map($base[.round | tostring] as $b | select($b) | .value / $b) | median)
 		}
 	],
-	callbacks: map(select(has("callback")) | {scheduler, callback, calls, ns_per_call: (.ns / .calls)})
+	callbacks: map(select(has("callback")) | {scheduler, callback, calls, ns_per_call: (.ns / .calls)}),
+	callbacks_per_switch: [
+		map(select(has("callback"))) | group_by(.scheduler)[]
+		| (map(select(.callback | test("_stop")) | .calls) | add) as $stops
+		| select($stops)
+		| {scheduler: .[0].scheduler, ns: ((map(.ns) | add) / $stops), calls: ((map(.calls) | add) / $stops)}
+	]
 }

@@ -18,21 +18,26 @@ fn main() {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-env-changed=CC");
-    let mut images = String::new();
-    for scheduler in SCHEDULERS {
-        let image = out.join(scheduler).with_extension("so");
-        let call = compile::Call {
-            compiler: &compile::compiler(),
-            flags: compile::FLAGS,
-            include: &[&include],
-            sources: &[&sources.join(scheduler).join("main.bpf.c")],
-        };
-        if let Err(message) = call.compile(&image) {
-            panic!("the scheduler {scheduler} does not compile:\n{message}");
-        }
-        writeln!(images, "include_bytes!({image:?}),").unwrap();
-    }
     // Of each of SCHEDULERS, its object.
-    std::fs::write(out.join("images.rs"), format!("&[{images}]")).unwrap();
+    for (name, more) in [
+        ("images", &[][..]),
+        ("explaining", &["-DEQUIPOISE_EXPLAINS"]),
+    ] {
+        let mut images = String::new();
+        for scheduler in SCHEDULERS {
+            let image = out.join(format!("{scheduler}.{name}.so"));
+            let call = compile::Call {
+                compiler: &compile::compiler(),
+                flags: &[compile::FLAGS, more].concat(),
+                include: &[&include],
+                sources: &[&sources.join(scheduler).join("main.bpf.c")],
+            };
+            if let Err(message) = call.compile(&image) {
+                panic!("the scheduler {scheduler} does not compile:\n{message}");
+            }
+            writeln!(images, "include_bytes!({image:?}),").unwrap();
+        }
+        std::fs::write(out.join(format!("{name}.rs")), format!("&[{images}]")).unwrap();
+    }
     debug_assert!(!compile::HEADERS.is_empty());
 }

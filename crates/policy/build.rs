@@ -1,5 +1,5 @@
 //! Makes Rust of the tables that the scheduler's C includes. Their rows are macro calls in either language, so that
-//! they need no parser: settings.rs and counters.rs say what the macros mean here.
+//! they need no parser: settings.rs, counters.rs and decisions.rs say what the macros mean here.
 
 #[path = "../native/src/schedulers.rs"]
 mod schedulers;
@@ -23,9 +23,17 @@ fn main() {
             format!("({name:?}, settings! {{\n{shared}\n{own}\n}}),")
         })
         .collect();
-    let counters = read("counters.def".as_ref());
+    let (counters, decisions) = (
+        read("counters.def".as_ref()),
+        read("decisions.def".as_ref()),
+    );
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     fs::write(out.join("settings.rs"), format!("&[{settings}]")).unwrap();
+    fs::write(
+        out.join("decisions.rs"),
+        format!("decisions! {{\n{decisions}\n}}"),
+    )
+    .unwrap();
     let text = format!(
         "/// Calls the macro `$then` with the table of counters, `COUNTER(name, label, what)` each.
         #[macro_export]

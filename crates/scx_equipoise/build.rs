@@ -29,7 +29,7 @@ fn main() {
                 #[allow(clippy::all, missing_docs, unused)]
                 mod skeleton {{
                     include!({:?});
-                    pub use {{{kind}Skel as BpfSkel, {kind}SkelBuilder as BpfSkelBuilder}};
+                    pub use {{{kind}Skel as BpfSkel, {kind}SkelBuilder as BpfSkelBuilder, Open{kind}Skel as OpenBpfSkel}};
                 }}
                 #[path = {scheduler:?}]
                 #[allow(clippy::duplicate_mod)] // each is about a skeleton of its own

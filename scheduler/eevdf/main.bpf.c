@@ -205,6 +205,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_tg_load_avg(rq);
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
+	if (slice_over)
+		explain(slice_over, p->pid, cpu, policy.sched_base_slice, rq->nr_running - 1);
 	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
 	if (slice_over || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;

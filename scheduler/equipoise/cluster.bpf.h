@@ -9,6 +9,7 @@
 #ifndef __EQUIPOISE_CLUSTER_H
 #define __EQUIPOISE_CLUSTER_H
 
+#include "../explain.bpf.h"
 #include "../memory.h"
 #include "../topology.bpf.h"
 
@@ -147,8 +148,9 @@ static __always_inline void clear_bit_once(u64 *word, u32 bit)
 }
 
 /*
- * Somebody waits in @cluster's queue. To be called after he was put there: who clears the bit looks at the queue
- * once more.
+ * Somebody waits in @cluster's queue, or will: the kernel puts a task there after ops.enqueue(). Who looks in vain
+ * until then clears the bit; the next tick of a CPU of @cluster sets it again, and these themselves look at the
+ * queue anyway.
  */
 static __always_inline void somebody_waits(u32 cluster)
 {
@@ -183,9 +185,8 @@ static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32
 }
 
 /*
- * Tasks wait in the own queue of @cpu; to be called after one was put there. The CPU may have begun to idle
- * meanwhile: it says so, and then looks whether it keeps tasks; here it is the other way round, so that one of the
- * two sees the other.
+ * A task waits in the own queue of @cpu, or will. The CPU may have begun to idle meanwhile: it says so, and then
+ * looks whether it keeps tasks; here it is the other way round, so that one of the two sees the other.
  */
 static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
@@ -235,8 +236,12 @@ static __always_inline bool clear_idle(u32 cpu)
 	write_cluster(c);
 	idle = __sync_fetch_and_and(&c->idle, ~bit);
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
-	if (!(idle & ~bit))
+	if (!(idle & ~bit)) {
 		clear_bit_once(&idle_clusters, this->cluster);
+		/* Another may have begun to idle meanwhile. */
+		if (READ_ONCE(c->idle))
+			set_bit_once(&idle_clusters, this->cluster);
+	}
 	return idle & bit;
 }
 

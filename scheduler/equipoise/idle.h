@@ -16,38 +16,73 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
 
-		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu))
+		if (idle >> (slot & 63) & 1 && task_allowed(p, cpu) && clear_idle(cpu)) {
+			explain(idle, p->pid, cpu, scx_bpf_task_cpu(p), c->capacity);
 			return cpu;
+		}
 	}
 	return -1;
 }
 
+/* The idle CPUs of @c; @cores: of which no hardware thread is busy. */
+static __always_inline u64 idle_of(const struct cluster *c, bool cores)
+{
+	u64 idle = READ_ONCE(c->idle);
+
+	return cores && idle ? idle & READ_ONCE(c->idle_cores) : idle;
+}
+
 /*
- * Claims an idle CPU of @cluster for @p, @prev_cpu if that is one; @cores: of which no hardware thread is busy.
- * Where another takes it first, that one is as good as idle no more: -1.
+ * Claims one of @idle, idle CPUs of @cluster, for @p, @prev_cpu if that is among them. Where another takes it
+ * first, that one is as good as idle no more: -1.
  */
-static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
+static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev_cpu, u64 idle)
 {
 	struct cluster *c = cluster_at(cluster);
 	struct cpu_state *prev = cpu_at(prev_cpu);
-	u64 idle;
 	u32 slot;
 
-	read_cluster(c);
-	idle = cores ? READ_ONCE(c->idle_cores) & READ_ONCE(c->idle) : READ_ONCE(c->idle);
 	if (!idle)
 		return -1;
 	if (p->nr_cpus_allowed < (int)nr_cpus()) {
 		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
-		    clear_idle(prev_cpu))
+		    clear_idle(prev_cpu)) {
+			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
 			return prev_cpu;
+		}
 		return claim_allowed(p, cluster, idle);
 	}
 	slot = __builtin_ctzll(idle);
 	if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1)
 		slot = prev->slot;
 	slot = nth_of_cluster(c, slot);
-	return clear_idle(slot) ? (s32)slot : -1;
+	if (!clear_idle(slot))
+		return -1;
+	explain(idle, p->pid, slot, prev_cpu, c->capacity);
+	return slot;
+}
+
+static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev_cpu, bool cores)
+{
+	const struct cluster *c = cluster_at(cluster);
+
+	read_cluster(c);
+	return claim_of(p, cluster, prev_cpu, idle_of(c, cores));
+}
+
+/* An idle core of @cluster, else an idle thread. */
+static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 prev_cpu)
+{
+	const struct cluster *c = cluster_at(cluster);
+	u64 idle;
+	s32 cpu;
+
+	read_cluster(c);
+	idle = idle_of(c, false);
+	if (!idle)
+		return -1;
+	cpu = claim_of(p, cluster, prev_cpu, idle & READ_ONCE(c->idle_cores));
+	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
 /* The same in all clusters, faster ones first, then near ones; @from: where @prev_cpu is. */
@@ -104,9 +139,7 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 	s32 cpu;
 
 	if (!unlike && !is_new) {
-		cpu = claim_in(p, cluster, prev_cpu, true);
-		if (cpu < 0)
-			cpu = claim_in(p, cluster, prev_cpu, false);
+		cpu = claim_beside(p, cluster, prev_cpu);
 		if (cpu >= 0 || nr_clusters == 1)
 			return cpu;
 	}
@@ -153,6 +186,10 @@ __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 			found = c->first_cpu;
 		}
 	}
+	if (found != (s32)prev_cpu)
+		explain(least_crowded, p->pid, found, prev_cpu, least, crowd(cluster_at(prev), prev, 1));
+	else
+		explain(none_idle, p->pid, prev_cpu);
 	return found;
 }
 

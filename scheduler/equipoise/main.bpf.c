@@ -58,12 +58,10 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	struct task_struct *waker = bpf_get_current_task_btf();
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	struct rq *rq = scx_bpf_cpu_rq(this_cpu);
 	struct task_state *t;
+	struct rq *rq;
 
-	if (!rq || rq->scx.local_dsq.nr || waker->flags & PF_EXITING || !waker->pid)
-		return false;
-	if (!task_allowed(p, this_cpu))
+	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* It goes past those who wait: for no longer than one need not be told to stop for. */
 	if (this->ran_past >= policy.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
@@ -71,22 +69,38 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
 	t = task_of(waker);
-	return t && t->burst < policy.sync_burst;
+	if (!t || t->burst >= policy.sync_burst || !task_allowed(p, this_cpu))
+		return false;
+	rq = scx_bpf_cpu_rq(this_cpu);
+	if (!rq || rq->scx.local_dsq.nr)
+		return false;
+	explain(with_waker, p->pid, this_cpu, t->burst, policy.sync_burst);
+	return true;
 }
 
-s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+static __always_inline bool is_heavy(const struct task_struct *p)
 {
-	s32 cpu = bpf_get_smp_processor_id();
+	return p->static_prio < NICE_0_PRIO;
+}
 
-	if (follows())
-		note_waker(p, bpf_get_current_task_btf());
-	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
-		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
-	if (cpu < 0)
-		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
-	becomes_runnable(p);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
-	return cpu;
+/*
+ * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is
+ * not to wait for lighter ones that slept, too.
+ */
+static __always_inline u64 lag_of(const struct task_struct *p)
+{
+	u64 lag = policy.lag;
+
+	if (is_heavy(p))
+		lag = lag * task_weight(p) / NICE_0_LOAD;
+	return lag < MOST_BEHIND ? lag : MOST_BEHIND;
+}
+
+/* What a CPU's task must have run, and be ahead of @p, to be stopped for it: less, the heavier @p is
+ * (wakeup_gran()). */
+static __always_inline u64 preempt_after(const struct task_struct *p)
+{
+	return is_heavy(p) ? policy.preempt_after * NICE_0_LOAD / task_weight(p) : policy.preempt_after;
 }
 
 /* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
@@ -94,16 +108,86 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
-	u64 ran;
+	u64 ran, after;
 
 	if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
 	ran = ran_of(curr);
+	after = preempt_after(p);
 	/* Its virtual time is that of its start. */
-	return ran >= policy.preempt_after &&
-	       (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)policy.preempt_after;
+	return ran >= after && (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)after;
+}
+
+/* Says why @p, which wakes up, has @cpu at once or not. */
+static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, bool preempted)
+{
+	struct rq *rq = scx_bpf_cpu_rq(cpu);
+	const struct task_struct *curr = rq ? rq->curr : NULL;
+
+	if (!explaining || !curr || !curr->pid)
+		return;
+	if (preempted)
+		explain(preempts, p->pid, cpu, curr->pid, ran_of(curr),
+			curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime, preempt_after(p));
+	else
+		explain(too_early, p->pid, cpu, curr->pid, ran_of(curr),
+			curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime, preempt_after(p));
+}
+
+/* So many clusters a heavy task looks at, faster ones first, and so many CPUs of each. */
+#define CLUSTERS_LOOKED_AT 4
+#define CPUS_LOOKED_AT 16
+
+/* Of the CPUs of @cluster the one that @p may have at once whose task is most ahead, in @best; -1: there is none.
+ */
+__noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster,
+			      struct seen_running *best __arg_nonnull)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	best->pid = 0;
+	bpf_for(slot, 0, CPUS_LOOKED_AT) {
+		u32 cpu = nth_of_cluster(c, slot);
+		struct rq *rq;
+		u64 vtime;
+
+		if (slot >= (int)c->nr_cpus)
+			break;
+		simulated_read(cpu);
+		if (!task_allowed(p, cpu) || !preempts(p, cpu))
+			continue;
+		rq = scx_bpf_cpu_rq(cpu);
+		vtime = rq ? rq->curr->scx.dsq_vtime : 0;
+		if (best->pid && !is_before(best->vtime, vtime))
+			continue;
+		best->pid = p->pid;
+		best->cpu = cpu;
+		best->vtime = vtime;
+	}
+	return best->pid ? (s32)best->cpu : -1;
+}
+
+/* The CPU that @p, a heavy task that wakes up, may have at once: one of the fastest, if any. */
+__noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
+{
+	struct seen_running *best = &seen_running[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+	struct cluster *from = cluster_of(prev_cpu);
+	int i;
+
+	place(p, from, lag_of(p));
+	bpf_for(i, 0, CLUSTERS_LOOKED_AT) {
+		s32 cpu;
+
+		if (i >= (int)nr_clusters)
+			break;
+		cpu = preemptible_in(p, from->order[i & (MAX_CLUSTERS - 1)], best);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -1;
 }
 
 /*
@@ -117,12 +201,66 @@ static __always_inline bool stays(const struct cluster *c, u64 got)
 	return !unlike && !READ_ONCE(idle_clusters) && (s64)(READ_ONCE(c->clock) - got) < (s64)policy.unfairness;
 }
 
+/*
+ * @p wakes up, and no CPU idles: it waits for @cpu, if that is what ops.enqueue() would come to. Then it need not
+ * be called. Should @cpu begin to idle meanwhile, the kernel has it look.
+ */
+static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	u64 vtime;
+
+	read_cluster(c);
+	if (this->push_to || !stays(c, p->scx.dsq_vtime))
+		return;
+	if (p->nr_cpus_allowed < (int)nr_cpus() && !task_allowed(p, cpu))
+		return;
+	vtime = place(p, c, lag_of(p));
+	if (preempts(p, cpu))
+		return;
+	explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
+	explain_preemption(p, cpu, false);
+	becomes_runnable(p);
+	set_bit_once(&c->keeping, this->slot);
+	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, 0);
+}
+
+s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+
+	if (follows())
+		note_waker(p, bpf_get_current_task_btf());
+	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
+		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+	if (cpu < 0 && is_heavy(p)) {
+		cpu = find_preemptible(p, prev_cpu);
+		if (cpu >= 0) {
+			explain(preemptible, p->pid, cpu, prev_cpu);
+			return cpu;
+		}
+	}
+	if (cpu < 0 && unlike)
+		return least_crowded(p, prev_cpu);
+	if (cpu < 0) {
+		explain(none_idle, p->pid, prev_cpu);
+		if (!(wake_flags & SCX_WAKE_FORK))
+			wait_for_prev(p, prev_cpu);
+		return prev_cpu;
+	}
+	becomes_runnable(p);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+	return cpu;
+}
+
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
+	bool preempted = false;
 	u64 got, vtime;
 
 	becomes_runnable(p);
@@ -131,13 +269,13 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	read_cluster(c);
 	got = p->scx.dsq_vtime;
-	vtime = place(p, c, wakes ? policy.lag : MOST_BEHIND);
+	vtime = place(p, c, wakes ? lag_of(p) : MOST_BEHIND);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
-			scx_bpf_kick_cpu(cpu, 0);
 			return;
 		}
+		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 		keeps_tasks(cpu, this, c);
 	} else {
@@ -147,9 +285,12 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		if (idle < 0 && stays(c, got)) {
+			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 			keeps_tasks(cpu, this, c);
 		} else {
+			explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)),
+				vtime - c->clock);
 			c->waits++;
 			scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
 			somebody_waits(this->cluster);
@@ -159,7 +300,11 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 	}
-	if (wakes && preempts(p, cpu)) {
+	if (wakes) {
+		preempted = preempts(p, cpu);
+		explain_preemption(p, cpu, preempted);
+	}
+	if (preempted) {
 		this_counters()->wakeup_preemptions++;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (enq_flags & SCX_ENQ_LAST) {
@@ -181,20 +326,25 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		return false;
 	charge(prev, t, c->speed);
 	place(prev, c, MOST_BEHIND);
-	first = may_wait(this->cluster) ? first_vtime(cluster_dsq(this->cluster), cpu) : NO_VTIME;
+	first = first_waiting(this->cluster, cpu);
 	if (may_keep_tasks(this, c)) {
 		own = first_vtime(own_dsq(cpu), cpu);
-		if (is_before(own, first))
+		if (own == NO_VTIME)
+			none_kept(cpu, this, c);
+		else if (is_before(own, first))
 			first = own;
 	}
 	if (first == NO_VTIME) {
-		forgive(c, prev);
+		forgive(c, prev, t);
 		/* Nobody waits. Who comes next need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
 	}
-	if (yields || is_before(first, prev->scx.dsq_vtime))
+	if (yields || is_before(first, prev->scx.dsq_vtime)) {
+		explain(ahead, prev->pid, cpu, first - prev->scx.dsq_vtime);
 		return false;
+	}
+	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
 	prev->scx.slice = SLICE_MAX;
 	return true;
 }
@@ -207,15 +357,19 @@ static __always_inline bool take_next(u32 cpu)
 
 	this->ran_past = 0;
 	if (may_keep_tasks(this, c)) {
-		/* To compare takes as long as to move. */
-		if (!may_wait(this->cluster) ||
-		    is_before(first_vtime(own_dsq(cpu), cpu), first_vtime(cluster_dsq(this->cluster), cpu))) {
+		/* To look at a task takes as long as to move it. */
+		u64 first = first_waiting(this->cluster, cpu);
+
+		if (first == NO_VTIME || is_before(first_vtime(own_dsq(cpu), cpu), first)) {
 			if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0))
 				return true;
 			none_kept(cpu, this, c);
 		}
 	}
-	return scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0);
+	if (scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
+		return true;
+	/* Who looked in vain while a task was on its way there has said that there is none. */
+	return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
@@ -231,6 +385,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		this->pull_from = 0;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(from), 0)) {
 			this_counters()->pulled++;
+			explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
 			return;
 		}
 	}
@@ -247,6 +402,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		if (unlike && !this->push_to)
 			pull_running(cpu);
 	}
+	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
 	/* A claim that came to nothing. */
 	if (!prev)
 		set_idle(cpu);
@@ -260,8 +416,14 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 
 	if (!t)
 		return;
-	advance_clock(c, t->stopped_at);
 	this->ran_past += charge(p, t, c->speed);
+	/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
+	if (t->weight >= NICE_0_LOAD)
+		advance_clock(c, t->stopped_at);
+	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
+		advance_clock(c, t->stopped_at - MOST_AHEAD / 2);
+	else
+		forgive(c, p, t);
 	t->stopped_at = p->scx.dsq_vtime;
 	if (!runnable) {
 		count_runnable(t, false);
@@ -288,6 +450,11 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 
 	if (!t)
 		return;
+	/* Who looked in vain while a task was on its way there has said that there is none. */
+	if (queued)
+		somebody_waits(this->cluster);
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		set_bit_once(&c->keeping, this->slot);
 	if (follows()) {
 		now = bpf_ktime_get_ns();
 		follow(p, cpu, now);
@@ -299,10 +466,13 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if ((queued || READ_ONCE(c->keeping)) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
 	if (queued || may_keep_tasks(this, c)) {
-		if (ran_of(p) >= policy.slice)
+		if (ran_of(p) >= policy.slice) {
+			if (p->scx.slice)
+				explain(turn_over, p->pid, cpu, ran_of(p), policy.slice, queued);
 			p->scx.slice = 0;
+		}
 	} else {
-		forgive(c, p);
+		forgive(c, p, t);
 		if (is_wanted(cpu, p))
 			p->scx.slice = 0;
 	}
@@ -339,6 +509,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
 
 	if (!idle) {
 		clear_idle(cpu);
@@ -346,7 +517,11 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	}
 	set_idle(cpu);
 	/* Who came after this CPU had looked found it not to idle yet. */
-	if (may_keep_tasks(this, cluster_at(this->cluster)) || may_wait(this->cluster))
+	if (may_keep_tasks(this, c))
+		none_kept(cpu, this, c);
+	if (may_wait(this->cluster))
+		nothing_found(this->cluster);
+	if (may_keep_tasks(this, c) || may_wait(this->cluster))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
@@ -426,9 +601,12 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 		move_share(t, share_of(to), t->weight);
 }
 
-/* Tells of all classes' tasks. By now the runqueue knows who is runnable. */
+/*
+ * Tells of all classes' tasks. By now the runqueue knows who is runnable. Attached where frequencies are asked for,
+ * as its name says.
+ */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (follows())
 		follow_switch(bpf_get_smp_processor_id(), next);

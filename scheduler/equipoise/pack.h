@@ -57,6 +57,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 		return false;
 	ask_for(this, p->pid, to, 0, false);
 	this_counters()->power_placed++;
+	explain(packs, p->pid, to, cpu, t->burst_so_far);
 	return true;
 }
 

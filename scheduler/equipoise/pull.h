@@ -28,6 +28,19 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 	return vtime;
 }
 
+/* The same of those that wait in @cluster's queue: mostly there is nobody, and it is known without a look. */
+static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
+{
+	u64 vtime;
+
+	if (!may_wait(cluster))
+		return NO_VTIME;
+	vtime = first_vtime(cluster_dsq(cluster), cpu);
+	if (vtime == NO_VTIME)
+		nothing_found(cluster);
+	return vtime;
+}
+
 static __always_inline bool is_before(u64 a, u64 b)
 {
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
@@ -49,6 +62,7 @@ __noinline bool pull_kept(u32 cluster)
 			continue;
 		if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0)) {
 			this_counters()->pulled++;
+			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
 		}
 		none_kept(cpu, cpu_at(cpu), c);
@@ -76,6 +90,7 @@ __noinline bool pull_waiting(u32 cluster)
 			continue;
 		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
 			this_counters()->newidle_pulled++;
+			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->first_cpu);
 			return true;
 		}
 		nothing_found(other);
@@ -202,6 +217,7 @@ __noinline bool pull_running(u32 this_cpu)
 		return false;
 	push_running(best->cpu, best->pid, this_cpu, 0, false);
 	this_counters()->up_migrations++;
+	explain(faster_takes, best->pid, this_cpu, best->cpu, cluster_of(best->cpu)->capacity, c->capacity);
 	return true;
 }
 
@@ -225,6 +241,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to)) {
 				ask_for(cpu_at(cpu), p->pid, to, 0, false);
 				this_counters()->up_migrations++;
+				explain(faster_idles, p->pid, to, cpu, c->capacity, other->capacity);
 				return true;
 			}
 		}
@@ -257,6 +274,7 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 			continue;
 		ask_for(this, p->pid, to, 0, false);
 		this_counters()->active_balances++;
+		explain(core_idles, p->pid, to, cpu);
 		return true;
 	}
 	return false;
@@ -297,6 +315,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 	if (!best->pid || this->push_to || !task_allowed(p, best->cpu))
 		return false;
 	this_counters()->swaps++;
+	explain(change_places, best->pid, cpu, p->pid, p->scx.dsq_vtime - best->vtime);
 	if (p->scx.slice) {
 		push_running(best->cpu, best->pid, cpu, p->pid, false);
 		return false;
@@ -318,6 +337,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 slice, u6
 	this->push_to = 0;
 	if (this->push_pid != p->pid || is_pinned(p) || !task_allowed(p, to))
 		return false;
+	explain(sent, p->pid, to, cpu);
 	peer = cpu_at(to);
 	if (this->gives_way) {
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(peer->cluster), slice, p->scx.dsq_vtime, enq_flags);

@@ -124,11 +124,18 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 	return vtime;
 }
 
-/* Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held
- * against him. */
-static __always_inline void forgive(struct cluster *c, const struct task_struct *p)
+/*
+ * Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held
+ * against him. A light task is put back: virtual time that went as fast as its own would leave all others behind.
+ */
+static __always_inline void forgive(struct cluster *c, struct task_struct *p, const struct task_state *t)
 {
-	advance_clock(c, p->scx.dsq_vtime);
+	u64 clock = READ_ONCE(c->clock);
+
+	if (t->weight >= NICE_0_LOAD)
+		advance_clock(c, p->scx.dsq_vtime);
+	else if ((s64)(p->scx.dsq_vtime - clock) > 0)
+		p->scx.dsq_vtime = clock;
 }
 
 /* The virtual time to begin with, for @p that @parent, which runs on a CPU of @c, has forked: the parent's. */

@@ -12,6 +12,7 @@
 #ifndef __EQUIPOISE_FREQUENCY_H
 #define __EQUIPOISE_FREQUENCY_H
 
+#include "../explain.bpf.h"
 #include "utilization.bpf.h"
 
 /* The fair tasks' utilization of a CPU. A scheduler that keeps averages of its own says what has it. */
@@ -79,6 +80,7 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 	util->asked_bw_dl = bw_dl;
 	perf = frequency_request(cpu);
 	util->blocked = perf;
+	explain(frequency, 0, cpu, perf, FREQUENCY_UTIL_FAIR(cpu), cpu_scale(cpu));
 	scx_bpf_cpuperf_set(cpu, perf);
 	this_counters()->frequency_requests++;
 	this_counters()->frequency_requested += perf;

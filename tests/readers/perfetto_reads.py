@@ -24,7 +24,7 @@ def unknown(message):
 
 
 events, tracks, counts, instants, switches = Counter(), {}, Counter(), Counter(), []
-last = {}
+last, whys = {}, 0
 for packet in trace.packet:
     for event in packet.ftrace_events.event:
         events[event.WhichOneof("event")] += 1
@@ -42,6 +42,7 @@ for packet in trace.packet:
         else:
             assert event.type == event.TYPE_INSTANT, event
             instants[name] += 1
+            whys += any(note.name == "why" and note.string_value for note in event.debug_annotations)
 
 json.dump(
     {
@@ -50,6 +51,7 @@ json.dump(
         "counters": counts,
         "last": last,
         "instants": instants,
+        "whys": whys,
         "switches": sorted(switches),
     },
     sys.stdout,

@@ -72,6 +72,17 @@ Examples:
   equipoise compare --machine smp-8 --workload mixed --scheduler scx_simple.bpf.c --set simple:fifo_sched=true
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
+    /// Say why threads wait for a CPU: what the scheduler decided, and by which numbers
+    #[command(after_help = "\
+Examples:
+  equipoise explain --machine tc2 --workload mixed --policy eevdf             the longest waits
+  equipoise explain --machine tc2 --workload mixed --task ui --worst 5
+  equipoise explain --machine tc2 --workload mixed --task ui --at 1.204s      why it waited then
+  equipoise explain --machine my-board.toml --workload my-rt-app.json --format json
+
+The run is the first one of `compare` with the same seed. For a picture of all decisions: compare \
+--trace t.perfetto-trace")]
+    Explain(Explain),
     /// The machines that can be simulated, and the one that this is
     #[command(after_help = "\
 Examples:
@@ -181,8 +192,22 @@ pub struct Runs {
     pub trace: Option<PathBuf>,
 }
 
+/// Each is looked at with every event.
+const MAX_WAITS: i64 = 100;
+
 /// Runs where nobody says how many.
 const DEFAULT_RUNS: u32 = 20;
+
+impl Explain {
+    /// Those of `compare`, of which this is about the first.
+    pub fn runs(&self) -> lab::Runs {
+        lab::Runs {
+            count: DEFAULT_RUNS,
+            seed: self.seed,
+            jobs: 1,
+        }
+    }
+}
 
 impl Runs {
     /// As asked for; else as often as `usual`.
@@ -252,6 +277,41 @@ pub struct Compare {
     pub all: bool,
     #[command(flatten)]
     pub runs: Runs,
+}
+
+#[derive(Args)]
+pub struct Explain {
+    /// A machine's name (see `machine list`), or the path of a machine file
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: String,
+    /// A workload's name with its parameters, or the path of an rt-app JSON file
+    #[arg(long, value_name = "WORKLOAD")]
+    pub workload: String,
+    /// Keep the workload to the CPUs of these NUMA nodes, such as `0-3`, as numactl does
+    #[arg(long, value_name = "NODES")]
+    pub cpunodebind: Option<String>,
+    /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
+    #[arg(long, value_name = "POLICY", default_value = "equipoise")]
+    pub policy: String,
+    /// Which threads, by name (`ui`, or one instance of several, `ui-0`) or pid [default: those by whose
+    /// latencies the workload is judged, else all]
+    #[arg(long, value_name = "THREAD")]
+    pub task: Vec<String>,
+    /// Who waited at this time, such as 1.204s or 1204ms, rather than who waited longest
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub at: Option<u64>,
+    /// So many waits
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_WAITS)
+    )]
+    pub worst: u32,
+    /// What the seed of the run derives from, as of `compare`
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
 }
 
 /// What one may want of a policy.
@@ -352,6 +412,13 @@ pub struct Setting {
     pub value: i64,
 }
 
+/// A time since the beginning, ns: in s, or with a suffix.
+fn time(text: &str) -> Result<u64, String> {
+    workload::nanoseconds(text, 1e9).ok_or_else(|| {
+        "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
+    })
+}
+
 /// Paths with commas between; or one path that has commas.
 fn files(text: &str) -> Result<Files, String> {
     let whole = PathBuf::from(text);
@@ -401,6 +468,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, ns) in [
+            ("1.204s", 1_204_000_000),
+            ("1.204", 1_204_000_000),
+            ("20us", 20_000),
+        ] {
+            assert_eq!(time(text), Ok(ns));
+        }
+        for wrong in ["", "s", "-1s", "nan", "1h"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod cli;
 mod compare;
 mod detect;
 mod error;
+mod explain;
 mod figures;
 mod import;
 mod interrupt;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
+        Command::Explain(args) => explain::run(args, &output),
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),

@@ -257,7 +257,11 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
         };
         staged.add(&path, |out| {
             let mut writer = kind.writer(out, case.machine);
-            lab::trace_until(case, runs, writer.as_mut(), &STOP)?;
+            let traced = match kind.has_decisions() {
+                true => lab::explain_until,
+                false => lab::trace_until,
+            };
+            traced(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;
     }

@@ -25,7 +25,8 @@ pub use measure::{Judged, Measure, measures};
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, Watch, measure, measure_part, trace, trace_run, trace_until,
+    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,
+    trace_run, trace_until,
 };
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;

@@ -2,7 +2,7 @@
 
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
-use native::Global;
+use native::{Global, Object};
 use simulator::{Config, Outcome, Trace};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -223,7 +223,8 @@ fn measure_one(
         workload: of_run.as_deref().unwrap_or(case.workload),
         ..*case
     };
-    let result = match simulate(&case, globals, seed, None, watch.stop) {
+    let object = case.scheduler.object();
+    let result = match simulate(&case, object, globals, seed, None, watch.stop) {
         Err(simulator::Error::Stopped) => return Ok(None),
         Err(error) => Err(failure(&case, run, seed, error)),
         Ok(outcome) => Ok(Some(keep(&case, outcome))),
@@ -260,6 +261,28 @@ pub fn trace_run(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
+    trace_object(case, case.scheduler.object(), runs, run, trace, stop)
+}
+
+/// As [`trace_until`], with [`simulator::Event::Decision`] wherever Equipoise's own scheduler decides.
+pub fn explain_until(
+    case: &Case<'_>,
+    runs: &Runs,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
+    let object = case.scheduler.explaining_object();
+    trace_object(case, object, runs, 0, trace, stop)
+}
+
+fn trace_object(
+    case: &Case<'_>,
+    object: &Object,
+    runs: &Runs,
+    run: u32,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
     let seed = runs.seed_of(run);
     let globals = case.scheduler.globals(case.machine);
     let of_run = case.workload.of_run(run, runs.count);
@@ -267,13 +290,14 @@ pub fn trace_run(
         workload: of_run.as_deref().unwrap_or(case.workload),
         ..*case
     };
-    simulate(&case, &globals, seed, Some(trace), stop)
+    simulate(&case, object, &globals, seed, Some(trace), stop)
         .map(drop)
         .map_err(|error| failure(&case, run, seed, error))
 }
 
 fn simulate<'a>(
     case: &Case<'a>,
+    scheduler: &'a Object,
     globals: &'a [Global],
     seed: u64,
     trace: Option<&'a mut dyn Trace>,
@@ -282,7 +306,7 @@ fn simulate<'a>(
     let config = Config {
         machine: case.machine,
         workload: case.workload,
-        scheduler: case.scheduler.object(),
+        scheduler,
         globals,
         read: case.scheduler.counters_symbol(),
         seed,

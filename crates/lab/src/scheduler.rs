@@ -125,6 +125,14 @@ impl Scheduler {
         }
     }
 
+    /// The code that says why it decides as it does, where there is such code; it decides the same.
+    pub fn explaining_object(&self) -> &Object {
+        match &self.code {
+            Code::Policy(policy) => policy.explaining_object(),
+            Code::Foreign { object, .. } => object,
+        }
+    }
+
     /// The settings, for `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         match &self.code {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use simulator::{Event, Trace};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// Every policy, and a scheduler with slices, runs each of these workloads on each of these machines.
 const MACHINES: [&str; 4] = ["tc2", "smt-4", "snb-ep-2s", "odroid-xu3"];
@@ -33,18 +34,28 @@ const MORE: [(&str, &str); 5] = [
     ),
 ];
 
+/// For these the scheduler is also asked why: one machine with each design's kind, and one with the costs of shared memory.
+const EXPLAINED: [(&str, &str); 4] = [
+    ("tc2", "mixed"),
+    ("odroid-xu3", "decisions/every-class.json"),
+    ("snb-ep-2s", "hackbench:groups=3,fds=6,loops=100"),
+    ("snb-4s", "hackbench:groups=3,fds=8,loops=40"),
+];
+
 /// The digest of a trace, event by event.
 #[derive(Default)]
 struct Digested {
     sha: Sha256,
     line: String,
     events: u64,
+    explained: u64,
 }
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        // The hardware's decision, which the power and what follows tell of.
-        if matches!(event, Event::Turbo { .. }) {
+        // The hardware's decision, which the power and what follows tell of; and why, which a test asks for.
+        if matches!(event, Event::Turbo { .. } | Event::Decision { .. }) {
+            self.explained += u64::from(matches!(event, Event::Decision { .. }));
             return;
         }
         self.events += 1;
@@ -71,6 +82,14 @@ fn scheduler(name: &str) -> Scheduler {
 
 /// `machine workload scheduler: so many events, their digest`
 fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
+    digest(machine, workload, scheduler, lab::trace_until).0
+}
+
+/// How a run is traced.
+type Traced = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> Result<(), Box<lab::Failure>>;
+
+/// The same of a run that is traced with `traced`, and how many decisions were explained in it.
+fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (String, u64) {
     let mut digested = Digested::default();
     let runs = Runs {
         count: 1,
@@ -82,14 +101,37 @@ fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
         workload: &*::workload::load(&place(workload)).unwrap(),
         scheduler: &self::scheduler(scheduler),
     };
-    lab::trace(&case, &runs, &mut digested).unwrap();
-    let Digested { sha, events, .. } = digested;
+    traced(&case, &runs, &mut digested, &AtomicBool::new(false)).unwrap();
+    let Digested {
+        sha,
+        events,
+        explained,
+        ..
+    } = digested;
     let digest = sha.finalize();
     let hex: String = digest[..12]
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    format!("{machine} {workload} {scheduler}: {events} events {hex}\n")
+    let line = format!("{machine} {workload} {scheduler}: {events} events {hex}\n");
+    (line, explained)
+}
+
+#[test]
+fn to_say_why_changes_no_decision() {
+    let cases: Vec<_> = EXPLAINED
+        .iter()
+        .flat_map(|case| Policy::names().map(move |policy| (case.0, case.1, policy)))
+        .collect();
+    cases
+        .into_par_iter()
+        .with_max_len(1)
+        .for_each(|(machine, workload, policy)| {
+            let (silent, none) = digest(machine, workload, policy, lab::trace_until);
+            let (explained, some) = digest(machine, workload, policy, lab::explain_until);
+            assert_eq!(silent, explained);
+            assert!(none == 0 && some > 100, "{explained}: {some} explained");
+        });
 }
 
 #[test]

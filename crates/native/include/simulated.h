@@ -100,6 +100,7 @@ struct equipoise_kernel {
 	void (*free)(void *k, void *object);
 	u32 (*random)(void *k);
 	s32 (*llc_id)(void *k, s32 cpu);
+	void (*explain)(void *k, u32 decision, s32 pid, s32 cpu, const s64 *numbers);
 };
 
 /* Indices of equipoise_kernel.cpumask(). [abi] */
@@ -207,6 +208,9 @@ static __always_inline void simulated_unlock_rqs(void)
 		__kcall(unlock_rqs);
 }
 
+/* How many numbers go with what a scheduler says of a decision (scheduler/explain.bpf.h). [abi] */
+#define EQUIPOISE_EXPLAINED_NUMBERS 4
+
 /* How many lines a scheduler has that are of no CPU. [abi] */
 #define EQUIPOISE_GLOBAL_LINES 4
 
@@ -231,6 +235,7 @@ __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_line),
 	sizeof(struct equipoise_memory),
 	EQUIPOISE_GLOBAL_LINES,
+	EQUIPOISE_EXPLAINED_NUMBERS,
 	sizeof(struct equipoise_map),
 	offsetof(struct equipoise_map, values),
 	sizeof(struct task_struct),

@@ -35,18 +35,22 @@ impl Object {
     /// there is none.
     pub fn own(name: &str) -> Option<&'static Object> {
         static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
-        const IMAGES: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
-        let objects = OBJECTS.get_or_init(|| {
-            let sources = SCHEDULERS.iter().zip(IMAGES);
-            sources
-                .map(|(name, image)| {
-                    Object::parse(&format!("scheduler/{name}/main.bpf.c"), image.to_vec())
-                        .expect("it was compiled with this crate")
-                })
-                .collect()
-        });
-        let index = SCHEDULERS.iter().position(|own| *own == name)?;
-        Some(&objects[index])
+        of_images(
+            &OBJECTS,
+            include!(concat!(env!("OUT_DIR"), "/images.rs")),
+            name,
+        )
+    }
+
+    /// The same scheduler, which decides the same, and says why (`scheduler/explain.bpf.h`). That costs time, though
+    /// none that is simulated.
+    pub fn explaining(name: &str) -> Option<&'static Object> {
+        static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
+        of_images(
+            &OBJECTS,
+            include!(concat!(env!("OUT_DIR"), "/explaining.rs")),
+            name,
+        )
     }
 
     /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
@@ -86,6 +90,21 @@ impl Object {
             .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
+}
+
+/// The object of `name`, whose `images` are in the order of [`SCHEDULERS`]; all are read once.
+fn of_images(
+    objects: &'static OnceLock<Vec<Object>>,
+    images: &[&[u8]],
+    name: &str,
+) -> Option<&'static Object> {
+    let parsed = |(name, image): (&&str, &&[u8])| {
+        Object::parse(&format!("scheduler/{name}/main.bpf.c"), image.to_vec())
+            .expect("it was compiled with this crate")
+    };
+    let objects = objects.get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
+    let index = SCHEDULERS.iter().position(|own| *own == name)?;
+    Some(&objects[index])
 }
 
 /// The shared object that `$CC`, else `cc`, makes of `sources` with `flags`, looking for headers in the

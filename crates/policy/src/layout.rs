@@ -159,8 +159,13 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
             .max()
             .unwrap_or(0),
         nr_energy_domains: tables.nr_energy_domains,
-        scales: (machine.governor_adds || machine.cpufreq.is_some()).into(),
+        scales: scales(machine).into(),
     }
+}
+
+/// Does some CPU's frequency follow what is asked for?
+pub(crate) fn scales(machine: &Machine) -> bool {
+    machine.governor_adds || machine.cpufreq.is_some()
 }
 
 /// The CPUs of the highest capacity, and the rest if there is one.

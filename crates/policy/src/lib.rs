@@ -7,12 +7,14 @@
 
 mod builtin;
 mod counters;
+mod decisions;
 mod domains;
 mod file;
 mod layout;
 mod settings;
 
 pub use counters::{Counter, Counters};
+pub use decisions::{About, Decided, Decision, Explained, Number, time};
 pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 
@@ -38,6 +40,11 @@ impl Policy {
         Object::own(self.scheduler).expect("a policy is for a scheduler that there is")
     }
 
+    /// The same scheduler, which says why it decides as it does ([`Decision`]), at a cost in time that is not simulated.
+    pub fn explaining_object(&self) -> &'static Object {
+        Object::explaining(self.scheduler).expect("a policy is for a scheduler that there is")
+    }
+
     /// The sched domains of `machine` that the scheduler goes by.
     pub fn domains(&self, machine: &Machine) -> Domains {
         Domains::new(machine, Linux::of(self.scheduler))
@@ -46,5 +53,10 @@ impl Policy {
     /// The scheduler's global variables for this policy on `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
         layout::globals(&self.settings, machine, Linux::of(self.scheduler))
+    }
+
+    /// Does it ask for frequencies, on a machine where something follows that?
+    pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
+        self.settings.get("frequency") == Some(1) && layout::scales(machine)
     }
 }

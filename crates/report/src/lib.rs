@@ -8,6 +8,7 @@ mod chart;
 mod comparison;
 pub mod csv;
 mod escape;
+pub mod explain;
 mod html;
 pub mod json;
 mod machine;

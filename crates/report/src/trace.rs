@@ -48,6 +48,11 @@ impl Kind {
         }
     }
 
+    /// Has it a place for what the scheduler says of its decisions? The others are what Linux itself would write.
+    pub fn has_decisions(self) -> bool {
+        matches!(self, Kind::Perfetto | Kind::Chrome)
+    }
+
     /// A trace of a run on `machine` that is written to `out`.
     pub fn writer<'a>(self, out: impl Write + 'a, machine: &Machine) -> Box<dyn Writer + 'a> {
         let cpus = machine.cpus.len();

@@ -1,6 +1,6 @@
 //! The command line, with the options that sched_ext's schedulers have in common.
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use policy::Policy;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -34,6 +34,11 @@ pub struct Opts {
     #[arg(short, long)]
     pub machine: Option<String>,
 
+    /// What comes first where not all can be had, under `equipoise`; auto follows the platform profile, which
+    /// power-profiles-daemon sets
+    #[arg(long, value_enum)]
+    pub prefer: Option<Prefer>,
+
     /// Exit debug dump buffer length; 0 is the kernel's default
     #[arg(long, default_value_t = 0)]
     pub exit_dump_len: u32,
@@ -45,6 +50,11 @@ pub struct Opts {
     /// Run in stats monitoring mode with the specified interval, in seconds. Scheduler is not launched
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
+
+    /// Print each decision of the scheduler to standard output, as it is made: which task, which CPU, why, and by which
+    /// numbers. Of more than it can keep up with, some are lost, and it says how many
+    #[arg(long)]
+    pub explain: bool,
 
     /// Enable verbose output, including libbpf details
     #[arg(short, long)]
@@ -63,6 +73,31 @@ pub struct Opts {
 
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+/// The setting `prefer`, or where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Prefer {
+    /// Time
+    Performance,
+    /// Work for energy
+    Balanced,
+    /// Watts
+    Power,
+    /// As the platform profile says
+    Auto,
+}
+
+impl Prefer {
+    /// The setting's value, if this is one.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Prefer::Performance => Some("performance"),
+            Prefer::Balanced => Some("balanced"),
+            Prefer::Power => Some("power"),
+            Prefer::Auto => None,
+        }
+    }
 }
 
 /// What to do with a scheduler that is there.

@@ -49,6 +49,11 @@ enum Reply {
 pub struct Control {
     shutdown: AtomicBool,
     state: Mutex<State>,
+    /// Says that there is something new; once is enough.
+    news: (
+        crossbeam::channel::Sender<()>,
+        crossbeam::channel::Receiver<()>,
+    ),
 }
 
 #[derive(Debug)]
@@ -70,12 +75,24 @@ impl Control {
                 asked: None,
                 waiting: None,
             }),
+            news: crossbeam::channel::bounded(1),
         }
     }
 
     /// The scheduler is to leave for good.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// Has a message when [`Control::wants_it_gone`] may have become true.
+    pub fn news(&self) -> &crossbeam::channel::Receiver<()> {
+        &self.news.1
+    }
+
+    fn tell(&self) {
+        // A message that is still there says as much.
+        let _ = self.news.0.try_send(());
     }
 
     pub fn is_shut_down(&self) -> bool {
@@ -120,6 +137,19 @@ impl Control {
         }
     }
 
+    /// Changes the policy as if root had asked. False if another change is on its way.
+    pub fn change(&self, change: &str) -> bool {
+        match self.answer(Request::Set(vec![change.to_owned()]), true) {
+            Ok(Reply::Failed(_)) => false,
+            Ok(Reply::Wrong(message)) => {
+                log::warn!("{change}: {message}");
+                true
+            }
+            // What becomes of it is in the log.
+            Ok(Reply::Done(_)) | Err(_) => true,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
     }
@@ -142,6 +172,7 @@ impl Control {
                 Ok(policy) => {
                     let (sender, receiver) = channel();
                     state.asked = Some((policy, sender));
+                    self.tell();
                     Err(receiver)
                 }
                 Err(message) => Ok(Reply::Wrong(message)),
@@ -299,9 +330,9 @@ mod tests {
         let control = control();
         let set = || Request::Set(words("misfit=false"));
         assert!(matches!(control.answer(set(), false), Ok(Reply::Failed(_))));
-        assert!(!control.wants_it_gone());
+        assert!(!control.wants_it_gone() && control.news().is_empty());
         assert!(control.answer(set(), true).is_err());
-        assert!(control.wants_it_gone());
+        assert!(control.wants_it_gone() && !control.news().is_empty());
         let next = control.next_policy();
         assert_eq!(next.name, "capacity:misfit=false");
         assert!(!control.wants_it_gone());

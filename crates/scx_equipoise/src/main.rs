@@ -5,20 +5,23 @@ mod cli;
 mod control;
 mod cost;
 mod error;
+mod explain;
 mod globals;
 mod host;
 mod preflight;
+mod profile;
 mod rapl;
 mod schedulers;
 mod stats;
 
 use anyhow::Context;
 use clap::Parser;
-use cli::{Command, Opts};
+use cli::{Command, Opts, Prefer};
 use control::{Control, Request};
 use error::Error;
 use libbpf_rs::PrintLevel;
 use policy::Policy;
+use profile::Profile;
 use schedulers::Next;
 use scx_utils::build_id;
 use std::io::IsTerminal;
@@ -64,7 +67,9 @@ fn run(opts: &Opts) -> Result<(), Error> {
         return Ok(());
     }
 
-    let control = Arc::new(Control::new(Policy::find(&opts.policy)?));
+    let follows = opts.prefer == Some(Prefer::Auto);
+    let mut profile = follows.then(Profile::open).transpose()?;
+    let control = Arc::new(Control::new(policy(opts, profile.as_mut())?));
     let asked = control.clone();
     on_signal(move || asked.shut_down())?;
     let described = opts.machine.as_deref().map(host::describe).transpose()?;
@@ -73,6 +78,9 @@ fn run(opts: &Opts) -> Result<(), Error> {
         rustix::process::geteuid(),
     )?;
     let _socket = control.serve()?;
+    if let Some(profile) = profile {
+        profile.follow(control.clone());
+    }
     if let Some(seconds) = opts.stats {
         let control = control.clone();
         thread::spawn(move || {
@@ -96,6 +104,19 @@ fn run(opts: &Opts) -> Result<(), Error> {
             Err(error) if control.failed(&error) => log::warn!("{}: {error:#}", policy.name),
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// The policy to begin with.
+fn policy(opts: &Opts, profile: Option<&mut Profile>) -> Result<Policy, Error> {
+    let policy = Policy::find(&opts.policy)?;
+    let preferred = match profile {
+        Some(profile) => Some(profile.preference()?),
+        None => opts.prefer.and_then(Prefer::word),
+    };
+    match preferred.map(|word| format!("prefer={word}")) {
+        Some(change) => Ok(policy.with([&*change].into_iter())?),
+        None => Ok(policy),
     }
 }
 

@@ -3,19 +3,20 @@
 use crate::cli::Opts;
 use crate::control::Control;
 use crate::cost;
+use crate::explain;
 use crate::globals;
 use crate::host;
 use crate::rapl;
 use crate::schedulers::Next;
 use crate::stats::{self, Totals};
 use anyhow::{Context, Result};
-use crossbeam::channel::RecvTimeoutError;
+use crossbeam::select;
 use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{AsRawLibbpf, Link, OpenObject, ProgramType};
+use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
 use policy::{Counters, Policy};
-use super::skeleton::{BpfSkel, BpfSkelBuilder};
+use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
@@ -23,8 +24,12 @@ use scx_utils::{
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// How often to look whether the scheduler is still there.
-const WATCH: Duration = Duration::from_millis(200);
+/// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
+/// has left, tasks run under Linux's own meanwhile.
+const WATCH: Duration = Duration::from_secs(4);
+/// And how often to fetch what it says of its decisions, of which a buffer keeps so many bytes.
+const LISTEN: Duration = Duration::from_millis(10);
+const BUFFER_BYTES: u32 = 4 << 20;
 
 /// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's own scheduler
 /// (`vm/in-guest/storm`).
@@ -63,11 +68,11 @@ macro_rules! fit_cgroups {
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
-    /// Its programs at tracepoints.
-    _tracepoints: Vec<Link>,
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
+    /// Does it say why?
+    explains: bool,
 }
 
 impl<'object> Scheduler<'object> {
@@ -91,11 +96,19 @@ impl<'object> Scheduler<'object> {
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.
         unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
-        globals::set(skeleton.open_object_mut(), &policy.globals(machine))?;
+        let mut globals = policy.globals(machine);
+        if opts.explain {
+            globals.push(explain::switch());
+            skeleton.maps.explanations.set_max_entries(BUFFER_BYTES)?;
+        }
+        globals::set(skeleton.open_object_mut(), &globals)?;
+
+        if !policy.asks_for_frequencies(machine) {
+            leave_out(&mut skeleton, "equipoise_frequency_");
+        }
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
-        let tracepoints = tracepoints(&mut skeleton)?;
         let stats = StatsServer::new(stats::server_data())
             .launch()
             .context("cannot serve statistics")?;
@@ -112,9 +125,9 @@ impl<'object> Scheduler<'object> {
         Ok(Scheduler {
             skeleton,
             link,
-            _tracepoints: tracepoints,
             stats,
             online,
+            explains: opts.explain,
         })
     }
 
@@ -124,21 +137,42 @@ impl<'object> Scheduler<'object> {
         // about to go then may have been taken for online all the same.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
+        let explanations = match self.explains {
+            true => Some(explain::printer(&self.skeleton.maps.explanations)?),
+            false => None,
+        };
+        let wait = if self.explains { LISTEN } else { WATCH };
+        let mut lost = 0;
         while !moved_on && !control.wants_it_gone() && !uei_exited!(&self.skeleton, uei) {
-            match requests.recv_timeout(WATCH) {
-                Ok(()) => answers.send(self.totals()?)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(error) => return Err(error.into()),
+            if let Some(explanations) = &explanations {
+                explanations.consume().context("cannot read the scheduler's decisions")?;
+                explain::warn_of_lost(&mut lost, self.explanations_lost());
+            }
+            select! {
+                recv(requests) -> request => {
+                    request?;
+                    answers.send(self.totals()?)?;
+                }
+                recv(control.news()) -> _ => {}
+                default(wait) => {}
             }
         }
         // Detaches, and waits until it has left.
         drop(self.link);
+        if let Some(explanations) = &explanations {
+            explanations.consume().context("cannot read the scheduler's decisions")?;
+        }
         let info = uei_report!(&self.skeleton, uei)?;
         Ok(if moved_on || control.wants_it_gone() || info.should_restart() {
             Next::Restart
         } else {
             Next::Stop
         })
+    }
+
+    /// So many decisions were made that it had no room for.
+    fn explanations_lost(&self) -> u64 {
+        self.skeleton.maps.bss_data.as_ref().map_or(0, |bss| bss.explanations_lost)
     }
 
     /// What it has counted since it was loaded.
@@ -158,15 +192,11 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Attaches the scheduler's programs at tracepoints. What libraries bring along is theirs.
-fn tracepoints(skeleton: &mut BpfSkel<'_>) -> Result<Vec<Link>> {
-    let mut links = Vec::new();
-    for program in skeleton.object().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if program.prog_type() == ProgramType::Tracing && name.starts_with("equipoise_") {
-            let link = program.attach();
-            links.push(link.with_context(|| format!("cannot attach {name}"))?);
+/// Leaves out the programs at tracepoints whose names begin with `prefix`. All others are attached with the ops.
+fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
+    for mut program in skeleton.open_object_mut().progs_mut() {
+        if program.name().to_string_lossy().starts_with(prefix) {
+            program.set_autoload(false);
         }
     }
-    Ok(links)
 }

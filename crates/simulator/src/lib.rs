@@ -97,6 +97,9 @@ pub trait Trace {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>);
 }
 
+/// How many numbers go with a decision.
+pub const EXPLAINED_NUMBERS: usize = 4;
+
 /// Scheduling events, named and filled as the kernel's tracepoints of the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -168,6 +171,19 @@ pub enum Event<'a> {
     Turbo {
         /// kHz.
         khz: u32,
+    },
+    /// The scheduler says why: one that was compiled to ([`Object::explaining`]). No tracepoint of the kernel's.
+    Decision {
+        /// Which decision; the scheduler knows what that means.
+        decision: u32,
+        /// The task that it is about, `comm` and `pid`, if any.
+        task: Option<(&'a str, i32)>,
+        /// What that task sleeps for, or last slept for, such as `a timer`.
+        waited_for: &'static str,
+        /// The CPU that it is about, if any.
+        cpu: Option<usize>,
+        /// The numbers that it was made by.
+        numbers: &'a [i64; EXPLAINED_NUMBERS],
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use bound::bind;
 pub use catalog::{builtin, load, parameters, parse};
 pub use env::{Env, Shared};
-pub use params::{Param, Unit};
+pub use params::{Param, Unit, nanoseconds};
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
 

@@ -65,7 +65,8 @@ impl Param {
     }
 }
 
-fn nanoseconds(text: &str, plain: f64) -> Option<u64> {
+/// The time that `text` says, ns; it is in `plain` ns unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
+pub fn nanoseconds(text: &str, plain: f64) -> Option<u64> {
     let (number, scale) = SUFFIXES
         .iter()
         .find_map(|&(suffix, scale)| Some((text.strip_suffix(suffix)?, scale)))

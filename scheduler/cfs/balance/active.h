@@ -30,6 +30,12 @@ static __always_inline bool request_push(const struct balance_env *env)
 {
 	if (!ask_push(env->src_cpu, env->dst_cpu, 0))
 		return false;
+	if (hook_active_balance(env))
+		explain(misfit, rq_of(env->src_cpu)->curr.pid, env->dst_cpu, env->src_cpu, power_of(env->src_cpu),
+			power_of(env->dst_cpu));
+	else
+		explain(active_balance, rq_of(env->src_cpu)->curr.pid, env->dst_cpu, env->src_cpu,
+			env_domain_state(env)->nr_balance_failed);
 	hook_pushes(env);
 	return true;
 }
@@ -51,6 +57,7 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 			migrate_entity(se, cpu);
 			continue;
 		}
+		explain(oldest_sent, p->pid, push_cpu, cpu);
 		check_preempt_curr(p, push_cpu, now);
 		return true;
 	}

@@ -99,6 +99,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 			migrate_prepared(se, src_cpu);
 			continue;
 		}
+		explain(balanced_to, p->pid, dst_cpu, src_cpu, cpu_nr_running(src_cpu) + 1);
 		check_preempt_curr(p, dst_cpu, now);
 		env->pulled++;
 		env->imbalance -= load;

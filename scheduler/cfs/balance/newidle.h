@@ -14,6 +14,7 @@ static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
 	rq->idle_stamp = now;
 	if (rq->avg_idle < policy.sched_migration_cost) {
 		this_counters()->newidle_skipped++;
+		explain(idle_too_short, 0, bpf_get_smp_processor_id(), rq->avg_idle, policy.sched_migration_cost);
 		return false;
 	}
 	if (hook_newidle_limited(rq, now)) {
@@ -72,6 +73,8 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 
 	if (wanted && newidle_balance(cpu, now))
 		return;
+	if (wanted)
+		explain(found_none, 0, cpu);
 	hook_idle_balance(cpu, wanted, now);
 }
 

@@ -185,6 +185,8 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	u64 ideal_runtime = sched_slice(rq->nr_running, rq->load_weight, curr->weight);
 
 	if (curr->delta_exec > ideal_runtime) {
+		explain(share_over, curr->pid, bpf_get_smp_processor_id(), curr->delta_exec, ideal_runtime,
+			rq->nr_running - 1);
 		/* Not to be elected again by a buddy's favour. */
 		clear_buddies(rq, curr->pid);
 		return true;
@@ -211,12 +213,17 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 		/* Batch and idle tasks wait for the tick. */
 		if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
 			return false;
-		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1)
+		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1) {
+			explain(near_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
+				calc_delta_fair(policy.sched_wakeup_granularity, se->weight, se->inv_weight));
 			return false;
+		}
 		rq->next_pid = p->pid;
 	}
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
+	explain(less_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
+		calc_delta_fair(policy.sched_wakeup_granularity, se->weight, se->inv_weight));
 	rq->need_resched = true;
 	this_counters()->wakeup_preemptions++;
 	return true;

@@ -77,6 +77,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 		return;
 	if (se && time_before(rq->curr.vruntime, first) &&
 	    !(rq->skip && wakeup_preempt_entity(first, rq->curr.vruntime, se->weight, se->inv_weight) < 1)) {
+		explain(least_vruntime, prev->pid, cpu, first - rq->curr.vruntime);
 		keep_prev(rq, prev);
 		return;
 	}

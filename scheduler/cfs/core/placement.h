@@ -109,15 +109,23 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 	s32 found = -1;
 	int down;
 
-	if (idle_cpu(target))
+	if (idle_cpu(target)) {
+		explain(target_idle, p->pid, target, prev_cpu);
 		return target;
-	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && idle_cpu(prev_cpu))
+	}
+	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && idle_cpu(prev_cpu)) {
+		explain(prev_idle, p->pid, prev_cpu, target);
 		return prev_cpu;
+	}
 	bpf_for(down, 0, nr_levels) {
 		found = idle_cpu_at(p, target, nr_levels - 1 - down);
 		if (found >= 0)
 			break;
 	}
+	if (found >= 0)
+		explain(near_idle, p->pid, found, target);
+	else
+		explain(none_near_idle, p->pid, target, prev_cpu);
 	return found >= 0 ? found : (s32)target;
 }
 
@@ -242,6 +250,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 		cpu = idlest;
 		levels = level_below(cpu, sd_flag, sd->weight);
 	}
+	explain(idlest, p->pid, new_cpu, scx_bpf_task_cpu(p));
 	return new_cpu;
 }
 

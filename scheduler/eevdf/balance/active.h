@@ -21,6 +21,12 @@ static __always_inline bool request_push(const struct balance_env *env)
 	this_counters()->active_balances++;
 	if (env->migration_type == MIGRATE_MISFIT)
 		this_counters()->misfit_moves++;
+	if (env->migration_type == MIGRATE_MISFIT)
+		explain(misfit, rq->curr.pid, env->dst_cpu, env->src_cpu, power_of(env->src_cpu),
+			power_of(env->dst_cpu));
+	else
+		explain(active_balance, rq->curr.pid, env->dst_cpu, env->src_cpu,
+			env_domain_state(env)->nr_balance_failed);
 	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
 	return true;
 }
@@ -80,6 +86,8 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 		if (p->pid != env->oldest_pid)
 			continue;
 		pushed = se && move_queued_task(BPF_FOR_EACH_ITER, p, se, push_cpu);
+		if (pushed)
+			explain(oldest_sent, p->pid, push_cpu, bpf_get_smp_processor_id());
 		break;
 	}
 	return pushed;

@@ -89,6 +89,7 @@ __noinline bool move_oldest(struct balance_env *env __arg_nonnull)
 			continue;
 		share = can_migrate_task(p, env) ? task_share(env, se) : 0;
 		if (share && move_queued_task(BPF_FOR_EACH_ITER, p, se, env->dst_cpu)) {
+			explain(balanced_to, p->pid, env->dst_cpu, env->src_cpu, cpu_nr_running(env->src_cpu) + 1);
 			env->imbalance -= share;
 			env->pulled++;
 		} else {

@@ -93,6 +93,8 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	advance_next_balance(rq, next_balance);
 	this_counters()->newidle_ns += cost;
 	this_counters()->newidle_pulled += pulled;
+	if (!pulled)
+		explain(found_none, 0, cpu);
 	/* Someone may have come meanwhile. */
 	return pulled ? pulled : rq->nr_running;
 }
@@ -108,6 +110,10 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 		return;
 	if (!whole_machine.overloaded || rq->avg_idle < rq->sd[0].max_newidle_lb_cost) {
 		this_counters()->newidle_skipped++;
+		if (whole_machine.overloaded)
+			explain(idle_too_short, 0, cpu, rq->avg_idle, rq->sd[0].max_newidle_lb_cost);
+		else
+			explain(none_overloaded, 0, cpu);
 		advance_next_balance(rq, earlier(jiffies_at(now) + jiffies_per_sec(), idle_balance_due(cpu, 0)));
 	} else if (newidle_balance(cpu, now)) {
 		rq->idle_stamp = 0;

@@ -337,6 +337,15 @@ __noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
 	return better;
 }
 
+/* @se, which has become runnable, does not take the CPU from @curr. */
+static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
+{
+	if (curr->protected)
+		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->deadline - curr->vruntime);
+	else
+		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+}
+
 /*
  * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
  * one that would be picked now. Then the CPU is to reschedule.
@@ -358,15 +367,23 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 		if (policy == SCHED_BATCH || policy == SCHED_IDLE)
 			return false;
 		avg = avg_vruntime(rq);
-		if (!eligible(avg, se->vruntime))
+		if (!eligible(avg, se->vruntime)) {
+			explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
 			return false;
-		if (eligible(avg, curr->vruntime) && (curr->protected || time_before(curr->deadline, se->deadline)))
+		}
+		if (eligible(avg, curr->vruntime) &&
+		    (curr->protected || time_before(curr->deadline, se->deadline))) {
+			explain_turn(curr, se);
 			return false;
-		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline))
+		}
+		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
+			explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 			return false;
+		}
 		if (rq->nr_delayed && delayed_is_better(se->cpu, avg, se->deadline))
 			return false;
 	}
+	explain(earlier_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 	rq->need_resched = true;
 	this_counters()->wakeup_preemptions++;
 	return true;

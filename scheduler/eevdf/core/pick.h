@@ -155,6 +155,8 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 			return;
 	}
 	if (prev) {
+		if (rq->nr_running > 1)
+			explain(still_best, prev->pid, cpu, rq->nr_running);
 		rq->need_resched = false;
 		prev->scx.slice = SCX_SLICE_INF;
 	}

@@ -10,6 +10,7 @@
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
 
+#include "../../explain.bpf.h"
 #include "../../memory.h"
 #include "../../signals/irq_time.h"
 #include "load_avg.h"

@@ -202,7 +202,10 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 		}
 	}
 	/* One that fits where it did not, or takes less. */
-	return best >= 0 && best_delta < prev_delta ? best : (s32)prev_cpu;
+	if (best < 0 || best_delta >= prev_delta)
+		best = prev_cpu;
+	explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);
+	return best;
 }
 
 #endif /* __EQUIPOISE_ENERGY_H */

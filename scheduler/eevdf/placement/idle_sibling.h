@@ -179,11 +179,15 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 	if (!se)
 		return target;
 	util = task_util_est(se);
-	if (available_cpu(target) && asym_fits_cpu(util, target))
+	if (available_cpu(target) && asym_fits_cpu(util, target)) {
+		explain(target_idle, p->pid, target, prev_cpu);
 		return target;
+	}
 	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && available_cpu(prev_cpu) &&
-	    asym_fits_cpu(util, prev_cpu))
+	    asym_fits_cpu(util, prev_cpu)) {
+		explain(prev_idle, p->pid, prev_cpu, target);
 		return prev_cpu;
+	}
 
 	/* A thread bound to its CPU wakes who had it do something, and is done. */
 	if (is_per_cpu_kthread(bpf_get_current_task_btf()) && prev_cpu == bpf_get_smp_processor_id() &&
@@ -193,23 +197,35 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 	recent = se->recent_used_cpu;
 	se->recent_used_cpu = prev_cpu;
 	if (recent != prev_cpu && recent != target && cpus_share_cache(recent, target) && available_cpu(recent) &&
-	    task_allowed(p, recent) && asym_fits_cpu(util, recent))
+	    task_allowed(p, recent) && asym_fits_cpu(util, recent)) {
+		explain(recent_idle, p->pid, recent, target);
 		return recent;
+	}
 
 	levels = machine.asymmetric ? asym_levels(target) : 0;
 	if (levels) {
 		cpu = select_idle_capacity(p, target, levels - 1, util);
+		if (cpu >= 0)
+			explain(fits_idle, p->pid, cpu, target, util, power_of(cpu));
+		else
+			explain(none_idle, p->pid, target);
 		return cpu >= 0 ? cpu : (s32)target;
 	}
 	if (smt_domain(target)) {
 		idle_core = llc_of(target)->has_idle_cores;
 		if (!idle_core && cpus_share_cache(prev_cpu, target)) {
 			cpu = select_idle_smt(p, prev_cpu);
-			if (cpu >= 0)
+			if (cpu >= 0) {
+				explain(near_idle, p->pid, cpu, target);
 				return cpu;
+			}
 		}
 	}
 	cpu = select_idle_cpu(p, target, idle_core);
+	if (cpu >= 0)
+		explain(near_idle, p->pid, cpu, target);
+	else
+		explain(none_near_idle, p->pid, target, prev_cpu);
 	return cpu >= 0 ? cpu : (s32)target;
 }
 

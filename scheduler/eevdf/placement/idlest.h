@@ -267,7 +267,10 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 		cpu = new_cpu;
 		levels = level_below(cpu, sd_flag, weight);
 	}
-	return task_allowed(p, new_cpu) ? new_cpu : prev_cpu;
+	if (!task_allowed(p, new_cpu))
+		new_cpu = prev_cpu;
+	explain(idlest, p->pid, new_cpu, prev_cpu);
+	return new_cpu;
 }
 
 #endif /* __EQUIPOISE_IDLEST_H */

@@ -38,8 +38,10 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 	if (!se)
 		return prev_cpu;
 	/* For the kernel it is still queued there. */
-	if (still_delayed(se) && (s32)se->cpu == prev_cpu)
+	if (still_delayed(se) && (s32)se->cpu == prev_cpu) {
+		explain(keeps_place, p->pid, prev_cpu);
 		return prev_cpu;
+	}
 	if (waker)
 		record_wakee(waker, p->pid, jiffies_at(now));
 	if (machine.asymmetric)

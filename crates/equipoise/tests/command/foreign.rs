@@ -52,15 +52,38 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
 const LINE: &str = "faulty.bpf.c:6";
 
 #[test]
-#[cfg(target_arch = "x86_64")]
-fn a_division_without_result_is_reported_with_its_line() {
-    for division in ["one / zero", "(s64)(one << 63) / -(s64)one"] {
-        let faulty = Scheduler::new("", &format!("\tsink = {division};"));
-        faulty.fails(
-            1,
-            &["scheduler `faulty`", "its enqueue()", LINE, "divided by"],
-        );
-    }
+fn a_division_has_the_result_that_bpf_gives_it() {
+    let source = fifo_with(
+        r#"
+volatile u64 one = 1, zero;
+volatile s64 least = (s64)(1ULL << 63);
+volatile u32 narrow_one = 1, narrow_zero;
+volatile s32 narrow_least = (s32)(1U << 31);
+static void today(struct task_struct *p, u64 enq_flags)
+{
+    s64 minus_one = -(s64)one;
+    s32 narrow_minus_one = -(s32)narrow_one;
+    // Each where a compiler cannot make a comparison of it.
+    volatile u64 plain[] = { one / zero, one % zero };
+    volatile s64 by_zero[] = { least / (s64)zero, least % (s64)zero };
+    volatile s64 by_minus_one[] = { least / minus_one, least % minus_one };
+    volatile u32 narrow[] = { narrow_one / narrow_zero, narrow_one % narrow_zero };
+    volatile s32 narrow_by_zero[] = { narrow_least / (s32)narrow_zero, narrow_least % (s32)narrow_zero };
+    volatile s32 narrow_by_minus_one[] = { narrow_least / narrow_minus_one, narrow_least % narrow_minus_one };
+
+    if (plain[0] != 0 || plain[1] != 1 || by_zero[0] != 0 || by_zero[1] != least)
+        scx_bpf_error("by zero");
+    if (by_minus_one[0] != least || by_minus_one[1] != 0)
+        scx_bpf_error("by -1");
+    if (narrow[0] != 0 || narrow[1] != 1 || narrow_by_zero[0] != 0 || narrow_by_zero[1] != narrow_least)
+        scx_bpf_error("narrow by zero");
+    if (narrow_by_minus_one[0] != narrow_least || narrow_by_minus_one[1] != 0)
+        scx_bpf_error("narrow by -1");
+}
+"#,
+    );
+    let output = compare(&[("a.bpf.c", &source)], &["--scheduler", "a.bpf.c"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 #[test]

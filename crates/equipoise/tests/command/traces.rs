@@ -149,6 +149,8 @@ fn perfetto_s_classes_read_all_of_it() {
         assert!(found["counters"][track].as_u64() > Some(10), "{track}");
     }
     assert!(found["instants"]["Decisions on CPU 0"].as_u64() > Some(10));
+    let whys = found["whys"].as_u64().unwrap();
+    assert!(whys > 100);
     // The energy is what the run is said to have taken.
     let mut args = vec!["compare", "--machine", "snb-laptop", "--workload", "mixed"];
     args.extend(["--policy", "schedutil", "--runs", "1", "--format", "json"]);
@@ -156,8 +158,12 @@ fn perfetto_s_classes_read_all_of_it() {
     let joules = result["counters"][0]["energy_j"].as_f64().unwrap();
     let traced = found["last"]["Energy"].as_f64().unwrap() / 1e3;
     assert!((traced / joules - 1.0).abs() < 0.001, "{traced} {joules}");
-    // Chrome's has frequency as a counter.
+    // Chrome's has as many decisions, and frequency as a counter.
     let chrome: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let decisions = chrome.as_array().unwrap().iter();
+    let decisions = decisions.filter(|event| event["cat"] == "decision");
+    let said = |event: &&Value| !event["args"]["why"].as_str().unwrap().is_empty();
+    assert_eq!(decisions.filter(said).count() as u64, whys);
     let counters = chrome.as_array().unwrap().iter();
     let counters =
         counters.filter(|event| event["ph"] == "C" && event["name"] == "CPU 0 frequency");

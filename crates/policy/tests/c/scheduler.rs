@@ -4,7 +4,7 @@
 use crate::common::compile;
 use libloading::{Library, Symbol};
 use machine::Machine;
-use policy::{Counters, Policy};
+use policy::{Counters, Decision, Explained, Policy};
 
 /// The kernel's types and words that a header alone uses.
 const PRELUDE: &str = r#"
@@ -351,5 +351,47 @@ fn the_scheduler_has_every_variable() {
     }
     assert!(
         Counters::from_bytes(&vec![0; object.global_size(Counters::SYMBOL).unwrap()]).is_some()
+    );
+}
+
+/// A record of the ring buffer is as C writes it, and C numbers decisions as Rust does.
+#[test]
+fn a_decision_means_the_same_to_c() {
+    let library = compile(
+        r#"#include <scx/common.bpf.h>
+        #include "explain.bpf.h"
+        u32 fill(struct explained *e)
+        {
+            *e = (struct explained){ .at = 1, .decision = DECIDED_found_none, .by = 2, .pid = 3, .cpu = -4,
+                                     .numbers = { 5, 6, 7, -8 } };
+            return sizeof(*e);
+        }
+        u32 numbers_of_frequency(void) { return NUMBERS_OF_frequency; }"#,
+    );
+    let row = |name: &str| {
+        let rows = Decision::ALL.iter();
+        rows.enumerate().find(|(_, row)| row.name == name).unwrap()
+    };
+    let mut record = Explained::default();
+    let fill: Symbol<unsafe extern "C" fn(*mut Explained) -> u32> =
+        unsafe { library.get(b"fill") }.unwrap();
+    assert_eq!(
+        unsafe { fill(&raw mut record) } as usize,
+        size_of::<Explained>()
+    );
+    let ours = Explained {
+        at: 1,
+        decision: row("found_none").0 as u32,
+        by: 2,
+        pid: 3,
+        cpu: -4,
+        numbers: [5, 6, 7, -8],
+    };
+    assert_eq!(record, ours);
+    let numbers: Symbol<unsafe extern "C" fn() -> u32> =
+        unsafe { library.get(b"numbers_of_frequency") }.unwrap();
+    assert_eq!(
+        unsafe { numbers() } as usize,
+        row("frequency").1.numbers.len()
     );
 }

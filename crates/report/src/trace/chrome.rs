@@ -5,7 +5,7 @@ use super::Sink;
 use super::linux::Format;
 use super::text::Fields;
 use super::tracepoint::{Class, Record, Tracepoint};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
 /// Writes the JSON that `chrome://tracing` and Perfetto read; each CPU is a thread of one process.
@@ -117,6 +117,17 @@ impl<W: Write> Format for Chrome<W> {
             Tracepoint::BpfTracePrintk { .. } => {
                 let message = Fields(&record).to_string();
                 self.instant(&record, json!({ "message": message }));
+            }
+            Tracepoint::Decision { task, decided, why } => {
+                let numbers: Map<String, Value> = decided
+                    .numbers()
+                    .map(|(name, _, value)| (name.to_owned(), value.into()))
+                    .collect();
+                let (name, pid) = (decided.what(), task.map(|task| task.1));
+                self.write(json!({
+                    "name": name, "cat": "decision", "ph": "i", "s": "t", "pid": 0, "tid": cpu, "ts": us(now),
+                    "args": { "why": why, "decision": decided.decision.name, "pid": pid, "numbers": numbers },
+                }));
             }
             Tracepoint::Counter { part, unit, value } => {
                 self.counter(now, &format!("{part} {unit}"), json!({ unit: value }));

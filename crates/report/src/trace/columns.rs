@@ -341,7 +341,8 @@ impl Format for Columns {
             }
             Tracepoint::TaskRename { .. }
             | Tracepoint::SchedCpuCapacity { .. }
-            | Tracepoint::BpfTracePrintk { .. } => {}
+            | Tracepoint::BpfTracePrintk { .. }
+            | Tracepoint::Decision { .. } => {}
         }
     }
 

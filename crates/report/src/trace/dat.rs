@@ -363,7 +363,7 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(text.as_bytes());
             out.push(0);
         }
-        Tracepoint::Counter { .. } => {
+        Tracepoint::Counter { .. } | Tracepoint::Decision { .. } => {
             to.int(0);
             out.extend_from_slice(Fields(record).to_string().as_bytes());
             out.extend_from_slice(b"\n\0");

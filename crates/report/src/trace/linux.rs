@@ -6,7 +6,9 @@ use super::Writer;
 use super::pelt::{Average, Levels};
 use super::tracepoint::{Class, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
 use machine::Machine;
+use policy::{About, Decided, Decision};
 use simulator::{Event, Trace, weight_of};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
@@ -25,6 +27,8 @@ pub(crate) struct Linux<F> {
     cpus: Vec<Cpu>,
     tasks: HashMap<i32, Tracked>,
     now: u64,
+    /// The latest move: when, where to, and of which task.
+    moved: Option<(u64, usize, String, i32)>,
     tick_ns: u64,
     next_tick: u64,
     /// When the next idle state of any CPU is entered, ns, at the earliest.
@@ -42,6 +46,8 @@ struct Cpu {
     residencies: Vec<u64>,
     current: Option<i32>,
     exiting: bool,
+    /// What the scheduler last asked cpufreq for, of 1024.
+    asked: Option<i64>,
     /// Idle, since.
     idle_since: u64,
     /// So many idle states have been entered.
@@ -181,6 +187,7 @@ impl<F: Format> Linux<F> {
                 },
                 current: None,
                 exiting: false,
+                asked: None,
                 idle_since: 0,
                 idle_states: 0,
                 clock: 0,
@@ -195,6 +202,7 @@ impl<F: Format> Linux<F> {
             format,
             cpus: machine.cpus.iter().map(cpu).collect(),
             tasks: HashMap::new(),
+            moved: None,
             now: 0,
             tick_ns,
             next_tick: tick_ns,
@@ -494,6 +502,36 @@ impl<F: Format> Linux<F> {
         }
     }
 
+    /// The scheduler says why. It asks for a frequency again and again: said is what changes.
+    fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
+        let moved = self.moved.take();
+        let is_it = |&(at, cpu, _, _): &(u64, usize, String, i32)| {
+            decided.decision.about == About::Pulled && (at, Some(cpu)) == (self.now, decided.cpu)
+        };
+        // A task that is pulled from a queue is known by its move.
+        let moved = moved.filter(is_it);
+        let task = task.or(moved
+            .as_ref()
+            .map(|(_, _, name, pid)| (name.as_str(), *pid)));
+        let decided = Decided {
+            task: task.map(|task| task.0),
+            ..decided
+        };
+        if decided.decision.about == About::Frequency
+            && let Some(asking) = decided.cpu.and_then(|cpu| self.cpus.get_mut(cpu))
+            && asking.asked.replace(decided.numbers[0]) == Some(decided.numbers[0])
+        {
+            return;
+        }
+        let name = |pid| match self.tasks.get(&pid) {
+            Some(task) => Cow::Borrowed(task.name.as_str()),
+            None => Cow::Owned(format!("task {pid}")),
+        };
+        let why = decided.why(name);
+        let why = why.as_str();
+        self.record(cpu, Tracepoint::Decision { task, decided, why });
+    }
+
     /// cpufreq or the hardware changes how fast `cpu` may be.
     fn set_frequency(&mut self, cpu: usize, change: impl FnOnce(&mut Frequency)) {
         self.update(cpu);
@@ -539,6 +577,7 @@ impl<F: Format> Trace for Linux<F> {
                 to,
             } => {
                 self.move_task(task.1, to);
+                self.moved = Some((now, to, task.0.to_owned(), task.1));
                 let event = Tracepoint::SchedMigrateTask {
                     task,
                     prio,
@@ -574,6 +613,23 @@ impl<F: Format> Trace for Linux<F> {
                 self.set_frequency(cpu, |frequency| frequency.asked = khz)
             }
             Event::Turbo { khz } => self.set_frequency(cpu, |frequency| frequency.allowed = khz),
+            Event::Decision {
+                decision,
+                task,
+                cpu: about,
+                numbers,
+                ..
+            } => {
+                if let Some(decision) = Decision::find(decision) {
+                    let decided = Decided {
+                        decision,
+                        task: task.map(|task| task.0),
+                        cpu: about,
+                        numbers,
+                    };
+                    self.decide(cpu, task, decided);
+                }
+            }
             Event::Printk(message) => self.record(cpu, Tracepoint::BpfTracePrintk { message }),
         }
     }

@@ -155,9 +155,10 @@ impl<W: Write> Perfetto<W> {
     fn decision(
         &mut self,
         record: &Record<'_>,
-        task: Task<'_>,
+        task: Option<Task<'_>>,
         name: String,
-        numbers: &[(&str, usize)],
+        numbers: &[(&str, i64)],
+        why: Option<&str>,
     ) {
         let (cpu, now) = (record.cpu, record.now);
         let track = Track::Decisions(cpu);
@@ -167,18 +168,24 @@ impl<W: Write> Perfetto<W> {
             Some("Decisions"),
             "",
         );
-        let annotation = |&(name, value): &(&str, usize)| Annotation {
+        let annotation = |&(name, value): &(&str, i64)| Annotation {
             name: name.to_owned(),
-            value: value as u64,
+            value: Some(value),
+            text: None,
         };
+        let why = why.map(|why| Annotation {
+            name: "why".to_owned(),
+            value: None,
+            text: Some(why.to_owned()),
+        });
         let event = TrackEvent {
             kind: track_event::INSTANT,
             track,
             name,
-            annotations: [("pid", task.1 as usize)]
-                .iter()
-                .chain(numbers)
-                .map(annotation)
+            annotations: why
+                .into_iter()
+                .chain(task.map(|task| annotation(&("pid", task.1.into()))))
+                .chain(numbers.iter().map(annotation))
                 .collect(),
             ..TrackEvent::default()
         };
@@ -256,7 +263,8 @@ impl<W: Write> Format for Perfetto<W> {
                 };
                 self.ftrace(&record, event);
                 let name = format!("{} wakes up on CPU {target_cpu}", task.0);
-                self.decision(&record, task, name, &[("target_cpu", target_cpu)]);
+                let numbers = [("target_cpu", target_cpu as i64)];
+                self.decision(&record, Some(task), name, &numbers, None);
             }
             Tracepoint::SchedMigrateTask {
                 task,
@@ -273,8 +281,8 @@ impl<W: Write> Format for Perfetto<W> {
                 };
                 self.ftrace(&record, event::Event::SchedMigrateTask(event));
                 let name = format!("{} moves from CPU {orig_cpu} to {dest_cpu}", task.0);
-                let numbers = [("orig_cpu", orig_cpu), ("dest_cpu", dest_cpu)];
-                self.decision(&record, task, name, &numbers);
+                let numbers = [("orig_cpu", orig_cpu as i64), ("dest_cpu", dest_cpu as i64)];
+                self.decision(&record, Some(task), name, &numbers, None);
             }
             Tracepoint::SchedProcessFork { parent, child_pid } => {
                 let event = proto::SchedProcessFork {
@@ -327,6 +335,13 @@ impl<W: Write> Format for Perfetto<W> {
             Tracepoint::BpfTracePrintk { .. } => {
                 let buf = Fields(&record).to_string();
                 self.ftrace(&record, event::Event::Print(proto::Print { buf }));
+            }
+            Tracepoint::Decision { task, decided, why } => {
+                let numbers: Vec<(&str, i64)> = decided
+                    .numbers()
+                    .map(|(name, _, value)| (name, value))
+                    .collect();
+                self.decision(&record, task, decided.what(), &numbers, Some(why));
             }
             Tracepoint::Counter { part, unit, value } => self.power(now, part, unit, value),
         }
@@ -558,7 +573,11 @@ mod proto {
     pub struct Annotation {
         #[prost(string, tag = "10")]
         pub name: String,
-        #[prost(uint64, tag = "3")]
-        pub value: u64,
+        /// `int_value`
+        #[prost(int64, optional, tag = "4")]
+        pub value: Option<i64>,
+        /// `string_value`
+        #[prost(string, optional, tag = "6")]
+        pub text: Option<String>,
     }
 }

@@ -151,6 +151,10 @@ impl fmt::Display for Fields<'_> {
             }
             // As Android's atrace writes counters; of no process.
             Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),
+            // And instants.
+            Tracepoint::Decision { decided, why, .. } => {
+                write!(f, "I|0|{}: {why}", decided.what())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The kernel's tracepoints, as a trace of Linux has them.
 
 use super::pelt::Average;
+use policy::Decided;
 use simulator::Part;
 
 /// What the names of tasks are cut to, in bytes (`TASK_COMM_LEN`, without the final NUL).
@@ -91,6 +92,12 @@ pub(crate) enum Tracepoint<'a> {
     BpfTracePrintk {
         message: &'a str,
     },
+    /// No tracepoint: the scheduler says what it decides, and why.
+    Decision {
+        task: Option<Task<'a>>,
+        decided: Decided<'a>,
+        why: &'a str,
+    },
     /// No tracepoint: a part of the machine draws so many `mW` from now on, or has taken so many `pJ` at once.
     Counter {
         part: Part,
@@ -166,7 +173,7 @@ impl Tracepoint<'_> {
                 Class::Dl => "sched_pelt_dl",
             },
             Tracepoint::BpfTracePrintk { .. } => "bpf_trace_printk",
-            Tracepoint::Counter { .. } => return None,
+            Tracepoint::Decision { .. } | Tracepoint::Counter { .. } => return None,
         })
     }
 }

@@ -1,7 +1,6 @@
 //! What the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
 //! arguments and context as the kernel does, and does its work through [`Kernel`].
 
-use crate::Event;
 use crate::abi::args::{Bytes, ForEach, FromC};
 use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, TaskStruct};
 use crate::abi::maps::MapVariable;
@@ -13,6 +12,7 @@ use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call, kf};
 use crate::scx::dsq::{Dsq, OnDsq};
 use crate::scx::verdict::Refused;
+use crate::{EXPLAINED_NUMBERS, Event};
 use machine::CpuMask;
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -545,5 +545,21 @@ kfuncs! {
         let caches = kernel.machine.last_level_caches();
         let cache = caches.iter().find(|span| span.contains(cpu));
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
+    }
+
+    /// The scheduler says why it decides as it does.
+    fn explain(kernel, decision: u32, pid: i32, cpu: i32, numbers: &[i64; EXPLAINED_NUMBERS]) {
+        if kernel.trace.is_none() {
+            return;
+        }
+        let task = kernel.task(pid);
+        let event = Event::Decision {
+            decision,
+            task: task.as_ref().map(|task| (&*task.name, pid)),
+            waited_for: task.as_ref().map_or("nothing", |task| task.waits_for.get()),
+            cpu: usize::try_from(cpu).ok(),
+            numbers,
+        };
+        kernel.traced(kernel.this_cpu(), event);
     }
 }

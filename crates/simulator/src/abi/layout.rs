@@ -327,13 +327,14 @@ pub struct Table<Kfuncs> {
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-fn layout<Kfuncs>() -> [usize; 32] {
+fn layout<Kfuncs>() -> [usize; 33] {
     [
         size_of::<Table<Kfuncs>>(),
         offset_of!(Table<Kfuncs>, memory),
         size_of::<Line>(),
         size_of::<Memory>(),
         GLOBAL_LINES,
+        crate::EXPLAINED_NUMBERS,
         size_of::<Map>(),
         offset_of!(Map, values),
         size_of::<TaskStruct>(),

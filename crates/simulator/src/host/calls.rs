@@ -55,10 +55,15 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Is it the scheduler's own code that is at `address`?
+    pub fn is_at(&self, address: usize) -> bool {
+        self.record.code.addresses.contains(&address)
+    }
+
     /// `FILE:LINE` of the instruction at `address`, if it is the scheduler's own.
     pub fn line(&self, address: usize) -> Option<String> {
         let code = &self.record.code;
-        if !code.addresses.contains(&address) {
+        if !self.is_at(address) {
             return None;
         }
         // SAFETY: while a call is recorded, its simulation runs, which has the object.

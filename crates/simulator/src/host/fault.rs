@@ -1,5 +1,4 @@
-//! A native scheduler that does what ends its process: divides by zero (BPF defines the result, 0; x86
-//! has none), uses a pointer that it did not check, makes a system call (see [`cage`](super::cage)), or recurses
+//! A native scheduler that does what ends its process: uses a pointer that it did not check, makes a system call (see [`cage`](super::cage)), or recurses
 //! or loops without end (the kernel's verifier refuses such a scheduler).
 
 use crate::host::calls::{self, CallRecord, Patience};
@@ -19,6 +18,8 @@ const LOOKS: u32 = 100;
 /// instead of a bare signal, and so does a call that does not end. (The simulation cannot go on: its
 /// state is in the middle of a callback.)
 pub fn report_scheduler_faults() {
+    #[cfg(target_arch = "x86_64")]
+    super::division::prepare();
     for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGXCPU] {
         // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO
         // has, and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate
@@ -62,7 +63,18 @@ const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO it is what the thread was doing.
-    let address = instruction_pointer(unsafe { &*context.cast() });
+    let context = unsafe { &mut *context.cast() };
+    let address = instruction_pointer(context);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code has been run.
+    if signal == SIGFPE
+        && unsafe { calls::record().as_ref() }
+            .and_then(CallRecord::call)
+            .is_some_and(|call| call.is_at(address))
+        && unsafe { super::division::divide(context) }
+    {
+        return;
+    }
     let first = SIGNAL.compare_exchange(0, signal, Acquire, Relaxed).is_ok();
     let fault = Fault {
         signal,
@@ -99,10 +111,7 @@ impl Fault {
 
     fn what(&self) -> &'static str {
         match self.signal {
-            SIGFPE => {
-                "divided by zero, or the smallest integer by -1, which BPF allows and this machine does not; \
-                 expected a test of the divisor"
-            }
+            SIGFPE => "divided what BPF cannot divide; expected numbers of 32 or 64 bits",
             SIGILL => {
                 "ran into an instruction that is none, as after __builtin_unreachable(); expected code \
                  that is never reached"

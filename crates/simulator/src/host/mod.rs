@@ -2,4 +2,6 @@
 
 pub mod cage;
 pub mod calls;
+#[cfg(target_arch = "x86_64")]
+mod division;
 pub mod fault;

@@ -213,6 +213,7 @@ __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, 
 		cpu = hmp_min_load_cpu(p, machine.slow_group);
 	if (cpu < 0 || cpu == (s32)prev_cpu)
 		return -1;
+	explain(light_down, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_down_threshold, prev_cpu);
 	hmp_next_down_delay(se, cpu, now);
 	return cpu;
 }
@@ -229,6 +230,8 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 	    hmp_stable(se->design.hmp.last_up, policy.hmp_next_up, now)) {
 		cpu = hmp_min_load_cpu(p, machine.fast_group);
 		if (cpu >= 0 && !hmp_busy(cpu)) {
+			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_up_threshold,
+				prev_cpu);
 			hmp_next_up_delay(se, cpu, now);
 			return cpu;
 		}
@@ -248,6 +251,8 @@ __noinline s32 hmp_select_fork(struct task_struct *p __arg_trusted, u64 now)
 	if (!se || p->flags & PF_KTHREAD)
 		return -1;
 	cpu = hmp_min_load_cpu(p, machine.fast_group);
+	if (cpu >= 0)
+		explain(fork_fast, p->pid, cpu);
 	if (cpu >= 0)
 		hmp_next_up_delay(se, cpu, now);
 	return cpu;
@@ -298,7 +303,8 @@ static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 	if (!best->pid || best->usage > HMP_NOT_STARVING)
 		return;
 	hmp_note_migration(best, false, now);
-	move_candidate(best, now);
+	if (move_candidate(best, now))
+		explain(light_offloaded, best->pid, dst, cpu, rq_of(cpu)->nr_running);
 }
 
 /* hmp_force_up_migration(), before each periodic balance: looks at all CPUs. */
@@ -341,6 +347,8 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 	if (best->pid && best->key >= (s64)policy.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
 		hmp_note_migration(best, true, now);
 		pulled = move_candidate(best, now);
+		if (pulled)
+			explain(heavy_pulled, best->pid, this_cpu, best->key, policy.hmp_up_threshold, best->cpu);
 	}
 	unlock_candidates();
 	return pulled;

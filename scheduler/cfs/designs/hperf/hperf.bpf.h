@@ -214,6 +214,10 @@ static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_
 		return;
 	rq_for_update(dst_cpu)->design.hperf.swap_stamp = now;
 	if (up)
+		explain(cluster_up, best->pid, dst_cpu, best->cpu);
+	else
+		explain(cluster_down, best->pid, dst_cpu, best->cpu);
+	if (up)
 		this_counters()->up_migrations++;
 	else
 		this_counters()->down_migrations++;
@@ -238,10 +242,13 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	rq_for_update(up->dst_cpu)->design.hperf.swap_stamp = now;
 	if (!move_candidate(down, now))
 		return;
-	if (move_candidate(up, now))
-		this_counters()->swaps++;
-	else
+	explain(cluster_swap, down->pid, down->dst_cpu, up->pid, down->cpu);
+	if (!move_candidate(up, now)) {
 		this_counters()->down_migrations++;
+		return;
+	}
+	explain(cluster_swap, up->pid, up->dst_cpu, down->pid, up->cpu);
+	this_counters()->swaps++;
 }
 
 /* Between the clusters, before each periodic balance. */
@@ -293,6 +300,7 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 	if (pulled) {
 		rq_for_update(this_cpu)->design.hperf.swap_stamp = now;
 		this_counters()->up_migrations++;
+		explain(cluster_up, best->pid, this_cpu, best->cpu);
 	}
 	return pulled;
 }
@@ -346,7 +354,10 @@ __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 pre
 			found = cpu;
 		}
 	}
-	return found >= 0 ? found : (s32)prev_cpu;
+	if (found < 0)
+		return prev_cpu;
+	explain(least_for_capacity, p->pid, found, prev_cpu);
+	return found;
 }
 
 #endif /* __EQUIPOISE_HPERF_H */

@@ -34,7 +34,10 @@ static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 		limit->avg_time_between_ib = max;
 	else
 		limit->avg_time_between_ib += (s64)(since - limit->avg_time_between_ib) >> 3;
-	return limit->avg_time_between_ib < policy.newidle_limit;
+	if (limit->avg_time_between_ib >= policy.newidle_limit)
+		return false;
+	explain(idle_too_often, 0, bpf_get_smp_processor_id(), limit->avg_time_between_ib, policy.newidle_limit);
+	return true;
 }
 
 #endif /* __EQUIPOISE_NEWIDLE_LIMIT_H */

@@ -145,6 +145,8 @@ __noinline s32 select_power_cpu(struct task_struct *p __arg_trusted, u32 cpu, u3
 	if (found < 0)
 		found = find_idlest_cpu(p, group, cpu);
 	if (found >= 0)
+		explain(packed, p->pid, found, putil);
+	if (found >= 0)
 		this_counters()->power_placed++;
 	return found;
 }

@@ -1,0 +1,93 @@
+//! `equipoise explain`.
+
+use crate::cli::{Explain, Output};
+use crate::error::Error;
+use crate::interrupt::{self, STOP};
+use crate::output::{self, Document, Staged};
+use lab::{Case, Scheduler};
+use machine::Machine;
+use machine::input::{self, BadInput};
+use report::explain::{self, Asked, Chains, Explanation, Waits};
+use workload::{Goal, Role, Workload};
+
+/// Shows why threads of the first run waited.
+pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
+    output::check_places(output, None)?;
+    let machine = Machine::find(&args.machine)?;
+    let mut workload = workload::load(&args.workload)?;
+    if let Some(nodes) = &args.cpunodebind {
+        workload = workload::bind(workload, nodes);
+    }
+    workload.check(&machine)?;
+    let scheduler = Scheduler::policy(&args.policy)?;
+    let case = Case {
+        machine: &machine,
+        workload: &*workload,
+        scheduler: &scheduler,
+    };
+    let runs = args.runs();
+    let asked = Asked {
+        threads: args.task,
+        at: args.at,
+        worst: args.worst as usize,
+    };
+    interrupt::listen();
+    let mut waits = Waits::new(&asked);
+    lab::trace_until(&case, &runs, &mut waits, &STOP)?;
+    let (waits, latencies) = waits
+        .choose(&asked, &judged(&*workload))
+        .map_err(|unknown| unknown_thread(&unknown))?;
+    let missed = asked
+        .at
+        .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
+    let threads = latencies.iter().map(|latencies| latencies.name.clone());
+    let mut chains = Chains::new(waits, threads, machine.cpus.len());
+    lab::explain_until(&case, &runs, &mut chains, &STOP)?;
+    let (chains, counted) = chains.finish();
+    let explanation = Explanation {
+        machine: &machine.name,
+        workload: workload.name(),
+        policy: scheduler.name(),
+        seed: runs.seed,
+        missed: missed.filter(|_| !chains.is_empty()),
+        latencies,
+        chains,
+        counted,
+    };
+    let page = explain::page(&explanation);
+    let name = format!(
+        "why-{}-{}-{}",
+        machine.name,
+        workload.name(),
+        scheduler.name()
+    );
+    let document = Document {
+        name: output::file_name(&name),
+        json: explain::json(&explanation),
+        csv: report::csv::page(&page),
+        page,
+    };
+    output::emit(output, &[document], None, Staged::default())
+}
+
+/// The threads by whose latencies the workload is judged.
+fn judged(workload: &dyn Workload) -> Vec<String> {
+    let metrics = workload.metrics();
+    let latency = metrics
+        .iter()
+        .filter(|metric| metric.role == Role::Decides(Goal::Latency));
+    let named =
+        latency.filter_map(|metric| metric.pool.as_ref().unwrap_or(&metric.name).split_once('/'));
+    let mut names: Vec<String> = named.map(|(thread, _)| thread.to_owned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn unknown_thread(unknown: &explain::Unknown) -> Error {
+    let names = unknown.names.iter().map(String::as_str);
+    Error::Input(Box::new(BadInput::whole(
+        format!("--task {}: no thread is called so", unknown.thread),
+        input::one_of(&unknown.thread, names),
+    )))
+}

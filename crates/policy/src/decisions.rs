@@ -1,0 +1,366 @@
+//! Why the scheduler decides as it does: `scheduler/decisions.def` in Rust, and what its rows say in words.
+
+use bytemuck::{Pod, Zeroable};
+use std::borrow::Cow;
+
+/// A decision that the scheduler makes for one reason.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision {
+    /// The row's name.
+    pub name: &'static str,
+    /// What is decided.
+    pub about: About,
+    /// Why, with `{name}` where the number of that name stands, and `{cpu}` for the CPU that it is about.
+    pub words: &'static str,
+    /// The numbers that it is made by: their names, and what they count.
+    pub numbers: &'static [(&'static str, Number)],
+}
+
+/// What is decided about a task and a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum About {
+    /// The task, which wakes up or is new, goes to the CPU.
+    Placed,
+    /// It waits for the CPU.
+    Queued,
+    /// It takes the CPU from the task that runs there.
+    Preempts,
+    /// It does not.
+    Waits,
+    /// It runs on the CPU, and goes on.
+    Keeps,
+    /// It runs on the CPU, and lets others go first.
+    Yields,
+    /// It waited elsewhere, and the CPU takes it.
+    Pulled,
+    /// It runs elsewhere, and the CPU asks for it.
+    Asked,
+    /// It ran elsewhere, and is sent to the CPU.
+    Sent,
+    /// The CPU has nothing to run, and finds nothing. There is no task.
+    Idle,
+    /// The CPU asks for a frequency. There is no task.
+    Frequency,
+}
+
+/// What a number of a decision counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// Time, ns.
+    Ns,
+    /// Virtual time by which one is ahead of another, or behind if it is negative, ns.
+    Lead,
+    /// A CPU, by its number.
+    Cpu,
+    /// A task, by its pid.
+    Task,
+    /// Utilization, load or capacity, of 1024 of the machine's largest CPU.
+    Of1024,
+    /// 0.1 uW
+    Power,
+    /// Things.
+    Count,
+}
+
+macro_rules! about {
+    (PLACED) => {
+        About::Placed
+    };
+    (QUEUED) => {
+        About::Queued
+    };
+    (PREEMPTS) => {
+        About::Preempts
+    };
+    (WAITS) => {
+        About::Waits
+    };
+    (KEEPS) => {
+        About::Keeps
+    };
+    (YIELDS) => {
+        About::Yields
+    };
+    (PULLED) => {
+        About::Pulled
+    };
+    (ASKED) => {
+        About::Asked
+    };
+    (SENT) => {
+        About::Sent
+    };
+    (IDLE) => {
+        About::Idle
+    };
+    (FREQUENCY) => {
+        About::Frequency
+    };
+}
+
+macro_rules! number {
+    (NS) => {
+        Number::Ns
+    };
+    (LEAD) => {
+        Number::Lead
+    };
+    (CPU) => {
+        Number::Cpu
+    };
+    (TASK) => {
+        Number::Task
+    };
+    (OF_1024) => {
+        Number::Of1024
+    };
+    (POWER) => {
+        Number::Power
+    };
+    (COUNT) => {
+        Number::Count
+    };
+}
+
+macro_rules! decisions {
+    ($(DECISION($name:ident, $about:ident, $($words:literal)+ $(, $number:ident($of:ident))*))*) => {
+        impl Decision {
+            /// Those of all schedulers, by their numbers.
+            pub const ALL: &[Decision] = &[$(Decision {
+                name: stringify!($name),
+                about: about!($about),
+                words: concat!($($words),+),
+                numbers: &[$((stringify!($of), number!($number))),*],
+            }),*];
+        }
+    };
+}
+include!(concat!(env!("OUT_DIR"), "/decisions.rs"));
+
+/// `struct explained`: a decision as it is told in Linux, a record of the ring buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Explained {
+    /// When, ns of `CLOCK_MONOTONIC`.
+    pub at: u64,
+    /// Which of [`Decision::ALL`].
+    pub decision: u32,
+    /// The CPU that decided.
+    pub by: u32,
+    /// The task that it is about; 0: none.
+    pub pid: i32,
+    /// The CPU that it is about; negative: none.
+    pub cpu: i32,
+    /// Its numbers, and as many more.
+    pub numbers: [i64; 4],
+}
+
+impl Explained {
+    /// The ring buffer's map.
+    pub const BUFFER: &str = "explanations";
+    /// The global variable that has the scheduler explain itself, a byte.
+    pub const SWITCH: &str = "explains";
+
+    /// One line: when, which CPU decided, what, and why. `name` is what a pid's task is called. `None` if `record` is
+    /// no such record.
+    pub fn line<'n>(record: &[u8], name: impl Fn(i32) -> Cow<'n, str>) -> Option<String> {
+        let Explained {
+            at,
+            decision,
+            by,
+            pid,
+            cpu,
+            numbers,
+        } = bytemuck::try_pod_read_unaligned(record).ok()?;
+        let task = (pid != 0).then(|| name(pid));
+        let decided = Decided {
+            decision: Decision::find(decision)?,
+            task: task.as_deref(),
+            cpu: usize::try_from(cpu).ok(),
+            numbers: &numbers,
+        };
+        let (seconds, us) = (at / 1_000_000_000, at % 1_000_000_000 / 1_000);
+        let (what, why) = (decided.what(), decided.why(name));
+        Some(format!("{seconds}.{us:06} CPU {by}: {what}: {why}"))
+    }
+}
+
+/// A decision that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// Which.
+    pub decision: &'static Decision,
+    /// The task that it is about, if any, by name.
+    pub task: Option<&'a str>,
+    /// The CPU that it is about, if any.
+    pub cpu: Option<usize>,
+    /// Its numbers, and as many more.
+    pub numbers: &'a [i64],
+}
+
+impl Decision {
+    /// What the scheduler calls `number`.
+    pub fn find(number: u32) -> Option<&'static Decision> {
+        Decision::ALL.get(number as usize)
+    }
+}
+
+impl Decided<'_> {
+    /// The numbers with their names.
+    pub fn numbers(&self) -> impl Iterator<Item = (&'static str, Number, i64)> {
+        let named = self.decision.numbers.iter().zip(self.numbers);
+        named.map(|(&(name, number), &value)| (name, number, value))
+    }
+
+    /// What was decided: `ui goes to CPU 3`.
+    pub fn what(&self) -> String {
+        let cpu = self
+            .cpu
+            .map_or("a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+        let task = self.task.unwrap_or("a task");
+        match self.decision.about {
+            About::Placed => format!("{task} goes to {cpu}"),
+            About::Queued => format!("{task} waits for {cpu}"),
+            About::Preempts => format!("{task} takes {cpu}"),
+            About::Waits => format!("{task} does not take {cpu}"),
+            About::Keeps => format!("{task} keeps {cpu}"),
+            About::Yields => format!("{task} is to let others have {cpu}"),
+            About::Pulled => format!("{cpu} takes {task}"),
+            About::Asked => format!("{cpu} asks for {task}"),
+            About::Sent => format!("{task} is sent to {cpu}"),
+            About::Idle => format!("{cpu} stays idle"),
+            About::Frequency => format!("{cpu} asks for a frequency"),
+        }
+    }
+
+    /// Why, with its numbers; `name` is what a pid's task is called.
+    pub fn why<'n>(&self, name: impl Fn(i32) -> Cow<'n, str>) -> String {
+        let mut words = self.decision.words.to_owned();
+        if let Some(cpu) = self.cpu {
+            words = words.replace("{cpu}", &format!("CPU {cpu}"));
+        }
+        for (number, counts, value) in self.numbers() {
+            let text = match counts {
+                Number::Ns => time(value),
+                Number::Lead if value < 0 => format!("{} behind", time(value.saturating_neg())),
+                Number::Lead => format!("{} ahead of", time(value)),
+                Number::Cpu => format!("CPU {value}"),
+                Number::Task => name(value as i32).into_owned(),
+                // No CPU's energy, which is how C says that there is none.
+                Number::Power if value < 0 => "more than there is".to_owned(),
+                Number::Power => format!("{:.3} mW", value as f64 / 1e4),
+                Number::Of1024 | Number::Count => value.to_string(),
+            };
+            words = words.replace(&format!("{{{number}}}"), &text);
+        }
+        words
+    }
+}
+
+/// A time of so many ns for a person, to three digits.
+pub fn time(ns: i64) -> String {
+    let (unit, name) = match ns.unsigned_abs() {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (1e3, "us"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let value = ns as f64 / unit;
+    let digits = match value.abs() {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn words_have_all_of_the_numbers_and_no_others() {
+        let mut names = HashSet::new();
+        for decision in Decision::ALL {
+            assert!(names.insert(decision.name), "{} twice", decision.name);
+            assert!(decision.numbers.len() <= 4, "{}", decision.name);
+            for (number, _) in decision.numbers {
+                let place = format!("{{{number}}}");
+                assert!(
+                    decision.words.contains(&place),
+                    "{}: {number}",
+                    decision.name
+                );
+            }
+            let said = Decided {
+                decision,
+                task: Some("ui"),
+                cpu: Some(3),
+                numbers: &[1, 2, 3, 4],
+            };
+            let said = said.why(|pid| format!("task {pid}").into());
+            assert!(!said.contains(['{', '}']), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_decision_is_said_in_words() {
+        let decision = Decision::ALL
+            .iter()
+            .find(|decision| decision.name == "too_early");
+        let decided = Decided {
+            decision: decision.unwrap(),
+            task: Some("ui"),
+            cpu: Some(3),
+            numbers: &[1007, 420_000, -1_250_000, 1_000_000],
+        };
+        assert_eq!(decided.what(), "ui does not take CPU 3");
+        assert_eq!(
+            decided.why(|pid| format!("render {pid}").into()),
+            "as of its last tick render 1007 had run for 420 us and was 1.25 ms behind it; it would have to have run for \
+             1.00 ms, and be as much ahead"
+        );
+    }
+
+    #[test]
+    fn a_record_of_the_ring_buffer_is_a_line() {
+        let decision = Decision::ALL
+            .iter()
+            .position(|decision| decision.name == "target_idle");
+        let mut record = Explained {
+            at: 12_000_345_678,
+            decision: decision.unwrap() as u32,
+            by: 1,
+            pid: 77,
+            cpu: 3,
+            numbers: [2, 0, 0, 0],
+        };
+        let line = |record: &Explained| {
+            Explained::line(bytemuck::bytes_of(record), |pid| format!("sh {pid}").into())
+        };
+        assert_eq!(
+            line(&record).unwrap(),
+            "12.000345 CPU 1: sh 77 goes to CPU 3: it idles, and is where the task ran last or was woken up; it ran on \
+             CPU 2 last"
+        );
+        record.decision = 1000;
+        assert_eq!(line(&record), None);
+        assert_eq!(Explained::line(&[0; 7], |_| "".into()), None);
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_234, "1.23 us"),
+            (12_345, "12.3 us"),
+            (999_999, "1000 us"),
+            (-8_000_000, "-8.00 ms"),
+            (1_204_000_000, "1.20 s"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+}

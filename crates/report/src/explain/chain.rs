@@ -1,0 +1,664 @@
+//! What happened in a wait, in order, and which CPUs idled meanwhile.
+
+use super::wait::{After, Wait, base};
+use policy::{About, Decided, Decision, Number};
+use simulator::{EXPLAINED_NUMBERS, Event, Trace};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// What made a thread lose its CPU is decided so long before it does, at most, ns.
+const BEFORE_NS: u64 = 50_000;
+
+/// A wait, and why.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Which.
+    pub wait: Wait,
+    /// What happened, in order.
+    pub steps: Vec<Step>,
+    /// The CPUs that idled meanwhile, those that did for longest first.
+    pub idled: Vec<Idled>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// When, ns.
+    pub at: u64,
+    /// On which CPU.
+    pub cpu: usize,
+    /// What.
+    pub what: What,
+}
+
+/// What happens in a wait.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// It wakes up.
+    Woken {
+        /// What it slept for, such as `a timer`, if that is known.
+        waited_for: Option<&'static str>,
+        /// Who ran where it was woken up: whose doing it is, unless it was a timer's.
+        by: Option<String>,
+    },
+    /// The scheduler decides something.
+    Decided(Made),
+    /// It is moved to another CPU's runqueue.
+    Moved {
+        /// From this CPU
+        from: usize,
+        /// to that.
+        to: usize,
+    },
+    /// Another has the CPU that it waits for, or nobody.
+    Other {
+        /// Who.
+        task: Option<String>,
+        /// For how long, from `Step::at` on, ns.
+        ns: u64,
+    },
+    /// It runs.
+    Runs,
+}
+
+/// A decision that was made, in words.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Which.
+    pub decision: &'static Decision,
+    /// What was decided, such as `ui-0 goes to CPU 3`.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// By which numbers.
+    pub numbers: Vec<(&'static str, Number, i64)>,
+}
+
+/// A CPU that had nothing to do.
+#[derive(Clone, Debug)]
+pub struct Idled {
+    /// Its number.
+    pub cpu: usize,
+    /// For how long, ns.
+    pub ns: u64,
+    /// Why it found nothing, how often, and in the words of the last time.
+    pub decisions: Vec<(Made, u64)>,
+}
+
+/// How often something was decided about a thread.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The thread, without an instance's number.
+    pub thread: String,
+    /// As the first time.
+    pub made: Made,
+    /// How often.
+    pub times: u64,
+}
+
+/// A decision as the scheduler says it.
+#[derive(Clone, Copy)]
+struct Raw {
+    decision: &'static Decision,
+    pid: Option<i32>,
+    cpu: Option<usize>,
+    numbers: [i64; EXPLAINED_NUMBERS],
+}
+
+impl Raw {
+    /// Has it to do with the task?
+    fn concerns(&self, pid: i32) -> bool {
+        let is_it = |&(number, value): &(&(&str, Number), &i64)| {
+            number.1 == Number::Task && *value == i64::from(pid)
+        };
+        self.pid == Some(pid)
+            || self
+                .decision
+                .numbers
+                .iter()
+                .zip(&self.numbers)
+                .any(|pair| is_it(&pair))
+    }
+}
+
+/// Keeps what belongs to some waits.
+pub struct Chains {
+    windows: Vec<Window>,
+    /// The threads of which decisions are counted.
+    counted: BTreeSet<String>,
+    /// By thread and decision.
+    counts: BTreeMap<(String, &'static str), (u64, Raw)>,
+    names: HashMap<i32, String>,
+    /// The names that several tasks have.
+    shared: HashSet<String>,
+    /// For each CPU the task on it, and since when.
+    running: Vec<(Option<i32>, u64)>,
+    /// The latest move: when, of which task, and where to.
+    moved: Option<(u64, i32, usize)>,
+}
+
+/// A wait that is being looked at.
+struct Window {
+    wait: Wait,
+    /// The CPU that it waits for.
+    cpu: Option<usize>,
+    steps: Vec<Raws>,
+    idle_ns: BTreeMap<usize, u64>,
+    idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
+}
+
+/// A step whose words are not known yet.
+struct Raws {
+    at: u64,
+    cpu: usize,
+    what: RawWhat,
+}
+
+enum RawWhat {
+    Woken {
+        by: Option<i32>,
+        waited_for: Option<&'static str>,
+    },
+    Decided(Raw),
+    Moved {
+        from: usize,
+        to: usize,
+    },
+    Other {
+        pid: Option<i32>,
+        until: Option<u64>,
+    },
+    Runs,
+}
+
+impl Window {
+    fn begins(&self) -> u64 {
+        match self.wait.after {
+            After::Wakeup => self.wait.from,
+            After::Running { .. } => self.wait.from.saturating_sub(BEFORE_NS),
+        }
+    }
+
+    fn push(&mut self, at: u64, cpu: usize, what: RawWhat) {
+        self.steps.push(Raws { at, cpu, what });
+    }
+
+    /// Who had its CPU has it no longer.
+    fn end_other(&mut self, now: u64) {
+        let others = self.steps.iter_mut().rev();
+        let mut open = others.filter_map(|step| match &mut step.what {
+            RawWhat::Other {
+                until: until @ None,
+                ..
+            } => Some(until),
+            _ => None,
+        });
+        if let Some(until) = open.next() {
+            *until = Some(now);
+        }
+    }
+
+    /// It waits for `cpu` from now on, where `running` has been since.
+    fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
+        if self.cpu == Some(cpu) {
+            return;
+        }
+        self.end_other(now);
+        let was = self.cpu.replace(cpu);
+        let (pid, since) = running;
+        if pid != Some(self.wait.pid) {
+            let at = if was.is_none() {
+                since.max(self.wait.from)
+            } else {
+                now
+            };
+            self.push(at, cpu, RawWhat::Other { pid, until: None });
+        }
+    }
+
+    fn decided(&mut self, now: u64, cpu: usize, raw: Raw) {
+        let pid = self.wait.pid;
+        let is_earlier = now < self.wait.from;
+        let there = raw.cpu.is_some() && raw.cpu == self.cpu;
+        match raw.decision.about {
+            About::Idle if !is_earlier => {
+                if let Some(idle) = raw.cpu {
+                    let (times, last) = self
+                        .idle
+                        .entry((idle, raw.decision.name))
+                        .or_insert((0, raw));
+                    (*times, *last) = (*times + 1, raw);
+                }
+            }
+            About::Idle | About::Frequency => {}
+            _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
+                self.push(now, cpu, RawWhat::Decided(raw));
+            }
+            About::Preempts | About::Keeps | About::Yields if there && !is_earlier => {
+                self.push(now, cpu, RawWhat::Decided(raw));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Chains {
+    /// Of `waits` on a machine of `cpus` CPUs.
+    pub fn new(waits: Vec<Wait>, threads: impl IntoIterator<Item = String>, cpus: usize) -> Chains {
+        let window = |wait: Wait| Window {
+            cpu: match wait.after {
+                After::Wakeup => None,
+                After::Running { cpu } => Some(cpu),
+            },
+            wait,
+            steps: Vec::new(),
+            idle_ns: BTreeMap::new(),
+            idle: BTreeMap::new(),
+        };
+        Chains {
+            windows: waits.into_iter().map(window).collect(),
+            counted: threads.into_iter().collect(),
+            counts: BTreeMap::new(),
+            names: HashMap::new(),
+            shared: HashSet::new(),
+            running: vec![(None, 0); cpus],
+            moved: None,
+        }
+    }
+
+    /// The windows that are open at `now`.
+    fn open(&mut self, now: u64) -> impl Iterator<Item = &mut Window> {
+        let is_open = move |window: &&mut Window| (window.begins()..=window.wait.to).contains(&now);
+        self.windows.iter_mut().filter(is_open)
+    }
+
+    /// `cpu` is busy from `now` on, if it idled.
+    fn end_idle(&mut self, cpu: usize, now: u64) {
+        let (None, since) = self.running[cpu] else {
+            return;
+        };
+        for window in &mut self.windows {
+            let Wait { from, to, .. } = window.wait;
+            if since < to && now > from {
+                *window.idle_ns.entry(cpu).or_default() += now.min(to) - since.max(from);
+            }
+        }
+    }
+
+    fn switch(&mut self, now: u64, cpu: usize, next: i32) {
+        self.end_idle(cpu, now);
+        let next = Some(next).filter(|&pid| pid != 0);
+        self.running[cpu] = (next, now);
+        for window in self.open(now).filter(|window| now >= window.wait.from) {
+            let Wait { pid, to, .. } = window.wait;
+            if next == Some(pid) && now == to {
+                window.end_other(now);
+                window.push(now, cpu, RawWhat::Runs);
+            } else if window.cpu == Some(cpu) {
+                window.end_other(now);
+                window.push(
+                    now,
+                    cpu,
+                    RawWhat::Other {
+                        pid: next,
+                        until: None,
+                    },
+                );
+            }
+        }
+    }
+
+    fn decided(&mut self, now: u64, cpu: usize, raw: Raw) {
+        if let Some(name) = raw.pid.and_then(|pid| self.names.get(&pid))
+            && self.counted.contains(base(name))
+        {
+            let key = (base(name).to_owned(), raw.decision.name);
+            self.counts.entry(key).or_insert((0, raw)).0 += 1;
+        }
+        self.open(now)
+            .for_each(|window| window.decided(now, cpu, raw));
+    }
+
+    /// What a task is called: with its pid, if others have the same name.
+    fn label(&self, pid: i32) -> Cow<'_, str> {
+        match self.names.get(&pid) {
+            Some(name) if self.shared.contains(name) => Cow::Owned(format!("{name} ({pid})")),
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("task {pid}")),
+        }
+    }
+
+    fn made(&self, raw: &Raw) -> Made {
+        let name = |pid| self.label(pid);
+        let task = raw.pid.map(name);
+        let decided = Decided {
+            decision: raw.decision,
+            task: task.as_deref(),
+            cpu: raw.cpu,
+            numbers: &raw.numbers,
+        };
+        Made {
+            decision: raw.decision,
+            what: decided.what(),
+            why: decided.why(name),
+            numbers: decided.numbers().collect(),
+        }
+    }
+
+    /// The chains, in the order of the waits, and how often what was decided, most often first.
+    pub fn finish(mut self) -> (Vec<Chain>, Vec<Counted>) {
+        for cpu in 0..self.running.len() {
+            self.end_idle(cpu, u64::MAX);
+        }
+        let mut once = HashSet::new();
+        let twice = self.names.values().filter(|name| !once.insert(*name));
+        self.shared = twice.cloned().collect();
+        let chains = self
+            .windows
+            .iter()
+            .map(|window| self.chain(window))
+            .collect();
+        let counted = self
+            .counts
+            .iter()
+            .map(|((thread, _), (times, raw))| Counted {
+                thread: thread.clone(),
+                made: self.made(raw),
+                times: *times,
+            });
+        let mut counted: Vec<Counted> = counted.collect();
+        counted.sort_by(|a, b| (&a.thread, b.times).cmp(&(&b.thread, a.times)));
+        (chains, counted)
+    }
+
+    fn chain(&self, window: &Window) -> Chain {
+        let name = |pid: i32| Some(self.label(pid).into_owned());
+        let steps = window.steps.iter().map(|step| Step {
+            at: step.at,
+            cpu: step.cpu,
+            what: match &step.what {
+                RawWhat::Woken { by, waited_for } => What::Woken {
+                    waited_for: *waited_for,
+                    by: by.and_then(name),
+                },
+                RawWhat::Decided(raw) => What::Decided(self.made(raw)),
+                RawWhat::Moved { from, to } => What::Moved {
+                    from: *from,
+                    to: *to,
+                },
+                RawWhat::Other { pid, until } => What::Other {
+                    task: pid.and_then(name),
+                    ns: until.unwrap_or(window.wait.to).saturating_sub(step.at),
+                },
+                RawWhat::Runs => What::Runs,
+            },
+        });
+        let mut steps: Vec<Step> = steps.collect();
+        steps.retain(|step| !matches!(step.what, What::Other { ns: 0, .. }));
+        let idled = window.idle_ns.iter().map(|(&cpu, &ns)| {
+            let of_it = window.idle.range((cpu, "")..(cpu + 1, ""));
+            Idled {
+                cpu,
+                ns,
+                decisions: of_it
+                    .map(|(_, (times, raw))| (self.made(raw), *times))
+                    .collect(),
+            }
+        });
+        let mut idled: Vec<Idled> = idled.filter(|idled| idled.ns > 0).collect();
+        idled.sort_by_key(|idled| (u64::MAX - idled.ns, idled.cpu));
+        Chain {
+            wait: Wait {
+                name: self.label(window.wait.pid).into_owned(),
+                ..window.wait
+            },
+            steps,
+            idled,
+        }
+    }
+}
+
+impl Trace for Chains {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        let mut learn = |(name, pid): (&str, i32)| {
+            if pid != 0 && !self.names.contains_key(&pid) {
+                self.names.insert(pid, name.to_owned());
+            }
+        };
+        match event {
+            Event::Switch { next, .. } => {
+                learn(next);
+                self.switch(now, cpu, next.1);
+            }
+            Event::Wakeup {
+                task, target_cpu, ..
+            } => {
+                learn(task);
+                let (by, there) = (self.running[cpu].0, self.running[target_cpu]);
+                for window in self.open(now).filter(|window| window.wait.pid == task.1) {
+                    // The scheduler was asked before, and has heard what it slept for.
+                    match window.steps.iter_mut().map(|step| &mut step.what).next() {
+                        Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
+                        _ => {
+                            let what = RawWhat::Woken {
+                                by,
+                                waited_for: None,
+                            };
+                            window.steps.insert(0, Raws { at: now, cpu, what });
+                        }
+                    }
+                    window.waits_for(now, target_cpu, there);
+                }
+            }
+            Event::Migrate { task, from, to, .. } => {
+                learn(task);
+                self.moved = Some((now, task.1, to));
+                let there = self.running[to];
+                for window in self.open(now).filter(|window| window.wait.pid == task.1) {
+                    // Where it is placed as it wakes up has been said.
+                    if window.cpu.is_some() {
+                        window.push(now, cpu, RawWhat::Moved { from, to });
+                        window.waits_for(now, to, there);
+                    }
+                }
+            }
+            Event::Decision {
+                decision,
+                task,
+                waited_for,
+                cpu: about,
+                numbers,
+            } => {
+                task.into_iter().for_each(&mut learn);
+                let Some(decision) = Decision::find(decision) else {
+                    return;
+                };
+                let mut pid = task.map(|task| task.1);
+                if decision.about == About::Pulled && pid.is_none() {
+                    // It says which task by moving it.
+                    let here = |&(at, _, to): &(u64, i32, usize)| at == now && Some(to) == about;
+                    pid = self.moved.filter(here).map(|(_, pid, _)| pid);
+                }
+                let raw = Raw {
+                    decision,
+                    pid,
+                    cpu: about,
+                    numbers: *numbers,
+                };
+                for window in self.open(now) {
+                    let wakes = window.steps.is_empty() && window.wait.after == After::Wakeup;
+                    if wakes && pid == Some(window.wait.pid) {
+                        let waited_for = Some(waited_for);
+                        window.push(
+                            now,
+                            cpu,
+                            RawWhat::Woken {
+                                by: None,
+                                waited_for,
+                            },
+                        );
+                    }
+                }
+                self.decided(now, cpu, raw);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(name: &str) -> u32 {
+        Decision::ALL
+            .iter()
+            .position(|decision| decision.name == name)
+            .unwrap() as u32
+    }
+
+    fn decides(
+        name: &str,
+        task: Option<(&'static str, i32)>,
+        cpu: usize,
+        numbers: &'static [i64; 4],
+    ) -> Event<'static> {
+        Event::Decision {
+            decision: number(name),
+            task,
+            waited_for: "bytes in a stream",
+            cpu: Some(cpu),
+            numbers,
+        }
+    }
+
+    fn switch(prev: (&'static str, i32), next: (&'static str, i32)) -> Event<'static> {
+        Event::Switch {
+            prev,
+            prev_prio: 120,
+            prev_runnable: true,
+            next,
+            next_prio: 120,
+        }
+    }
+
+    const IDLE: (&str, i32) = ("swapper", 0);
+    const UI: (&str, i32) = ("ui", 7);
+    const ONE: (&str, i32) = ("loop", 8);
+    const OTHER: (&str, i32) = ("loop", 9);
+
+    /// ui is woken up on CPU 1 at 100, waits for CPU 0, where two loops run, and moves to CPU 2, which idles for 20 of
+    /// the time, at 160.
+    fn told(trace: &mut dyn Trace) {
+        trace.event(10, 0, switch(IDLE, ONE));
+        trace.event(20, 1, switch(IDLE, ("writer", 6)));
+        trace.event(20, 2, switch(IDLE, ("other", 5)));
+        trace.event(100, 1, decides("none_near_idle", Some(UI), 0, &[0; 4]));
+        trace.event(
+            100,
+            1,
+            decides("near_vruntime", Some(UI), 0, &[8, 300_000, 500_000, 0]),
+        );
+        let wakeup = Event::Wakeup {
+            task: UI,
+            prio: 120,
+            target_cpu: 0,
+            new: false,
+        };
+        trace.event(100, 1, wakeup);
+        trace.event(110, 0, decides("share_over", Some(ONE), 0, &[30, 20, 1, 0]));
+        trace.event(110, 0, switch(ONE, OTHER));
+        trace.event(140, 2, decides("found_none", None, 2, &[0; 4]));
+        trace.event(140, 2, switch(("other", 5), IDLE));
+        let migrate = Event::Migrate {
+            task: UI,
+            prio: 120,
+            from: 0,
+            to: 2,
+        };
+        trace.event(160, 2, migrate);
+        trace.event(160, 2, decides("takes_waiting", None, 2, &[0; 4]));
+        trace.event(160, 2, switch(IDLE, UI));
+    }
+
+    #[test]
+    fn a_chain_tells_a_wait_from_its_wakeup_to_its_end() {
+        let wait = Wait {
+            name: "ui".to_owned(),
+            pid: 7,
+            after: After::Wakeup,
+            from: 100,
+            to: 160,
+        };
+        let mut chains = Chains::new(vec![wait], ["ui".to_owned()], 3);
+        told(&mut chains);
+        let (chains, counted) = chains.finish();
+        let said: Vec<String> = chains[0]
+            .steps
+            .iter()
+            .map(|step| match &step.what {
+                What::Woken { waited_for, by } => format!("woken {waited_for:?} {by:?}"),
+                What::Decided(made) => format!("{} {}", made.decision.name, made.what),
+                What::Moved { from, to } => format!("moved {from} {to}"),
+                What::Other { task, ns } => format!("other {task:?} {ns}"),
+                What::Runs => format!("runs {}", step.at),
+            })
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "woken Some(\"bytes in a stream\") Some(\"writer\")",
+                "none_near_idle ui goes to CPU 0",
+                "near_vruntime ui does not take CPU 0",
+                "other Some(\"loop (8)\") 10",
+                "share_over loop (8) is to let others have CPU 0",
+                "other Some(\"loop (9)\") 50",
+                "moved 0 2",
+                "takes_waiting CPU 2 takes ui",
+                "runs 160",
+            ]
+        );
+        assert_eq!(chains[0].idled.len(), 1);
+        assert_eq!((chains[0].idled[0].cpu, chains[0].idled[0].ns), (2, 20));
+        assert_eq!(
+            chains[0].idled[0].decisions[0].0.decision.name,
+            "found_none"
+        );
+        let counted: Vec<_> = counted
+            .iter()
+            .map(|of| (of.made.decision.name, of.times))
+            .collect();
+        assert_eq!(
+            counted,
+            [
+                ("near_vruntime", 1),
+                ("none_near_idle", 1),
+                ("takes_waiting", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_took_the_cpu_away_is_told_though_it_came_before() {
+        let wait = Wait {
+            name: "loop".to_owned(),
+            pid: 8,
+            after: After::Running { cpu: 0 },
+            from: 110,
+            to: 200,
+        };
+        let mut chains = Chains::new(vec![wait], [], 3);
+        told(&mut chains);
+        let (chains, _) = chains.finish();
+        let names: Vec<&str> = chains[0]
+            .steps
+            .iter()
+            .filter_map(|step| match &step.what {
+                What::Decided(made) => Some(made.decision.name),
+                _ => None,
+            })
+            .collect();
+        // That ui did not take it is about this task, too.
+        assert_eq!(names, ["near_vruntime", "share_over"]);
+    }
+}

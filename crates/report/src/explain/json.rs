@@ -1,0 +1,201 @@
+//! Why threads waited, for programs. The fields are in docs/explain.md.
+
+use super::Explanation;
+use super::chain::{Chain, Made, Step, What};
+use super::wait::After;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// As that of `compare`.
+const SCHEMA: u32 = 2;
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    schema: u32,
+    machine: &'a str,
+    workload: &'a str,
+    policy: &'a str,
+    seed: u64,
+    threads: Vec<Thread<'a>>,
+    waits: Vec<Waited<'a>>,
+    decisions: Vec<Counted<'a>>,
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    name: &'a str,
+    wakeups: usize,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    max_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Waited<'a> {
+    thread: &'a str,
+    pid: i32,
+    after: &'static str,
+    from_ns: u64,
+    to_ns: u64,
+    chain: Vec<Link<'a>>,
+    idled: Vec<Idled<'a>>,
+}
+
+#[derive(Serialize)]
+struct Link<'a> {
+    at_ns: u64,
+    cpu: usize,
+    #[serde(flatten)]
+    what: Happened<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+enum Happened<'a> {
+    Woken {
+        waited_for: Option<&'a str>,
+        by: Option<&'a str>,
+    },
+    Decided(Decision<'a>),
+    Moved {
+        from: usize,
+        to: usize,
+    },
+    Other {
+        thread: Option<&'a str>,
+        ns: u64,
+    },
+    Runs,
+}
+
+#[derive(Serialize)]
+struct Decision<'a> {
+    decision: &'a str,
+    says: &'a str,
+    why: &'a str,
+    numbers: BTreeMap<&'a str, i64>,
+}
+
+#[derive(Serialize)]
+struct Idled<'a> {
+    cpu: usize,
+    ns: u64,
+    decisions: Vec<Times<'a>>,
+}
+
+#[derive(Serialize)]
+struct Times<'a> {
+    times: u64,
+    #[serde(flatten)]
+    last: Decision<'a>,
+}
+
+#[derive(Serialize)]
+struct Counted<'a> {
+    thread: &'a str,
+    times: u64,
+    #[serde(flatten)]
+    first: Decision<'a>,
+}
+
+/// The JSON, which ends in a line feed.
+pub fn json(of: &Explanation<'_>) -> String {
+    let threads = of.latencies.iter().map(|latencies| {
+        let at = |share| (!latencies.ns.is_empty()).then(|| latencies.quantile(share));
+        Thread {
+            name: &latencies.name,
+            wakeups: latencies.ns.len(),
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            max_ns: at(1.0),
+        }
+    });
+    let explained = Explained {
+        schema: SCHEMA,
+        machine: of.machine,
+        workload: of.workload,
+        policy: of.policy,
+        seed: of.seed,
+        threads: threads.collect(),
+        waits: of.chains.iter().map(waited).collect(),
+        decisions: of
+            .counted
+            .iter()
+            .map(|counted| Counted {
+                thread: &counted.thread,
+                times: counted.times,
+                first: decision(&counted.made),
+            })
+            .collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&explained).expect("names and numbers are JSON");
+    text.push('\n');
+    text
+}
+
+fn waited(chain: &Chain) -> Waited<'_> {
+    Waited {
+        thread: &chain.wait.name,
+        pid: chain.wait.pid,
+        after: match chain.wait.after {
+            After::Wakeup => "wakeup",
+            After::Running { .. } => "running",
+        },
+        from_ns: chain.wait.from,
+        to_ns: chain.wait.to,
+        chain: chain.steps.iter().map(link).collect(),
+        idled: chain
+            .idled
+            .iter()
+            .map(|idled| Idled {
+                cpu: idled.cpu,
+                ns: idled.ns,
+                decisions: idled
+                    .decisions
+                    .iter()
+                    .map(|(made, times)| Times {
+                        times: *times,
+                        last: decision(made),
+                    })
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+fn link(step: &Step) -> Link<'_> {
+    let what = match &step.what {
+        What::Woken { waited_for, by } => Happened::Woken {
+            waited_for: *waited_for,
+            by: by.as_deref(),
+        },
+        What::Decided(made) => Happened::Decided(decision(made)),
+        What::Moved { from, to } => Happened::Moved {
+            from: *from,
+            to: *to,
+        },
+        What::Other { task, ns } => Happened::Other {
+            thread: task.as_deref(),
+            ns: *ns,
+        },
+        What::Runs => Happened::Runs,
+    };
+    Link {
+        at_ns: step.at,
+        cpu: step.cpu,
+        what,
+    }
+}
+
+fn decision(made: &Made) -> Decision<'_> {
+    Decision {
+        decision: made.decision.name,
+        says: &made.what,
+        why: &made.why,
+        numbers: made
+            .numbers
+            .iter()
+            .map(|&(name, _, value)| (name, value))
+            .collect(),
+    }
+}

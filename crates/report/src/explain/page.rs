@@ -1,0 +1,257 @@
+//! Why threads waited, for a person.
+
+use super::Explanation;
+use super::chain::{Chain, Idled, Step, What};
+use super::wait::{After, Wait};
+use crate::{Cell, Page, Table, Tone};
+use policy::{About, time};
+
+/// Of those who had the CPU meanwhile, so many are named one by one.
+const MOST_OTHERS: usize = 10;
+/// Of the CPUs that idled, so many.
+const MOST_IDLED: usize = 6;
+/// Of the decisions about a thread, so many.
+const MOST_COUNTED: usize = 8;
+
+/// A table for each wait, then how long the threads waited in all, and what was decided about them.
+pub fn page(of: &Explanation<'_>) -> Page {
+    let mut tables: Vec<Table> = of.chains.iter().map(chain).collect();
+    tables.push(latencies(of));
+    if !of.counted.is_empty() {
+        tables.push(counted(of));
+    }
+    let missed = of.missed.map(|at| {
+        format!(
+            "Nobody of these waited at {}: below is the wait that is nearest.",
+            seconds(at)
+        )
+    });
+    let remarks = match of.chains.is_empty() {
+        true => vec!["None of these threads ever waited.".to_owned()],
+        false => Vec::new(),
+    };
+    Page {
+        title: format!(
+            "Why threads wait: {} on {} under {}",
+            of.workload, of.machine, of.policy
+        ),
+        notes: [format!("first run, seed {}", of.seed)]
+            .into_iter()
+            .chain(missed)
+            .collect(),
+        tables,
+        remarks,
+        ..Page::default()
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
+}
+
+fn shown(ns: u64) -> String {
+    time(ns.min(i64::MAX as u64) as i64)
+}
+
+fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell> {
+    vec![at.into(), cpu.to_string().into(), what.into(), why.into()]
+}
+
+fn chain(chain: &Chain) -> Table {
+    let Wait {
+        name, after, from, ..
+    } = &chain.wait;
+    let after = match after {
+        After::Wakeup => "it woke up".to_owned(),
+        After::Running { cpu } => format!("it lost CPU {cpu}"),
+    };
+    let others = chain
+        .steps
+        .iter()
+        .filter(|step| matches!(step.what, What::Other { .. }))
+        .count();
+    let (mut rows, mut seen, mut left) = (Vec::new(), 0, Left::default());
+    for step in &chain.steps {
+        if let What::Other { task, ns } = &step.what {
+            seen += 1;
+            // The first ones and the last; what is between is summed up.
+            if others > MOST_OTHERS
+                && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
+            {
+                left.add(step, task.is_some(), *ns);
+                continue;
+            }
+        } else if left.is_part(step) {
+            continue;
+        }
+        rows.extend(left.take());
+        rows.push(of_step(chain, step));
+    }
+    // That the CPU which it waits for idles has been said.
+    let idles = |step: &Step| matches!(step.what, What::Other { task: None, .. });
+    let is_said = |cpu| {
+        chain
+            .steps
+            .iter()
+            .any(|step| step.cpu == cpu && idles(step))
+    };
+    let idle: Vec<&Idled> = chain
+        .idled
+        .iter()
+        .filter(|idled| !is_said(idled.cpu))
+        .collect();
+    rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
+    if idle.len() > MOST_IDLED {
+        let more = format!("{} more CPUs idled for some of it", idle.len() - MOST_IDLED);
+        rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
+    }
+    for cell in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        cell.tone = Tone::Dim;
+    }
+    Table {
+        title: format!(
+            "{name} waited {} from {} on, after {after}",
+            shown(chain.wait.ns()),
+            seconds(*from)
+        ),
+        header: ["at", "CPU", "what", "why"].map(str::to_owned).to_vec(),
+        text_columns: 4,
+        rows,
+    }
+}
+
+/// Runs of others that are not shown one by one.
+#[derive(Default)]
+struct Left {
+    first: Option<(u64, usize)>,
+    runs: usize,
+    ns: u64,
+}
+
+impl Left {
+    fn add(&mut self, step: &Step, is_task: bool, ns: u64) {
+        self.first.get_or_insert((step.at, step.cpu));
+        self.runs += usize::from(is_task);
+        self.ns += if is_task { ns } else { 0 };
+    }
+
+    /// Does `step`, which is about others, go with them?
+    fn is_part(&self, step: &Step) -> bool {
+        let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
+        self.first.is_some()
+            && matches!(&step.what, What::Decided(made) if about_others(made.decision.about))
+    }
+
+    fn take(&mut self) -> Option<Vec<Cell>> {
+        let Left { first, runs, ns } = std::mem::take(self);
+        let (at, cpu) = first?;
+        let what = format!("{runs} more turns of others");
+        Some(row(
+            seconds(at),
+            cpu,
+            what,
+            format!("for {} in all", shown(ns)),
+        ))
+    }
+}
+
+fn of_step(chain: &Chain, step: &Step) -> Vec<Cell> {
+    let name = &chain.wait.name;
+    let (what, why) = match &step.what {
+        What::Woken { waited_for, by } => (
+            format!("{name} wakes up"),
+            woken(*waited_for, by.as_deref()),
+        ),
+        What::Decided(made) => (made.what.clone(), made.why.clone()),
+        What::Moved { from, to } => (
+            format!("{name} moves from CPU {from} to CPU {to}"),
+            String::new(),
+        ),
+        What::Other {
+            task: Some(task),
+            ns,
+        } => (format!("{task} runs"), format!("for {}", shown(*ns))),
+        What::Other { task: None, ns } => (
+            "CPU idles or wakes up".to_owned(),
+            format!("for {}", shown(*ns)),
+        ),
+        What::Runs => (
+            format!("{name} runs"),
+            format!("after {}", shown(chain.wait.ns())),
+        ),
+    };
+    row(seconds(step.at), step.cpu, what, why)
+}
+
+fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
+    match (waited_for, by) {
+        (Some("a timer"), _) => "its timer expired".to_owned(),
+        (Some("nothing"), Some(by)) => format!("{by} made it"),
+        (Some(what), Some(by)) => format!("{by} woke it up; it slept for {what}"),
+        (Some(what), None) => format!("an interrupt woke it up; it slept for {what}"),
+        (None, Some(by)) => format!("{by} ran there, or an interrupt came"),
+        (None, None) => "an interrupt came".to_owned(),
+    }
+}
+
+fn idled(idled: &Idled) -> Vec<Cell> {
+    let reasons = idled.decisions.iter().map(|(made, times)| match times {
+        1 => made.why.clone(),
+        times => format!("{times} times, {}", made.why),
+    });
+    let what = format!("CPU {} idles, for {} of it", idled.cpu, shown(idled.ns));
+    row(
+        "meanwhile".to_owned(),
+        idled.cpu,
+        what,
+        reasons.collect::<Vec<_>>().join("; "),
+    )
+}
+
+fn latencies(of: &Explanation<'_>) -> Table {
+    let rows = of.latencies.iter().map(|latencies| {
+        let times = [0.5, 0.99, 1.0].map(|share| match latencies.ns.is_empty() {
+            true => "".into(),
+            false => shown(latencies.quantile(share)).into(),
+        });
+        let named = [
+            latencies.name.clone().into(),
+            latencies.ns.len().to_string().into(),
+        ];
+        named.into_iter().chain(times).collect()
+    });
+    Table {
+        title: "From waking up to running".to_owned(),
+        header: ["thread", "wakeups", "half within", "99 % within", "longest"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 1,
+        rows: rows.collect(),
+    }
+}
+
+fn counted(of: &Explanation<'_>) -> Table {
+    let mut rows = Vec::new();
+    for latencies in &of.latencies {
+        let of_thread = of
+            .counted
+            .iter()
+            .filter(|counted| counted.thread == latencies.name);
+        rows.extend(of_thread.take(MOST_COUNTED).map(|counted| {
+            vec![
+                counted.thread.clone().into(),
+                counted.times.to_string().into(),
+                counted.made.what.clone().into(),
+                counted.made.why.clone().into(),
+            ]
+        }));
+    }
+    Table {
+        title: "What was decided about them, and why: in the words of the first time".to_owned(),
+        header: ["thread", "times", "such as", "why"]
+            .map(str::to_owned)
+            .to_vec(),
+        text_columns: 4,
+        rows,
+    }
+}

@@ -1,0 +1,360 @@
+//! Who waited for a CPU, when, and for how long.
+
+use simulator::{Event, Trace};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A thread was runnable and did not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Its name, such as `ui-0`.
+    pub name: String,
+    /// Its pid.
+    pub pid: i32,
+    /// Since what.
+    pub after: After,
+    /// ns
+    pub from: u64,
+    /// Then it runs, ns.
+    pub to: u64,
+}
+
+/// What a thread waits after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// It woke up, or was made.
+    Wakeup,
+    /// It ran on this CPU, and lost it.
+    Running {
+        /// Its number.
+        cpu: usize,
+    },
+}
+
+impl Wait {
+    /// How long, ns.
+    pub fn ns(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// How far from it `at` is, ns; 0 within.
+    fn distance(&self, at: u64) -> u64 {
+        (self.from.saturating_sub(at)).max(at.saturating_sub(self.to))
+    }
+}
+
+/// What one wants to know.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Names of threads, of all instances or of one, or pids; none: those that the workload is judged by, else all.
+    pub threads: Vec<String>,
+    /// When somebody waited, ns; else those who waited longest.
+    pub at: Option<u64>,
+    /// So many waits at most, and at least 1.
+    pub worst: usize,
+}
+
+/// No thread has that name.
+#[derive(Debug)]
+pub struct Unknown {
+    /// It.
+    pub thread: String,
+    /// Those that there are.
+    pub names: Vec<String>,
+}
+
+/// How long the instances of a thread waited from each wakeup on.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// The thread's name without an instance's number.
+    pub name: String,
+    /// ns, from the shortest to the longest.
+    pub ns: Vec<u64>,
+}
+
+impl Latencies {
+    /// What `share` of the wakeups waited no longer than, ns, by nearest rank; 0 without wakeups.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let rank = (share * self.ns.len() as f64).ceil() as usize;
+        self.ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+    }
+}
+
+/// Sees all waits of a run, and keeps those that may be asked about.
+pub struct Waits {
+    at: Option<u64>,
+    worst: usize,
+    threads: BTreeMap<i32, Thread>,
+    waiting: HashMap<i32, (u64, After)>,
+}
+
+#[derive(Default)]
+struct Thread {
+    name: String,
+    latencies: Vec<u64>,
+    /// After wakeups, and the others.
+    woken: Vec<Wait>,
+    others: Vec<Wait>,
+}
+
+impl Waits {
+    /// For `asked`, as far as it is known before the run.
+    pub fn new(asked: &Asked) -> Waits {
+        Waits {
+            at: asked.at,
+            worst: asked.worst,
+            threads: BTreeMap::new(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// The waits that were asked about, in the order in which they are to be shown, and the latencies of the threads.
+    /// `usual` are the threads to look at where none is asked about.
+    pub fn choose(
+        self,
+        asked: &Asked,
+        usual: &[String],
+    ) -> Result<(Vec<Wait>, Vec<Latencies>), Unknown> {
+        for thread in &asked.threads {
+            if !self
+                .threads
+                .iter()
+                .any(|(&pid, known)| is(thread, pid, known))
+            {
+                let names: BTreeSet<&str> = self
+                    .threads
+                    .values()
+                    .map(|known| base(&known.name))
+                    .collect();
+                return Err(Unknown {
+                    thread: thread.clone(),
+                    names: names.into_iter().map(str::to_owned).collect(),
+                });
+            }
+        }
+        let among =
+            |names: &[String], pid, known: &Thread| names.iter().any(|name| is(name, pid, known));
+        let has_usual = self
+            .threads
+            .iter()
+            .any(|(&pid, known)| among(usual, pid, known));
+        let named = !asked.threads.is_empty() || has_usual;
+        let wanted = |pid: i32, known: &Thread| match (asked.threads.is_empty(), has_usual) {
+            (false, _) => among(&asked.threads, pid, known),
+            (true, true) => among(usual, pid, known),
+            (true, false) => true,
+        };
+        let chosen: Vec<Thread> = self
+            .threads
+            .into_iter()
+            .filter(|(pid, known)| wanted(*pid, known))
+            .map(|(_, known)| known)
+            .collect();
+        let mut latencies: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let (mut woken, mut others) = (Vec::new(), Vec::new());
+        for thread in chosen {
+            let all = latencies.entry(base(&thread.name).to_owned()).or_default();
+            all.extend(thread.latencies);
+            woken.extend(thread.woken);
+            others.extend(thread.others);
+        }
+        // Of threads that nobody named, who computes on and on is not worth a word beside who wakes up.
+        if named || woken.is_empty() || self.at.is_some() {
+            woken.extend(others);
+        }
+        keep(&mut woken, self.at, self.worst);
+        if let (Some(at), Some(first)) = (self.at, woken.first()) {
+            let nearest = first.clone();
+            woken.retain(|wait| wait.distance(at) == 0 || *wait == nearest);
+        }
+        let latencies = latencies.into_iter().map(|(name, mut ns)| {
+            ns.sort_unstable();
+            Latencies { name, ns }
+        });
+        Ok((woken, latencies.collect()))
+    }
+
+    fn thread(&mut self, (name, pid): (&str, i32)) -> &mut Thread {
+        self.threads.entry(pid).or_insert_with(|| Thread {
+            name: name.to_owned(),
+            ..Thread::default()
+        })
+    }
+}
+
+impl Trace for Waits {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        match event {
+            Event::Wakeup { task, .. } => {
+                self.thread(task);
+                self.waiting.entry(task.1).or_insert((now, After::Wakeup));
+            }
+            Event::Switch {
+                prev,
+                prev_runnable,
+                next,
+                ..
+            } => {
+                if prev.1 != 0 && prev_runnable {
+                    self.waiting.insert(prev.1, (now, After::Running { cpu }));
+                }
+                if next.1 == 0 {
+                    return;
+                }
+                let (at, worst) = (self.at, self.worst);
+                let waited = self.waiting.remove(&next.1);
+                let thread = self.thread(next);
+                let Some((from, after)) = waited else {
+                    return;
+                };
+                let wait = Wait {
+                    name: next.0.to_owned(),
+                    pid: next.1,
+                    after,
+                    from,
+                    to: now,
+                };
+                let list = match wait.after {
+                    After::Wakeup => {
+                        thread.latencies.push(wait.ns());
+                        &mut thread.woken
+                    }
+                    After::Running { .. } => &mut thread.others,
+                };
+                if wait.ns() == 0 {
+                    return;
+                }
+                list.push(wait);
+                // Now and then is enough.
+                if list.len() > 2 * worst {
+                    keep(list, at, worst);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Keeps the `worst` of `waits`: the longest, or if it is about a time those nearest to that, and of them the longest.
+fn keep(waits: &mut Vec<Wait>, at: Option<u64>, worst: usize) {
+    let far = |wait: &Wait| at.map_or(0, |at| wait.distance(at));
+    waits.sort_by_key(|wait| (far(wait), u64::MAX - wait.ns(), wait.from, wait.pid));
+    waits.truncate(worst);
+}
+
+/// Is `thread` what this one is called?
+fn is(thread: &str, pid: i32, known: &Thread) -> bool {
+    thread == known.name || thread == base(&known.name) || thread.parse() == Ok(pid)
+}
+
+/// A thread's name without the number of its instance.
+pub(crate) fn base(name: &str) -> &str {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once('-') {
+        Some((base, instance)) if !base.is_empty() && number(instance) => base,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(
+        prev: (&'static str, i32),
+        runnable: bool,
+        next: (&'static str, i32),
+    ) -> Event<'static> {
+        Event::Switch {
+            prev,
+            prev_prio: 120,
+            prev_runnable: runnable,
+            next,
+            next_prio: 120,
+        }
+    }
+
+    fn wakeup(task: (&'static str, i32)) -> Event<'static> {
+        Event::Wakeup {
+            task,
+            prio: 120,
+            target_cpu: 0,
+            new: false,
+        }
+    }
+
+    /// ui waits for 3, 1 and 6; batch, which never sleeps, for 10.
+    fn seen(asked: &Asked) -> Waits {
+        let (idle, ui, batch) = (("swapper", 0), ("ui-0", 7), ("batch", 8));
+        let mut waits = Waits::new(asked);
+        waits.event(0, 0, switch(idle, true, batch));
+        for (at, waited) in [(100, 3), (200, 1), (300, 6)] {
+            waits.event(at, 0, wakeup(ui));
+            waits.event(at + waited, 0, switch(batch, true, ui));
+            waits.event(at + waited + 10, 0, switch(ui, false, batch));
+        }
+        waits
+    }
+
+    fn asked(threads: &[&str], at: Option<u64>, worst: usize) -> Asked {
+        Asked {
+            threads: threads.iter().map(|&name| name.to_owned()).collect(),
+            at,
+            worst,
+        }
+    }
+
+    fn chosen(
+        threads: &[&str],
+        at: Option<u64>,
+        worst: usize,
+        usual: &[&str],
+    ) -> Vec<(i32, u64, u64)> {
+        let asked = asked(threads, at, worst);
+        let usual: Vec<String> = usual.iter().map(|&name| name.to_owned()).collect();
+        let (waits, _) = seen(&asked).choose(&asked, &usual).unwrap();
+        waits
+            .iter()
+            .map(|wait| (wait.pid, wait.from, wait.ns()))
+            .collect()
+    }
+
+    #[test]
+    fn the_longest_waits_of_the_thread_are_chosen() {
+        assert_eq!(chosen(&["ui"], None, 2, &[]), [(7, 300, 6), (7, 100, 3)]);
+        assert_eq!(chosen(&["7"], None, 1, &[]), [(7, 300, 6)]);
+        // Nobody is named: the workload's, else who wakes up.
+        assert_eq!(chosen(&[], None, 1, &[]), [(7, 300, 6)]);
+        assert_eq!(chosen(&[], None, 1, &["batch"]), [(8, 103, 10)]);
+        assert_eq!(chosen(&[], None, 1, &["nobody"]), [(7, 300, 6)]);
+    }
+
+    #[test]
+    fn a_time_finds_the_wait_around_it_or_the_nearest() {
+        assert_eq!(chosen(&["ui"], Some(102), 3, &[]), [(7, 100, 3)]);
+        assert_eq!(chosen(&["ui"], Some(206), 3, &[]), [(7, 200, 1)]);
+        assert_eq!(chosen(&["ui"], Some(290), 3, &[]), [(7, 300, 6)]);
+        assert_eq!(chosen(&[], Some(105), 3, &[]), [(8, 103, 10)]);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_there_is_named_with_those_that_are() {
+        let asked = asked(&["iu"], None, 1);
+        let unknown = seen(&asked).choose(&asked, &[]).unwrap_err();
+        assert_eq!(
+            (unknown.thread.as_str(), unknown.names.join(" ").as_str()),
+            ("iu", "batch ui")
+        );
+    }
+
+    #[test]
+    fn latencies_are_of_wakeups_alone() {
+        let asked = asked(&[], None, 1);
+        let (_, latencies) = seen(&asked).choose(&asked, &[]).unwrap();
+        assert_eq!(latencies[1].ns, [1, 3, 6]);
+        assert_eq!(
+            (latencies[1].quantile(0.5), latencies[1].quantile(0.99)),
+            (3, 6)
+        );
+        assert!(latencies[0].ns.is_empty());
+    }
+}

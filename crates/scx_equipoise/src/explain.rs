@@ -1,0 +1,85 @@
+//! `--explain`: what the scheduler says of its decisions, a line each.
+
+use anyhow::{Context, Result};
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use native::Global;
+use policy::Explained;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+/// So many tasks' names are remembered. Then all are looked up anew, as pids are used again.
+const MOST_NAMES: usize = 4096;
+
+/// What has the scheduler explain itself.
+pub fn switch() -> Global {
+    Global {
+        symbol: Explained::SWITCH.to_owned(),
+        bytes: vec![1],
+    }
+}
+
+/// Prints what is in `buffer`, whenever it is asked to (`RingBuffer::consume`).
+pub fn printer(buffer: &dyn MapCore) -> Result<RingBuffer<'static>> {
+    let names = Names::default();
+    let mut builder = RingBufferBuilder::new();
+    builder.add(buffer, move |record| {
+        let line = Explained::line(record, |pid| names.of(pid));
+        // Whoever closed standard output has read enough; the scheduler stays.
+        let _ = writeln!(
+            io::stdout().lock(),
+            "{}",
+            line.as_deref().unwrap_or("unknown decision")
+        );
+        0
+    })?;
+    builder
+        .build()
+        .context("cannot listen to the scheduler's decisions")
+}
+
+/// Says how many decisions were lost, of which `said` have been told.
+pub fn warn_of_lost(said: &mut u64, lost: u64) {
+    if lost > *said {
+        log::warn!(
+            "{} decisions lost, as there were too many to print",
+            lost - *said
+        );
+        *said = lost;
+    }
+}
+
+/// What tasks are called.
+#[derive(Default)]
+struct Names(RefCell<HashMap<i32, String>>);
+
+impl Names {
+    fn of(&self, pid: i32) -> Cow<'static, str> {
+        let mut names = self.0.borrow_mut();
+        if names.len() >= MOST_NAMES {
+            names.clear();
+        }
+        let name = names.entry(pid).or_insert_with(|| {
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            comm.map_or_else(|_| "task".to_owned(), |comm| comm.trim_end().to_owned())
+        });
+        Cow::Owned(format!("{name} ({pid})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_called_by_their_names_and_pids() {
+        let names = Names::default();
+        let (own, pid) = (
+            std::fs::read_to_string("/proc/self/comm").unwrap(),
+            std::process::id(),
+        );
+        assert_eq!(names.of(pid as i32), format!("{} ({pid})", own.trim_end()));
+        assert_eq!(names.of(-1), "task (-1)");
+    }
+}

@@ -1,0 +1,115 @@
+//! `--prefer auto`: what comes first follows the platform profile, which a laptop's user chooses, or
+//! power-profiles-daemon for him.
+
+use crate::control::Control;
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const PROFILE: &str = "/sys/firmware/acpi/platform_profile";
+
+/// How long to wait where another change of the policy is on its way.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The platform profile.
+pub struct Profile(File);
+
+impl Profile {
+    pub fn open() -> Result<Profile> {
+        Profile::open_at(Path::new(PROFILE))
+    }
+
+    fn open_at(path: &Path) -> Result<Profile> {
+        let file = File::open(path).with_context(|| {
+            format!(
+                "no platform profile, {}: expected one to follow, or --prefer performance, balanced or power",
+                path.display()
+            )
+        })?;
+        Ok(Profile(file))
+    }
+
+    /// What comes first now: a value of the setting `prefer`.
+    pub fn preference(&mut self) -> Result<&'static str> {
+        let mut profile = String::new();
+        let read = self.0.rewind();
+        read.and_then(|()| self.0.read_to_string(&mut profile))
+            .context("cannot read the platform profile")?;
+        Ok(preference(profile.trim()))
+    }
+
+    /// Returns once it has changed since it was last read (`sysfs_notify()`).
+    fn wait(&self) -> Result<()> {
+        let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
+        poll(&mut fds, None).context("cannot watch the platform profile")?;
+        Ok(())
+    }
+
+    /// Changes the policy with the profile until the process ends, from a thread of its own.
+    pub fn follow(mut self, control: Arc<Control>) {
+        thread::spawn(move || {
+            let error = loop {
+                let preferred = self.wait().and_then(|()| self.preference());
+                match preferred {
+                    Ok(word) => {
+                        log::info!("the platform profile prefers {word}");
+                        while !control.change(&format!("prefer={word}")) {
+                            thread::sleep(AGAIN);
+                        }
+                    }
+                    Err(error) => break error,
+                }
+            };
+            log::warn!("the platform profile is followed no more: {error:#}");
+        });
+    }
+}
+
+/// The setting `prefer` for a profile, by the kernel's names: Documentation/ABI/testing/sysfs-platform_profile.
+fn preference(profile: &str) -> &'static str {
+    match profile {
+        "low-power" | "cool" | "quiet" => "power",
+        "balanced-performance" | "performance" | "max-power" => "performance",
+        // `balanced`, and `custom`, of which nobody knows what it is.
+        _ => "balanced",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::Policy;
+
+    #[test]
+    fn a_profile_is_read_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("platform_profile");
+        let message = Profile::open_at(&path).err().unwrap().to_string();
+        assert!(message.contains("no platform profile"), "{message}");
+        for (name, expected) in [
+            ("low-power\n", "power"),
+            ("balanced\n", "balanced"),
+            ("performance\n", "performance"),
+            ("custom\n", "balanced"),
+        ] {
+            std::fs::write(&path, name).unwrap();
+            let mut profile = Profile::open_at(&path).unwrap();
+            assert_eq!(profile.preference().unwrap(), expected);
+            assert_eq!(profile.preference().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_profile_prefers_is_a_value_of_the_setting() {
+        let equipoise = Policy::find("equipoise").unwrap();
+        for profile in ["quiet", "balanced", "performance"] {
+            let change = format!("prefer={}", preference(profile));
+            equipoise.with([&*change].into_iter()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Says why: explain(decision, pid, cpu, numbers...), beside what decides, with a row of decisions.def.
+ *
+ * It costs nothing where nobody asks. The simulated kernel has two objects of each scheduler, of which one says
+ * nothing; in Linux it depends on a constant, so that the verifier takes the code out. There the records go into a
+ * ring buffer, whose reader is not woken up for them: that would be a decision of its own.
+ */
+#ifndef __EQUIPOISE_EXPLAIN_H
+#define __EQUIPOISE_EXPLAIN_H
+
+#include "intf.h"
+
+#define DECISION(name, ...) DECIDED_##name,
+enum decision {
+#include "decisions.def"
+};
+#undef DECISION
+
+/* How many numbers go with each. */
+#define NS(name) 0
+#define LEAD(name) 0
+#define CPU(name) 0
+#define TASK(name) 0
+#define OF_1024(name) 0
+#define POWER(name) 0
+#define COUNT(name) 0
+#define DECISION(name, kind, words, numbers...) NUMBERS_OF_##name = sizeof((char[]){ 0, ##numbers }) - 1,
+enum decision_numbers {
+#include "decisions.def"
+};
+#undef DECISION
+#undef NS
+#undef LEAD
+#undef CPU
+#undef TASK
+#undef OF_1024
+#undef POWER
+#undef COUNT
+
+#if defined(__EQUIPOISE_SIMULATED_H) && defined(EQUIPOISE_EXPLAINS)
+
+_Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated kernel takes as many");
+
+/* What is looked at to say why costs the scheduler no time, so that it decides the same. */
+#define explaining true
+#define ___explain(number, about, on, values...)                                       \
+	do {                                                                           \
+		struct equipoise_memory *___memory = __KERNEL->memory;                 \
+		__KERNEL->memory = NULL;                                               \
+		{                                                                      \
+			const s64 ___numbers[EXPLAINED_NUMBERS] = { values };          \
+			__kcall(explain, number, (s32)(about), (s32)(on), ___numbers); \
+		}                                                                      \
+		__KERNEL->memory = ___memory;                                          \
+	} while (0)
+
+#elif defined(__EQUIPOISE_SIMULATED_H)
+
+#define explaining false
+#define ___explain(number, about, on, values...)                      \
+	do {                                                          \
+		const s64 ___numbers[EXPLAINED_NUMBERS] = { values }; \
+		(void)___numbers, (void)(about), (void)(on);          \
+	} while (0)
+
+#else
+
+/* Set by user space before it loads the scheduler, as is the size of the buffer. */
+const volatile bool explains;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} explanations SEC(".maps");
+
+/* Records that found no room. */
+u64 explanations_lost;
+
+static __always_inline void record_decision(enum decision decision, s32 pid, s32 cpu, const s64 *numbers)
+{
+	struct explained *e = bpf_ringbuf_reserve(&explanations, sizeof(*e), 0);
+
+	if (!e) {
+		explanations_lost++;
+		return;
+	}
+	e->at = bpf_ktime_get_ns();
+	e->decision = decision;
+	e->by = bpf_get_smp_processor_id();
+	e->pid = pid;
+	e->cpu = cpu;
+	__builtin_memcpy(e->numbers, numbers, sizeof(e->numbers));
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+#define explaining explains
+#define ___explain(number, about, on, values...)                      \
+	do {                                                          \
+		const s64 ___numbers[EXPLAINED_NUMBERS] = { values }; \
+		record_decision(number, about, on, ___numbers);       \
+	} while (0)
+
+#endif
+
+/*
+ * About task @about, by its pid, or 0; and CPU @on. What the numbers are computed from is not looked at unless
+ * somebody asks, so it may cost something.
+ */
+#define explain(name, about, on, values...)                                                  \
+	do {                                                                                 \
+		_Static_assert(sizeof((s64[]){ values }) == NUMBERS_OF_##name * sizeof(s64), \
+			       #name " has other numbers in decisions.def");                 \
+		if (explaining)                                                              \
+			___explain(DECIDED_##name, about, on, ##values);                     \
+	} while (0)
+
+#endif /* __EQUIPOISE_EXPLAIN_H */
