@@ -87,7 +87,7 @@ def sweep(arguments, figures):
     by_command(arguments.command, arguments.scale, figures)
     with tempfile.TemporaryDirectory() as folder:
         with timed("local", figures):
-            result = equipoise.sweep(**grid(arguments.scale), out=Path(folder) / "s", jobs=2)
+            result = equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=Path(folder) / "s", jobs=2)
         figures["simulations"] = len(result.cases) * RUNS
         figures["peak memory MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         figures["Parquet MB"] = round(sum(file.stat().st_size for file in (Path(folder) / "s/runs").iterdir()) / 1e6, 1)
@@ -104,7 +104,7 @@ def ray(arguments, figures):
     with tempfile.TemporaryDirectory() as folder:
         local, remote = Path(folder) / "local", Path(folder) / "ray"
         with timed("local", figures):
-            equipoise.sweep(**grid(arguments.scale), out=local, jobs=2)
+            equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=local, jobs=2)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
         cluster.add_node(num_cpus=1)
         cluster.add_node(num_cpus=1)
@@ -116,7 +116,7 @@ def ray(arguments, figures):
             # Workers have started.
             equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, engine="ray")
             with timed("ray", figures):
-                result = equipoise.sweep(**grid(arguments.scale), out=remote, engine=begun)
+                result = equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=remote, engine=begun)
             figures["overhead over local %, wall"] = round(
                 100 * (figures["ray wall s"] / figures["local wall s"] - 1), 1
             )
@@ -131,7 +131,7 @@ def ray(arguments, figures):
                 after=result.chunks // 3, then=lambda: cluster.remove_node(spare.pop(), allow_graceful=False)
             )
             with timed("ray, a node lost", figures):
-                equipoise.sweep(**grid(arguments.scale), out=lost, engine=killer)
+                equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=lost, engine=killer)
             figures["chunks"] = result.chunks
             figures["same bytes, a node lost"] = same == [
                 (one.name, one.read_bytes()) for one in sorted((lost / "runs").iterdir())
@@ -201,6 +201,7 @@ def main():
     parser.add_argument("what", choices=["sweep", "ray", "events", "tune"])
     parser.add_argument("--command", help="the command to compare with, of the same build")
     parser.add_argument("--scale", type=int, default=1, help="so many times fewer loads")
+    parser.add_argument("--chunk", type=int, default=20, help="simulations of a task")
     parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages, of each sender to each receiver")
     parser.add_argument("--utilization", action="store_true", help="with load tracking")
     parser.add_argument("--trials", type=int, default=200)
