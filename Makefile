@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # all. mixed-load kills the loader under every policy, `killed` ten times under load.
 VM_TESTS := capacity hotplug mixed-load fairness affinity pelt newidle-limit smoke scx-simple
 
-.PHONY: run check test pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -25,6 +25,10 @@ test: check
 	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test --quick $(VM_TESTS)
+
+# The Python package: its wheel in an empty virtual environment.
+test-python:
+	tests/python
 
 # README's two commands on a Debian that has nothing but a C compiler and Rust.
 pristine:
@@ -76,4 +80,5 @@ check-format: tools
 
 lint:
 	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
+	cargo clippy $(CARGO_FLAGS) -p equipoise-python -- -D warnings
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(wildcard scheduler/*/main.bpf.c)

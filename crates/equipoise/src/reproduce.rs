@@ -6,12 +6,11 @@ use crate::interrupt;
 use crate::output::{self, All, Document, Staged};
 use crate::progress::Progress;
 use lab::{Case, Experiment, Reproduction};
-use machine::input::BadInput;
 
 /// Runs the experiments and shows their tables.
 pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
-    let experiments = find(&args)?;
+    let experiments = lab::select(&args.experiments, args.rows.as_ref(), args.scale)?;
     let runs = |experiment: &Experiment| args.runs.or(experiment.runs);
     let count: usize = experiments
         .iter()
@@ -56,48 +55,6 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
     };
     output::emit(output, &documents, Some(all), staged)?;
     interrupt::check()
-}
-
-fn find(args: &Reproduce) -> Result<Vec<Experiment>, Error> {
-    let mut experiments: Vec<Experiment> = if args.experiments.is_empty() {
-        Experiment::names()
-            .map(Experiment::find)
-            .collect::<Result<_, _>>()?
-    } else {
-        let names = args.experiments.iter();
-        names
-            .map(|name| Experiment::find(name))
-            .collect::<Result<_, _>>()?
-    };
-    if let Some(glob) = &args.rows {
-        let mut names: Vec<String> = Vec::new();
-        for experiment in &mut experiments {
-            names.extend(experiment.rows().map(|(_, row)| row.name.clone()));
-            experiment.retain_rows(|row| glob.matches(row));
-        }
-        experiments.retain(|experiment| experiment.rows().next().is_some());
-        if experiments.is_empty() {
-            names.sort_unstable();
-            names.dedup();
-            return Err(Error::Input(Box::new(BadInput::whole(
-                format!("no row matches `{glob}`"),
-                format!("expected a pattern for {}", names.join(", ")),
-            ))));
-        }
-    }
-    if let Some(scale) = args.scale {
-        let mut any = false;
-        for experiment in &mut experiments {
-            any |= experiment.scale(scale)?;
-        }
-        if !any {
-            return Err(Error::Input(Box::new(BadInput::whole(
-                "none of these rows can be scaled".to_owned(),
-                "expected rows of streamcluster, bodytrack or blackscholes".to_owned(),
-            ))));
-        }
-    }
-    Ok(experiments)
 }
 
 /// The cases of `experiment`, named after block, row and column.

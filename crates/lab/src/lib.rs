@@ -14,6 +14,7 @@ mod reproduce;
 mod runs;
 mod samples;
 mod scheduler;
+mod select;
 mod stats;
 mod verdict;
 
@@ -24,9 +25,11 @@ pub use measure::{Judged, Measure, measures};
 pub use metrics::metrics;
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
 pub use runs::{
-    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, trace, trace_until,
+    Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,
+    trace_run, trace_until,
 };
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;
+pub use select::select;
 pub use stats::{Change, paired_change};
 pub use verdict::{GoalVerdict, Standing, Verdict};

@@ -4,6 +4,7 @@ use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
 use simulator::{Config, Outcome, Trace};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -176,24 +177,8 @@ pub fn measure(
         .collect();
     let count = runs.count as usize;
     let results = in_order(cases.len() * count, runs.jobs, |index| {
-        if watch.stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
         let (run, nr) = ((index / cases.len()) as u32, index % cases.len());
-        let (case, seed) = (&cases[nr], runs.seed_of(run));
-        let of_run = case.workload.of_run(run, runs.count);
-        let case = Case {
-            workload: of_run.as_deref().unwrap_or(case.workload),
-            ..*case
-        };
-        let object = case.scheduler.object();
-        let result = match simulate(&case, object, &globals[nr], seed, None, watch.stop) {
-            Err(simulator::Error::Stopped) => return Ok(None),
-            Err(error) => Err(failure(&case, run, seed, error)),
-            Ok(outcome) => Ok(Some(keep(&case, outcome))),
-        };
-        (watch.done)();
-        result
+        measure_one(&cases[nr], &globals[nr], runs, run, watch)
     })?;
     let mut measured: Vec<Measured> = cases
         .iter()
@@ -204,6 +189,48 @@ pub fn measure(
         measured[index % cases.len()].runs.push(run);
     }
     Ok(measured)
+}
+
+/// The runs `which` of `case` alone, one after another: what [`measure`] has of them. `None` if they were stopped.
+pub fn measure_part(
+    case: &Case<'_>,
+    runs: &Runs,
+    which: Range<u32>,
+    watch: Watch<'_>,
+) -> Result<Option<Measured>, Box<Failure>> {
+    let globals = case.scheduler.globals(case.machine);
+    let measured: Option<Vec<Run>> = which
+        .map(|run| measure_one(case, &globals, runs, run, watch).transpose())
+        .collect::<Option<Result<_, _>>>()
+        .transpose()?;
+    Ok(measured.map(|runs| Measured { runs }))
+}
+
+/// Run `run` of `case`; `None` if it was stopped.
+fn measure_one(
+    case: &Case<'_>,
+    globals: &[Global],
+    runs: &Runs,
+    run: u32,
+    watch: Watch<'_>,
+) -> Result<Option<Run>, Box<Failure>> {
+    if watch.stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let seed = runs.seed_of(run);
+    let of_run = case.workload.of_run(run, runs.count);
+    let case = Case {
+        workload: of_run.as_deref().unwrap_or(case.workload),
+        ..*case
+    };
+    let object = case.scheduler.object();
+    let result = match simulate(&case, object, globals, seed, None, watch.stop) {
+        Err(simulator::Error::Stopped) => return Ok(None),
+        Err(error) => Err(failure(&case, run, seed, error)),
+        Ok(outcome) => Ok(Some(keep(&case, outcome))),
+    };
+    (watch.done)();
+    result
 }
 
 /// How many runs each of the cases has.
@@ -223,7 +250,18 @@ pub fn trace_until(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
-    trace_object(case, case.scheduler.object(), runs, trace, stop)
+    trace_run(case, runs, 0, trace, stop)
+}
+
+/// As [`trace_until`], of run `run`.
+pub fn trace_run(
+    case: &Case<'_>,
+    runs: &Runs,
+    run: u32,
+    trace: &mut dyn Trace,
+    stop: &AtomicBool,
+) -> Result<(), Box<Failure>> {
+    trace_object(case, case.scheduler.object(), runs, run, trace, stop)
 }
 
 /// As [`trace_until`], with [`simulator::Event::Decision`] wherever Equipoise's own scheduler decides.
@@ -233,17 +271,19 @@ pub fn explain_until(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
-    trace_object(case, case.scheduler.explaining_object(), runs, trace, stop)
+    let object = case.scheduler.explaining_object();
+    trace_object(case, object, runs, 0, trace, stop)
 }
 
 fn trace_object(
     case: &Case<'_>,
     object: &Object,
     runs: &Runs,
+    run: u32,
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
-    let (run, seed) = (0, runs.seed_of(0));
+    let seed = runs.seed_of(run);
     let globals = case.scheduler.globals(case.machine);
     let of_run = case.workload.of_run(run, runs.count);
     let case = Case {

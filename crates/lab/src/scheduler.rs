@@ -5,17 +5,20 @@ use machine::input::BadInput;
 use native::{Global, Object};
 use policy::Policy;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A scheduler with its settings: what a column of a table is about.
+#[derive(Clone)]
 pub struct Scheduler {
     name: String,
     code: Code,
 }
 
+#[derive(Clone)]
 enum Code {
     Policy(Policy),
     Foreign {
-        object: Object,
+        object: Arc<Object>,
         globals: Vec<Global>,
     },
 }
@@ -23,11 +26,7 @@ enum Code {
 impl Scheduler {
     /// Equipoise's scheduler under a policy that comes with it, or one in a file.
     pub fn policy(name_or_path: &str) -> Result<Scheduler, Box<BadInput>> {
-        let policy = Policy::find(name_or_path)?;
-        Ok(Scheduler {
-            name: policy.name.clone(),
-            code: Code::Policy(policy),
-        })
+        Ok(Policy::find(name_or_path)?.into())
     }
 
     /// Any sched_ext scheduler in C, called as it calls itself (`ops.name`). `sources` are its files, the first the one
@@ -40,8 +39,13 @@ impl Scheduler {
                 "expected a sched_ext scheduler in C that compiles",
             ))
         })?;
+        let file = sources.first().map_or(Path::new(""), |first| first);
+        Scheduler::compiled(file, object)
+    }
+
+    /// As [`Scheduler::foreign`], of what was compiled of `file` before.
+    pub fn compiled(file: &Path, object: Object) -> Result<Scheduler, Box<BadInput>> {
         let refused = |message: String, expected: &str| {
-            let file = sources.first().map_or(Path::new(""), |first| first);
             let message = format!("{}: {message}", file.display());
             Box::new(BadInput::whole(message, expected))
         };
@@ -68,7 +72,7 @@ impl Scheduler {
         Ok(Scheduler {
             name,
             code: Code::Foreign {
-                object,
+                object: Arc::new(object),
                 globals: Vec::new(),
             },
         })
@@ -148,6 +152,15 @@ impl Scheduler {
     /// What the scheduler counted, from what was read; `None` for one that is not Equipoise's.
     pub(crate) fn counters(&self, read: &[Vec<u8>]) -> Option<policy::Counters> {
         policy::Counters::from_bytes(read.first()?)
+    }
+}
+
+impl From<Policy> for Scheduler {
+    fn from(policy: Policy) -> Scheduler {
+        Scheduler {
+            name: policy.name.clone(),
+            code: Code::Policy(policy),
+        }
     }
 }
 

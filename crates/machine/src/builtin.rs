@@ -2,6 +2,7 @@
 
 use crate::Machine;
 use crate::input::{self, BadInput};
+use std::borrow::Cow;
 use std::path::Path;
 
 macro_rules! builtin {
@@ -51,13 +52,22 @@ impl Machine {
     /// The machine that comes with Equipoise under this name, else the one in this file. What has a
     /// slash or ends in `.toml` is always a file, and `-` standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
+        let (file, text) = Machine::source(name_or_path)?;
+        Machine::parse(&file, &text)
+    }
+
+    /// What messages call the file that [`Machine::find`] reads, and its text.
+    pub fn source(
+        name_or_path: &str,
+    ) -> Result<(Cow<'static, str>, Cow<'static, str>), Box<BadInput>> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
-            return Machine::parse(file, text);
+            return Ok(((*file).into(), (*text).into()));
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
         if is_path || name_or_path.ends_with(".toml") || path.is_file() {
-            return Machine::load(path);
+            let text = input::read(path, "machine file")?;
+            return Ok((input::shown(path).into(), text.into()));
         }
         let names = input::one_of(name_or_path, Machine::names());
         Err(Box::new(BadInput::whole(

@@ -409,7 +409,7 @@ fn verdict(comparison: &Comparison) -> Vec<Verdict<'_>> {
 }
 
 /// Is a goal judged by it?
-pub(crate) fn decides(entry: &Entry<'_>) -> bool {
+pub fn decides(entry: &Entry<'_>) -> bool {
     matches!(entry.measure.metric.role, Role::Decides(_)) && !entry.measure.is_part
 }
 
@@ -417,7 +417,8 @@ pub(crate) fn seed_name(seed: u64) -> String {
     format!("{seed:#018x}")
 }
 
-pub(crate) fn better_name(better: Better) -> &'static str {
+/// `lower`, `higher` or `neither`.
+pub fn better_name(better: Better) -> &'static str {
     match better {
         Better::Lower => "lower",
         Better::Higher => "higher",
@@ -425,7 +426,8 @@ pub(crate) fn better_name(better: Better) -> &'static str {
     }
 }
 
-pub(crate) fn goal_name(goal: Goal) -> &'static str {
+/// `latency`, `throughput`, `energy` or `fairness`.
+pub fn goal_name(goal: Goal) -> &'static str {
     match goal {
         Goal::Latency => "latency",
         Goal::Throughput => "throughput",

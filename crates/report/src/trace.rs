@@ -2,6 +2,7 @@
 //! and Chrome's JSON.
 
 mod chrome;
+pub mod columns;
 mod dat;
 pub(crate) mod linux;
 mod pelt;

@@ -101,18 +101,27 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
         )));
     }
     let text = input::read(path, "rt-app JSON file or recording")?;
-    if recording::is_recording(&text) {
-        Args::read(name, &[], params)?;
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        return Ok(Box::new(Replay::new(&stem, Recording::parse(name, &text)?)));
-    }
-    let duration = Args::read(name, rtapp::PARAMS, params)?.given("duration");
     let stem = match name {
         input::STDIN => "stdin".into(),
         _ => path.file_stem().unwrap_or_default().to_string_lossy(),
     };
-    let file = input::shown(path);
-    Ok(Box::new(RtApp::parse(&stem, &file, &text, duration)?))
+    parse(&stem, &input::shown(path), &text, params)
+}
+
+/// The workload called `name` that `text`, the content of `file`, describes: an rt-app file, with parameters, or a
+/// recorded load.
+pub fn parse(
+    name: &str,
+    file: &str,
+    text: &str,
+    params: Option<&str>,
+) -> Result<Box<dyn Workload>, Box<BadInput>> {
+    if recording::is_recording(text) {
+        Args::read(file, &[], params)?;
+        return Ok(Box::new(Replay::new(name, Recording::parse(file, text)?)));
+    }
+    let duration = Args::read(file, rtapp::PARAMS, params)?.given("duration");
+    Ok(Box::new(RtApp::parse(name, file, text, duration)?))
 }
 
 fn benchmark(name: &str) -> Option<&'static Benchmark> {

@@ -10,7 +10,7 @@ use machine::{BUSY_LOOP, CpuMask, Machine};
 use std::sync::Arc;
 
 pub use bound::bind;
-pub use catalog::{builtin, load, parameters};
+pub use catalog::{builtin, load, parameters, parse};
 pub use env::{Env, Shared};
 pub use params::{Param, Unit, nanoseconds};
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};

@@ -1,0 +1,215 @@
+"""Measures what the Python package costs and how far it reaches: `python bench/figures.py sweep|ray|events|tune`.
+
+Run it with the published build (`maturin build --release`) installed with `equipoise[all,ray]`; `sweep` compares with the
+command, `--command target/release/equipoise`, else with the library that it is made of. Times are of the wall and of all CPUs (user and system), which
+other load of the computer disturbs less. Figures are printed, one a line.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import equipoise
+
+MACHINES = [
+    "tc2",
+    "odroid-xu3",
+    "hikey-6220",
+    "exynos5433",
+    "sm8250",
+    "rk3588",
+    "smp-8",
+    "smt-4",
+    "snb-laptop",
+    "alder-lake",
+]
+LOADS = [
+    "mixed:duration=500ms",
+    "audio:duration=1s",
+    "pipeline:duration=500ms",
+    "ramp:duration=1s",
+    "rt-and-fair:duration=500ms",
+    "heavy-and-light:duration=500ms",
+    "hackbench:groups=1,loops=20",
+    "cyclictest:duration=500ms",
+    "sysbench-cpu:threads=4,time=500ms",
+    "busy:threads=6,duration=500ms",
+]
+POLICIES = ["eevdf", "cfs", "capacity", "hperf", "equipoise"]
+RUNS = 10
+
+
+@contextmanager
+def timed(what, figures):
+    """Wall and CPU time of what is within, children included, s."""
+
+    def cpu():
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+    wall, used = time.monotonic(), cpu()
+    yield
+    figures[f"{what} wall s"] = round(time.monotonic() - wall, 2)
+    figures[f"{what} CPU s"] = round(cpu() - used, 2)
+
+
+def grid(scale):
+    """The arguments of the sweep: 5,000 simulations, or 1/scale of them."""
+    return {"machines": MACHINES, "workloads": LOADS[: max(1, len(LOADS) // scale)], "policies": POLICIES, "runs": RUNS}
+
+
+def by_command(command, scale, figures):
+    """The same simulations by the command, one machine and load after another; without a command by the library that it is
+    made of, in this process."""
+    what = grid(scale)
+    policies = [word for policy in POLICIES for word in ("--policy", policy)]
+    with timed("command", figures):
+        for machine in what["machines"]:
+            for load in what["workloads"]:
+                if command is None:
+                    equipoise.compare(machine, load, POLICIES, runs=RUNS, jobs=2)
+                    continue
+                words = ["compare", "--machine", machine, "--workload", load, *policies, "--runs", str(RUNS)]
+                shown = [*words, "--format", "csv", "--jobs", "2"]
+                subprocess.run([command, *shown], check=True, stdout=subprocess.DEVNULL)
+
+
+def sweep(arguments, figures):
+    """Overhead of a sweep over the command, and its memory."""
+    equipoise.sweep("smp-2", "busy:duration=1ms", "eevdf", runs=1)  # imports
+    by_command(arguments.command, arguments.scale, figures)
+    with tempfile.TemporaryDirectory() as folder:
+        with timed("local", figures):
+            result = equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=Path(folder) / "s", jobs=2)
+        figures["simulations"] = len(result.cases) * RUNS
+        figures["peak memory MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        figures["Parquet MB"] = round(sum(file.stat().st_size for file in (Path(folder) / "s/runs").iterdir()) / 1e6, 1)
+        figures["overhead %, CPU"] = round(100 * (figures["local CPU s"] / figures["command CPU s"] - 1), 1)
+        figures["overhead %, wall"] = round(100 * (figures["local wall s"] / figures["command wall s"] - 1), 1)
+
+
+def ray(arguments, figures):
+    """The same on a cluster of three nodes here, one of which is killed in the middle; compared byte by byte."""
+    from ray.cluster_utils import Cluster
+
+    import ray as library
+
+    with tempfile.TemporaryDirectory() as folder:
+        local, remote = Path(folder) / "local", Path(folder) / "ray"
+        with timed("local", figures):
+            equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=local, jobs=2)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        cluster.add_node(num_cpus=1)
+        cluster.add_node(num_cpus=1)
+        cluster.connect()
+        cluster.wait_for_nodes()
+        spare = []
+        begun = Counted()
+        try:
+            # Workers have started.
+            equipoise.sweep("tc2", "busy:duration=1ms", "eevdf", runs=4, chunk=1, engine="ray")
+            with timed("ray", figures):
+                result = equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=remote, engine=begun)
+            figures["overhead over local %, wall"] = round(
+                100 * (figures["ray wall s"] / figures["local wall s"] - 1), 1
+            )
+            same = [(one.name, one.read_bytes()) for one in sorted((local / "runs").iterdir())]
+            figures["same bytes"] = same == [
+                (one.name, one.read_bytes()) for one in sorted((remote / "runs").iterdir())
+            ]
+            spare.append(cluster.add_node(num_cpus=1))
+            cluster.wait_for_nodes()
+            lost = Path(folder) / "lost"
+            killer = Counted(
+                after=result.chunks // 3, then=lambda: cluster.remove_node(spare.pop(), allow_graceful=False)
+            )
+            with timed("ray, a node lost", figures):
+                equipoise.sweep(**grid(arguments.scale), chunk=arguments.chunk, out=lost, engine=killer)
+            figures["chunks"] = result.chunks
+            figures["same bytes, a node lost"] = same == [
+                (one.name, one.read_bytes()) for one in sorted((lost / "runs").iterdir())
+            ]
+            figures["tasks given out again"] = killer.engine.repeated
+        finally:
+            library.shutdown()
+            cluster.shutdown()
+
+
+class Counted:
+    """The Ray engine, which does something after so many tasks."""
+
+    def __init__(self, after=None, then=None):
+        self.engine, self.after, self.then = equipoise.Ray(), after, then
+
+    def run(self, work, tasks):
+        for place, done in enumerate(self.engine.run(work, tasks)):
+            if place == self.after:
+                self.then()
+            yield done
+
+
+def events(arguments, figures):
+    """The events of 5 s of hackbench as a pandas frame."""
+    load = equipoise.Workload("hackbench", groups=10, loops=arguments.loops)
+    # What is imported is not what is measured.
+    warm = equipoise.trace("smp-2", "busy:duration=1ms").events
+    warm.to_pandas(), warm.to_polars()
+    with timed("simulated", figures):
+        trace = equipoise.trace("smp-2x8", load, "eevdf", utilization=arguments.utilization)
+    with timed("events as a frame", figures):
+        frame = trace.events.to_pandas()
+    with timed("sched_switch as a frame", figures):
+        trace.event("sched_switch").to_pandas()
+    with timed("events as polars", figures):
+        trace.events.to_polars()
+    figures["events"] = len(frame)
+    figures["simulated s"] = frame["time_ns"].max() / 1e9
+    figures["of the trace's columns"] = len(trace.utilization)
+
+
+def tune(arguments, figures):
+    """200 trials on three machines with three loads each, and what that gains on others."""
+    loads = ["mixed:duration=500ms", "ramp:duration=500ms", "hackbench:groups=1,loops=20"]
+    with timed("tune", figures):
+        found = equipoise.tune(
+            "equipoise",
+            ["tc2", "odroid-xu3", "alder-lake"],
+            loads,
+            objectives=["latency", "throughput"],
+            held_out=[
+                (machine, load)
+                for machine in ("exynos5433", "lunar-lake")
+                for load in (*loads, "pipeline:duration=500ms")
+            ],
+            trials=arguments.trials,
+            runs=4,
+            final_runs=20,
+            jobs=2,
+        )
+    print(found)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["sweep", "ray", "events", "tune"])
+    parser.add_argument("--command", help="the command to compare with, of the same build")
+    parser.add_argument("--scale", type=int, default=1, help="so many times fewer loads")
+    parser.add_argument("--chunk", type=int, default=20, help="simulations of a task")
+    parser.add_argument("--loops", type=int, default=1000, help="hackbench's messages, of each sender to each receiver")
+    parser.add_argument("--utilization", action="store_true", help="with load tracking")
+    parser.add_argument("--trials", type=int, default=200)
+    arguments = parser.parse_args()
+    figures = {"build": equipoise._native.BUILD, "CPUs": multiprocessing.cpu_count()}
+    globals()[arguments.what](arguments, figures)
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""One machine and one load: `simulate()`, `compare()`, `trace()`, and published tables: `reproduce()`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from equipoise import _caged, _native
+from equipoise._native import Machine, Policy, Table, Workload
+from equipoise.errors import whole
+
+#: A machine, its name, or the path of a machine file.
+MachineLike = Machine | str | os.PathLike[str]
+#: A workload, its name with parameters (`"hackbench:groups=2"`), the path of an rt-app file, or an rt-app dict.
+WorkloadLike = Workload | str | os.PathLike[str] | Mapping[str, Any]
+#: A policy, its name with settings (`"capacity:misfit=false"`), or the path of a policy file or of a scheduler in C.
+PolicyLike = Policy | str | os.PathLike[str]
+#: Called about twenty times a second with how many runs are done.
+Progress = Callable[[int], object]
+
+
+def as_machine(machine: MachineLike) -> Machine:
+    """The machine that is meant."""
+    return machine if isinstance(machine, Machine) else Machine(os.fspath(machine))
+
+
+def as_workload(workload: WorkloadLike) -> Workload:
+    """The workload that is meant."""
+    if isinstance(workload, Workload):
+        return workload
+    if isinstance(workload, Mapping):
+        return Workload.from_rt_app(dict(workload))
+    return Workload(os.fspath(workload))
+
+
+def as_policy(policy: PolicyLike) -> Policy:
+    """The policy that is meant."""
+    if isinstance(policy, Policy):
+        return policy
+    name = os.fspath(policy)
+    return Policy.from_c(name) if name.endswith(".c") else Policy(name)
+
+
+def several(value: Any) -> list[Any]:
+    """The items of what may be one item."""
+    one = isinstance(value, (str, os.PathLike, Mapping)) or not isinstance(value, Iterable)
+    return [value] if one else list(value)
+
+
+def call(name: str, policies: Iterable[Policy], args: tuple[Any, ...], options: tuple[Any, ...] = ()) -> Any:
+    """`equipoise._native.NAME(*args, *options)`; without the options in a process of its own, if a policy is in C."""
+    if any(policy.is_foreign for policy in policies):
+        stop = next((option for option in options if isinstance(option, _native.Stop)), None)
+        return _caged.call(name, args, stop)
+    return getattr(_native, name)(*args, *options)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of one run, as columns. Times are ns since the run began (int64)."""
+
+    #: All in time order, a column for each field there is; what an event does not have is null. `event`, `cpu`; `comm`,
+    #: `pid`, `prio` of the task that it is about (of a switch the next one, of a fork the child); `other_*` of the other
+    #: (the previous one, the parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
+    events: Table
+    #: Load tracking as Linux does it (PELT), of 1024: `util`, `runnable`, `load` of a task, or with pid -1 of a CPU's
+    #: fair tasks, -2 its real-time, -3 its deadline tasks.
+    utilization: Table
+    #: What parts of the machine draw from then on (`power_mw`), or took at once (`energy_pj`); empty where the
+    #: machine's power is not known.
+    energy: Table
+    #: A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and from a wakeup until it
+    #: ran `latency_mean_us`, `_p50_`, `_p95_`, `_p99_`, `_max_`.
+    threads: Table
+    #: A row for each thread and CPU: `ran_ns`.
+    cpu_time: Table
+
+    def event(self, name: str) -> Table:
+        """The events called `name`, such as `sched_switch`, with the fields of the kernel's tracepoint, as LISA's
+        `df_event()` has them. Raises `BadInput` for a name that there is not."""
+        return _native.select_events(self.events, name)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The runs of one policy."""
+
+    machine: Machine
+    workload: Workload
+    policy: Policy
+    #: What the runs' seeds derive from.
+    seed: int
+    #: How many runs there are.
+    count: int
+    #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
+    #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99` (null if
+    #: there are none).
+    runs: Table
+    #: A row for each run: `simulated_s`, `energy_j` (null where power is not known), what the kernel counted, and as
+    #: `scheduler_*` what Equipoise's own schedulers count.
+    counters: Table
+
+    def trace(self, run: int = 0, *, utilization: bool = True) -> Trace:
+        """The events of run number `run`, which is simulated once more. `utilization=False` takes half the memory."""
+        return _trace(self.machine, self.workload, self.policy, run, self.count, self.seed, utilization)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Policies side by side. `print()` shows what the command shows."""
+
+    machine: Machine
+    workload: Workload
+    #: The first is the baseline.
+    policies: list[Policy]
+    #: What the runs' seeds derive from.
+    seed: int
+    #: How many runs each policy has.
+    count: int
+    #: A row for each policy, run and metric, as `Simulation.runs`.
+    runs: Table
+    #: A row for each policy and run, as `Simulation.counters`.
+    counters: Table
+    #: A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of what is `judged` against the
+    #: first policy, and `change_margin_pct`, half its 95 % confidence interval; `best`; `limit`, the best possible.
+    results: Table
+    #: A row for each goal and policy: `best`, `worst`, `change_pct`, `change_margin_pct`, `share_pct`, `lacks`.
+    verdict: Table
+    #: The command's table.
+    text: str = field(repr=False)
+    #: The command's page.
+    html: str = field(repr=False)
+    #: The command's JSON (schema 2).
+    json: str = field(repr=False)
+
+    def trace(self, policy: str | int = 0, run: int = 0, *, utilization: bool = True) -> Trace:
+        """The events of a run under one of the policies, by name or place."""
+        found = {one.name: one for one in self.policies}
+        chosen = self.policies[policy] if isinstance(policy, int) else found[policy]
+        return _trace(self.machine, self.workload, chosen, run, self.count, self.seed, utilization)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published table beside the simulated one. `print()` shows what the command shows."""
+
+    name: str
+    #: A row for each cell: `block`, `row`, `column`, `published`, `simulated`, `error_pct` or `error_points`, ...
+    cells: Table
+    #: `mean_abs_error_pct`, `sign_agreement_pct`, `mean_abs_error_points`, `max_abs_error_points`; None without such
+    #: cells.
+    summary: dict[str, float | None]
+    #: The command's table.
+    text: str = field(repr=False)
+    #: The command's JSON (schema 2).
+    json: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def simulate(
+    machine: MachineLike,
+    workload: WorkloadLike,
+    policy: PolicyLike = "eevdf",
+    *,
+    runs: int = 20,
+    seed: int = 1,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Runs `workload` on `machine` under `policy`, `runs` times.
+
+    The same arguments give the same tables, whatever `jobs` says (simulations at a time; 0 is as many as there are
+    CPUs). Run i has the same seed under every policy. Other Python threads run meanwhile, and Ctrl-C stops it.
+
+    Raises `BadInput` for what is not well-formed or does not fit together, and `SimulationError` if a run fails.
+    """
+    one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
+    args = (one, load, scheduler, whole("runs", runs), seed, whole("jobs", jobs, 0))
+    tables = call("simulate", [scheduler], args, (None, progress))
+    return Simulation(one, load, scheduler, seed, runs, *tables)
+
+
+def compare(
+    machine: MachineLike,
+    workload: WorkloadLike,
+    policies: Iterable[PolicyLike] | PolicyLike | None = None,
+    *,
+    runs: int = 20,
+    seed: int = 1,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Runs `workload` on `machine` under each of `policies` (all that come with Equipoise, if None).
+
+    A difference counts only where the 95 % confidence interval over runs paired by seed leaves out zero, and it is 1 %
+    or more. Otherwise as `simulate()`.
+    """
+    one, load = as_machine(machine), as_workload(workload)
+    schedulers = [as_policy(policy) for policy in several(Policy.names() if policies is None else policies)]
+    args = (one, load, schedulers, whole("runs", runs), seed, whole("jobs", jobs, 0))
+    parts = call("compare", schedulers, args, (None, progress))
+    return Comparison(one, load, schedulers, seed, runs, **parts)
+
+
+def trace(
+    machine: MachineLike,
+    workload: WorkloadLike,
+    policy: PolicyLike = "eevdf",
+    *,
+    seed: int = 1,
+    utilization: bool = True,
+) -> Trace:
+    """The events of one run: the first that `simulate()` with the same arguments has."""
+    return _trace(as_machine(machine), as_workload(workload), as_policy(policy), 0, 1, seed, utilization)
+
+
+def _trace(
+    machine: Machine, workload: Workload, policy: Policy, run: int, runs: int, seed: int, utilization: bool
+) -> Trace:
+    args = (machine, workload, policy, whole("run", run, 0), runs, seed, utilization)
+    return Trace(**call("trace", [policy], args))
+
+
+def experiments() -> list[str]:
+    """The names that `reproduce()` takes."""
+    return _native.experiments()
+
+
+def reproduce(
+    experiment: str | os.PathLike[str],
+    *,
+    runs: int | None = None,
+    seed: int = 1,
+    rows: str | None = None,
+    scale: int | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Runs a published experiment, by name or file: its table beside the simulated one.
+
+    `runs` of each cell (as often as the experiment says, if None), of the rows that match the pattern `rows`
+    (`"sysbench_*"`); `scale` does so many times less where the workload can.
+    """
+    name = os.fspath(experiment)
+    count = None if runs is None else whole("runs", runs)
+    parts = _native.reproduce(name, count, seed, rows, scale, whole("jobs", jobs, 0), None, progress)
+    return Reproduction(name, **parts)

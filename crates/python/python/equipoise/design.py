@@ -1,0 +1,86 @@
+"""The points of a sweep: a grid, or a random or Sobol design over lists and ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.errors import bad_input, whole
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included, that a random or Sobol design and `tune()` choose from.
+
+    `log`: as many between 1 and 10 as between 10 and 100. `integer`: whole numbers alone.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high or (self.log and self.low <= 0):
+            raise bad_input(f"no numbers are in {self}", "expected low <= high, and above 0 if log")
+
+    def at(self, part: float) -> float | int:
+        """The number that `part` (0 to 1) of the others are below."""
+        if self.integer and not self.log:
+            # Each whole number has the same part of the interval.
+            least, most = math.ceil(self.low), math.floor(self.high)
+            return min(least + math.floor(part * (most - least + 1)), most)
+        value = self.low * (self.high / self.low) ** part if self.log else self.low + part * (self.high - self.low)
+        return round(value) if self.integer else value
+
+
+#: What a dimension may be: a list of values, or for designs that choose a range.
+Axis = Sequence[Any] | Range
+
+
+def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int) -> list[dict[str, Any]]:
+    """The points of the design, each with a value for every axis: of a grid all, the last axis first."""
+    if design == "grid":
+        lists: dict[str, Sequence[Any]] = {}
+        for name, axis in axes.items():
+            if isinstance(axis, Range):
+                raise bad_input(f"{name} is {axis} in a grid", "expected a list, or design='random' or 'sobol'")
+            lists[name] = axis
+        if samples is not None:
+            raise bad_input("samples in a grid", "expected design='random' or 'sobol' with it")
+        return [dict(zip(lists, values)) for values in itertools.product(*lists.values())]
+    if design not in ("random", "sobol"):
+        raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'")
+    if samples is None:
+        raise bad_input(f"design {design!r} without samples", "expected samples=N, how many points")
+    # A dimension with one value needs no chance.
+    free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
+    parts = _parts(design, whole("samples", samples), len(free), seed)
+    return [
+        {name: _chosen(axis, row[free.index(name)] if name in free else 0.0) for name, axis in axes.items()}
+        for row in parts
+    ]
+
+
+def _parts(design: str, samples: int, dimensions: int, seed: int) -> list[list[float]]:
+    import numpy
+    from scipy.stats import qmc
+
+    if dimensions == 0:
+        return [[] for _ in range(samples)]
+    if design == "random":
+        rows = numpy.random.Generator(numpy.random.PCG64(seed)).random((samples, dimensions))
+        return [list(map(float, row)) for row in rows]
+    sobol = qmc.Sobol(dimensions, scramble=True, rng=numpy.random.Generator(numpy.random.PCG64(seed)))
+    # Balanced in powers of two: of more than are asked for the first.
+    rows = sobol.random_base2(math.ceil(math.log2(samples)))[:samples]
+    return [list(map(float, row)) for row in rows]
+
+
+def _chosen(axis: Axis, part: float) -> Any:
+    if isinstance(axis, Range):
+        return axis.at(part)
+    return axis[min(int(part * len(axis)), len(axis) - 1)]

@@ -1,0 +1,132 @@
+"""What `tune()` is to make less, and what must not become more: goals and metrics, as ratios to what the policy had."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from equipoise.errors import bad_input
+
+#: Below that a latency is as good as none, us: the verdict's own rule (crates/lab/src/verdict.rs).
+_SHORTEST_LATENCY_US = 1.0
+#: How bad a measure counts of which some run has nothing, where the baseline has it: ten times.
+_LACKING = math.log(10)
+
+_GOALS = ("latency", "throughput", "energy", "fairness")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is to become less, against the policy that is tuned: a goal, or one metric.
+
+    `goal`: the geometric mean of what decides it, as in the verdict of `compare()`: `"latency"`, `"throughput"`,
+    `"energy"` or `"fairness"`. `metric`: one by name. `weight`: how much it counts beside others.
+    """
+
+    goal: str | None = None
+    metric: str | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.goal is None) == (self.metric is None) or self.goal not in (None, *_GOALS):
+            raise bad_input(f"{self} is no objective", f"expected a goal of {', '.join(_GOALS)}, or a metric")
+
+    @property
+    def name(self) -> str:
+        """The goal or the metric."""
+        return self.goal or self.metric or ""
+
+    def has(self, row: Mapping[str, Any]) -> bool:
+        """Is this row, a run's of a metric, about it?"""
+        if self.metric is not None:
+            return bool(row["metric"] == self.metric)
+        return bool(row["goal"] == self.goal and row["decides"])
+
+
+@dataclass(frozen=True)
+class Constraint(Objective):
+    """What must not exceed `at_most`: of a goal or metric so many times what the policy that is tuned has (1.05: at
+    most 5 % more), or with `absolute` of a metric so much, in its unit, in the mean over runs and loads."""
+
+    at_most: float = 1.0
+    absolute: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.absolute and self.metric is None:
+            raise bad_input(f"{self} is no constraint", "expected a metric with absolute=True")
+
+
+def logs_of(objective: Objective, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[int, float]:
+    """By run: the mean, over the objective's metrics, of the logarithm of after by before, less being better."""
+    logs: dict[int, list[float]] = {}
+    for old, new in zip(before, after):
+        if not objective.has(old):
+            continue
+        if isinstance(objective, Constraint) and objective.absolute:
+            value = new[new["judged"]]
+            logs.setdefault(old["run"], []).append(math.inf if value is None else value)
+        elif old[old["judged"]] is not None:
+            logs.setdefault(old["run"], []).append(_log(old, new))
+    return {run: fmean(values) for run, values in logs.items()}
+
+
+def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
+    before, after = old[old["judged"]], new[new["judged"]]
+    if after is None:
+        return _LACKING
+    if old["unit"] == "%":
+        # A share may be 0: one point more of nothing counts as twice as much.
+        before, after = before + 1, after + 1
+    elif old["unit"] == "us":
+        before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)
+    if before <= 0 or after <= 0:
+        return 0.0 if before == after else math.copysign(_LACKING, after - before)
+    sign = -1 if old["better"] == "higher" else 1
+    return sign * math.log(after / before)
+
+
+def levels_of(logs: list[list[dict[int, float]]]) -> list[float]:
+    """Of each objective the mean over loads, each of which counts the same."""
+    means = [[fmean(list(of_load.values())) for of_load in of_objective if of_load] for of_objective in logs]
+    return [fmean(of_objective) if of_objective else 0.0 for of_objective in means]
+
+
+def values_of(levels: list[float], wanted: list[Objective], pareto: bool) -> list[float]:
+    """What Optuna minimizes: ratios to the base."""
+    if pareto:
+        return [math.exp(level) for level in levels[: len(wanted)]]
+    weights = [objective.weight for objective in wanted]
+    return [math.exp(sum(weight * level for weight, level in zip(weights, levels)) / sum(weights))]
+
+
+def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]:
+    """How much each constraint is exceeded by; at most 0 where it is kept."""
+    own = levels[len(levels) - len(constraints) :]
+    return [
+        (level if constraint.absolute else math.exp(level)) - constraint.at_most
+        for constraint, level in zip(constraints, own)
+    ]
+
+
+def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[float]:
+    """What `values_of()` makes one number of, as a logarithm, run by run."""
+    weights = [objective.weight for objective in wanted]
+    runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
+    level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]
+    return [sum(map(operator.mul, weights, of_run)) / sum(weights) for of_run in level]
+
+
+def margin(values: list[float]) -> float:
+    """Half the 95 % confidence interval of their mean (Student's); of one value infinite."""
+    from scipy.stats import t
+
+    mean, count = fmean(values), len(values)
+    if count < 2:
+        return math.inf
+    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    return float(t.ppf(0.975, count - 1)) * error

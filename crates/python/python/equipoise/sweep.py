@@ -1,0 +1,315 @@
+"""`sweep()`: a design over machines, loads, policies and settings, as a Parquet dataset that grows as it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from equipoise import _native
+from equipoise._native import Machine, Policy, Stop, Table, Workload
+from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, call, several
+from equipoise.design import Axis, Range, points
+from equipoise.engines import Engine, as_engine
+from equipoise.errors import bad_input, whole
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    import pyarrow.dataset
+
+#: The version of a sweep's folder.
+SCHEMA = 1
+#: Simulations of a task, unless somebody says otherwise: a second of work or so.
+CHUNK = 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A point of the design: what is run, and the values that were chosen for it."""
+
+    machine: Machine
+    workload: Workload
+    policy: Policy
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some simulations, one after another: runs `first` to before `end` of some cases. What a task does."""
+
+    number: int
+    #: (number of the case, case, first, end).
+    parts: tuple[tuple[int, Case, int, int], ...]
+    #: How many runs each case has in all.
+    runs: int
+    seed: int
+
+    @property
+    def simulations(self) -> int:
+        """How many there are."""
+        return sum(end - first for _, _, first, end in self.parts)
+
+    def digest(self, sources: dict[int, str]) -> str:
+        """What all it depends on comes to: equal digests, equal results."""
+        parts = [(point, _digest(case, sources), first, end) for point, case, first, end in self.parts]
+        text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, parts])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def work(chunk: Chunk, stop: Stop) -> list[Table]:
+    """A table for each part of the chunk. Raises `SimulationError` if a run fails."""
+
+    def table(case: Case, first: int, end: int) -> Table:
+        args = (case.machine, case.workload, case.policy, chunk.runs, chunk.seed, first, end)
+        runs, _ = call("measure_part", [case.policy], args, (stop,))
+        return cast(Table, runs)
+
+    return [table(case, first, end) for _, case, first, end in chunk.parts]
+
+
+@dataclass
+class Sweep:
+    """A finished sweep."""
+
+    #: What was run, in the order of the column `point`.
+    cases: list[Case]
+    #: How many runs each has.
+    runs: int
+    #: The folder that has the results; None if they are in memory.
+    out: Path | None
+    #: How many chunks there are, and how many of them were there before.
+    chunks: int
+    resumed: int
+    _tables: list[pyarrow.Table] = field(repr=False, default_factory=list)
+
+    @property
+    def dataset(self) -> pyarrow.dataset.Dataset:
+        """The results, to be read as needed: `dataset.to_table(filter=...)`."""
+        import pyarrow.dataset
+
+        if self.out is None:
+            return pyarrow.dataset.dataset(self.to_pyarrow())
+        return pyarrow.dataset.dataset(sorted(map(str, (self.out / "runs").glob("part-*.parquet"))))
+
+    def to_pyarrow(self) -> pyarrow.Table:
+        """All results: a row for each point, run and metric, in order. `point`, the values that the design chose, and
+        the columns of `Simulation.runs`."""
+        import pyarrow
+
+        if self.out is None:
+            return pyarrow.concat_tables(self._tables).unify_dictionaries()
+        return self.dataset.to_table().unify_dictionaries()
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """`to_pyarrow()` as a frame."""
+        return self.to_pyarrow().to_pandas(**options)
+
+
+def sweep(
+    machines: Iterable[MachineLike] | MachineLike,
+    workloads: Iterable[WorkloadLike] | WorkloadLike,
+    policies: Iterable[PolicyLike] | PolicyLike,
+    *,
+    settings: Mapping[str, Axis] | None = None,
+    parameters: Mapping[str, Axis] | None = None,
+    runs: int = 20,
+    seed: int = 1,
+    design: str = "grid",
+    samples: int | None = None,
+    engine: Engine | str = "local",
+    jobs: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    chunk: int = CHUNK,
+    progress: bool | None = None,
+) -> Sweep:
+    """Runs a design over `machines`, `workloads`, `policies`, and the policies' `settings` and workloads' `parameters`
+    (by name a list, or a `Range` for designs that choose), `runs` times each point.
+
+    `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with so many `samples`, chosen by `seed`. Run i
+    has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: as many as there are
+    CPUs), `"ray"`, or an `equipoise.Ray`; results, their order and their bytes are the same. A task is a `chunk` of
+    simulations. With `out`, a folder, results go to a Parquet dataset as they come (`runs/`), and a sweep that was
+    stopped goes on where it was; without, they stay in memory. `progress`: a bar with the time left (None: on a
+    terminal).
+
+    Raises `BadInput` for what is not well-formed, does not fit together, or is not the sweep that `out` has, and
+    `SimulationError` if a run fails. Needs `equipoise[sweep]`.
+    """
+    cases = list(
+        _cases(
+            several(machines),
+            several(workloads),
+            several(policies),
+            dict(settings or {}),
+            dict(parameters or {}),
+            design,
+            samples,
+            seed,
+        )
+    )
+    all_chunks = list(chunks(cases, whole("runs", runs), seed, whole("chunk", chunk)))
+    store = _Store(Path(out), all_chunks) if out is not None else None
+    left = [one for one in all_chunks if store is None or not store.has(one)]
+    tables: dict[int, pyarrow.Table] = {}
+    with _bar(len(cases) * runs, progress) as bar:
+        bar.update(sum(one.simulations for one in all_chunks) - sum(one.simulations for one in left))
+        for one, parts in as_engine(engine, jobs).run(work, left):
+            table = _labelled(one, parts)
+            if store is not None:
+                store.add(one, table)
+            else:
+                tables[one.number] = table
+            bar.update(one.simulations)
+    ordered = [tables[number] for number in sorted(tables)]
+    return Sweep(cases, runs, store.folder if store else None, len(all_chunks), len(all_chunks) - len(left), ordered)
+
+
+def chunks(cases: Sequence[Case], runs: int, seed: int, size: int) -> Iterator[Chunk]:
+    """The simulations of all cases, run by run, in chunks of `size`."""
+    number, parts, room = 0, [], size
+    for point, case in enumerate(cases):
+        first = 0
+        while first < runs:
+            end = min(runs, first + room)
+            parts.append((point, case, first, end))
+            room -= end - first
+            first = end
+            if room == 0:
+                yield Chunk(number, tuple(parts), runs, seed)
+                number, parts, room = number + 1, [], size
+    if parts:
+        yield Chunk(number, tuple(parts), runs, seed)
+
+
+def _cases(
+    machines: list[MachineLike],
+    workloads: list[WorkloadLike],
+    policies: list[PolicyLike],
+    settings: dict[str, Axis],
+    parameters: dict[str, Axis],
+    design: str,
+    samples: int | None,
+    seed: int,
+) -> Iterator[Case]:
+    axes: dict[str, Axis] = {
+        "machine": [as_machine(machine) for machine in machines],
+        "workload": workloads if parameters else [as_workload(workload) for workload in workloads],
+    }
+    axes |= parameters
+    axes["policy"] = [as_policy(policy) for policy in policies]
+    clash = (settings.keys() & axes.keys()) | (parameters.keys() & {"machine", "workload", "policy"})
+    if clash:
+        raise bad_input(f"`{min(clash)}` is named twice", "expected a name of its own for each dimension")
+    axes |= settings
+    for name, axis in axes.items():
+        if not isinstance(axis, Range) and not axis:
+            raise bad_input(f"no value for `{name}`", "expected one or more")
+    for point in points(axes, design, samples, seed):
+        machine, workload, policy = point.pop("machine"), point.pop("workload"), point.pop("policy")
+        if parameters:
+            workload = _with_parameters(workload, {name: point[name] for name in parameters})
+        if settings:
+            policy = policy.with_settings(**{name: point[name] for name in settings})
+        yield Case(machine, workload, policy, point)
+
+
+def _with_parameters(workload: WorkloadLike, values: dict[str, Any]) -> Workload:
+    if isinstance(workload, Mapping):
+        return Workload.from_rt_app(dict(workload), **values)
+    if isinstance(workload, Workload):
+        name, text, params, nodes = workload._source()
+        return Workload._of_source(name, text, params + [f"{key}={value}" for key, value in values.items()], nodes)
+    return Workload(os.fspath(workload), **values)
+
+
+def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
+    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    import pyarrow
+
+    labelled = []
+    for (point, case, _, _), native in zip(chunk.parts, tables):
+        table = pyarrow.table(native)
+        for place, (name, value) in enumerate([("point", point), *case.values.items()]):
+            column = pyarrow.array([value] * len(table), pyarrow.int64() if name == "point" else None)
+            table = table.add_column(place, name, column)
+        labelled.append(table)
+    return pyarrow.concat_tables(labelled, promote_options="permissive").unify_dictionaries().combine_chunks()
+
+
+def _digest(case: Case, sources: dict[int, str]) -> str:
+    """What makes the case, as a digest; `sources` remembers those of its parts, which many cases share."""
+
+    def of(one: Machine | Workload | Policy, source: Callable[[], object]) -> str:
+        if id(one) not in sources:
+            sources[id(one)] = hashlib.sha256(repr((one.name, source())).encode()).hexdigest()
+        return sources[id(one)]
+
+    parts = [
+        of(case.machine, case.machine.to_toml),
+        of(case.workload, case.workload._source),
+        of(case.policy, case.policy._source),
+    ]
+    return " ".join([*parts, repr(sorted(case.values.items()))])
+
+
+class _Store:
+    """A sweep's folder: `sweep.json`, which says what it is, and `runs/part-NUMBER-DIGEST.parquet`."""
+
+    def __init__(self, folder: Path, all_chunks: list[Chunk]) -> None:
+        """Begins the sweep there, or goes on with it."""
+        self.folder = folder
+        self.parts = folder / "runs"
+        sources: dict[int, str] = {}
+        self.digests = {one.number: one.digest(sources) for one in all_chunks}
+        whole_digest = hashlib.sha256(" ".join(self.digests.values()).encode()).hexdigest()
+        label = {"schema": SCHEMA, "build": _native.BUILD, "chunks": len(all_chunks), "digest": whole_digest}
+        file = folder / "sweep.json"
+        if file.exists():
+            before = json.loads(file.read_text())
+            if before != label:
+                raise bad_input(
+                    f"{file}: this is another sweep (of build {before.get('build')})",
+                    "expected the folder of this one, or a new folder",
+                )
+            self.done = {file.name for file in self.parts.iterdir()}
+            return
+        if folder.exists() and any(folder.iterdir()):
+            raise bad_input(f"{folder}: not empty, and no sweep", "expected a new folder")
+        self.parts.mkdir(parents=True)
+        self.done = set()
+        _replace(file, lambda path: path.write_text(json.dumps(label, indent=1) + "\n"))
+
+    def has(self, chunk: Chunk) -> bool:
+        """Are the chunk's results there?"""
+        return self._name(chunk) in self.done
+
+    def add(self, chunk: Chunk, table: pyarrow.Table) -> None:
+        """Writes the chunk's results: there whole, or not at all."""
+        import pyarrow.parquet
+
+        _replace(
+            self.parts / self._name(chunk), lambda path: pyarrow.parquet.write_table(table, path, compression="zstd")
+        )
+
+    def _name(self, chunk: Chunk) -> str:
+        return f"part-{chunk.number:07}-{self.digests[chunk.number]}.parquet"
+
+
+def _replace(file: Path, write: Any) -> None:
+    half = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        write(half)
+        os.replace(half, file)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _bar(total: int, progress: bool | None) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, unit="run", disable=None if progress is None else not progress)

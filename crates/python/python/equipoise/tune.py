@@ -1,0 +1,368 @@
+"""`tune()`: searches a policy's settings for what is wanted of some loads, and says what that gains on others."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+from equipoise._native import BadInput, Machine, Policy, Workload
+from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
+from equipoise.design import Range
+from equipoise.engines import Engine, as_engine
+from equipoise.errors import bad_input, whole
+from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, margin, values_of
+from equipoise.sweep import Case, Chunk, work
+
+if TYPE_CHECKING:
+    import optuna
+
+#: Trials that are tried at a time: the same on every computer, as the next ones depend on them.
+BATCH = 8
+#: The best of the search that are measured once more with other seeds.
+FINALISTS = 5
+#: How many runs a trial has before it is looked at first.
+_FIRST_RUNG = 2
+#: A setting is searched from so many times less than it is to so many times more.
+_SPREAD = 8
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What the settings change on one load: per cent of what the policy had, below 0 being better, with half the
+    95 % confidence interval over runs paired by seed."""
+
+    machine: str
+    workload: str
+    objective: str
+    change_pct: float
+    margin_pct: float
+
+    def __str__(self) -> str:
+        return f"{self.machine:16} {self.workload:28} {self.objective:12} {self.change_pct:+7.1f} ± {self.margin_pct:.1f} %"
+
+
+@dataclass
+class Tuning:
+    """What a search found."""
+
+    #: The policy that was tuned, and what came out; the same if nothing better was found.
+    base: Policy
+    policy: Policy
+    #: The settings that differ, by name.
+    settings: dict[str, Any]
+    #: With other seeds than the search had: on the loads it was given, and on those it never saw.
+    given: list[Gain]
+    held_out: list[Gain]
+    #: Of several objectives the settings that none is better than in all, with the value of each objective (a ratio to
+    #: `base`'s, below 1 being better); of one the best alone.
+    front: list[tuple[dict[str, Any], tuple[float, ...]]]
+    #: Optuna's record of all trials.
+    study: optuna.Study = field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the policy as a file that `equipoise` and `scx_equipoise` take."""
+        changed = ", ".join(f"{name}={value}" for name, value in self.settings.items()) or "nothing"
+        name = self.base.name.split(":")[0]
+        self.policy.save(os.fspath(path), f"{name}-tuned", f"{self.base.name}, tuned: {changed}")
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.base.name}, {len(self.study.trials)} trials: "
+            + (_shown(self.settings) or "nothing better was found")
+        ]
+        for title, gains in [("On the loads it was tuned on:", self.given), ("On others:", self.held_out)]:
+            lines += ["", title, *map(str, gains)] if gains else []
+        return "\n".join(lines)
+
+
+def tune(
+    policy: PolicyLike,
+    machines: Iterable[MachineLike] | MachineLike,
+    workloads: Iterable[WorkloadLike] | WorkloadLike,
+    *,
+    objectives: Objective | str | Sequence[Objective | str] = "latency",
+    constraints: Sequence[Constraint] = (),
+    pareto: bool = False,
+    space: Mapping[str, Range | Sequence[Any]] | None = None,
+    held_out: Iterable[tuple[MachineLike, WorkloadLike]] = (),
+    trials: int = 200,
+    runs: int = 8,
+    final_runs: int = 20,
+    seed: int = 1,
+    engine: Engine | str = "local",
+    jobs: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> Tuning:
+    """Searches the settings of `policy` (one of Equipoise's) for `objectives` over all pairs of `machines` and
+    `workloads`, within `constraints`.
+
+    Several objectives are one by their weights, or with `pareto` a front. `space` is a `Range` or a list for each
+    setting that is searched (default: all; numbers from an eighth to eight times what they are). Optuna's TPE proposes
+    `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
+    times (not with `pareto`). The best are measured once more with other seeds, `final_runs` times. The answer is
+    what is best then, keeps the constraints, and is better by more than chance (95 %): `policy` itself, if none is. `held_out` are pairs that the
+    search never sees. `out` is where to write the policy file. The same arguments give the same answer.
+
+    Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
+    """
+    base = as_policy(policy)
+    wanted = [Objective(goal=one) if isinstance(one, str) else one for one in several(objectives)]
+    given = [(as_machine(machine), as_workload(load)) for machine in several(machines) for load in several(workloads)]
+    others = [(as_machine(machine), as_workload(load)) for machine, load in held_out]
+    searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
+    if not wanted or not given or not searched:
+        raise bad_input("nothing to tune", "expected an objective, a load and a setting at least")
+    loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
+    loads.check()
+    study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
+    again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, whole("final_runs", final_runs))
+    best, front = _chosen(study, again, wanted, list(constraints), pareto)
+    final = base.with_settings(**best) if best else base
+    elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, final_runs)
+    before = base.settings
+    changed = {name: value for name, value in final.settings.items() if before[name] != value}
+    tuning = Tuning(base, final, changed, again.gains(final, wanted), elsewhere.gains(final, wanted), front, study)
+    if out is not None:
+        tuning.save(out)
+    return tuning
+
+
+def default_space(policy: Policy) -> dict[str, Range | list[Any]]:
+    """All settings of `policy` that have an effect as it is: switches, choices, and numbers above 0 from an eighth to
+    eight times what they are, within their bounds."""
+    space: dict[str, Range | list[Any]] = {}
+    rows = policy.space.to_pyarrow().to_pylist()
+    for row in rows:
+        match row["kind"]:
+            case "switch":
+                space[row["setting"]] = [False, True]
+            case "choice":
+                space[row["setting"]] = row["choices"].split()
+            case _ if (value := int(row["value"])) > 0:
+                low, high = max(row["least"], value // _SPREAD, 1), min(row["most"], value * _SPREAD)
+                if low < high:
+                    space[row["setting"]] = Range(low, high, log=True)
+    return space
+
+
+class _Loads:
+    """Some loads, and what a policy does on them against the base, with the same seeds."""
+
+    def __init__(
+        self,
+        loads: list[tuple[Machine, Workload]],
+        base: Policy,
+        objectives: list[Objective],
+        engine: Engine,
+        seed: int,
+        runs: int,
+    ) -> None:
+        self.loads, self.base, self.objectives = loads, base, objectives
+        self.engine, self.seed, self.runs = engine, seed, runs
+        self._of_base: dict[tuple[int, int], list[list[dict[str, Any]]]] = {}
+
+    def measured(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[str, Any]]]]:
+        """For each policy and load the rows of runs `first` to before `end`."""
+        cases = [Case(machine, load, policy) for policy in policies for machine, load in self.loads]
+        tasks = [
+            Chunk(number, ((number, case, first, end),), self.runs, self.seed) for number, case in enumerate(cases)
+        ]
+        rows: list[list[dict[str, Any]]] = [[] for _ in cases]
+        for chunk, tables in self.engine.run(work, tasks):
+            rows[chunk.number] = tables[0].to_pyarrow().to_pylist()
+        width = len(self.loads)
+        return [rows[place * width : (place + 1) * width] for place in range(len(policies))]
+
+    def logs(self, policies: list[Policy], first: int, end: int) -> list[list[list[dict[int, float]]]]:
+        """For each policy, objective and load, by run: the logarithm of the ratio to the base; empty where the load
+        has no such metric."""
+        if (first, end) not in self._of_base:
+            self._of_base[first, end] = self.measured([self.base], first, end)[0]
+        base = self._of_base[first, end]
+        return [
+            [
+                [logs_of(objective, before, after) for before, after in zip(base, of_policy)]
+                for objective in self.objectives
+            ]
+            for of_policy in self.measured(policies, first, end)
+        ]
+
+    def check(self) -> None:
+        """Raises `BadInput` if there is an objective that no load is about."""
+        rows = [row for of_load in self.measured([self.base], 0, 1)[0] for row in of_load]
+        for objective in self.objectives:
+            if not any(objective.has(row) for row in rows):
+                raise bad_input(
+                    f"no load measures `{objective.name}`",
+                    "expected a goal or metric that one of them has; joules need a machine with [power]",
+                )
+
+    def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
+        """What `policy` changes, load by load."""
+        if not self.loads:
+            return []
+        logs = self.logs([policy], 0, self.runs)[0]
+        return [
+            _gain(machine, load, objective, list(of_load.values()))
+            for objective, of_objective in zip(wanted, logs)
+            for (machine, load), of_load in zip(self.loads, of_objective)
+            if of_load
+        ]
+
+
+def _gain(machine: Machine, load: Workload, objective: Objective, logs: list[float]) -> Gain:
+    ratio = math.exp(fmean(logs))
+    return Gain(machine.name, load.name, objective.name, 100 * (ratio - 1), 100 * ratio * margin(logs))
+
+
+def _search(
+    loads: _Loads,
+    wanted: list[Objective],
+    constraints: list[Constraint],
+    pareto: bool,
+    space: dict[str, Range | Sequence[Any]],
+    trials: int,
+    progress: bool | None,
+) -> optuna.Study:
+    import optuna
+    from tqdm.auto import tqdm
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=loads.seed)
+    minimize: Literal["minimize"] = "minimize"
+    directions = [minimize] * (len(wanted) if pareto else 1)
+    study = optuna.create_study(sampler=sampler, directions=directions)
+    settings = loads.base.settings
+    # What is there already is the first to beat.
+    study.enqueue_trial({name: settings[name] for name in space})
+    rungs = [loads.runs] if pareto else _rungs(loads.runs)
+    left = trials
+    with tqdm(total=trials, unit="trial", disable=None if progress is None else not progress) as bar:
+        while left > 0:
+            asked = [study.ask() for _ in range(min(BATCH, left))]
+            left -= len(asked)
+            _climb(study, loads, asked, wanted, constraints, pareto, space, rungs)
+            bar.update(len(asked))
+    return study
+
+
+def _rungs(runs: int) -> list[int]:
+    """How many runs a trial has when it is looked at: 2, 4, ... and all."""
+    rungs, count = [], _FIRST_RUNG
+    while count < runs:
+        rungs.append(count)
+        count *= 2
+    return [*rungs, runs]
+
+
+def _climb(
+    study: optuna.Study,
+    loads: _Loads,
+    asked: list[optuna.Trial],
+    wanted: list[Objective],
+    constraints: list[Constraint],
+    pareto: bool,
+    space: dict[str, Range | Sequence[Any]],
+    rungs: list[int],
+) -> None:
+    """Runs each trial as long as it is promising."""
+    import optuna
+
+    pruned = optuna.trial.TrialState.PRUNED
+    going: list[tuple[optuna.Trial, Policy]] = []
+    for trial in asked:
+        chosen = {name: _suggested(trial, name, axis) for name, axis in space.items()}
+        trial.set_user_attr("settings", chosen)
+        try:
+            going.append((trial, loads.base.with_settings(**chosen)))
+        except BadInput:
+            # Settings that do not go together.
+            study.tell(trial, state=pruned)
+    known: dict[int, list[list[dict[int, float]]]] = {}
+    first = 0
+    for rung in rungs:
+        all_logs = loads.logs([policy for _, policy in going], first, rung)
+        for (trial, _), logs in zip(going, all_logs):
+            known[trial.number] = _joined(known.get(trial.number), logs)
+        left = []
+        for trial, policy in going:
+            levels = levels_of(known[trial.number])
+            trial.set_user_attr("excess", excess_of(levels, constraints))
+            for number, excess in enumerate(trial.user_attrs["excess"]):
+                trial.set_constraint(f"constraint {number}", excess)
+            values = values_of(levels, wanted, pareto)
+            if rung == rungs[-1]:
+                study.tell(trial, values)
+            elif _is_worse(study, trial, rung, values[0]):
+                study.tell(trial, state=pruned)
+            else:
+                left.append((trial, policy))
+        going, first = left, rung
+
+
+def _joined(
+    before: list[list[dict[int, float]]] | None, more: list[list[dict[int, float]]]
+) -> list[list[dict[int, float]]]:
+    if before is None:
+        return more
+    return [[old | new for old, new in zip(olds, news)] for olds, news in zip(before, more)]
+
+
+def _is_worse(study: optuna.Study, trial: optuna.Trial, rung: int, value: float) -> bool:
+    """Is it among the worse half of the trials that came so far?"""
+    others = [
+        other.intermediate_values[rung]
+        for other in study.get_trials(deepcopy=False)
+        if rung in other.intermediate_values
+    ]
+    trial.report(value, rung)
+    return bool(others) and value > sorted(others)[len(others) // 2]
+
+
+def _suggested(trial: optuna.Trial, name: str, axis: Range | Sequence[Any]) -> Any:
+    if not isinstance(axis, Range):
+        return trial.suggest_categorical(name, list(axis))
+    if axis.integer:
+        return trial.suggest_int(name, math.ceil(axis.low), math.floor(axis.high), log=axis.log)
+    return trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+
+
+def _chosen(
+    study: optuna.Study, again: _Loads, wanted: list[Objective], constraints: list[Constraint], pareto: bool
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], tuple[float, ...]]]]:
+    """The settings that are best with other seeds, or none if the base is; and the front."""
+    complete = [trial for trial in study.trials if trial.values is not None]
+    kept = [trial for trial in complete if all(excess <= 0 for excess in trial.user_attrs["excess"])]
+    if pareto:
+        finalists = [trial for trial in kept if not any(_dominates(other.values, trial.values) for other in kept)]
+    else:
+        finalists = sorted(kept, key=lambda trial: (trial.values[0], trial.number))[:FINALISTS]
+    if not finalists:
+        return {}, []
+    settings = [trial.user_attrs["settings"] for trial in finalists]
+    policies = [again.base.with_settings(**one) for one in settings]
+    measured = []
+    for one, logs in zip(settings, again.logs(policies, 0, again.runs)):
+        levels = levels_of(logs)
+        if all(excess <= 0 for excess in excess_of(levels, constraints)):
+            runs = by_run(logs, wanted)
+            # With all that chance can do: below 0 it is better than the base.
+            measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
+    front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
+    best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)
+    if pareto:
+        return (best[0] if best else {}), front
+    return (best[0], [best[:2]]) if best else ({}, [])
+
+
+def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
+
+
+def _shown(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

@@ -1,0 +1,66 @@
+//! What goes wrong, as Python's exceptions.
+
+use ::machine::input::BadInput as Bad;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::{PyErr, create_exception};
+
+create_exception!(
+    equipoise,
+    BadInput,
+    PyValueError,
+    "What was given is wrong: a name, a value, or a file.\n\n\
+     `file` and `line` (from 1) say where, and are None of what has no place in a file; `message` what is wrong, and\n\
+     `expected` what should stand there."
+);
+
+create_exception!(
+    equipoise,
+    SimulationError,
+    PyRuntimeError,
+    "A run failed: the scheduler was ejected as sched_ext ejects one, or nothing can ever run again. The message has\n\
+     the run, its seed and the simulated time (ns)."
+);
+
+/// For input that is wrong.
+#[expect(clippy::boxed_local, reason = "as every reader returns it")]
+pub fn bad_input(bad: Box<Bad>) -> PyErr {
+    let error = BadInput::new_err(format!("{}\n{}", bad.message(), bad.expected()));
+    let (file, line) = place(bad.message());
+    Python::attach(|py| {
+        let value = error.value(py);
+        // Exceptions have a dictionary, which takes all.
+        let _ = value.setattr("message", bad.message());
+        let _ = value.setattr("expected", bad.expected());
+        let _ = value.setattr("file", file);
+        let _ = value.setattr("line", line);
+    });
+    error
+}
+
+/// For a message of our own.
+pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
+    bad_input(Box::new(Bad::whole(message, expected)))
+}
+
+/// For a run that failed, or was stopped.
+pub fn failed(failure: Box<lab::Failure>) -> PyErr {
+    match failure.error {
+        simulator::Error::Stopped => stopped(),
+        _ => SimulationError::new_err(failure.to_string()),
+    }
+}
+
+/// For what was stopped by another thread.
+pub fn stopped() -> PyErr {
+    PyKeyboardInterrupt::new_err("stopped")
+}
+
+/// File and line that a message begins with (`FILE:LINE: `).
+fn place(message: &str) -> (Option<&str>, Option<usize>) {
+    let found = message.match_indices(": ").find_map(|(end, _)| {
+        let (file, line) = message[..end].rsplit_once(':')?;
+        Some((file, line.parse().ok()?))
+    });
+    found.map_or((None, None), |(file, line)| (Some(file), Some(line)))
+}

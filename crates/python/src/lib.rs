@@ -1,0 +1,57 @@
+//! `equipoise._native`: what the Python package `equipoise` is made of. Machines, workloads and policies are objects that
+//! can be pickled; whatever simulates lets other Python threads run, and gives Arrow tables.
+
+mod error;
+mod machine;
+mod measure;
+mod policy;
+mod reproduce;
+mod running;
+mod table;
+mod threads;
+mod trace;
+mod workload;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict};
+
+/// The simulated kernel and what it is given, for `equipoise/*.py`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::error::{BadInput, SimulationError};
+    #[pymodule_export]
+    use super::machine::Machine;
+    #[pymodule_export]
+    use super::measure::{compare, measure_part, simulate};
+    #[pymodule_export]
+    use super::policy::Policy;
+    #[pymodule_export]
+    use super::reproduce::{experiments, reproduce};
+    #[pymodule_export]
+    use super::running::{Stop, cage};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::trace::{select_events, trace};
+    #[pymodule_export]
+    use super::workload::Workload;
+
+    #[pymodule_export]
+    const BUILD: &str = env!("EQUIPOISE_VERSION");
+}
+
+/// `name=value` each, as the command line takes them: `True` is `true`.
+fn assignments(values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<String>> {
+    let Some(values) = values else {
+        return Ok(Vec::new());
+    };
+    let assignment = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let value = match value.cast::<PyBool>() {
+            Ok(value) => value.is_true().to_string(),
+            Err(_) => value.str()?.to_string(),
+        };
+        Ok(format!("{}={value}", name.str()?))
+    };
+    values.iter().map(assignment).collect()
+}

@@ -1,0 +1,285 @@
+//! `equipoise.Policy`.
+
+use crate::assignments;
+use crate::error::{bad, bad_input};
+use crate::table::{Columns, Table};
+use arrow_array::types::UInt64Type;
+use lab::Scheduler;
+use native::Object;
+use policy::{Kind, Policy as Preset, Setting};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use std::path::{Path, PathBuf};
+
+/// A scheduler with its settings.
+#[pyclass(frozen, module = "equipoise")]
+pub struct Policy {
+    pub scheduler: Scheduler,
+    source: Source,
+}
+
+enum Source {
+    /// One of Equipoise's own schedulers.
+    Preset(Box<Preset>),
+    /// In C: its file, what it was compiled to, and the variables that were set.
+    Foreign(PathBuf, Vec<u8>, Vec<(String, i64)>),
+}
+
+impl Policy {
+    fn of(preset: Preset) -> Policy {
+        Policy {
+            scheduler: preset.clone().into(),
+            source: Source::Preset(Box::new(preset)),
+        }
+    }
+
+    fn compiled(file: PathBuf, image: Vec<u8>, settings: Vec<(String, i64)>) -> PyResult<Policy> {
+        let shown = file.display().to_string();
+        let object = Object::parse(&shown, image.clone())
+            .map_err(|error| bad(error.to_string(), "expected a compiled scheduler"))?;
+        let mut scheduler = Scheduler::compiled(&file, object).map_err(bad_input)?;
+        for (variable, value) in &settings {
+            scheduler.set(variable, *value).map_err(bad_input)?;
+        }
+        Ok(Policy {
+            scheduler,
+            source: Source::Foreign(file, image, settings),
+        })
+    }
+
+    fn preset(&self) -> PyResult<&Preset> {
+        match &self.source {
+            Source::Preset(preset) => Ok(preset),
+            Source::Foreign(file, ..) => Err(bad(
+                format!("{}: a scheduler in C has no policy file", file.display()),
+                "expected one of Equipoise's own",
+            )),
+        }
+    }
+}
+
+#[pymethods]
+impl Policy {
+    #[new]
+    #[pyo3(signature = (name, **settings))]
+    fn new(name: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        let policy = Preset::find(name).map_err(bad_input)?;
+        let settings = assignments(settings)?;
+        if settings.is_empty() {
+            return Ok(Policy::of(policy));
+        }
+        let settings = settings.iter().map(String::as_str);
+        Ok(Policy::of(policy.with(settings).map_err(bad_input)?))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (text, file="<policy>"))]
+    fn from_toml(text: &str, file: &str) -> PyResult<Policy> {
+        Ok(Policy::of(Preset::parse(file, text).map_err(bad_input)?))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (*files, include=None, **settings))]
+    fn from_c(
+        files: &Bound<'_, PyTuple>,
+        include: Option<Vec<PathBuf>>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Policy> {
+        let files: Vec<PathBuf> = files.extract()?;
+        let include = include.unwrap_or_default();
+        let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        let folders: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
+        let scheduler = Scheduler::foreign(&paths, &folders).map_err(bad_input)?;
+        let image = scheduler.object().image(&[]);
+        let image = image
+            .map_err(|error| bad(error.to_string(), "expected a scheduler"))?
+            .bytes;
+        let mut values = Vec::new();
+        for (name, value) in settings.into_iter().flatten() {
+            values.push((name.extract()?, value.extract()?));
+        }
+        Policy::compiled(files.into_iter().next().unwrap_or_default(), image, values)
+    }
+
+    /// This one, called `name`: a pickle's, and of several schedulers in C with one name.
+    fn named(&self, name: String) -> PyResult<Policy> {
+        let mut scheduler = self.scheduler.clone();
+        scheduler.rename(name.clone());
+        let source = match &self.source {
+            Source::Preset(preset) => Source::Preset(Box::new(Preset {
+                name,
+                ..Preset::clone(preset)
+            })),
+            Source::Foreign(file, image, settings) => {
+                Source::Foreign(file.clone(), image.clone(), settings.clone())
+            }
+        };
+        Ok(Policy { scheduler, source })
+    }
+
+    #[pyo3(name = "with_settings", signature = (**settings))]
+    fn with_settings(&self, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        if let Source::Foreign(file, image, before) = &self.source {
+            let mut values = before.clone();
+            for (name, value) in settings.into_iter().flatten() {
+                values.push((name.extract()?, value.extract()?));
+            }
+            return Policy::compiled(file.clone(), image.clone(), values);
+        }
+        let settings = assignments(settings)?;
+        let changed = self.preset()?.with(settings.iter().map(String::as_str));
+        Ok(Policy::of(changed.map_err(bad_input)?))
+    }
+
+    #[staticmethod]
+    fn names() -> Vec<&'static str> {
+        Preset::names().collect()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.scheduler.name()
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        self.scheduler.description()
+    }
+
+    #[getter]
+    fn is_foreign(&self) -> bool {
+        self.scheduler.is_foreign()
+    }
+
+    #[getter]
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        match &self.source {
+            Source::Preset(preset) => {
+                for (setting, value) in preset.settings.list() {
+                    match setting.kind {
+                        Kind::Number { .. } => all.set_item(&setting.key, value)?,
+                        Kind::Switch => all.set_item(&setting.key, value != 0)?,
+                        Kind::Choice(_) => all.set_item(&setting.key, setting.show(value))?,
+                    }
+                }
+            }
+            Source::Foreign(.., settings) => {
+                for (name, value) in settings {
+                    all.set_item(name, value)?;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    #[getter]
+    fn space(&self) -> PyResult<Table> {
+        let settings: Vec<(&Setting, u64)> = self.preset()?.settings.list().collect();
+        let all = || settings.iter().map(|(setting, _)| *setting);
+        let range = |setting: &Setting| match &setting.kind {
+            Kind::Number { range, .. } => Some((*range.start(), *range.end())),
+            _ => None,
+        };
+        let choices = |setting: &Setting| match &setting.kind {
+            Kind::Choice(choices) => {
+                let words: Vec<&str> = choices.iter().map(|choice| choice.word).collect();
+                Some(words.join(" "))
+            }
+            _ => None,
+        };
+        let kind = |setting: &Setting| match setting.kind {
+            Kind::Number { .. } => "number",
+            Kind::Switch => "switch",
+            Kind::Choice(_) => "choice",
+        };
+        let shown: Vec<String> = settings
+            .iter()
+            .map(|(setting, value)| setting.show(*value))
+            .collect();
+        let choices: Vec<Option<String>> = all().map(choices).collect();
+        Ok(Columns::default()
+            .text("setting", all().map(|setting| setting.key.as_str()))
+            .text("kind", all().map(kind))
+            .text("value", shown.iter().map(String::as_str))
+            .optional::<UInt64Type>("least", all().map(|setting| Some(range(setting)?.0)))
+            .optional::<UInt64Type>("most", all().map(|setting| Some(range(setting)?.1)))
+            .text("choices", choices.iter().map(Option::as_deref))
+            .text("meaning", all().map(|setting| setting.meaning))
+            .table())
+    }
+
+    #[pyo3(signature = (name=None, description=None))]
+    fn to_toml(&self, name: Option<&str>, description: Option<&str>) -> PyResult<String> {
+        let preset = self.preset()?;
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        };
+        let name: String = name.unwrap_or(&preset.name).chars().map(plain).collect();
+        let text = |text: &str| serde_json::to_string(text).expect("a text is JSON, and so TOML");
+        let description = description.unwrap_or(&preset.description);
+        let mut lines = vec![
+            format!("name = {}", text(&name)),
+            format!("description = {}", text(description)),
+            format!("scheduler = {}", text(preset.scheduler)),
+        ];
+        let settings = preset.settings.list();
+        lines.extend(
+            settings.map(|(setting, value)| format!("{} = {}", setting.key, setting.toml(value))),
+        );
+        Ok(lines.join("\n") + "\n")
+    }
+
+    #[pyo3(signature = (path, name=None, description=None))]
+    fn save(&self, path: PathBuf, name: Option<&str>, description: Option<&str>) -> PyResult<()> {
+        let text = self.to_toml(name, description)?;
+        std::fs::write(&path, text)
+            .map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())))
+    }
+
+    #[staticmethod]
+    fn _compiled(
+        file: PathBuf,
+        image: Vec<u8>,
+        settings: Vec<(String, i64)>,
+        name: String,
+    ) -> PyResult<Policy> {
+        Policy::compiled(file, image, settings)?.named(name)
+    }
+
+    #[staticmethod]
+    fn _of_toml(text: &str, name: String) -> PyResult<Policy> {
+        Policy::from_toml(text, "<policy>")?.named(name)
+    }
+
+    /// What pickles have, and what a sweep's chunk is known by.
+    fn _source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let name = self.scheduler.name().to_owned();
+        match &self.source {
+            Source::Preset(_) => (self.to_toml(None, None)?, name).into_pyobject(py),
+            Source::Foreign(file, image, settings) => {
+                let image = PyBytes::new(py, image);
+                (file.clone(), image, settings.clone(), name).into_pyobject(py)
+            }
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("equipoise.Policy({:?})", self.scheduler.name())
+    }
+
+    fn __reduce__<'py>(
+        slf: Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let make = match slf.get().source {
+            Source::Preset(_) => "_of_toml",
+            Source::Foreign(..) => "_compiled",
+        };
+        Ok((slf.get_type().getattr(make)?, slf.get()._source(slf.py())?))
+    }
+}

@@ -1,0 +1,268 @@
+"""One machine and one load: results, tables, errors, Ctrl-C."""
+
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import equipoise
+from equipoise import BadInput, Machine, Policy, SimulationError, Workload
+
+FIFO = r"""
+#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile bool fail;
+s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(0, -1); }
+void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (fail)
+		scx_bpf_error("as it was told");
+	scx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, enq_flags);
+}
+void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(0); }
+SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fifo_dispatch,
+	       .init = (void *)fifo_init, .name = "fifo");
+"""
+
+RT_APP = {
+    "tasks": {"beat": {"instance": 2, "loop": -1, "run": 2000, "timer": {"ref": "unique", "period": 10000}}},
+    "global": {"duration": 1},
+}
+
+
+def test_a_row_for_each_run_and_metric():
+    result = equipoise.simulate("tc2", Workload("mixed", duration="200ms"), "capacity", runs=3, seed=5)
+    frame = result.runs.to_pandas()
+    assert set(frame["run"]) == {0, 1, 2}
+    assert set(frame["policy"]) == {"capacity"} and set(frame["machine"]) == {"tc2"}
+    assert frame.groupby("run", observed=True).size().nunique() == 1
+    assert (frame["p50"].dropna() <= frame["p99"].dropna()).all()
+    assert len(result.counters) == 3
+    assert (result.counters.to_pandas()["context_switches"] > 0).all()
+
+
+def test_jobs_change_nothing_and_seeds_do():
+    def run(**how):
+        return equipoise.simulate("tc2", "mixed:duration=200ms", runs=4, **how).runs
+
+    assert run(jobs=1) == run(jobs=3)
+    assert run() != run(seed=2)
+
+
+def test_pandas_polars_and_pyarrow_take_tables_as_they_are():
+    table = equipoise.simulate("smp-2", "busy:duration=10ms", runs=2).runs
+    arrow = pyarrow.table(table)
+    assert arrow.column_names == table.column_names and arrow.num_rows == len(table) == table.shape[0]
+    assert polars.DataFrame(table).equals(table.to_polars())
+    assert pandas.DataFrame.from_arrow(table).equals(table.to_pandas())
+    assert isinstance(table.to_pandas()["metric"].dtype, pandas.CategoricalDtype)
+    assert "metric" in repr(table)
+
+
+def test_the_command_says_the_same():
+    comparison = equipoise.compare("tc2", "mixed:duration=200ms", ["cfs", "capacity"], runs=3)
+    assert str(comparison).startswith("mixed:duration=200ms on tc2\n3 runs, seed 1\n")
+    runs = comparison.runs.to_pandas()
+    results = comparison.results.to_pandas()
+    for _, row in results[results["judged"] == "mean"].iterrows():
+        own = runs[(runs["policy"] == row["policy"]) & (runs["metric"] == row["metric"])]
+        if row["n"] > 0:
+            assert row["mean"] == pytest.approx((own["mean"] * own["n"]).sum() / own["n"].sum())
+    assert comparison.html.startswith("<!DOCTYPE html>") and '"schema": 2' in comparison.json
+    assert {"goal", "policy", "best"} <= set(comparison.verdict.column_names)
+
+
+def test_a_simulation_s_runs_are_those_of_a_comparison():
+    load = Workload("mixed", duration="200ms")
+    alone = equipoise.simulate("tc2", load, "capacity", runs=2).runs.to_pandas()
+    beside = equipoise.compare("tc2", load, ["cfs", "capacity"], runs=2).runs.to_pandas()
+    beside = beside[beside["policy"] == "capacity"].reset_index(drop=True)
+    pandas.testing.assert_frame_equal(alone, beside, check_categorical=False)
+
+
+def test_machines_workloads_and_policies_tell_of_themselves(tmp_path):
+    machine = Machine("tc2")
+    assert len(machine) == 5 and machine.cpus.to_pandas()["cluster"].tolist() == [0, 0, 1, 1, 1]
+    assert Machine.from_toml(machine.to_toml()).name == "tc2"
+    assert "hackbench" in Workload.names() and "groups" in Workload("hackbench").parameters
+    assert "tc2" in Machine.names() and "equipoise" in Policy.names()
+    policy = Policy("capacity", misfit=False)
+    assert policy.name == "capacity:misfit=false" and policy.settings["misfit"] is False
+    assert policy.with_settings(misfit=True).settings == Policy("capacity").settings
+    file = tmp_path / "mine.toml"
+    policy.save(file, "mine")
+    assert Policy(str(file)).settings == policy.settings and Policy(str(file)).name == "mine"
+    assert {"setting", "kind", "least", "most"} <= set(policy.space.column_names)
+
+
+def test_this_computer_is_a_machine():
+    machine = Machine.detect(name="here")
+    assert machine.name == "here" and len(machine) >= 1
+    equipoise.simulate(machine, "busy:duration=10ms", runs=1)
+
+
+def test_rt_app_as_a_dict_a_text_and_a_file(tmp_path):
+    import json
+
+    file = tmp_path / "beat.json"
+    file.write_text(json.dumps(RT_APP))
+    loads = [RT_APP, Workload.from_rt_app(json.dumps(RT_APP)), str(file)]
+    tables = [equipoise.simulate("smp-2", load, runs=1).runs.to_pandas().drop(columns="workload") for load in loads]
+    assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
+
+
+def test_a_trace_is_a_load(tmp_path):
+    file = tmp_path / "trace.txt"
+    lines = ["# tracer: nop"]
+    for beat in range(20):
+        at = 1 + beat / 100
+        lines += [
+            f"  <idle>-0  [000] d..2. {at:.6f}: sched_waking: comm=a pid=10 prio=120 target_cpu=000",
+            f"  <idle>-0  [000] d..2. {at + 0.00001:.6f}: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 "
+            "prev_state=R ==> next_comm=a next_pid=10 next_prio=120",
+            f"  a-10      [000] d..2. {at + 0.003:.6f}: sched_switch: prev_comm=a prev_pid=10 prev_prio=120 "
+            "prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120",
+        ]
+    file.write_text("\n".join(lines) + "\n")
+    load = Workload.from_trace(file)
+    assert load.name == "trace" and load.notes[0].startswith("60 events")
+    assert len(pickle.loads(pickle.dumps(load)).notes) == 0
+    frame = equipoise.simulate("smp-2", load, runs=1).runs.to_pandas()
+    assert frame.loc[frame["metric"] == "makespan", "mean"].item() == pytest.approx(0.193, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "expected"),
+    [
+        (lambda: Machine("tc3"), "no machine is called `tc3`", "did you mean `tc2`?"),
+        (lambda: Workload("hackbench", group=2), "unknown parameter `group`", "groups"),
+        (lambda: Policy("capacity", misfit=1), "misfit", "true or false"),
+        (lambda: equipoise.simulate("tc2", "mixed", runs=0), "runs is 0", "at least 1"),
+        (lambda: equipoise.reproduce("mixed-capacity", rows="nothing*"), "no row matches", "sysbench"),
+        (lambda: equipoise.simulate("smp-2", Workload("busy", cpunodebind="7")), "nodes", "expected"),
+        (lambda: equipoise.trace("smp-2", "busy:duration=1ms").event("sched_swich"), "sched_swich", "sched_switch"),
+    ],
+)
+def test_bad_input_says_what_was_expected(make, message, expected):
+    with pytest.raises(BadInput) as caught:
+        make()
+    assert isinstance(caught.value, ValueError)
+    assert message in caught.value.message and expected in caught.value.expected, str(caught.value)
+    assert str(caught.value) == f"{caught.value.message}\n{caught.value.expected}"
+
+
+def test_a_bad_file_has_a_line(tmp_path):
+    file = tmp_path / "p.toml"
+    file.write_text('name = "p"\ndescription = "d"\nextends = "cfs"\nmisfti = true\n')
+    with pytest.raises(BadInput) as caught:
+        Policy(str(file))
+    assert (caught.value.file, caught.value.line) == (str(file), 4)
+    with pytest.raises(BadInput) as caught:
+        Workload.from_rt_app('{\n "tasks": {\n  "a": {"rum": 1}\n }\n}')
+    assert caught.value.line == 3
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.line, again.expected) == (3, caught.value.expected)
+
+
+def test_everything_can_be_pickled():
+    result = equipoise.simulate(
+        Machine("tc2"), Workload("mixed", duration="50ms"), Policy("cfs", newidle_limit_ns=7), runs=1
+    )
+    for one in (result.machine, result.workload, result.policy):
+        assert pickle.loads(pickle.dumps(one)).name == one.name
+    again = pickle.loads(pickle.dumps(result))
+    assert again.runs == result.runs and again.policy.settings == result.policy.settings
+    assert equipoise.simulate(again.machine, again.workload, again.policy, runs=1).runs == result.runs
+
+
+def test_a_scheduler_in_c_runs_apart(tmp_path):
+    file = tmp_path / "scx_fifo.bpf.c"
+    file.write_text(FIFO)
+    comparison = equipoise.compare("smp-2", "busy:duration=20ms", ["eevdf", file], runs=2)
+    assert set(comparison.runs.to_pandas()["policy"]) == {"eevdf", "fifo"}
+    # This process is as free as before.
+    (tmp_path / "more").write_text("x")
+    subprocess.run(["true"], check=True)
+    failing = Policy.from_c(file, fail=True)
+    with pytest.raises(SimulationError, match="as it was told"):
+        equipoise.simulate("smp-2", "busy:duration=20ms", failing, runs=1)
+    with pytest.raises(BadInput, match="const volatile|no global variable"):
+        Policy.from_c(file, faill=1)
+
+
+def test_a_fault_of_a_scheduler_in_c_is_an_exception(tmp_path):
+    file = tmp_path / "scx_fault.bpf.c"
+    file.write_text(FIFO.replace("if (fail)", "*(volatile int *)8 = 0;\n\tif (fail)"))
+    with pytest.raises(SimulationError, match=r"its enqueue\(\) \(scx_fault.bpf.c:8\)"):
+        equipoise.simulate("smp-2", "busy:duration=20ms", str(file), runs=1)
+
+
+def test_other_threads_run_meanwhile():
+    counted, done = 0, threading.Event()
+
+    def count():
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    other = threading.Thread(target=count)
+    other.start()
+    began = time.monotonic()
+    equipoise.simulate("tc2", "mixed", runs=6, jobs=1)
+    took = time.monotonic() - began
+    done.set()
+    other.join()
+    # One that had to wait would have counted once or twice.
+    assert counted > 20 * took
+
+
+def test_ctrl_c_stops_it():
+    program = (
+        "import equipoise\n"
+        "print('begun', flush=True)\n"
+        "try:\n equipoise.simulate('tc2', 'hackbench', runs=100000)\n"
+        "except KeyboardInterrupt:\n print('stopped')\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("stopped\n", 0)
+
+
+def test_progress_counts_runs_and_may_stop():
+    counts = []
+    equipoise.simulate("smp-2", "busy:duration=10ms", runs=5, progress=counts.append)
+    assert counts[-1] == 5 and counts == sorted(counts)
+
+    def enough(_):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        equipoise.simulate("tc2", "hackbench", runs=100000, progress=enough)
+
+
+def test_a_published_table():
+    result = equipoise.reproduce("mixed-capacity", rows="sysbench_1t", runs=2)
+    frame = result.cells.to_pandas()
+    assert set(frame["row"]) == {"sysbench_1t"}
+    assert frame.loc[frame["published"].notna(), "simulated"].notna().all()
+    assert result.summary["mean_abs_error_pct"] is not None
+    assert "mixed-capacity" in equipoise.experiments() and "sysbench_1t" in str(result)
+
+
+def test_what_there_is_has_types_and_docstrings():
+    package = Path(equipoise.__file__).parent
+    assert (package / "py.typed").exists() and (package / "_native.pyi").exists()
+    for name in equipoise.__all__:
+        assert getattr(equipoise, name).__doc__, name

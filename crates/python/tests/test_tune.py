@@ -1,0 +1,101 @@
+"""Tuning: what comes out is a policy file that does what the report says."""
+
+import pytest
+
+import equipoise
+from equipoise import BadInput, Constraint, Objective, Policy, Range
+
+QUICK = {"trials": 12, "runs": 2, "final_runs": 4}
+
+
+def test_what_was_taken_away_is_found_again(tmp_path):
+    # Without misfit migration a heavy task stays on the slow core on which it happens to start.
+    bad = Policy("capacity", misfit=False, idle_pull=False)
+    load = "sysbench-cpu:threads=1,requests=100"
+    found = equipoise.tune(
+        bad,
+        "tc2",
+        load,
+        objectives="throughput",
+        space={"misfit": [False, True], "sched_nr_migrate": Range(1, 64)},
+        held_out=[("odroid-xu3", load)],
+        out=tmp_path / "tuned.toml",
+        trials=12,
+        runs=6,
+        final_runs=20,
+    )
+    assert found.settings["misfit"] is True
+    assert all(gain.change_pct < -20 and gain.change_pct + gain.margin_pct < 0 for gain in found.given)
+    assert [gain.machine for gain in found.held_out] == ["odroid-xu3"]
+    assert Policy(str(tmp_path / "tuned.toml")).settings == found.policy.settings
+    assert "On others:" in str(found) and "12 trials" in str(found)
+
+
+def test_chance_is_no_gain():
+    # How many tasks a pass looks at makes no difference where there is one.
+    found = equipoise.tune(
+        "cfs",
+        "smp-2",
+        "busy:threads=1,duration=20ms",
+        objectives="throughput",
+        space={"sched_nr_migrate": [1, 2, 32]},
+        **QUICK,
+    )
+    assert found.settings == {} and found.policy.name == "cfs" and found.front == []
+
+
+def test_the_same_search_gives_the_same_answer():
+    def search(jobs):
+        space = {"misfit": [False, True], "sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+        load = "mixed:duration=200ms"
+        return equipoise.tune("capacity", "tc2", load, space=space, trials=10, runs=2, final_runs=2, jobs=jobs)
+
+    one, other = search(1), search(3)
+    assert one.settings == other.settings and one.given == other.given
+    assert [trial.params for trial in one.study.trials] == [trial.params for trial in other.study.trials]
+
+
+def test_settings_that_do_not_go_together_are_passed_over():
+    space = {"misfit": [True, False], "load_tracking": ["weight", "pelt"]}
+    found = equipoise.tune("capacity", "tc2", "busy:duration=20ms", objectives="throughput", space=space, **QUICK)
+    tried = [trial.user_attrs["settings"] for trial in found.study.trials if trial.values]
+    assert tried and {"misfit": True, "load_tracking": "weight"} not in tried
+
+
+def test_a_constraint_is_kept():
+    limit = Constraint(goal="energy", at_most=1.0)
+    space = {"sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+    found = equipoise.tune(
+        "cfs", "snb-laptop", "audio:duration=100ms", objectives="latency", constraints=[limit], space=space, **QUICK
+    )
+    energy = equipoise.compare("snb-laptop", "audio:duration=100ms", ["cfs", found.policy], runs=4, seed=2)
+    joules = energy.counters.to_pandas().groupby("policy", observed=True)["energy_j"].mean()
+    if len(joules) == 2:
+        assert joules[found.policy.name] <= joules["cfs"] * 1.0001
+
+
+def test_several_objectives_are_a_front():
+    space = {"sched_latency_ns": Range(1_000_000, 50_000_000, log=True)}
+    found = equipoise.tune(
+        "cfs", "snb-laptop", "audio:duration=100ms", objectives=["latency", "energy"], pareto=True, space=space, **QUICK
+    )
+    assert found.front
+    for _, values in found.front:
+        assert len(values) == 2
+        assert not any(all(a < b for a, b in zip(other, values)) for _, other in found.front)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Objective(goal="speed"),
+        lambda: Objective(),
+        lambda: Constraint(goal="energy", at_most=3, absolute=True),
+        lambda: equipoise.tune("cfs", "tc2", "busy", space={}),
+        lambda: equipoise.tune("cfs", "tc2", "busy", trials=0),
+        lambda: equipoise.tune("cfs", "tc2", "busy:duration=1ms", objectives="energy"),
+    ],
+)
+def test_what_cannot_be_tuned_is_said(make):
+    with pytest.raises(BadInput, match="expected"):
+        make()
