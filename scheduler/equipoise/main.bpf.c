@@ -103,37 +103,42 @@ static __always_inline u64 preempt_after(const struct task_struct *p)
 	return is_heavy(p) ? policy.preempt_after * NICE_0_LOAD / task_weight(p) : policy.preempt_after;
 }
 
-/* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
-static __always_inline bool preempts(const struct task_struct *p, u32 cpu)
+/* The task that runs on @cpu; NULL if there is none. */
+static __always_inline const struct task_struct *running_on(u32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
-	u64 ran, after;
 
-	if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
+	return curr && curr->pid ? curr : NULL;
+}
+
+/* By how much @curr, which runs, is ahead of @p. Its virtual time is that of its start. */
+static __always_inline s64 ahead_of(const struct task_struct *p, const struct task_struct *curr)
+{
+	return curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime;
+}
+
+/* Should @p, which wakes up and found no CPU idle, have the CPU of @curr at once? */
+static __always_inline bool preempts(const struct task_struct *p, const struct task_struct *curr)
+{
+	u64 after;
+
+	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
 		return false;
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
-	ran = ran_of(curr);
 	after = preempt_after(p);
-	/* Its virtual time is that of its start. */
-	return ran >= after && (s64)(curr->scx.dsq_vtime + ran - p->scx.dsq_vtime) > (s64)after;
+	return ran_of(curr) >= after && ahead_of(p, curr) > (s64)after;
 }
 
-/* Says why @p, which wakes up, has @cpu at once or not. */
-static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, bool preempted)
+/* Says why @p, which wakes up, has @cpu, where @curr runs, at once or not. */
+static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, const struct task_struct *curr,
+					       bool preempted)
 {
-	struct rq *rq = scx_bpf_cpu_rq(cpu);
-	const struct task_struct *curr = rq ? rq->curr : NULL;
-
-	if (!explaining || !curr || !curr->pid)
-		return;
-	if (preempted)
-		explain(preempts, p->pid, cpu, curr->pid, ran_of(curr),
-			curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime, preempt_after(p));
-	else
-		explain(too_early, p->pid, cpu, curr->pid, ran_of(curr),
-			curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime, preempt_after(p));
+	if (curr && preempted)
+		explain(preempts, p->pid, cpu, curr->pid, ran_of(curr), ahead_of(p, curr), preempt_after(p));
+	else if (curr)
+		explain(too_early, p->pid, cpu, curr->pid, ran_of(curr), ahead_of(p, curr), preempt_after(p));
 }
 
 /* So many clusters a heavy task looks at, faster ones first, and so many CPUs of each. */
@@ -151,16 +156,17 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster,
 	best->pid = 0;
 	bpf_for(slot, 0, CPUS_LOOKED_AT) {
 		u32 cpu = nth_of_cluster(c, slot);
-		struct rq *rq;
+		const struct task_struct *curr;
 		u64 vtime;
 
 		if (slot >= (int)c->nr_cpus)
 			break;
-		simulated_read(cpu);
-		if (!task_allowed(p, cpu) || !preempts(p, cpu))
+		if (!task_allowed(p, cpu))
 			continue;
-		rq = scx_bpf_cpu_rq(cpu);
-		vtime = rq ? rq->curr->scx.dsq_vtime : 0;
+		curr = running_on(cpu);
+		if (!curr || !preempts(p, curr))
+			continue;
+		vtime = curr->scx.dsq_vtime;
 		if (best->pid && !is_before(best->vtime, vtime))
 			continue;
 		best->pid = p->pid;
@@ -209,6 +215,7 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	const struct task_struct *curr;
 	u64 vtime;
 
 	read_cluster(c);
@@ -217,10 +224,11 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 	if (p->nr_cpus_allowed < (int)nr_cpus() && !task_allowed(p, cpu))
 		return;
 	vtime = place(p, c, lag_of(p));
-	if (preempts(p, cpu))
+	curr = running_on(cpu);
+	if (preempts(p, curr))
 		return;
 	explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-	explain_preemption(p, cpu, false);
+	explain_preemption(p, cpu, curr, false);
 	becomes_runnable(p);
 	set_bit_once(&c->keeping, this->slot);
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, 0);
@@ -301,8 +309,10 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 	}
 	if (wakes) {
-		preempted = preempts(p, cpu);
-		explain_preemption(p, cpu, preempted);
+		const struct task_struct *curr = running_on(cpu);
+
+		preempted = preempts(p, curr);
+		explain_preemption(p, cpu, curr, preempted);
 	}
 	if (preempted) {
 		this_counters()->wakeup_preemptions++;
