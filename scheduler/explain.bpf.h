@@ -77,28 +77,38 @@ struct {
 /* Records that found no room. */
 u64 explanations_lost;
 
-static __always_inline void record_decision(enum decision decision, s32 pid, s32 cpu, const s64 *numbers)
+/* Room for a record; NULL if there is none. */
+static __always_inline struct explained *begin_record(void)
 {
 	struct explained *e = bpf_ringbuf_reserve(&explanations, sizeof(*e), 0);
 
-	if (!e) {
+	if (!e)
 		explanations_lost++;
-		return;
-	}
+	return e;
+}
+
+static __always_inline void end_record(struct explained *e, enum decision decision)
+{
 	e->at = bpf_ktime_get_ns();
 	e->decision = decision;
 	e->by = bpf_get_smp_processor_id();
-	e->pid = pid;
-	e->cpu = cpu;
-	__builtin_memcpy(e->numbers, numbers, sizeof(e->numbers));
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
 #define explaining explains
-#define ___explain(number, about, on, values...)                      \
-	do {                                                          \
-		const s64 ___numbers[EXPLAINED_NUMBERS] = { values }; \
-		record_decision(number, about, on, ___numbers);       \
+/* All goes right into the record, and is looked at when there is one: the verifier counts the stack of the deepest
+ * chain of calls, where there is none to spare. */
+#define ___explain(number, about, on, values...)                                            \
+	do {                                                                                \
+		struct explained *___e = begin_record();                                    \
+                                                                                            \
+		if (___e) {                                                                 \
+			const s64 ___numbers[EXPLAINED_NUMBERS] = { values };               \
+			__builtin_memcpy(___e->numbers, ___numbers, sizeof(___e->numbers)); \
+			___e->pid = (about);                                                \
+			___e->cpu = (on);                                                   \
+			end_record(___e, number);                                           \
+		}                                                                           \
 	} while (0)
 
 #endif

@@ -44,6 +44,9 @@ pub fn run(
     object: &mut MaybeUninit<OpenObject>,
     control: &Control,
 ) -> Result<Next> {
+    if opts.explain {
+        explain::check(policy)?;
+    }
     let scheduler = Scheduler::load(opts, policy, machine, online, object)?;
     control.attached(policy);
     scheduler.run(control)
