@@ -4,7 +4,9 @@
  *
  * It costs nothing where nobody asks. The simulated kernel has two objects of each scheduler, of which one says
  * nothing; in Linux it depends on a constant, so that the verifier takes the code out. There the records go into a
- * ring buffer, whose reader is not woken up for them: that would be a decision of its own.
+ * ring buffer, whose reader is not woken up for them: that would be a decision of its own. A scheduler that has no
+ * stack to spare for it there defines EXPLAINS_NOT_IN_LINUX first: code that never runs still takes registers from
+ * what does.
  */
 #ifndef __EQUIPOISE_EXPLAIN_H
 #define __EQUIPOISE_EXPLAIN_H
@@ -38,6 +40,21 @@ enum decision_numbers {
 #undef POWER
 #undef COUNT
 
+#ifndef __EQUIPOISE_SIMULATED_H
+
+/* Set by user space before it loads the scheduler, as is the size of the buffer. */
+const volatile bool explains;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} explanations SEC(".maps");
+
+/* Records that found no room. */
+u64 explanations_lost;
+
+#endif
+
 #if defined(__EQUIPOISE_SIMULATED_H) && defined(EQUIPOISE_EXPLAINS)
 
 _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated kernel takes as many");
@@ -55,7 +72,7 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 		__KERNEL->memory = ___memory;                                          \
 	} while (0)
 
-#elif defined(__EQUIPOISE_SIMULATED_H)
+#elif defined(__EQUIPOISE_SIMULATED_H) || defined(EXPLAINS_NOT_IN_LINUX)
 
 #define explaining false
 #define ___explain(number, about, on, values...)                      \
@@ -65,17 +82,6 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 	} while (0)
 
 #else
-
-/* Set by user space before it loads the scheduler, as is the size of the buffer. */
-const volatile bool explains;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-} explanations SEC(".maps");
-
-/* Records that found no room. */
-u64 explanations_lost;
 
 /* Room for a record; NULL if there is none. */
 static __always_inline struct explained *begin_record(void)
