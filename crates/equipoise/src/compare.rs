@@ -6,8 +6,8 @@ use crate::figures::figures;
 use crate::interrupt;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
+use crate::subject;
 use lab::{Comparison, Scheduler};
-use machine::Machine;
 use machine::input::{self, BadInput};
 use policy::Policy;
 use report::Shown;
@@ -17,12 +17,8 @@ use std::path::{Path, PathBuf};
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     output::check_places(output, args.runs.trace.as_deref())?;
-    let machine = Machine::find(&args.machine)?;
-    let mut workload = workload::load(&args.workload)?;
-    if let Some(nodes) = &args.cpunodebind {
-        workload = workload::bind(workload, nodes);
-    }
-    workload.check(&machine)?;
+    let (machine, workload) =
+        subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
     let schedulers = schedulers(&args)?;
     if schedulers.iter().any(Scheduler::is_foreign) {
         let places = output::places(output, args.runs.trace.as_deref());

@@ -4,8 +4,8 @@ use crate::cli::{Explain, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
+use crate::subject;
 use lab::{Case, Scheduler};
-use machine::Machine;
 use machine::input::{self, BadInput};
 use report::explain::{self, Asked, Chains, Explanation, Waits};
 use workload::{Goal, Role, Workload};
@@ -13,12 +13,8 @@ use workload::{Goal, Role, Workload};
 /// Shows why threads of the first run waited.
 pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
-    let machine = Machine::find(&args.machine)?;
-    let mut workload = workload::load(&args.workload)?;
-    if let Some(nodes) = &args.cpunodebind {
-        workload = workload::bind(workload, nodes);
-    }
-    workload.check(&machine)?;
+    let (machine, workload) =
+        subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
     let scheduler = Scheduler::policy(&args.policy)?;
     let case = Case {
         machine: &machine,

@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod stdout;
+mod subject;
 
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};

@@ -1,0 +1,20 @@
+//! What a command is about: a load on a machine.
+
+use crate::error::Error;
+use machine::Machine;
+use workload::Workload;
+
+/// The machine and the load by their names or files, the load kept to `cpunodebind`'s NUMA nodes; they fit each other.
+pub fn find(
+    machine: &str,
+    workload: &str,
+    cpunodebind: Option<&str>,
+) -> Result<(Machine, Box<dyn Workload>), Error> {
+    let machine = Machine::find(machine)?;
+    let mut workload = workload::load(workload)?;
+    if let Some(nodes) = cpunodebind {
+        workload = workload::bind(workload, nodes);
+    }
+    workload.check(&machine)?;
+    Ok((machine, workload))
+}
