@@ -86,8 +86,6 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
         matches!(row.measure.metric.role, ::workload::Role::Decides(_)) && !row.measure.is_part
     };
     let rows = &rows;
-    let of = |value: fn(&Pooled) -> f64| rows.iter().map(move |row| row.pooled.as_ref().map(value));
-    let count = |row: &Row<'_>| row.pooled.as_ref().map_or(0, |pooled| pooled.n);
     let better = |row: &Row<'_>| better_name(row.measure.metric.better);
     let names: Vec<[&str; 3]> = rows
         .iter()
@@ -100,7 +98,7 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
             ]
         })
         .collect();
-    Columns::default()
+    let columns = Columns::default()
         .text("machine", names.iter().map(|names| names[0]))
         .text("workload", names.iter().map(|names| names[1]))
         .text("policy", names.iter().map(|names| names[2]))
@@ -115,15 +113,22 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
         .text("goal", rows.iter().map(goal))
         .text("judged", rows.iter().map(|row| row.measure.judged.name()))
         .truths("decides", rows.iter().map(decides))
-        .truths("part", rows.iter().map(|row| row.measure.is_part))
-        .numbers::<UInt64Type>("n", rows.iter().map(count))
+        .truths("part", rows.iter().map(|row| row.measure.is_part));
+    pooled(columns, rows.iter().map(|row| row.pooled.as_ref())).table()
+}
+
+/// How many samples there are and what they say, which is missing where there are none.
+fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> + Clone) -> Columns {
+    let of = |value: fn(&Pooled) -> f64| rows.clone().map(move |pooled| pooled.map(value));
+    let count = rows.clone().map(|pooled| pooled.map_or(0, |it| it.n));
+    columns
+        .numbers::<UInt64Type>("n", count)
         .optional::<Float64Type>("mean", of(|pooled| pooled.mean))
         .optional::<Float64Type>("min", of(|pooled| pooled.min))
         .optional::<Float64Type>("max", of(|pooled| pooled.max))
         .optional::<Float64Type>("p50", of(|pooled| pooled.p50))
         .optional::<Float64Type>("p95", of(|pooled| pooled.p95))
         .optional::<Float64Type>("p99", of(|pooled| pooled.p99))
-        .table()
 }
 
 /// A row for each run of all `parts`: what was counted.
@@ -319,17 +324,12 @@ pub fn compare<'py>(
 /// A row for each measure and policy.
 fn results(comparison: &Comparison) -> Table {
     let entries = comparison.entries();
-    let of = |value: fn(&Pooled) -> f64| {
-        entries
-            .iter()
-            .map(move |entry| entry.pooled.as_ref().map(value))
-    };
     let metric = |entry: &Entry<'_>| entry.measure.metric.clone();
     let names: Vec<String> = entries
         .iter()
         .map(|entry| metric(entry).name.into_owned())
         .collect();
-    Columns::default()
+    let columns = Columns::default()
         .text("policy", entries.iter().map(|entry| entry.scheduler))
         .text("metric", names.iter().map(String::as_str))
         .text("unit", entries.iter().map(|entry| metric(entry).unit))
@@ -351,19 +351,8 @@ fn results(comparison: &Comparison) -> Table {
         )
         .truths("decides", entries.iter().map(decides))
         .truths("part", entries.iter().map(|entry| entry.measure.is_part))
-        .truths("best", entries.iter().map(|entry| entry.is_best))
-        .numbers::<UInt64Type>(
-            "n",
-            entries
-                .iter()
-                .map(|entry| entry.pooled.as_ref().map_or(0, |it| it.n)),
-        )
-        .optional::<Float64Type>("mean", of(|pooled| pooled.mean))
-        .optional::<Float64Type>("min", of(|pooled| pooled.min))
-        .optional::<Float64Type>("max", of(|pooled| pooled.max))
-        .optional::<Float64Type>("p50", of(|pooled| pooled.p50))
-        .optional::<Float64Type>("p95", of(|pooled| pooled.p95))
-        .optional::<Float64Type>("p99", of(|pooled| pooled.p99))
+        .truths("best", entries.iter().map(|entry| entry.is_best));
+    pooled(columns, entries.iter().map(|entry| entry.pooled.as_ref()))
         .optional::<Float64Type>(
             "change_pct",
             entries.iter().map(|entry| Some(entry.change?.mean_pct)),
