@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness smoke scx-simple
 
-.PHONY: run check test test-python pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -29,6 +29,10 @@ test: check
 # The Python package: its wheel in an empty virtual environment.
 test-python:
 	tests/python
+
+# The Debian package, from its build to its purge.
+test-package:
+	tests/package
 
 # README's two commands on a Debian that has nothing but a C compiler and Rust.
 pristine:

@@ -7,6 +7,7 @@ use crate::abi::tracepoints::Tracepoints;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use native::{Error, Global, Image, Object};
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::error::Error as _;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -65,8 +66,12 @@ impl Instance {
         file.write_all(&bytes).map_err(|error| failed(&error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: loading runs the constructors of the object; one that has any is no `Object`.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| failed(&error))?;
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+        // The cause, such as that there is no /proc, is behind what failed.
+        let library = library.map_err(|error| match error.source() {
+            Some(cause) => failed(&format!("{error}: {cause}")),
+            None => failed(&error),
+        })?;
         let symbol = |name: &str| -> Result<*mut u8, Error> {
             // SAFETY: only the address is taken.
             let symbol = unsafe { library.get::<*mut u8>(name) }.map_err(|error| failed(&error))?;
