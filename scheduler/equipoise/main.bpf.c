@@ -470,6 +470,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		follow(p, cpu, now);
 		update_idle_cpus(now);
 	}
+	note_boost(c, cpu);
 	charge(p, t, c->speed);
 	place(p, c, MOST_BEHIND);
 	/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
