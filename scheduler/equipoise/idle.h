@@ -44,7 +44,7 @@ static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev
 
 	if (!idle)
 		return -1;
-	if (p->nr_cpus_allowed < (int)nr_cpus()) {
+	if (is_restricted(p)) {
 		if (prev->cluster == cluster && idle >> (prev->slot & 63) & 1 && task_allowed(p, prev_cpu) &&
 		    clear_idle(prev_cpu)) {
 			explain(idle, p->pid, prev_cpu, prev_cpu, c->capacity);
