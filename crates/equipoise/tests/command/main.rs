@@ -24,5 +24,6 @@ mod runs;
 mod scenarios;
 mod schedutil;
 mod storm;
+mod top;
 mod traces;
 mod verdict;
