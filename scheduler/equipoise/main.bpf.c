@@ -137,11 +137,11 @@ static __always_inline bool preempts(const struct task_struct *p, const struct t
 }
 
 /*
- * @p, which may run on the CPU of @curr alone, wakes up, to wait there with the virtual time @vtime; @got is what it
- * slept with. Those who run there may all be far behind their cluster, if they may run nowhere else: not on that account
- * does it wait until each of them has caught up (a kernel thread of CPU 0 beside 30 busy loops pinned there: 0.56
- * s, under EEVDF 4 ms). So it is placed as if that CPU were all there is, the clock being who runs, the first of
- * them; and if it is ahead of them, it is by no more than a turn of its own takes it.
+ * @p, which may run on the CPU of @curr alone, wakes up, to wait there with the virtual time @vtime; @got is what
+ * it slept with. Those who run there may all be far behind their cluster, if they may run nowhere else: not on that
+ * account does it wait until each of them has caught up (a kernel thread of CPU 0 beside 30 busy loops pinned
+ * there: 0.56 s, under EEVDF 4 ms). So it is placed as if that CPU were all there is, the clock being who runs, the
+ * first of them; and if it is ahead of them, it is by no more than a turn of its own takes it.
  */
 static __always_inline u64 place_near(struct task_struct *p, const struct task_struct *curr, u64 got, u64 vtime)
 {
