@@ -34,6 +34,8 @@ struct cluster {
 	u64 waits;
 	/* Its CPUs in whose own queues tasks may wait, by their slots. */
 	u64 keeping;
+	/* Its CPUs run clearly slower than one of them alone: they share a limit of frequency or power. */
+	bool held_back;
 	/* What does not. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;

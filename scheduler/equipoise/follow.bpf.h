@@ -54,6 +54,26 @@ static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 	update_frequency(cpu, now);
 }
 
+/* Percent: by so much two capacities must differ for the kernel's fair class to tell them apart
+ * (capacity_greater()). */
+#define GREATER_PCT 105
+
+/*
+ * The tick of @cpu: is it slower than it asks to be? Who boosts beside others boosts less. Without another cache to
+ * go to, nobody asks.
+ */
+static __always_inline void note_boost(struct cluster *c, u32 cpu)
+{
+	bool held_back;
+
+	if (unlike || nr_clusters == 1 || policy.prefer != PREFER_BALANCED)
+		return;
+	held_back = scx_bpf_cpuperf_cur(cpu) * GREATER_PCT < SCX_CPUPERF_ONE * 100 &&
+		    (!follows() || frequency_request(cpu) == cpu_scale(cpu));
+	if (READ_ONCE(c->held_back) != held_back)
+		WRITE_ONCE(c->held_back, held_back);
+}
+
 /* While a task of a higher class has the CPU sched_ext tells of no ticks. */
 CPU_TIMERS(util_timers);
 

@@ -98,8 +98,28 @@ __noinline bool pull_waiting(u32 cluster)
 	return false;
 }
 
-/* The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for
- * it. */
+/* Does anybody wait in the queues of @cluster and its CPUs who may run on @to? */
+__noinline bool has_for(u32 cluster, u32 to)
+{
+	struct cluster *c = cluster_at(cluster);
+	u64 keeping = READ_ONCE(c->keeping);
+	int slot;
+
+	if (first_vtime(cluster_dsq(cluster), to) != NO_VTIME)
+		return true;
+	if (!keeping)
+		return false;
+	bpf_for(slot, 0, c->nr_cpus) {
+		if (keeping >> (slot & 63) & 1 && first_vtime(own_dsq(nth_of_cluster(c, slot)), to) != NO_VTIME)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for
+ * it. Not one that can do nothing for who waits, which would only be woken up.
+ */
 __noinline bool offer_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -113,6 +133,8 @@ __noinline bool offer_waiting(u32 cluster)
 		if (!idle)
 			continue;
 		cpu = nth_of_cluster(other, __builtin_ctzll(idle));
+		if (!has_for(cluster, cpu))
+			continue;
 		if (index != cluster)
 			cpu_at(cpu)->pull_from = cluster + 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -56,6 +56,12 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 }
 
+/* May it not use all CPUs? */
+static __always_inline bool is_restricted(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed < (int)nr_cpus();
+}
+
 /* Virtual time for @ran ns on a CPU of @speed. */
 static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 speed)
 {
@@ -111,16 +117,18 @@ static __always_inline void end_burst(struct task_state *t)
 
 /*
  * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not
- * all of its sleep, a heavy task not what its CPU could not give it.
+ * all of its sleep, a heavy task not what its CPU could not give it; and nobody is further ahead of the clock than
+ * MOST_AHEAD. (Once that was counted from @most_behind: where that was the more, as with unfairness_ns = 1 s, who
+ * ran on and on was put behind the clock again and again, and who woke up at the clock never ran.)
  */
 static __always_inline u64 place(struct task_struct *p, const struct cluster *c, u64 most_behind)
 {
-	u64 least = READ_ONCE(c->clock) - most_behind, vtime = p->scx.dsq_vtime;
+	u64 clock = READ_ONCE(c->clock), vtime = p->scx.dsq_vtime;
 
-	if ((s64)(least - vtime) > 0)
-		p->scx.dsq_vtime = vtime = least;
-	else if ((s64)(vtime - least) > MOST_AHEAD)
-		p->scx.dsq_vtime = vtime = least + MOST_AHEAD;
+	if ((s64)(clock - most_behind - vtime) > 0)
+		p->scx.dsq_vtime = vtime = clock - most_behind;
+	else if ((s64)(vtime - clock) > MOST_AHEAD)
+		p->scx.dsq_vtime = vtime = clock + MOST_AHEAD;
 	return vtime;
 }
 

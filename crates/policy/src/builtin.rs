@@ -14,9 +14,12 @@ macro_rules! builtin {
     };
 }
 
-/// Name, file, text; each after what it extends.
+/// Name, file, text; each after what it extends, and first what others are compared with, and what we suggest.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
+    "equipoise",
+    "equipoise-performance",
+    "equipoise-power",
     "cfs",
     "cfs-pelt",
     "capacity",
@@ -27,9 +30,6 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "schedutil",
     "linaro-mp",
     "hperf",
-    "equipoise",
-    "equipoise-performance",
-    "equipoise-power"
 ];
 
 impl Policy {

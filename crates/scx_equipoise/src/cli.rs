@@ -26,7 +26,7 @@ Exit status: 0 when told to stop, 1 when the scheduler cannot be loaded or faile
 line or a file is wrong."
 )]
 pub struct Opts {
-    #[arg(short, long, default_value = "capacity", help = policy_help())]
+    #[arg(short, long, default_value = "equipoise", help = policy_help())]
     pub policy: String,
 
     /// Take topology and capacities from a machine file (or the name of a machine that comes with

@@ -111,6 +111,28 @@ fn compilers_are_done_as_soon_as_under_eevdf() {
     assert!(equipoise < eevdf, "{equipoise} s, {eevdf} s");
 }
 
+/// New tasks stay near where two cores of a socket boost as high as one does, and go to the other socket where four do
+/// not: so time is not lost, and no more energy is taken than by who always spreads.
+#[test]
+fn compilers_spread_where_they_hold_each_other_back() {
+    let measured = |jobs: u32, policy| {
+        let result = compare("snb-ep-2s", &format!("kbuild:jobs={jobs}"), policy);
+        (mean(&result, "time"), mean(&result, "runs_per_energy"))
+    };
+    for jobs in [2, 4] {
+        let (time, per_joule) = measured(jobs, "equipoise");
+        let (eevdf_time, eevdf_per_joule) = measured(jobs, "eevdf");
+        assert!(
+            time < 1.02 * eevdf_time,
+            "-j{jobs}: {time} s, {eevdf_time} s"
+        );
+        assert!(
+            per_joule > eevdf_per_joule,
+            "-j{jobs}: {per_joule}, {eevdf_per_joule} builds a MJ"
+        );
+    }
+}
+
 /// What runs on and on is packed under `power`, and draws no more than half as many cores do.
 #[test]
 fn power_packs_what_runs_on_and_on() {

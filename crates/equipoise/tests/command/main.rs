@@ -21,6 +21,7 @@ mod page;
 mod rt_app;
 mod rt_app_examples;
 mod runs;
+mod scenarios;
 mod schedutil;
 mod storm;
 mod top;

@@ -1,0 +1,183 @@
+//! What a good scheduler ought to do, after published complaints about others: loads that are small enough to say of
+//! each what must come out, asked of `equipoise` by an order (no slower than alone, no later than under EEVDF), not by
+//! a number that somebody measured.
+
+use crate::rt_app::{self, entry, mean};
+use serde_json::Value;
+
+fn run(machine: &str, tasks: &str, policy: &str) -> Value {
+    rt_app::run(machine, 4, tasks, policy, "1")
+}
+
+/// How long a piece of work of `thread` takes under `equipoise`, us.
+fn takes(machine: &str, tasks: &str, thread: &str) -> f64 {
+    mean(&run(machine, tasks, "equipoise"), &format!("{thread}/run"))
+}
+
+/// The least and the most of what a piece of work takes each of three `instances` of a thread, us.
+fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>) -> (f64, f64) {
+    let times = instances.map(|index| mean(result, &format!("{thread}-{index}/run")));
+    times.fold((f64::MAX, 0.0), |(least, most), time| {
+        (least.min(time), most.max(time))
+    })
+}
+
+const HEAVY: &str = r#""heavy": { "loop": -1, "run": 10000 }"#;
+const LIGHT: &str = r#""light": { "instance": 5, "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 10000 } }"#;
+
+/// One thread that saturates a core has a fast one, however light the machine's load is (scx#3259: a game at half its
+/// frames, on E cores).
+#[test]
+fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
+    for machine in ["lunar-lake", "alder-lake", "sm8250", "tc2"] {
+        let alone = takes(machine, HEAVY, "heavy");
+        let among = takes(machine, &format!("{HEAVY}, {LIGHT}"), "heavy");
+        assert!(among < 1.02 * alone, "{machine}: {among} us, alone {alone}");
+    }
+}
+
+/// With fewer threads than fast cores none has a slow one, nor shares a core: nice 0 is as fast beside nice 19 as beside
+/// nobody.
+#[test]
+fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
+    let front = r#""front": { "loop": -1, "run": 5000 }"#;
+    let back = r#""back": { "instance": 3, "priority": 19, "loop": -1, "run": 5000 }"#;
+    for machine in ["smt-4", "lunar-lake"] {
+        let alone = takes(machine, front, "front");
+        let beside = takes(machine, &format!("{back}, {front}"), "front");
+        assert!(
+            beside < 1.02 * alone,
+            "{machine}: {beside} us, alone {alone}"
+        );
+    }
+}
+
+/// An idle slow core is better than the second thread of a fast one that works: nine threads get as much done as eight on
+/// eight fast cores, and one on a slow one.
+#[test]
+fn an_idle_slow_core_comes_before_half_a_fast_one() {
+    let tasks = |count| format!(r#""loop": {{ "instance": {count}, "loop": -1, "run": 5000 }}"#);
+    let eight = takes("alder-lake", &tasks(8), "loop");
+    let nine = takes("alder-lake", &tasks(9), "loop");
+    let slow = r#""loop": { "cpus": [16], "loop": -1, "run": 5000 }"#;
+    let slow = takes("alder-lake", slow, "loop");
+    let best = 9.0 / (8.0 / eight + 1.0 / slow);
+    assert!(nine < 1.01 * best, "{nine} us, at best {best}");
+}
+
+/// No CPU idles beside one with two tasks that may move, wherever others are kept (kSTEP's bug 9: an idle CPU that never
+/// pulls): each of five loops on four CPUs of unlike speed and crowd is done in its share.
+#[test]
+fn an_idle_cpu_pulls_where_others_are_kept_apart() {
+    let tasks = r#""a": { "cpus": [0], "loop": -1, "run": 5000 }, "d": { "cpus": [3], "loop": -1, "run": 5000 },
+        "c": { "instance": 2, "cpus": [1, 2], "loop": -1, "run": 5000 }"#;
+    let alone = takes(
+        "smp-8",
+        r#""a": { "cpus": [0], "loop": -1, "run": 5000 }"#,
+        "a",
+    );
+    let result = run("smp-8", tasks, "equipoise");
+    for thread in ["a", "d", "c-2", "c-3"] {
+        let time = mean(&result, &format!("{thread}/run"));
+        assert!(time < 1.01 * alone, "{thread}: {time} us, alone {alone}");
+    }
+}
+
+/// The weight of one hides no idle core from others (Wasted Cores, group imbalance): 64 threads beside two of nice -20, on
+/// eight nodes of ten cores, all have a core to themselves.
+#[test]
+fn a_heavy_loner_hides_no_idle_core() {
+    let tasks = r#""loner": { "instance": 2, "priority": -20, "loop": -1, "run": 5000 },
+        "many": { "instance": 64, "loop": -1, "run": 5000 }"#;
+    let result = run("hp-8s-80c", tasks, "equipoise");
+    let most = entry(&result, "many/run")["max"].as_f64().unwrap();
+    assert!(most < 1.01 * 5000.0, "{most} us");
+}
+
+/// SCHED_IDLE yields at once: threads that sleep and work are as fast beside it as alone.
+#[test]
+fn sched_idle_is_in_nobodys_way() {
+    let front = r#""front": { "instance": 2, "loop": -1, "run": 2000, "sleep": 5000 }"#;
+    let back = r#""back": { "instance": 4, "policy": "SCHED_IDLE", "loop": -1, "run": 5000 }"#;
+    let alone = takes("smp-2", front, "front");
+    let beside = takes("smp-2", &format!("{front}, {back}"), "front");
+    assert!(beside < 1.02 * alone, "{beside} us, alone {alone}");
+}
+
+/// Three equal loops have two CPUs in equal parts, whatever their weight: it is not always the same two that share one.
+#[test]
+fn equal_threads_have_equal_parts_however_light_they_are() {
+    for how in [
+        r#""priority": 0"#,
+        r#""priority": 5"#,
+        r#""priority": 19"#,
+        r#""policy": "SCHED_IDLE""#,
+    ] {
+        let tasks = format!(r#""loop": {{ "instance": 3, {how}, "loop": -1, "run": 5000 }}"#);
+        let (least, most) = least_and_most(&run("smp-2", &tasks, "equipoise"), "loop", 0..3);
+        assert!(most < 1.02 * least, "{how}: {least} to {most} us");
+    }
+}
+
+/// A kernel thread of a CPU to which many loops are pinned has its turn there, though all of these are behind what runs
+/// elsewhere.
+#[test]
+fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
+    let tasks = r#""pinned": { "instance": 30, "cpus": [0], "loop": -1, "run": 100000 },
+        "free": { "instance": 6, "loop": -1, "run": 100000 },
+        "kthread": { "cpus": [0], "loop": -1, "run": 50, "timer": { "ref": "unique", "period": 20000 } }"#;
+    let late = |policy| entry(&run("smp-2", tasks, policy), "kthread/wu_lat")["p99"].clone();
+    let (equipoise, eevdf) = (late("equipoise"), late("eevdf"));
+    assert!(
+        equipoise.as_f64().unwrap() < 2.0 * eevdf.as_f64().unwrap(),
+        "{equipoise} us, {eevdf} us"
+    );
+}
+
+/// However far apart tasks of unlike CPUs may get before they change places, who wakes up does not wait for that.
+#[test]
+fn unfairness_between_clusters_delays_no_wakeup() {
+    let tasks = r#""loop": { "instance": 40, "loop": -1, "run": 100000 },
+        "nap": { "instance": 20, "loop": -1, "run": 2000, "sleep": 3000 },
+        "thread": { "loop": -1, "run": 50, "timer": { "ref": "unique", "period": 20000 } }"#;
+    let late = |policy| {
+        let wakeups = entry(&run("smp-2", tasks, policy), "thread/wu_lat").clone();
+        wakeups["p99"].as_f64().unwrap()
+    };
+    let usual = late("equipoise");
+    let most = late("equipoise:unfairness_ns=10000000000");
+    assert!(most < 2.0 * usual, "{most} us, {usual} us");
+}
+
+/// Of 61 threads of a CPU the one of SCHED_IDLE runs, too, before the kernel takes the scheduler for one that starves it.
+#[test]
+fn sched_idle_is_not_starved_until_the_watchdog_comes() {
+    let tasks = r#""loop": { "instance": 60, "cpus": [0], "loop": -1, "run": 100000 },
+        "back": { "cpus": [0], "policy": "SCHED_IDLE", "loop": -1, "run": 100000 }"#;
+    rt_app::run("smp-2", 50, tasks, "equipoise", "1");
+}
+
+/// Loops that are pinned to one CPU are nobody's to take: no idle CPU is woken up for them.
+#[test]
+fn who_may_not_move_wakes_no_idle_cpu() {
+    let tasks = r#""loop": { "instance": 2, "cpus": [0], "loop": -1, "run": 5000 }"#;
+    let result = run("smp-2x8", tasks, "equipoise");
+    let in_vain = result["counters"][0]["balancing"]["newidle_calls"].as_f64();
+    assert!(in_vain.unwrap() < 20.0, "{in_vain:?} looks in 4 s");
+}
+
+/// Capacities that say nothing do no harm: with all CPUs called alike, and half of them slow, no less is done than under
+/// EEVDF.
+#[test]
+fn flat_capacities_leave_no_cpu_idle() {
+    let text = include_str!("../../../../machines/lunar-lake.toml");
+    let flat = text.replace("\ncapacity = 686\n", "\ncapacity = 1024\n");
+    assert_ne!(text, flat);
+    let folder = tempfile::tempdir().unwrap();
+    let machine = folder.path().join("flat.toml");
+    std::fs::write(&machine, flat).unwrap();
+    let tasks = r#""loop": { "instance": 8, "loop": -1, "run": 5000 }"#;
+    let mean_time = |policy| mean(&run(machine.to_str().unwrap(), tasks, policy), "loop/run");
+    let (equipoise, eevdf) = (mean_time("equipoise"), mean_time("eevdf"));
+    assert!(equipoise < 1.02 * eevdf, "{equipoise} us, {eevdf} us");
+}
