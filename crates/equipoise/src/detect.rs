@@ -29,13 +29,25 @@ fn find(args: &Detect) -> Result<Found, Error> {
         let blob = input::read_bytes(file, "device tree blob")?;
         return Ok(detect::device_tree(&file.to_string_lossy(), &blob)?);
     }
-    let folder = args.sysfs.as_deref().unwrap_or(Path::new("/sys"));
-    let mut found = detect::sysfs(folder).map_err(|message| {
-        let message = format!("{}: no machine: {message}", folder.display());
-        Box::new(BadInput::whole(message, "expected /sys or a copy of it"))
-    })?;
-    if args.sysfs.is_none() {
-        found.hz = Some(detect::tick_hz());
+    match &args.sysfs {
+        Some(folder) => sysfs(folder),
+        None => this(),
     }
+}
+
+/// The machine that this is.
+pub fn this() -> Result<Found, Error> {
+    let mut found = sysfs(Path::new("/sys"))?;
+    found.hz = Some(detect::tick_hz());
     Ok(found)
+}
+
+fn sysfs(folder: &Path) -> Result<Found, Error> {
+    detect::sysfs(folder).map_err(|message| {
+        let message = format!("{}: no machine: {message}", folder.display());
+        Error::Input(Box::new(BadInput::whole(
+            message,
+            "expected /sys or a copy of it",
+        )))
+    })
 }

@@ -10,11 +10,14 @@ mod figures;
 mod import;
 mod interrupt;
 mod manual;
+mod measured;
 mod output;
 mod progress;
+mod record;
 mod reproduce;
 mod stdout;
 mod subject;
+mod tracefs;
 
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
         Command::Explain(args) => explain::run(args, &output),
+        Command::Record(args) => record::run(&args),
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),

@@ -38,14 +38,14 @@ fn read(trace: &Path, machine: &str) -> Imported {
 fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
     let mut by_name: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
     let threads = imported.recording.threads.iter();
-    let threads = threads.zip(&imported.summary.ran_ns);
+    let threads = threads.zip(&imported.summary.threads);
     for (thread, ran) in threads.filter(|(thread, _)| thread.name != "sh") {
         let work = thread.steps.iter().map(|step| match step {
             Step::Run(work) => *work,
             _ => 0,
         });
         let sum = by_name.entry(&thread.name).or_default();
-        sum[0] += ran;
+        sum[0] += ran.ran_ns;
         sum[1] += work.sum::<u64>();
     }
     let named = by_name.into_iter();
