@@ -102,7 +102,8 @@ Examples:
   equipoise machine list
   equipoise machine show tc2
   equipoise machine check my-board.toml
-  equipoise machine detect > mine.toml         this computer, as far as it tells")]
+  equipoise machine detect > mine.toml         this computer, as far as it tells
+  equipoise machine calibrate > mine.toml      and as far as can be measured")]
     Machine {
         #[command(subcommand)]
         action: MachineAction,
@@ -366,6 +367,8 @@ pub enum MachineAction {
     Catalog(Catalog),
     /// Write the machine file of the machine that this is, or of one that was described elsewhere
     Detect(Detect),
+    /// The same of the machine that this is, with what kernel operations take on it, measured: nothing else should run
+    Calibrate(Calibrate),
 }
 
 #[derive(Args)]
@@ -379,6 +382,16 @@ pub struct Detect {
     /// A device tree blob, such as /sys/firmware/fdt
     #[arg(long, value_name = "FILE")]
     pub dtb: Option<PathBuf>,
+    /// What the machine is to be called
+    #[arg(long, default_value = "detected")]
+    pub name: String,
+}
+
+#[derive(Args)]
+pub struct Calibrate {
+    /// As they are while `equipoise record` records, which costs something at each event: for replaying what it recorded
+    #[arg(long)]
+    pub traced: bool,
     /// What the machine is to be called
     #[arg(long, default_value = "detected")]
     pub name: String,

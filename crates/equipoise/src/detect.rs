@@ -1,23 +1,45 @@
 //! `equipoise machine detect`.
 
-use crate::cli::{Detect, Output};
+use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
+use crate::tracefs::Instance;
 use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use std::path::Path;
 
-/// Writes a machine file, and says on standard error what a person should know about it.
+/// The buffer of a trace that nobody reads, KiB a CPU.
+const TRACED_KB: u32 = 1024;
+
+/// Detects a machine.
 pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
-    let found = find(&args)?;
-    let file = found.machine_file(&args.name);
+    write(find(&args)?, &args.name, output)
+}
+
+/// The same of this machine, with costs that are measured.
+pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
+    let mut found = this()?;
+    let instance = args.traced.then(|| Instance::new(TRACED_KB)).transpose();
+    let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
+    let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
+    if let Some(instance) = &instance {
+        instance.switch(true).map_err(cannot)?;
+    }
+    detect::calibrate(&mut found).map_err(cannot)?;
+    drop(instance);
+    write(found, &args.name, output)
+}
+
+/// Writes a machine file, and says on standard error what a person should know about it.
+fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
+    let file = found.machine_file(name);
     // What the reader does not take is no machine file: a name that does not fit, or what no machine has.
-    let machine = Machine::parse(&format!("{}.toml", args.name), &file.text)?;
+    let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
         eprintln!("warning: {warning}");
     }
-    output::write_text(output, &format!("{}.toml", args.name), &file.text)
+    output::write_text(output, &format!("{name}.toml"), &file.text)
 }
 
 fn find(args: &Detect) -> Result<Found, Error> {

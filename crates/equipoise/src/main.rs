@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),
+            MachineAction::Calibrate(args) => detect::calibrate(&args, &output),
         },
         Command::Workload { action } => match action {
             WorkloadAction::Catalog(action) => catalog::workload(action, &output),

@@ -6,10 +6,9 @@ use crate::interrupt::{self, STOP};
 use crate::{import, output};
 use lab::{Case, Scheduler};
 use machine::Machine;
-use machine::input::BadInput;
 use report::measured::Pair;
 use report::trace::Kind;
-use workload::import::{Imported, Summary};
+use workload::import::Summary;
 use workload::recording::Replay;
 
 /// The load is what the first trace shows; it is simulated under each trace's scheduler.
@@ -58,7 +57,5 @@ fn simulate(
     let written = writer.finish();
     drop(writer);
     written.map_err(|error| Error::Write(format!("the simulated trace: {error}")))?;
-    let imported: Result<Imported, Box<BadInput>> =
-        workload::import::import("the simulated trace", &bytes[..], Some(machine));
-    Ok(imported?.summary)
+    Ok(workload::import::simulated(&bytes, machine)?)
 }

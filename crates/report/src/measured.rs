@@ -106,13 +106,30 @@ fn whole(pair: &Pair) -> Table {
             .map(Cell::from)
             .collect()
     };
+    let mut rows: Vec<Vec<Cell>> = FIGURES.iter().map(row).collect();
+    let count = |summary: &Summary| Cell::from(summary.threads.len().to_string());
+    rows.push(vec![
+        Cell::from("threads"),
+        count(&pair.measured),
+        count(&pair.simulated),
+        Cell::from(""),
+    ]);
+    let far = |(measured, simulated): &(&Did, &Did)| relative(measured, simulated).abs();
+    let pairs = pairs_of(pair);
+    let worst = pairs.iter().max_by(|a, b| far(a).total_cmp(&far(b)));
+    if let Some(&(measured, simulated)) = worst {
+        let [then, now] = [measured, simulated].map(|did| did.ran_ns as f64 / NS_PER_MS);
+        let cells = [number(then), number(now), off(then, now)].map(Cell::from);
+        let name = Cell::from("worst run time of a thread, ms");
+        rows.push([name].into_iter().chain(cells).collect());
+    }
     Table {
         title: pair.policy.clone(),
         header: ["", "measured", "simulated", "off %"]
             .map(str::to_owned)
             .to_vec(),
         text_columns: 1,
-        rows: FIGURES.iter().map(row).collect(),
+        rows,
     }
 }
 
@@ -160,12 +177,15 @@ fn threads(pair: &Pair) -> Table {
     }
 }
 
+/// By how much the run time of a thread is off, as a fraction.
+fn relative(measured: &Did, simulated: &Did) -> f64 {
+    simulated.ran_ns as f64 / measured.ran_ns.max(1) as f64 - 1.0
+}
+
 /// How many threads ran as long as measured, to 2 %.
 fn alike(pair: &Pair) -> Vec<String> {
     let pairs = pairs_of(pair);
-    let off = |(measured, simulated): &(&Did, &Did)| {
-        (simulated.ran_ns as f64 / measured.ran_ns.max(1) as f64 - 1.0).abs()
-    };
+    let off = |(measured, simulated): &(&Did, &Did)| relative(measured, simulated).abs();
     let alike = pairs.iter().filter(|pair| off(pair) <= 0.02).count();
     let worst = pairs.iter().map(off).fold(0.0, f64::max);
     let mut lines = vec![format!(

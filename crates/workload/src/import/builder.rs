@@ -25,6 +25,8 @@ pub struct Builder<'a> {
     pub flags: bool,
     /// It has sched_waking: then sched_wakeup says nothing new, and not who woke.
     waking: bool,
+    /// It is a simulation's: a wakeup's cost comes after the switch that it led to, and is not of who runs then.
+    pub simulated: bool,
     pub summary: Summary,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Builder<'a> {
             last: 0,
             flags: false,
             waking: false,
+            simulated: false,
             summary: Summary::default(),
         }
     }
@@ -114,8 +117,10 @@ impl<'a> Builder<'a> {
             (ns - kernel) * (u64::from(machine.hz) * tick_ns).min(NS_PER_S) / NS_PER_S
         });
         let work = work_in(ns - kernel - ticks, self.speed(cpu));
+        let waker_s = ns.min(self.cpus[cpu].waker_s);
+        self.cpus[cpu].waker_s -= waker_s;
         let thread = &mut self.threads[thread as usize];
-        thread.ran_ns += ns;
+        thread.ran_ns += ns - waker_s;
         thread.work += work;
     }
 
@@ -157,13 +162,15 @@ impl<'a> Builder<'a> {
     fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
-        let known = &mut self.threads[thread as usize];
         let mut ns = costs.context_switch_ns;
+        let mut late = 0;
         if let Some((at, interrupt)) = woken {
             // What has passed since, the trace shows to be not the thread's.
-            let irq = if interrupt { costs.timer_irq_ns } else { 0 };
-            ns += (irq + costs.wakeup_ns).saturating_sub(now - at);
+            let irq = self.interrupt_ns(cpu, interrupt);
+            late = (irq + costs.wakeup_ns).saturating_sub(now - at);
+            ns += late;
         }
+        let known = &mut self.threads[thread as usize];
         if let Some(last) = known.cpu.replace(cpu).filter(|&last| last != cpu) {
             let mut caches = machine.last_level_caches().iter();
             let near = caches.any(|cache| cache.contains(cpu) && cache.contains(last));
@@ -174,7 +181,19 @@ impl<'a> Builder<'a> {
             };
             ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
         }
+        ns += std::mem::take(&mut known.owed);
+        if self.simulated {
+            self.cpus[cpu].waker_s = late;
+        }
         self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
+    }
+
+    /// What comes after a wakeup in an interrupt and is the interrupt's: in a real kernel it has come before.
+    fn interrupt_ns(&self, cpu: usize, interrupt: bool) -> u64 {
+        match self.machine {
+            Some(machine) if interrupt && !self.waking => costs(machine, cpu).timer_irq_ns,
+            _ => 0,
+        }
     }
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
@@ -198,7 +217,9 @@ impl<'a> Builder<'a> {
                 self.cpus[cpu].runs = Some(thread);
                 self.account(cpu, now);
             }
-            self.threads[thread as usize].until = now;
+            let known = &mut self.threads[thread as usize];
+            known.until = now;
+            known.owed = std::mem::take(&mut self.cpus[cpu].owed);
             match state {
                 State::Runnable => {
                     self.threads[thread as usize].is = Is::Runnable;
@@ -219,8 +240,15 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
         if let Some(thread) = self.cpus[cpu].runs {
             // Nobody was seen to wake it up, but perhaps before it slept.
+            let least = match self.machine {
+                Some(machine) if self.simulated => {
+                    self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns)
+                }
+                _ => 0,
+            };
             let known = &mut self.threads[thread as usize];
-            known.latencies.extend(known.woken.map(|(at, _)| now - at));
+            let latency = known.woken.map(|(at, _)| (now - at).max(least));
+            known.latencies.extend(latency);
             let waker = known.early.take().flatten();
             self.woken(thread, now, waker);
             let known = &mut self.threads[thread as usize];
@@ -228,6 +256,12 @@ impl<'a> Builder<'a> {
             known.turns += 1;
             let woken = known.woken.take();
             self.owe_switch(cpu, now, thread, woken);
+            if let Some((_, false)) = woken
+                && prev.pid != 0
+            {
+                let waker = self.thread(prev);
+                self.threads[waker as usize].ran_ns += self.cpus[cpu].waker_s;
+            }
         }
     }
 
@@ -253,6 +287,7 @@ impl<'a> Builder<'a> {
             work: 0,
             ran_ns: 0,
             cpu: None,
+            owed: 0,
             woken: None,
             early: None,
             latencies: Vec::new(),
@@ -325,9 +360,17 @@ impl<'a> Builder<'a> {
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));
         known.early = None;
+        // A replay's interrupt takes as long again after its timer.
+        let irq = match (waker, self.machine, self.waking) {
+            (None, Some(machine), true) => {
+                let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
+                costs(machine, cpu).timer_irq_ns.min(now - since)
+            }
+            _ => 0,
+        };
         let gap = Gap {
-            ns: now - since,
-            until: now,
+            ns: now - since - irq,
+            until: now - irq,
         };
         let Some((waker, cpu)) = waker else {
             self.threads[thread as usize].steps.push(Entry::Slept(gap));

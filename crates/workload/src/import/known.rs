@@ -18,6 +18,8 @@ pub struct Known {
     /// Work that it has done since its last step, ns of the fastest core.
     pub work: u64,
     pub ran_ns: u64,
+    /// What the kernel took of its turns beyond their lengths, if the machine file is right, ns.
+    pub owed: u64,
     /// Where it ran last.
     pub cpu: Option<usize>,
     /// Since it was last woken up it has not run: when that was, ns, and by an interrupt or by a thread.
@@ -88,5 +90,7 @@ pub struct Cpu {
     pub since: u64,
     /// What the kernel does next in its thread's time, and a replay will have it do again, ns.
     pub owed: u64,
+    /// What its thread does next is its waker's or an interrupt's, ns.
+    pub waker_s: u64,
     pub khz: Option<u32>,
 }

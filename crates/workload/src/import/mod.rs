@@ -60,7 +60,22 @@ pub fn import(
     trace: impl BufRead,
     machine: Option<&Machine>,
 ) -> Result<Imported, Box<BadInput>> {
-    let mut builder = Builder::new(machine);
+    build(file, trace, Builder::new(machine))
+}
+
+/// What the threads of `trace`, which a simulation on `machine` wrote, got: there decisions take no time, and what they
+/// cost comes after them. So a thread that is woken up waits for its waker's part before it is switched to.
+pub fn simulated(trace: &[u8], machine: &Machine) -> Result<Summary, Box<BadInput>> {
+    let mut builder = Builder::new(Some(machine));
+    builder.simulated = true;
+    Ok(build("the simulated trace", trace, builder)?.summary)
+}
+
+fn build(
+    file: &str,
+    trace: impl BufRead,
+    mut builder: Builder<'_>,
+) -> Result<Imported, Box<BadInput>> {
     each(file, trace, &mut |read| match read {
         Read::Event(event) => builder.event(&event),
         Read::Lost(lost) => {
