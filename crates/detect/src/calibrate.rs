@@ -4,8 +4,12 @@
 use crate::found::{Found, Measured};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
-use rustix::thread::{CpuSet, clock_nanosleep_absolute, sched_setaffinity, sched_yield};
+use rustix::process::nice;
+use rustix::thread::{
+    CpuSet, clock_nanosleep_absolute, sched_setaffinity, sched_yield, set_current_timer_slack,
+};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::hint::black_box;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,6 +26,9 @@ const TICKS: Duration = Duration::from_millis(400);
 const LEAST_TICK_NS: u64 = 300;
 /// What cannot be told from nothing takes as long as this.
 const LEAST_NS: u64 = 100;
+/// A buffer that is fetched from another CPU: lines, and the words of one.
+const LINES: usize = 1024;
+const WORDS: usize = machine::CACHE_LINE as usize / size_of::<u64>();
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// Puts what was measured into `found`, which is the machine that this is: for each kind of CPU on its first.
@@ -60,17 +67,23 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         let one_way = ping_pong(cpu, other)?;
         io::Result::Ok(one_way.saturating_sub(beyond).max(LEAST_NS))
     };
-    let (near, far) = others(found, cpu);
-    let (near, far) = (near.map(ipi).transpose()?, far.map(ipi).transpose()?);
-    // Where all CPUs are near, none is farther.
-    let far = far.or(near);
+    let (near_cpu, far_cpu) = others(found, cpu);
+    let (near, far) = (
+        near_cpu.map(ipi).transpose()?,
+        far_cpu.map(ipi).transpose()?,
+    );
     pin(&[cpu])?;
-    let timer = timer()?.saturating_sub(wakeup_ns + context_switch_ns + exit);
+    let timer = timer(cpu)?.saturating_sub(wakeup_ns + context_switch_ns);
+    let refill = |other: Option<usize>| other.map(|other| refill(cpu, other)).transpose();
+    let (refill_near, refill_far) = (refill(near_cpu)?, refill(far_cpu)?);
     Ok(Measured {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        ipi_far_ns: far,
+        // Where all CPUs are near, none is farther.
+        ipi_far_ns: far.or(near),
+        refill_near_ns: refill_near,
+        refill_far_ns: refill_far.or(refill_near),
         tick_ns: tick(found.hz),
         timer_irq_ns: timer.max(LEAST_NS),
     })
@@ -204,9 +217,29 @@ fn switches() -> u64 {
         .sum()
 }
 
-/// How long after a timer's expiry its thread runs.
-fn timer() -> io::Result<u64> {
-    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+/// How long after a timer's expiry its thread runs, on a CPU that has something else to do and so does not idle.
+fn timer(cpu: usize) -> io::Result<u64> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            pin(&[cpu])?;
+            // Of the thread alone, and it gives way to any other.
+            nice(19)?;
+            while !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            io::Result::Ok(())
+        });
+        let latencies = latencies();
+        done.store(true, Ordering::Relaxed);
+        other.join().unwrap_or(Ok(()))?;
+        latencies.map(median)
+    })
+}
+
+fn latencies() -> io::Result<Vec<u64>> {
+    set_current_timer_slack(NonZeroU64::new(1))?;
     let mut all = Vec::with_capacity(TIMERS);
     for _ in 0..TIMERS {
         let due = now() + TIMER_NS;
@@ -217,7 +250,27 @@ fn timer() -> io::Result<u64> {
         clock_nanosleep_absolute(ClockId::Monotonic, &at)?;
         all.push(now().saturating_sub(due));
     }
-    rustix::thread::set_current_timer_slack(None)?;
+    set_current_timer_slack(None)?;
+    Ok(all)
+}
+
+/// What a line of memory takes longer that CPU `other` has written than one that this CPU has.
+fn refill(cpu: usize, other: usize) -> io::Result<u64> {
+    let mut buffer = vec![0_u64; LINES * WORDS];
+    let mut all = Vec::with_capacity(BATCHES);
+    for round in 0..BATCHES as u64 {
+        pin(&[other])?;
+        buffer.fill(round);
+        pin(&[cpu])?;
+        let mut read = || {
+            let since = Instant::now();
+            let lines = buffer.chunks(WORDS);
+            black_box(lines.map(|line| line[0]).sum::<u64>());
+            since.elapsed().as_nanos() as u64
+        };
+        let (cold, warm) = (read(), read());
+        all.push(cold.saturating_sub(warm) / LINES as u64);
+    }
     Ok(median(all))
 }
 

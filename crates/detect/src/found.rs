@@ -63,6 +63,10 @@ pub struct Measured {
     pub ipi_near_ns: Option<u64>,
     /// The same to one with another.
     pub ipi_far_ns: Option<u64>,
+    /// A line of memory from a CPU with the same last-level cache.
+    pub refill_near_ns: Option<u64>,
+    /// The same from one with another.
+    pub refill_far_ns: Option<u64>,
     /// The timer tick, if it was seen.
     pub tick_ns: Option<u64>,
     /// From a timer's expiry until its task is woken up.

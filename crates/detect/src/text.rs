@@ -471,6 +471,8 @@ fn write_costs(out: &mut String, name: &str, costs: &Measured) -> std::fmt::Resu
         ("ipi_far_ns", costs.ipi_far_ns),
         ("tick_ns", costs.tick_ns),
         ("timer_irq_ns", Some(costs.timer_irq_ns)),
+        ("refill_near_ns", costs.refill_near_ns),
+        ("refill_far_ns", costs.refill_far_ns),
     ] {
         if let Some(ns) = ns {
             writeln!(out, "{key} = {ns}")?;

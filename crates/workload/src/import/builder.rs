@@ -163,13 +163,9 @@ impl<'a> Builder<'a> {
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
         let mut ns = costs.context_switch_ns;
-        let mut late = 0;
-        if let Some((at, interrupt)) = woken {
-            // What has passed since, the trace shows to be not the thread's.
-            let irq = self.interrupt_ns(cpu, interrupt);
-            late = (irq + costs.wakeup_ns).saturating_sub(now - at);
-            ns += late;
-        }
+        // What has passed since, the trace shows to be not the thread's.
+        let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
+        ns += late;
         let known = &mut self.threads[thread as usize];
         if let Some(last) = known.cpu.replace(cpu).filter(|&last| last != cpu) {
             let mut caches = machine.last_level_caches().iter();
@@ -188,11 +184,14 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
     }
 
-    /// What comes after a wakeup in an interrupt and is the interrupt's: in a real kernel it has come before.
-    fn interrupt_ns(&self, cpu: usize, interrupt: bool) -> u64 {
+    /// What a simulation's wakeup and switch take after their events, which come nearly at the end of a real kernel's.
+    fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
         match self.machine {
-            Some(machine) if interrupt && !self.waking => costs(machine, cpu).timer_irq_ns,
-            _ => 0,
+            Some(machine) if self.simulated => {
+                let costs = costs(machine, cpu);
+                [costs.wakeup_ns, costs.context_switch_ns].map(|ns| self.kernel_ns(cpu, ns))
+            }
+            _ => [0; 2],
         }
     }
 
@@ -240,14 +239,9 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
         if let Some(thread) = self.cpus[cpu].runs {
             // Nobody was seen to wake it up, but perhaps before it slept.
-            let least = match self.machine {
-                Some(machine) if self.simulated => {
-                    self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns)
-                }
-                _ => 0,
-            };
+            let [wakeup, switch] = self.simulated_ns(cpu);
             let known = &mut self.threads[thread as usize];
-            let latency = known.woken.map(|(at, _)| (now - at).max(least));
+            let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
             let waker = known.early.take().flatten();
             self.woken(thread, now, waker);
@@ -361,10 +355,12 @@ impl<'a> Builder<'a> {
         known.woken = Some((now, waker.is_none()));
         known.early = None;
         // A replay's interrupt takes as long again after its timer.
-        let irq = match (waker, self.machine, self.waking) {
-            (None, Some(machine), true) => {
+        let irq = match (waker, self.machine) {
+            (None, Some(machine)) => {
                 let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
-                costs(machine, cpu).timer_irq_ns.min(now - since)
+                // It stays a sleep, however short.
+                let most = (now - since).saturating_sub(1);
+                costs(machine, cpu).timer_irq_ns.min(most)
             }
             _ => 0,
         };
