@@ -262,7 +262,7 @@ fn refill(cpu: usize, other: usize) -> io::Result<u64> {
         pin(&[other])?;
         buffer.fill(round);
         pin(&[cpu])?;
-        let mut read = || {
+        let read = || {
             let since = Instant::now();
             let lines = buffer.chunks(WORDS);
             black_box(lines.map(|line| line[0]).sum::<u64>());

@@ -414,7 +414,7 @@ pub struct Record {
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
     /// Not longer than this
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
     /// Where to: trace-cmd's trace (.dat), or a workload (.json)
     #[arg(long, value_name = "FILE", default_value = "trace.dat")]
@@ -432,8 +432,9 @@ pub struct Record {
 
 #[derive(Args)]
 pub struct Import {
-    /// A trace.dat of `equipoise record` or trace-cmd, ftrace's text, `trace-cmd report`'s, or that of `perf script` after `perf sched record`; with the events
-    /// sched_switch and sched_waking (or sched_wakeup), and sched_wakeup_new and sched_process_fork if tasks start
+    /// A trace.dat of `equipoise record` or trace-cmd, Perfetto's, ftrace's text, `trace-cmd report`'s, or that of `perf
+    /// script` after `perf sched record`; with the events sched_switch and sched_waking (or sched_wakeup), and
+    /// sched_wakeup_new and sched_process_fork if tasks start
     pub trace: PathBuf,
     /// The machine it was recorded on, so that what was computed there is scaled to others: a name or a machine file
     #[arg(long, value_name = "MACHINE")]

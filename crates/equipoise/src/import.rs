@@ -6,8 +6,9 @@ use crate::output;
 use machine::Machine;
 use machine::input;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::process::Command;
 use workload::import::{self, Imported, Summary};
 use workload::recording::Recording;
 
@@ -26,11 +27,33 @@ pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> 
     Ok(match trace == Path::new(input::STDIN) {
         true => import::import(&name, io::stdin().lock(), machine)?,
         false => {
-            let file = File::open(trace);
-            let file = file.map_err(|error| input::unreadable(trace, "trace", &error))?;
-            import::import(&name, BufReader::new(file), machine)?
+            let unreadable = |error: io::Error| input::unreadable(trace, "trace", &error);
+            let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
+            let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
+            match version_7.then(|| converted(trace)) {
+                // Where that cannot be had, what is said of the file says how to.
+                Some(Some(converted)) => import::import(&name, BufReader::new(converted), machine)?,
+                _ => import::import(&name, file, machine)?,
+            }
         }
     })
+}
+
+/// How trace-cmd's files begin since 3.0, which may be compressed.
+const VERSION_7: &[u8] = b"\x17\x08\x44tracing7\0";
+
+/// `trace` as trace-cmd wrote it before, if trace-cmd is here and can do it.
+fn converted(trace: &Path) -> Option<File> {
+    let folder = tempfile::tempdir().ok()?;
+    let file = folder.path().join("trace.dat");
+    let output = Command::new("trace-cmd")
+        .args(["convert", "--file-version", "6", "-i"])
+        .arg(trace)
+        .arg("-o")
+        .arg(&file)
+        .output()
+        .ok()?;
+    output.status.success().then(|| File::open(&file).ok())?
 }
 
 /// What its load is called.

@@ -135,12 +135,8 @@ impl Recorder {
         let end = match args.pid {
             Some(pid) => {
                 let end = process(pid)?;
-                let mut load = vec![pid];
-                while let Some(pid) = load.pop() {
-                    for thread in threads(pid) {
-                        load.extend(children(pid, thread));
-                        self.mark("load", thread).map_err(failed)?;
-                    }
+                for thread in descendants(pid).into_iter().flat_map(threads) {
+                    self.mark("load", thread).map_err(failed)?;
                 }
                 Some(end)
             }
@@ -276,13 +272,26 @@ fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// The processes that a thread started, as far as the kernel tells.
-fn children(pid: i32, thread: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
-    let text = text.unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
+/// Process `pid` and all that it and they started, as far as they and who started them live.
+fn descendants(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(i32, i32)> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // After the name, which may have anything in it, state and parent.
+            let (_, rest) = stat.rsplit_once(')')?;
+            Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
+        })
+        .collect();
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        let children = parents.iter().filter(|(_, it)| *it == parent);
+        all.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    all
 }
 
 fn bad(message: String, expected: &str) -> Error {

@@ -50,7 +50,7 @@ impl<'a> Builder<'a> {
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
         match line.event {
             Event::Other => return Ok(()),
-            Event::Mark(text) if !text.starts_with(MARK) => return Ok(()),
+            Event::Mark(text) if !text.contains(MARK) => return Ok(()),
             _ => {}
         }
         self.summary.events += 1;
@@ -322,7 +322,8 @@ impl<'a> Builder<'a> {
 
     /// What the recorder says of a thread.
     fn mark(&mut self, now: u64, text: &str) {
-        let mut words = text[MARK.len()..].splitn(3, ' ');
+        let (_, text) = text.split_once(MARK).unwrap_or_default();
+        let mut words = text.splitn(3, ' ');
         let mark = match words.next() {
             Some("load") => Mark::Load,
             Some("recorder") => Mark::Recorder,

@@ -116,18 +116,9 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             cpu: usize::try_from(number(fields, "cpu_id=")?).ok()?,
             khz: u32::try_from(number(fields, "state=")?).ok()?,
         },
-        "print" | "tracing_mark_write" => Event::Mark(mark(fields)),
+        "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
         _ => Event::Other,
     })
-}
-
-/// What was written, without the function of the kernel that wrote it.
-fn mark(fields: &str) -> &str {
-    match fields.split_once(": ") {
-        Some((function, text)) if function.starts_with("tracing_mark_write") => text,
-        _ => fields,
-    }
-    .trim_end()
 }
 
 fn switch(fields: &str) -> Option<Event<'_>> {

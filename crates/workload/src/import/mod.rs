@@ -11,6 +11,7 @@ mod finish;
 mod known;
 mod line;
 mod measured;
+mod perfetto;
 mod text;
 
 use crate::recording::Recording;
@@ -101,12 +102,17 @@ fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), 
         ))
     };
     let head = trace.fill_buf().map_err(unreadable)?;
-    if dat::is(head) {
-        let mut bytes = Vec::new();
-        trace.read_to_end(&mut bytes).map_err(unreadable)?;
-        return dat::each(file, &bytes, sink);
+    let (dat, perfetto) = (dat::is(head), perfetto::is(head));
+    if !dat && !perfetto {
+        return text::each(file, trace, sink);
     }
-    text::each(file, trace, sink)
+    // In neither are the CPUs' events in the order of time.
+    let mut bytes = Vec::new();
+    trace.read_to_end(&mut bytes).map_err(unreadable)?;
+    match dat {
+        true => dat::each(file, &bytes, sink),
+        false => perfetto::each(file, &bytes, sink),
+    }
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         return Err(Wrong {
             at: MAGIC.len(),
             message: format!("version {version} of trace.dat"),
-            expected: "expected version 6, which `trace-cmd convert --file-version 6` makes of others",
+            expected: "expected version 6, or a trace-cmd of version 3 beside it, whose `trace-cmd convert --file-version 6` makes it of others",
         });
     }
     let [endian, long] = input.array()?;
