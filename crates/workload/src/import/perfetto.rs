@@ -44,7 +44,7 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
             all.bundle(&bundle);
         }
     }
-    all.events.sort_by_key(|(at, ..)| *at);
+    all.events.sort_by_key(|&(at, cpu, ..)| (at, cpu));
     for &(at, cpu, interrupt, kind) in &all.events {
         let read = match kind {
             Kind::Lost => Read::Lost(1),
