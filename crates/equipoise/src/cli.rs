@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Which CPU load balancing suits this machine and this load?
 ///
@@ -129,6 +130,14 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
+    /// Show what the CPUs and the scheduler of this computer do
+    #[command(after_help = "\
+Examples:
+  equipoise top
+  equipoise top --once --format json       for scripts
+
+What scx_equipoise does and costs, and energy, is there while it runs, for those who may ask it: root.")]
+    Top(Top),
     /// Print what makes a shell complete this command's options
     #[command(after_help = "\
 Examples:
@@ -361,6 +370,28 @@ impl From<Goal> for workload::Goal {
     }
 }
 
+#[derive(Args)]
+pub struct Top {
+    /// How long to look each time, s
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+    /// Print one interval, and end
+    #[arg(long)]
+    pub once: bool,
+    /// Where proc, sys and run are
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// Seconds that one can wait for.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| (0.1..=3600.0).contains(s));
+    let expected = "expected seconds from 0.1 to 3600";
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| expected.to_owned())
+}
+
 #[derive(Subcommand)]
 pub enum MachineAction {
     #[command(flatten)]
@@ -414,8 +445,8 @@ pub struct Record {
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
     /// Not longer than this
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
-    pub seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = limit, allow_negative_numbers = true)]
+    pub seconds: Option<Duration>,
     /// Where to: trace-cmd's trace (.dat), or a workload (.json)
     #[arg(long, value_name = "FILE", default_value = "trace.dat")]
     pub output: PathBuf,
@@ -489,10 +520,13 @@ fn time(text: &str) -> Result<u64, String> {
     })
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok();
-    let seconds = seconds.filter(|seconds: &f64| (0.001..=1e6).contains(seconds));
-    seconds.ok_or_else(|| "expected a number of seconds, such as 10 or 0.5".to_owned())
+/// How long to record.
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| (0.001..=1e6).contains(s));
+    let expected = "expected a number of seconds, such as 10 or 0.5";
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| expected.to_owned())
 }
 
 /// Paths with commas between; or one path that has commas.

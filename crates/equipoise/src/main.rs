@@ -17,6 +17,7 @@ mod record;
 mod reproduce;
 mod stdout;
 mod subject;
+mod top;
 mod tracefs;
 
 use clap::Parser;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             WorkloadAction::Import(args) => import::run(args, &output),
         },
         Command::Policy { action } => catalog::policy(action, &output),
+        Command::Top(args) => top::run(args, &output),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::pages(&output),
     };

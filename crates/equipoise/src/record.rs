@@ -150,7 +150,7 @@ impl Recorder {
             }
         };
         let since = Instant::now();
-        let limit = args.seconds.map(Duration::from_secs_f64);
+        let limit = args.seconds;
         loop {
             let ended = self.wait(end.as_ref()).map_err(failed)?;
             let over = limit.is_some_and(|limit| since.elapsed() >= limit);

@@ -9,6 +9,7 @@ mod chain;
 mod json;
 mod page;
 mod wait;
+mod window;
 
 pub use chain::{Chain, Chains, Counted, Idled, Step, What};
 pub use json::json;

@@ -13,6 +13,7 @@ mod html;
 pub mod json;
 mod machine;
 pub mod measured;
+mod moves;
 mod number;
 mod page;
 mod power;

@@ -43,6 +43,16 @@ pub struct Checker {
     idle_since: Vec<Option<u64>>,
     /// The first violation.
     found: Option<String>,
+    /// Room for [`check_tasks`], by task, and [`check_cpus`], by CPU: both come after every event.
+    places: Vec<usize>,
+    runnable: Vec<Runnable>,
+}
+
+/// How many tasks of a CPU are runnable.
+#[derive(Clone, Copy, Default)]
+struct Runnable {
+    all: u32,
+    ext: u32,
 }
 
 /// The computing that a task does.
@@ -66,6 +76,8 @@ impl Checker {
             work: Vec::new(),
             idle_since: vec![None; nr_cpus],
             found: None,
+            places: Vec::new(),
+            runnable: Vec::new(),
         }
     }
 
@@ -156,8 +168,8 @@ pub fn check_state(kernel: &mut Kernel<'_>) {
     if let Some(message) = checker
         .found
         .take()
-        .or_else(|| check_tasks(kernel).err())
-        .or_else(|| check_cpus(kernel).err())
+        .or_else(|| check_tasks(kernel, &mut checker.places).err())
+        .or_else(|| check_cpus(kernel, &mut checker.runnable).err())
         .or_else(|| checker.check_idle(kernel).err())
     {
         invariant_broken(kernel, message);
@@ -190,9 +202,10 @@ fn invariant_broken(kernel: &mut Kernel<'_>, message: String) {
     }
 }
 
-/// Every task is where it should be, and only there.
-fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
-    let mut places = vec![0; kernel.tasks.len()];
+/// Every task is where it should be, and only there. `places` is overwritten.
+fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), String> {
+    places.clear();
+    places.resize(kernel.tasks.len(), 0);
     let mut found = |task: TaskPtr, right: bool, place: &str| {
         places[task.index()] += 1;
         match right {
@@ -227,7 +240,7 @@ fn check_tasks(kernel: &Kernel<'_>) -> Result<(), String> {
             found(task, task.dsq.get() == on && here, "on a dispatch queue")?;
         }
     }
-    for (task, places) in kernel.tasks.iter().copied().zip(places) {
+    for (&task, &places) in kernel.tasks.iter().zip(&*places) {
         check_task(kernel, task, places)?;
     }
     Ok(())
@@ -274,34 +287,34 @@ fn runs(kernel: &Kernel<'_>, task: TaskPtr) -> bool {
     kernel.cpus[task.cpu()].curr == Some(task)
 }
 
-/// Counters agree with the queues, and no CPU sleeps over its own work.
-fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
-    let mut runnable = vec![(0, 0); kernel.cpus.len()];
-    let mut sleeping = 0;
+/// Counters agree with the queues, and no CPU sleeps over its own work. `runnable` is overwritten.
+fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), String> {
+    runnable.clear();
+    runnable.resize(kernel.cpus.len(), Runnable::default());
+    let (mut alive, mut on_rq, mut sleeping) = (0, 0, 0);
     for task in kernel.tasks.iter().filter(|task| !task.exited.get()) {
+        alive += 1;
         if task.on_rq.get() {
-            let (all, ext) = &mut runnable[task.cpu()];
-            *all += u32::from(!task.dl.get().throttled);
-            *ext += u32::from(task.class.get() == Class::Ext);
+            on_rq += 1;
+            let of_cpu = &mut runnable[task.cpu()];
+            of_cpu.all += u32::from(!task.dl.get().throttled);
+            of_cpu.ext += u32::from(task.class.get() == Class::Ext);
         } else {
             sleeping += usize::from(matches!(task.continuation.get(), Continuation::Sleep));
         }
     }
-    let equal = |what: &str, counted: usize, is: usize| match counted == is {
-        true => Ok(()),
-        false => Err(format!("{what} is {counted}, and there are {is}")),
-    };
-    for (id, (cpu, (all, ext))) in kernel.cpus.iter().zip(&runnable).enumerate() {
+    let (mut rt_queued, mut dl_queued) = (0, 0);
+    for (id, (cpu, runnable)) in kernel.cpus.iter().zip(&*runnable).enumerate() {
         let rq = kernel.bpf.rq_ref(id);
         let counted = |what: &str, counted: u32, is: u32| {
-            equal(
-                &format!("{what} of CPU {id}"),
+            agree(
+                || format!("{what} of CPU {id}"),
                 counted as usize,
                 is as usize,
             )
         };
-        counted("nr_running", rq.nr_running, *all)?;
-        counted("scx.nr_running", rq.scx.nr_running, *ext)?;
+        counted("nr_running", rq.nr_running, runnable.all)?;
+        counted("scx.nr_running", rq.scx.nr_running, runnable.ext)?;
         let local = kernel.scx.dsqs.local(id).len() as u32;
         counted("local_dsq.nr", rq.scx.local_dsq.nr, local)?;
         let queued = local > 0 || !cpu.rt.is_empty() || !cpu.dl.is_empty();
@@ -311,30 +324,23 @@ fn check_cpus(kernel: &Kernel<'_>) -> Result<(), String> {
         if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
             return Err(format!("CPU {id} is busy and in the idle mask"));
         }
+        rt_queued += cpu.rt.len();
+        dl_queued += cpu.dl.len();
     }
-    let on_rq = kernel
-        .tasks
-        .iter()
-        .filter(|task| !task.exited.get() && task.on_rq.get());
-    let on_rq = on_rq.count();
-    equal("the number of runnable tasks", kernel.runnable, on_rq)?;
-    equal("the number of sleeping tasks", kernel.sleeping, sleeping)?;
-    let alive = kernel
-        .tasks
-        .iter()
-        .filter(|task| !task.exited.get())
-        .count();
-    equal("the number of tasks", kernel.alive, alive)?;
-    let rt_queued = kernel.cpus.iter().map(|cpu| cpu.rt.len()).sum();
-    equal(
-        "the number of RT tasks that wait",
-        kernel.rt.queued,
-        rt_queued,
-    )?;
-    let dl_queued = kernel.cpus.iter().map(|cpu| cpu.dl.len()).sum();
-    equal(
-        "the number of deadline tasks that wait",
-        kernel.dl.queued,
-        dl_queued,
-    )
+    let number_of = |what: &str, counted: usize, is: usize| {
+        agree(|| format!("the number of {what}"), counted, is)
+    };
+    number_of("runnable tasks", kernel.runnable, on_rq)?;
+    number_of("sleeping tasks", kernel.sleeping, sleeping)?;
+    number_of("tasks", kernel.alive, alive)?;
+    number_of("RT tasks that wait", kernel.rt.queued, rt_queued)?;
+    number_of("deadline tasks that wait", kernel.dl.queued, dl_queued)
+}
+
+/// What was `counted` on the way is what there is now. The name is made only when it is not.
+fn agree(name: impl Fn() -> String, counted: usize, is: usize) -> Result<(), String> {
+    match counted == is {
+        true => Ok(()),
+        false => Err(format!("{} is {counted}, and there are {is}", name())),
+    }
 }

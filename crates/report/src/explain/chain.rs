@@ -1,13 +1,12 @@
 //! What happened in a wait, in order, and which CPUs idled meanwhile.
 
 use super::wait::{After, Wait, base};
-use policy::{About, Decided, Decision, Number};
-use simulator::{EXPLAINED_NUMBERS, Event, Trace};
+use super::window::{Raw, RawStep, RawWhat, Window};
+use crate::moves::Moves;
+use policy::{Decided, Decision, Number};
+use simulator::{Event, Trace};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-/// What made a thread lose its CPU is decided so long before it does, at most, ns.
-const BEFORE_NS: u64 = 50_000;
 
 /// A wait, and why.
 #[derive(Clone, Debug)]
@@ -96,31 +95,6 @@ pub struct Counted {
     pub times: u64,
 }
 
-/// A decision as the scheduler says it.
-#[derive(Clone, Copy)]
-struct Raw {
-    decision: &'static Decision,
-    pid: Option<i32>,
-    cpu: Option<usize>,
-    numbers: [i64; EXPLAINED_NUMBERS],
-}
-
-impl Raw {
-    /// Has it to do with the task?
-    fn concerns(&self, pid: i32) -> bool {
-        let is_it = |&(number, value): &(&(&str, Number), &i64)| {
-            number.1 == Number::Task && *value == i64::from(pid)
-        };
-        self.pid == Some(pid)
-            || self
-                .decision
-                .numbers
-                .iter()
-                .zip(&self.numbers)
-                .any(|pair| is_it(&pair))
-    }
-}
-
 /// Keeps what belongs to some waits.
 pub struct Chains {
     windows: Vec<Window>,
@@ -133,143 +107,28 @@ pub struct Chains {
     shared: HashSet<String>,
     /// For each CPU the task on it, and since when.
     running: Vec<(Option<i32>, u64)>,
-    /// The latest move: when, of which task, and where to.
-    moved: Option<(u64, i32, usize)>,
-}
-
-/// A wait that is being looked at.
-struct Window {
-    wait: Wait,
-    /// The CPU that it waits for.
-    cpu: Option<usize>,
-    steps: Vec<Raws>,
-    idle_ns: BTreeMap<usize, u64>,
-    idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
-}
-
-/// A step whose words are not known yet.
-struct Raws {
-    at: u64,
-    cpu: usize,
-    what: RawWhat,
-}
-
-enum RawWhat {
-    Woken {
-        by: Option<i32>,
-        waited_for: Option<&'static str>,
-    },
-    Decided(Raw),
-    Moved {
-        from: usize,
-        to: usize,
-    },
-    Other {
-        pid: Option<i32>,
-        until: Option<u64>,
-    },
-    Runs,
-}
-
-impl Window {
-    fn begins(&self) -> u64 {
-        match self.wait.after {
-            After::Wakeup => self.wait.from,
-            After::Running { .. } => self.wait.from.saturating_sub(BEFORE_NS),
-        }
-    }
-
-    fn push(&mut self, at: u64, cpu: usize, what: RawWhat) {
-        self.steps.push(Raws { at, cpu, what });
-    }
-
-    /// Who had its CPU has it no longer.
-    fn end_other(&mut self, now: u64) {
-        let others = self.steps.iter_mut().rev();
-        let mut open = others.filter_map(|step| match &mut step.what {
-            RawWhat::Other {
-                until: until @ None,
-                ..
-            } => Some(until),
-            _ => None,
-        });
-        if let Some(until) = open.next() {
-            *until = Some(now);
-        }
-    }
-
-    /// It waits for `cpu` from now on, where `running` has been since.
-    fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
-        if self.cpu == Some(cpu) {
-            return;
-        }
-        self.end_other(now);
-        let was = self.cpu.replace(cpu);
-        let (pid, since) = running;
-        if pid != Some(self.wait.pid) {
-            let at = if was.is_none() {
-                since.max(self.wait.from)
-            } else {
-                now
-            };
-            self.push(at, cpu, RawWhat::Other { pid, until: None });
-        }
-    }
-
-    fn decided(&mut self, now: u64, cpu: usize, raw: Raw) {
-        let pid = self.wait.pid;
-        let is_earlier = now < self.wait.from;
-        let there = raw.cpu.is_some() && raw.cpu == self.cpu;
-        match raw.decision.about {
-            About::Idle if !is_earlier => {
-                if let Some(idle) = raw.cpu {
-                    let (times, last) = self
-                        .idle
-                        .entry((idle, raw.decision.name))
-                        .or_insert((0, raw));
-                    (*times, *last) = (*times + 1, raw);
-                }
-            }
-            About::Idle | About::Frequency => {}
-            _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
-                self.push(now, cpu, RawWhat::Decided(raw));
-            }
-            About::Preempts | About::Keeps | About::Yields if there && !is_earlier => {
-                self.push(now, cpu, RawWhat::Decided(raw));
-            }
-            _ => {}
-        }
-    }
+    moves: Moves,
 }
 
 impl Chains {
     /// Of `waits` on a machine of `cpus` CPUs.
     pub fn new(waits: Vec<Wait>, threads: impl IntoIterator<Item = String>, cpus: usize) -> Chains {
-        let window = |wait: Wait| Window {
-            cpu: match wait.after {
-                After::Wakeup => None,
-                After::Running { cpu } => Some(cpu),
-            },
-            wait,
-            steps: Vec::new(),
-            idle_ns: BTreeMap::new(),
-            idle: BTreeMap::new(),
-        };
         Chains {
-            windows: waits.into_iter().map(window).collect(),
+            windows: waits.into_iter().map(Window::new).collect(),
             counted: threads.into_iter().collect(),
             counts: BTreeMap::new(),
             names: HashMap::new(),
             shared: HashSet::new(),
             running: vec![(None, 0); cpus],
-            moved: None,
+            moves: Moves::default(),
         }
     }
 
     /// The windows that are open at `now`.
     fn open(&mut self, now: u64) -> impl Iterator<Item = &mut Window> {
-        let is_open = move |window: &&mut Window| (window.begins()..=window.wait.to).contains(&now);
-        self.windows.iter_mut().filter(is_open)
+        self.windows
+            .iter_mut()
+            .filter(move |window| window.is_open(now))
     }
 
     /// `cpu` is busy from `now` on, if it idled.
@@ -444,7 +303,7 @@ impl Trace for Chains {
                                 by,
                                 waited_for: None,
                             };
-                            window.steps.insert(0, Raws { at: now, cpu, what });
+                            window.steps.insert(0, RawStep { at: now, cpu, what });
                         }
                     }
                     window.waits_for(now, target_cpu, there);
@@ -452,7 +311,7 @@ impl Trace for Chains {
             }
             Event::Migrate { task, from, to, .. } => {
                 learn(task);
-                self.moved = Some((now, task.1, to));
+                self.moves.moved(now, task.1, to);
                 let there = self.running[to];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
                     // Where it is placed as it wakes up has been said.
@@ -473,12 +332,8 @@ impl Trace for Chains {
                 let Some(decision) = Decision::find(decision) else {
                     return;
                 };
-                let mut pid = task.map(|task| task.1);
-                if decision.about == About::Pulled && pid.is_none() {
-                    // It says which task by moving it.
-                    let here = |&(at, _, to): &(u64, i32, usize)| at == now && Some(to) == about;
-                    pid = self.moved.filter(here).map(|(_, pid, _)| pid);
-                }
+                let pid = task.map(|task| task.1);
+                let pid = pid.or_else(|| self.moves.pulled(now, decision, about));
                 let raw = Raw {
                     decision,
                     pid,

@@ -5,6 +5,7 @@
 use super::Writer;
 use super::pelt::{Average, Levels};
 use super::tracepoint::{Class, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
+use crate::moves::Moves;
 use machine::Machine;
 use policy::{About, Decided, Decision};
 use simulator::{Event, Trace, weight_of};
@@ -27,8 +28,7 @@ pub(crate) struct Linux<F> {
     cpus: Vec<Cpu>,
     tasks: HashMap<i32, Tracked>,
     now: u64,
-    /// The latest move: when, where to, and of which task.
-    moved: Option<(u64, usize, String, i32)>,
+    moves: Moves,
     tick_ns: u64,
     next_tick: u64,
     /// When the next idle state of any CPU is entered, ns, at the earliest.
@@ -202,7 +202,7 @@ impl<F: Format> Linux<F> {
             format,
             cpus: machine.cpus.iter().map(cpu).collect(),
             tasks: HashMap::new(),
-            moved: None,
+            moves: Moves::default(),
             now: 0,
             tick_ns,
             next_tick: tick_ns,
@@ -504,15 +504,9 @@ impl<F: Format> Linux<F> {
 
     /// The scheduler says why. It asks for a frequency again and again: said is what changes.
     fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
-        let moved = self.moved.take();
-        let is_it = |&(at, cpu, _, _): &(u64, usize, String, i32)| {
-            decided.decision.about == About::Pulled && (at, Some(cpu)) == (self.now, decided.cpu)
-        };
-        // A task that is pulled from a queue is known by its move.
-        let moved = moved.filter(is_it);
-        let task = task.or(moved
-            .as_ref()
-            .map(|(_, _, name, pid)| (name.as_str(), *pid)));
+        let pulled = self.moves.pulled(self.now, decided.decision, decided.cpu);
+        let pulled = pulled.and_then(|pid| Some((self.tasks.get(&pid)?.name.clone(), pid)));
+        let task = task.or(pulled.as_ref().map(|(name, pid)| (name.as_str(), *pid)));
         let decided = Decided {
             task: task.map(|task| task.0),
             ..decided
@@ -577,7 +571,7 @@ impl<F: Format> Trace for Linux<F> {
                 to,
             } => {
                 self.move_task(task.1, to);
-                self.moved = Some((now, to, task.0.to_owned(), task.1));
+                self.moves.moved(now, task.1, to);
                 let event = Tracepoint::SchedMigrateTask {
                     task,
                     prio,

@@ -311,11 +311,9 @@ impl Dsqs {
 
     /// All of them, and those that were destroyed.
     pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
-        let of_no_cpu = self.nr_cpus..MAX_CPUS;
-        (0..)
-            .map(OnDsq)
-            .zip(&self.all)
-            .filter(move |(on, _)| on.cpu().is_none_or(|cpu| !of_no_cpu.contains(&cpu)))
+        let local = (0..).map(OnDsq).zip(&self.all[..self.nr_cpus]);
+        let others = (OnDsq::GLOBAL.0..).map(OnDsq).zip(&self.all[MAX_CPUS..]);
+        local.chain(others)
     }
 }
 

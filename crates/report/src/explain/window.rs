@@ -1,0 +1,170 @@
+//! A wait that is looked at while its run goes on, in numbers: words and names come at the end ([`super::chain`]).
+
+use super::wait::{After, Wait};
+use policy::{About, Decision, Number};
+use simulator::EXPLAINED_NUMBERS;
+use std::collections::BTreeMap;
+
+/// What made a thread lose its CPU is decided so long before it does, at most, ns.
+const BEFORE_NS: u64 = 50_000;
+
+/// A decision as the scheduler says it.
+#[derive(Clone, Copy)]
+pub struct Raw {
+    /// Which.
+    pub decision: &'static Decision,
+    /// About this task
+    pub pid: Option<i32>,
+    /// and this CPU.
+    pub cpu: Option<usize>,
+    /// By which it was made.
+    pub numbers: [i64; EXPLAINED_NUMBERS],
+}
+
+impl Raw {
+    /// Has it to do with the task?
+    pub fn concerns(&self, pid: i32) -> bool {
+        let is_it = |&(number, value): &(&(&str, Number), &i64)| {
+            number.1 == Number::Task && *value == i64::from(pid)
+        };
+        self.pid == Some(pid)
+            || self
+                .decision
+                .numbers
+                .iter()
+                .zip(&self.numbers)
+                .any(|pair| is_it(&pair))
+    }
+}
+
+/// A wait that is being looked at.
+pub struct Window {
+    /// Which.
+    pub wait: Wait,
+    /// The CPU that it waits for.
+    pub cpu: Option<usize>,
+    /// What happened so far.
+    pub steps: Vec<RawStep>,
+    /// For how long each CPU has idled.
+    pub idle_ns: BTreeMap<usize, u64>,
+    /// By CPU and decision: why it found nothing to do, how often, and the last time.
+    pub idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
+}
+
+/// A step whose words are not known yet.
+pub struct RawStep {
+    /// When, ns.
+    pub at: u64,
+    /// On which CPU.
+    pub cpu: usize,
+    /// What.
+    pub what: RawWhat,
+}
+
+/// [`super::What`], with pids for names.
+pub enum RawWhat {
+    Woken {
+        by: Option<i32>,
+        waited_for: Option<&'static str>,
+    },
+    Decided(Raw),
+    Moved {
+        from: usize,
+        to: usize,
+    },
+    Other {
+        pid: Option<i32>,
+        until: Option<u64>,
+    },
+    Runs,
+}
+
+impl Window {
+    /// Of which nothing is known yet.
+    pub fn new(wait: Wait) -> Window {
+        Window {
+            cpu: match wait.after {
+                After::Wakeup => None,
+                After::Running { cpu } => Some(cpu),
+            },
+            wait,
+            steps: Vec::new(),
+            idle_ns: BTreeMap::new(),
+            idle: BTreeMap::new(),
+        }
+    }
+
+    /// Is what happens at `now` a part of it?
+    pub fn is_open(&self, now: u64) -> bool {
+        (self.begins()..=self.wait.to).contains(&now)
+    }
+
+    fn begins(&self) -> u64 {
+        match self.wait.after {
+            After::Wakeup => self.wait.from,
+            After::Running { .. } => self.wait.from.saturating_sub(BEFORE_NS),
+        }
+    }
+
+    pub fn push(&mut self, at: u64, cpu: usize, what: RawWhat) {
+        self.steps.push(RawStep { at, cpu, what });
+    }
+
+    /// Who had its CPU has it no longer.
+    pub fn end_other(&mut self, now: u64) {
+        let others = self.steps.iter_mut().rev();
+        let mut open = others.filter_map(|step| match &mut step.what {
+            RawWhat::Other {
+                until: until @ None,
+                ..
+            } => Some(until),
+            _ => None,
+        });
+        if let Some(until) = open.next() {
+            *until = Some(now);
+        }
+    }
+
+    /// It waits for `cpu` from now on, where `running` has been since.
+    pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
+        if self.cpu == Some(cpu) {
+            return;
+        }
+        self.end_other(now);
+        let was = self.cpu.replace(cpu);
+        let (pid, since) = running;
+        if pid != Some(self.wait.pid) {
+            let at = if was.is_none() {
+                since.max(self.wait.from)
+            } else {
+                now
+            };
+            self.push(at, cpu, RawWhat::Other { pid, until: None });
+        }
+    }
+
+    pub fn decided(&mut self, now: u64, cpu: usize, raw: Raw) {
+        let pid = self.wait.pid;
+        let is_earlier = now < self.wait.from;
+        let there = raw.cpu.is_some() && raw.cpu == self.cpu;
+        match raw.decision.about {
+            About::Idle if !is_earlier => {
+                if let Some(idle) = raw.cpu {
+                    let (times, last) = self
+                        .idle
+                        .entry((idle, raw.decision.name))
+                        .or_insert((0, raw));
+                    (*times, *last) = (*times + 1, raw);
+                }
+            }
+            About::Idle | About::Frequency => {}
+            _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
+                self.push(now, cpu, RawWhat::Decided(raw));
+            }
+            About::Preempts | About::Keeps | About::Yields if there && !is_earlier => {
+                self.push(now, cpu, RawWhat::Decided(raw));
+            }
+            _ => {}
+        }
+    }
+}

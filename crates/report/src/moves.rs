@@ -1,0 +1,29 @@
+//! Whom a decision to pull a task is about: the scheduler tells it by moving the task.
+
+use policy::{About, Decision};
+
+/// Remembers the latest move of a task from one CPU's runqueue to another's.
+#[derive(Default)]
+pub(crate) struct Moves {
+    latest: Option<Move>,
+}
+
+struct Move {
+    at: u64,
+    pid: i32,
+    to: usize,
+}
+
+impl Moves {
+    /// The task `pid` is moved to the CPU `to` at `now`, ns.
+    pub fn moved(&mut self, now: u64, pid: i32, to: usize) {
+        self.latest = Some(Move { at: now, pid, to });
+    }
+
+    /// The pid of the task that was just moved, if `decision`, made at `now` about `cpu`, is to pull one there.
+    pub fn pulled(&self, now: u64, decision: &Decision, cpu: Option<usize>) -> Option<i32> {
+        let latest = self.latest.as_ref()?;
+        let is_it = decision.about == About::Pulled && latest.at == now && Some(latest.to) == cpu;
+        is_it.then_some(latest.pid)
+    }
+}
