@@ -246,6 +246,7 @@ fn cpu(
         assumed_opps: false,
         transition_latency_ns: latencies.max(),
         idle_states,
+        costs: None,
     }
 }
 

@@ -48,6 +48,29 @@ pub struct Cpu {
     pub transition_latency_ns: Option<u64>,
     /// From the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
+    /// What kernel operations take, where that was measured.
+    pub costs: Option<Measured>,
+}
+
+/// What kernel operations were measured to take, ns; see [`machine::Costs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// From deciding to switch until the next task's first instruction.
+    pub context_switch_ns: u64,
+    /// Waking a task up, on the waking CPU.
+    pub wakeup_ns: u64,
+    /// A reschedule IPI to a CPU with the same last-level cache; nothing where there is none.
+    pub ipi_near_ns: Option<u64>,
+    /// The same to one with another.
+    pub ipi_far_ns: Option<u64>,
+    /// A line of memory from a CPU with the same last-level cache.
+    pub refill_near_ns: Option<u64>,
+    /// The same from one with another.
+    pub refill_far_ns: Option<u64>,
+    /// The timer tick, if it was seen.
+    pub tick_ns: Option<u64>,
+    /// From a timer's expiry until its task is woken up.
+    pub timer_irq_ns: u64,
 }
 
 /// A frequency.

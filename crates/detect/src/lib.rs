@@ -1,7 +1,9 @@
-//! Finding out what a machine is, and writing its machine file: from sysfs, from hwloc's XML, or from a device tree.
+//! Finding out what a machine is, and writing its machine file: from sysfs, from hwloc's XML, or from a device tree;
+//! and by measuring.
 //!
 //! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
 
+mod calibrate;
 mod capacity;
 mod device_tree;
 mod found;
@@ -9,9 +11,10 @@ mod hwloc;
 mod sysfs;
 mod text;
 
+pub use calibrate::calibrate;
 pub use capacity::Measure;
 pub use device_tree::device_tree;
-pub use found::{Cpu, Found, OppFound};
+pub use found::{Cpu, Found, Measured, OppFound};
 pub use hwloc::hwloc;
 pub use sysfs::{online, sysfs, tick_hz};
 pub use text::MachineFile;

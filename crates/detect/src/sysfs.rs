@@ -198,6 +198,7 @@ fn read_cpu(
             // CPUFREQ_ETERNAL, and what else cannot be meant.
             .filter(|&ns| ns < 1_000_000_000),
         idle_states: idle_states(&folder.at("cpuidle")),
+        costs: None,
     }
 }
 

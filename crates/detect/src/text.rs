@@ -1,7 +1,7 @@
 //! A machine file of what was found.
 
 use crate::capacity::{Capacities, capacities};
-use crate::found::{Cpu, Found, OppFound};
+use crate::found::{Cpu, Found, Measured, OppFound};
 use machine::{Cache, CpuMask, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -148,9 +148,15 @@ impl Found {
                 "# Nothing said how fast CPUs are beside each other: all are taken to be the same."
             )?,
         }
+        let measured = self.cpus.values().any(|cpu| cpu.costs.is_some());
         writeln!(
             out,
-            "# Costs are usual ones: `equipoise machine show` marks them."
+            "# Costs{} are usual ones: `equipoise machine show` marks them.",
+            if measured {
+                " that were not measured"
+            } else {
+                ""
+            }
         )?;
         for warning in &self.warnings {
             writeln!(out, "# Note: {}", warning.replace('\n', " "))?;
@@ -440,12 +446,37 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
             writeln!(out, "microvolt = {microvolt}")?;
         }
     }
+    if let Some(costs) = &kind.like.costs {
+        write_costs(out, &name, costs)?;
+    }
     if let Some(mw) = power_mw(kind.like).filter(|_| powers) {
         writeln!(
             out,
             "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are those that its powers are for, 1 V \
              at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
         )?;
+    }
+    Ok(())
+}
+
+fn write_costs(out: &mut String, name: &str, costs: &Measured) -> std::fmt::Result {
+    writeln!(
+        out,
+        "\n[core.{name}.costs]\nsource = \"measured by `equipoise machine calibrate`\""
+    )?;
+    for (key, ns) in [
+        ("context_switch_ns", Some(costs.context_switch_ns)),
+        ("wakeup_ns", Some(costs.wakeup_ns)),
+        ("ipi_near_ns", costs.ipi_near_ns),
+        ("ipi_far_ns", costs.ipi_far_ns),
+        ("tick_ns", costs.tick_ns),
+        ("timer_irq_ns", Some(costs.timer_irq_ns)),
+        ("refill_near_ns", costs.refill_near_ns),
+        ("refill_far_ns", costs.refill_far_ns),
+    ] {
+        if let Some(ns) = ns {
+            writeln!(out, "{key} = {ns}")?;
+        }
     }
     Ok(())
 }

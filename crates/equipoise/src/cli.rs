@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,6 +72,7 @@ Examples:
   equipoise compare --machine tc2 --workload hackbench --format csv            run by run, for R or pandas
   equipoise compare --machine smp-8 --workload busy+audio --policy capacity:misfit=false
   equipoise compare --machine smp-8 --workload mixed --scheduler scx_simple.bpf.c --set simple:fifo_sched=true
+  equipoise compare --machine mine.toml --measured eevdf=a.dat --measured equipoise=b.dat   simulated as measured?
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
     /// Say why threads wait for a CPU: what the scheduler decided, and by which numbers
@@ -84,13 +86,25 @@ Examples:
 The run is the first one of `compare` with the same seed. For a picture of all decisions: compare \
 --trace t.perfetto-trace")]
     Explain(Explain),
+    /// Record what the scheduler of this computer's kernel does, for a workload
+    #[command(after_help = "\
+Examples:
+  sudo equipoise record -- make -j4                     trace.dat, as trace-cmd writes it
+  sudo equipoise record --output build.json -- make -j4      a workload of the machine that this is
+  sudo equipoise record --pid 4711 --seconds 10
+  sudo equipoise record --all --seconds 5 --output all.dat
+
+It needs root, or a tracefs that one may write to, in which it has an instance of its own. Ctrl-C ends it, and what was \
+recorded is written.")]
+    Record(Record),
     /// The machines that can be simulated, and the one that this is
     #[command(after_help = "\
 Examples:
   equipoise machine list
   equipoise machine show tc2
   equipoise machine check my-board.toml
-  equipoise machine detect > mine.toml         this computer, as far as it tells")]
+  equipoise machine detect > mine.toml         this computer, as far as it tells
+  equipoise machine calibrate > mine.toml      and as far as can be measured")]
     Machine {
         #[command(subcommand)]
         action: MachineAction,
@@ -256,8 +270,17 @@ pub struct Compare {
     pub machine: String,
     /// A workload's name with its parameters, such as `sysbench-cpu:threads=5` (see `workload list`),
     /// or the path of an rt-app JSON file
-    #[arg(long, value_name = "WORKLOAD")]
-    pub workload: String,
+    #[arg(long, value_name = "WORKLOAD", required_unless_present = "measured")]
+    pub workload: Option<String>,
+    /// Instead of a workload: a trace that was recorded on this machine under the kernel's own scheduler, or under that
+    /// POLICY. Its load is simulated under the policies of all traces, and both are shown side by side
+    #[arg(
+        long,
+        value_name = "[POLICY=]TRACE",
+        value_parser = measured,
+        conflicts_with_all = ["workload", "policies", "schedulers", "cpunodebind", "goal", "trace"]
+    )]
+    pub measured: Vec<Measured>,
     /// Keep the workload to the CPUs of these NUMA nodes, such as `0-3`, as numactl does: the rest of
     /// the machine is there, and idle
     #[arg(long, value_name = "NODES")]
@@ -375,6 +398,8 @@ pub enum MachineAction {
     Catalog(Catalog),
     /// Write the machine file of the machine that this is, or of one that was described elsewhere
     Detect(Detect),
+    /// The same of the machine that this is, with what kernel operations take on it, measured: nothing else should run
+    Calibrate(Calibrate),
 }
 
 #[derive(Args)]
@@ -393,6 +418,16 @@ pub struct Detect {
     pub name: String,
 }
 
+#[derive(Args)]
+pub struct Calibrate {
+    /// As they are while `equipoise record` records, which costs something at each event: for replaying what it recorded
+    #[arg(long)]
+    pub traced: bool,
+    /// What the machine is to be called
+    #[arg(long, default_value = "detected")]
+    pub name: String,
+}
+
 #[derive(Subcommand)]
 pub enum WorkloadAction {
     #[command(flatten)]
@@ -402,9 +437,35 @@ pub enum WorkloadAction {
 }
 
 #[derive(Args)]
+pub struct Record {
+    /// Until this process ends: it and what it started and starts are the load
+    #[arg(long, value_name = "PID", conflicts_with_all = ["all", "command"])]
+    pub pid: Option<i32>,
+    /// Whatever runs, until Ctrl-C or for so long as --seconds says
+    #[arg(long, conflicts_with = "command")]
+    pub all: bool,
+    /// Not longer than this
+    #[arg(long, value_name = "SECONDS", value_parser = limit, allow_negative_numbers = true)]
+    pub seconds: Option<Duration>,
+    /// Where to: trace-cmd's trace (.dat), or a workload (.json)
+    #[arg(long, value_name = "FILE", default_value = "trace.dat")]
+    pub output: PathBuf,
+    /// For a workload, what this computer is: a name or a machine file [default: what `machine detect` says]
+    #[arg(long, value_name = "MACHINE")]
+    pub machine: Option<String>,
+    /// The kernel's buffer, MiB for each CPU
+    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer: u32,
+    /// What to run: it and all that it starts are the load
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["pid", "all"])]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Args)]
 pub struct Import {
-    /// ftrace's text, `trace-cmd report`'s, or that of `perf script` after `perf sched record`; with the events
-    /// sched_switch and sched_waking (or sched_wakeup), and sched_wakeup_new and sched_process_fork if tasks start
+    /// A trace.dat of `equipoise record` or trace-cmd, Perfetto's, ftrace's text, `trace-cmd report`'s, or that of `perf
+    /// script` after `perf sched record`; with the events sched_switch and sched_waking (or sched_wakeup), and
+    /// sched_wakeup_new and sched_process_fork if tasks start
     pub trace: PathBuf,
     /// The machine it was recorded on, so that what was computed there is scaled to others: a name or a machine file
     #[arg(long, value_name = "MACHINE")]
@@ -432,6 +493,15 @@ pub enum Catalog {
 #[derive(Clone, Debug)]
 pub struct Files(pub Vec<PathBuf>);
 
+/// A trace, and what it was recorded under.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The policy.
+    pub policy: String,
+    /// The trace's file.
+    pub trace: PathBuf,
+}
+
 /// A value for a variable of a scheduler in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -450,6 +520,15 @@ fn time(text: &str) -> Result<u64, String> {
     })
 }
 
+/// How long to record.
+fn limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| (0.001..=1e6).contains(s));
+    let expected = "expected a number of seconds, such as 10 or 0.5";
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| expected.to_owned())
+}
+
 /// Paths with commas between; or one path that has commas.
 fn files(text: &str) -> Result<Files, String> {
     let whole = PathBuf::from(text);
@@ -461,6 +540,18 @@ fn files(text: &str) -> Result<Files, String> {
         true => Err(format!("expected FILE,FILE..., found `{text}`")),
         false => Ok(Files(files)),
     }
+}
+
+/// `[POLICY=]TRACE`; Linux's own is `eevdf`.
+fn measured(text: &str) -> Result<Measured, String> {
+    let (policy, trace) = match text.rsplit_once('=') {
+        Some(parts) if !PathBuf::from(text).exists() => parts,
+        _ => ("eevdf", text),
+    };
+    Ok(Measured {
+        policy: policy.to_owned(),
+        trace: trace.into(),
+    })
 }
 
 /// `[NAME:]VAR=VALUE`, the value a decimal or 0x number, or true or false.

@@ -4,6 +4,7 @@ use crate::cli::{Compare, Files, Format, Output, Setting};
 use crate::error::Error;
 use crate::figures::figures;
 use crate::interrupt;
+use crate::measured;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use crate::subject;
@@ -16,9 +17,11 @@ use std::path::{Path, PathBuf};
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
+    let Some(workload) = &args.workload else {
+        return measured::run(&args, output);
+    };
     output::check_places(output, args.runs.trace.as_deref())?;
-    let (machine, workload) =
-        subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
+    let (machine, workload) = subject::find(&args.machine, workload, args.cpunodebind.as_deref())?;
     let schedulers = schedulers(&args)?;
     if schedulers.iter().any(Scheduler::is_foreign) {
         let places = output::places(output, args.runs.trace.as_deref());

@@ -1,23 +1,45 @@
 //! `equipoise machine detect`.
 
-use crate::cli::{Detect, Output};
+use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
+use crate::tracefs::Instance;
 use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use std::path::Path;
 
-/// Writes a machine file, and says on standard error what a person should know about it.
+/// The buffer of a trace that nobody reads, KiB a CPU.
+const TRACED_KB: u32 = 1024;
+
+/// Detects a machine.
 pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
-    let found = find(&args)?;
-    let file = found.machine_file(&args.name);
+    write(find(&args)?, &args.name, output)
+}
+
+/// The same of this machine, with costs that are measured.
+pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
+    let mut found = this()?;
+    let instance = args.traced.then(|| Instance::new(TRACED_KB)).transpose();
+    let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
+    let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
+    if let Some(instance) = &instance {
+        instance.switch(true).map_err(cannot)?;
+    }
+    detect::calibrate(&mut found).map_err(cannot)?;
+    drop(instance);
+    write(found, &args.name, output)
+}
+
+/// Writes a machine file, and says on standard error what a person should know about it.
+fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
+    let file = found.machine_file(name);
     // What the reader does not take is no machine file: a name that does not fit, or what no machine has.
-    let machine = Machine::parse(&format!("{}.toml", args.name), &file.text)?;
+    let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
         eprintln!("warning: {warning}");
     }
-    output::write_text(output, &format!("{}.toml", args.name), &file.text)
+    output::write_text(output, &format!("{name}.toml"), &file.text)
 }
 
 fn find(args: &Detect) -> Result<Found, Error> {
@@ -29,13 +51,25 @@ fn find(args: &Detect) -> Result<Found, Error> {
         let blob = input::read_bytes(file, "device tree blob")?;
         return Ok(detect::device_tree(&file.to_string_lossy(), &blob)?);
     }
-    let folder = args.sysfs.as_deref().unwrap_or(Path::new("/sys"));
-    let mut found = detect::sysfs(folder).map_err(|message| {
-        let message = format!("{}: no machine: {message}", folder.display());
-        Box::new(BadInput::whole(message, "expected /sys or a copy of it"))
-    })?;
-    if args.sysfs.is_none() {
-        found.hz = Some(detect::tick_hz());
+    match &args.sysfs {
+        Some(folder) => sysfs(folder),
+        None => this(),
     }
+}
+
+/// The machine that this is.
+pub fn this() -> Result<Found, Error> {
+    let mut found = sysfs(Path::new("/sys"))?;
+    found.hz = Some(detect::tick_hz());
     Ok(found)
+}
+
+fn sysfs(folder: &Path) -> Result<Found, Error> {
+    detect::sysfs(folder).map_err(|message| {
+        let message = format!("{}: no machine: {message}", folder.display());
+        Error::Input(Box::new(BadInput::whole(
+            message,
+            "expected /sys or a copy of it",
+        )))
+    })
 }

@@ -18,6 +18,8 @@ pub enum Error {
     Write(String),
     /// It was asked to stop, and has shown what there was: status 130.
     Stopped,
+    /// A command that was recorded failed so: its status.
+    Command(i32),
     /// Somebody else's scheduler cannot be kept from harm, so it is not run: status 1.
     Cage(io::Error),
 }
@@ -50,6 +52,10 @@ impl Error {
                 ExitCode::FAILURE
             }
             Error::Stopped => ExitCode::from(interrupt::STATUS),
+            Error::Command(status) => {
+                eprintln!("warning: the command ended with status {status}");
+                ExitCode::from(u8::try_from(status).unwrap_or(1))
+            }
             Error::Cage(error) => {
                 eprintln!(
                     "error: this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"

@@ -6,29 +6,76 @@ use crate::output;
 use machine::Machine;
 use machine::input;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use workload::import;
+use std::process::Command;
+use workload::import::{self, Imported, Summary};
+use workload::recording::Recording;
 
 /// Writes the workload, and says on standard error what became of the trace.
 pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
-    let unreadable = |error| input::unreadable(&args.trace, "trace", &error);
-    let name = input::shown(&args.trace).to_string();
-    let imported = match args.trace == Path::new(input::STDIN) {
-        true => import::import(&name, io::stdin().lock(), machine.as_ref())?,
+    let imported = read(&args.trace, machine.as_ref())?;
+    say(&imported.summary);
+    let text = text(&imported.recording)?;
+    output::write_text(output, &format!("{}.json", stem(&args.trace)), &text)
+}
+
+/// What `trace`, a file or `-`, shows.
+pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> {
+    let name = input::shown(trace).to_string();
+    Ok(match trace == Path::new(input::STDIN) {
+        true => import::import(&name, io::stdin().lock(), machine)?,
         false => {
-            let trace = File::open(&args.trace).map_err(unreadable)?;
-            import::import(&name, BufReader::new(trace), machine.as_ref())?
+            let unreadable = |error: io::Error| input::unreadable(trace, "trace", &error);
+            let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
+            let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
+            match version_7.then(|| converted(trace)) {
+                // Where that cannot be had, what is said of the file says how to.
+                Some(Some(converted)) => import::import(&name, BufReader::new(converted), machine)?,
+                _ => import::import(&name, file, machine)?,
+            }
         }
-    };
-    let summary = &imported.summary;
+    })
+}
+
+/// How trace-cmd's files begin since 3.0, which may be compressed.
+const VERSION_7: &[u8] = b"\x17\x08\x44tracing7\0";
+
+/// `trace` as trace-cmd wrote it before, if trace-cmd is here and can do it.
+fn converted(trace: &Path) -> Option<File> {
+    let folder = tempfile::tempdir().ok()?;
+    let file = folder.path().join("trace.dat");
+    let output = Command::new("trace-cmd")
+        .args(["convert", "--file-version", "6", "-i"])
+        .arg(trace)
+        .arg("-o")
+        .arg(&file)
+        .output()
+        .ok()?;
+    output.status.success().then(|| File::open(&file).ok())?
+}
+
+/// What its load is called.
+pub fn stem(trace: &Path) -> String {
+    match trace == Path::new(input::STDIN) {
+        true => "recorded".to_owned(),
+        false => trace
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    }
+}
+
+/// Says on standard error what became of a trace.
+pub fn say(summary: &Summary) {
     eprintln!(
         "{} events in {:.3} s, {} lost; {} threads",
         summary.events,
         summary.span_ns as f64 / 1e9,
         summary.lost,
-        imported.recording.threads.len()
+        summary.threads.len()
     );
     if summary.lost > 0 {
         eprintln!("warning: of what was lost, runs are too long and wakeups missing");
@@ -36,11 +83,11 @@ pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     for note in &summary.notes {
         eprintln!("note: {note}");
     }
-    let text = serde_json::to_string(&imported.recording)
-        .map_err(|error| Error::Write(format!("the recording: {error}")))?;
-    let stem = match args.trace == Path::new(input::STDIN) {
-        true => "recorded".into(),
-        false => args.trace.file_stem().unwrap_or_default().to_string_lossy(),
-    };
-    output::write_text(output, &format!("{stem}.json"), &(text + "\n"))
+}
+
+/// The file of a recording.
+pub fn text(recording: &Recording) -> Result<String, Error> {
+    let text = serde_json::to_string(recording);
+    let text = text.map_err(|error| Error::Write(format!("the recording: {error}")))?;
+    Ok(text + "\n")
 }

@@ -30,6 +30,11 @@ pub fn listen() {
     });
 }
 
+/// The same for what is ended so as a rule: what there is is written, which takes a moment, and nothing is left behind.
+pub fn listen_to_end() {
+    let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
+}
+
 /// `file` is to be removed if the command has to end at once.
 pub fn half_written(file: &Path) {
     if let Ok(mut files) = HALF_WRITTEN.lock() {

@@ -10,12 +10,15 @@ mod figures;
 mod import;
 mod interrupt;
 mod manual;
+mod measured;
 mod output;
 mod progress;
+mod record;
 mod reproduce;
 mod stdout;
 mod subject;
 mod top;
+mod tracefs;
 
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
@@ -32,9 +35,11 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
         Command::Explain(args) => explain::run(args, &output),
+        Command::Record(args) => record::run(&args),
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),
             MachineAction::Detect(args) => detect::run(args, &output),
+            MachineAction::Calibrate(args) => detect::calibrate(&args, &output),
         },
         Command::Workload { action } => match action {
             WorkloadAction::Catalog(action) => catalog::workload(action, &output),

@@ -12,6 +12,7 @@ pub mod explain;
 mod html;
 pub mod json;
 mod machine;
+pub mod measured;
 mod moves;
 mod number;
 mod page;

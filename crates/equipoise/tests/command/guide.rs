@@ -92,3 +92,36 @@ fn the_guide_names_all_of_its_pages() {
         }
     }
 }
+
+/// Those of docs/recording.md that need neither root nor a real kernel, with what the others would have left.
+#[test]
+fn a_recorder_s_commands_work() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to) in [
+        ("machine.toml", "detected.toml"),
+        ("sysbench-mutex.dat", "before.dat"),
+        ("sysbench-mutex.dat", "after.dat"),
+    ] {
+        std::fs::copy(fixtures.join(from), folder.path().join(to)).unwrap();
+    }
+    let page = std::fs::read_to_string(root().join("docs/recording.md")).unwrap();
+    let all = blocks(&page);
+    let lines = all.iter().flat_map(|(_, lines)| lines.lines());
+    let typed: Vec<&str> = lines.filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(typed.len() <= 10, "{typed:?}");
+    let mut last = String::new();
+    let ours = typed
+        .iter()
+        .filter_map(|line| line.strip_prefix("equipoise "));
+    for typed in ours {
+        let words: Vec<&str> = typed.split_whitespace().collect();
+        let output = command(&words).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{typed}: {}", text(&output.stderr));
+        last = text(&output.stdout).to_owned();
+    }
+    assert!(
+        last.contains("measured") && last.contains("Order"),
+        "{last}"
+    );
+}

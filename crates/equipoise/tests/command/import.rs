@@ -38,14 +38,14 @@ fn read(trace: &Path, machine: &str) -> Imported {
 fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
     let mut by_name: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
     let threads = imported.recording.threads.iter();
-    let threads = threads.zip(&imported.summary.ran_ns);
+    let threads = threads.zip(&imported.summary.threads);
     for (thread, ran) in threads.filter(|(thread, _)| thread.name != "sh") {
         let work = thread.steps.iter().map(|step| match step {
             Step::Run(work) => *work,
             _ => 0,
         });
         let sum = by_name.entry(&thread.name).or_default();
-        sum[0] += ran;
+        sum[0] += ran.ran_ns;
         sum[1] += work.sum::<u64>();
     }
     let named = by_name.into_iter();
@@ -121,6 +121,94 @@ fn a_trace_replayed_is_the_trace() {
             now.span_ns,
             then.span_ns
         );
+    }
+}
+
+/// Whatever it is written in, a trace is the same load.
+#[test]
+fn every_form_of_a_trace_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| {
+        let trace = traced(folder.path(), name, ["tc2", "mixed:duration=0.3", "eevdf"]);
+        let imported = read(&trace, "tc2");
+        (imported.recording.threads, imported.summary.threads)
+    };
+    let (threads, did) = of("t.txt");
+    assert!(threads.len() > 5);
+    for name in ["t.dat", "t.perfetto-trace"] {
+        let (again, got) = of(name);
+        assert_eq!(got, did, "{name}");
+        for (thread, again) in threads.iter().zip(&again) {
+            assert_eq!(thread.steps, again.steps, "{name}: {}", thread.name);
+        }
+    }
+}
+
+/// What was recorded in a guest of two CPUs (Linux 6.12, `sysbench mutex` under `equipoise record`) runs in the simulator
+/// as long as it did there.
+#[test]
+fn a_real_trace_is_replayed() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(|file| fixtures.join(file));
+    let shown = stdout(&[
+        "compare",
+        "--machine",
+        machine.to_str().unwrap(),
+        "--measured",
+        trace.to_str().unwrap(),
+        "--format",
+        "csv",
+    ]);
+    let off = |name: &str| -> f64 {
+        let line = shown.lines().find(|line| line.contains(name));
+        let cell = line.and_then(|line| line.rsplit(',').next());
+        cell.unwrap_or_else(|| panic!("{name}: {shown}"))
+            .parse()
+            .unwrap()
+    };
+    assert!(off("makespan").abs() <= 10.0, "{shown}");
+    assert!(off("worst run time of a thread").abs() <= 2.0, "{shown}");
+    assert!(off("switches to its threads").abs() <= 15.0, "{shown}");
+}
+
+#[test]
+fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/sysbench-mutex.dat");
+    let whole = std::fs::read(fixture).unwrap();
+    let cut = folder.path().join("cut.dat");
+    for bytes in [20, 400, 5_000, whole.len() - 4096] {
+        std::fs::write(&cut, &whole[..bytes]).unwrap();
+        let output = run_badly(&["workload", "import", cut.to_str().unwrap()]);
+        assert!(output.contains("cut.dat: at byte "), "{bytes}: {output}");
+    }
+    let old = [&b"\x17\x08\x44tracing7\0"[..], &whole[12..]].concat();
+    std::fs::write(&cut, old).unwrap();
+    let output = run_badly(&["workload", "import", cut.to_str().unwrap()]);
+    assert!(output.contains("version 7"), "{output}");
+}
+
+/// What the command says on standard error where it fails because of what it was given.
+fn run_badly(args: &[&str]) -> String {
+    let output = command(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    text(&output.stderr).to_owned()
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said() {
+    for (args, says) in [
+        (vec!["record"], "required"),
+        (vec!["record", "--all", "--", "true"], "cannot be used with"),
+        (
+            vec!["record", "--output", "t.txt", "--", "true"],
+            "t.txt: no such kind of recording",
+        ),
+        (vec!["record", "--all", "--seconds", "-1"], "seconds"),
+    ] {
+        let said = run_badly(&args);
+        assert!(said.contains(says), "{args:?}: {said}");
     }
 }
 

@@ -1,115 +1,32 @@
 //! Threads and what they did, of events one after another.
 
-use super::line::{Event, Line, State, Task};
-use super::{Imported, Summary};
+use super::Summary;
+use super::event::{Event, Line, State, Task};
+use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark};
 use crate::DEFAULT_FOOTPRINT;
-use crate::recording::{Recording, Step, Thread, VERSION};
+use crate::recording::Step;
 use machine::{CACHE_LINE, Costs, Machine, work_in};
 use std::collections::HashMap;
 
 /// The kernel's prio of nice 0.
-const NICE_0: i32 = 120;
-/// And the first that is not real time.
-const FIRST_FAIR: i32 = 100;
-/// A thread that interrupts wake up is believed to be woken by another thread if that does so as often, at least ...
-const BELIEVED: u32 = 3;
-/// ... and for so many of all its wakeups: one in so many.
-const BELIEVED_PART: u32 = 2;
-/// Who starts others and does no more than that is a shell.
-const SHELL_NS: u64 = 1_000_000;
+pub const NICE_0: i32 = 120;
 const NS_PER_S: u64 = 1_000_000_000;
-/// Fewer intervals may be alike by chance.
-const FEWEST_PERIODS: usize = 4;
-/// What a timer is late by differs: timer slack, idle states, other interrupts.
-const JITTER_NS: u64 = 150_000;
-const PERIOD_PCT: u64 = 3;
-/// What each kernel has of its own, also the simulated one.
-const KERNEL_THREADS: [&str; 7] = [
-    "migration/",
-    "ksoftirqd/",
-    "cpuhp/",
-    "idle_inject/",
-    "irq_work/",
-    "rcu",
-    "kworker/",
-];
-
-/// A thread as far as it is known.
-struct Known {
-    name: String,
-    prio: i32,
-    steps: Vec<Entry>,
-    is: Is,
-    /// Another thread's step starts it.
-    forked: bool,
-    /// Work that it has done since its last step, ns of the fastest core.
-    work: u64,
-    ran_ns: u64,
-    /// Where it ran last.
-    cpu: Option<usize>,
-    /// Since it was last woken up it has not run: when that was, ns, and by an interrupt or by a thread.
-    woken: Option<(u64, bool)>,
-}
-
-/// A step, or what may become one.
-#[derive(Clone, Copy)]
-enum Entry {
-    Step(Step),
-    /// A timer, or something else that is no thread, wakes it up.
-    Slept(Gap),
-    /// Waits to be woken by [`Known`] `by`, or sleeps.
-    Woken {
-        by: u32,
-        gap: Gap,
-    },
-    /// Wakes up this thread, at that place of its steps.
-    Wakes {
-        thread: u32,
-        entry: u32,
-    },
-}
-
-/// How long a thread slept, and until when, ns.
-#[derive(Clone, Copy)]
-struct Gap {
-    ns: u64,
-    until: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Is {
-    Runnable,
-    /// Since then, ns.
-    Blocked(u64),
-    Dead,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Cpu {
-    /// The thread that it runs, if it is known and not the idle one.
-    runs: Option<u32>,
-    /// It has been seen to switch.
-    known: bool,
-    /// Its thread's work is counted up to here, ns.
-    since: u64,
-    /// What the kernel does next in its thread's time, and a replay will have it do again, ns.
-    owed: u64,
-    khz: Option<u32>,
-}
 
 /// Makes a recording.
 pub struct Builder<'a> {
-    machine: Option<&'a Machine>,
-    threads: Vec<Known>,
+    pub machine: Option<&'a Machine>,
+    pub threads: Vec<Known>,
     /// By pid, of those that live.
     by_pid: HashMap<i32, u32>,
-    cpus: Vec<Cpu>,
-    first: Option<u64>,
-    last: u64,
+    pub cpus: Vec<Cpu>,
+    pub first: Option<u64>,
+    pub last: u64,
     /// The trace has events in an interrupt's context.
-    flags: bool,
+    pub flags: bool,
     /// It has sched_waking: then sched_wakeup says nothing new, and not who woke.
     waking: bool,
+    /// It is a simulation's: a wakeup's cost comes after the switch that it led to, and is not of who runs then.
+    pub simulated: bool,
     pub summary: Summary,
 }
 
@@ -124,14 +41,17 @@ impl<'a> Builder<'a> {
             last: 0,
             flags: false,
             waking: false,
+            simulated: false,
             summary: Summary::default(),
         }
     }
 
     /// What is said is what does not fit.
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
-        if line.event == Event::Other {
-            return Ok(());
+        match line.event {
+            Event::Other => return Ok(()),
+            Event::Mark(text) if !text.contains(MARK) => return Ok(()),
+            _ => {}
         }
         self.summary.events += 1;
         self.flags |= line.interrupt;
@@ -158,6 +78,7 @@ impl<'a> Builder<'a> {
                 self.account(cpu, now);
                 self.cpus[cpu].khz = Some(khz);
             }
+            Event::Mark(text) => self.mark(now, text),
             Event::Wakeup(_) | Event::Other => {}
         }
         Ok(())
@@ -183,7 +104,7 @@ impl<'a> Builder<'a> {
     }
 
     /// What `cpu`'s thread has done up to `now` is its.
-    fn account(&mut self, cpu: usize, now: u64) {
+    pub fn account(&mut self, cpu: usize, now: u64) {
         let ns = now.saturating_sub(self.cpus[cpu].since);
         self.cpus[cpu].since = now;
         let Some(thread) = self.cpus[cpu].runs else {
@@ -196,8 +117,10 @@ impl<'a> Builder<'a> {
             (ns - kernel) * (u64::from(machine.hz) * tick_ns).min(NS_PER_S) / NS_PER_S
         });
         let work = work_in(ns - kernel - ticks, self.speed(cpu));
+        let waker_s = ns.min(self.cpus[cpu].waker_s);
+        self.cpus[cpu].waker_s -= waker_s;
         let thread = &mut self.threads[thread as usize];
-        thread.ran_ns += ns;
+        thread.ran_ns += ns - waker_s;
         thread.work += work;
     }
 
@@ -236,16 +159,14 @@ impl<'a> Builder<'a> {
     }
 
     /// `thread` begins to run on `cpu`: by the machine file the kernel needs so long to have it there.
-    fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32) {
+    fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
-        let known = &mut self.threads[thread as usize];
         let mut ns = costs.context_switch_ns;
-        if let Some((at, interrupt)) = known.woken.take() {
-            // What has passed since, the trace shows to be not the thread's.
-            let irq = if interrupt { costs.timer_irq_ns } else { 0 };
-            ns += (irq + costs.wakeup_ns).saturating_sub(now - at);
-        }
+        // What has passed since, the trace shows to be not the thread's.
+        let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
+        ns += late;
+        let known = &mut self.threads[thread as usize];
         if let Some(last) = known.cpu.replace(cpu).filter(|&last| last != cpu) {
             let mut caches = machine.last_level_caches().iter();
             let near = caches.any(|cache| cache.contains(cpu) && cache.contains(last));
@@ -256,7 +177,22 @@ impl<'a> Builder<'a> {
             };
             ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
         }
+        ns += std::mem::take(&mut known.owed);
+        if self.simulated {
+            self.cpus[cpu].waker_s = late;
+        }
         self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
+    }
+
+    /// What a simulation's wakeup and switch take after their events, which come nearly at the end of a real kernel's.
+    fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
+        match self.machine {
+            Some(machine) if self.simulated => {
+                let costs = costs(machine, cpu);
+                [costs.wakeup_ns, costs.context_switch_ns].map(|ns| self.kernel_ns(cpu, ns))
+            }
+            _ => [0; 2],
+        }
     }
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
@@ -280,8 +216,14 @@ impl<'a> Builder<'a> {
                 self.cpus[cpu].runs = Some(thread);
                 self.account(cpu, now);
             }
+            let known = &mut self.threads[thread as usize];
+            known.until = now;
+            known.owed = std::mem::take(&mut self.cpus[cpu].owed);
             match state {
-                State::Runnable => self.threads[thread as usize].is = Is::Runnable,
+                State::Runnable => {
+                    self.threads[thread as usize].is = Is::Runnable;
+                    self.threads[thread as usize].early = None;
+                }
                 State::Blocked => {
                     self.flush(thread);
                     self.threads[thread as usize].is = Is::Blocked(now);
@@ -296,10 +238,24 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].known = true;
         self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
         if let Some(thread) = self.cpus[cpu].runs {
-            // Nobody was seen to wake it up.
-            self.woken(thread, now, None);
-            self.threads[thread as usize].prio = next.prio;
-            self.owe_switch(cpu, now, thread);
+            // Nobody was seen to wake it up, but perhaps before it slept.
+            let [wakeup, switch] = self.simulated_ns(cpu);
+            let known = &mut self.threads[thread as usize];
+            let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
+            known.latencies.extend(latency);
+            let waker = known.early.take().flatten();
+            self.woken(thread, now, waker);
+            let known = &mut self.threads[thread as usize];
+            known.prio = next.prio;
+            known.turns += 1;
+            let woken = known.woken.take();
+            self.owe_switch(cpu, now, thread, woken);
+            if let Some((_, false)) = woken
+                && prev.pid != 0
+            {
+                let waker = self.thread(prev);
+                self.threads[waker as usize].ran_ns += self.cpus[cpu].waker_s;
+            }
         }
     }
 
@@ -318,18 +274,25 @@ impl<'a> Builder<'a> {
             prio: task.prio,
             steps: Vec::new(),
             is,
-            forked: false,
+            parent: None,
+            from: self.first.unwrap_or(self.last),
+            until: self.last,
+            marked: None,
             work: 0,
             ran_ns: 0,
             cpu: None,
+            owed: 0,
             woken: None,
+            early: None,
+            latencies: Vec::new(),
+            turns: 0,
         });
         self.by_pid.insert(task.pid, index);
         index
     }
 
     /// What `thread` has computed becomes a step.
-    fn flush(&mut self, thread: u32) {
+    pub fn flush(&mut self, thread: u32) {
         let thread = &mut self.threads[thread as usize];
         if thread.work > 0 {
             thread
@@ -350,7 +313,37 @@ impl<'a> Builder<'a> {
         let waker = self.cpus[line.cpu]
             .runs
             .filter(|&waker| !line.interrupt && waker != thread);
-        self.woken(thread, now, waker.map(|waker| (waker, line.cpu)));
+        let waker = waker.map(|waker| (waker, line.cpu));
+        match self.threads[thread as usize].is {
+            Is::Runnable => self.threads[thread as usize].early = Some(waker),
+            _ => self.woken(thread, now, waker),
+        }
+    }
+
+    /// What the recorder says of a thread.
+    fn mark(&mut self, now: u64, text: &str) {
+        let (_, text) = text.split_once(MARK).unwrap_or_default();
+        let mut words = text.splitn(3, ' ');
+        let mark = match words.next() {
+            Some("load") => Mark::Load,
+            Some("recorder") => Mark::Recorder,
+            _ => return,
+        };
+        let Some(pid) = words.next().and_then(|pid| pid.parse().ok()) else {
+            return;
+        };
+        let thread = match self.by_pid.get(&pid) {
+            Some(&known) => known,
+            None => {
+                let task = Task {
+                    comm: words.next().unwrap_or_default(),
+                    pid,
+                    prio: NICE_0,
+                };
+                self.add(task, Is::Blocked(self.first.unwrap_or(now)))
+            }
+        };
+        self.threads[thread as usize].marked = Some(mark);
     }
 
     /// `thread`, if it sleeps, is woken up by a thread on a CPU, or by something else.
@@ -358,18 +351,32 @@ impl<'a> Builder<'a> {
         let Is::Blocked(since) = self.threads[thread as usize].is else {
             return;
         };
-        self.threads[thread as usize].is = Is::Runnable;
-        self.threads[thread as usize].woken = Some((now, waker.is_none()));
+        let known = &mut self.threads[thread as usize];
+        known.is = Is::Runnable;
+        known.woken = Some((now, waker.is_none()));
+        known.early = None;
+        // A replay's interrupt takes as long again after its timer.
+        let irq = match (waker, self.machine) {
+            (None, Some(machine)) => {
+                let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
+                // It stays a sleep, however short.
+                let most = (now - since).saturating_sub(1);
+                costs(machine, cpu).timer_irq_ns.min(most)
+            }
+            _ => 0,
+        };
         let gap = Gap {
-            ns: now - since,
-            until: now,
+            ns: now - since - irq,
+            until: now - irq,
         };
         let Some((waker, cpu)) = waker else {
             self.threads[thread as usize].steps.push(Entry::Slept(gap));
             return;
         };
-        self.account(cpu, now);
-        self.flush(waker);
+        if self.cpus[cpu].runs == Some(waker) {
+            self.account(cpu, now);
+            self.flush(waker);
+        }
         if let Some(machine) = self.machine {
             self.cpus[cpu].owed += self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns);
         }
@@ -389,7 +396,8 @@ impl<'a> Builder<'a> {
         self.flush(parent);
         // The pid may have been another's, who was not seen to exit.
         let index = self.add(child, Is::Runnable);
-        self.threads[index as usize].forked = true;
+        self.threads[index as usize].parent = Some(parent);
+        self.threads[index as usize].from = self.last;
         self.threads[parent as usize]
             .steps
             .push(Entry::Step(Step::Fork(index as usize)));
@@ -407,208 +415,13 @@ impl<'a> Builder<'a> {
                 self.fork(parent, task);
             }
             None => {
-                let first = self.first.unwrap_or(now);
-                let thread = self.add(task, Is::Blocked(first));
-                self.woken(thread, now, None);
+                let thread = self.add(task, Is::Runnable);
+                self.threads[thread as usize].from = now;
             }
         }
-    }
-
-    /// The recording. What is said is why there is none.
-    pub fn finish(mut self) -> Result<Imported, String> {
-        for cpu in 0..self.cpus.len() {
-            self.account(cpu, self.last);
-        }
-        for thread in 0..self.threads.len() as u32 {
-            self.flush(thread);
-        }
-        if self.summary.switches == 0 {
-            return Err(match self.summary.events {
-                0 => "no event of the scheduler".to_owned(),
-                _ => "no sched_switch".to_owned(),
-            });
-        }
-        self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
-        if !self.flags {
-            self.doubt();
-        }
-        let keeps: Vec<bool> = self.threads.iter().map(keeps).collect();
-        let left_out = keeps.iter().filter(|&&keep| !keep).count();
-        if left_out > 0 {
-            let note = format!(
-                "{left_out} threads left out: the kernel's own, a shell, or without any work"
-            );
-            self.summary.notes.push(note);
-        }
-        let mut numbers = vec![None; keeps.len()];
-        let kept = keeps
-            .iter()
-            .enumerate()
-            .filter(|(_, keep)| **keep)
-            .map(|(index, _)| index);
-        kept.enumerate()
-            .for_each(|(number, index)| numbers[index] = Some(number));
-        if numbers.iter().flatten().next().is_none() {
-            return Err("no thread that did anything".to_owned());
-        }
-        if self.machine.is_none() {
-            let note =
-                "without --machine all CPUs are taken to be as fast as each other, all the time";
-            self.summary.notes.push(note.to_owned());
-        }
-        let mut realtime = 0;
-        let mut threads = Vec::new();
-        for index in (0..self.threads.len()).filter(|&index| keeps[index]) {
-            let thread = &self.threads[index];
-            realtime += usize::from(thread.prio < FIRST_FAIR);
-            self.summary.ran_ns.push(thread.ran_ns);
-            let timers = thread.steps.iter().filter_map(|entry| match entry {
-                Entry::Slept(gap) => Some(gap.until),
-                _ => None,
-            });
-            let periodic = is_periodic(timers);
-            let steps = thread.steps.iter();
-            let steps = steps.filter_map(|&entry| self.step(entry, periodic, &numbers));
-            threads.push(Thread {
-                name: thread.name.clone(),
-                nice: (thread.prio - NICE_0).clamp(-20, 19) as i8
-                    * i8::from(thread.prio >= FIRST_FAIR),
-                fifo: (thread.prio < FIRST_FAIR)
-                    .then(|| (FIRST_FAIR - 1 - thread.prio).clamp(1, 99) as u8),
-                steps: steps.collect(),
-            });
-        }
-        if realtime > 0 {
-            let note = format!(
-                "{realtime} real-time threads are SCHED_FIFO ones, which a trace does not tell from others"
-            );
-            self.summary.notes.push(note);
-        }
-        Ok(Imported {
-            recording: Recording {
-                recording: VERSION,
-                description: format!(
-                    "{} threads in {:.3} s, recorded",
-                    threads.len(),
-                    self.summary.span_ns as f64 / 1e9
-                ),
-                threads,
-            },
-            summary: self.summary,
-        })
-    }
-
-    /// `entry` as a step of a thread that may be periodic, where threads have these numbers.
-    fn step(&self, entry: Entry, periodic: bool, numbers: &[Option<usize>]) -> Option<Step> {
-        Some(match entry {
-            Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
-            Entry::Step(step) => step,
-            // One that is left out wakes nobody.
-            Entry::Slept(gap) if periodic => Step::Until(gap.until - self.first.unwrap_or(0)),
-            Entry::Slept(gap) => Step::Sleep(gap.ns),
-            // One that is left out wakes nobody.
-            Entry::Woken { by, gap } => match numbers[by as usize] {
-                Some(_) => Step::Wait,
-                None => Step::Sleep(gap.ns),
-            },
-            Entry::Wakes { thread, entry } => {
-                let Entry::Woken { .. } = self.threads[thread as usize].steps[entry as usize]
-                else {
-                    return None;
-                };
-                Step::Wake(numbers[thread as usize]?)
-            }
-        })
-    }
-
-    /// A trace that does not say in which context a wakeup was: a timer's interrupt looks as if whoever it interrupted
-    /// had done it. Who is woken up by interrupts on idle CPUs, or with a period, is taken to be so on busy ones, too,
-    /// but by threads that do it often.
-    fn doubt(&mut self) {
-        let mut doubted = 0_u64;
-        let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
-        let all_sleeps: Vec<u32> = self.threads.iter().map(sleeps).collect();
-        for (thread, &sleeps) in self.threads.iter_mut().zip(&all_sleeps) {
-            let mut by: HashMap<u32, u32> = HashMap::new();
-            let mut alone = 0;
-            for entry in &thread.steps {
-                match entry {
-                    Entry::Slept(_) => alone += 1,
-                    Entry::Woken { by: waker, .. } => *by.entry(*waker).or_default() += 1,
-                    _ => {}
-                }
-            }
-            let periodic = is_periodic(wakes(&thread.steps));
-            if alone == 0 && !periodic {
-                continue;
-            }
-            let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
-            let believed = |waker: u32| {
-                let of = by[&waker];
-                // With a period it may be a timer that always comes while the same one runs: then the other does
-                // not wake it up each time that he runs.
-                let each_time = part(of, all_sleeps[waker as usize]);
-                (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
-            };
-            for entry in &mut thread.steps {
-                if let Entry::Woken { by, gap } = *entry
-                    && !believed(by)
-                {
-                    *entry = Entry::Slept(gap);
-                    doubted += 1;
-                }
-            }
-        }
-        self.summary.notes.push(format!(
-            "the trace does not tell interrupts: {doubted} wakeups are taken to be timers', not of whom they interrupted"
-        ));
     }
 }
 
 fn costs(machine: &Machine, cpu: usize) -> &Costs {
     &machine.core_types[machine.cpus[cpu].core_type].costs
-}
-
-/// When a thread was woken up, ns.
-fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
-    steps.iter().filter_map(|entry| match entry {
-        Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
-        _ => None,
-    })
-}
-
-/// Does a timer with a period wake the thread up? Then it does so whatever became of the thread meanwhile.
-fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
-    let wakes: Vec<u64> = wakes.collect();
-    let mut between: Vec<u64> = wakes.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    if between.len() < FEWEST_PERIODS {
-        return false;
-    }
-    between.sort_unstable();
-    let period = between[between.len() / 2].max(1);
-    let tolerance = (period * PERIOD_PCT / 100).max(JITTER_NS).min(period / 8);
-    // Who overran a period slept the next time.
-    between.iter().all(|&ns| {
-        let periods = ((ns + period / 2) / period).max(1);
-        ns.abs_diff(periods * period) <= tolerance
-    })
-}
-
-/// Was it there to start others at once, and to wait for them, as a shell? The simulated kernel has one, too.
-fn only_starts_others(thread: &Known) -> bool {
-    let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
-    let Some(last) = thread.steps.iter().rposition(forks) else {
-        return false;
-    };
-    let blocks = |entry: &Entry| matches!(entry, Entry::Slept(_) | Entry::Woken { .. });
-    !thread.forked && thread.ran_ns < SHELL_NS && !thread.steps[..last].iter().any(blocks)
-}
-
-/// Is `thread` of the load?
-fn keeps(thread: &Known) -> bool {
-    thread.ran_ns > 0
-        && !only_starts_others(thread)
-        && !KERNEL_THREADS
-            .iter()
-            .any(|name| thread.name.starts_with(name))
 }

@@ -1,72 +1,6 @@
 //! A line of ftrace's text, of `trace-cmd report` or of `perf script`.
 
-/// An event of the scheduler, as a line says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    /// The CPU that it happened on.
-    pub cpu: usize,
-    /// ns since some time.
-    pub at: u64,
-    /// It says in which context the CPU was (ftrace's flags), and that is an interrupt.
-    pub interrupt: bool,
-    pub event: Event<'a>,
-}
-
-/// A task: its name and pid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Task<'a> {
-    pub comm: &'a str,
-    pub pid: i32,
-    /// The kernel's: 120 is nice 0, below 100 is real time.
-    pub prio: i32,
-}
-
-/// What a task that a CPU switches from does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    Runnable,
-    Blocked,
-    Dead,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    Switch {
-        prev: Task<'a>,
-        state: State,
-        next: Task<'a>,
-    },
-    /// `sched_waking`: in the context of who wakes.
-    Waking(Task<'a>),
-    /// `sched_wakeup`: perhaps in that of an IPI.
-    Wakeup(Task<'a>),
-    /// `sched_wakeup_new`.
-    New(Task<'a>),
-    Fork {
-        parent: i32,
-        child: Task<'a>,
-    },
-    /// kHz.
-    Frequency {
-        cpu: usize,
-        khz: u32,
-    },
-    /// Of another kind.
-    Other,
-}
-
-/// What a line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read<'a> {
-    Event(Line<'a>),
-    /// So many events were lost here.
-    Lost(u64),
-    /// A comment or a heading.
-    Nothing,
-}
-
-/// The prio of a task of nice 0, where a line has none.
-const DEFAULT_PRIO: i32 = 120;
+use super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
 
 /// Reads `line`; the error says what was expected.
 pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
@@ -182,6 +116,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             cpu: usize::try_from(number(fields, "cpu_id=")?).ok()?,
             khz: u32::try_from(number(fields, "state=")?).ok()?,
         },
+        "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
         _ => Event::Other,
     })
 }

@@ -57,7 +57,9 @@ fn runs_sleeps_and_who_wakes_whom() {
     assert_eq!(threads[1].steps, [Wait, Run(1_000 * us)]);
     let summary = &imported.summary;
     assert_eq!((summary.events, summary.switches, summary.lost), (7, 5, 0));
-    assert_eq!(summary.ran_ns, [390 * us, 1_000 * us]);
+    let ran: Vec<u64> = summary.threads.iter().map(|it| it.ran_ns).collect();
+    assert_eq!(ran, [390 * us, 1_000 * us]);
+    assert_eq!(summary.threads[0].latencies_ns, [10 * us]);
     assert_eq!(summary.span_ns, 2_400 * us);
 }
 
@@ -139,7 +141,10 @@ fn what_is_no_trace_is_one_message_with_its_line() {
         (String::new(), "t.txt: no event"),
         ("{\"traceEvents\":[]}".to_owned(), "t.txt:1: "),
         (waking(0, 1, A, "d..2.", B), "t.txt: no sched_switch"),
-        ("x".repeat(LONGEST_LINE + 1), "t.txt:1: a line without end"),
+        (
+            "x".repeat(text::LONGEST_LINE + 1),
+            "t.txt:1: a line without end",
+        ),
     ] {
         let error = import("t.txt", text.as_bytes(), None).err().unwrap();
         assert!(

@@ -1,0 +1,299 @@
+//! `equipoise record`: what the kernel's scheduler does while a command runs, as a `trace.dat` or at once as a workload.
+
+use crate::cli::Record;
+use crate::error::Error;
+use crate::import;
+use crate::interrupt::{self, STOP};
+use crate::output::Staged;
+use crate::tracefs::{Buffer, Instance, PAGE};
+use machine::Machine;
+use machine::input::BadInput;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use workload::import::MARK;
+
+/// How often the recorder looks whether it is to stop: it takes a CPU from the load then.
+const LOOK_MS: u32 = 200;
+
+/// Records, and writes what there is, also after Ctrl-C.
+pub fn run(args: &Record) -> Result<(), Error> {
+    let workload = match args.output.extension().and_then(|it| it.to_str()) {
+        Some("dat") => None,
+        Some("json") => Some(machine(args)?),
+        _ => {
+            return Err(bad(
+                format!("{}: no such kind of recording", args.output.display()),
+                "expected a name that ends in .dat, trace-cmd's trace, or .json, a workload",
+            ));
+        }
+    };
+    // Says that there is no place for it before anything runs.
+    let mut staged = Staged::default();
+    let cannot = |error: io::Error| {
+        let root = match rustix::process::geteuid().is_root() {
+            true => "",
+            false => " (it takes root, or a tracefs that one may write to)",
+        };
+        Error::Write(format!("cannot record: {error}{root}"))
+    };
+    let mut recorder = Recorder::new(args).map_err(cannot)?;
+    interrupt::listen_to_end();
+    let status = recorder.record(args)?;
+    let lost = recorder.instance.lost();
+    let mut bytes = Vec::new();
+    staged.add(&args.output, |out| match &workload {
+        None => recorder
+            .write(out)
+            .map_err(|it| Error::write(&args.output, &it)),
+        Some(machine) => {
+            recorder.write(&mut bytes).map_err(cannot)?;
+            let name = args.output.display().to_string();
+            let imported = workload::import::import(&name, &bytes[..], Some(machine))?;
+            import::say(&imported.summary);
+            let text = import::text(&imported.recording)?;
+            out.write_all(text.as_bytes())
+                .map_err(|it| Error::write(&args.output, &it))
+        }
+    })?;
+    drop(recorder);
+    staged.commit()?;
+    let size = fs::metadata(&args.output).map_or(0, |file| file.len());
+    eprintln!(
+        "{}: {:.1} MB, {lost} events lost",
+        args.output.display(),
+        size as f64 / 1e6
+    );
+    if lost > 0 {
+        eprintln!("warning: of what was lost, runs are too long and wakeups missing; try --buffer");
+    }
+    match status {
+        0 => Ok(()),
+        _ => Err(Error::Command(status)),
+    }
+}
+
+/// The one it says, or this.
+fn machine(args: &Record) -> Result<Machine, Error> {
+    match &args.machine {
+        Some(name) => Ok(Machine::find(name)?),
+        None => {
+            let found = crate::detect::this()?;
+            let file = found.machine_file("detected");
+            Ok(Machine::parse("detected.toml", &file.text)?)
+        }
+    }
+}
+
+/// Buffers are dropped before the instance that they are of, which could not be removed else.
+struct Recorder {
+    buffers: Vec<Spooled>,
+    instance: Instance,
+}
+
+/// A CPU's buffer, and what was taken out of it: pages in a file without a name.
+struct Spooled {
+    buffer: Buffer,
+    file: BufWriter<File>,
+    pages: u64,
+}
+
+impl Recorder {
+    fn new(args: &Record) -> io::Result<Recorder> {
+        let instance = Instance::new(args.buffer.saturating_mul(1024))?;
+        let folder = args.output.parent().filter(|it| *it != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        let spooled = |buffer| {
+            Ok(Spooled {
+                buffer,
+                file: BufWriter::new(tempfile::tempfile_in(folder)?),
+                pages: 0,
+            })
+        };
+        let buffers = instance.buffers()?.into_iter().map(spooled);
+        Ok(Recorder {
+            buffers: buffers.collect::<io::Result<_>>()?,
+            instance,
+        })
+    }
+
+    /// Until what is recorded ends, or somebody ends it: the status of the command, 0 if there is none.
+    fn record(&mut self, args: &Record) -> Result<i32, Error> {
+        let failed = |error: io::Error| Error::Write(format!("cannot record: {error}"));
+        self.instance.switch(true).map_err(failed)?;
+        for thread in threads(std::process::id() as i32) {
+            self.mark("recorder", thread).map_err(failed)?;
+        }
+        let mut command = None;
+        let end = match args.pid {
+            Some(pid) => {
+                let end = process(pid)?;
+                for thread in descendants(pid).into_iter().flat_map(threads) {
+                    self.mark("load", thread).map_err(failed)?;
+                }
+                Some(end)
+            }
+            None if args.all => None,
+            None => {
+                let child = start(&args.command)?;
+                self.mark("load", child.id() as i32).map_err(failed)?;
+                let end = process(child.id() as i32)?;
+                command = Some(child);
+                Some(end)
+            }
+        };
+        let since = Instant::now();
+        let limit = args.seconds;
+        loop {
+            let ended = self.wait(end.as_ref()).map_err(failed)?;
+            let over = limit.is_some_and(|limit| since.elapsed() >= limit);
+            if ended || over || STOP.load(Ordering::Relaxed) {
+                break;
+            }
+            for spooled in &mut self.buffers {
+                spooled.drain(false).map_err(failed)?;
+            }
+        }
+        self.instance.switch(false).map_err(failed)?;
+        for spooled in &mut self.buffers {
+            spooled.drain(true).map_err(failed)?;
+        }
+        finish(command).map_err(failed)
+    }
+
+    /// Writes to the trace what a thread is to it.
+    fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
+        let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
+        self.instance
+            .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))
+    }
+
+    /// Waits until a buffer is half full, for a while: has it ended?
+    fn wait(&self, end: Option<&OwnedFd>) -> io::Result<bool> {
+        let buffers = self.buffers.iter().map(|it| &it.buffer.pipe);
+        let mut fds: Vec<PollFd<'_>> = buffers.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+        fds.extend(end.map(|end| PollFd::new(end, PollFlags::IN)));
+        let timeout = Duration::from_millis(LOOK_MS.into());
+        match poll(&mut fds, Some(&timeout.try_into().unwrap_or_default())) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let last = fds.last().filter(|_| end.is_some());
+        Ok(last.is_some_and(|it| !it.revents().is_empty()))
+    }
+
+    /// All of it as a `trace.dat`.
+    fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let cpus = self.buffers.last().map_or(0, |last| last.buffer.cpu + 1);
+        let mut head = self.instance.head(cpus)?;
+        let mut at = (head.len() + 16 * cpus).next_multiple_of(PAGE);
+        let begin = at;
+        for cpu in 0..cpus {
+            let there = self.buffers.iter().find(|it| it.buffer.cpu == cpu);
+            let size = there.map_or(0, |it| it.pages as usize * PAGE);
+            for number in [at, size] {
+                head.extend_from_slice(&(number as u64).to_ne_bytes());
+            }
+            at += size;
+        }
+        head.resize(begin, 0);
+        out.write_all(&head)?;
+        for spooled in &mut self.buffers {
+            spooled.file.flush()?;
+            spooled.file.get_mut().rewind()?;
+            io::copy(spooled.file.get_mut(), out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Spooled {
+    fn drain(&mut self, all: bool) -> io::Result<()> {
+        self.pages += self.buffer.drain(all, &mut self.file)?;
+        Ok(())
+    }
+}
+
+fn start(command: &[OsString]) -> Result<Child, Error> {
+    let (program, arguments) = command.split_first().unwrap_or_else(|| {
+        unreachable!("the command line has a command, where it has neither --pid nor --all")
+    });
+    Command::new(program)
+        .args(arguments)
+        .spawn()
+        .map_err(|error| {
+            bad(
+                format!("{}: {error}", program.display()),
+                "expected a command that can be run",
+            )
+        })
+}
+
+/// The command's status; it is ended if it still runs.
+fn finish(command: Option<Child>) -> io::Result<i32> {
+    let Some(mut child) = command else {
+        return Ok(0);
+    };
+    if child.try_wait()?.is_none()
+        && let Some(pid) = Pid::from_raw(child.id() as i32)
+    {
+        // It may have ended just now.
+        let _ = kill_process(pid, Signal::TERM);
+        return Ok(0);
+    }
+    Ok(child.wait()?.code().unwrap_or(1))
+}
+
+/// What can be waited for until process `pid` ends.
+fn process(pid: i32) -> Result<OwnedFd, Error> {
+    let fd = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    match fd {
+        Some(Ok(fd)) => Ok(fd),
+        _ => Err(bad(
+            format!("--pid {pid}: no such process"),
+            "expected the pid of a process that runs",
+        )),
+    }
+}
+
+/// The threads of process `pid`.
+fn threads(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
+    let names = entries.flatten().flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect()
+}
+
+/// Process `pid` and all that it and they started, as far as they and who started them live.
+fn descendants(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let parents: Vec<(i32, i32)> = entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            // After the name, which may have anything in it, state and parent.
+            let (_, rest) = stat.rsplit_once(')')?;
+            Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
+        })
+        .collect();
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        let children = parents.iter().filter(|(_, it)| *it == parent);
+        all.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    all
+}
+
+fn bad(message: String, expected: &str) -> Error {
+    Error::Input(Box::new(BadInput::whole(message, expected)))
+}

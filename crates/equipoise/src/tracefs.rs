@@ -1,0 +1,252 @@
+//! The kernel's tracefs: an instance of its own, so that nobody else's tracing is disturbed, and what it has recorded.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What an instance is called; the recorder's pid follows.
+const INSTANCE: &str = "equipoise-";
+
+/// Events that are recorded, in the folder `events`; who has none of the second kind is recorded all the same.
+const NEEDED: [&str; 2] = ["sched/sched_switch", "sched/sched_waking"];
+const WANTED: [&str; 8] = [
+    "sched/sched_wakeup",
+    "sched/sched_wakeup_new",
+    "sched/sched_process_fork",
+    "sched/sched_process_exec",
+    "sched/sched_process_exit",
+    "sched/sched_migrate_task",
+    "power/cpu_frequency",
+    "power/cpu_idle",
+];
+
+/// Where tracefs is mounted.
+fn mounted() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts")?;
+    let place = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "tracefs").then(|| PathBuf::from(place))
+    });
+    place.ok_or_else(|| {
+        let message = "no tracefs is mounted; try `mount -t tracefs nodev /sys/kernel/tracing`";
+        io::Error::new(io::ErrorKind::NotFound, message)
+    })
+}
+
+/// An instance that records until it is dropped, and is removed then.
+pub struct Instance {
+    tracefs: PathBuf,
+    folder: PathBuf,
+    events: Vec<&'static str>,
+}
+
+impl Instance {
+    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU. Those that killed recorders left are removed.
+    pub fn new(buffer_kb: u32) -> io::Result<Instance> {
+        let tracefs = mounted()?;
+        let instances = tracefs.join("instances");
+        for left in fs::read_dir(&instances)?.flatten() {
+            let name = left.file_name().to_string_lossy().into_owned();
+            let pid = name.strip_prefix(INSTANCE);
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                remove(&left.path());
+            }
+        }
+        let folder = instances.join(format!("{INSTANCE}{}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let mut instance = Instance {
+            tracefs,
+            folder,
+            events: Vec::new(),
+        };
+        instance.write("tracing_on", "0")?;
+        // The clock that all CPUs share.
+        instance.write("trace_clock", "mono")?;
+        instance.write("buffer_size_kb", &buffer_kb.to_string())?;
+        // Whoever waits for events is woken up when half of a buffer is full; older kernels wake him up sooner.
+        let _ = instance.write("buffer_percent", "50");
+        for event in NEEDED {
+            instance.enable(event)?;
+        }
+        for event in WANTED {
+            let _ = instance.enable(event);
+        }
+        Ok(instance)
+    }
+
+    fn enable(&mut self, event: &'static str) -> io::Result<()> {
+        self.write(&format!("events/{event}/enable"), "1")?;
+        self.events.push(event);
+        Ok(())
+    }
+
+    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        let path = self.folder.join(file);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map_err(|it| named(&path, &it))?;
+        file.write_all(text.as_bytes())
+            .map_err(|it| named(&path, &it))
+    }
+
+    /// Begins or ends recording.
+    pub fn switch(&self, on: bool) -> io::Result<()> {
+        self.write("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// Puts `text` among the events.
+    pub fn mark(&self, text: &str) -> io::Result<()> {
+        self.write("trace_marker", text)
+    }
+
+    /// The buffers of the CPUs, by number.
+    pub fn buffers(&self) -> io::Result<Vec<Buffer>> {
+        let mut buffers = Vec::new();
+        for entry in fs::read_dir(self.folder.join("per_cpu"))?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else {
+                continue;
+            };
+            let path = entry.path().join("trace_pipe_raw");
+            let mut options = OpenOptions::new();
+            let pipe = options
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(&path);
+            buffers.push(Buffer {
+                cpu,
+                pipe: pipe.map_err(|it| named(&path, &it))?,
+            });
+        }
+        buffers.sort_by_key(|buffer| buffer.cpu);
+        Ok(buffers)
+    }
+
+    /// How many events found no room.
+    pub fn lost(&self) -> u64 {
+        let stats = |cpu: fs::DirEntry| fs::read_to_string(cpu.path().join("stats")).ok();
+        let cpus = fs::read_dir(self.folder.join("per_cpu"));
+        let texts = cpus.into_iter().flatten().flatten().filter_map(stats);
+        texts
+            .map(|text| {
+                let of = |key: &str| {
+                    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+                    line.trim().parse::<u64>().ok()
+                };
+                of("overrun:").unwrap_or(0) + of("dropped events:").unwrap_or(0)
+            })
+            .sum()
+    }
+
+    /// What a `trace.dat` of version 6 has before the events (trace-cmd.dat.v6.5(5)), of so many CPUs and up to the places
+    /// of theirs.
+    pub fn head(&self, cpus: usize) -> io::Result<Vec<u8>> {
+        let read = |file: &str| {
+            let path = self.tracefs.join(file);
+            read_whole(&path).map_err(|it| named(&path, &it))
+        };
+        let mut out = b"\x17\x08\x44tracing6\0".to_vec();
+        out.push(u8::from(cfg!(target_endian = "big")));
+        out.push(size_of::<libc::c_long>() as u8);
+        out.extend_from_slice(&(PAGE as u32).to_ne_bytes());
+        let sized = |out: &mut Vec<u8>, bytes: &[u8]| {
+            out.extend_from_slice(&(bytes.len() as u64).to_ne_bytes());
+            out.extend_from_slice(bytes);
+        };
+        for file in ["header_page", "header_event"] {
+            out.extend_from_slice(file.as_bytes());
+            out.push(0);
+            sized(&mut out, &read(&format!("events/{file}"))?);
+        }
+        // ftrace's own events, then those of the other systems.
+        let format = |event: &str| read(&format!("events/{event}/format"));
+        out.extend_from_slice(&1u32.to_ne_bytes());
+        sized(&mut out, &format("ftrace/print")?);
+        let system = |event: &&'static str| event.split('/').next().unwrap_or_default();
+        let mut systems: Vec<&str> = self.events.iter().map(system).collect();
+        systems.dedup();
+        out.extend_from_slice(&(systems.len() as u32).to_ne_bytes());
+        for name in systems {
+            out.extend_from_slice(name.as_bytes());
+            out.push(0);
+            let events = || self.events.iter().filter(|event| system(event) == name);
+            out.extend_from_slice(&(events().count() as u32).to_ne_bytes());
+            for event in events() {
+                sized(&mut out, &format(event)?);
+            }
+        }
+        // No symbols and no formats of printk.
+        out.extend_from_slice(&[0; 8]);
+        sized(&mut out, &read("saved_cmdlines").unwrap_or_default());
+        out.extend_from_slice(&(cpus as u32).to_ne_bytes());
+        out.extend_from_slice(b"flyrecord\0");
+        Ok(out)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+/// Ends an instance. One that somebody still reads stays.
+fn remove(folder: &Path) {
+    for file in ["tracing_on", "events/enable"] {
+        let _ = fs::write(folder.join(file), "0");
+    }
+    let _ = fs::remove_dir(folder);
+}
+
+/// The content of `path`. Some files of tracefs give nothing after the first read.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; 1 << 16];
+    let first = file.read(&mut bytes)?;
+    bytes.truncate(first);
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The bytes of a page of a ring buffer.
+pub const PAGE: usize = 4096;
+
+/// What a CPU has recorded.
+pub struct Buffer {
+    pub cpu: usize,
+    pub pipe: File,
+}
+
+impl Buffer {
+    /// Adds the pages that are there to `out`, and one that is being filled too if `all`: how many.
+    pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
+        let mut page = [0; PAGE];
+        let mut pages = 0;
+        loop {
+            match self.pipe.read(&mut page) {
+                Ok(0) => return Ok(pages),
+                Ok(count) => {
+                    page[count..].fill(0);
+                    out.write_all(&page)?;
+                    pages += 1;
+                    // Its length, of which flags are the highest bits.
+                    let length =
+                        u32::from_ne_bytes([page[8], page[9], page[10], page[11]]) << 4 >> 4;
+                    if !all && (length as usize) < PAGE / 2 {
+                        return Ok(pages);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(pages),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What an event's bytes mean: the `format` files of tracefs.
+
+use super::super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use super::text;
+use std::collections::HashMap;
+
+/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
+/// Where `common_flags` is in every event, after `common_type`.
+const FLAGS: usize = 2;
+
+/// The events that say something here, by `common_type`.
+#[derive(Default)]
+pub struct Formats {
+    kinds: HashMap<u16, Kind>,
+}
+
+enum Kind {
+    Switch {
+        prev: [Field; 3],
+        state: Field,
+        next: [Field; 3],
+        letters: Letters,
+    },
+    Waking([Field; 3]),
+    Wakeup([Field; 3]),
+    New([Field; 3]),
+    Fork {
+        parent: Field,
+        comm: Field,
+        pid: Field,
+    },
+    Frequency {
+        state: Field,
+        cpu: Field,
+    },
+    Mark(Field),
+}
+
+/// Which bits of `prev_state` mean what.
+#[derive(Clone, Copy)]
+struct Letters {
+    dead: u64,
+    blocked: u64,
+}
+
+/// Where in an event a field is.
+#[derive(Clone, Copy)]
+struct Field {
+    offset: usize,
+    size: usize,
+    /// It says where the text is (`__data_loc`).
+    elsewhere: bool,
+}
+
+impl Formats {
+    /// Takes up `format`, if its event is of those; what is said is what is wrong.
+    pub fn add(&mut self, format: &str) -> Result<(), String> {
+        let Some(name) = format.lines().find_map(|line| line.strip_prefix("name: ")) else {
+            return Err("a format without a name".to_owned());
+        };
+        let id = format.lines().find_map(|line| line.strip_prefix("ID: "));
+        let id = id.and_then(|id| id.trim().parse().ok());
+        let field = |name: &str| field(format, name);
+        let kind = || {
+            let task = |comm, pid, prio| Some([field(comm)?, field(pid)?, field(prio)?]);
+            Some(match name {
+                "sched_switch" => Some(Kind::Switch {
+                    prev: task("prev_comm", "prev_pid", "prev_prio")?,
+                    state: field("prev_state")?,
+                    next: task("next_comm", "next_pid", "next_prio")?,
+                    letters: letters(format),
+                }),
+                "sched_waking" => Some(Kind::Waking(task("comm", "pid", "prio")?)),
+                "sched_wakeup" => Some(Kind::Wakeup(task("comm", "pid", "prio")?)),
+                "sched_wakeup_new" => Some(Kind::New(task("comm", "pid", "prio")?)),
+                "sched_process_fork" => Some(Kind::Fork {
+                    parent: field("parent_pid")?,
+                    comm: field("child_comm")?,
+                    pid: field("child_pid")?,
+                }),
+                "cpu_frequency" => Some(Kind::Frequency {
+                    state: field("state")?,
+                    cpu: field("cpu_id")?,
+                }),
+                "print" => Some(Kind::Mark(field("buf")?)),
+                _ => None,
+            })
+        };
+        let kind = kind().ok_or_else(|| format!("a format of {name} that lacks fields"))?;
+        if let Some(kind) = kind {
+            self.kinds.insert(id.ok_or("a format without an ID")?, kind);
+        }
+        Ok(())
+    }
+
+    /// What `bytes`, an event on `cpu` at `at` ns, says; `None` if it is too short for it.
+    pub fn event<'a>(&self, cpu: usize, at: u64, bytes: &'a [u8]) -> Option<Read<'a>> {
+        let id = u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]);
+        let Some(kind) = self.kinds.get(&id) else {
+            return Some(Read::Nothing);
+        };
+        let task = |[comm, pid, prio]: &[Field; 3]| {
+            Some(Task {
+                comm: comm.text(bytes)?,
+                pid: pid.int(bytes)? as i32,
+                prio: prio.int(bytes)? as i32,
+            })
+        };
+        let event = match kind {
+            Kind::Switch {
+                prev,
+                state,
+                next,
+                letters,
+            } => Event::Switch {
+                prev: task(prev)?,
+                state: letters.state(state.int(bytes)?),
+                next: task(next)?,
+            },
+            Kind::Waking(fields) => Event::Waking(task(fields)?),
+            Kind::Wakeup(fields) => Event::Wakeup(task(fields)?),
+            Kind::New(fields) => Event::New(task(fields)?),
+            Kind::Fork { parent, comm, pid } => Event::Fork {
+                parent: parent.int(bytes)? as i32,
+                child: Task {
+                    comm: comm.text(bytes)?,
+                    pid: pid.int(bytes)? as i32,
+                    prio: DEFAULT_PRIO,
+                },
+            },
+            Kind::Frequency { state, cpu } => Event::Frequency {
+                cpu: cpu.int(bytes)? as usize,
+                khz: state.int(bytes)? as u32,
+            },
+            Kind::Mark(buf) => Event::Mark(buf.text(bytes)?.trim_end()),
+        };
+        Some(Read::Event(Line {
+            cpu,
+            at,
+            interrupt: bytes.get(FLAGS)? & IN_INTERRUPT != 0,
+            event,
+        }))
+    }
+}
+
+impl Field {
+    fn int(self, bytes: &[u8]) -> Option<u64> {
+        let bytes = bytes.get(self.offset..self.offset + self.size)?;
+        let mut wide = [0; 8];
+        wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(wide))
+    }
+
+    fn text(self, bytes: &[u8]) -> Option<&str> {
+        let bytes = match self {
+            Field {
+                elsewhere: true, ..
+            } => {
+                let place = self.int(bytes)? as usize;
+                bytes.get(place & 0xffff..)?.get(..place >> 16 & 0xffff)?
+            }
+            // To the end of the event.
+            Field { size: 0, .. } => bytes.get(self.offset..)?,
+            _ => bytes.get(self.offset..self.offset + self.size)?,
+        };
+        let end = bytes.iter().position(|&byte| byte == 0);
+        Some(text(&bytes[..end.unwrap_or(bytes.len())]))
+    }
+}
+
+/// `field:char prev_comm[16]; offset:8; size:16; signed:0;` of the field called so.
+fn field(format: &str, name: &str) -> Option<Field> {
+    format.lines().find_map(|line| {
+        let (declaration, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
+        let called = declaration.split('[').next()?;
+        // `__data_loc char[] name` has its brackets before the name.
+        let elsewhere = declaration.starts_with("__data_loc");
+        let called = if elsewhere { declaration } else { called };
+        if called.split_whitespace().next_back()? != name {
+            return None;
+        }
+        let number = |key: &str| {
+            let (_, rest) = rest.split_once(key)?;
+            rest.split(';').next()?.trim().parse::<usize>().ok()
+        };
+        Some(Field {
+            offset: number("offset:")?,
+            size: number("size:").filter(|&size| elsewhere || size <= 64)?,
+            elsewhere,
+        })
+    })
+}
+
+/// Of `{ 0x0010, "X" }` and so on in `print fmt`: they differ from kernel to kernel.
+fn letters(format: &str) -> Letters {
+    let (_, print) = format.split_once("print fmt:").unwrap_or_default();
+    let mut letters = Letters {
+        dead: 0,
+        blocked: 0,
+    };
+    for pair in print.split('{').skip(1) {
+        let Some((bit, rest)) = pair.split_once(',') else {
+            continue;
+        };
+        let bit = bit.trim();
+        let number = match bit.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => bit.parse(),
+        };
+        match (number, rest.trim_start().as_bytes().get(1)) {
+            (Ok(bit), Some(b'X' | b'x' | b'Z')) => letters.dead |= bit,
+            (Ok(bit), Some(letter)) if *letter != b'R' => letters.blocked |= bit,
+            _ => {}
+        }
+    }
+    letters
+}
+
+impl Letters {
+    /// Of a task that was preempted only a bit is set that has no letter.
+    fn state(self, state: u64) -> State {
+        if state & self.dead != 0 {
+            State::Dead
+        } else if state & self.blocked != 0 {
+            State::Blocked
+        } else {
+            State::Runnable
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What is known at the end of a trace becomes a recording.
+
+use super::Imported;
+use super::builder::{Builder, NICE_0};
+use super::known::{Entry, Known, Mark};
+use super::measured::measured;
+use crate::recording::{Recording, Step, Thread, VERSION};
+use std::collections::HashMap;
+
+/// The kernel's first prio that is not real time.
+const FIRST_FAIR: i32 = 100;
+/// A thread that interrupts wake up is believed to be woken by another thread if that does so as often, at least ...
+const BELIEVED: u32 = 3;
+/// ... and for so many of all its wakeups: one in so many.
+const BELIEVED_PART: u32 = 2;
+/// Who starts others and does no more than that is a shell.
+const SHELL_NS: u64 = 1_000_000;
+/// Fewer intervals may be alike by chance.
+const FEWEST_PERIODS: usize = 4;
+/// What a timer is late by differs: timer slack, idle states, other interrupts.
+const JITTER_NS: u64 = 150_000;
+const PERIOD_PCT: u64 = 3;
+/// What each kernel has of its own, also the simulated one.
+const KERNEL_THREADS: [&str; 7] = [
+    "migration/",
+    "ksoftirqd/",
+    "cpuhp/",
+    "idle_inject/",
+    "irq_work/",
+    "rcu",
+    "kworker/",
+];
+
+impl Builder<'_> {
+    /// The recording. What is said is why there is none.
+    pub fn finish(mut self) -> Result<Imported, String> {
+        for cpu in 0..self.cpus.len() {
+            self.account(cpu, self.last);
+        }
+        for thread in 0..self.threads.len() as u32 {
+            self.flush(thread);
+        }
+        if self.summary.switches == 0 {
+            return Err(match self.summary.events {
+                0 => "no event of the scheduler".to_owned(),
+                _ => "no sched_switch".to_owned(),
+            });
+        }
+        self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
+        if !self.flags {
+            self.doubt();
+        }
+        let keeps = self.keeps();
+        self.say_what_is_left_out(&keeps);
+        let mut numbers = vec![None; keeps.len()];
+        let kept = (0..keeps.len()).filter(|&index| keeps[index]);
+        kept.enumerate()
+            .for_each(|(number, index)| numbers[index] = Some(number));
+        if numbers.iter().flatten().next().is_none() {
+            return Err("no thread that did anything".to_owned());
+        }
+        if self.machine.is_none() {
+            let note =
+                "without --machine all CPUs are taken to be as fast as each other, all the time";
+            self.summary.notes.push(note.to_owned());
+        }
+        let kept = || (0..self.threads.len()).filter(|&index| keeps[index]);
+        let base = kept().map(|index| self.threads[index].from).min();
+        let base = base.unwrap_or(self.last);
+        let until = kept().map(|index| self.threads[index].until).max();
+        let makespan_ns = until.unwrap_or(base) - base;
+        let realtime = kept()
+            .filter(|&it| self.threads[it].prio < FIRST_FAIR)
+            .count();
+        let threads: Vec<Thread> = kept()
+            .map(|index| self.recorded(index, base, &numbers))
+            .collect();
+        let did = measured(&self.threads, &keeps);
+        self.summary.threads = did;
+        self.summary.makespan_ns = makespan_ns;
+        if realtime > 0 {
+            let note = format!(
+                "{realtime} real-time threads are SCHED_FIFO ones, which a trace does not tell from others"
+            );
+            self.summary.notes.push(note);
+        }
+        Ok(Imported {
+            recording: Recording {
+                recording: VERSION,
+                description: format!(
+                    "{} threads in {:.3} s, recorded",
+                    threads.len(),
+                    makespan_ns as f64 / 1e9
+                ),
+                threads,
+            },
+            summary: self.summary,
+        })
+    }
+
+    /// Which threads are of the load.
+    fn keeps(&self) -> Vec<bool> {
+        let marked = |thread: &Known| thread.marked == Some(Mark::Load);
+        if !self.threads.iter().any(marked) {
+            return self.threads.iter().map(keeps).collect();
+        }
+        let mut load: Vec<bool> = Vec::with_capacity(self.threads.len());
+        for thread in &self.threads {
+            let inherits = thread.parent.is_some_and(|it| load[it as usize]);
+            load.push(marked(thread) || inherits);
+        }
+        let worked = self.threads.iter().map(|thread| thread.ran_ns > 0);
+        load.iter().zip(worked).map(|(&a, b)| a && b).collect()
+    }
+
+    fn say_what_is_left_out(&mut self, keeps: &[bool]) {
+        let left_out = || {
+            let all = self.threads.iter().zip(keeps);
+            all.filter(|&(_, keep)| !keep).map(|(thread, _)| thread)
+        };
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let count = left_out().count();
+        let ran: u64 = left_out().map(|thread| thread.ran_ns).sum();
+        let recorders = left_out().filter(|thread| thread.marked == Some(Mark::Recorder));
+        let recorder: u64 = recorders.map(|thread| thread.ran_ns).sum();
+        if count == 0 {
+            return;
+        }
+        let mut note = format!(
+            "{count} threads left out, which ran for {:.3} ms: what is not of the load, or without any work",
+            ms(ran)
+        );
+        if recorder > 0 {
+            note += &format!("; of it the recorder for {:.3} ms", ms(recorder));
+        }
+        self.summary.notes.push(note);
+    }
+
+    /// What thread `index` did since `base`, ns, where threads have these numbers.
+    fn recorded(&self, index: usize, base: u64, numbers: &[Option<usize>]) -> Thread {
+        let thread = &self.threads[index];
+        let timers = thread.steps.iter().filter_map(|entry| match entry {
+            Entry::Slept(gap) => Some(gap.until),
+            _ => None,
+        });
+        let periodic = is_periodic(timers);
+        // One that somebody else started does so by itself, when it was.
+        let started = thread
+            .parent
+            .is_some_and(|it| numbers[it as usize].is_some());
+        let late = (thread.from > base && !started).then(|| Step::Sleep(thread.from - base));
+        let steps = thread.steps.iter();
+        let steps = steps.filter_map(|&entry| self.step(entry, periodic, base, numbers));
+        let fair = thread.prio >= FIRST_FAIR;
+        Thread {
+            name: thread.name.clone(),
+            nice: (thread.prio - NICE_0).clamp(-20, 19) as i8 * i8::from(fair),
+            fifo: (!fair).then(|| (FIRST_FAIR - 1 - thread.prio).clamp(1, 99) as u8),
+            steps: late.into_iter().chain(steps).collect(),
+        }
+    }
+
+    /// `entry` as a step of a thread that may be periodic, since `base`, ns, where threads have these numbers.
+    fn step(
+        &self,
+        entry: Entry,
+        periodic: bool,
+        base: u64,
+        numbers: &[Option<usize>],
+    ) -> Option<Step> {
+        Some(match entry {
+            Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
+            Entry::Step(step) => step,
+            Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
+            Entry::Slept(gap) => Step::Sleep(gap.ns),
+            // One that is left out wakes nobody.
+            Entry::Woken { by, gap } => match numbers[by as usize] {
+                Some(_) => Step::Wait,
+                None => Step::Sleep(gap.ns),
+            },
+            Entry::Wakes { thread, entry } => {
+                let Entry::Woken { .. } = self.threads[thread as usize].steps[entry as usize]
+                else {
+                    return None;
+                };
+                Step::Wake(numbers[thread as usize]?)
+            }
+        })
+    }
+
+    /// A trace that does not say in which context a wakeup was: a timer's interrupt looks as if whoever it interrupted
+    /// had done it. Who is woken up by interrupts on idle CPUs, or with a period, is taken to be so on busy ones, too,
+    /// but by threads that do it often.
+    fn doubt(&mut self) {
+        let mut doubted = 0_u64;
+        let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
+        let all_sleeps: Vec<u32> = self.threads.iter().map(sleeps).collect();
+        for (thread, &sleeps) in self.threads.iter_mut().zip(&all_sleeps) {
+            let mut by: HashMap<u32, u32> = HashMap::new();
+            let mut alone = 0;
+            for entry in &thread.steps {
+                match entry {
+                    Entry::Slept(_) => alone += 1,
+                    Entry::Woken { by: waker, .. } => *by.entry(*waker).or_default() += 1,
+                    _ => {}
+                }
+            }
+            let periodic = is_periodic(wakes(&thread.steps));
+            if alone == 0 && !periodic {
+                continue;
+            }
+            let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
+            let believed = |waker: u32| {
+                let of = by[&waker];
+                // With a period it may be a timer that always comes while the same one runs: then the other does
+                // not wake it up each time that he runs.
+                let each_time = part(of, all_sleeps[waker as usize]);
+                (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
+            };
+            for entry in &mut thread.steps {
+                if let Entry::Woken { by, gap } = *entry
+                    && !believed(by)
+                {
+                    *entry = Entry::Slept(gap);
+                    doubted += 1;
+                }
+            }
+        }
+        self.summary.notes.push(format!(
+            "the trace does not tell interrupts: {doubted} wakeups are taken to be timers', not of whom they interrupted"
+        ));
+    }
+}
+
+/// When a thread was woken up, ns.
+fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
+    steps.iter().filter_map(|entry| match entry {
+        Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
+        _ => None,
+    })
+}
+
+/// Does a timer with a period wake the thread up? Then it does so whatever became of the thread meanwhile.
+fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
+    let wakes: Vec<u64> = wakes.collect();
+    let mut between: Vec<u64> = wakes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if between.len() < FEWEST_PERIODS {
+        return false;
+    }
+    between.sort_unstable();
+    let period = between[between.len() / 2].max(1);
+    let tolerance = (period * PERIOD_PCT / 100).max(JITTER_NS).min(period / 8);
+    // Who overran a period slept the next time.
+    between.iter().all(|&ns| {
+        let periods = ((ns + period / 2) / period).max(1);
+        ns.abs_diff(periods * period) <= tolerance
+    })
+}
+
+/// Was it there to start others at once, and to wait for them, as a shell? The simulated kernel has one, too.
+fn only_starts_others(thread: &Known) -> bool {
+    let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
+    let Some(last) = thread.steps.iter().rposition(forks) else {
+        return false;
+    };
+    let blocks = |entry: &Entry| matches!(entry, Entry::Slept(_) | Entry::Woken { .. });
+    thread.parent.is_none() && thread.ran_ns < SHELL_NS && !thread.steps[..last].iter().any(blocks)
+}
+
+/// Is `thread` of the load?
+fn keeps(thread: &Known) -> bool {
+    thread.ran_ns > 0
+        && thread.marked != Some(Mark::Recorder)
+        && !only_starts_others(thread)
+        && !KERNEL_THREADS
+            .iter()
+            .any(|name| thread.name.starts_with(name))
+}

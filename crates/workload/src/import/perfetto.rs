@@ -1,0 +1,473 @@
+//! Perfetto's traces (`perfetto_trace.proto`): of each packet the bundle of ftrace events, also in the compact form that
+//! Perfetto itself records switches and wakeups in.
+
+use super::Sink;
+use super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use machine::input::BadInput;
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
+use std::collections::HashMap;
+
+/// A trace is one message, of packets.
+const PACKET: u32 = 1;
+/// `common_flags` of an event in a hard interrupt, a soft one or an NMI.
+const IN_INTERRUPT: u32 = 0x08 | 0x10 | 0x40;
+/// `prev_state` of a task that ended (X, Z), and of one that sleeps, as kernels since 4.14 have it.
+const DEAD: i64 = 0x30;
+const BLOCKED: i64 = 0xcf;
+const EXPECTED: &str = "expected a whole trace of Perfetto's, with ftrace events";
+
+/// Is it such a file that begins with `head`? It begins with a packet, which is no text.
+pub fn is(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(64)];
+    let control = |&byte: &u8| byte < 0x20 && !byte.is_ascii_whitespace();
+    head.first() == Some(&0x0a) && head.iter().any(control)
+}
+
+/// Gives `sink` the events of `bytes`, in the order of time.
+pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
+    let bad = |at: usize, message: String, expected: &str| {
+        let message = format!("{file}: at byte {at}: {message}");
+        Box::new(BadInput::whole(message, expected))
+    };
+    let mut all = All::default();
+    let mut left = bytes;
+    while !left.is_empty() {
+        let at = bytes.len() - left.len();
+        let packet = packet(&mut left).map_err(|error| bad(at, error, EXPECTED))?;
+        if !packet.compressed.is_empty() {
+            let expected =
+                "expected no compression: leave compression_type out of the configuration";
+            return Err(bad(at, "compressed packets".to_owned(), expected));
+        }
+        if let Some(bundle) = packet.ftrace_events {
+            all.bundle(&bundle);
+        }
+    }
+    all.events.sort_by_key(|&(at, cpu, ..)| (at, cpu));
+    for &(at, cpu, interrupt, kind) in &all.events {
+        let read = match kind {
+            Kind::Lost => Read::Lost(1),
+            kind => Read::Event(Line {
+                cpu,
+                at,
+                interrupt,
+                event: all.event(cpu, kind),
+            }),
+        };
+        sink(read).map_err(|message| {
+            let expected = "expected a trace of the machine that it is said to be of";
+            Box::new(BadInput::whole(format!("{file}: {message}"), expected))
+        })?;
+        if let Kind::Switch { next, .. } = kind {
+            all.runs.insert(cpu, next);
+        }
+    }
+    Ok(())
+}
+
+/// The next packet of `left`.
+fn packet(left: &mut &[u8]) -> Result<Packet, String> {
+    let wrong = |error: prost::DecodeError| error.to_string();
+    let (field, wire) = decode_key(left).map_err(wrong)?;
+    if (field, wire) != (PACKET, WireType::LengthDelimited) {
+        return Err("no packet".to_owned());
+    }
+    let length = decode_varint(left).map_err(wrong)?;
+    let length = usize::try_from(length).ok().filter(|&it| it <= left.len());
+    let length = length.ok_or("the file ends in a packet")?;
+    let (bytes, rest) = left.split_at(length);
+    *left = rest;
+    Packet::decode(bytes).map_err(wrong)
+}
+
+/// A task: its name's place, pid and prio.
+#[derive(Clone, Copy)]
+struct Who {
+    comm: u32,
+    pid: i32,
+    prio: i32,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Without `prev` it is who ran on the CPU.
+    Switch {
+        prev: Option<Who>,
+        state: i64,
+        next: Who,
+    },
+    Waking(Who),
+    Wakeup(Who),
+    New(Who),
+    Fork {
+        parent: i32,
+        child: Who,
+    },
+    Frequency {
+        cpu: u32,
+        khz: u32,
+    },
+    Mark(u32),
+    Lost,
+}
+
+/// What all packets have.
+#[derive(Default)]
+struct All {
+    /// ns, CPU, in an interrupt, and what.
+    events: Vec<(u64, usize, bool, Kind)>,
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// Who runs on each CPU, where events are given on.
+    runs: HashMap<usize, Who>,
+}
+
+impl All {
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn who(&mut self, comm: &str, pid: i32, prio: i32) -> Who {
+        let comm = self.name(comm);
+        Who { comm, pid, prio }
+    }
+
+    fn bundle(&mut self, bundle: &Bundle) {
+        let cpu = bundle.cpu as usize;
+        let first = self.events.len();
+        for event in &bundle.event {
+            let interrupt = event.common_flags & IN_INTERRUPT != 0;
+            if let Some(kind) = self.full(event) {
+                self.events.push((event.timestamp, cpu, interrupt, kind));
+            }
+        }
+        if let Some(compact) = &bundle.compact_sched {
+            self.compact(cpu, compact);
+        }
+        if bundle.lost_events {
+            let at = self.events[first..].iter().map(|(at, ..)| *at).min();
+            self.events.push((at.unwrap_or(0), cpu, false, Kind::Lost));
+        }
+    }
+
+    /// An event that is written in full; nothing if it is of another kind.
+    fn full(&mut self, event: &FtraceEvent) -> Option<Kind> {
+        if let Some(it) = &event.sched_switch {
+            return Some(Kind::Switch {
+                prev: Some(self.who(&it.prev_comm, it.prev_pid, it.prev_prio)),
+                state: it.prev_state,
+                next: self.who(&it.next_comm, it.next_pid, it.next_prio),
+            });
+        }
+        let kinds = [
+            (&event.sched_waking, Kind::Waking as fn(Who) -> Kind),
+            (&event.sched_wakeup, Kind::Wakeup),
+            (&event.sched_wakeup_new, Kind::New),
+        ];
+        for (woken, kind) in kinds {
+            if let Some(it) = woken {
+                return Some(kind(self.who(&it.comm, it.pid, it.prio)));
+            }
+        }
+        if let Some(it) = &event.sched_process_fork {
+            return Some(Kind::Fork {
+                parent: it.parent_pid,
+                child: self.who(&it.child_comm, it.child_pid, DEFAULT_PRIO),
+            });
+        }
+        if let Some(it) = &event.cpu_frequency {
+            let (cpu, khz) = (it.cpu_id, it.state);
+            return Some(Kind::Frequency { cpu, khz });
+        }
+        let print = event.print.as_ref()?;
+        Some(Kind::Mark(self.name(&print.buf)))
+    }
+
+    /// Times are since the one before; names are numbers in a table.
+    fn compact(&mut self, cpu: usize, compact: &Compact) {
+        let names: Vec<u32> = compact.names.iter().map(|name| self.name(name)).collect();
+        let name = |number: u32| names.get(number as usize).copied();
+        let mut at = 0_u64;
+        let switches = compact
+            .switch_timestamp
+            .iter()
+            .zip(&compact.switch_prev_state);
+        let next = compact
+            .switch_next_pid
+            .iter()
+            .zip(&compact.switch_next_prio);
+        let next = next.zip(&compact.switch_next_comm);
+        for ((delta, &state), ((&pid, &prio), &comm)) in switches.zip(next) {
+            at = at.saturating_add(*delta);
+            let Some(comm) = name(comm) else { continue };
+            let next = Who { comm, pid, prio };
+            let prev = None;
+            let kind = Kind::Switch { prev, state, next };
+            self.events.push((at, cpu, false, kind));
+        }
+        let mut at = 0_u64;
+        let wakings = compact.waking_timestamp.iter().zip(&compact.waking_pid);
+        let tasks = compact.waking_prio.iter().zip(&compact.waking_comm);
+        for (index, ((delta, &pid), (&prio, &comm))) in wakings.zip(tasks).enumerate() {
+            at = at.saturating_add(*delta);
+            let Some(comm) = name(comm) else { continue };
+            let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
+            let kind = Kind::Waking(Who { comm, pid, prio });
+            self.events.push((at, cpu, flags & IN_INTERRUPT != 0, kind));
+        }
+    }
+
+    fn task(&self, who: Who) -> Task<'_> {
+        Task {
+            comm: &self.names[who.comm as usize],
+            pid: who.pid,
+            prio: who.prio,
+        }
+    }
+
+    fn event(&self, cpu: usize, kind: Kind) -> Event<'_> {
+        match kind {
+            Kind::Switch { prev, state, next } => {
+                // Who ran before the trace began is not known.
+                let idle = Task {
+                    comm: "",
+                    pid: 0,
+                    prio: DEFAULT_PRIO,
+                };
+                let ran = prev.or_else(|| self.runs.get(&cpu).copied());
+                Event::Switch {
+                    prev: ran.map_or(idle, |who| self.task(who)),
+                    state: match state {
+                        state if state & DEAD != 0 => State::Dead,
+                        state if state & BLOCKED != 0 => State::Blocked,
+                        _ => State::Runnable,
+                    },
+                    next: self.task(next),
+                }
+            }
+            Kind::Waking(who) => Event::Waking(self.task(who)),
+            Kind::Wakeup(who) => Event::Wakeup(self.task(who)),
+            Kind::New(who) => Event::New(self.task(who)),
+            Kind::Fork { parent, child } => Event::Fork {
+                parent,
+                child: self.task(child),
+            },
+            Kind::Frequency { cpu, khz } => {
+                let cpu = cpu as usize;
+                Event::Frequency { cpu, khz }
+            }
+            Kind::Mark(text) => Event::Mark(self.names[text as usize].trim_end()),
+            Kind::Lost => Event::Other,
+        }
+    }
+}
+
+/// `TracePacket`, as far as it is read; so are the others.
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(message, optional, tag = "1")]
+    ftrace_events: Option<Bundle>,
+    /// `compressed_packets`
+    #[prost(bytes = "vec", tag = "50")]
+    compressed: Vec<u8>,
+}
+
+/// `FtraceEventBundle`
+#[derive(Clone, PartialEq, Message)]
+struct Bundle {
+    #[prost(uint32, tag = "1")]
+    cpu: u32,
+    #[prost(message, repeated, tag = "2")]
+    event: Vec<FtraceEvent>,
+    #[prost(bool, tag = "3")]
+    lost_events: bool,
+    #[prost(message, optional, tag = "4")]
+    compact_sched: Option<Compact>,
+}
+
+/// `FtraceEvent`
+#[derive(Clone, PartialEq, Message)]
+struct FtraceEvent {
+    #[prost(uint64, tag = "1")]
+    timestamp: u64,
+    #[prost(uint32, tag = "5")]
+    common_flags: u32,
+    #[prost(message, optional, tag = "3")]
+    print: Option<Print>,
+    #[prost(message, optional, tag = "4")]
+    sched_switch: Option<SchedSwitch>,
+    #[prost(message, optional, tag = "11")]
+    cpu_frequency: Option<CpuFrequency>,
+    #[prost(message, optional, tag = "17")]
+    sched_wakeup: Option<Woken>,
+    #[prost(message, optional, tag = "20")]
+    sched_waking: Option<Woken>,
+    #[prost(message, optional, tag = "114")]
+    sched_wakeup_new: Option<Woken>,
+    #[prost(message, optional, tag = "239")]
+    sched_process_fork: Option<Fork>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Print {
+    #[prost(string, tag = "2")]
+    buf: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SchedSwitch {
+    #[prost(string, tag = "1")]
+    prev_comm: String,
+    #[prost(int32, tag = "2")]
+    prev_pid: i32,
+    #[prost(int32, tag = "3")]
+    prev_prio: i32,
+    #[prost(int64, tag = "4")]
+    prev_state: i64,
+    #[prost(string, tag = "5")]
+    next_comm: String,
+    #[prost(int32, tag = "6")]
+    next_pid: i32,
+    #[prost(int32, tag = "7")]
+    next_prio: i32,
+}
+
+/// `SchedWakingFtraceEvent` and its like.
+#[derive(Clone, PartialEq, Message)]
+struct Woken {
+    #[prost(string, tag = "1")]
+    comm: String,
+    #[prost(int32, tag = "2")]
+    pid: i32,
+    #[prost(int32, tag = "3")]
+    prio: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Fork {
+    #[prost(int32, tag = "2")]
+    parent_pid: i32,
+    #[prost(string, tag = "3")]
+    child_comm: String,
+    #[prost(int32, tag = "4")]
+    child_pid: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CpuFrequency {
+    #[prost(uint32, tag = "1")]
+    state: u32,
+    #[prost(uint32, tag = "2")]
+    cpu_id: u32,
+}
+
+/// `CompactSched`
+#[derive(Clone, PartialEq, Message)]
+struct Compact {
+    #[prost(uint64, repeated, tag = "1")]
+    switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    switch_prev_state: Vec<i64>,
+    #[prost(int32, repeated, tag = "3")]
+    switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    switch_next_prio: Vec<i32>,
+    #[prost(uint32, repeated, tag = "6")]
+    switch_next_comm: Vec<u32>,
+    /// `intern_table`
+    #[prost(string, repeated, tag = "5")]
+    names: Vec<String>,
+    #[prost(uint64, repeated, tag = "7")]
+    waking_timestamp: Vec<u64>,
+    #[prost(int32, repeated, tag = "8")]
+    waking_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "10")]
+    waking_prio: Vec<i32>,
+    #[prost(uint32, repeated, tag = "11")]
+    waking_comm: Vec<u32>,
+    /// `waking_common_flags`
+    #[prost(uint32, repeated, tag = "12")]
+    waking_flags: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::import;
+    use super::*;
+    use crate::recording::Step::{Run, Sleep, Wait, Wake};
+
+    /// A runs on CPU 0, wakes B on CPU 1 after 1 ms and sleeps 1 ms later; an interrupt wakes A after 3 ms.
+    fn compact() -> Vec<u8> {
+        let names = ["swapper", "a", "b"].map(str::to_owned).to_vec();
+        let bundle = |cpu, compact| Packet {
+            ftrace_events: Some(Bundle {
+                cpu,
+                compact_sched: Some(compact),
+                ..Bundle::default()
+            }),
+            ..Packet::default()
+        };
+        let ms = 1_000_000;
+        let first = Compact {
+            names: names.clone(),
+            switch_timestamp: vec![10 * ms, 2 * ms, 3 * ms, ms],
+            switch_prev_state: vec![0, 1, 0, 0x20],
+            switch_next_pid: vec![7, 0, 7, 0],
+            switch_next_prio: vec![120; 4],
+            switch_next_comm: vec![1, 0, 1, 0],
+            waking_timestamp: vec![11 * ms, 4 * ms],
+            waking_pid: vec![8, 7],
+            waking_prio: vec![120; 2],
+            waking_comm: vec![2, 1],
+            waking_flags: vec![0, 0x08],
+        };
+        let second = Compact {
+            names,
+            // A little later: packets are in no order.
+            switch_timestamp: vec![11 * ms + 1, 2 * ms],
+            switch_prev_state: vec![0, 1],
+            switch_next_pid: vec![8, 0],
+            switch_next_prio: vec![120; 2],
+            switch_next_comm: vec![2, 0],
+            ..Compact::default()
+        };
+        let mut bytes = Vec::new();
+        for packet in [bundle(1, second), bundle(0, first)] {
+            prost::encoding::message::encode(PACKET, &packet, &mut bytes);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_compact_form_is_read() {
+        let bytes = compact();
+        assert!(is(&bytes));
+        let imported = import("t", &bytes[..], None).unwrap();
+        let ms = 1_000_000;
+        let threads = &imported.recording.threads;
+        assert_eq!(
+            threads[0].steps,
+            [Run(ms), Wake(1), Run(ms), Sleep(3 * ms), Run(ms)]
+        );
+        assert_eq!(threads[1].steps, [Wait, Run(2 * ms)]);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_one_message_with_its_place() {
+        let bytes = compact();
+        let cut = &bytes[..bytes.len() - 3];
+        let error = import("t", cut, None).err().unwrap();
+        assert!(
+            error.message().starts_with("t: at byte "),
+            "{}",
+            error.message()
+        );
+    }
+}
