@@ -4,9 +4,7 @@
  *
  * It costs nothing where nobody asks. The simulated kernel has two objects of each scheduler, of which one says
  * nothing; in Linux it depends on a constant, so that the verifier takes the code out. There the records go into a
- * ring buffer, whose reader is not woken up for them: that would be a decision of its own. A scheduler that has no
- * stack to spare for it there defines EXPLAINS_NOT_IN_LINUX first: code that never runs still takes registers from
- * what does.
+ * ring buffer, whose reader is not woken up for them: that would be a decision of its own.
  */
 #ifndef __EQUIPOISE_EXPLAIN_H
 #define __EQUIPOISE_EXPLAIN_H
@@ -72,7 +70,7 @@ _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated 
 		__KERNEL->memory = ___memory;                                          \
 	} while (0)
 
-#elif defined(__EQUIPOISE_SIMULATED_H) || defined(EXPLAINS_NOT_IN_LINUX)
+#elif defined(__EQUIPOISE_SIMULATED_H)
 
 #define explaining false
 #define ___explain(number, about, on, values...)                      \

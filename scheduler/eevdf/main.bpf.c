@@ -10,9 +10,6 @@
  * What the kernel has and is not here, and what it would change, is in ARCHITECTURE.md.
  */
 
-/* The verifier leaves a chain of calls 512 bytes of stack, which this takes without. */
-#define EXPLAINS_NOT_IN_LINUX
-
 #include <scx/common.bpf.h>
 
 #define SCHEDULER_SETTINGS "eevdf/settings.def"

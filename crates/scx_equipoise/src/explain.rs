@@ -1,9 +1,9 @@
 //! `--explain`: what the scheduler says of its decisions, a line each.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use native::Global;
-use policy::{Explained, Policy};
+use policy::Explained;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,18 +11,6 @@ use std::io::{self, Write};
 
 /// So many tasks' names are remembered. Then all are looked up anew, as pids are used again.
 const MOST_NAMES: usize = 4096;
-
-/// Can the scheduler of `policy` explain itself in Linux? A chain of calls may take 512 bytes of stack (`MAX_BPF_STACK`
-/// of kernel/bpf/verifier.c), which `eevdf` needs without.
-pub fn check(policy: &Policy) -> Result<()> {
-    ensure!(
-        policy.scheduler != "eevdf",
-        "policy {}: no stack is left for its decisions; expected another policy for --explain (`equipoise explain` \
-         has those of this one)",
-        policy.name
-    );
-    Ok(())
-}
 
 /// What has the scheduler explain itself.
 pub fn switch() -> Global {

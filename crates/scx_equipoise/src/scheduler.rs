@@ -44,9 +44,6 @@ pub fn run(
     object: &mut MaybeUninit<OpenObject>,
     control: &Control,
 ) -> Result<Next> {
-    if opts.explain {
-        explain::check(policy)?;
-    }
     let scheduler = Scheduler::load(opts, policy, machine, online, object)?;
     control.attached(policy);
     scheduler.run(control)

@@ -219,8 +219,11 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 		update_util_est(se);
 }
 
-/* Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. */
-static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+/*
+ * Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. A function in
+ * BPF, too: the verifier leaves a chain of calls 512 bytes of stack, and balancing, which calls this at its end, takes most.
+ */
+static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *src = rq_of(se->cpu), *dst = rq_of(cpu);
 	u64 rel_deadline = se->deadline - se->vruntime, avg = peek_vruntime(src), now = bpf_ktime_get_ns();
