@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Which CPU load balancing suits this machine and this load?
 ///
@@ -115,6 +116,14 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
+    /// Show what the CPUs and the scheduler of this computer do
+    #[command(after_help = "\
+Examples:
+  equipoise top
+  equipoise top --once --format json       for scripts
+
+What scx_equipoise does and costs, and energy, is there while it runs, for those who may ask it: root.")]
+    Top(Top),
     /// Print what makes a shell complete this command's options
     #[command(after_help = "\
 Examples:
@@ -336,6 +345,28 @@ impl From<Goal> for workload::Goal {
             Goal::Fairness => workload::Goal::Fairness,
         }
     }
+}
+
+#[derive(Args)]
+pub struct Top {
+    /// How long to look each time, s
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+    /// Print one interval, and end
+    #[arg(long)]
+    pub once: bool,
+    /// Where proc, sys and run are
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// Seconds that one can wait for.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| (0.1..=3600.0).contains(s));
+    let expected = "expected seconds from 0.1 to 3600";
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| expected.to_owned())
 }
 
 #[derive(Subcommand)]

@@ -15,6 +15,7 @@ mod progress;
 mod reproduce;
 mod stdout;
 mod subject;
+mod top;
 
 use clap::Parser;
 use cli::{Cli, Command, FIRST_STEPS, MachineAction, WorkloadAction};
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             WorkloadAction::Import(args) => import::run(args, &output),
         },
         Command::Policy { action } => catalog::policy(action, &output),
+        Command::Top(args) => top::run(args, &output),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::pages(&output),
     };

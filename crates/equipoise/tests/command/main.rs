@@ -23,5 +23,6 @@ mod rt_app_examples;
 mod runs;
 mod schedutil;
 mod storm;
+mod top;
 mod traces;
 mod verdict;

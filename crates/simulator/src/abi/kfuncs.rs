@@ -140,14 +140,43 @@ fn invalid_dsq(kernel: &mut Kernel<'_>, id: u64) {
     kernel.scheduler_error(format_args!("invalid DSQ ID {id:#018x}"));
 }
 
+/// The ops that a program which sleeps may be (`bpf_scx_check_member()`).
+const SLEEPABLE: [&str; 8] = [
+    "init",
+    "init_task",
+    "exit",
+    "cpu_online",
+    "cpu_offline",
+    "cgroup_init",
+    "cgroup_exit",
+    "cgroup_prep_move",
+];
+
+/// May the op that is being called use kfuncs that sleep? The kernel's verifier looks whether the program may.
+fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
+    let op = kernel.calls.call().map_or("", |call| call.op);
+    let sleepable = SLEEPABLE.contains(&op);
+    if !sleepable {
+        kernel.scheduler_error(format_args!(
+            "{kfunc}() in {op}(): it may sleep; expected one of {}()",
+            SLEEPABLE.join("(), ")
+        ));
+    }
+    sleepable
+}
+
 /// What C is returned: 0, or a negative errno.
 fn status(result: Result<(), i32>) -> i64 {
     result.map_or_else(|errno| -i64::from(errno), |()| 0)
 }
 
 kfuncs! {
-    fn create_dsq(kernel, id: u64, _node: i32) -> i32 {
-        if id & abi::DSQ_BUILTIN != 0 {
+    fn create_dsq(kernel, id: u64, node: i32) -> i32 {
+        let is_node = |node| usize::try_from(node).is_ok_and(|node| node < kernel.machine.nodes().len().max(1));
+        if id & abi::DSQ_BUILTIN != 0 || (node != abi::NUMA_NO_NODE && !is_node(node)) {
+            return -abi::EINVAL;
+        }
+        if !may_sleep(kernel, "scx_bpf_create_dsq") {
             return -abi::EINVAL;
         }
         match kernel.scx.dsqs.create(id) {

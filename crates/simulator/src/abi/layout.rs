@@ -426,6 +426,8 @@ pub const EXIT_ERROR: u32 = 1024;
 pub const EXIT_ERROR_BPF: u32 = 1025;
 pub const EXIT_ERROR_STALL: u32 = 1026;
 
+pub const NUMA_NO_NODE: i32 = -1;
+
 pub const ENOENT: i32 = 2;
 pub const E2BIG: i32 = 7;
 pub const EBUSY: i32 = 16;

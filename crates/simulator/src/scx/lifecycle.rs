@@ -150,18 +150,18 @@ impl Kernel<'_> {
                 self.exit_task(task);
             }
         }
-        if let Some(ops_exit) = self.scx.ops.exit {
-            let (message, dump) = (c_string(&exit.message), c_string(&self.scx.dump));
-            let mut info = abi::ExitInfo {
-                kind: exit.kind,
-                exit_code: exit.code,
-                reason: reason(exit.kind).as_ptr(),
-                bt: null(),
-                bt_len: 0,
-                msg: message.as_ptr(),
-                dump: dump.as_ptr(),
-            };
-            call_op!(self, kf::UNLOCKED, ops_exit, &raw mut info);
+        let (message, dump) = (c_string(&exit.message), c_string(&self.scx.dump));
+        let mut info = abi::ExitInfo {
+            kind: exit.kind,
+            exit_code: exit.code,
+            reason: reason(exit.kind).as_ptr(),
+            bt: null(),
+            bt_len: 0,
+            msg: message.as_ptr(),
+            dump: dump.as_ptr(),
+        };
+        if let Some(exit) = self.scx.ops.exit {
+            call_op!(self, kf::UNLOCKED, exit, &raw mut info);
         }
     }
 

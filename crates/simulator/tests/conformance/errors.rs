@@ -258,6 +258,29 @@ fn a_timer_may_not_dispatch() {
 }
 
 #[test]
+fn what_may_sleep_is_refused_where_the_verifier_refuses_it() {
+    let message = error("return prev_cpu;", "scx_bpf_create_dsq(7, -1);");
+    assert!(
+        message.starts_with(
+            "scx_bpf_create_dsq() in enqueue(): it may sleep; expected one of init(), "
+        ),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_queue_is_on_a_node_that_there_is() {
+    let text = "s32 BPF_STRUCT_OPS_SLEEPABLE(create)
+        {
+            s32 far = scx_bpf_create_dsq(7, 3), somewhere = scx_bpf_create_dsq(7, -1);
+            return far == -EINVAL && !somewhere && !scx_bpf_create_dsq(8, 0) ? -77 : -1;
+        }";
+    let scheduler = scheduler(text, ".init = (void *)create");
+    let (_, message) = exit_of(&machine(2), &one(), &scheduler);
+    assert_eq!(message, "ops.init() failed (-77)");
+}
+
+#[test]
 fn without_idle_tracking_there_is_no_idle_mask() {
     let text = |call: &str| {
         format!(

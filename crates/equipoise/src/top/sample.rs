@@ -1,0 +1,271 @@
+//! What is looked at: /proc, /sys, and what a running scx_equipoise says.
+
+use crate::error::Error;
+use detect::Found;
+use machine::Machine;
+use machine::input::BadInput;
+use scx_stats::StatsClient;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the scheduler may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The computer that is looked at.
+pub struct Computer {
+    root: PathBuf,
+    /// What its CPUs are.
+    pub machine: Machine,
+    /// The connection with scx_equipoise's statistics: the first answer begins an interval, each other one ends it.
+    stats: RefCell<Option<StatsClient>>,
+}
+
+impl Computer {
+    /// The one whose /proc, /sys and /run are in the folder `root`.
+    pub fn at(root: &Path) -> Result<Computer, Error> {
+        let no_machine =
+            |message: String| Box::new(BadInput::whole(message, "expected a computer with Linux"));
+        let found: Found = detect::sysfs(&root.join("sys")).map_err(no_machine)?;
+        let machine = Machine::parse("this computer", &found.machine_file("this").text)?;
+        Ok(Computer {
+            root: root.to_owned(),
+            machine,
+            stats: RefCell::new(None),
+        })
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// kHz now; `None` where no driver says.
+    fn khz(&self, cpu: usize) -> Option<u64> {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+        self.read(&path)?.trim().parse().ok()
+    }
+
+    /// Who schedules: `equipoise (policy hperf)`, another of sched_ext's by its name, or Linux's own.
+    fn scheduler(&self) -> String {
+        let ops = self.read("sys/kernel/sched_ext/root/ops");
+        match (ops, self.policy()) {
+            (Some(ops), Some(policy)) if ops.starts_with("equipoise") => {
+                format!("scx_equipoise, policy {policy}")
+            }
+            (Some(ops), _) => format!("scx_{}", ops.trim()),
+            (None, _) => "Linux's own scheduler".to_owned(),
+        }
+    }
+
+    /// That of the scx_equipoise that runs.
+    fn policy(&self) -> Option<String> {
+        let stream = UnixStream::connect(self.root.join("run/scx_equipoise.sock")).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        writeln!(&stream, "{}", json!({ "Get": ["policy"] })).ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok()?;
+        let reply: Value = serde_json::from_str(&line).ok()?;
+        let policy = reply["Done"].as_str()?.trim().strip_prefix("policy = ")?;
+        Some(policy.trim_matches('"').to_owned())
+    }
+
+    /// What scx_equipoise counted since this was last called; `None` the first time, and where there is none.
+    fn counted(&self) -> Option<Value> {
+        let mut stats = self.stats.borrow_mut();
+        let is_first = stats.is_none();
+        if is_first {
+            let client = StatsClient::new().set_path(self.root.join("run/scx/root/stats"));
+            *stats = Some(client.connect(Some(PATIENCE.as_millis() as u64)).ok()?);
+        }
+        let target = vec![("target".to_owned(), "top".to_owned())];
+        let answer: Option<Value> = stats.as_mut()?.request("stats", target).ok();
+        if answer.is_none() {
+            *stats = None;
+        }
+        answer.filter(|_| !is_first)
+    }
+}
+
+/// What has been counted so far.
+pub struct Moment {
+    at: Instant,
+    cpus: BTreeMap<usize, Times>,
+    khz: BTreeMap<usize, u64>,
+    scheduler: String,
+    counted: Option<Value>,
+}
+
+/// Of a CPU, since the computer began.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Times {
+    /// `/proc/stat`, in its ticks: all, and those in which it idled.
+    ticks: u64,
+    idle_ticks: u64,
+    tasks: Option<Tasks>,
+}
+
+/// Of a CPU's tasks, since the computer began: `/proc/schedstat`, of a kernel with CONFIG_SCHEDSTATS.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tasks {
+    /// How long they have waited for it.
+    waited_ns: u64,
+    /// How often one began to run.
+    switches: u64,
+}
+
+impl Moment {
+    /// As it is now.
+    pub fn now(computer: &Computer) -> Result<Moment, Error> {
+        let mut cpus = BTreeMap::new();
+        let stat = computer.read("proc/stat").unwrap_or_default();
+        for (cpu, ticks) in lines_of_cpus(&stat) {
+            // user, nice, system, idle, iowait, irq, softirq, steal: proc(5). The guests' are in user and nice.
+            let all = ticks.iter().take(8).sum();
+            let idle = ticks.iter().skip(3).take(2).sum();
+            let times: &mut Times = cpus.entry(cpu).or_default();
+            (times.ticks, times.idle_ticks) = (all, idle);
+        }
+        if cpus.is_empty() {
+            let message = format!("{}: no CPUs", computer.root.join("proc/stat").display());
+            let bad = BadInput::whole(message, "expected a line `cpu0 ...` for each");
+            return Err(Box::new(bad).into());
+        }
+        // Documentation/scheduler/sched-stats.rst: the last two of nine.
+        let schedstat = computer.read("proc/schedstat").unwrap_or_default();
+        for (cpu, fields) in lines_of_cpus(&schedstat) {
+            if let (Some(times), &[.., waited_ns, switches]) = (cpus.get_mut(&cpu), &fields[..]) {
+                times.tasks = Some(Tasks {
+                    waited_ns,
+                    switches,
+                });
+            }
+        }
+        let khz = cpus
+            .keys()
+            .filter_map(|&cpu| Some((cpu, computer.khz(cpu)?)));
+        Ok(Moment {
+            khz: khz.collect(),
+            cpus,
+            scheduler: computer.scheduler(),
+            counted: computer.counted(),
+            at: Instant::now(),
+        })
+    }
+}
+
+/// The numbers of each line that begins with `cpu` and a number.
+fn lines_of_cpus(text: &str) -> impl Iterator<Item = (usize, Vec<u64>)> + '_ {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+        Some((cpu, words.filter_map(|word| word.parse().ok()).collect()))
+    })
+}
+
+/// What happened between two moments.
+pub struct Interval {
+    /// How long it was, s.
+    pub seconds: f64,
+    /// Who schedules.
+    pub scheduler: String,
+    /// By CPU.
+    pub cpus: BTreeMap<usize, Cpu>,
+    /// What scx_equipoise counted (its `Metrics`), if it runs and lets itself be asked.
+    pub counted: Option<Value>,
+}
+
+/// What a CPU did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cpu {
+    /// Of its time, from 0 to 1.
+    pub busy: f64,
+    /// How many tasks waited for it, on average, where the kernel says it.
+    pub waiting: Option<f64>,
+    /// Switches a second, where it says that.
+    pub switches: Option<f64>,
+    /// Its frequency at the end.
+    pub khz: Option<u64>,
+}
+
+impl Interval {
+    /// From `before` to `now`.
+    pub fn between(before: &Moment, now: &Moment) -> Interval {
+        let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
+        let cpus = now.cpus.iter().map(|(&cpu, times)| {
+            // One that was offline before has no interval.
+            let then = before.cpus.get(&cpu).unwrap_or(times);
+            let ticks = times.ticks.saturating_sub(then.ticks);
+            let idle = times.idle_ticks.saturating_sub(then.idle_ticks);
+            let tasks = times.tasks.zip(then.tasks);
+            let a_second = |of: fn(Tasks) -> u64| {
+                tasks.map(|(now, then)| of(now).saturating_sub(of(then)) as f64 / seconds)
+            };
+            let did = Cpu {
+                busy: ticks.saturating_sub(idle) as f64 / ticks.max(1) as f64,
+                waiting: a_second(|tasks| tasks.waited_ns).map(|ns| ns / 1e9),
+                switches: a_second(|tasks| tasks.switches),
+                khz: now.khz.get(&cpu).copied(),
+            };
+            (cpu, did)
+        });
+        Interval {
+            seconds,
+            scheduler: now.scheduler.clone(),
+            cpus: cpus.collect(),
+            counted: now.counted.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(at: Instant, cpu: Times) -> Moment {
+        Moment {
+            at,
+            cpus: [(0, cpu)].into(),
+            khz: [(0, 1_200_000)].into(),
+            scheduler: "Linux's own scheduler".to_owned(),
+            counted: None,
+        }
+    }
+
+    #[test]
+    fn an_interval_is_what_was_counted_in_it() {
+        let then = Instant::now();
+        let times = |ticks, idle_ticks, waited_ns, switches| Times {
+            ticks,
+            idle_ticks,
+            tasks: Some(Tasks {
+                waited_ns,
+                switches,
+            }),
+        };
+        let before = moment(then, times(1000, 900, 5, 7));
+        let now = moment(
+            then + Duration::from_secs(2),
+            times(1200, 950, 3_000_000_005, 27),
+        );
+        let interval = Interval::between(&before, &now);
+        let expected = Cpu {
+            busy: 0.75,
+            waiting: Some(1.5),
+            switches: Some(10.0),
+            khz: Some(1_200_000),
+        };
+        assert_eq!(interval.cpus, [(0, expected)].into());
+    }
+
+    #[test]
+    fn lines_about_all_cpus_are_about_none() {
+        let lines: Vec<_> =
+            lines_of_cpus("cpu  9 9\ncpu0 1 2\ndomain0 ff 3\ncpu12 4\nintr 5\n").collect();
+        assert_eq!(lines, [(0, vec![1, 2]), (12, vec![4])]);
+    }
+}

@@ -1,0 +1,129 @@
+//! `equipoise top`, of a computer made of files, whose scx_equipoise is a thread of the test.
+
+use crate::common::{command, json, run, stdout, text};
+use serde_json::json;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A fast core at 2 GHz and a slow one, whose frequency nobody knows.
+fn computer() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| write(&root.path().join(name), text);
+    let cpus = "sys/devices/system/cpu";
+    file(&format!("{cpus}/online"), "0-1\n");
+    file(&format!("{cpus}/cpu0/cpu_capacity"), "1024\n");
+    file(&format!("{cpus}/cpu1/cpu_capacity"), "400\n");
+    file(
+        &format!("{cpus}/cpu0/cpufreq/scaling_cur_freq"),
+        "2000000\n",
+    );
+    file(
+        "proc/stat",
+        "cpu  2 0 0 2\ncpu0 1 0 0 1\ncpu1 1 0 0 1\nintr 7\n",
+    );
+    root
+}
+
+/// Answers each line that comes over a socket at `path` with `answer`.
+fn serve(path: &Path, answer: String) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(path).unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            for _ in BufReader::new(&client).lines().map_while(Result::ok) {
+                let _ = writeln!(&client, "{answer}");
+            }
+        }
+    });
+}
+
+fn once(root: &Path) -> Vec<&str> {
+    vec![
+        "top",
+        "--once",
+        "--interval",
+        "0.1",
+        "--root",
+        root.to_str().unwrap(),
+    ]
+}
+
+#[test]
+fn without_a_scheduler_of_ours_there_are_the_cpus() {
+    let root = computer();
+    let shown = stdout(&once(root.path()));
+    assert!(
+        shown.starts_with("Linux's own scheduler, 2 CPUs\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("1 x core-1024") && shown.contains("1 x core-400"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("2000") && !shown.contains("callback"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_running_scheduler_says_what_it_does_and_costs() {
+    let root = computer();
+    let at = |name: &str| root.path().join(name);
+    write(&at("sys/kernel/sched_ext/root/ops"), "equipoise\n");
+    serve(
+        &at("run/scx_equipoise.sock"),
+        json!({ "Done": "policy = \"hperf\"\n" }).to_string(),
+    );
+    let counted = json!({
+        "pulled": 30, "balance_ns": 5_000_000, "misfit_moves": 0,
+        "energy_uj": { "package-0": 1_000_000 },
+        "callbacks": { "enqueue": { "calls": 100, "ns_per_call": 500.0 } },
+    });
+    let answer = json!({ "errno": 0, "args": { "resp": counted } });
+    serve(&at("run/scx/root/stats"), answer.to_string());
+    let shown = json(&[once(root.path()), vec!["--format", "json"]].concat());
+    assert_eq!(shown["title"], "scx_equipoise, policy hperf, 2 CPUs");
+    let text = shown.to_string();
+    for expected in [
+        "Tasks that load balancing pulled",
+        "enqueue",
+        "500",
+        "package-0",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    // What did not happen, and sums of times, are left out.
+    assert!(
+        !text.contains("too heavy") && !text.contains("these passes, ns"),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_is_no_terminal_is_told_of_once() {
+    let root = computer();
+    let output = command(&["top", "--root", root.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--once"),
+        "{}",
+        text(&output.stderr)
+    );
+    let nowhere = run(&["top", "--once", "--root", "/nowhere"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert_eq!(
+        run(&["top", "--once", "--interval", "0"]).status.code(),
+        Some(2)
+    );
+}
