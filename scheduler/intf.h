@@ -51,6 +51,7 @@ struct machine {
 #define SD_SHARE_CPUPOWER 0x0080
 #define SD_SHARE_PKG_RESOURCES 0x0200
 #define SD_SERIALIZE 0x0400
+#define SD_ASYM_PACKING 0x0800
 #define SD_PREFER_SIBLING 0x1000
 #define SD_NUMA 0x4000
 /* Ours: has both fast and slow CPUs. */
@@ -132,7 +133,8 @@ struct cpu_levels {
 	__u32 llc_weight;
 	/* One of machine::fast_group. */
 	__u32 fast;
-	__u32 pad;
+	/* The firmware's ranking of CPUs: the higher, the rather a task should have it. */
+	__u32 priority;
 	/* The domain at each level, smallest span first, and the group of it that has the CPU. */
 	__u16 domain[MAX_LEVELS];
 	__u16 group[MAX_LEVELS];

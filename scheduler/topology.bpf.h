@@ -49,6 +49,12 @@ static __always_inline u32 power_orig_of(u32 cpu)
 	return levels_of(cpu)->power_orig;
 }
 
+/* Is @a to be preferred to @b, by the firmware's ranking of CPUs (arch_asym_cpu_priority())? */
+static __always_inline bool sched_asym_prefer(u32 a, u32 b)
+{
+	return levels_of(a)->priority > levels_of(b)->priority;
+}
+
 static __always_inline bool is_fast(u32 cpu)
 {
 	return levels_of(cpu)->fast;

@@ -207,7 +207,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
 	if (slice_over)
-		explain(slice_over, p->pid, cpu, policy.sched_base_slice, rq->nr_running - 1);
+		explain(slice_over, p->pid, cpu, rq->curr.slice, rq->nr_running - 1);
 	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
 	if (slice_over || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;
@@ -233,7 +233,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 
 			__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * rest);
 			curr->vruntime = curr->deadline;
-			curr->deadline += slice_of(curr->weight, curr->inv_weight);
+			curr->deadline += calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
 			curr->protected = false;
 		}
 	}

@@ -8,6 +8,7 @@ mod network;
 mod numa;
 mod plausible;
 mod power;
+mod preferred;
 mod reader;
 pub(crate) mod topology;
 
@@ -36,6 +37,7 @@ struct MachineFile {
     network: Option<NetworkFile>,
     power: Option<Spanned<PowerFile>>,
     turbo: Option<Spanned<TurboFile>>,
+    preferred: Option<PreferredFile>,
     package: Spanned<Vec<PackageFile>>,
     numa_distances: Option<Spanned<Vec<Spanned<Vec<u32>>>>>,
     memory: Option<MemoryFile>,
@@ -225,6 +227,17 @@ enum TurboKhz {
     All(Vec<u32>),
     /// By core type, and by how many cores of that type are active.
     ByCore(BTreeMap<String, Vec<u32>>),
+}
+
+/// How the firmware ranks CPUs; see [`Machine::priorities`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PreferredFile {
+    /// Where the numbers come from.
+    #[serde(rename = "source")]
+    _source: String,
+    /// By lists of CPUs.
+    priority: Spanned<BTreeMap<Spanned<String>, Spanned<u32>>>,
 }
 
 #[derive(Deserialize)]

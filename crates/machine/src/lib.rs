@@ -57,6 +57,9 @@ pub struct Machine {
     pub power: Option<Power>,
     /// What keeps cores below the frequency that is asked for; `None` if nothing does.
     pub turbo: Option<Turbo>,
+    /// How much the firmware would rather have a task on each CPU than on others, as Linux on x86 takes it (ITMT, AMD's
+    /// preferred cores); empty if it says nothing. See [`Machine::linux_capacity`].
+    pub priorities: Vec<u32>,
     /// What is odd about the description, and no error: a line each, with file and line.
     pub warnings: Vec<String>,
 }
@@ -206,6 +209,18 @@ impl Machine {
             .flat_map(|level| level.spans.iter().copied())
             .find(|span| span.contains(cpu))
             .unwrap_or(CpuMask::one(cpu))
+    }
+
+    /// What Linux 6.12 takes `cpu` to be able to do at its highest frequency, of 1024 for the fastest
+    /// (`arch_scale_cpu_capacity()`). Where CPUs are ranked they are all the same to it: a hybrid x86 processor has either
+    /// (`hybrid_init_cpu_capacity_scaling()` of drivers/cpufreq/intel_pstate.c).
+    pub fn linux_capacity(&self, cpu: usize) -> u32 {
+        const FULL: u64 = 1024;
+        if !self.priorities.is_empty() {
+            return FULL as u32;
+        }
+        let largest = self.cpus.iter().map(|cpu| cpu.capacity).max().unwrap_or(1);
+        (u64::from(self.cpus[cpu].capacity) * FULL / u64::from(largest)).max(1) as u32
     }
 
     /// Speed of `cpu` while `busy` of its core's hardware threads are busy, itself among them (1/2^20

@@ -122,6 +122,8 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 	u64 prev_sum_exec_runtime;
 	struct load_weight load;
+	u64 slice;
+	unsigned char custom_slice;
 };
 
 /* [abi] */

@@ -44,6 +44,8 @@ impl Flags {
     pub const SHARE_CPUPOWER: Flags = Flags(0x0080);
     /// The CPUs share a last-level cache.
     pub const SHARE_PKG_RESOURCES: Flags = Flags(0x0200);
+    /// Some of the CPUs are to be preferred to others.
+    pub const ASYM_PACKING: Flags = Flags(0x0800);
     /// One CPU at a time balances such domains.
     pub const SERIALIZE: Flags = Flags(0x0400);
     /// Rather have tasks in a sibling of this domain.
@@ -64,6 +66,7 @@ impl Flags {
             | 0x0080
             | 0x0200
             | 0x0400
+            | 0x0800
             | 0x1000
             | 0x4000
             | 0x20000
@@ -264,7 +267,10 @@ impl Domains {
     pub fn new(machine: &Machine, linux: Linux) -> Domains {
         let mut domains = all_levels(machine, linux);
         if linux == Linux::V6_12 {
-            mark_asymmetric(&mut domains, machine);
+            match machine.priorities.is_empty() {
+                true => mark_asymmetric(&mut domains, machine),
+                false => mark_packing(&mut domains),
+            }
         }
         let cpus: Vec<Vec<usize>> = (0..machine.cpus.len())
             .map(|cpu| attach(&mut domains, cpu))
@@ -339,6 +345,15 @@ fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
     for domain in domains.iter_mut() {
         if marked.iter().any(|groups| groups.contains(&domain.span)) {
             domain.flags = domain.flags.without(Flags::PREFER_SIBLING);
+        }
+    }
+}
+
+/// `x86_sched_itmt_flags()`: where CPUs are ranked, tasks are packed at all levels of a node but among hardware threads.
+fn mark_packing(domains: &mut [Domain]) {
+    for domain in domains {
+        if !["SMT", "NUMA"].contains(&domain.level) {
+            domain.flags = domain.flags | Flags::ASYM_PACKING;
         }
     }
 }
@@ -568,6 +583,30 @@ mod tests {
         assert_eq!(
             [tc2.domains[0].imbalance_pct, tc2.domains[1].max_interval],
             [117, 6]
+        );
+    }
+
+    /// Hardware threads are not ranked among each other; and CPUs are ranked instead of unlike in capacity.
+    #[test]
+    fn ranked_cpus_are_packed_at_all_levels_but_smt_in_6_12() {
+        let machine = Machine::find("alder-lake").unwrap();
+        let domains = Domains::new(&machine, Linux::V6_12);
+        for (cpu, expected) in [
+            (0, [("SMT", false), ("MC", true)]),
+            (20, [("CLS", true), ("MC", true)]),
+        ] {
+            let packed = |domain: &Domain| (domain.level, domain.flags.has(Flags::ASYM_PACKING));
+            assert_eq!(domains.of(cpu).map(packed).collect::<Vec<_>>(), expected);
+            assert!(
+                domains
+                    .of(cpu)
+                    .all(|domain| !domain.flags.has(Flags::ASYM_CPUCAPACITY))
+            );
+        }
+        let then = Domains::new(&machine, Linux::V3_9);
+        assert!(
+            then.of(0)
+                .all(|domain| !domain.flags.has(Flags::ASYM_PACKING))
         );
     }
 

@@ -94,7 +94,7 @@ struct CpuLevelsC {
     llc_first: u32,
     llc_weight: u32,
     fast: u32,
-    pad: u32,
+    priority: u32,
     domain: [u16; MAX_LEVELS],
     group: [u16; MAX_LEVELS],
 }
@@ -169,7 +169,10 @@ pub(crate) fn scales(machine: &Machine) -> bool {
 }
 
 /// The CPUs of the highest capacity, and the rest if there is one.
-fn fast_and_slow(machine: &Machine) -> (CpuMask, Option<CpuMask>) {
+fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) {
+    if linux == Linux::V6_12 && !machine.priorities.is_empty() {
+        return (machine.all_cpus(), None);
+    }
     let highest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
     let (mut fast, mut slow) = (CpuMask::EMPTY, CpuMask::EMPTY);
     for id in machine.all_cpus().iter() {
@@ -187,16 +190,10 @@ fn fast_and_slow(machine: &Machine) -> (CpuMask, Option<CpuMask>) {
 /// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
-    let capacity = machine.cpus[cpu].capacity;
     if linux == Linux::V6_12 {
-        let largest = machine
-            .cpus
-            .iter()
-            .map(|cpu| cpu.capacity)
-            .max()
-            .unwrap_or(1024);
-        return (u64::from(capacity) * 1024 / u64::from(largest)).max(1) as u32;
+        return machine.linux_capacity(cpu);
     }
+    let capacity = machine.cpus[cpu].capacity;
     match machine.siblings(cpu).count() as u64 {
         1 => capacity,
         threads => (u64::from(capacity) * (SMT_GAIN / threads) / 1024).max(1) as u32,
@@ -249,7 +246,7 @@ impl Tables {
             nr_energy_domains: 0,
             energy_states: Vec::new(),
         };
-        let (fast, slow) = fast_and_slow(machine);
+        let (fast, slow) = fast_and_slow(machine, linux);
         let power = |group: &CpuMask| group.iter().map(|cpu| cpu_power(machine, cpu, linux)).sum();
         let mut group_of = Vec::new();
         for domain in &domains.domains {
@@ -288,6 +285,7 @@ impl Tables {
                 power: cpu_power(machine, cpu, linux),
                 power_orig: cpu_power(machine, cpu, linux),
                 fast: fast.contains(cpu).into(),
+                priority: machine.priorities.get(cpu).copied().unwrap_or(0),
                 nr_levels: levels.len() as u32,
                 ..Zeroable::zeroed()
             };

@@ -217,7 +217,10 @@ impl Program for Thread {
             Step::SetPolicy => {
                 self.step = Step::First;
                 return Op::SetPolicy(match self.priority {
-                    0 => SchedPolicy::Normal { nice: 0 },
+                    0 => SchedPolicy::Normal {
+                        nice: 0,
+                        slice_ns: 0,
+                    },
                     priority => SchedPolicy::Fifo { priority },
                 });
             }

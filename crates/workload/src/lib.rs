@@ -144,7 +144,10 @@ impl TaskSpec {
     pub fn new(name: impl Into<Arc<str>>, program: impl Program + 'static) -> TaskSpec {
         TaskSpec {
             name: name.into(),
-            policy: SchedPolicy::Normal { nice: 0 },
+            policy: SchedPolicy::Normal {
+                nice: 0,
+                slice_ns: 0,
+            },
             affinity: None,
             timer_slack_ns: None,
             footprint: DEFAULT_FOOTPRINT,
@@ -161,11 +164,16 @@ pub enum SchedPolicy {
     Normal {
         /// Nice value.
         nice: i8,
+        /// What it asks for at a time (`sched_attr::sched_runtime` since Linux 6.12, which takes 0.1 to 100 ms), ns; 0:
+        /// what all do.
+        slice_ns: u64,
     },
     /// `SCHED_BATCH`; nice -20..=19.
     Batch {
         /// Nice value.
         nice: i8,
+        /// As above.
+        slice_ns: u64,
     },
     /// `SCHED_IDLE`.
     Idle,

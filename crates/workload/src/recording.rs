@@ -261,7 +261,10 @@ impl Running {
         let of = &plan.recording.threads[thread];
         let policy = match of.fifo {
             Some(priority) => SchedPolicy::Fifo { priority },
-            None => SchedPolicy::Normal { nice: of.nice },
+            None => SchedPolicy::Normal {
+                nice: of.nice,
+                slice_ns: 0,
+            },
         };
         let program = Running {
             plan: Arc::clone(plan),

@@ -156,7 +156,7 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	const struct domain *sd = env_domain(env);
 	u32 src_cpu = env->src_cpu;
 
-	if (env->migration_type == MIGRATE_MISFIT)
+	if (env->migration_type == MIGRATE_MISFIT || asym_active_balance(env))
 		return true;
 	if (env->migration_type == MIGRATE_TASK &&
 	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)

@@ -18,6 +18,8 @@ enum group_kind {
 	GROUP_MISFIT_TASK,
 	/* A core has more than one task. */
 	GROUP_SMT_BALANCE,
+	/* A CPU that idles is to be preferred to its CPUs (asym_packing.h). */
+	GROUP_ASYM_PACKING,
 	/* Affinity kept tasks from being balanced below. */
 	GROUP_IMBALANCED,
 	/* Tasks do not get what they ask for. */
@@ -38,6 +40,7 @@ struct group_stats {
 	u32 idle_cpus;
 	u32 group_weight;
 	bool smt_balance;
+	bool asym_packing;
 	enum group_kind type;
 };
 
@@ -51,6 +54,8 @@ struct group_state {
 	/* Flags of the domain that is this group, and how many cores it has. */
 	u32 flags;
 	u32 cores;
+	/* The first of its CPUs of the highest priority. */
+	u32 asym_prefer_cpu;
 };
 
 struct group_state group_states[MAX_GROUPS];
@@ -84,6 +89,8 @@ static __always_inline enum group_kind group_classify(u32 imbalance_pct, u32 gro
 		return GROUP_OVERLOADED;
 	if (group_state_at(group)->imbalance)
 		return GROUP_IMBALANCED;
+	if (sgs->asym_packing)
+		return GROUP_ASYM_PACKING;
 	if (sgs->smt_balance)
 		return GROUP_SMT_BALANCE;
 	if (sgs->misfit_task_load)
@@ -115,6 +122,8 @@ static __always_inline void init_groups(u32 cpu)
 				       ? domain_of(cpu, level - 1)->flags
 				       : 0;
 		state->cores += !smt_domain(cpu) || domain_cpu(smt_domain(cpu), 0) == cpu;
+		if (nth_cpu(sg, 0) == cpu || sched_asym_prefer(cpu, state->asym_prefer_cpu))
+			state->asym_prefer_cpu = cpu;
 	}
 }
 

@@ -71,6 +71,10 @@ static __always_inline void calculate_imbalance(struct balance_env *env)
 			env->imbalance = busiest->misfit_task_load;
 		}
 		return;
+	case GROUP_ASYM_PACKING:
+		env->migration_type = MIGRATE_TASK;
+		env->imbalance = busiest->sum_h_nr_running;
+		return;
 	case GROUP_SMT_BALANCE:
 	case GROUP_IMBALANCED:
 		env->migration_type = MIGRATE_TASK;

@@ -65,6 +65,29 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
+/* Does a CPU idle, without a tick, that should have what @cpu has? */
+__noinline bool preferred_cpu_idles(u32 cpu)
+{
+	const struct domain *sd = NULL;
+	bool found = false;
+	int i;
+
+	bpf_for(i, 0, levels_of(cpu)->nr_levels)
+		if (domain_of(cpu, i)->flags & SD_ASYM_PACKING)
+			sd = domain_of(cpu, i);
+	if (!sd)
+		return false;
+	bpf_for(i, 0, sd->weight) {
+		u32 other = domain_cpu(sd, i);
+
+		if (nohz_idle_cpu(other) && sched_asym(sd, other, cpu)) {
+			found = true;
+			break;
+		}
+	}
+	return found;
+}
+
 /* Has @cpu, which is busy, work for an idle one? */
 static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 {
@@ -76,6 +99,8 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 		return true;
 	if (levels_of(cpu)->nr_levels && rq->nr_running &&
 	    check_cpu_capacity(cpu, domain_of(cpu, 0)->imbalance_pct))
+		return true;
+	if (preferred_cpu_idles(cpu))
 		return true;
 	/* Where CPUs are not alike, some may be busy and others not as long as tasks fit. */
 	if (machine.asymmetric)

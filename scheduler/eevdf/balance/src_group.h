@@ -6,6 +6,7 @@
 #ifndef __EQUIPOISE_SRC_GROUP_H
 #define __EQUIPOISE_SRC_GROUP_H
 
+#include "asym_packing.h"
 #include "capacity.h"
 #include "imbalance.h"
 
@@ -59,6 +60,8 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 		add_cpu_stats(env, nth_cpu(sg, i), local_group);
 	sgs->group_capacity = sg->power;
 	sgs->group_weight = sg->weight;
+	sgs->asym_packing = !local_group && is_idle_balance(env) && sgs->sum_h_nr_running &&
+			    sched_group_asym(env, group);
 	sgs->smt_balance = !local_group && is_idle_balance(env) &&
 			   group_state_at(group)->flags & SD_SHARE_CPUPOWER && sgs->sum_h_nr_running > 1;
 	sgs->type = group_classify(env_domain(env)->imbalance_pct, group, sgs);
@@ -105,6 +108,10 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	switch (sgs->type) {
 	case GROUP_OVERLOADED:
 		return sgs->avg_load > busiest->avg_load;
+	case GROUP_ASYM_PACKING:
+		/* The least preferred gives first. */
+		return sched_asym_prefer(group_state_at(env->busiest_group)->asym_prefer_cpu,
+					 group_state_at(group)->asym_prefer_cpu);
 	case GROUP_MISFIT_TASK:
 		return sgs->misfit_task_load > busiest->misfit_task_load;
 	case GROUP_SMT_BALANCE:
@@ -189,7 +196,7 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 	/* Where tasks are is up to placement by energy. */
 	if (energy_aware())
 		return false;
-	if (busiest->type == GROUP_IMBALANCED)
+	if (busiest->type == GROUP_ASYM_PACKING || busiest->type == GROUP_IMBALANCED)
 		return true;
 	if (local->type > busiest->type)
 		return false;
@@ -261,6 +268,9 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 	/* A lone task stays where it is at least as well off. */
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY && nr_running == 1 &&
 	    !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
+		return false;
+	/* One that is to be preferred keeps its task, unless it shares its core. */
+	if (nr_running == 1 && sched_asym(env_domain(env), cpu, env->dst_cpu))
 		return false;
 	load = queue_business(env, cpu, &capacity);
 	if (load * env->busiest_capacity > env->busiest_load * capacity) {

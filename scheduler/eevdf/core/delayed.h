@@ -97,21 +97,27 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 }
 
 /*
- * The averages of @se, which has slept, up to @now of its runqueue's clock_pelt: as long as it was delayed, it was
- * load, though not runnable (se_runnable()).
+ * The averages of @se, which sleeps, as far as it was delayed, or until @now of its runqueue's clock_pelt if it
+ * still is: that long it was load, though not runnable (se_runnable()). The kernel does so as it dequeues it at
+ * last.
  */
-static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 now)
+static __always_inline void update_delayed_load_avg(struct fair_entity *se, u64 now)
 {
 	const struct delayed_slot *slot = delayed_slot(se->cpu, se->delayed_slot);
 	u64 until = now;
 
-	if (se->delayed && slot->last_pid == se->pid) {
-		if (slot->pid != se->pid)
-			until = slot->ended_at;
-		if (time_after(until, se->avg.last_update_time) &&
-		    update_load_sums(&se->avg, until, true, false, false))
-			update_load_avgs(&se->avg, se->weight);
-	}
+	if (!se->delayed || slot->last_pid != se->pid)
+		return;
+	if (slot->pid != se->pid)
+		until = slot->ended_at;
+	if (time_after(until, se->avg.last_update_time) && update_load_sums(&se->avg, until, true, false, false))
+		update_load_avgs(&se->avg, se->weight);
+}
+
+/* The averages of @se, which has slept, up to @now of its runqueue's clock_pelt. */
+static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 now)
+{
+	update_delayed_load_avg(se, now);
 	update_entity_load_avg(se, now, false);
 }
 

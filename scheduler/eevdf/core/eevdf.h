@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Earliest eligible virtual deadline first, as in kernel/sched/fair.c of Linux 6.12 with its features at their
- * defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, WAKEUP_PREEMPTION.
+ * defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT, WAKEUP_PREEMPTION.
  *
  * A task's vruntime is the time it has had over its weight. V is the average over the runnable tasks by weight,
  * what each would have had if all ran at once. A task that has had no more than V is eligible, and V less its
- * vruntime is its lag. Each asks for a slice at a time; its deadline is when it will have had that, in vruntime.
+ * vruntime is its lag. Each asks for a slice at a time, its own (sched_attr::sched_runtime) or the one that all
+ * have; its deadline is when it will have had that, in vruntime.
  */
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
 
 #include "delayed.h"
 
-static __always_inline u64 slice_of(u32 weight, u32 inv_weight)
+/* What @p asks for at a time, ns. */
+static __always_inline u64 slice_of(const struct task_struct *p)
 {
-	return calc_delta_fair(policy.sched_base_slice, weight, inv_weight);
+	return p->se.custom_slice ? p->se.slice : policy.sched_base_slice;
 }
 
 /*
@@ -48,15 +50,15 @@ static __always_inline bool eligible(u64 avg, u64 vruntime)
 	return (s64)(vruntime - avg) <= 0;
 }
 
-/* The lag of a task of @vruntime, which does not get beyond two slices, or a tick if that is longer. */
-static __always_inline s64 entity_lag(u64 avg, u64 vruntime, u32 weight, u32 inv_weight)
+/* The lag of @se, which does not get beyond two slices, or a tick if that is longer; the average is @avg. */
+static __always_inline s64 entity_lag(u64 avg, const struct fair_entity *se)
 {
-	u64 longest = 2 * policy.sched_base_slice;
-	s64 lag = avg - vruntime, limit;
+	u64 longest = 2 * se->slice;
+	s64 lag = avg - se->vruntime, limit;
 
 	if (longest < machine.tick_ns)
 		longest = machine.tick_ns;
-	limit = calc_delta_fair(longest, weight, inv_weight);
+	limit = calc_delta_fair(longest, se->weight, se->inv_weight);
 	if (lag > limit)
 		return limit;
 	return lag < -limit ? -limit : lag;
@@ -75,7 +77,7 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
  */
 static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity *se, bool initial, u64 rel_deadline)
 {
-	u64 weight = READ_ONCE(rq->load_weight), vslice = slice_of(se->weight, se->inv_weight);
+	u64 weight = READ_ONCE(rq->load_weight), vslice = calc_delta_fair(se->slice, se->weight, se->inv_weight);
 	s64 lag = 0;
 
 	if (weight)
@@ -107,7 +109,7 @@ static __always_inline bool update_curr(u32 cpu)
 	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
 	if (time_before(curr->vruntime, curr->deadline))
 		return !curr->protected && rq->nr_running > 1 && !eligible(peek_vruntime(rq), curr->vruntime);
-	curr->deadline = curr->vruntime + slice_of(curr->weight, curr->inv_weight);
+	curr->deadline = curr->vruntime + calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
 	curr->protected = false;
 	avg_vruntime(rq);
 	return rq->nr_running > 1;
@@ -126,6 +128,7 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		.policy = p->policy,
 		.weight = se->weight,
 		.inv_weight = se->inv_weight,
+		.slice = se->slice,
 		.vruntime = se->vruntime,
 		.deadline = se->deadline,
 		.exec_start = rq->clock_task,
@@ -163,7 +166,7 @@ static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 c
 	se->vlag = 0;
 	if (!end_delay(se->cpu, se->delayed_slot, se->pid))
 		return false;
-	lag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+	lag = entity_lag(avg, se);
 	if (lag < 0)
 		se->vlag = lag;
 	return lag <= 0 && se->cpu == cpu;
@@ -207,7 +210,7 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 	update_entity_load_avg(se, rq_clock_pelt(rq), false);
 	update_rq_load_avg(rq);
 	avg = avg_vruntime(rq);
-	se->vlag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+	se->vlag = entity_lag(avg, se);
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		se->delayed = sleeps && !eligible(avg, se->vruntime) && delay_entity(se);
@@ -220,8 +223,9 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 }
 
 /*
- * Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. A function in
- * BPF, too: the verifier leaves a chain of calls 512 bytes of stack, and balancing, which calls this at its end, takes most.
+ * Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. A function
+ * in BPF, too: the verifier leaves a chain of calls 512 bytes of stack, and balancing, which calls this at its end,
+ * takes most.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
@@ -230,7 +234,7 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
-		se->vlag = entity_lag(avg, se->vruntime, se->weight, se->inv_weight);
+		se->vlag = entity_lag(avg, se);
 		remove_entity(se);
 		detach_entity(se);
 		place_entity(dst, se, false, rel_deadline);
@@ -242,7 +246,7 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 	bpf_spin_unlock(&se->lock);
 }
 
-/* A new nice level or policy: lag and deadline keep their length in time (reweight_eevdf()). */
+/* A new nice level, slice or policy: lag and deadline keep their length in time (reweight_eevdf()). */
 static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
 {
 	u32 weight = task_weight(p);
@@ -271,6 +275,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	se->weight = weight;
 	se->inv_weight = (1ULL << 32) / weight;
 	se->idle_policy = p->policy == SCHED_IDLE;
+	se->slice = slice_of(p);
 	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
 	if (on_rq) {
 		attach_entity(se, se->cpu);
@@ -374,6 +379,10 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy,
 			explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
 			return false;
 		}
+		/* Who asks for less at a time need not wait for the end of the slice (do_preempt_short()). */
+		if (se->slice < curr->slice &&
+		    (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime)))
+			curr->protected = false;
 		if (eligible(avg, curr->vruntime) &&
 		    (curr->protected || time_before(curr->deadline, se->deadline))) {
 			explain_turn(curr, se);

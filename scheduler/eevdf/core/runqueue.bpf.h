@@ -22,6 +22,8 @@ struct running {
 	u32 policy;
 	u32 weight;
 	u32 inv_weight;
+	/* What it asks for at a time, ns. */
+	u64 slice;
 	u64 vruntime;
 	u64 deadline;
 	/* vruntime counts until here, ns of clock_task. */

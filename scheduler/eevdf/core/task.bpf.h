@@ -18,6 +18,8 @@ struct fair_entity {
 	u64 vruntime;
 	/* When it should have had its slice, in vruntime. */
 	u64 deadline;
+	/* What it asks for at a time, ns. */
+	u64 slice;
 	/* How much less than the average it has had, in vruntime, when it last stopped being runnable. */
 	s64 vlag;
 	/* When it last ran, ns of clock_task; 0: it has been moved since. */

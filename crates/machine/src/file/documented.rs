@@ -56,6 +56,7 @@ fn every_key_is_in_the_page_and_no_other() {
         keys::<CacheFile>("package.cache."),
         keys::<CpufreqFile>("cpufreq."),
         keys::<TurboFile>("turbo."),
+        keys::<PreferredFile>("preferred."),
         keys::<PowerFile>("power."),
         keys::<PartPowerFile>("power.PART."),
         keys::<PartIdleFile>("power.PART.idle."),

@@ -63,6 +63,7 @@ impl<'a> Reader<'a> {
         }
         let power = self.power(&machine)?;
         let turbo = self.turbo(&machine, &core_types)?;
+        let priorities = self.priorities(&machine.preferred, &topology)?;
         self.plausible(&machine, hz, &core_types)?;
         Ok(Machine {
             name: machine.name.into_inner(),
@@ -80,6 +81,7 @@ impl<'a> Reader<'a> {
             numa,
             power,
             turbo,
+            priorities,
             warnings: self.warnings.take(),
         })
     }

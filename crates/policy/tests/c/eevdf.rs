@@ -91,8 +91,8 @@ static struct equipoise_kernel kernel = {
 	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf,
 };
 
-/* @nice of each task. */
-void start(const s32 *nice)
+/* @nice of each task, and what it asks for at a time, ns; 0: what all do. */
+void start(const s32 *nice, const u64 *slice)
 {
 	equipoise_kernel = &kernel;
 	kernel.now = NSEC_PER_SEC;
@@ -100,7 +100,8 @@ void start(const s32 *nice)
 	fair_rqs[0] = (struct fair_rq){};
 	init_rq(0, kernel.now);
 	for (u32 i = 0; i < TASKS; i++) {
-		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120 + nice[i] };
+		tasks[i] = (struct task_struct){ .pid = i + 1, .static_prio = 120 + nice[i],
+						 .se = { .slice = slice[i], .custom_slice = !!slice[i] } };
 		of_task[i] = (struct fair_entity){ .forked = true, .pid = i + 1 };
 		tasks[i].equipoise_storage[0] = &of_task[i];
 		reweight_entity(&tasks[i], &of_task[i]);
@@ -163,6 +164,14 @@ s32 pick(bool *kept)
 	return prev ? (s32)prev->pid - 1 : -1;
 }
 
+/* Task @i has woken up: does it take the CPU from the running one? */
+bool preempts(u32 i)
+{
+	update_rq_clock(0, kernel.now);
+	update_curr(0);
+	return check_preempt_wakeup(rq_of(0), tasks[i].policy, &of_task[i]);
+}
+
 /* Is the running task to stop? */
 bool over(void)
 {
@@ -206,12 +215,17 @@ struct Cpu(MutexGuard<'static, Library>);
 impl Cpu {
     /// Its tasks sleep.
     fn start(nice: &[i32; TASKS]) -> Cpu {
+        Cpu::with_slices(nice, &[0; TASKS])
+    }
+
+    /// The same, with what each asks for at a time, ns.
+    fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         static LIBRARY: LazyLock<Mutex<Library>> =
             LazyLock::new(|| Mutex::new(common::compile_with_tables(CODE, "eevdf", "smp-2")));
         let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-        let start: Symbol<unsafe extern "C" fn(*const i32)> =
+        let start: Symbol<unsafe extern "C" fn(*const i32, *const u64)> =
             unsafe { library.get(b"start") }.unwrap();
-        unsafe { start(nice.as_ptr()) };
+        unsafe { start(nice.as_ptr(), slices.as_ptr()) };
         Cpu(library)
     }
 
@@ -237,6 +251,13 @@ impl Cpu {
         let mut kept = false;
         let task = unsafe { pick(&mut kept) };
         (usize::try_from(task).ok(), kept)
+    }
+
+    /// Has `task`, which has woken up, to have the CPU?
+    fn preempts(&self, task: u32) -> bool {
+        let preempts: Symbol<unsafe extern "C" fn(u32) -> bool> =
+            unsafe { self.0.get(b"preempts") }.unwrap();
+        unsafe { preempts(task) }
     }
 
     /// Is the running task to stop?
@@ -296,9 +317,10 @@ proptest! {
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),
+        slices in proptest::array::uniform12(prop_oneof![Just(0), 100_000..100_000_000u64]),
         steps in steps(),
     ) {
-        let cpu = Cpu::start(&nice);
+        let cpu = Cpu::with_slices(&nice, &slices);
         for step in steps {
             match step {
                 Step::Wake(task) => cpu.wake(task),
@@ -422,4 +444,55 @@ fn lag_is_bounded() {
         longest = lags.into_iter().fold(longest, i64::max);
     }
     assert!((longest as f64) < 3.0 * SLICE, "{longest}");
+}
+
+/// Nice 0, each with its own slice, ns: tasks 0 and 1 have run for a while, 1 sleeps, and 0 has begun a slice.
+fn beside_a_loop(slices: [u64; 2]) -> Cpu {
+    let mut all = [0; TASKS];
+    all[..2].copy_from_slice(&slices);
+    let cpu = Cpu::with_slices(&[0; TASKS], &all);
+    cpu.wake(1);
+    cpu.pick();
+    cpu.pass(1_000);
+    cpu.sleep();
+    cpu.wake(0);
+    cpu.pick();
+    // Its first slice is half of one.
+    cpu.pass(if slices[0] > 0 {
+        slices[0]
+    } else {
+        SLICE as u64
+    });
+    cpu.pick();
+    cpu.pass(10_000);
+    cpu
+}
+
+/// PREEMPT_SHORT: who asks for less at a time than the running task need not wait for the end of its slice.
+#[test]
+fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
+    for (slices, preempts) in [
+        ([0, 0], false),
+        ([0, 100_000], true),
+        ([0, 2_900_000], true),
+        ([0, 3_100_000], false),
+        ([100_000_000, 0], true),
+        ([100_000, 0], false),
+    ] {
+        let cpu = beside_a_loop(slices);
+        cpu.wake(1);
+        assert_eq!(cpu.preempts(1), preempts, "{slices:?}");
+    }
+}
+
+/// A deadline is a slice ahead, by the task's own: at nice 0 vruntime is time.
+#[test]
+fn a_deadline_is_a_slice_of_the_tasks_own_ahead() {
+    for slice in [0, 100_000, 20_000_000, 100_000_000] {
+        let cpu = beside_a_loop([slice, 0]);
+        let task = cpu.tasks()[0];
+        let ahead = task.deadline - task.vruntime;
+        let expected = if slice > 0 { slice } else { SLICE as u64 };
+        assert!(ahead.abs_diff(expected) < 20_000, "{slice}: {ahead}");
+    }
 }

@@ -19,7 +19,9 @@ const MISFIT: u32 = 3;
 const HAS_SPARE: u32 = 0;
 const FULLY_BUSY: u32 = 1;
 const MISFIT_TASK: u32 = 2;
-const OVERLOADED: u32 = 5;
+const SMT_BALANCE: u32 = 3;
+const ASYM_PACKING: u32 = 4;
+const OVERLOADED: u32 = 6;
 
 /// What `ask` answers.
 #[repr(C)]
@@ -114,6 +116,21 @@ impl Scheduler {
                                              .local_group = local_group_of(from, level) }};
                 update_sg_lb_stats(env, local_group_of(cpu, level), false);
                 return env->sgs.type;
+            }}
+            /* Is the task that runs on @src_cpu to move to @cpu, which idles? */
+            s32 active(u32 cpu, u32 src_cpu, u32 level)
+            {{
+                struct balance_env *env = this_balance_env();
+
+                *env = (struct balance_env){{ .cpu = cpu, .dst_cpu = cpu, .src_cpu = src_cpu, .level = level,
+                                             .idle = LB_IDLE, .migration_type = MIGRATE_TASK }};
+                return need_active_balance(env);
+            }}
+            /* The tick of @idle has stopped: does @cpu kick? */
+            s32 kicks(u32 cpu, u32 idle)
+            {{
+                nohz_stop_tick(idle);
+                return preferred_cpu_idles(cpu);
             }}
             s32 near(u32 prev_cpu, u32 target, u64 util)
             {{
@@ -341,4 +358,67 @@ fn a_child_begins_where_there_is_most_room() {
     assert!(numa.call("fork_on", [0, 0, 0]) >= 8);
     let tc2 = Scheduler::busy("tc2", &[0, 1, 1, 1, 1]);
     assert_eq!(tc2.call("fork_on", [3, 0, 0]), 0);
+}
+
+/// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, 16 to 23 its E cores.
+const ALL: u32 = 1;
+
+/// alder-lake, where each of these CPUs has a task.
+fn alder_lake(busy: &[u32]) -> Scheduler {
+    let scheduler = Scheduler::new("alder-lake");
+    busy.iter().for_each(|&cpu| scheduler.set(cpu, 1, 1024));
+    scheduler
+}
+
+/// Where CPUs are ranked, one of higher priority takes even a task that runs alone, the better the core.
+#[test]
+fn a_preferred_core_takes_what_runs_on_others() {
+    for (cpu, busy, expected) in [
+        (0, &[16][..], 16),
+        (8, &[0], 0),
+        (8, &[0, 16], 16),
+        (16, &[20], -1),
+        (0, &[8], -1),
+        (16, &[0], -1),
+        // Its other thread is busy.
+        (9, &[8, 16], -1),
+    ] {
+        let scheduler = alder_lake(busy);
+        let answer = scheduler.ask(cpu, ALL, IDLE);
+        assert_eq!(answer.queue, expected, "{cpu} of {busy:?}");
+        if expected >= 0 {
+            assert_eq!((answer.migrates, answer.imbalance), (TASK, 1));
+            let src = expected as u64;
+            assert_eq!(scheduler.call("active", [cpu.into(), src, ALL.into()]), 1);
+            assert_eq!(
+                scheduler.call("kind", [cpu.into(), src, ALL.into()]),
+                ASYM_PACKING as i32
+            );
+        }
+        assert_eq!(scheduler.ask(cpu, ALL, NOT_IDLE).queue, -1);
+    }
+}
+
+/// Two tasks of a P core: an E core helps it, whatever the priorities; of a core with one task it takes none.
+#[test]
+fn an_e_core_helps_a_p_core_with_two_busy_threads() {
+    let both = alder_lake(&[0, 1]);
+    assert_eq!(both.call("kind", [16, 0, ALL.into()]), SMT_BALANCE as i32);
+    let answer = both.ask(16, ALL, IDLE);
+    assert_eq!(
+        (answer.queue, answer.migrates, answer.imbalance),
+        (0, TASK, 1)
+    );
+    assert_eq!(both.call("active", [16, 0, ALL.into()]), 1);
+    assert_eq!(alder_lake(&[0]).call("active", [16, 0, ALL.into()]), 0);
+}
+
+/// A busy CPU's tick wakes up an idle one of higher priority, whose core idles.
+#[test]
+fn a_tick_kicks_a_preferred_core() {
+    assert_eq!(alder_lake(&[16]).call("kicks", [16, 0, 0]), 1);
+    assert_eq!(alder_lake(&[0]).call("kicks", [0, 8, 0]), 1);
+    assert_eq!(alder_lake(&[8]).call("kicks", [8, 0, 0]), 0);
+    assert_eq!(alder_lake(&[16, 1]).call("kicks", [16, 0, 0]), 0);
+    assert_eq!(Scheduler::busy("smp-8", &[1]).call("kicks", [0, 1, 0]), 0);
 }

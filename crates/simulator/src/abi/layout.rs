@@ -32,6 +32,9 @@ pub struct SchedEntity {
     pub sum_exec_runtime: Cell<u64>,
     pub prev_sum_exec_runtime: Cell<u64>,
     pub load: LoadWeight,
+    /// What a fair task asks for at a time, ns; said of it alone.
+    pub slice: Cell<u64>,
+    pub custom_slice: Cell<u8>,
 }
 
 #[repr(C)]

@@ -93,14 +93,12 @@ impl Cpufreq {
     pub fn new(machine: &Machine) -> Cpufreq {
         let cpufreq = machine.cpufreq.as_ref();
         let spans = cpufreq.map_or(&[][..], |cpufreq| &cpufreq.policies);
-        let most = machine.cpus.iter().map(|cpu| cpu.capacity).max();
-        let cpu = |(id, cpu): (usize, &machine::Cpu)| {
+        let cpu = |id: usize| {
             let policy = spans.iter().position(|span| span.contains(id));
-            let capacity = u64::from(cpu.capacity) * u64::from(CPUPERF_ONE);
             Cpu {
                 policy: policy.unwrap_or(0) as u32,
                 target: CPUPERF_ONE,
-                capacity: (capacity / u64::from(most.unwrap_or(1))).max(1) as u32,
+                capacity: machine.linux_capacity(id),
                 bw_dl: 0,
             }
         };
@@ -109,7 +107,7 @@ impl Cpufreq {
                 .iter()
                 .map(|&span| Policy::new(machine, span))
                 .collect(),
-            cpus: machine.cpus.iter().enumerate().map(cpu).collect(),
+            cpus: (0..machine.cpus.len()).map(cpu).collect(),
             rate_limit_ns: cpufreq.map_or(0, |cpufreq| cpufreq.rate_limit_ns),
             transition_latency_ns: cpufreq.map_or(0, |cpufreq| cpufreq.transition_latency_ns),
         }

@@ -25,6 +25,8 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 const WEIGHT_IDLEPRIO: u32 = 3;
+/// The least and the most that a fair task may ask for at a time, ns (`__setparam_fair()`).
+const SLICE: (u64, u64) = (100_000, 100_000_000);
 
 /// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
 pub fn weight_of(prio: i32) -> u32 {
@@ -220,13 +222,17 @@ impl Task {
     /// Sets what follows from the policy: class, priorities, weight. (`__setscheduler_params()`)
     pub fn set_policy(&self, policy: SchedPolicy) {
         let (class, number, rt_priority, nice) = match policy {
-            SchedPolicy::Normal { nice } => (Class::Ext, 0, 0, nice),
-            SchedPolicy::Batch { nice } => (Class::Ext, 3, 0, nice),
+            SchedPolicy::Normal { nice, .. } => (Class::Ext, 0, 0, nice),
+            SchedPolicy::Batch { nice, .. } => (Class::Ext, 3, 0, nice),
             SchedPolicy::Idle => (Class::Ext, 5, 0, 0),
             SchedPolicy::Fifo { priority } => (Class::Rt, 1, priority.into(), 0),
             SchedPolicy::RoundRobin { priority } => (Class::Rt, 2, priority.into(), 0),
             SchedPolicy::Deadline { .. } => (Class::Dl, 6, 0, 0),
         };
+        if let SchedPolicy::Normal { slice_ns, .. } | SchedPolicy::Batch { slice_ns, .. } = policy {
+            self.abi.se.custom_slice.set((slice_ns > 0).into());
+            self.abi.se.slice.set(slice_ns.clamp(SLICE.0, SLICE.1));
+        }
         self.policy.set(policy);
         self.class.set(class);
         self.abi.policy.set(number);

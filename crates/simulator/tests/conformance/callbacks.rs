@@ -159,7 +159,10 @@ fn the_tick_op_is_called_at_the_ticks_and_sees_the_slice_shrink() {
 #[test]
 fn a_new_weight_is_told_while_the_task_stays_on_its_cpu() {
     let workload = tasks(|| {
-        let nicer = Op::SetPolicy(SchedPolicy::Normal { nice: 5 });
+        let nicer = Op::SetPolicy(SchedPolicy::Normal {
+            nice: 5,
+            slice_ns: 0,
+        });
         [bound("a", 0, [run_for(1), nicer, run_for(1)])]
     });
     let ran = run(&machine(1), &workload, &scheduler(EVERYTHING, OPS));
@@ -187,7 +190,7 @@ fn nice_levels_are_weights_as_cgroups_count_them() {
     for (nice, weight) in [(-20, 8668), (-1, 125), (0, 100), (1, 80), (19, 1)] {
         let workload = tasks(|| {
             [TaskSpec {
-                policy: SchedPolicy::Normal { nice },
+                policy: SchedPolicy::Normal { nice, slice_ns: 0 },
                 ..task("a", [run_for(1)])
             }]
         });
@@ -218,7 +221,10 @@ fn a_task_that_may_not_stay_moves_to_a_cpu_of_its_new_mask() {
 fn a_task_under_another_class_is_not_the_schedulers() {
     let workload = tasks(|| {
         let real_time = Op::SetPolicy(SchedPolicy::Fifo { priority: 1 });
-        let normal = Op::SetPolicy(SchedPolicy::Normal { nice: 0 });
+        let normal = Op::SetPolicy(SchedPolicy::Normal {
+            nice: 0,
+            slice_ns: 0,
+        });
         [bound(
             "a",
             0,

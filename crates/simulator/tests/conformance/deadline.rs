@@ -144,7 +144,10 @@ fn the_bandwidth_of_a_task_that_ended_is_free_again() {
             deadline_ns: 10_000_000,
             period_ns: 10_000_000,
         };
-        let normal = SchedPolicy::Normal { nice: 0 };
+        let normal = SchedPolicy::Normal {
+            nice: 0,
+            slice_ns: 0,
+        };
         let late = task("b", [sleep_for(30), Op::SetPolicy(half), run_for(2)]);
         let early = task(
             "a",

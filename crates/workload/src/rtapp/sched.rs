@@ -69,6 +69,8 @@ pub struct Settings<'a> {
     policy: Option<(Class, Field<'a>)>,
     priority: Option<Field<'a>>,
     runtime: Option<Field<'a>>,
+    /// `dl-runtime`, which for other tasks is what they ask for at a time.
+    slice: Option<Field<'a>>,
     deadline: Option<Field<'a>>,
     period: Option<Field<'a>>,
 }
@@ -80,7 +82,7 @@ impl<'a> Settings<'a> {
         match field.key() {
             "policy" => self.policy = Some((Class::read(field)?, field)),
             "priority" => self.priority = Some(field),
-            "dl-runtime" => self.runtime = Some(field),
+            "dl-runtime" => (self.runtime, self.slice) = (Some(field), Some(field)),
             "dl-deadline" => self.deadline = Some(field),
             "dl-period" => self.period = Some(field),
             "runtime" if legacy => self.runtime = self.runtime.or(Some(field)),
@@ -101,12 +103,36 @@ impl<'a> Settings<'a> {
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
         match (self.policy, self.priority) {
             (Some((class, field)), _) => self.resolve(class, field).map(Some),
-            (None, Some(field)) => match current {
+            (None, priority) => match current {
                 SchedPolicy::Deadline { .. } => Ok(None),
-                _ => self.resolve(Class::of(current), field).map(Some),
+                SchedPolicy::Normal { nice, slice_ns } => {
+                    let (nice, slice_ns) = (self.nice(nice)?, self.slice_ns(slice_ns)?);
+                    let next = SchedPolicy::Normal { nice, slice_ns };
+                    Ok((priority.is_some() || self.slice.is_some()).then_some(next))
+                }
+                SchedPolicy::Batch { nice, slice_ns } => {
+                    let (nice, slice_ns) = (self.nice(nice)?, self.slice_ns(slice_ns)?);
+                    let next = SchedPolicy::Batch { nice, slice_ns };
+                    Ok((priority.is_some() || self.slice.is_some()).then_some(next))
+                }
+                _ => priority
+                    .map(|field| self.resolve(Class::of(current), field))
+                    .transpose(),
             },
-            (None, None) => Ok(None),
         }
+    }
+
+    fn nice(&self, default: i8) -> Result<i8, Box<BadInput>> {
+        let what = "the nice value of a SCHED_OTHER or SCHED_BATCH task";
+        let nice = |field: Field<'_>| field.integer(NICE, what).map(|nice| nice as i8);
+        self.priority.map_or(Ok(default), nice)
+    }
+
+    /// As rt-app since 2025, for Linux 6.12: 0 is what all ask for.
+    fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
+        let what = "what a SCHED_OTHER or SCHED_BATCH task asks for at a time";
+        self.slice
+            .map_or(Ok(default), |field| field.microseconds(what))
     }
 
     fn resolve(&self, class: Class, place: Field<'_>) -> Result<SchedPolicy, Box<BadInput>> {
@@ -114,23 +140,18 @@ impl<'a> Settings<'a> {
             Some(field) => field.integer(range, what),
             None => Ok(default),
         };
-        let nice = || {
-            priority(
-                NICE,
-                0,
-                "the nice value of a SCHED_OTHER or SCHED_BATCH task",
-            )
-        };
         let rt = || {
             let what = "the priority of a SCHED_FIFO or SCHED_RR task";
             priority(RT_PRIORITY, DEFAULT_RT_PRIORITY, what)
         };
         Ok(match class {
             Class::Other => SchedPolicy::Normal {
-                nice: nice()? as i8,
+                nice: self.nice(0)?,
+                slice_ns: self.slice_ns(0)?,
             },
             Class::Batch => SchedPolicy::Batch {
-                nice: nice()? as i8,
+                nice: self.nice(0)?,
+                slice_ns: self.slice_ns(0)?,
             },
             Class::Fifo => SchedPolicy::Fifo {
                 priority: rt()? as u8,

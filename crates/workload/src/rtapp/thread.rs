@@ -131,7 +131,10 @@ impl Thread {
             released: None,
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
-            policy: SchedPolicy::Normal { nice: 0 },
+            policy: SchedPolicy::Normal {
+                nice: 0,
+                slice_ns: 0,
+            },
             affinity: Box::default(),
             line: Line::default(),
         };

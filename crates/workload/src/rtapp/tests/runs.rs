@@ -197,7 +197,10 @@ fn policies_and_priorities_change_by_phase() {
         [
             SchedPolicy::Fifo { priority: 30 },
             SchedPolicy::Fifo { priority: 40 },
-            SchedPolicy::Normal { nice: -5 },
+            SchedPolicy::Normal {
+                nice: -5,
+                slice_ns: 0
+            },
         ]
     );
     assert_eq!(
@@ -209,6 +212,39 @@ fn policies_and_priorities_change_by_phase() {
         }]
     );
     assert_eq!(of("rr"), [SchedPolicy::RoundRobin { priority: 10 }]);
+}
+
+/// `dl-runtime` of a fair task is what it asks for at a time; what a phase does not name stays.
+#[test]
+fn fair_tasks_have_slices() {
+    let workload = tasks(
+        r#" "a": { "priority": 3, "dl-runtime": 200, "loop": 1, "phases": {
+                "as-task": { "run": 10 },
+                "longer": { "dl-runtime": 5000, "run": 10 },
+                "nicer": { "priority": 5, "run": 10 },
+                "batch": { "policy": "SCHED_BATCH", "run": 10 } } },
+            "event": { "policy": "SCHED_OTHER", "loop": 1, "runtime": 300 } "#,
+    );
+    let kernel = Kernel::run(&workload, 3);
+    let of = |task: &str| {
+        let own = kernel.policies.iter().filter(|(name, _)| name == task);
+        own.map(|&(_, policy)| policy).collect::<Vec<_>>()
+    };
+    let normal = |nice, slice_ns| SchedPolicy::Normal { nice, slice_ns };
+    assert_eq!(
+        of("a"),
+        [
+            normal(3, 200_000),
+            normal(3, 5_000_000),
+            normal(5, 5_000_000),
+            SchedPolicy::Batch {
+                nice: 0,
+                slice_ns: 0
+            },
+        ]
+    );
+    // An event of that name is no setting.
+    assert_eq!(of("event"), []);
 }
 
 #[test]
