@@ -266,8 +266,10 @@ __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cp
  */
 static __always_inline bool stays(const struct task_struct *p, const struct cluster *c, u64 got)
 {
+	u64 most = policy.unfairness < 2 * policy.slice ? policy.unfairness : 2 * policy.slice;
+
 	return !unlike && p->se.sum_exec_runtime && !is_light(p) && !READ_ONCE(idle_clusters) &&
-	       (s64)(READ_ONCE(c->clock) - got) < (s64)policy.unfairness;
+	       (s64)(READ_ONCE(c->clock) - got) < (s64)most;
 }
 
 /*
