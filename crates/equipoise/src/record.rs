@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::import;
 use crate::interrupt::{self, STOP};
 use crate::output::Staged;
-use crate::tracefs::{Buffer, Instance, PAGE};
+use crate::tracefs::{Buffer, Instance};
 use machine::Machine;
 use machine::input::BadInput;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -26,6 +26,12 @@ const LOOK_MS: u32 = 200;
 /// Records, and writes what there is, also after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
     let workload = match args.output.extension().and_then(|it| it.to_str()) {
+        Some("dat") if args.machine.is_some() => {
+            return Err(bad(
+                format!("--machine for {}, which is a trace", args.output.display()),
+                "expected --output FILE.json, a workload; or --machine for `workload import` of the trace",
+            ));
+        }
         Some("dat") => None,
         Some("json") => Some(machine(args)?),
         _ => {
@@ -35,8 +41,6 @@ pub fn run(args: &Record) -> Result<(), Error> {
             ));
         }
     };
-    // Says that there is no place for it before anything runs.
-    let mut staged = Staged::default();
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
@@ -48,6 +52,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     interrupt::listen_to_end();
     let status = recorder.record(args)?;
     let lost = recorder.instance.lost();
+    let mut staged = Staged::default();
     let mut bytes = Vec::new();
     staged.add(&args.output, |out| match &workload {
         None => recorder
@@ -193,11 +198,12 @@ impl Recorder {
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let cpus = self.buffers.last().map_or(0, |last| last.buffer.cpu + 1);
         let mut head = self.instance.head(cpus)?;
-        let mut at = (head.len() + 16 * cpus).next_multiple_of(PAGE);
+        let page = self.instance.page;
+        let mut at = (head.len() + 16 * cpus).next_multiple_of(page);
         let begin = at;
         for cpu in 0..cpus {
             let there = self.buffers.iter().find(|it| it.buffer.cpu == cpu);
-            let size = there.map_or(0, |it| it.pages as usize * PAGE);
+            let size = there.map_or(0, |it| it.pages as usize * page);
             for number in [at, size] {
                 head.extend_from_slice(&(number as u64).to_ne_bytes());
             }

@@ -40,6 +40,8 @@ pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
     events: Vec<&'static str>,
+    /// The bytes of a page of its buffers.
+    pub page: usize,
 }
 
 impl Instance {
@@ -55,11 +57,13 @@ impl Instance {
             }
         }
         let folder = instances.join(format!("{INSTANCE}{}", std::process::id()));
+        let page = page_size(&tracefs)?;
         fs::create_dir(&folder)?;
         let mut instance = Instance {
             tracefs,
             folder,
             events: Vec::new(),
+            page,
         };
         instance.write("tracing_on", "0")?;
         // The clock that all CPUs share.
@@ -118,6 +122,7 @@ impl Instance {
                 .open(&path);
             buffers.push(Buffer {
                 cpu,
+                page: vec![0; self.page],
                 pipe: pipe.map_err(|it| named(&path, &it))?,
             });
         }
@@ -151,7 +156,7 @@ impl Instance {
         let mut out = b"\x17\x08\x44tracing6\0".to_vec();
         out.push(u8::from(cfg!(target_endian = "big")));
         out.push(size_of::<libc::c_long>() as u8);
-        out.extend_from_slice(&(PAGE as u32).to_ne_bytes());
+        out.extend_from_slice(&(self.page as u32).to_ne_bytes());
         let sized = |out: &mut Vec<u8>, bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u64).to_ne_bytes());
             out.extend_from_slice(bytes);
@@ -211,35 +216,50 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The bytes of a page of a ring buffer: a page of memory, of which kernels have several sizes.
+fn page_size(tracefs: &Path) -> io::Result<usize> {
+    let path = tracefs.join("events/header_page");
+    let header = String::from_utf8_lossy(&read_whole(&path)?).into_owned();
+    let data = header.lines().find(|line| line.contains(" data;"));
+    let number = |key: &str| {
+        let (_, rest) = data?.split_once(key)?;
+        rest.split(';').next()?.parse::<usize>().ok()
+    };
+    let size = number("offset:").zip(number("size:"));
+    let size = size.map(|(offset, size)| offset + size);
+    size.filter(|&size| size >= 4096).ok_or_else(|| {
+        let message = format!("{}: no layout of a page", path.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })
+}
+
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
-
-/// The bytes of a page of a ring buffer.
-pub const PAGE: usize = 4096;
 
 /// What a CPU has recorded.
 pub struct Buffer {
     pub cpu: usize,
     pub pipe: File,
+    page: Vec<u8>,
 }
 
 impl Buffer {
     /// Adds the pages that are there to `out`, and one that is being filled too if `all`: how many.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
-        let mut page = [0; PAGE];
+        let page = &mut self.page;
         let mut pages = 0;
         loop {
-            match self.pipe.read(&mut page) {
+            match self.pipe.read(page) {
                 Ok(0) => return Ok(pages),
                 Ok(count) => {
                     page[count..].fill(0);
-                    out.write_all(&page)?;
+                    out.write_all(page)?;
                     pages += 1;
                     // Its length, of which flags are the highest bits.
                     let length =
                         u32::from_ne_bytes([page[8], page[9], page[10], page[11]]) << 4 >> 4;
-                    if !all && (length as usize) < PAGE / 2 {
+                    if !all && (length as usize) < page.len() / 2 {
                         return Ok(pages);
                     }
                 }
