@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -373,7 +374,7 @@ impl From<Goal> for workload::Goal {
 #[derive(Args)]
 pub struct Top {
     /// How long to look each time, s
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// Print one interval, and end
     #[arg(long)]
@@ -381,15 +382,6 @@ pub struct Top {
     /// Where proc, sys and run are
     #[arg(long, value_name = "DIR", hide = true)]
     pub root: Option<PathBuf>,
-}
-
-/// Seconds that one can wait for.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|s| (0.1..=3600.0).contains(s));
-    let expected = "expected seconds from 0.1 to 3600";
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| expected.to_owned())
 }
 
 #[derive(Subcommand)]
@@ -520,13 +512,21 @@ fn time(text: &str) -> Result<u64, String> {
     })
 }
 
+/// How long to look each time.
+fn interval(text: &str) -> Result<Duration, String> {
+    seconds(text, 0.1..=3600.0, "expected seconds from 0.1 to 3600")
+}
+
 /// How long to record.
 fn limit(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|s| (0.001..=1e6).contains(s));
     let expected = "expected a number of seconds, such as 10 or 0.5";
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| expected.to_owned())
+    seconds(text, 0.001..=1e6, expected)
+}
+
+fn seconds(text: &str, range: RangeInclusive<f64>, expected: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| range.contains(seconds));
+    let duration = seconds.map(Duration::from_secs_f64);
+    duration.ok_or_else(|| expected.to_owned())
 }
 
 /// Paths with commas between; or one path that has commas.

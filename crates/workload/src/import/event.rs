@@ -67,5 +67,8 @@ pub enum Read<'a> {
     Nothing,
 }
 
+/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
+pub const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
+
 /// The prio of a task of nice 0, where a trace has none.
 pub const DEFAULT_PRIO: i32 = 120;

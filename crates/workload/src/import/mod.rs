@@ -51,6 +51,9 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
+/// What is wrong with a trace that does not fit the machine.
+const ITS_MACHINE: &str = "expected a trace of the machine that it is said to be of";
+
 /// Takes what a trace has, in the order of time; what it says is what does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 

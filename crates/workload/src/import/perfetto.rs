@@ -1,8 +1,8 @@
 //! Perfetto's traces (`perfetto_trace.proto`): of each packet the bundle of ftrace events, also in the compact form that
 //! Perfetto itself records switches and wakeups in.
 
-use super::Sink;
-use super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
+use super::{ITS_MACHINE, Sink};
 use machine::input::BadInput;
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -10,8 +10,6 @@ use std::collections::HashMap;
 
 /// A trace is one message, of packets.
 const PACKET: u32 = 1;
-/// `common_flags` of an event in a hard interrupt, a soft one or an NMI.
-const IN_INTERRUPT: u32 = 0x08 | 0x10 | 0x40;
 /// `prev_state` of a task that ended (X, Z), and of one that sleeps, as kernels since 4.14 have it.
 const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
@@ -56,14 +54,17 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
             }),
         };
         sink(read).map_err(|message| {
-            let expected = "expected a trace of the machine that it is said to be of";
-            Box::new(BadInput::whole(format!("{file}: {message}"), expected))
+            Box::new(BadInput::whole(format!("{file}: {message}"), ITS_MACHINE))
         })?;
         if let Kind::Switch { next, .. } = kind {
             all.runs.insert(cpu, next);
         }
     }
     Ok(())
+}
+
+fn in_interrupt(common_flags: u32) -> bool {
+    common_flags & u32::from(IN_INTERRUPT) != 0
 }
 
 /// The next packet of `left`.
@@ -143,7 +144,7 @@ impl All {
         let cpu = bundle.cpu as usize;
         let first = self.events.len();
         for event in &bundle.event {
-            let interrupt = event.common_flags & IN_INTERRUPT != 0;
+            let interrupt = in_interrupt(event.common_flags);
             if let Some(kind) = self.full(event) {
                 self.events.push((event.timestamp, cpu, interrupt, kind));
             }
@@ -220,7 +221,7 @@ impl All {
             let Some(comm) = name(comm) else { continue };
             let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
             let kind = Kind::Waking(Who { comm, pid, prio });
-            self.events.push((at, cpu, flags & IN_INTERRUPT != 0, kind));
+            self.events.push((at, cpu, in_interrupt(flags), kind));
         }
     }
 

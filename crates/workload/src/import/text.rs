@@ -1,7 +1,7 @@
 //! Traces that are lines of text.
 
 use super::event::Read;
-use super::{Sink, line};
+use super::{ITS_MACHINE, Sink, line};
 use machine::input::BadInput;
 use std::io::BufRead;
 
@@ -36,10 +36,7 @@ pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<
         if read == Read::Nothing {
             continue;
         }
-        sink(read).map_err(|message| {
-            let expected = "expected a trace of the machine that it is said to be of";
-            bad(message, expected)
-        })?;
+        sink(read).map_err(|message| bad(message, ITS_MACHINE))?;
     }
     Ok(())
 }

@@ -103,18 +103,17 @@ impl<'a> Settings<'a> {
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
         match (self.policy, self.priority) {
             (Some((class, field)), _) => self.resolve(class, field).map(Some),
+            (None, None) if self.slice.is_none() => Ok(None),
             (None, priority) => match current {
                 SchedPolicy::Deadline { .. } => Ok(None),
-                SchedPolicy::Normal { nice, slice_ns } => {
-                    let (nice, slice_ns) = (self.nice(nice)?, self.slice_ns(slice_ns)?);
-                    let next = SchedPolicy::Normal { nice, slice_ns };
-                    Ok((priority.is_some() || self.slice.is_some()).then_some(next))
-                }
-                SchedPolicy::Batch { nice, slice_ns } => {
-                    let (nice, slice_ns) = (self.nice(nice)?, self.slice_ns(slice_ns)?);
-                    let next = SchedPolicy::Batch { nice, slice_ns };
-                    Ok((priority.is_some() || self.slice.is_some()).then_some(next))
-                }
+                SchedPolicy::Normal { nice, slice_ns } => Ok(Some(SchedPolicy::Normal {
+                    nice: self.nice(nice)?,
+                    slice_ns: self.slice_ns(slice_ns)?,
+                })),
+                SchedPolicy::Batch { nice, slice_ns } => Ok(Some(SchedPolicy::Batch {
+                    nice: self.nice(nice)?,
+                    slice_ns: self.slice_ns(slice_ns)?,
+                })),
                 _ => priority
                     .map(|field| self.resolve(Class::of(current), field))
                     .transpose(),

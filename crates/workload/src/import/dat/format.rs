@@ -1,11 +1,9 @@
 //! What an event's bytes mean: the `format` files of tracefs.
 
-use super::super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use super::super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
 use super::text;
 use std::collections::HashMap;
 
-/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
-const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 /// Where `common_flags` is in every event, after `common_type`.
 const FLAGS: usize = 2;
 

@@ -4,8 +4,8 @@
 mod format;
 mod page;
 
-use super::Sink;
 use super::event::Read;
+use super::{ITS_MACHINE, Sink};
 use format::Formats;
 use machine::input::BadInput;
 use page::{Layout, Pages, Record};
@@ -225,8 +225,7 @@ fn merge(mut buffers: Vec<Pages<'_>>, formats: &Formats, sink: &mut Sink<'_>) ->
             })?,
         };
         if read != Read::Nothing {
-            let expected = "expected a trace of the machine that it is said to be of";
-            sink(read).map_err(|message| wrong(message, expected))?;
+            sink(read).map_err(|message| wrong(message, ITS_MACHINE))?;
         }
         heads[cpu] = buffers[cpu].next()?;
         order.extend(heads[cpu].map(|record| Reverse((record.time(), cpu))));
