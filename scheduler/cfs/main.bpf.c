@@ -145,7 +145,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	if (arrives && !waits)
 		check_preempt_curr(p, cpu, now);
 	else if (!arrives && enq_flags & SCX_ENQ_LAST)
-		scx_bpf_kick_cpu(cpu, 0);
+		kick_cpu(cpu, 0);
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
@@ -339,7 +339,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 		return 0;
 	rq->exec_cpu = exec_cpu;
 	rq->exec_pid = p->pid;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 

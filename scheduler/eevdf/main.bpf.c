@@ -123,11 +123,11 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	queue_task(p, se, cpu, enq_flags);
 	if (slice_over && !rq->need_resched) {
 		rq->need_resched = true;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (arrives && !waits) {
 		check_preempt_curr(p, cpu);
 	} else if (!arrives && enq_flags & SCX_ENQ_LAST) {
-		scx_bpf_kick_cpu(cpu, 0);
+		kick_cpu(cpu, 0);
 	}
 }
 
@@ -321,7 +321,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 		return 0;
 	rq->exec_cpu = exec_cpu;
 	rq->exec_pid = p->pid;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #define __EQUIPOISE_CLUSTER_H
 
 #include "../explain.bpf.h"
+#include "../kick.bpf.h"
 #include "../memory.h"
 #include "../topology.bpf.h"
 
@@ -194,7 +195,7 @@ static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, s
 {
 	set_bit_once(&c->keeping, this->slot);
 	if (READ_ONCE(c->idle) >> (this->slot & 63) & 1)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)

@@ -9,6 +9,7 @@
 #ifndef __EQUIPOISE_FOLLOW_H
 #define __EQUIPOISE_FOLLOW_H
 
+#include "../signals/util_est.h"
 #include "../timers.bpf.h"
 #include "task.bpf.h"
 
@@ -35,6 +36,47 @@ static __always_inline u64 util_in_hurry(u32 cpu)
 static __always_inline bool follows(void)
 {
 	return policy.frequency && machine.scales;
+}
+
+/* A new task on @cpu is taken to use half of what there is of it (post_init_entity_util_avg()). */
+static __always_inline void begin_used(struct task_state *t, u32 cpu)
+{
+	t->used.last_update_time = bpf_ktime_get_ns();
+	t->used.running_sum = pelt_sum(&t->used, cpu_scale(cpu) / 2);
+}
+
+/*
+ * @p, which @cpu ran until @now, stops. On a slow CPU its time goes slowly (update_rq_clock_pelt()): what it comes to
+ * depends on the work it does, not on how long that takes.
+ */
+static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
+{
+	struct task_state *t = task_of(p);
+	u64 ran, began;
+
+	if (!t)
+		return;
+	ran = p->se.sum_exec_runtime - t->used_seen;
+	t->used_seen += ran;
+	began = now - ran;
+	ran = ran * scx_bpf_cpuperf_cur(cpu) / SCHED_POWER_SCALE * cpu_scale(cpu) / SCHED_POWER_SCALE;
+	update_pelt(&t->used, began, false, false);
+	update_pelt(&t->used, began + ran, true, true);
+	t->used.last_update_time = now;
+	if (!(p->scx.flags & SCX_TASK_QUEUED))
+		t->util_est = next_util_est(t->util_est, pelt_util(&t->used));
+}
+
+/* What @p, which gets a CPU, will use of it, of 1024 of the largest. */
+static __always_inline u64 estimated_util(struct task_struct *p)
+{
+	struct task_state *t = task_of(p);
+	u64 used;
+
+	if (!t)
+		return 0;
+	used = pelt_util(&t->used);
+	return used > t->util_est ? used : t->util_est;
 }
 
 /* @p runs on @cpu: is it one that others wait for? */
@@ -90,13 +132,19 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* The CPU switches to @next, of whichever class. */
-static __always_inline void follow_switch(u32 cpu, struct task_struct *next)
+/*
+ * The CPU switches from @prev to @next, of whichever class. What @next did before says more of what it needs than what
+ * this CPU lately did: it may come from another, or have slept.
+ */
+static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {
 	u64 now = bpf_ktime_get_ns();
 
+	if (prev->pid)
+		note_used(prev, cpu, now);
 	if (next->pid)
 		note_hurry(next, cpu, now);
+	cpu_util_of(cpu)->estimated = next->pid ? estimated_util(next) : 0;
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
 		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);

@@ -375,7 +375,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			somebody_waits(this->cluster);
 		}
 		if (idle >= 0) {
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			kick_cpu(idle, SCX_KICK_IDLE);
 			return;
 		}
 	}
@@ -387,9 +387,9 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (preempted) {
 		this_counters()->wakeup_preemptions++;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (enq_flags & SCX_ENQ_LAST) {
-		scx_bpf_kick_cpu(cpu, 0);
+		kick_cpu(cpu, 0);
 	}
 }
 
@@ -605,7 +605,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	if (may_wait(this->cluster))
 		nothing_found(this->cluster);
 	if (may_keep_tasks(this, c) || may_wait(this->cluster))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 /* A higher class takes the CPU: what waits in its local queue goes where others can have it. */
@@ -646,7 +646,9 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	/* Until it has shown what it does, it may run for long. */
 	t->burst = policy.slice;
 	t->forked = args->fork;
-	t->seen = p->se.sum_exec_runtime;
+	t->seen = t->used_seen = p->se.sum_exec_runtime;
+	if (args->fork)
+		begin_used(t, scx_bpf_task_cpu(p));
 	t->share = share_of(args->cgroup);
 	set_task_weight(p, t);
 	return 0;
@@ -692,7 +694,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (follows())
-		follow_switch(bpf_get_smp_processor_id(), next);
+		follow_switch(bpf_get_smp_processor_id(), prev, next);
 	return 0;
 }
 

@@ -137,7 +137,7 @@ __noinline bool offer_waiting(u32 cluster)
 			continue;
 		if (index != cluster)
 			cpu_at(cpu)->pull_from = cluster + 1;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
 	return false;
@@ -190,7 +190,7 @@ static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid,
 	simulated_write(cpu);
 	ask_for(cpu_at(cpu), pid, to, swap_pid, gives_way);
 	this_counters()->active_balances++;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* Does @pid usually run for so long that a move pays? */
@@ -365,7 +365,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 slice, u6
 		scx_bpf_dsq_insert_vtime(p, cluster_dsq(peer->cluster), slice, p->scx.dsq_vtime, enq_flags);
 		somebody_waits(peer->cluster);
 		if (clear_idle(to))
-			scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+			kick_cpu(to, SCX_KICK_IDLE);
 		return true;
 	}
 	if (this->swap_pid) {

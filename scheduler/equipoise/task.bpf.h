@@ -30,6 +30,10 @@ struct task_state {
 	bool forked;
 	/* Another task woke it up or made it. */
 	bool awaited;
+	/* What it uses; running time that is in there, ns; and the estimate of what it will use. */
+	struct pelt used;
+	u64 used_seen;
+	u32 util_est;
 };
 
 struct {

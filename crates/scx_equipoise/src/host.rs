@@ -14,19 +14,24 @@ pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
     fit(Machine::find(name_or_path)?, *NR_CPU_IDS)
 }
 
-/// The machine as it is now, or as `described`; CPUs that are not `online` are in no span.
-pub fn machine(described: Option<&Machine>, online: &CpuMask) -> Result<Machine> {
-    let mut machine = match described {
-        Some(described) => described.clone(),
-        None => assemble(*NR_CPU_IDS, &places()?),
+/// The machine as it is now, or as `described`, and its CPUs that are online: no other is in any span. Where CPUs come
+/// and go meanwhile, what it says is of one moment.
+pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
+    let (mut machine, online) = match described {
+        Some(described) => (described.clone(), online()?),
+        None => {
+            let places = places()?;
+            let online = places.iter().map(|place| place.cpu).collect();
+            (assemble(*NR_CPU_IDS, &places), online)
+        }
     };
     if machine.cpus.len() > MAX_CPUS {
         bail!("{} CPUs are more than {MAX_CPUS}", machine.cpus.len());
     }
-    keep_online(&mut machine, online);
+    keep_online(&mut machine, &online);
     machine.hz = tick_hz();
     machine.governor_adds = governor_adds();
-    Ok(machine)
+    Ok((machine, online))
 }
 
 /// Does schedutil govern any CPU? What others make of a request, if anything, is not known to depend on
@@ -48,14 +53,17 @@ pub fn online() -> Result<CpuMask> {
     detect::online(Path::new("/sys")).map_err(anyhow::Error::msg)
 }
 
-/// Where each CPU is, by sysfs.
+/// Where each CPU is that is online, by sysfs. A CPU that goes while it is read takes its files along: then it is read
+/// once more.
 fn places() -> Result<Vec<Place>> {
-    let topology = Topology::new().context("cannot read the topology from sysfs")?;
-    Ok(topology
-        .all_cpus
-        .values()
-        .map(|cpu| Place::of(cpu))
-        .collect())
+    loop {
+        let before = online()?;
+        match Topology::new() {
+            Ok(topology) => return Ok(topology.all_cpus.values().map(|cpu| Place::of(cpu)).collect()),
+            Err(_) if online()? != before => {}
+            Err(error) => return Err(error).context("cannot read the topology from sysfs"),
+        }
+    }
 }
 
 /// A machine file is for a machine of as many CPUs.

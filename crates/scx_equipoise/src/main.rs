@@ -94,8 +94,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     let mut object = MaybeUninit::uninit();
     loop {
         let policy = control.next_policy();
-        let online = host::online()?;
-        let machine = host::machine(described.as_ref(), &online)?;
+        let (machine, online) = host::machine(described.as_ref())?;
         let run = schedulers::run(&policy);
         match run(opts, &policy, &machine, online, &mut object, &control) {
             Ok(Next::Stop) => return Ok(()),

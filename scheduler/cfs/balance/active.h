@@ -21,7 +21,7 @@ static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
 	rq->push_cpu = dst_cpu;
 	rq->push_pid = pid;
 	this_counters()->active_balances++;
-	scx_bpf_kick_cpu(src_cpu, SCX_KICK_PREEMPT);
+	kick_cpu(src_cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 

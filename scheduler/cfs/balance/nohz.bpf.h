@@ -7,6 +7,7 @@
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
 
+#include "../../kick.bpf.h"
 #include "../../nohz.bpf.h"
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
@@ -86,7 +87,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu)
 		return;
 	rq_of(ilb)->nohz_balance_kick = true;
 	this_counters()->nohz_kicks++;
-	scx_bpf_kick_cpu(ilb, SCX_KICK_IDLE);
+	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
 /* The idle load balancer's work: first for itself, then for the others, until it has work to run. */

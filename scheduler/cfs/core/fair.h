@@ -7,6 +7,7 @@
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
 
+#include "../../kick.bpf.h"
 #include "../../signals/irq_time.h"
 #include "task.bpf.h"
 
@@ -238,12 +239,12 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu,
 	if (!se || rq->dispatching)
 		return false;
 	if (!rq->curr.pid) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
 	if (!check_preempt_wakeup(rq, p, se, now))
 		return false;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 

@@ -27,7 +27,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	else
 		explain(active_balance, rq->curr.pid, env->dst_cpu, env->src_cpu,
 			env_domain_state(env)->nr_balance_failed);
-	scx_bpf_kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
+	kick_cpu(env->src_cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 

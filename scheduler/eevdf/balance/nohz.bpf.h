@@ -7,6 +7,7 @@
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
 
+#include "../../kick.bpf.h"
 #include "../../nohz.bpf.h"
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
@@ -150,7 +151,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 	if (old)
 		return;
 	this_counters()->nohz_kicks++;
-	scx_bpf_kick_cpu(ilb, SCX_KICK_IDLE);
+	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
 /* Brings the averages of idle @cpu up to date, once a tick. Is there something left to decay? */

@@ -3,6 +3,7 @@
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
+#include "../../kick.bpf.h"
 #include "pick.h"
 
 /* @p has joined a queue of @cpu: make the CPU look, if it should. True if it does. */
@@ -14,12 +15,12 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 	if (!se || rq->dispatching)
 		return false;
 	if (!rq->curr.pid) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
 	if (!check_preempt_wakeup(rq, p->policy, se))
 		return false;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 

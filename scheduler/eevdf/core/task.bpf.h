@@ -6,6 +6,7 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
+#include "../../signals/util_est.h"
 #include "../../weight.h"
 #include "runqueue.bpf.h"
 
@@ -167,19 +168,15 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
  */
 static __always_inline void update_util_est(struct fair_entity *se)
 {
-	const u32 margin = SCHED_POWER_SCALE / 100;
-	u32 ewma = se->util_est, util = se->avg.util_avg;
+	u32 util = se->avg.util_avg;
 
 	if (!se->util_changed)
 		return;
-	if (ewma <= util) {
-		se->util_est = util;
-	} else if (ewma - util >= margin) {
-		if (util > power_orig_of(se->cpu))
-			return;
-		if (util + margin >= se->avg.runnable_avg)
-			se->util_est = (ewma * 4 - (ewma - util)) / 4;
-	}
+	if (util + UTIL_EST_MARGIN <= se->util_est && util > power_orig_of(se->cpu))
+		return;
+	/* A smaller one may be that of a task that had to wait. */
+	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
+		se->util_est = next_util_est(se->util_est, util);
 	se->util_changed = false;
 }
 

@@ -178,3 +178,15 @@ fn flat_capacities_leave_no_cpu_idle() {
     let (equipoise, eevdf) = (mean_time("equipoise"), mean_time("eevdf"));
     assert!(equipoise < 1.02 * eevdf, "{equipoise} us, {eevdf} us");
 }
+
+/// A thread that computes after a long sleep, on a CPU that idled, begins at the frequency that it needed the last time
+/// (util_est), as under EEVDF: it need not wait for the CPU's utilization to rise.
+#[test]
+fn after_a_sleep_a_thread_has_the_frequency_that_it_had() {
+    let thread = r#""burst": { "loop": -1, "run": 20000, "timer": { "ref": "unique", "period": 150000 } }"#;
+    for machine in ["alder-lake", "zen4-x3d"] {
+        let mine = takes(machine, thread, "burst");
+        let eevdf = mean(&run(machine, thread, "eevdf"), "burst/run");
+        assert!(mine < 1.05 * eevdf, "{machine}: {mine} us, eevdf {eevdf}");
+    }
+}

@@ -283,7 +283,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	    !hmp_stable(best->hmp_last_up, policy.hmp_next_up, now))
 		return false;
 	rq_for_update(dst)->design.hmp.wake_for_idle_pull = true;
-	scx_bpf_kick_cpu(dst, SCX_KICK_IDLE);
+	kick_cpu(dst, SCX_KICK_IDLE);
 	return true;
 }
 

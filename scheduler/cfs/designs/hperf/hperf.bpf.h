@@ -326,7 +326,7 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 		if (!consider_rq(best, cpu, HPERF_MAX_TASKS, now))
 			continue;
 		rq_for_update(idle)->design.hperf.wake_for_idle_pull = true;
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		kick_cpu(idle, SCX_KICK_IDLE);
 		return true;
 	}
 	return false;
