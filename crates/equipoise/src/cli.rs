@@ -274,10 +274,11 @@ pub struct Compare {
     #[arg(long, value_name = "WORKLOAD", required_unless_present = "measured")]
     pub workload: Option<String>,
     /// Instead of a workload: a trace that was recorded on this machine under the kernel's own scheduler, or under that
-    /// POLICY. Its load is simulated under the policies of all traces, and both are shown side by side
+    /// POLICY or scheduler in C. The load of the first is simulated under the schedulers of all, and both are shown side
+    /// by side
     #[arg(
         long,
-        value_name = "[POLICY=]TRACE",
+        value_name = "[POLICY|FILE.bpf.c=]TRACE",
         value_parser = measured,
         conflicts_with_all = ["workload", "policies", "schedulers", "cpunodebind", "goal", "trace"]
     )]
@@ -488,7 +489,7 @@ pub struct Files(pub Vec<PathBuf>);
 /// A trace, and what it was recorded under.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The policy.
+    /// The policy, or the file of a scheduler in C.
     pub policy: String,
     /// The trace's file.
     pub trace: PathBuf,
@@ -542,7 +543,7 @@ fn files(text: &str) -> Result<Files, String> {
     }
 }
 
-/// `[POLICY=]TRACE`; Linux's own is `eevdf`.
+/// `[POLICY|FILE.bpf.c=]TRACE`; Linux's own is `eevdf`.
 fn measured(text: &str) -> Result<Measured, String> {
     let (policy, trace) = match text.rsplit_once('=') {
         Some(parts) if !PathBuf::from(text).exists() => parts,

@@ -171,6 +171,54 @@ fn a_real_trace_is_replayed() {
     assert!(off("switches to its threads").abs() <= 15.0, "{shown}");
 }
 
+/// A trace that was recorded under a scheduler in C is set beside what is simulated under it, and under its name.
+#[test]
+fn a_trace_may_be_of_a_scheduler_in_c() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let [machine, trace] = ["machine.toml", "sysbench-mutex.dat"].map(|file| fixtures.join(file));
+    let trace = trace.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let show = |enqueue: &str| {
+        let source = folder.path().join("queue.bpf.c");
+        let text = format!(
+            r#"#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(queue_enqueue, struct task_struct *p, u64 enq_flags) {{
+    {enqueue}
+}}
+SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
+"#
+        );
+        std::fs::write(&source, text).unwrap();
+        let second = format!("{}={trace}", source.display());
+        let machine = machine.to_str().unwrap();
+        run(&[
+            "compare",
+            "--machine",
+            machine,
+            "--measured",
+            trace,
+            "--measured",
+            &second,
+        ])
+    };
+    let output = show("scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);");
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in [
+        "queue\n",
+        "queue: run time by thread",
+        "Order",
+        "eevdf < queue",
+    ] {
+        assert!(shown.contains(part), "{part} is not in {shown}");
+    }
+    // It is what is simulated.
+    let output = show("scx_bpf_error(\"of the second\");");
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("of the second"));
+}
+
 #[test]
 fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
     let folder = tempfile::tempdir().unwrap();

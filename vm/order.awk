@@ -1,0 +1,68 @@
+# For vm/order. Of lines LOAD, FIGURE, SCHEDULER, measured, simulated (tab between): the median of each over the rounds with
+# the least and the most, and how many orders of two schedulers are simulated as measured.
+
+{
+	key = $1 "\t" $2
+	if (!(key in keys)) {
+		keys[key]
+		order[++count] = key
+	}
+	if (!($3 in seen)) {
+		seen[$3]
+		names[++schedulers] = $3
+	}
+	n = ++rounds[key, $3]
+	measured[key, $3, n] = $4 + 0
+	simulated[key, $3, n] = $5 + 0
+}
+
+# Sorts those of values[prefix, 1..n] into sorted[1..n].
+function sort(values, prefix, n, i, j, value) {
+	for (i = 1; i <= n; i++) {
+		value = values[prefix, i]
+		for (j = i - 1; j >= 1 && sorted[j] > value; j--) sorted[j + 1] = sorted[j]
+		sorted[j + 1] = value
+	}
+}
+
+function median(n) {
+	return n % 2 ? sorted[(n + 1) / 2] : (sorted[n / 2] + sorted[n / 2 + 1]) / 2
+}
+
+END {
+	form = "%-15s %-22s %-10s %9s %20s %9s %20s\n"
+	printf form, "load", "figure", "scheduler", "measured", "least to most", "simulated", "least to most"
+	for (k = 1; k <= count; k++) {
+		key = order[k]
+		split(key, words, "\t")
+		for (s = 1; s <= schedulers; s++) {
+			name = names[s]
+			n = rounds[key, name]
+			sort(measured, key SUBSEP name, n)
+			middle[name] = median(n)
+			least[name] = sorted[1]
+			most[name] = sorted[n]
+			sort(simulated, key SUBSEP name, n)
+			predicted[name] = median(n)
+			printf form, words[1], words[2], name, middle[name], least[name] " to " most[name], predicted[name],
+				sorted[1] " to " sorted[n]
+		}
+		for (a = 1; a <= schedulers; a++)
+			for (b = a + 1; b <= schedulers; b++) {
+				x = names[a]
+				y = names[b]
+				if (least[x] <= most[y] && least[y] <= most[x]) {
+					verdict = "within noise"
+					noise++
+				} else if ((middle[x] - middle[y]) * (predicted[x] - predicted[y]) > 0) {
+					verdict = "as measured"
+					right++
+				} else {
+					verdict = "not as measured"
+					wrong++
+				}
+				print "    " x (middle[x] < middle[y] ? " < " : " > ") y ": " verdict
+			}
+	}
+	printf "%d of %d orders are as measured; %d more are within noise\n", right, right + wrong, noise
+}
