@@ -29,6 +29,19 @@ function median(n) {
 	return n % 2 ? sorted[(n + 1) / 2] : (sorted[n / 2] + sorted[n / 2 + 1]) / 2
 }
 
+# Are the measured figures of x and y different? Wilcoxon's rank-sum test (Mann and Whitney's U), two-sided, 5 %, by its normal
+# approximation.
+function apart(key, x, y, i, j, m, n, u, difference) {
+	m = rounds[key, x]
+	n = rounds[key, y]
+	for (i = 1; i <= m; i++)
+		for (j = 1; j <= n; j++) {
+			difference = measured[key, x, i] - measured[key, y, j]
+			u += difference < 0 ? 1 : difference == 0 ? 0.5 : 0
+		}
+	return (u - m * n / 2) ^ 2 > 1.96 ^ 2 * m * n * (m + n + 1) / 12
+}
+
 END {
 	form = "%-15s %-22s %-10s %9s %20s %9s %20s\n"
 	printf form, "load", "figure", "scheduler", "measured", "least to most", "simulated", "least to most"
@@ -40,18 +53,16 @@ END {
 			n = rounds[key, name]
 			sort(measured, key SUBSEP name, n)
 			middle[name] = median(n)
-			least[name] = sorted[1]
-			most[name] = sorted[n]
+			range = sorted[1] " to " sorted[n]
 			sort(simulated, key SUBSEP name, n)
 			predicted[name] = median(n)
-			printf form, words[1], words[2], name, middle[name], least[name] " to " most[name], predicted[name],
-				sorted[1] " to " sorted[n]
+			printf form, words[1], words[2], name, middle[name], range, predicted[name], sorted[1] " to " sorted[n]
 		}
 		for (a = 1; a <= schedulers; a++)
 			for (b = a + 1; b <= schedulers; b++) {
 				x = names[a]
 				y = names[b]
-				if (least[x] <= most[y] && least[y] <= most[x]) {
+				if (!apart(key, x, y)) {
 					verdict = "within noise"
 					noise++
 				} else if ((middle[x] - middle[y]) * (predicted[x] - predicted[y]) > 0) {
