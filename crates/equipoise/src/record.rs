@@ -197,20 +197,12 @@ impl Recorder {
     /// All of it as a `trace.dat`.
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let cpus = self.buffers.last().map_or(0, |last| last.buffer.cpu + 1);
-        let mut head = self.instance.head(cpus)?;
-        let page = self.instance.page;
-        let mut at = (head.len() + 16 * cpus).next_multiple_of(page);
-        let begin = at;
-        for cpu in 0..cpus {
+        let pages = |cpu| {
             let there = self.buffers.iter().find(|it| it.buffer.cpu == cpu);
-            let size = there.map_or(0, |it| it.pages as usize * page);
-            for number in [at, size] {
-                head.extend_from_slice(&(number as u64).to_ne_bytes());
-            }
-            at += size;
-        }
-        head.resize(begin, 0);
-        out.write_all(&head)?;
+            there.map_or(0, |it| it.pages as usize)
+        };
+        let pages: Vec<usize> = (0..cpus).map(pages).collect();
+        out.write_all(&self.instance.head()?.bytes(&pages))?;
         for spooled in &mut self.buffers {
             spooled.file.flush()?;
             spooled.file.get_mut().rewind()?;

@@ -1,5 +1,6 @@
 //! The kernel's tracefs: an instance of its own, so that nobody else's tracing is disturbed, and what it has recorded.
 
+use report::trace::dat_head::Head;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -146,49 +147,33 @@ impl Instance {
             .sum()
     }
 
-    /// What a `trace.dat` of version 6 has before the events (trace-cmd.dat.v6.5(5)), of so many CPUs and up to the places
-    /// of theirs.
-    pub fn head(&self, cpus: usize) -> io::Result<Vec<u8>> {
+    /// What a `trace.dat` of what is recorded here begins with.
+    pub fn head(&self) -> io::Result<Head> {
         let read = |file: &str| {
             let path = self.tracefs.join(file);
             read_whole(&path).map_err(|it| named(&path, &it))
         };
-        let mut out = b"\x17\x08\x44tracing6\0".to_vec();
-        out.push(u8::from(cfg!(target_endian = "big")));
-        out.push(size_of::<libc::c_long>() as u8);
-        out.extend_from_slice(&(self.page as u32).to_ne_bytes());
-        let sized = |out: &mut Vec<u8>, bytes: &[u8]| {
-            out.extend_from_slice(&(bytes.len() as u64).to_ne_bytes());
-            out.extend_from_slice(bytes);
-        };
-        for file in ["header_page", "header_event"] {
-            out.extend_from_slice(file.as_bytes());
-            out.push(0);
-            sized(&mut out, &read(&format!("events/{file}"))?);
-        }
-        // ftrace's own events, then those of the other systems.
         let format = |event: &str| read(&format!("events/{event}/format"));
-        out.extend_from_slice(&1u32.to_ne_bytes());
-        sized(&mut out, &format("ftrace/print")?);
         let system = |event: &&'static str| event.split('/').next().unwrap_or_default();
         let mut systems: Vec<&str> = self.events.iter().map(system).collect();
         systems.dedup();
-        out.extend_from_slice(&(systems.len() as u32).to_ne_bytes());
-        for name in systems {
-            out.extend_from_slice(name.as_bytes());
-            out.push(0);
-            let events = || self.events.iter().filter(|event| system(event) == name);
-            out.extend_from_slice(&(events().count() as u32).to_ne_bytes());
-            for event in events() {
-                sized(&mut out, &format(event)?);
-            }
-        }
-        // No symbols and no formats of printk.
-        out.extend_from_slice(&[0; 8]);
-        sized(&mut out, &read("saved_cmdlines").unwrap_or_default());
-        out.extend_from_slice(&(cpus as u32).to_ne_bytes());
-        out.extend_from_slice(b"flyrecord\0");
-        Ok(out)
+        let formats = |name: &str| {
+            let events = self.events.iter().filter(|event| system(event) == name);
+            events.map(|event| format(event)).collect::<io::Result<_>>()
+        };
+        Ok(Head {
+            big_endian: cfg!(target_endian = "big"),
+            long: size_of::<libc::c_long>() as u8,
+            page: self.page,
+            header_page: read("events/header_page")?,
+            header_event: read("events/header_event")?,
+            ftrace: vec![format("ftrace/print")?],
+            systems: systems
+                .into_iter()
+                .map(|name| Ok((name.to_owned(), formats(name)?)))
+                .collect::<io::Result<_>>()?,
+            comms: read("saved_cmdlines").unwrap_or_default(),
+        })
     }
 }
 

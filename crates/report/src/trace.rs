@@ -4,6 +4,7 @@
 mod chrome;
 pub mod columns;
 mod dat;
+pub mod dat_head;
 pub(crate) mod linux;
 mod pelt;
 mod perfetto;

@@ -1,6 +1,7 @@
 //! `trace.dat`, trace-cmd's file (version 6, as in trace-cmd.dat.v6.5(5)): what the events look like, and for each
 //! CPU the pages of its ring buffer.
 
+use super::dat_head::Head;
 use super::linux::Format;
 use super::text::Fields;
 use super::tracepoint::{COMM_LEN, Class, Record, SwitchComm, Tracepoint, comm, idle_state};
@@ -458,17 +459,8 @@ impl<W: Write> Dat<W> {
         }
         let spool = std::mem::replace(&mut self.spool, Err(io::ErrorKind::Other.into()))?;
         let mut spool = spool.into_inner().map_err(io::IntoInnerError::into_error)?;
-        let mut head = head(&self.comms, self.cpus.len());
-        let mut at = (head.len() + 16 * self.cpus.len()).next_multiple_of(PAGE) as u64;
-        let begin = at as usize;
-        for buffer in &self.cpus {
-            let size = (buffer.full.len() * PAGE) as u64;
-            head.extend_from_slice(&at.to_le_bytes());
-            head.extend_from_slice(&size.to_le_bytes());
-            at += size;
-        }
-        head.resize(begin, 0);
-        self.out.write_all(&head)?;
+        let pages: Vec<usize> = self.cpus.iter().map(|buffer| buffer.full.len()).collect();
+        self.out.write_all(&head(&self.comms).bytes(&pages))?;
         let mut page = [0; PAGE];
         for number in self.cpus.iter().flat_map(|buffer| &buffer.full) {
             spool.seek(SeekFrom::Start(number * PAGE as u64))?;
@@ -494,55 +486,40 @@ fn flush(buffer: &mut Buffer, spool: &mut io::Result<BufWriter<File>>, spooled: 
     *spooled += 1;
 }
 
-/// All that is before the places of the CPUs' pages.
-fn head(comms: &BTreeMap<i32, String>, cpus: usize) -> Vec<u8> {
-    let mut out = b"\x17\x08\x44tracing6\0".to_vec();
-    // Little endian, 8 bytes in a long.
-    out.extend_from_slice(&[0, 8]);
-    out.extend_from_slice(&(PAGE as u32).to_le_bytes());
-    let sized = |out: &mut Vec<u8>, text: &str| {
-        out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
-    };
-    out.extend_from_slice(b"header_page\0");
-    let page = format!(
+/// As Linux's tracefs would have it.
+fn head(comms: &BTreeMap<i32, String>) -> Head {
+    let header_page = format!(
         "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
          \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
          \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
          \tfield: char data;\toffset:{PAGE_HEADER};\tsize:{};\tsigned:1;\n",
         PAGE - PAGE_HEADER
     );
-    sized(&mut out, &page);
-    out.extend_from_slice(b"header_event\0");
-    let event = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
-                 \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
-                 \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
-    sized(&mut out, event);
-    // ftrace's own events, then those of the other systems.
-    out.extend_from_slice(&1u32.to_le_bytes());
-    sized(&mut out, &format_of(&PRINT, PRINT_ID));
-    let mut systems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let header_event = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
+                        \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
+                        \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
+    let mut systems: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
     for (kind, id) in KINDS.iter().zip(FIRST_ID..) {
         let formats = systems.entry(kind.system).or_default();
-        formats.push(format_of(kind, id));
+        formats.push(format_of(kind, id).into_bytes());
     }
-    out.extend_from_slice(&(systems.len() as u32).to_le_bytes());
-    for (system, formats) in systems {
-        out.extend_from_slice(system.as_bytes());
-        out.push(0);
-        out.extend_from_slice(&(formats.len() as u32).to_le_bytes());
-        formats.iter().for_each(|format| sized(&mut out, format));
-    }
-    // No symbols and no formats of printk.
-    out.extend_from_slice(&[0; 8]);
     let lines: String = comms
         .iter()
         .map(|(pid, comm)| format!("{pid} {comm}\n"))
         .collect();
-    sized(&mut out, &lines);
-    out.extend_from_slice(&(cpus as u32).to_le_bytes());
-    out.extend_from_slice(b"flyrecord\0");
-    out
+    Head {
+        big_endian: false,
+        long: 8,
+        page: PAGE,
+        header_page: header_page.into_bytes(),
+        header_event: header_event.as_bytes().to_vec(),
+        ftrace: vec![format_of(&PRINT, PRINT_ID).into_bytes()],
+        systems: systems
+            .into_iter()
+            .map(|(name, formats)| (name.to_owned(), formats))
+            .collect(),
+        comms: lines.into_bytes(),
+    }
 }
 
 impl<W: Write> Format for Dat<W> {
