@@ -86,7 +86,8 @@ impl Object {
         });
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
         let folders = [&[include.path()], others].concat();
-        let built = shared_object(sources, compile::FLAGS, &folders)
+        let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
+        let built = shared_object(sources, &flags, &folders)
             .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
