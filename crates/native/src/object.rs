@@ -264,7 +264,9 @@ impl Object {
     pub fn constants(&self) -> impl Iterator<Item = (&str, Variable)> {
         let variables = self.variables.iter();
         variables
-            .filter(|(name, variable)| self.constants.contains(*name) || variable.address == self.ops)
+            .filter(|(name, variable)| {
+                self.constants.contains(*name) || variable.address == self.ops
+            })
             .map(|(name, variable)| (&**name, *variable))
     }
 

@@ -152,8 +152,7 @@ static __always_inline void *bpf_map_lookup_elem(void *map, const void *key)
 
 static inline long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flags)
 {
-	return __kcall(map_update, __equipoise_map(map), __equipoise_there(key),
-		       __equipoise_there(value), flags);
+	return __kcall(map_update, __equipoise_map(map), __equipoise_there(key), __equipoise_there(value), flags);
 }
 
 static inline long bpf_map_delete_elem(void *map, const void *key)

@@ -8,11 +8,11 @@
 
 #define bpf_obj_new(type) ((type *)__equipoise_alloc(sizeof(type)))
 #define bpf_obj_drop(object) __kcall(free, __equipoise_give(object))
-#define bpf_refcount_acquire(object)                               \
-	({                                                         \
-		typeof(object) ___object = (object);               \
+#define bpf_refcount_acquire(object)                                \
+	({                                                          \
+		typeof(object) ___object = (object);                \
 		__kcall(keep, (void *)__equipoise_take(___object)); \
-		___object;                                         \
+		___object;                                          \
 	})
 
 /* Both kinds of node begin with the address of the next, both kinds of head with that of the first. */

@@ -98,11 +98,15 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     }
     let most = if storage { MOST_STORAGE } else { MOST_VALUE };
     if value_size > most {
-        return Err(format!("values of {value_size} bytes; expected at most {most}"));
+        return Err(format!(
+            "values of {value_size} bytes; expected at most {most}"
+        ));
     }
     match (storage, max_entries) {
         (false, 0) => Err("no entries; expected __uint(max_entries, ...)".into()),
-        (true, 1..) => Err(format!("{max_entries} entries; expected none, as each task or cgroup has one")),
+        (true, 1..) => Err(format!(
+            "{max_entries} entries; expected none, as each task or cgroup has one"
+        )),
         _ => Ok(()),
     }
 }

@@ -64,7 +64,11 @@ const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO it is what the thread was doing.
     let context = unsafe { &mut *context.cast() };
-    let address = instruction_pointer(context);
+    let mut address = instruction_pointer(context);
+    // A breakpoint is reported behind its instruction.
+    if cfg!(target_arch = "x86_64") && signal == SIGTRAP {
+        address -= 1;
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code has been run.
     if signal == SIGFPE

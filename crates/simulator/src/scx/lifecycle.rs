@@ -51,7 +51,9 @@ impl Kernel<'_> {
     #[inline(never)]
     pub fn verifier_error(&mut self, what: &str) {
         let op = self.calls.call().map_or("code", |call| call.op);
-        self.refuse(format!("its {op}() {what}, which the kernel's verifier refuses"));
+        self.refuse(format!(
+            "its {op}() {what}, which the kernel's verifier refuses"
+        ));
     }
 
     fn refuse(&mut self, message: String) {
