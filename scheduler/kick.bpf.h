@@ -18,11 +18,11 @@ static __always_inline bool goes_offline(void)
 }
 
 /*
- * Kicks @cpu, as scx_bpf_kick_cpu(), but not from a CPU that goes offline. The kernel kicks by an irq_work of the CPU
- * that asks. One that is queued after that CPU has run them for the last time (smpcfd_dying_cpu()) stays; when the CPU
- * comes back it still stands first in its list, so that no irq_work of this CPU is ever run again, nor is a scheduler
- * told that CPUs come and go (Linux 6.12). Nothing is lost: for the hotplug the scheduler leaves, and all tasks are
- * enqueued anew.
+ * Kicks @cpu, as scx_bpf_kick_cpu(), but not from a CPU that goes offline. The kernel kicks by an irq_work of the
+ * CPU that asks. One that is queued after that CPU has run them for the last time (smpcfd_dying_cpu()) stays; when
+ * the CPU comes back it still stands first in its list, so that no irq_work of this CPU is ever run again, nor is a
+ * scheduler told that CPUs come and go (Linux 6.12). Nothing is lost: for the hotplug the scheduler leaves, and all
+ * tasks are enqueued anew.
  */
 static __always_inline void kick_cpu(s32 cpu, u64 flags)
 {

@@ -46,8 +46,8 @@ static __always_inline void begin_used(struct task_state *t, u32 cpu)
 }
 
 /*
- * @p, which @cpu ran until @now, stops. On a slow CPU its time goes slowly (update_rq_clock_pelt()): what it comes to
- * depends on the work it does, not on how long that takes.
+ * @p, which @cpu ran until @now, stops. On a slow CPU its time goes slowly (update_rq_clock_pelt()): what it comes
+ * to depends on the work it does, not on how long that takes.
  */
 static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
 {
@@ -133,8 +133,8 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The CPU switches from @prev to @next, of whichever class. What @next did before says more of what it needs than what
- * this CPU lately did: it may come from another, or have slept.
+ * The CPU switches from @prev to @next, of whichever class. What @next did before says more of what it needs than
+ * what this CPU lately did: it may come from another, or have slept.
  */
 static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {

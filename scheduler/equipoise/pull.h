@@ -5,10 +5,7 @@
 #ifndef __EQUIPOISE_PULL_H
 #define __EQUIPOISE_PULL_H
 
-#include "task.bpf.h"
-
-/* No task: more than any virtual time. */
-#define NO_VTIME ~0ULL
+#include "preempt.h"
 
 /* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. Looks at a few. */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
@@ -39,11 +36,6 @@ static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 	if (vtime == NO_VTIME)
 		nothing_found(cluster);
 	return vtime;
-}
-
-static __always_inline bool is_before(u64 a, u64 b)
-{
-	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
 /* Takes a task that another CPU of @cluster keeps to itself. */
@@ -142,15 +134,6 @@ __noinline bool offer_waiting(u32 cluster)
 	}
 	return false;
 }
-
-/* A running task, seen from another CPU. */
-struct seen_running {
-	s32 pid;
-	u32 cpu;
-	u64 vtime;
-};
-
-struct seen_running seen_running[MAX_CPUS];
 
 /*
  * Of the tasks that run in @cluster and may change CPUs, the one most behind, if it is before @before; its virtual

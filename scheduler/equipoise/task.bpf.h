@@ -43,6 +43,23 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
+/*
+ * A task is given this long; the tick takes the CPU away sooner where others wait. What is left of it says how long
+ * the task has run.
+ */
+#define SLICE_MAX (100 * NSEC_PER_MSEC)
+
+/* Nobody is owed more: before that, tasks of different clusters change places. */
+#define MOST_BEHIND (4 * policy.unfairness)
+
+/* No task: more than any virtual time. */
+#define NO_VTIME ~0ULL
+
+static __always_inline bool is_before(u64 a, u64 b)
+{
+	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
+}
+
 /* NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct task_state *task_of(struct task_struct *p)
 {
@@ -64,6 +81,21 @@ static __always_inline bool is_pinned(const struct task_struct *p)
 static __always_inline bool is_restricted(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed < (int)nr_cpus();
+}
+
+static __always_inline bool is_heavy(const struct task_struct *p)
+{
+	return p->static_prio < NICE_0_PRIO;
+}
+
+static __always_inline bool is_light(const struct task_struct *p)
+{
+	return p->static_prio > NICE_0_PRIO || p->policy == SCHED_IDLE;
+}
+
+static __always_inline u64 ran_of(const struct task_struct *p)
+{
+	return SLICE_MAX - p->scx.slice;
 }
 
 /* Virtual time for @ran ns on a CPU of @speed. */
@@ -93,6 +125,14 @@ static __always_inline void count_runnable(struct task_state *t, bool runnable)
 		return;
 	t->counted = runnable;
 	add_runnable(t->share, runnable ? (s64)t->weight : -(s64)t->weight);
+}
+
+static __always_inline void becomes_runnable(struct task_struct *p)
+{
+	struct task_state *t = has_shares() ? task_of(p) : NULL;
+
+	if (t)
+		count_runnable(t, true);
 }
 
 /* @t changes its weight, or its control group. */
@@ -134,6 +174,19 @@ static __always_inline u64 place(struct task_struct *p, const struct cluster *c,
 	else if ((s64)(vtime - clock) > MOST_AHEAD)
 		p->scx.dsq_vtime = vtime = clock + MOST_AHEAD;
 	return vtime;
+}
+
+/*
+ * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is
+ * not to wait for lighter ones that slept, too.
+ */
+static __always_inline u64 lag_of(const struct task_struct *p)
+{
+	u64 lag = policy.lag;
+
+	if (is_heavy(p))
+		lag = lag * task_weight(p) / NICE_0_LOAD;
+	return lag < MOST_BEHIND ? lag : MOST_BEHIND;
 }
 
 /*

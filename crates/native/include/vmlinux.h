@@ -158,11 +158,13 @@ struct task_struct {
 	struct css_set *const cgroups;
 	const unsigned long nvcsw;
 	const unsigned long nivcsw;
+	const u64 utime;
+	const u64 stime;
 	const int prio;
 	const unsigned int policy;
 	const cpumask_t cpus_mask;
 	/* From here on, at the beginning of a cache line, what each switch looks at, together. */
-	const struct thread_info thread_info;
+	const struct thread_info thread_info __attribute__((aligned(64)));
 	const unsigned int __state;
 	const unsigned int flags;
 	const int on_cpu;
@@ -284,6 +286,8 @@ enum scx_wake_flags {
 
 #define SCX_ENQ_WAKEUP 0x01ULL
 #define SCX_ENQ_HEAD 0x10ULL
+/* Of a later kernel: 0, as scx's enums.bpf.h makes of what the one that runs does not have. */
+#define SCX_ENQ_IMMED 0ULL
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_REENQ (1ULL << 40)

@@ -41,6 +41,7 @@ pub const HEADERS: &[(&str, &str)] = &[
         "scx/object.bpf.h",
         include_str!("../include/scx/object.bpf.h"),
     ),
+    ("lib/pmu.h", include_str!("../include/lib/pmu.h")),
     (
         "scx/percpu.bpf.h",
         include_str!("../include/scx/percpu.bpf.h"),

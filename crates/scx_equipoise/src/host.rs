@@ -59,7 +59,13 @@ fn places() -> Result<Vec<Place>> {
     loop {
         let before = online()?;
         match Topology::new() {
-            Ok(topology) => return Ok(topology.all_cpus.values().map(|cpu| Place::of(cpu)).collect()),
+            Ok(topology) => {
+                return Ok(topology
+                    .all_cpus
+                    .values()
+                    .map(|cpu| Place::of(cpu))
+                    .collect());
+            }
             Err(_) if online()? != before => {}
             Err(error) => return Err(error).context("cannot read the topology from sysfs"),
         }

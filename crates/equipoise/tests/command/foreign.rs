@@ -337,6 +337,7 @@ fn what_linux_would_refuse_is_refused() {
 /// What today's schedulers are written with, where Linux 6.12 has something else in its place.
 const TODAY: &str = r#"
 #include <scx/percpu.bpf.h>
+#include <lib/pmu.h>
 extern unsigned CONFIG_HZ __kconfig;
 u64 peeked, picked, weighed;
 static void today(struct task_struct *p, u64 enq_flags)
@@ -353,6 +354,11 @@ static void today(struct task_struct *p, u64 enq_flags)
     peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
     weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
     scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
+    // By the tick: never off what it ran by more than that of each turn.
+    if (p->utime % (1000000000ULL / CONFIG_HZ) || (p->se.sum_exec_runtime > 100000000 && !p->utime))
+        scx_bpf_error("%llu ns, by the tick %llu", p->se.sum_exec_runtime, p->utime + p->stime);
+    if (time_delta(1, 2) || time_delta(2, 1) != 1 || !scx_pmu_install(1))
+        scx_bpf_error("no time before another, and no counters");
     scx_bpf_task_set_slice(p, slice);
     scx_bpf_task_set_dsq_vtime(p, scx_bpf_now());
 }

@@ -183,7 +183,8 @@ fn flat_capacities_leave_no_cpu_idle() {
 /// (util_est), as under EEVDF: it need not wait for the CPU's utilization to rise.
 #[test]
 fn after_a_sleep_a_thread_has_the_frequency_that_it_had() {
-    let thread = r#""burst": { "loop": -1, "run": 20000, "timer": { "ref": "unique", "period": 150000 } }"#;
+    let thread =
+        r#""burst": { "loop": -1, "run": 20000, "timer": { "ref": "unique", "period": 150000 } }"#;
     for machine in ["alder-lake", "zen4-x3d"] {
         let mine = takes(machine, thread, "burst");
         let eevdf = mean(&run(machine, thread, "eevdf"), "burst/run");

@@ -344,6 +344,14 @@ static inline bool time_after(u64 a, u64 b)
 	return (s64)(b - a) < 0;
 }
 
+/* From @before to @after; 0 if that is the earlier one. */
+static inline s64 time_delta(u64 after, u64 before)
+{
+	s64 delta = after - before;
+
+	return delta > 0 ? delta : 0;
+}
+
 static inline bool time_before(u64 a, u64 b)
 {
 	return time_after(b, a);

@@ -49,6 +49,10 @@ pub struct SchedExtEntity {
     pub disallow: Cell<bool>,
 }
 
+/// What comes after it begins a cache line.
+#[repr(C, align(64))]
+pub struct CacheLine;
+
 #[repr(C)]
 pub struct TaskStruct {
     pub wake_cpu: Cell<i32>,
@@ -69,11 +73,15 @@ pub struct TaskStruct {
     pub cgroups: Cell<*mut CssSet>,
     pub nvcsw: Cell<u64>,
     pub nivcsw: Cell<u64>,
+    /// By the tick, as where CONFIG_TICK_CPU_ACCOUNTING counts it, ns. Nobody is in the kernel for long: that is 0.
+    pub utime: Cell<u64>,
+    pub stime: Cell<u64>,
     pub prio: Cell<i32>,
     pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
     // From here on, at the beginning of a cache line, what each switch looks at, together with the first of
     // `kernel::task::Task`'s own.
+    pub line: CacheLine,
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,
     pub flags: Cell<u32>,

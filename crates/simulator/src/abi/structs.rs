@@ -46,6 +46,7 @@ impl TaskStruct {
     /// A task of no CPU, name or pid yet.
     pub fn new() -> TaskStruct {
         TaskStruct {
+            line: layout::CacheLine,
             thread_info: ThreadInfo::default(),
             state: Cell::new(layout::TASK_RUNNING),
             flags: Cell::new(0),
@@ -83,6 +84,8 @@ impl TaskStruct {
             group_leader: Cell::new(null_mut()),
             nvcsw: Cell::new(0),
             nivcsw: Cell::new(0),
+            utime: Cell::new(0),
+            stime: Cell::new(0),
             start_time: Cell::new(0),
             comm: Cell::new([0; 16]),
             cgroups: Cell::new(null_mut()),

@@ -42,6 +42,7 @@ impl Kernel<'_> {
         self.enter(cpu);
         self.counters.ticks += 1;
         self.charge_irq(cpu, self.cpus[cpu].costs.tick_ns);
+        task.abi.utime.update(|ns| ns + self.tick_ns);
         match task.class.get() {
             Class::Dl => self.tick_dl(cpu, task),
             Class::Rt => self.tick_rt(cpu, task),
