@@ -371,7 +371,7 @@ mod tests {
     fn create(maps: &mut Maps, kind: u32, max_entries: u32) -> *mut Map {
         let definition = MapDefinition {
             kind,
-            key_size: 4,
+            key_size: if matches!(kind, QUEUE | STACK) { 0 } else { 4 },
             value_size: 12,
             max_entries,
             values_offset: 0,
