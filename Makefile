@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness smoke scx-simple
 
-.PHONY: run check test test-python test-package pristine fuzz soak record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -42,9 +42,18 @@ pristine:
 fuzz:
 	tests/fuzz
 
+# Hundreds of schedulers in C, each with a fault, as a user would run them: `make misbehave MISBEHAVE="--count 0"` has all.
+misbehave:
+	cargo build $(CARGO_FLAGS) -p equipoise
+	tests/misbehave $(MISBEHAVE)
+
 # Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
 soak:
 	cargo bench --locked -p simulator --bench soak -- $(SOAK)
+
+# Random loads, hotplug, kill -9 and more in guests, two hours each: `make soak-vm SOAK_VM="--seconds 600 2"`.
+soak-vm:
+	vm/soak $(SOAK_VM)
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:

@@ -53,6 +53,8 @@ struct equipoise_kernel {
 	struct rq *rqs;
 	u64 spent; /* ns, since the code that is running began */
 	struct equipoise_memory *memory;
+	s32 references; /* that the op which is being called has taken and not given back */
+	s32 locks;	/* the same of locks, and of times that it entered RCU's */
 
 	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
 	void (*destroy_dsq)(void *k, u64 dsq_id);
@@ -97,6 +99,7 @@ struct equipoise_kernel {
 	s64 (*timer_start)(void *k, struct bpf_timer *timer, u64 ns, u64 flags);
 	s64 (*timer_cancel)(void *k, struct bpf_timer *timer);
 	void *(*alloc)(void *k, u64 size);
+	void (*keep)(void *k, void *object);
 	void (*free)(void *k, void *object);
 	u32 (*random)(void *k);
 	s32 (*llc_id)(void *k, s32 cpu);
@@ -140,6 +143,26 @@ __attribute__((visibility("protected"), used)) struct equipoise_kernel *equipois
 #define __equipoise_has_memory() __builtin_expect(__KERNEL->memory != NULL, 0)
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
+
+/* What the kernel's verifier counts. NULL is no reference. */
+static __always_inline void *__equipoise_take(const void *object)
+{
+	__KERNEL->references += object != NULL;
+	return (void *)object;
+}
+
+static __always_inline void *__equipoise_give(const void *object)
+{
+	__KERNEL->references -= object != NULL;
+	return (void *)object;
+}
+
+/* What the kernel is to read or write, touched here, where a pointer to nothing has a line. */
+static __always_inline void *__equipoise_there(const void *memory)
+{
+	(void)*(const volatile u8 *)memory;
+	return (void *)memory;
+}
 
 static inline u32 __equipoise_line_ns(const struct equipoise_memory *m, u32 from, u32 to)
 {

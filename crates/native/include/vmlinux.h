@@ -89,9 +89,9 @@ struct cgroup_subsys_state {
 };
 
 struct cgroup {
-	struct cgroup_subsys_state self;
-	struct kernfs_node *kn;
-	int level;
+	const struct cgroup_subsys_state self;
+	struct kernfs_node *const kn;
+	const int level;
 	void *storage[EQUIPOISE_MAX_STORAGES];
 };
 
@@ -126,53 +126,53 @@ struct sched_entity {
 	unsigned char custom_slice;
 };
 
-/* [abi] */
+/* What a scheduler may write to of a task (bpf_scx_btf_struct_access()) is not const. [abi] */
 struct sched_ext_entity {
 	u64 slice;
 	u64 dsq_vtime;
-	u32 weight;
-	u32 flags;
-	s32 sticky_cpu;
-	s32 holding_cpu;
-	u64 core_sched_at;
+	const u32 weight;
+	const u32 flags;
+	const s32 sticky_cpu;
+	const s32 holding_cpu;
+	const u64 core_sched_at;
 	bool disallow;
 };
 
 /* [abi] */
 struct task_struct {
-	int wake_cpu;
-	int recent_used_cpu;
-	int static_prio;
-	int normal_prio;
-	unsigned int rt_priority;
-	int exit_state;
-	pid_t tgid;
-	unsigned short migration_disabled;
-	const struct sched_class *sched_class;
-	struct mm_struct *mm;
-	struct task_struct *real_parent;
-	struct task_struct *parent;
-	struct task_struct *group_leader;
-	u64 start_time;
-	char comm[TASK_COMM_LEN];
-	struct css_set *cgroups;
-	unsigned long nvcsw;
-	unsigned long nivcsw;
-	u64 utime;
-	u64 stime;
-	int prio;
-	unsigned int policy;
-	cpumask_t cpus_mask;
+	const int wake_cpu;
+	const int recent_used_cpu;
+	const int static_prio;
+	const int normal_prio;
+	const unsigned int rt_priority;
+	const int exit_state;
+	const pid_t tgid;
+	const unsigned short migration_disabled;
+	const struct sched_class *const sched_class;
+	struct mm_struct *const mm;
+	struct task_struct *const real_parent;
+	struct task_struct *const parent;
+	struct task_struct *const group_leader;
+	const u64 start_time;
+	const char comm[TASK_COMM_LEN];
+	struct css_set *const cgroups;
+	const unsigned long nvcsw;
+	const unsigned long nivcsw;
+	const u64 utime;
+	const u64 stime;
+	const int prio;
+	const unsigned int policy;
+	const cpumask_t cpus_mask;
 	/* From here on, at the beginning of a cache line, what each switch looks at, together. */
-	struct thread_info thread_info __attribute__((aligned(64)));
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	int on_rq;
-	int nr_cpus_allowed;
-	pid_t pid;
-	const cpumask_t *cpus_ptr;
-	struct sched_entity se;
+	const struct thread_info thread_info __attribute__((aligned(64)));
+	const unsigned int __state;
+	const unsigned int flags;
+	const int on_cpu;
+	const int on_rq;
+	const int nr_cpus_allowed;
+	const pid_t pid;
+	const cpumask_t *const cpus_ptr;
+	const struct sched_entity se;
 	struct sched_ext_entity scx;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
 };
@@ -203,16 +203,16 @@ struct dl_rq {
 
 /* [abi] */
 struct rq {
-	unsigned int nr_running;
-	int cpu;
-	struct task_struct *curr;
-	u64 clock;
-	u64 clock_task;
-	struct task_struct *idle;
-	struct scx_rq scx;
-	struct task_struct *stop;
-	struct rt_rq rt;
-	struct dl_rq dl;
+	const unsigned int nr_running;
+	const int cpu;
+	struct task_struct *const curr;
+	const u64 clock;
+	const u64 clock_task;
+	struct task_struct *const idle;
+	const struct scx_rq scx;
+	struct task_struct *const stop;
+	const struct rt_rq rt;
+	const struct dl_rq dl;
 } __attribute__((aligned(64)));
 
 /* Scheduling policies, include/uapi/linux/sched.h */

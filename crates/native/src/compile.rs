@@ -80,6 +80,14 @@ pub const FLAGS: &[&str] = &[
     "-Wno-address",
 ];
 
+/// What somebody else's is compiled with as well: BPF has no floating point, and a use of it is an error with a line.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[allow(dead_code)]
+pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only"];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[allow(dead_code)]
+pub const FOREIGN_FLAGS: &[&str] = &[];
+
 /// What is to be compiled, and how.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {

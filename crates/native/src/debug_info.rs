@@ -2,6 +2,7 @@
 //! variable whose type encodes the parameters (`__uint` a number as an array's length, `__type` a
 //! type as what a pointer points to).
 
+use crate::compile::HEADERS;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
 use object::{Object as _, ObjectSection as _};
 use std::collections::{HashMap, HashSet};
@@ -32,16 +33,26 @@ fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::
     })
 }
 
-/// `FILE:LINE` of the instruction at `address`.
+/// `FILE:LINE` of the instruction at `address`; of one that is inlined from the simulated kernel's headers, where that
+/// is called.
 pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
     let context = addr2line::Context::from_dwarf(dwarf(file).ok()?).ok()?;
-    let location = context.find_location(address).ok()??;
-    let path = std::path::Path::new(location.file?);
-    Some(format!(
-        "{}:{}",
-        path.file_name()?.to_str()?,
-        location.line?
-    ))
+    let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+    let mut found = None;
+    while let Ok(Some(frame)) = frames.next() {
+        let Some(location) = frame.location else {
+            continue;
+        };
+        let (Some(path), Some(line)) = (location.file, location.line) else {
+            continue;
+        };
+        let path = std::path::Path::new(path);
+        found = Some(format!("{}:{line}", path.file_name()?.to_str()?));
+        if !HEADERS.iter().any(|(header, _)| path.ends_with(header)) {
+            break;
+        }
+    }
+    found
 }
 
 /// The definitions of the variables `names`, by name.

@@ -86,7 +86,8 @@ impl Object {
         });
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
         let folders = [&[include.path()], others].concat();
-        let built = shared_object(sources, compile::FLAGS, &folders)
+        let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
+        let built = shared_object(sources, &flags, &folders)
             .map_err(|said| Error(explain(&name.to_string(), &said)))?;
         Object::parse(&name.to_string(), built)
     }
@@ -131,10 +132,25 @@ fn explain(source: &str, said: &str) -> String {
     if !unsupported.is_empty() {
         return unsupported.join("\n");
     }
-    let errors: Vec<&str> = said
+    if TOO_FAR.iter().any(|what| said.contains(what)) {
+        return object::too_much_memory(source).0;
+    }
+    // That the linker failed is all that the compiler says of it; the cause is in the linker's own lines.
+    let failed =
+        |line: &str| line.starts_with("collect2:") || line.contains("linker command failed");
+    let linker = said
         .lines()
-        .filter(|line| line.contains("error:"))
+        .filter_map(|line| Some(line.split_once("ld: ")?.1));
+    let compiler = said
+        .lines()
+        .filter(|line| line.contains("error:") && !failed(line));
+    let errors: Vec<String> = compiler
+        .chain(linker)
         .take(5)
+        .map(|line| match line.contains(".c:") || line.contains(".h:") {
+            true => line.to_owned(),
+            false => format!("{source}: {line}"),
+        })
         .collect();
     if errors.is_empty() {
         format!("{source}: {}", said.trim())
@@ -142,6 +158,13 @@ fn explain(source: &str, said: &str) -> String {
         errors.join("\n")
     }
 }
+
+/// What linkers say where an instruction cannot reach a variable, as others in between take gigabytes.
+const TOO_FAR: [&str; 3] = [
+    "failed to convert GOTPCREL relocation",
+    "relocation truncated to fit",
+    "out of range: ",
+];
 
 /// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
 /// `FILE:LINE: undefined reference to 'NAME'`.
@@ -155,11 +178,10 @@ fn missing_function(line: &str) -> Option<String> {
         return None;
     }
     let name = line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)?;
-    let mut parts = line
-        .split(':')
-        .skip_while(|part| part.ends_with("ld") || part.trim().is_empty());
-    let file = parts.next()?;
-    let number: usize = parts.next()?.parse().ok()?;
+    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
+    let (file, number) = parts
+        .windows(2)
+        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))?;
     Some(format!(
         "{file}:{number}: {name}() is not a function that the simulated kernel supports"
     ))

@@ -260,6 +260,16 @@ impl Object {
         self.constants.contains(symbol)
     }
 
+    /// What it cannot write to once it is loaded, by name: `const` variables and its ops.
+    pub fn constants(&self) -> impl Iterator<Item = (&str, Variable)> {
+        let variables = self.variables.iter();
+        variables
+            .filter(|(name, variable)| {
+                self.constants.contains(*name) || variable.address == self.ops
+            })
+            .map(|(name, variable)| (&**name, *variable))
+    }
+
     /// How much memory it takes from where it is loaded, bytes.
     pub fn loaded_size(&self) -> u64 {
         self.loaded_size

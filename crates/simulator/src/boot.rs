@@ -69,6 +69,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         counters: Counters::default(),
         trace: config.trace,
         failure: None,
+        refused: None,
         check,
         calls: CallRecord::start(ops.name(), code),
         scx: Scx::new(machine, ops),

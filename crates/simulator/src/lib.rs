@@ -253,7 +253,9 @@ pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
     match name.chars().find(|&c| odd(c)) {
         _ if name.is_empty() => Err("ops.name is empty".to_owned()),
         Some(c) => Err(format!(
-            "ops.name `{name}` has `{c}`; Linux takes letters, digits, `_` and `.`"
+            "ops.name `{}` has `{}`; Linux takes letters, digits, `_` and `.`",
+            name.escape_debug(),
+            c.escape_debug()
         )),
         None if name.len() >= room => Err(format!(
             "ops.name has {room} characters; Linux takes at most {}",

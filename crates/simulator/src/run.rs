@@ -87,8 +87,9 @@ pub fn outcome(
     read: &[&str],
 ) -> Result<Outcome, Error> {
     kernel.disable_scheduler();
-    // It is out already: an error that it makes on its way means nothing.
-    kernel.failure = None;
+    kernel.check_constants();
+    // It is out already: an error that it makes on its way means nothing, unless Linux had not let it in.
+    kernel.failure = kernel.refused.take();
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);
         if kernel.cpus[cpu].curr.is_some() {

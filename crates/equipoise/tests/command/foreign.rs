@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A scheduler whose `ops.enqueue()` does `body`, with `globals` before it.
-struct Scheduler {
+pub struct Scheduler {
     _folder: TempDir,
     file: PathBuf,
 }
 
 impl Scheduler {
-    fn new(globals: &str, body: &str) -> Scheduler {
+    pub fn new(globals: &str, body: &str) -> Scheduler {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("faulty.bpf.c");
         let text = format!(
@@ -34,7 +34,7 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
 
     /// The command fails with `status` and one message with all of `parts`, and prints nothing else.
     #[track_caller]
-    fn fails(&self, status: i32, parts: &[&str]) {
+    pub fn fails(&self, status: i32, parts: &[&str]) {
         let workload = "hackbench:groups=1,loops=10";
         let mut args = vec!["compare", "--machine", "tc2", "--workload", workload];
         args.extend(["--scheduler", self.file.to_str().unwrap()]);
@@ -49,7 +49,7 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
 }
 
 /// The line of `body`.
-const LINE: &str = "faulty.bpf.c:6";
+pub const LINE: &str = "faulty.bpf.c:6";
 
 #[test]
 fn a_division_has_the_result_that_bpf_gives_it() {
@@ -157,7 +157,7 @@ fn globals_of_gigabytes_are_refused() {
 }
 
 /// A scheduler of one queue, called `name`, which says that its licence is `license`; `global` before it.
-fn fifo(name: &str, license: &str, global: &str) -> String {
+pub fn fifo(name: &str, license: &str, global: &str) -> String {
     format!(
         r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "{license}";
@@ -177,7 +177,7 @@ SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fi
 }
 
 /// `compare` on a machine of two CPUs, with `files` in a folder and `args`.
-fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
+pub fn compare(files: &[(&str, &str)], args: &[&str]) -> std::process::Output {
     compare_on("tc2-smp", files, args)
 }
 
@@ -374,7 +374,7 @@ s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 "#;
 
 /// [`fifo()`] that calls `today(p, enq_flags)` of `global` whenever it enqueues.
-fn fifo_with(global: &str) -> String {
+pub fn fifo_with(global: &str) -> String {
     fifo("today", "GPL", global).replace(
         "    scx_bpf_dsq_insert(p",
         "    today(p, enq_flags);\n    scx_bpf_dsq_insert(p",

@@ -17,6 +17,7 @@ mod import;
 mod interrupt;
 mod machines;
 mod manners;
+mod misbehaving;
 mod page;
 mod rt_app;
 mod rt_app_examples;

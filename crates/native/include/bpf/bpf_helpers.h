@@ -146,33 +146,33 @@ static __always_inline void *bpf_map_lookup_elem(void *map, const void *key)
 	case BPF_MAP_TYPE_PERCPU_ARRAY:
 		return bpf_map_lookup_percpu_elem(map, key, __KERNEL->cpu);
 	default:
-		return __kcall(map_lookup, m, key);
+		return __kcall(map_lookup, m, __equipoise_there(key));
 	}
 }
 
 static inline long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flags)
 {
-	return __kcall(map_update, __equipoise_map(map), key, value, flags);
+	return __kcall(map_update, __equipoise_map(map), __equipoise_there(key), __equipoise_there(value), flags);
 }
 
 static inline long bpf_map_delete_elem(void *map, const void *key)
 {
-	return __kcall(map_delete, __equipoise_map(map), key);
+	return __kcall(map_delete, __equipoise_map(map), __equipoise_there(key));
 }
 
 static inline long bpf_map_push_elem(void *map, const void *value, u64 flags)
 {
-	return __kcall(map_push, __equipoise_map(map), value, flags);
+	return __kcall(map_push, __equipoise_map(map), __equipoise_there(value), flags);
 }
 
 static inline long bpf_map_pop_elem(void *map, void *value)
 {
-	return __kcall(map_pop, __equipoise_map(map), value, false);
+	return __kcall(map_pop, __equipoise_map(map), __equipoise_there(value), false);
 }
 
 static inline long bpf_map_peek_elem(void *map, void *value)
 {
-	return __kcall(map_pop, __equipoise_map(map), value, true);
+	return __kcall(map_pop, __equipoise_map(map), __equipoise_there(value), true);
 }
 
 static inline long bpf_for_each_map_elem(void *map, void *callback, void *ctx, u64 flags)
@@ -266,11 +266,13 @@ static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, vo
 static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
 {
 	(void)lock;
+	__KERNEL->locks++;
 }
 
 static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 {
 	(void)lock;
+	__KERNEL->locks--;
 }
 
 #define bpf_printk(fmt, args...)                                                        \
@@ -307,8 +309,8 @@ static inline void *__equipoise_kptr_xchg(void **slot, void *value)
 {
 	void *old = *slot;
 
-	*slot = value;
-	return old;
+	*slot = __equipoise_give(value);
+	return __equipoise_take(old);
 }
 #define bpf_kptr_xchg(slot, value) ((typeof(*(slot)))__equipoise_kptr_xchg((void **)(slot), (void *)(value)))
 

@@ -187,32 +187,32 @@ static inline void scx_bpf_cpuperf_set(s32 cpu, u32 perf)
 
 static inline const struct cpumask *scx_bpf_get_possible_cpumask(void)
 {
-	return __kcall(cpumask, EQUIPOISE_POSSIBLE);
+	return __equipoise_take(__kcall(cpumask, EQUIPOISE_POSSIBLE));
 }
 
 static inline const struct cpumask *scx_bpf_get_online_cpumask(void)
 {
-	return __kcall(cpumask, EQUIPOISE_ONLINE);
+	return __equipoise_take(__kcall(cpumask, EQUIPOISE_ONLINE));
 }
 
 static inline void scx_bpf_put_cpumask(const struct cpumask *mask)
 {
-	(void)mask;
+	__equipoise_give(mask);
 }
 
 static inline const struct cpumask *scx_bpf_get_idle_cpumask(void)
 {
-	return __kcall(cpumask, EQUIPOISE_IDLE);
+	return __equipoise_take(__kcall(cpumask, EQUIPOISE_IDLE));
 }
 
 static inline const struct cpumask *scx_bpf_get_idle_smtmask(void)
 {
-	return __kcall(cpumask, EQUIPOISE_IDLE_SMT);
+	return __equipoise_take(__kcall(cpumask, EQUIPOISE_IDLE_SMT));
 }
 
 static inline void scx_bpf_put_idle_cpumask(const struct cpumask *mask)
 {
-	(void)mask;
+	__equipoise_give(mask);
 }
 
 static inline bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
@@ -253,17 +253,17 @@ static inline bool scx_bpf_task_running(const struct task_struct *p)
 
 static inline struct task_struct *bpf_task_from_pid(s32 pid)
 {
-	return __kcall(task_from_pid, pid);
+	return __equipoise_take(__kcall(task_from_pid, pid));
 }
 
 static inline struct task_struct *bpf_task_acquire(struct task_struct *p)
 {
-	return p;
+	return __equipoise_take(p);
 }
 
 static inline void bpf_task_release(struct task_struct *p)
 {
-	(void)p;
+	__equipoise_give(p);
 }
 
 static inline bool is_migration_disabled(const struct task_struct *p)
@@ -275,27 +275,27 @@ static inline bool is_migration_disabled(const struct task_struct *p)
 
 static inline struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
 {
-	return p->cgroups->dfl_cgrp;
+	return __equipoise_take(p->cgroups->dfl_cgrp);
 }
 
 static inline struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)
 {
-	return level == cgrp->level ? cgrp : NULL;
+	return __equipoise_take(level == cgrp->level ? cgrp : NULL);
 }
 
 static inline struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)
 {
-	return cgrp;
+	return __equipoise_take(cgrp);
 }
 
 static inline void bpf_cgroup_release(struct cgroup *cgrp)
 {
-	(void)cgrp;
+	__equipoise_give(cgrp);
 }
 
 static inline struct cgroup *bpf_cgroup_from_id(u64 id)
 {
-	return __kcall(cgroup, id);
+	return __equipoise_take(__kcall(cgroup, id));
 }
 
 static inline int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, u32 flags)
@@ -318,10 +318,12 @@ static inline void bpf_iter_css_destroy(struct bpf_iter_css *it)
 
 static inline void bpf_rcu_read_lock(void)
 {
+	__KERNEL->locks++;
 }
 
 static inline void bpf_rcu_read_unlock(void)
 {
+	__KERNEL->locks--;
 }
 
 static inline u32 log2_u32(u32 v)

@@ -12,26 +12,28 @@ static inline const struct cpumask *cast_mask(struct bpf_cpumask *mask)
 
 static inline void *__equipoise_alloc(u64 size)
 {
-	return __kcall(alloc, size);
+	return __equipoise_take(__kcall(alloc, size));
 }
 
 static inline struct bpf_cpumask *bpf_cpumask_create(void)
 {
 	struct bpf_cpumask *mask = __equipoise_alloc(sizeof(*mask));
 
-	mask->usage = 1;
+	if (mask)
+		mask->usage = 1;
 	return mask;
 }
 
 static inline struct bpf_cpumask *bpf_cpumask_acquire(struct bpf_cpumask *mask)
 {
 	mask->usage++;
-	return mask;
+	return __equipoise_take(mask);
 }
 
 static inline void bpf_cpumask_release(struct bpf_cpumask *mask)
 {
-	if (--mask->usage == 0)
+	__equipoise_give(mask);
+	if (--mask->usage <= 0)
 		__kcall(free, mask);
 }
 

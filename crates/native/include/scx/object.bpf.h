@@ -7,8 +7,13 @@
 #define __SCX_OBJECT_BPF_H
 
 #define bpf_obj_new(type) ((type *)__equipoise_alloc(sizeof(type)))
-#define bpf_obj_drop(object) __kcall(free, object)
-#define bpf_refcount_acquire(object) (object)
+#define bpf_obj_drop(object) __kcall(free, __equipoise_give(object))
+#define bpf_refcount_acquire(object)                                \
+	({                                                          \
+		typeof(object) ___object = (object);                \
+		__kcall(keep, (void *)__equipoise_take(___object)); \
+		___object;                                          \
+	})
 
 /* Both kinds of node begin with the address of the next, both kinds of head with that of the first. */
 struct __equipoise_link {
@@ -18,7 +23,7 @@ struct __equipoise_link {
 static inline int __equipoise_rbtree_add(void *root, void *node,
 					 bool (*less)(struct bpf_rb_node *, const struct bpf_rb_node *))
 {
-	struct __equipoise_link *at = root, *link = node;
+	struct __equipoise_link *at = root, *link = __equipoise_give(node);
 
 	while (at->next && !less(node, (const struct bpf_rb_node *)at->next))
 		at = at->next;
@@ -43,12 +48,12 @@ static inline struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, st
 		return NULL;
 	at->next = link->next;
 	link->next = NULL;
-	return node;
+	return __equipoise_take(node);
 }
 
 static inline int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node)
 {
-	struct __equipoise_link *at = (void *)head, *link = (void *)node;
+	struct __equipoise_link *at = (void *)head, *link = __equipoise_give(node);
 
 	link->next = at->next;
 	at->next = link;
@@ -57,7 +62,7 @@ static inline int bpf_list_push_front(struct bpf_list_head *head, struct bpf_lis
 
 static inline int bpf_list_push_back(struct bpf_list_head *head, struct bpf_list_node *node)
 {
-	struct __equipoise_link *at = (void *)head, *link = (void *)node;
+	struct __equipoise_link *at = (void *)head, *link = __equipoise_give(node);
 
 	while (at->next)
 		at = at->next;
@@ -72,7 +77,7 @@ static inline struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *hea
 
 	if (link)
 		at->next = link->next;
-	return (struct bpf_list_node *)link;
+	return __equipoise_take(link);
 }
 
 static inline struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)
@@ -85,7 +90,7 @@ static inline struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head
 		at = at->next;
 	link = at->next;
 	at->next = NULL;
-	return (struct bpf_list_node *)link;
+	return __equipoise_take(link);
 }
 
 #endif /* __SCX_OBJECT_BPF_H */

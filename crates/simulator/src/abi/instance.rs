@@ -5,7 +5,7 @@ use crate::abi::maps::Maps;
 use crate::abi::objects::Objects;
 use crate::abi::tracepoints::Tracepoints;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use native::{Error, Global, Image, Object};
+use native::{Error, Global, Image, Object, Variable};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::error::Error as _;
 use std::io::Write;
@@ -26,10 +26,19 @@ pub struct Instance {
     pub maps: Maps,
     pub objects: Objects,
     base: *mut u8,
+    /// What it may not write to, as it was loaded.
+    constants: Vec<Constant>,
     // In this order: the loader knows the object by the descriptor's name, which must not be given to
     // another before the object is unloaded.
     _library: Library,
     _file: OwnedFd,
+}
+
+/// A variable that is the loader's to set.
+struct Constant {
+    name: String,
+    variable: Variable,
+    bytes: Vec<u8>,
 }
 
 impl Instance {
@@ -112,16 +121,41 @@ impl Instance {
             maps: Maps::default(),
             objects: Objects::default(),
             base,
+            constants: Vec::new(),
             _library: library,
             _file: file.into(),
         };
         instance.create_maps(object, nr_cpus)?;
+        let constants = object.constants().map(|(name, variable)| Constant {
+            name: name.to_owned(),
+            variable,
+            bytes: instance.bytes(variable).to_vec(),
+        });
+        instance.constants = constants.collect();
         Ok(instance)
     }
 
     /// Where it is loaded.
     pub fn base(&self) -> usize {
         self.base.addr()
+    }
+
+    /// A constant that it has written to since it was loaded, if any: where they are they are not protected from it, as
+    /// a compiler may put what is `const volatile` beside what is not.
+    pub fn written(&self) -> Option<&str> {
+        let mut constants = self.constants.iter();
+        let written = constants.find(|constant| self.bytes(constant.variable) != constant.bytes)?;
+        Some(&written.name)
+    }
+
+    fn bytes(&self, variable: Variable) -> &[u8] {
+        // SAFETY: the variable is in the loaded object, and nobody writes while this is looked at.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.base.add(variable.address as usize),
+                variable.size as usize,
+            )
+        }
     }
 
     /// Makes the maps and points the map variables at them.
@@ -154,15 +188,7 @@ impl Instance {
 
     /// The bytes of the global `symbol`; empty if there is none.
     pub fn read(&self, object: &Object, symbol: &str) -> Vec<u8> {
-        object.variable(symbol).map_or_else(Vec::new, |variable| {
-            // SAFETY: the variable is in the loaded object.
-            unsafe {
-                std::slice::from_raw_parts(
-                    self.base.add(variable.address as usize),
-                    variable.size as usize,
-                )
-                .to_vec()
-            }
-        })
+        let variable = object.variable(symbol);
+        variable.map_or_else(Vec::new, |variable| self.bytes(variable).to_vec())
     }
 }

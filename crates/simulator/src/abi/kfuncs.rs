@@ -475,6 +475,9 @@ kfuncs! {
         _flags: u64
     ) -> *mut c_void {
         let storage = zeroed(map.value_size as usize);
+        if storage.is_null() {
+            return storage;
+        }
         init.copy_to(map, storage.cast());
         slot.set(storage);
         storage
@@ -558,8 +561,17 @@ kfuncs! {
         kernel.bpf.instance.objects.alloc(size as usize)
     }
 
+    /// `bpf_refcount_acquire()`.
+    fn keep(kernel, object: *mut c_void) {
+        if !kernel.bpf.instance.objects.keep(object) {
+            kernel.verifier_error("takes an object that is none, or no longer");
+        }
+    }
+
     fn free(kernel, object: *mut c_void) {
-        kernel.bpf.instance.objects.free(object);
+        if !kernel.bpf.instance.objects.free(object) {
+            kernel.verifier_error("gives back an object that is none, or no longer");
+        }
     }
 
     fn random(kernel) -> u32 {

@@ -334,6 +334,8 @@ pub struct Table<Kfuncs> {
     pub rqs: *mut Rq,
     pub spent: u64,
     pub memory: *mut Memory,
+    pub references: i32,
+    pub locks: i32,
     pub kfuncs: Kfuncs,
 }
 

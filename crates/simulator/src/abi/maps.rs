@@ -70,6 +70,51 @@ fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
     })
 }
 
+/// What Linux refuses: `array_map_alloc_check()`, `htab_map_alloc_check()`, `queue_stack_map_alloc_check()`,
+/// `bpf_local_storage_map_alloc_check()`.
+fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
+    let MapDefinition {
+        kind,
+        key_size,
+        value_size,
+        max_entries,
+        ..
+    } = *definition;
+    let (expected_key, storage) = match kind {
+        ARRAY | PERCPU_ARRAY | ARRAY_OF_MAPS => (Some(4), false),
+        TASK_STORAGE | CGRP_STORAGE => (Some(4), true),
+        QUEUE | STACK => (Some(0), false),
+        _ => (None, false),
+    };
+    match expected_key {
+        Some(expected) if key_size != expected => {
+            return Err(format!("keys of {key_size} bytes; expected {expected}"));
+        }
+        None if key_size == 0 => return Err("no key; expected __type(key, ...)".into()),
+        _ => {}
+    }
+    if value_size == 0 && kind != ARRAY_OF_MAPS {
+        return Err("no value; expected __type(value, ...)".into());
+    }
+    let most = if storage { MOST_STORAGE } else { MOST_VALUE };
+    if value_size > most {
+        return Err(format!(
+            "values of {value_size} bytes; expected at most {most}"
+        ));
+    }
+    match (storage, max_entries) {
+        (false, 0) => Err("no entries; expected __uint(max_entries, ...)".into()),
+        (true, 1..) => Err(format!(
+            "{max_entries} entries; expected none, as each task or cgroup has one"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The most bytes of a value: `KMALLOC_MAX_SIZE` less what goes with it, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
+const MOST_VALUE: u32 = 4 << 20;
+const MOST_STORAGE: u32 = 64 << 10;
+
 fn zeroes(words: usize) -> Shared<[u64]> {
     vec![0; words].into_boxed_slice().into()
 }
@@ -106,6 +151,7 @@ impl Maps {
         nr_cpus: usize,
         pointers: impl FnOnce() -> Shared<[u64]>,
     ) -> Result<*mut Map, String> {
+        check_sizes(definition)?;
         let stride = definition.value_size.next_multiple_of(8);
         let mut storage = 0;
         let array = |copies: usize| {
@@ -325,7 +371,7 @@ mod tests {
     fn create(maps: &mut Maps, kind: u32, max_entries: u32) -> *mut Map {
         let definition = MapDefinition {
             kind,
-            key_size: 4,
+            key_size: if matches!(kind, QUEUE | STACK) { 0 } else { 4 },
             value_size: 12,
             max_entries,
             values_offset: 0,

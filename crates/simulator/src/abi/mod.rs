@@ -66,6 +66,8 @@ impl Bpf {
             rqs: rqs.as_ptr().cast(),
             spent: 0,
             memory: memory.map_or(null_mut(), |memory| memory.table()),
+            references: 0,
+            locks: 0,
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);
@@ -110,6 +112,24 @@ impl Bpf {
     #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]
+    }
+
+    /// An op is called: the references and locks that the code which calls it holds rest meanwhile.
+    #[inline]
+    pub fn held(&mut self) -> (i32, i32) {
+        let table = self.table_mut();
+        let held = (table.references, table.locks);
+        (table.references, table.locks) = (0, 0);
+        held
+    }
+
+    /// It returned, to code that holds `outer`. True if it has not as many references and locks as before.
+    #[inline]
+    pub fn give_back(&mut self, outer: (i32, i32)) -> bool {
+        let table = self.table_mut();
+        let left = (table.references | table.locks) != 0;
+        (table.references, table.locks) = outer;
+        left
     }
 
     /// What calls of the scheduler come back to.

@@ -1,7 +1,7 @@
 //! Memory that the scheduler allocates: storage of tasks and control groups, and objects of its own.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 /// In front of each allocation: its size, and alignment for what follows.
@@ -11,12 +11,14 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size + HEADER, HEADER).expect("an object's size fits")
 }
 
-/// Memory for the scheduler, of zeroes.
+/// Memory for the scheduler, of zeroes; null if there is none.
 pub fn zeroed(size: usize) -> *mut c_void {
     // SAFETY: the layout is not empty; the size is kept for release().
     unsafe {
         let block = alloc_zeroed(layout(size)).cast::<usize>();
-        assert!(!block.is_null(), "out of memory");
+        if block.is_null() {
+            return block.cast();
+        }
         block.write(size);
         block.cast::<u8>().add(HEADER).cast()
     }
@@ -33,21 +35,62 @@ pub fn release(object: *mut c_void) {
     }
 }
 
+/// The most objects and bytes that a scheduler may have at a time. Linux has no such limit but its memory.
+const MOST_BYTES: usize = 1 << 30;
+const MOST_OBJECTS: usize = 1 << 22;
+
 /// The objects that the scheduler has allocated (`bpf_obj_new()`) and not dropped.
 #[derive(Default)]
-pub struct Objects(BTreeSet<*mut c_void>);
+pub struct Objects {
+    /// How often each is owned, and its size.
+    owned: BTreeMap<*mut c_void, (u32, usize)>,
+    bytes: usize,
+    /// Those that were dropped in the call that goes on, which may still look at them.
+    dropped: Vec<*mut c_void>,
+}
 
 impl Objects {
-    /// A new one of `size` bytes.
+    /// A new one of `size` bytes; null if there are too many.
     pub fn alloc(&mut self, size: usize) -> *mut c_void {
+        let bytes = self.bytes.saturating_add(size);
+        if bytes > MOST_BYTES || self.owned.len() == MOST_OBJECTS {
+            return std::ptr::null_mut();
+        }
         let object = zeroed(size);
-        self.0.insert(object);
+        if !object.is_null() {
+            self.bytes = bytes;
+            self.owned.insert(object, (1, size));
+        }
         object
     }
 
-    /// Drops `object`. One that is none is left alone.
-    pub fn free(&mut self, object: *mut c_void) {
-        if self.0.remove(&object) {
+    /// One more owns `object`. False if it is none.
+    pub fn keep(&mut self, object: *mut c_void) -> bool {
+        let owners = self.owned.get_mut(&object);
+        owners.map(|(owners, _)| *owners += 1).is_some()
+    }
+
+    /// One fewer owns `object`; the last drops it. False if it is none. Nothing happens to null.
+    pub fn free(&mut self, object: *mut c_void) -> bool {
+        if object.is_null() {
+            return true;
+        }
+        let Some((owners, size)) = self.owned.get_mut(&object) else {
+            return false;
+        };
+        *owners -= 1;
+        if *owners == 0 {
+            self.bytes -= *size;
+            self.owned.remove(&object);
+            self.dropped.push(object);
+        }
+        true
+    }
+
+    /// The call is over.
+    #[inline]
+    pub fn forget_dropped(&mut self) {
+        while let Some(object) = self.dropped.pop() {
             release(object);
         }
     }
@@ -55,7 +98,8 @@ impl Objects {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        for &object in &self.0 {
+        self.forget_dropped();
+        for &object in self.owned.keys() {
             release(object);
         }
     }
@@ -69,9 +113,21 @@ mod tests {
     fn objects_are_dropped_once() {
         let mut objects = Objects::default();
         let (kept, dropped) = (objects.alloc(8), objects.alloc(0));
-        objects.free(dropped);
-        objects.free(dropped);
-        objects.free(std::ptr::null_mut());
-        assert_eq!(objects.0, BTreeSet::from([kept]));
+        assert!(objects.keep(dropped));
+        assert!(objects.free(dropped) && objects.free(dropped));
+        assert!(!objects.free(dropped) && !objects.keep(dropped));
+        assert!(objects.free(std::ptr::null_mut()));
+        objects.forget_dropped();
+        assert_eq!(objects.owned, BTreeMap::from([(kept, (1, 8))]));
+    }
+
+    #[test]
+    fn there_is_an_end_to_them() {
+        let mut objects = Objects::default();
+        let half = objects.alloc(MOST_BYTES / 2);
+        assert!(!half.is_null());
+        assert!(objects.alloc(MOST_BYTES / 2 + 1).is_null());
+        assert!(objects.free(half));
+        assert!(!objects.alloc(MOST_BYTES / 2 + 1).is_null());
     }
 }

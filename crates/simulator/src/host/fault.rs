@@ -2,7 +2,7 @@
 //! or loops without end (the kernel's verifier refuses such a scheduler).
 
 use crate::host::calls::{self, CallRecord, Patience};
-use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGXCPU, c_int};
+use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
@@ -20,7 +20,7 @@ const LOOKS: u32 = 100;
 pub fn report_scheduler_faults() {
     #[cfg(target_arch = "x86_64")]
     super::division::prepare();
-    for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGXCPU] {
+    for signal in [SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGSYS, SIGTRAP, SIGXCPU] {
         // SAFETY: all zeroes is a sigaction. The handler is of the type that one with SA_SIGINFO
         // has, and calls nothing that a signal handler may not. SA_ONSTACK: it runs on the alternate
         // stack that the standard library gives each thread, as the thread's own may be what is full.
@@ -64,7 +64,11 @@ const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO it is what the thread was doing.
     let context = unsafe { &mut *context.cast() };
-    let address = instruction_pointer(context);
+    let mut address = instruction_pointer(context);
+    // A breakpoint is reported behind its instruction.
+    if cfg!(target_arch = "x86_64") && signal == SIGTRAP {
+        address -= 1;
+    }
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code has been run.
     if signal == SIGFPE
@@ -119,6 +123,7 @@ impl Fault {
             SIGSYS => {
                 "made a system call, which a BPF program cannot; expected what sched_ext and BPF offer"
             }
+            SIGTRAP => "ran into a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {
                 "did not return, which the kernel's verifier refuses; expected loops with an end"
             }

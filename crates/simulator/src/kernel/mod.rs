@@ -61,6 +61,8 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
+    /// What Linux's verifier would not have let in, which counts also after the run's end.
+    pub refused: Option<Error>,
     /// The calls into the scheduler, for those who look from outside.
     pub calls: Arc<CallRecord>,
     /// Checks the run's invariants, if asked to.

@@ -30,9 +30,14 @@ macro_rules! call_op {
         let function = $function;
         let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
         let outer_op = $kernel.calls.begin(&stringify!($function));
+        let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
+        if $kernel.bpf.give_back(outer_held) {
+            $kernel.verifier_error("returns with references or locks that it has taken and not given back");
+        }
         if $kernel.calls.end(outer_op) {
             $kernel.bpf.instance.maps.forget_removed();
+            $kernel.bpf.instance.objects.forget_dropped();
         }
         $kernel.scx.kf_mask = outer;
         result

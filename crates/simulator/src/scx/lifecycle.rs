@@ -46,6 +46,37 @@ impl Kernel<'_> {
         self.scheduler_exit(abi::EXIT_ERROR, 0, message.to_string());
     }
 
+    /// What Linux's verifier would not have let in, noticed when the op that is being called does it.
+    #[cold]
+    #[inline(never)]
+    pub fn verifier_error(&mut self, what: &str) {
+        let op = self.calls.call().map_or("code", |call| call.op);
+        self.refuse(format!(
+            "its {op}() {what}, which the kernel's verifier refuses"
+        ));
+    }
+
+    fn refuse(&mut self, message: String) {
+        if self.refused.is_none() {
+            self.refused = Some(Error::SchedulerExit {
+                at_ns: self.now(),
+                reason: reason(abi::EXIT_ERROR).to_string_lossy().into_owned(),
+                message: message.clone(),
+            });
+        }
+        self.scheduler_error(message);
+    }
+
+    /// To be asked when the scheduler is out: it may not have written to its constants.
+    pub fn check_constants(&mut self) {
+        if let Some(name) = self.bpf.instance.written() {
+            let message = format!(
+                "it wrote to `{name}`, which is constant once it is loaded: the kernel's verifier refuses that"
+            );
+            self.refuse(message);
+        }
+    }
+
     /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
     #[inline]
     pub fn cpu_valid(&mut self, cpu: i32, place: &'static str) -> bool {

@@ -165,6 +165,7 @@ fn cpu_masks() {
         bpf_cpumask_release(a);
         bpf_cpumask_release(b);
         bpf_cpumask_release(c);
+        scx_bpf_put_cpumask(all);
         (void)key; (void)other; (void)value; (void)at;",
     );
 }

@@ -48,7 +48,7 @@ fn sharing_one_queue_is_work_conserving() {
 #[test]
 fn a_counter_that_a_scheduler_corrupts_is_seen() {
     let text = "void BPF_STRUCT_OPS(corrupt, struct task_struct *p)
-        { if (p->pid != 1000) scx_bpf_cpu_rq(scx_bpf_task_cpu(p))->nr_running += 5; }";
+        { if (p->pid != 1000) *(u32 *)&scx_bpf_cpu_rq(scx_bpf_task_cpu(p))->nr_running += 5; }";
     let bad = scheduler(text, ".running = (void *)corrupt");
     let Err(Error::Invariant { message, .. }) = checked(&bad, Check::INVARIANTS) else {
         panic!("nr_running was wrong")
@@ -59,7 +59,7 @@ fn a_counter_that_a_scheduler_corrupts_is_seen() {
 #[test]
 fn a_task_that_is_moved_behind_the_kernels_back_is_seen() {
     let text = "void BPF_STRUCT_OPS(corrupt, struct task_struct *p)
-        { if (p->pid != 1000) p->thread_info.cpu ^= 1; }";
+        { if (p->pid != 1000) *(u32 *)&p->thread_info.cpu ^= 1; }";
     let bad = scheduler(text, ".tick = (void *)corrupt");
     let Err(Error::Invariant { message, .. }) = checked(&bad, Check::INVARIANTS) else {
         panic!("the task did not know where it was")

@@ -1,0 +1,199 @@
+"""What a scheduler may do wrong: each fault as C, and where it can be put.
+
+A fault that Linux's verifier lets pass and that harms nobody is not here: a division by zero (its result is 0), an
+error from ops.exit() (the scheduler is already leaving), a dispatch of a task that is no longer queued (it is ignored).
+What makes the compiler take minutes or gigabytes (#include "/dev/zero", macros that double, data of gigabytes) is not here
+either, though it should be: the compiler is the user's own, and nothing limits it yet.
+"""
+
+# Whatever the op. Each body may use `sink`, `one` and `zero`, which the compiler knows nothing of, `cpu` (this CPU),
+# and `task` (the op's task; NULL where it has none).
+ANYWHERE = {
+    "endless_loop": "for (;;) sink++;",
+    "endless_recursion": "faulty_deep(one);",
+    "large_frame": "volatile char large[256 << 20]; large[sink] = 1; sink = large[one];",
+    "read_null": "sink = *(volatile u64 *)zero;",
+    "write_null": "*(volatile u64 *)zero = 1;",
+    "read_wild": "sink = *(volatile u64 *)(one << 62);",
+    "write_wild": "*(volatile u64 *)(0xdead0000 + one) = 1;",
+    "read_past_end": "for (u64 i = 0;; i++) sink += faulty_array[i];",
+    "write_code": "*(volatile u64 *)faulty_deep = 0;",
+    "write_text": "*(volatile char *)\"text\" = 'T';",
+    "write_constant": "*(volatile u64 *)&slice = 7;",
+    "write_ops": "*(void *volatile *)&faulty_ops.enqueue = (void *)zero;",
+    "write_table": "equipoise_kernel = (void *)zero; sink = scx_bpf_nr_cpu_ids();",
+    "call_null": "((void (*)(void))zero)();",
+    "call_data": "((void (*)(void))faulty_array)();",
+    "call_wild": "((void (*)(void))(one << 46))();",
+    "smash_stack": "for (u64 i = 0; i < 1 << 20; i++) ((volatile u64 *)__builtin_frame_address(0))[i] = one;",
+    "lose_stack": 'asm volatile("xor %%esp, %%esp; push %%rax" ::: "memory");',
+    "trap": "__builtin_trap();",
+    "breakpoint": 'asm volatile("int3");',
+    "single_step": 'asm volatile("pushf; orl $0x100, (%%rsp); popf; nop" ::: "memory");',
+    "privileged": 'asm volatile("hlt");',
+    "read_port": 'asm volatile("in $0x80, %%al" ::: "rax");',
+    "old_system_call": 'asm volatile("int $0x80" :: "a"(1L), "b"(0L) : "memory");',
+    "error": 'scx_bpf_error("on purpose");',
+    "error_of_wild_text": 'scx_bpf_error("%s", (char *)one);',
+    "exit": 'scx_bpf_exit(7, "on purpose");',
+    "kick_negative": "scx_bpf_kick_cpu(-(s32)one, 0);",
+    "kick_absent": "scx_bpf_kick_cpu(1 << 20, 0);",
+    "kick_contradiction": "scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE | SCX_KICK_PREEMPT);",
+    "perf_too_high": "scx_bpf_cpuperf_set(cpu, 4096);",
+    "perf_of_absent": "sink = scx_bpf_cpuperf_cap(-(s32)one);",
+    "idle_of_absent": "sink = scx_bpf_test_and_clear_cpu_idle(-(s32)one);",
+    "leak_cpumask": "sink = (u64)bpf_cpumask_create();",
+    "leak_object": "sink = (u64)bpf_obj_new(struct faulty_object);",
+    "leak_task": "sink = (u64)bpf_task_acquire(bpf_get_current_task_btf());",
+    "leak_cgroup": "sink = (u64)bpf_cgroup_from_id(1);",
+    "leak_idle_mask": "sink = (u64)scx_bpf_get_idle_cpumask();",
+    "double_release": "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
+    "double_drop": "struct faulty_object *o = bpf_obj_new(struct faulty_object); bpf_obj_drop(o); bpf_obj_drop(o);",
+    "hoard": "for (;;) sink = (u64)bpf_obj_new(struct faulty_object);",
+    "lock_kept": "bpf_spin_lock(&faulty_lock);",
+    "rcu_kept": "bpf_rcu_read_lock();",
+    "insert_null": "scx_bpf_dsq_insert((void *)zero, 0, slice, 0);",
+    "lookup_null": "sink = *(u64 *)bpf_map_lookup_elem(&faulty_map, (void *)zero);",
+    "lookup_unchecked": "u32 absent = 99; sink = *(volatile u64 *)bpf_map_lookup_elem(&faulty_map, &absent);",
+    "float": "volatile double half = one; half /= 2; sink = half;",
+}
+
+# Refused before anything runs, so in one op alone.
+COMPILED = {
+    "write_pid": "task->pid = 1;",
+    "write_comm": "task->comm[0] = 'x';",
+    "write_weight": "task->scx.weight = 1;",
+    "write_prio": "task->prio = 1;",
+    "write_cpu": "task->thread_info.cpu = 1;",
+    "write_vruntime": "task->se.sum_exec_runtime = 1;",
+    "write_cpumask": "task->cpus_mask.bits[0] = 0;",
+    "write_rq": "scx_bpf_cpu_rq(0)->nr_running = 1;",
+    "write_curr": "scx_bpf_cpu_rq(0)->curr = task;",
+    "write_cgroup": "scx_bpf_task_cgroup(task)->level = 7;",
+    "assign_constant": "slice = 7;",
+}
+
+# By the C library, which BPF has not.
+for call in ("abort()", "exit(0)", "_exit(0)", "raise(9)", "fork()", "vfork()", "getpid()", "kill(0, 9)", "pause()",
+             "malloc(1)", "free((void *)one)", 'puts("x")', 'system("true")', 'fopen("x", "w")', "longjmp((void *)one, 1)",
+             "pthread_create((void *)one, 0, 0, 0)", "pthread_exit(0)", "signal(11, 0)", "sleep(1)", 'getenv("HOME")',
+             'dlopen("libc.so.6", 2)', "mmap(0, 4096, 7, 34, -1, 0)", "socket(2, 1, 0)", 'open("/etc/passwd", 0)',
+             "alarm(1)", "setjmp((void *)one)"):
+    name = call.split("(")[0]
+    ours = "" if call.count("(") > 5 else f"extern long {name}();"
+    COMPILED[f"undeclared_{name}"] = f"sink = (u64){call};"
+    COMPILED[f"declared_{name}"] = f"{{ {ours} sink = (u64){call}; }}"
+
+# System calls by the instruction itself: number and arguments on x86-64.
+for name, number, a, b, c in (
+    ("read", 0, "0L", "&sink", "8L"), ("write", 1, "1L", '"hello"', "5L"), ("open", 2, '"left"', "66L", "0L"),
+    ("mmap", 9, "0L", "4096L", "7L"), ("mprotect", 10, "&sink", "4096L", "7L"), ("sigaction", 13, "11L", "0L", "0L"),
+    ("pause", 34, "0L", "0L", "0L"), ("getpid", 39, "0L", "0L", "0L"), ("socket", 41, "2L", "1L", "0L"),
+    ("clone", 56, "17L", "0L", "0L"), ("fork", 57, "0L", "0L", "0L"), ("vfork", 58, "0L", "0L", "0L"),
+    ("execve", 59, '"/bin/sh"', "0L", "0L"), ("exit", 60, "0L", "0L", "0L"), ("kill", 62, "0L", "9L", "0L"),
+    ("unlink", 87, '"faulty.bpf.c"', "0L", "0L"), ("ptrace", 101, "0L", "0L", "0L"), ("setsid", 112, "0L", "0L", "0L"),
+    ("exit_group", 231, "0L", "0L", "0L"), ("seccomp", 317, "0L", "0L", "0L"), ("bpf", 321, "0L", "0L", "0L"),
+):
+    ANYWHERE[f"call_{name}"] = (f'asm volatile("syscall" : "=a"(sink) : "a"({number}ULL), "D"({a}), "S"({b}), "d"({c}) '
+                                f': "rcx", "r11", "memory");')
+
+# In place of what an op does: (op, body).
+INSTEAD = {}
+for value in ("-1", "5", "64", "1024", "1 << 30", "(s32)(1U << 31)", "-4096", "~0"):
+    INSTEAD[f"select_cpu_returns {value}"] = ("select_cpu", f"return {value};")
+for value in ("-1", "-12", "-4095", "(s32)(1U << 31)"):
+    for op in ("init", "init_task", "cgroup_init"):
+        INSTEAD[f"{op}_returns {value}"] = (op, f"return {value};")
+for what, body in {
+    "to_no_dsq": "scx_bpf_dsq_insert(p, 77, slice, 0);",
+    "to_no_cpu": "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 4000, slice, 0);",
+    "to_invalid": "scx_bpf_dsq_insert(p, SCX_DSQ_INVALID, slice, 0);",
+    "to_builtin": "scx_bpf_dsq_insert(p, 1ULL << 63 | 99, slice, 0);",
+    "with_flags": "scx_bpf_dsq_insert(p, 0, slice, 1ULL << 60);",
+    "twice": "scx_bpf_dsq_insert(p, 0, slice, 0); scx_bpf_dsq_insert(p, 0, slice, 0);",
+    "twice_elsewhere": "scx_bpf_dsq_insert(p, 0, slice, 0); scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice, 0);",
+    "mixed": "scx_bpf_dsq_insert(p, 0, slice, 0); scx_bpf_dsq_insert_vtime(p, 0, slice, 1, 0);",
+    "vtime_to_local": "scx_bpf_dsq_insert_vtime(p, SCX_DSQ_LOCAL, slice, 1, 0);",
+    "another": "scx_bpf_dsq_insert(p->group_leader == p ? p->real_parent : p, 0, slice, 0);",
+    "nothing": "",
+    "to_unread": "scx_bpf_dsq_insert(p, 1, slice, 0);",
+    "every_tenth_lost": "if (++calls % 10) scx_bpf_dsq_insert(p, 0, slice, 0);",
+    "after_100_lost": "if (++calls < 100) scx_bpf_dsq_insert(p, 0, slice, 0);",
+    "only_from_cpu_1": "if (cpu == 1) scx_bpf_dsq_insert(p, 0, slice, 0);",
+    "consumed": "scx_bpf_dsq_insert(p, 0, slice, 0); scx_bpf_dsq_move_to_local(0);",
+}.items():
+    INSTEAD[f"enqueue {what}"] = ("enqueue", body)
+for what, body in {
+    "nothing": "",
+    "after_100_nothing": "if (++calls < 100) scx_bpf_dsq_move_to_local(0);",
+    "no_dsq": "scx_bpf_dsq_move_to_local(77);",
+    "other_dsq": "scx_bpf_dsq_move_to_local(1);",
+    "a_local_one": "scx_bpf_dsq_move_to_local(SCX_DSQ_LOCAL);",
+    "cancels": "scx_bpf_dispatch_cancel();",
+    "wild_iterator": "scx_bpf_dsq_move((void *)one, prev, 0, 0);",
+    "creates": "scx_bpf_create_dsq(5, -1);",
+    "destroys": "scx_bpf_destroy_dsq(0);",
+}.items():
+    INSTEAD[f"dispatch {what}"] = ("dispatch", body)
+for what, body in {
+    "kicks_itself": "scx_bpf_kick_cpu(cpu, 0);",
+    "preempts_itself": "scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);",
+    "kicks_all": "for (s32 i = 0; i < 5; i++) scx_bpf_kick_cpu(i, SCX_KICK_PREEMPT);",
+}.items():
+    # Time goes on between two of the others' calls.
+    INSTEAD[f"dispatch {what}"] = ("dispatch", body)
+    INSTEAD[f"running {what}"] = ("running", body)
+
+# A whole file: what to replace in the scheduler that is none of these.
+LICENSE = 'char _license[] SEC("license") = "GPL";'
+OPS = "SCX_OPS_DEFINE("
+FILES = {
+    "no_license": (LICENSE, ""),
+    "other_license": ('"GPL"', '"Proprietary"'),
+    "no_ops": (OPS, "struct sched_ext_ops unused = (struct sched_ext_ops)NOTHING("),
+    "two_ops": (OPS, 'SCX_OPS_DEFINE(other_ops, .name = "other");\nSCX_OPS_DEFINE('),
+    "empty_name": ('"faulty"', '""'),
+    "long_name": ('"faulty"', f'"{"n" * 128}"'),
+    "very_long_name": ('"faulty"', f'"{"n" * 4000}"'),
+    "name_of_lines": ('"faulty"', '"faulty\\n\\n"'),
+    "name_of_escapes": ('"faulty"', '"\\033[2J"'),
+    "name_of_blanks": ('"faulty"', '"a b"'),
+    "unknown_flags": ('.name = "faulty"', '.name = "faulty", .flags = 1ULL << 40'),
+    "timeout": ('.name = "faulty"', '.name = "faulty", .timeout_ms = 31000'),
+    "batch": ('.name = "faulty"', '.name = "faulty", .dispatch_max_batch = 1U << 31'),
+    "op_of_one": ("(void *)faulty_tick", "(void *)1"),
+    "op_of_data": ("(void *)faulty_tick", "(void *)&faulty_array"),
+    "op_of_no_function": ("(void *)faulty_tick", "(void *)faulty_absent"),
+    "op_of_another_type": ("(void *)faulty_enqueue", "(void *)faulty_init"),
+    "absent_op": (".tick =", ".tock ="),
+    "syntax": ("SCX_OPS_DEFINE", "}} SCX_OPS_DEFINE"),
+    "unclosed": (OPS, '/* SCX_OPS_DEFINE('),
+    "empty": (None, ""),
+    "zeroes": (None, "\0" * 1000),
+    "not_utf_8": (None, b"\xff\xfe\x00" * 100),
+    "not_c": (None, "fn main() {}\n"),
+    "a_header_that_is_not": (LICENSE, '#include "absent.h"\n' + LICENSE),
+    "itself": (LICENSE, '#include "faulty.bpf.c"\n' + LICENSE),
+    "error": (LICENSE, "#error on purpose\n" + LICENSE),
+    "deep_brackets": (LICENSE, f"u64 deep = {'(' * 200000}1{')' * 200000};\n" + LICENSE),
+    "large_bss_2": (LICENSE, "char large[2ULL << 30];\n" + LICENSE),
+    "large_bss_8": (LICENSE, "char large[8ULL << 30];\n" + LICENSE),
+    "large_bss_of_all": (LICENSE, "char large[1ULL << 46];\n" + LICENSE),
+    "thread_local": (LICENSE, "__thread u64 mine; u64 *f(void) { return &mine; }\n" + LICENSE),
+    "initialised_elsewhere": (LICENSE, "extern u64 absent; u64 *pointer = &absent;\n" + LICENSE),
+    "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
+              'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
+}
+for what, body in {"loops": "for (;;);", "exits": "__builtin_trap();"}.items():
+    for kind in ("constructor", "destructor"):
+        FILES[f"{kind} {what}"] = (LICENSE, f"__attribute__(({kind})) static void f(void) {{ {body} }}\n" + LICENSE)
+for section in (".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors", ".init", ".fini"):
+    FILES[f"section {section}"] = (LICENSE, f'static void f(void) {{}}\nvoid *g SEC("{section}") = f;\n' + LICENSE)
+for what, kind, key, value, entries in (
+    ("kind", 99, "u32", "u64", 1), ("kind_0", 0, "u32", "u64", 1), ("no_entries", "BPF_MAP_TYPE_HASH", "u32", "u64", 0),
+    ("negative", "BPF_MAP_TYPE_ARRAY", "u64", "u64", 1), ("large", "BPF_MAP_TYPE_ARRAY", "u32", "struct { char a[1 << 20]; }", 1 << 20),
+    ("largest", "BPF_MAP_TYPE_PERCPU_ARRAY", "u32", "u64", (1 << 31) - 1), ("queue", "BPF_MAP_TYPE_QUEUE", "u32", "u64", 1 << 30),
+    ("storage", "BPF_MAP_TYPE_TASK_STORAGE", "u32", "struct { char a[1 << 30]; }", 5),
+):
+    FILES[f"map {what}"] = (LICENSE, f"struct {{ __uint(type, {kind}); __uint(max_entries, {entries}); __type(key, {key}); "
+                            f'__type(value, {value}); }} wrong SEC(".maps");\n' + LICENSE)
