@@ -157,13 +157,13 @@ impl workload::Workload for Starter {
 
 #[test]
 fn idle_masks_say_which_cpus_are_idle() {
-    let weight = "const struct cpumask *idle = scx_bpf_get_idle_cpumask(); s32 weight = bpf_cpumask_weight(idle); \
-                  scx_bpf_put_idle_cpumask(idle); return weight;";
+    let weight = "const struct cpumask *mask = scx_bpf_get_idle_cpumask(); s32 weight = bpf_cpumask_weight(mask); \
+                  scx_bpf_put_idle_cpumask(mask); return weight;";
     assert_eq!(number_beside(&[0], &machine(4), weight), 3);
     assert_eq!(number_beside(&[0, 1, 3], &machine(4), weight), 1);
     assert_eq!(number_beside(&[0, 1, 2, 3], &machine(4), weight), 0);
-    let cores = "const struct cpumask *idle = scx_bpf_get_idle_smtmask(); s32 weight = bpf_cpumask_weight(idle); \
-                 scx_bpf_put_idle_cpumask(idle); return weight;";
+    let cores = "const struct cpumask *mask = scx_bpf_get_idle_smtmask(); s32 weight = bpf_cpumask_weight(mask); \
+                 scx_bpf_put_idle_cpumask(mask); return weight;";
     assert_eq!(
         number_beside(&[0], &smt_machine(2), cores),
         2,
