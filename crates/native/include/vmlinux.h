@@ -51,6 +51,11 @@ enum { false = 0, true = 1 };
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 #endif
 
+/* What the kernel alone writes to. A test of a scheduler's C that is the kernel defines it as nothing. */
+#ifndef __ro
+#define __ro const
+#endif
+
 /* The most CPUs of any machine; machine::MAX_CPUS. */
 #define EQUIPOISE_MAX_CPUS 1024
 /* The most task-storage maps and cgroup-storage maps of one scheduler. */
@@ -89,9 +94,9 @@ struct cgroup_subsys_state {
 };
 
 struct cgroup {
-	const struct cgroup_subsys_state self;
-	struct kernfs_node *const kn;
-	const int level;
+	__ro struct cgroup_subsys_state self;
+	struct kernfs_node *__ro kn;
+	__ro int level;
 	void *storage[EQUIPOISE_MAX_STORAGES];
 };
 
@@ -126,53 +131,53 @@ struct sched_entity {
 	unsigned char custom_slice;
 };
 
-/* What a scheduler may write to of a task (bpf_scx_btf_struct_access()) is not const. [abi] */
+/* What a scheduler may write to of a task (bpf_scx_btf_struct_access()) is not __ro. [abi] */
 struct sched_ext_entity {
 	u64 slice;
 	u64 dsq_vtime;
-	const u32 weight;
-	const u32 flags;
-	const s32 sticky_cpu;
-	const s32 holding_cpu;
-	const u64 core_sched_at;
+	__ro u32 weight;
+	__ro u32 flags;
+	__ro s32 sticky_cpu;
+	__ro s32 holding_cpu;
+	__ro u64 core_sched_at;
 	bool disallow;
 };
 
 /* [abi] */
 struct task_struct {
-	const int wake_cpu;
-	const int recent_used_cpu;
-	const int static_prio;
-	const int normal_prio;
-	const unsigned int rt_priority;
-	const int exit_state;
-	const pid_t tgid;
-	const unsigned short migration_disabled;
-	const struct sched_class *const sched_class;
-	struct mm_struct *const mm;
-	struct task_struct *const real_parent;
-	struct task_struct *const parent;
-	struct task_struct *const group_leader;
-	const u64 start_time;
-	const char comm[TASK_COMM_LEN];
-	struct css_set *const cgroups;
-	const unsigned long nvcsw;
-	const unsigned long nivcsw;
-	const u64 utime;
-	const u64 stime;
-	const int prio;
-	const unsigned int policy;
-	const cpumask_t cpus_mask;
+	__ro int wake_cpu;
+	__ro int recent_used_cpu;
+	__ro int static_prio;
+	__ro int normal_prio;
+	__ro unsigned int rt_priority;
+	__ro int exit_state;
+	__ro pid_t tgid;
+	__ro unsigned short migration_disabled;
+	const struct sched_class *__ro sched_class;
+	struct mm_struct *__ro mm;
+	struct task_struct *__ro real_parent;
+	struct task_struct *__ro parent;
+	struct task_struct *__ro group_leader;
+	__ro u64 start_time;
+	__ro char comm[TASK_COMM_LEN];
+	struct css_set *__ro cgroups;
+	__ro unsigned long nvcsw;
+	__ro unsigned long nivcsw;
+	__ro u64 utime;
+	__ro u64 stime;
+	__ro int prio;
+	__ro unsigned int policy;
+	__ro cpumask_t cpus_mask;
 	/* From here on, at the beginning of a cache line, what each switch looks at, together. */
-	const struct thread_info thread_info __attribute__((aligned(64)));
-	const unsigned int __state;
-	const unsigned int flags;
-	const int on_cpu;
-	const int on_rq;
-	const int nr_cpus_allowed;
-	const pid_t pid;
-	const cpumask_t *const cpus_ptr;
-	const struct sched_entity se;
+	__ro struct thread_info thread_info __attribute__((aligned(64)));
+	__ro unsigned int __state;
+	__ro unsigned int flags;
+	__ro int on_cpu;
+	__ro int on_rq;
+	__ro int nr_cpus_allowed;
+	__ro pid_t pid;
+	const cpumask_t *__ro cpus_ptr;
+	__ro struct sched_entity se;
 	struct sched_ext_entity scx;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
 };
@@ -203,16 +208,16 @@ struct dl_rq {
 
 /* [abi] */
 struct rq {
-	const unsigned int nr_running;
-	const int cpu;
-	struct task_struct *const curr;
-	const u64 clock;
-	const u64 clock_task;
-	struct task_struct *const idle;
-	const struct scx_rq scx;
-	struct task_struct *const stop;
-	const struct rt_rq rt;
-	const struct dl_rq dl;
+	__ro unsigned int nr_running;
+	__ro int cpu;
+	struct task_struct *__ro curr;
+	__ro u64 clock;
+	__ro u64 clock_task;
+	struct task_struct *__ro idle;
+	__ro struct scx_rq scx;
+	struct task_struct *__ro stop;
+	__ro struct rt_rq rt;
+	__ro struct dl_rq dl;
 } __attribute__((aligned(64)));
 
 /* Scheduling policies, include/uapi/linux/sched.h */

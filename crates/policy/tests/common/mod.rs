@@ -14,6 +14,8 @@ const FLAGS: &[&str] = &[
     "-Werror",
     "-fwrapv",
     "-fno-strict-aliasing",
+    // They are the kernel.
+    "-D__ro=",
     "-shared",
     "-fPIC",
 ];
