@@ -205,11 +205,15 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders that results will be written to; of one that is not there yet, the one it will be made in.
+/// The folders that results will be written to; of one that is not there yet, the one it will be made in. A `trace.dat`
+/// is made in a temporary file.
 pub fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
+    let temporary = std::env::temp_dir();
+    let spooled = trace.filter(|file| Kind::of(file) == Some(Kind::Dat));
     let folders = output.out.as_deref().into_iter();
     folders
         .chain(trace.map(folder_of))
+        .chain(spooled.map(|_| &*temporary))
         .map(|folder| {
             let mut there = folder.ancestors().filter(|folder| folder.is_dir());
             there.next().unwrap_or(Path::new(".")).to_owned()

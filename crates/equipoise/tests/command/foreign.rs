@@ -411,3 +411,18 @@ static void today(struct task_struct *p, u64 enq_flags)
     );
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
+
+/// Its cage has room for what a trace is made in, which is not where the trace is to be.
+#[test]
+fn its_trace_is_written_wherever_one_wants_it() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let source = fifo("fifo", "GPL", "");
+    for name in ["t.dat", "t.txt", "t.pftrace"] {
+        let trace = folder.path().join(name);
+        let trace = trace.to_str().unwrap();
+        let files = [("a.bpf.c", &*source)];
+        let output = compare(&files, &["--scheduler", "a.bpf.c", "--trace", trace]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(std::fs::metadata(trace).unwrap().len() > 1000, "{name}");
+    }
+}
