@@ -67,23 +67,17 @@ static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
 		t->util_est = next_util_est(t->util_est, pelt_util(&t->used));
 }
 
-/* What @p, which gets a CPU, will use of it, of 1024 of the largest. */
-static __always_inline u64 estimated_util(struct task_struct *p)
+/* What @t, which gets a CPU, will use of it, of 1024 of the largest. */
+static __always_inline u64 estimated_util(const struct task_state *t)
 {
-	struct task_state *t = task_of(p);
-	u64 used;
+	u64 used = pelt_util(&t->used);
 
-	if (!t)
-		return 0;
-	used = pelt_util(&t->used);
 	return used > t->util_est ? used : t->util_est;
 }
 
-/* @p runs on @cpu: is it one that others wait for? */
-static __always_inline void note_hurry(struct task_struct *p, u32 cpu, u64 now)
+/* @t runs on @cpu: is it one that others wait for? */
+static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 now)
 {
-	struct task_state *t = task_of(p);
-
 	if (t && t->awaited)
 		cpu_at(cpu)->hurried_at = now;
 }
@@ -91,7 +85,7 @@ static __always_inline void note_hurry(struct task_struct *p, u32 cpu, u64 now)
 static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 {
 	if (p)
-		note_hurry(p, cpu, now);
+		note_hurry(task_of(p), cpu, now);
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
 }
@@ -139,12 +133,13 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {
 	u64 now = bpf_ktime_get_ns();
+	struct task_state *t;
 
 	if (prev->pid)
 		note_used(prev, cpu, now);
-	if (next->pid)
-		note_hurry(next, cpu, now);
-	cpu_util_of(cpu)->estimated = next->pid ? estimated_util(next) : 0;
+	t = next->pid ? task_of(next) : NULL;
+	note_hurry(t, cpu, now);
+	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
 		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);

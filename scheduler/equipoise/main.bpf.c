@@ -401,7 +401,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	t->burst = policy.slice;
 	t->forked = args->fork;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
-	if (args->fork)
+	if (args->fork && follows())
 		begin_used(t, scx_bpf_task_cpu(p));
 	t->share = share_of(args->cgroup);
 	set_task_weight(p, t);

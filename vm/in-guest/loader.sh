@@ -64,3 +64,7 @@ stop_spinning() {
 runtime_of() {
 	cut -d ' ' -f 1 "/proc/$1/schedstat"
 }
+
+has_run_since() { # PID NS
+	[ "$(runtime_of "$1")" -gt "$2" ]
+}
