@@ -303,6 +303,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	if (!se)
 		return -ENOMEM;
 	se->forked = true;
+	inherit_wakees(p, se, args->fork);
 	return 0;
 }
 

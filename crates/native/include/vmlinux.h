@@ -147,6 +147,7 @@ struct sched_ext_entity {
 struct task_struct {
 	__ro int wake_cpu;
 	__ro int recent_used_cpu;
+	__ro unsigned int wakee_flips;
 	__ro int static_prio;
 	__ro int normal_prio;
 	__ro unsigned int rt_priority;

@@ -23,6 +23,24 @@ static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64
 	}
 }
 
+/*
+ * Fork copies what is known of the parent's wakeups along with the rest of it, and no one takes it away. A task
+ * that was there before us has what the kernel knew.
+ */
+static __always_inline void inherit_wakees(const struct task_struct *p, struct fair_entity *se, bool fork)
+{
+	const struct fair_entity *parent = fork ? entity_of(bpf_get_current_task_btf()) : NULL;
+
+	if (!parent) {
+		se->wakee_flips = p->wakee_flips;
+		se->wakee_flip_decay = jiffies_at(bpf_ktime_get_ns());
+		return;
+	}
+	se->last_wakee = parent->last_wakee;
+	se->wakee_flips = parent->wakee_flips;
+	se->wakee_flip_decay = parent->wakee_flip_decay;
+}
+
 /* One who wakes more tasks than a cache has CPUs, who wake others in turn, had better not have them all around. */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {

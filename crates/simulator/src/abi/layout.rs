@@ -57,6 +57,7 @@ pub struct CacheLine;
 pub struct TaskStruct {
     pub wake_cpu: Cell<i32>,
     pub recent_used_cpu: Cell<i32>,
+    pub wakee_flips: Cell<u32>,
     pub static_prio: Cell<i32>,
     pub normal_prio: Cell<i32>,
     pub rt_priority: Cell<u32>,

@@ -53,6 +53,7 @@ impl TaskStruct {
             on_cpu: Cell::new(0),
             wake_cpu: Cell::new(0),
             recent_used_cpu: Cell::new(0),
+            wakee_flips: Cell::new(0),
             on_rq: Cell::new(0),
             prio: Cell::new(DEFAULT_PRIO),
             static_prio: Cell::new(DEFAULT_PRIO),
