@@ -323,6 +323,14 @@ pub struct Memory {
     pub pad: u32,
 }
 
+/// What the op that is being called has taken and not given back. Moved and compared as one word.
+#[derive(Clone, Copy, Default, PartialEq)]
+#[repr(C, align(8))]
+pub struct Held {
+    pub references: i32,
+    pub locks: i32,
+}
+
 /// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
 #[repr(C)]
 pub struct Table<Kfuncs> {
@@ -335,8 +343,7 @@ pub struct Table<Kfuncs> {
     pub rqs: *mut Rq,
     pub spent: u64,
     pub memory: *mut Memory,
-    pub references: i32,
-    pub locks: i32,
+    pub held: Held,
     pub kfuncs: Kfuncs,
 }
 

@@ -17,7 +17,7 @@ use crate::hw::memory::Memory;
 use crate::per_cpu;
 use instance::Instance;
 use kfuncs::{KFUNCS, Kfuncs};
-use layout::{Rq, TaskStruct};
+use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
 use shared::Shared;
 use std::ffi::c_void;
@@ -66,8 +66,7 @@ impl Bpf {
             rqs: rqs.as_ptr().cast(),
             spent: 0,
             memory: memory.map_or(null_mut(), |memory| memory.table()),
-            references: 0,
-            locks: 0,
+            held: Held::default(),
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);
@@ -116,20 +115,14 @@ impl Bpf {
 
     /// An op is called: the references and locks that the code which calls it holds rest meanwhile.
     #[inline]
-    pub fn held(&mut self) -> (i32, i32) {
-        let table = self.table_mut();
-        let held = (table.references, table.locks);
-        (table.references, table.locks) = (0, 0);
-        held
+    pub fn held(&mut self) -> Held {
+        std::mem::take(&mut self.table_mut().held)
     }
 
     /// It returned, to code that holds `outer`. True if it has not as many references and locks as before.
     #[inline]
-    pub fn give_back(&mut self, outer: (i32, i32)) -> bool {
-        let table = self.table_mut();
-        let left = (table.references | table.locks) != 0;
-        (table.references, table.locks) = outer;
-        left
+    pub fn give_back(&mut self, outer: Held) -> bool {
+        std::mem::replace(&mut self.table_mut().held, outer) != Held::default()
     }
 
     /// What calls of the scheduler come back to.

@@ -90,6 +90,14 @@ impl Objects {
     /// The call is over.
     #[inline]
     pub fn forget_dropped(&mut self) {
+        if !self.dropped.is_empty() {
+            self.release_dropped();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_dropped(&mut self) {
         while let Some(object) = self.dropped.pop() {
             release(object);
         }
