@@ -30,6 +30,7 @@ fn main() {
                 compiler: &compile::compiler(),
                 flags: &[compile::FLAGS, more].concat(),
                 include: &[&include],
+                confine: |_| {},
                 sources: &[&sources.join(scheduler).join("main.bpf.c")],
             };
             if let Err(message) = call.compile(&image) {

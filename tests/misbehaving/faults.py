@@ -2,8 +2,6 @@
 
 A fault that Linux's verifier lets pass and that harms nobody is not here: a division by zero (its result is 0), an
 error from ops.exit() (the scheduler is already leaving), a dispatch of a task that is no longer queued (it is ignored).
-What makes the compiler take minutes or gigabytes (#include "/dev/zero", macros that double, data of gigabytes) is not here
-either, though it should be: the compiler is the user's own, and nothing limits it yet.
 """
 
 # Whatever the op. Each body may use `sink`, `one` and `zero`, which the compiler knows nothing of, `cpu` (this CPU),
@@ -148,6 +146,12 @@ for what, body in {
 LICENSE = 'char _license[] SEC("license") = "GPL";'
 OPS = "SCX_OPS_DEFINE("
 FILES = {
+    # What the compiler is never done with, or has no room for.
+    "include_endless": (OPS, '#include "/dev/zero"\nSCX_OPS_DEFINE('),
+    "include_itself": (OPS, '#include __FILE__\nSCX_OPS_DEFINE('),
+    "macros_double": (OPS, "\n".join(["#define m0 sink++;"] + [f"#define m{n} m{n - 1} m{n - 1}" for n in range(1, 40)])
+                      + "\nvoid faulty_macros(void) { m39 }\nSCX_OPS_DEFINE("),
+    "data_of_gigabytes": (OPS, "u64 faulty_data[1 << 28] = { 1 };\nSCX_OPS_DEFINE("),
     "no_license": (LICENSE, ""),
     "other_license": ('"GPL"', '"Proprietary"'),
     "no_ops": (OPS, "struct sched_ext_ops unused = (struct sched_ext_ops)NOTHING("),

@@ -40,14 +40,13 @@ impl Cache {
 
     /// The shared object that the `call` makes, or made once. The error is what the compiler said.
     pub fn compile(&self, call: Call) -> Result<Vec<u8>, String> {
-        let entry = self
-            .folder
-            .as_ref()
-            .and_then(|folder| Some(folder.join(key(call)?)));
+        let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let key = key(call, &work.path().join("source.i"))?;
+        let entry = self.folder.as_ref().zip(key);
+        let entry = entry.map(|(folder, key)| folder.join(key));
         if let Some(object) = entry.as_deref().and_then(read) {
             return Ok(object);
         }
-        let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         let output = work.path().join("object.so");
         call.compile(&output)?;
         let object = fs::read(&output).map_err(|error| error.to_string())?;
@@ -59,17 +58,22 @@ impl Cache {
     }
 }
 
-/// What the object is known by; `None` where the preprocessor fails, as the compiler will then, and say
-/// why.
-fn key(call: Call) -> Option<String> {
-    let preprocessed = (0..call.sources.len())
-        .map(|source| compile::run(call.of_source(source).args(["-E", "-P"])).ok())
-        .collect::<Option<Vec<_>>>()?;
-    let (path, version) = identity(&call.compiler[0])?;
+/// What the object is known by, if that can be told. `preprocessed` is a file to be written. The error is what the
+/// preprocessor said.
+fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
         digest.update(part.len().to_le_bytes());
         digest.update(part);
+    };
+    for source in 0..call.sources.len() {
+        let mut command = call.of_source(source);
+        compile::run(command.args(["-E", "-P", "-o"]).arg(preprocessed))?;
+        add(&fs::read(preprocessed)
+            .map_err(|error| format!("{}: {error}", preprocessed.display()))?);
+    }
+    let Some((path, version)) = identity(&call.compiler[0]) else {
+        return Ok(None);
     };
     add(path.as_os_str().as_bytes());
     add(&version);
@@ -77,9 +81,10 @@ fn key(call: Call) -> Option<String> {
         .iter()
         .for_each(|word| add(word.as_bytes()));
     call.flags.iter().for_each(|flag| add(flag.as_bytes()));
-    preprocessed.iter().for_each(|text| add(text));
     let digits = digest.finalize();
-    Some(digits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Some(
+        digits.iter().map(|byte| format!("{byte:02x}")).collect(),
+    ))
 }
 
 /// Which compiler it is: its file, and when and how long that was written, as an update changes both.
@@ -166,6 +171,7 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags,
                 include: &[],
+                confine: |_| {},
                 sources: &[&self.path("a.c")],
             };
             cache.compile(call).unwrap()
@@ -265,6 +271,7 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags: &[],
                 include: &[],
+                confine: |_| {},
                 sources: &[&setup.path("a.c")],
             };
             let error = setup.cache().compile(call).unwrap_err();

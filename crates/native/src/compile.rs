@@ -97,6 +97,8 @@ pub struct Call<'a> {
     pub flags: &'a [&'a str],
     /// The folders to look for headers in.
     pub include: &'a [&'a Path],
+    /// What is done to each process that it starts before that runs.
+    pub confine: fn(&mut Command),
     /// The files in C; the first has what there may be one of alone.
     pub sources: &'a [&'a Path],
 }
@@ -110,6 +112,7 @@ impl Call<'_> {
             command.arg("-I").arg(folder);
         }
         command.env("LC_ALL", "C");
+        (self.confine)(&mut command);
         command
     }
 
@@ -129,7 +132,7 @@ impl Call<'_> {
     /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects beside it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
-            return run(self.of_source(0).arg("-o").arg(output)).map(drop);
+            return run(self.of_source(0).arg("-o").arg(output));
         }
         let mut link = self.command();
         for index in 0..self.sources.len() {
@@ -137,7 +140,7 @@ impl Call<'_> {
             run(self.of_source(index).arg("-c").arg("-o").arg(&object))?;
             link.arg(object);
         }
-        run(link.arg("-o").arg(output)).map(drop)
+        run(link.arg("-o").arg(output))
     }
 }
 
@@ -161,18 +164,17 @@ fn words(command: OsString) -> Vec<OsString> {
     }
 }
 
-/// What the compiler writes to standard output. The error is what it and the linker said, or why they
-/// could not be run.
-pub fn run(command: &mut Command) -> Result<Vec<u8>, String> {
+/// The error is what the compiler and the linker said, or why they could not be run.
+pub fn run(command: &mut Command) -> Result<(), String> {
     let run = command.output().map_err(|error| {
         format!(
             "{}: {error}; expected a C compiler (set CC to name another)",
             command.get_program().to_string_lossy()
         )
     })?;
-    if run.status.success() {
-        Ok(run.stdout)
-    } else {
-        Err(String::from_utf8_lossy(&run.stderr).into_owned())
+    match &*String::from_utf8_lossy(&run.stderr) {
+        _ if run.status.success() => Ok(()),
+        "" => Err(format!("the compiler said nothing: {}", run.status)),
+        said => Err(said.to_owned()),
     }
 }

@@ -5,6 +5,7 @@
 mod cache;
 mod compile;
 mod debug_info;
+mod limits;
 mod object;
 mod schedulers;
 
@@ -120,6 +121,7 @@ pub fn shared_object(
         compiler: &compile::compiler(),
         flags,
         include,
+        confine: limits::set,
         sources,
     })
 }
@@ -131,6 +133,9 @@ fn explain(source: &str, said: &str) -> String {
     unsupported.dedup();
     if !unsupported.is_empty() {
         return unsupported.join("\n");
+    }
+    if let Some(limit) = limits::reached(said) {
+        return format!("{source}: {limit}");
     }
     if TOO_FAR.iter().any(|what| said.contains(what)) {
         return object::too_much_memory(source).0;

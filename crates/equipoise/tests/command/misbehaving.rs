@@ -150,3 +150,15 @@ fn the_message_says_what_the_linker_found() {
         text(&output.stderr)
     );
 }
+
+/// `tests/misbehave` has those that take the compiler long, or much memory.
+#[test]
+fn the_compiler_writes_no_more_than_there_is_room_for() {
+    Scheduler::new("u64 large[1 << 28] = { 1 };", "sink = large[one];").fails(
+        2,
+        &[
+            "faulty.bpf.c: has the compiler write more than 256 MiB",
+            "expected less, or maps",
+        ],
+    );
+}
