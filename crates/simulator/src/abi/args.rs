@@ -47,11 +47,21 @@ as_it_is!(
 /// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
+/// Where there can be no `T`, the scheduler ends as it does where there is no memory.
+#[inline]
+fn expect_one<T>(c: *const T) {
+    if c.is_null() || !c.is_aligned() {
+        // SAFETY: the signal is handled (crate::host::fault).
+        unsafe { libc::raise(libc::SIGBUS) };
+    }
+}
+
 impl<T> FromC for &mut T {
     type C = *mut T;
 
     #[inline]
     unsafe fn from_c(c: *mut T) -> Self {
+        expect_one(c);
         // SAFETY: as the trait says.
         unsafe { &mut *c }
     }
@@ -62,6 +72,7 @@ impl<T> FromC for &T {
 
     #[inline]
     unsafe fn from_c(c: *const T) -> Self {
+        expect_one(c);
         // SAFETY: as the trait says.
         unsafe { &*c }
     }
