@@ -49,7 +49,7 @@ misbehave:
 
 # Random machines and loads under every policy, with every invariant checked: `make soak SOAK="--hours 8"`.
 soak:
-	cargo bench --locked -p simulator --bench soak -- $(SOAK)
+	cargo bench --locked -p equipoise-simulator --bench soak -- $(SOAK)
 
 # Random loads, hotplug, kill -9 and more in guests, two hours each: `make soak-vm SOAK_VM="--seconds 600 2"`.
 soak-vm:
@@ -57,15 +57,15 @@ soak-vm:
 
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:
-	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p lab --test decisions
+	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p equipoise-lab --test decisions
 
 # In instructions, which takes valgrind; and in time, in 1 GB (of addresses, in KiB), as much as 20,480 tasks
 # on 1024 CPUs may take.
 bench:
 	command -v valgrind >/dev/null || apt-get install -y -qq --no-install-recommends valgrind
-	cargo bench --locked -p simulator --bench instructions
-	cargo bench --locked -p simulator --bench context_switches --no-run
-	ulimit -v 976562 && cargo bench --locked -p simulator --bench context_switches
+	cargo bench --locked -p equipoise-simulator --bench instructions
+	cargo bench --locked -p equipoise-simulator --bench context_switches --no-run
+	ulimit -v 976562 && cargo bench --locked -p equipoise-simulator --bench context_switches
 
 # A sched_ext kernel in QEMU (see vm/README.md): builds it, once; builds the loader, and runs the tests
 # that boot it.

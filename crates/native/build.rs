@@ -13,7 +13,7 @@ use std::path::PathBuf;
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-    let (sources, include) = (here.join("../../scheduler"), here.join("include"));
+    let (sources, include) = (here.join("scheduler"), here.join("include"));
     for folder in [&sources, &include] {
         println!("cargo::rerun-if-changed={}", folder.display());
     }

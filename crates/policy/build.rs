@@ -1,7 +1,7 @@
 //! Makes Rust of the tables that the scheduler's C includes. Their rows are macro calls in either language, so that
 //! they need no parser: settings.rs, counters.rs and decisions.rs say what the macros mean here.
 
-#[path = "../native/src/schedulers.rs"]
+#[path = "schedulers.rs"]
 mod schedulers;
 
 use schedulers::SCHEDULERS;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let scheduler = Path::new("../../scheduler");
+    let scheduler = Path::new("scheduler");
     let read = |table: &Path| {
         let table = scheduler.join(table);
         println!("cargo::rerun-if-changed={}", table.display());

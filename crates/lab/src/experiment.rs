@@ -52,27 +52,27 @@ const BUILTIN: &[(&str, &str, &str)] = &[
     (
         "idle-balance-limit",
         "experiments/idle-balance-limit.toml",
-        include_str!("../../../experiments/idle-balance-limit.toml"),
+        include_str!("../experiments/idle-balance-limit.toml"),
     ),
     (
         "mixed-capacity",
         "experiments/mixed-capacity.toml",
-        include_str!("../../../experiments/mixed-capacity.toml"),
+        include_str!("../experiments/mixed-capacity.toml"),
     ),
     (
         "power-aware",
         "experiments/power-aware.toml",
-        include_str!("../../../experiments/power-aware.toml"),
+        include_str!("../experiments/power-aware.toml"),
     ),
     (
         "utilization-tracking",
         "experiments/utilization-tracking.toml",
-        include_str!("../../../experiments/utilization-tracking.toml"),
+        include_str!("../experiments/utilization-tracking.toml"),
     ),
     (
         "hperf-hmp",
         "experiments/hperf-hmp.toml",
-        include_str!("../../../experiments/hperf-hmp.toml"),
+        include_str!("../experiments/hperf-hmp.toml"),
     ),
 ];
 
@@ -615,7 +615,7 @@ mod tests {
 
     #[test]
     fn a_block_can_have_a_remark() {
-        let text = include_str!("../../../experiments/mixed-capacity.toml");
+        let text = include_str!("../experiments/mixed-capacity.toml");
         let smp = "machine = \"tc2-smp\"";
         let with = text.replace(smp, &format!("{smp}\nremark = \"Why so.\""));
         let remark = |text| {

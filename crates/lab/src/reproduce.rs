@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn what_is_published_has_no_influence_on_what_is_simulated() {
-        let text = include_str!("../../../experiments/mixed-capacity.toml");
+        let text = include_str!("../experiments/mixed-capacity.toml");
         let run = |text: &str| {
             let mut experiment = Experiment::parse("e.toml", text).unwrap();
             experiment.retain_rows(|row| row == "sysbench_5t");

@@ -10,7 +10,7 @@ macro_rules! builtin {
         &[$((
             $name,
             concat!("machines/", $name, ".toml"),
-            include_str!(concat!("../../../machines/", $name, ".toml")),
+            include_str!(concat!("../machines/", $name, ".toml")),
         )),*]
     };
 }

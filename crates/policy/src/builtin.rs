@@ -9,7 +9,7 @@ macro_rules! builtin {
         &[$((
             $name,
             concat!("policies/", $name, ".toml"),
-            include_str!(concat!("../../../policies/", $name, ".toml")),
+            include_str!(concat!("../policies/", $name, ".toml")),
         )),*]
     };
 }

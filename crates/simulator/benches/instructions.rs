@@ -6,7 +6,7 @@
 //! switches' cost; what is then left of the shorter one is what starting up takes ("boot"). Beside it the
 //! time is printed, of the best of some runs without callgrind, which does depend on the machine.
 //!
-//! `cargo bench -p simulator --bench instructions -- NAME...` measures only the loads whose names have
+//! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names have
 //! one of these in them.
 
 use machine::Machine;

@@ -34,7 +34,7 @@ fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
 
 macro_rules! rt_app_files {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../workloads/", $name, ".json")))),*]
+        &[$(($name, include_str!(concat!("../workloads/", $name, ".json")))),*]
     };
 }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_file_of_workloads_is_embedded() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
         let mut stems: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_path_is_a_file_and_takes_a_duration() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads/mixed.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/mixed.json");
         let duration = |name: &str| {
             let workload = load(name).unwrap();
             assert_eq!(workload.name(), "mixed");

@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("../../../../docs/machine-format.md");
+const PAGE: &str = include_str!("../../machine-format.md");
 
 /// A deserializer whose error is the keys of the structure that it is asked for.
 struct Keys;

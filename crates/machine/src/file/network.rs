@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        let good = include_str!("../../../../machines/hikey-6220.toml");
+        let good = include_str!("../../machines/hikey-6220.toml");
         for (key, to, says) in [
             ("link_kbit", "0", "expected 1 to"),
             ("packet_bytes", "1000000", "expected 1 to 65536"),
