@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from equipoise._native import SimulationError, Stop
+from equipoise._native import BUILD, SimulationError, Stop
 from equipoise.errors import bad_input, whole
 
 Task = TypeVar("Task")
 
-#: So many tasks for each worker are given out at a time: none waits, and little is lost.
+#: So many tasks for each thread are given out at a time: none waits.
 _AHEAD = 2
+#: How long a worker of a cluster should be busy with what it is given at a time, s. What Ray itself takes for that is
+#: some 10 ms of CPU time (docs/python.md), which is then 2 %, and what a lost node loses is little.
+_BATCH_S = 0.5
 
 
 class Engine(Protocol):
@@ -57,7 +62,8 @@ class Local:
 class Ray:
     """A Ray cluster: the one that this process is connected to, else the one at `address` (None: a new one here).
 
-    A task whose worker or node is lost is given out once more, at most `retries` times.
+    A worker is given as many tasks at a time as keep it busy for half a second, by what tasks took before, and gives back
+    those that it does not come to. A task whose worker or node is lost is given out once more, at most `retries` times.
     """
 
     address: str | None = None
@@ -77,37 +83,79 @@ class Ray:
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False)
         remote = ray.remote(num_cpus=1, max_retries=0)(_remote)
-        left = iter(tasks)
-        pending: dict[Any, tuple[Task, int]] = {}
+        # A task, and how often it was lost.
+        left = deque((task, 0) for task in tasks)
+        pending: dict[Any, list[tuple[Task, int]]] = {}
+        pace = _Pace()
         try:
-            while True:
-                width = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-                for task in itertools.islice(left, max(0, width - len(pending))):
-                    pending[remote.remote(work, task)] = (task, 0)
-                if not pending:
-                    return
+            while left or pending:
+                # One for each CPU and none ahead: nodes hand the request for a CPU that is not free to and fro, which takes
+                # more of their time than a worker waits for its next batch.
+                width = max(1, int(ray.cluster_resources().get("CPU", 1)))
+                while left and len(pending) < width:
+                    batch = [left.popleft() for _ in range(pace.batch(len(left), width))]
+                    pending[remote.remote(work, [task for task, _ in batch])] = batch
                 done, _ = ray.wait(list(pending), num_returns=1)
-                for reference in done:
-                    task, tries = pending.pop(reference)
-                    try:
-                        result = ray.get(reference)
-                    except ray.exceptions.RayTaskError as error:
-                        raise error.cause if isinstance(error.cause, Exception) else error from None
-                    except lost as error:
-                        if tries >= self.retries:
-                            raise SimulationError(f"a task was lost {tries + 1} times: {error}") from error
-                        pending[remote.remote(work, task)] = (task, tries + 1)
-                        self.repeated += 1
-                        continue
+                batch = pending.pop(done[0])
+                try:
+                    build, results, took, error = ray.get(done[0])
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause if isinstance(error.cause, Exception) else error from None
+                except lost as error:
+                    if max(tries for _, tries in batch) >= self.retries:
+                        raise SimulationError(f"a task was lost {self.retries + 1} times: {error}") from error
+                    left.extendleft((task, tries + 1) for task, tries in reversed(batch))
+                    self.repeated += len(batch)
+                    continue
+                if build != BUILD:
+                    raise SimulationError(f"a worker has equipoise {build}, and this is {BUILD}")
+                if results:
+                    pace.took(len(results), took)
+                left.extendleft(reversed(batch[len(results) :]))
+                for (task, _), result in zip(batch, results):
                     yield task, result
+                if error is not None:
+                    raise error
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
 
-def _remote(work: Callable[[Any, Stop], Any], task: Any) -> Any:
-    """What a Ray worker does, which finds this module in its own installation."""
-    return work(task, Stop())
+@dataclass
+class _Pace:
+    """How many tasks a worker should be given at a time."""
+
+    #: What a task took lately, s; None as long as none is done.
+    seconds: float | None = None
+
+    def batch(self, left: int, width: int) -> int:
+        """Of so many tasks that are left, with so many workers: at the end all are to have some."""
+        if self.seconds is None:
+            return 1
+        fair = -(-left // (2 * width))
+        return max(1, min(fair, int(_BATCH_S / max(self.seconds, 1e-6))))
+
+    def took(self, tasks: int, seconds: float) -> None:
+        """So many tasks took so long."""
+        each = seconds / tasks
+        self.seconds = each if self.seconds is None else (self.seconds + each) / 2
+
+
+def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, list[Any], float, Exception | None]:
+    """What a Ray worker does, which finds this module in its own installation: its build, the results of the first
+    tasks, of one at least, until the time is up or one fails, how long that took (s), and how it failed."""
+    results: list[Any] = []
+    begun = time.monotonic()
+    failed = None
+    for task in tasks:
+        try:
+            results.append(work(task, Stop()))
+        except Exception as error:  # whatever it is, it belongs to the one who asked
+            failed = error
+            break
+        if time.monotonic() - begun > 2 * _BATCH_S:
+            break
+    return BUILD, results, time.monotonic() - begun, failed
 
 
 def _ray() -> Any:

@@ -72,6 +72,21 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
     return [table(case, first, end) for _, case, first, end in chunk.parts]
 
 
+def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
+    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    return _labelled(chunk, work(chunk, stop))
+
+
+def work_file(chunk: Chunk, stop: Stop) -> bytes:
+    """The same as a Parquet file: who does the work also writes it down, so that whoever asked can ask many."""
+    import pyarrow
+    import pyarrow.parquet
+
+    file = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(work_labelled(chunk, stop), file, compression="zstd")
+    return cast(bytes, file.getvalue().to_pybytes())
+
+
 @dataclass
 class Sweep:
     """A finished sweep."""
@@ -158,12 +173,11 @@ def sweep(
     tables: dict[int, pyarrow.Table] = {}
     with _bar(len(cases) * runs, progress) as bar:
         bar.update(sum(one.simulations for one in all_chunks) - sum(one.simulations for one in left))
-        for one, parts in as_engine(engine, jobs).run(work, left):
-            table = _labelled(one, parts)
+        for one, result in as_engine(engine, jobs).run(work_labelled if store is None else work_file, left):
             if store is not None:
-                store.add(one, table)
+                store.add(one, result)
             else:
-                tables[one.number] = table
+                tables[one.number] = result
             bar.update(one.simulations)
     ordered = [tables[number] for number in sorted(tables)]
     return Sweep(cases, runs, store.folder if store else None, len(all_chunks), len(all_chunks) - len(left), ordered)
@@ -288,13 +302,9 @@ class _Store:
         """Are the chunk's results there?"""
         return self._name(chunk) in self.done
 
-    def add(self, chunk: Chunk, table: pyarrow.Table) -> None:
-        """Writes the chunk's results: there whole, or not at all."""
-        import pyarrow.parquet
-
-        _replace(
-            self.parts / self._name(chunk), lambda path: pyarrow.parquet.write_table(table, path, compression="zstd")
-        )
+    def add(self, chunk: Chunk, file: bytes) -> None:
+        """Keeps the chunk's results: there whole, or not at all."""
+        _replace(self.parts / self._name(chunk), lambda path: path.write_bytes(file))
 
     def _name(self, chunk: Chunk) -> str:
         return f"part-{chunk.number:07}-{self.digests[chunk.number]}.parquet"
