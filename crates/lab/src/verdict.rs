@@ -147,6 +147,16 @@ impl GoalVerdict {
         by(shares, one, other) || !by(shares, other, one) && by(Criterion::Costs, one, other)
     }
 
+    /// Those of [`GoalVerdict::best`] that are also better than `usual`, what one has, unless that is one of them: who
+    /// varies a lot can be told from neither the best nor `usual`.
+    pub fn winners(&self, usual: usize) -> Vec<usize> {
+        let mut winners = self.best.clone();
+        if !winners.contains(&usual) {
+            winners.retain(|&one| self.is_better(one, usual));
+        }
+        winners
+    }
+
     /// Does one of the two miss more periods, or treat equal threads less evenly, by more than chance and by enough to
     /// be worth a word?
     pub fn shares_differ(&self, one: usize, other: usize) -> bool {
@@ -393,6 +403,18 @@ mod tests {
         assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);
         let period = measure("period", "us", Better::Neither, Role::Detail);
         assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), NONE);
+    }
+
+    /// The third varies so much that it can be told from none.
+    #[test]
+    fn a_winner_is_better_than_what_one_has() {
+        let time = measure("time", "s", Better::Lower, TIME);
+        let runs: [&[f64]; 3] = [&[10.0, 10.1, 10.0], &[9.0, 9.1, 9.0], &[6.0, 15.0, 9.5]];
+        let verdict = Verdict::new(&entries(&time, &runs), 3);
+        let throughput = &verdict.goals[0];
+        assert_eq!(throughput.best, [1, 2]);
+        assert_eq!(throughput.winners(0), [1]);
+        assert_eq!(throughput.winners(2), [1, 2]);
     }
 
     #[test]

@@ -170,7 +170,7 @@ struct CorePowerFile {
     #[serde(rename = "source")]
     _source: String,
     dynamic_mw: Spanned<u32>,
-    smt_dynamic: Spanned<f64>,
+    smt_dynamic: Option<Spanned<f64>>,
     static_mw: Spanned<u32>,
 }
 

@@ -137,6 +137,11 @@ fn explain(source: &str, said: &str) -> String {
     if let Some(limit) = limits::reached(said) {
         return format!("{source}: {limit}");
     }
+    if let Some(name) = said.lines().find_map(defined_twice) {
+        return format!(
+            "{source}: `{name}` is in more than one of the files; expected those of one scheduler"
+        );
+    }
     if TOO_FAR.iter().any(|what| said.contains(what)) {
         return object::too_much_memory(source).0;
     }
@@ -192,6 +197,14 @@ fn missing_function(line: &str) -> Option<String> {
     ))
 }
 
+/// Recognises the linker's "multiple definition of `NAME'" and "duplicate symbol: NAME".
+fn defined_twice(line: &str) -> Option<&str> {
+    match line.split_once("multiple definition of ") {
+        Some((_, name)) => name.split(['`', '\'', '"']).nth(1),
+        None => Some(line.split_once("duplicate symbol: ")?.1.trim()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +217,19 @@ mod tests {
     }
 
     const MINIMAL: &str = "#include <scx/common.bpf.h>\nSCX_OPS_DEFINE(ops, .name = \"x\");\n";
+
+    #[test]
+    fn two_schedulers_are_not_the_files_of_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = ["a.bpf.c", "b.bpf.c"].map(|name| folder.path().join(name));
+        for source in &sources {
+            std::fs::write(source, MINIMAL).unwrap();
+        }
+        let error = Object::compile_all(&[&sources[0], &sources[1]], &[]).unwrap_err();
+        let expected =
+            "a.bpf.c: `ops` is in more than one of the files; expected those of one scheduler";
+        assert!(error.0.ends_with(expected), "{error}");
+    }
 
     #[test]
     fn maps_are_read_as_they_are_defined() {

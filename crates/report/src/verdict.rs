@@ -68,19 +68,20 @@ struct Words<'a> {
 impl Words<'_> {
     fn line(&self, verdict: &GoalVerdict) -> String {
         let title = title(verdict.goal);
-        let Some(&winner) = verdict.best.first() else {
+        let winners = verdict.winners(0);
+        let Some(&winner) = winners.first() else {
             return format!("{title}: no difference of 1 % that is more than chance.");
         };
         // What one has is what all others are to be held against; where it is as good as any, the worst is.
-        let is_kept = verdict.best.contains(&0);
+        let is_kept = winners.contains(&0);
         let (who, against) = match is_kept {
             true => (
                 format!("{} is as good as any", self.names[0]),
                 verdict.worst,
             ),
             false => {
-                let are = if verdict.best.len() == 1 { "is" } else { "are" };
-                (format!("{} {are} best", self.list(&verdict.best)), Some(0))
+                let are = if winners.len() == 1 { "is" } else { "are" };
+                (format!("{} {are} best", self.list(&winners)), Some(0))
             }
         };
         let winner = if is_kept { 0 } else { winner };
@@ -175,20 +176,20 @@ impl Words<'_> {
 
     /// What is best for everything, if that is a question.
     fn altogether(&self) -> Option<String> {
-        let goals: Vec<&GoalVerdict> = self
+        let goals: Vec<Vec<usize>> = self
             .verdict
             .goals
             .iter()
-            .filter(|verdict| !verdict.best.is_empty())
+            .map(|verdict| verdict.winners(0))
+            .filter(|winners| !winners.is_empty())
             .collect();
         if goals.len() < 2 {
             return None;
         }
         let all: Vec<usize> = goals[0]
-            .best
             .iter()
             .copied()
-            .filter(|index| goals.iter().all(|verdict| verdict.best.contains(index)))
+            .filter(|index| goals.iter().all(|winners| winners.contains(index)))
             .collect();
         Some(match all.is_empty() {
             true => "None is best for everything: --goal chooses by one.".to_owned(),

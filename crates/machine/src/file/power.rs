@@ -10,6 +10,8 @@ use toml::Spanned;
 const MW: RangeInclusive<u32> = 0..=10_000_000;
 /// Up to 1 J, likewise.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
+/// Of cores whose file does not say: Sandy Bridge's (machines/snb-ep-2s.toml).
+const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 
 impl Reader<'_> {
@@ -17,16 +19,20 @@ impl Reader<'_> {
         let Some(file) = &core.power else {
             return Ok(None);
         };
-        if !(1.0..=8.0).contains(file.smt_dynamic.get_ref()) {
-            return self.bad(
-                file.smt_dynamic.span(),
-                format!("smt_dynamic is {}", file.smt_dynamic.get_ref()),
-                "expected 1 (a second thread costs nothing) to 8",
-            );
-        }
+        let smt_dynamic = match &file.smt_dynamic {
+            None => SMT_DYNAMIC,
+            Some(ratio) if (1.0..=8.0).contains(ratio.get_ref()) => *ratio.get_ref(),
+            Some(ratio) => {
+                return self.bad(
+                    ratio.span(),
+                    format!("smt_dynamic is {}", ratio.get_ref()),
+                    "expected 1 (a second thread costs nothing) to 8",
+                );
+            }
+        };
         Ok(Some(CorePower {
             dynamic_mw: self.within(&file.dynamic_mw, "dynamic_mw", MW)?,
-            smt_dynamic: (file.smt_dynamic.get_ref() * f64::from(1 << 20)).round() as u32,
+            smt_dynamic: (smt_dynamic * f64::from(1 << 20)).round() as u32,
             static_mw: self.within(&file.static_mw, "static_mw", MW)?,
         }))
     }
