@@ -13,6 +13,7 @@ mod manual;
 mod measured;
 mod output;
 mod progress;
+mod probes;
 mod record;
 mod reproduce;
 mod stdout;

@@ -52,6 +52,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     interrupt::listen_to_end();
     let status = recorder.record(args)?;
     let lost = recorder.instance.lost();
+    say_calls(&recorder.instance);
     let mut staged = Staged::default();
     let mut bytes = Vec::new();
     staged.add(&args.output, |out| match &workload {
@@ -85,6 +86,23 @@ pub fn run(args: &Record) -> Result<(), Error> {
     }
 }
 
+/// Says what became of the calls on pipes and sockets.
+fn say_calls(instance: &Instance) {
+    match instance.calls() {
+        Err(error) => eprintln!("note: without pipes and sockets, which take probes: {error}"),
+        Ok(Some(calls)) if calls.seen > 0 => {
+            eprintln!(
+                "{} calls on pipes and sockets, each longer by about {} ns for its probe, which counts as work",
+                calls.seen, calls.cost_ns
+            );
+            if calls.missed > 0 {
+                eprintln!("warning: {} of them were missed", calls.missed);
+            }
+        }
+        Ok(_) => {}
+    }
+}
+
 /// The one it says, or this.
 fn machine(args: &Record) -> Result<Machine, Error> {
     match &args.machine {
@@ -112,7 +130,7 @@ struct Spooled {
 
 impl Recorder {
     fn new(args: &Record) -> io::Result<Recorder> {
-        let instance = Instance::new(args.buffer.saturating_mul(1024))?;
+        let instance = Instance::new(args.buffer.saturating_mul(1024), !args.no_pipes)?;
         let folder = args.output.parent().filter(|it| *it != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         let spooled = |buffer| {

@@ -1,8 +1,8 @@
 //! Threads and what they did, of events one after another.
 
 use super::Summary;
-use super::event::{Event, Line, State, Task};
-use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark};
+use super::event::{Event, Line, Moved, State, Task};
+use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark, Stream};
 use crate::DEFAULT_FOOTPRINT;
 use crate::recording::Step;
 use machine::{CACHE_LINE, Costs, Machine, work_in};
@@ -19,6 +19,9 @@ pub struct Builder<'a> {
     /// By pid, of those that live.
     by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
+    pub streams: Vec<Stream>,
+    /// By what the kernel calls it, of those whose end was not read.
+    by_object: HashMap<u64, u32>,
     pub first: Option<u64>,
     pub last: u64,
     /// The trace has events in an interrupt's context.
@@ -37,6 +40,8 @@ impl<'a> Builder<'a> {
             threads: Vec::new(),
             by_pid: HashMap::new(),
             cpus: vec![Cpu::default(); machine.map_or(1, |machine| machine.cpus.len())],
+            streams: Vec::new(),
+            by_object: HashMap::new(),
             first: None,
             last: 0,
             flags: false,
@@ -78,6 +83,7 @@ impl<'a> Builder<'a> {
                 self.account(cpu, now);
                 self.cpus[cpu].khz = Some(khz);
             }
+            Event::Moved(moved) => self.moved(line.cpu, now, moved),
             Event::Mark(text) => self.mark(now, text),
             Event::Wakeup(_) | Event::Other => {}
         }
@@ -318,6 +324,37 @@ impl<'a> Builder<'a> {
             Is::Runnable => self.threads[thread as usize].early = Some(waker),
             _ => self.woken(thread, now, waker),
         }
+    }
+
+    /// The thread of `cpu` has written or read.
+    fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
+        let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
+            // What is at that place later is another one.
+            if moved.bytes == 0 && !moved.write {
+                self.by_object.remove(&moved.object);
+            }
+            return;
+        };
+        let streams = &mut self.streams;
+        let stream = *self.by_object.entry(moved.object).or_insert_with(|| {
+            streams.push(Stream {
+                socket: moved.socket,
+                foreign: false,
+            });
+            streams.len() as u32 - 1
+        });
+        let Some(thread) = self.cpus[cpu].runs else {
+            self.streams[stream as usize].foreign = true;
+            return;
+        };
+        self.account(cpu, now);
+        self.flush(thread);
+        self.threads[thread as usize].steps.push(Entry::Moved {
+            stream,
+            bytes,
+            write: moved.write,
+            at: now,
+        });
     }
 
     /// What the recorder says of a thread.

@@ -4,6 +4,7 @@ use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::measured::measured;
+use super::streams::weave;
 use crate::recording::{Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
@@ -47,10 +48,19 @@ impl Builder<'_> {
             });
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
+        let keeps = self.keeps();
+        let woven = weave(&mut self.threads, &self.streams, &keeps);
+        if woven.left > 0 {
+            let note = format!(
+                "of {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
+                woven.left + woven.capacities.len(),
+                woven.left
+            );
+            self.summary.notes.push(note);
+        }
         if !self.flags {
             self.doubt();
         }
-        let keeps = self.keeps();
         self.say_what_is_left_out(&keeps);
         let mut numbers = vec![None; keeps.len()];
         let kept = (0..keeps.len()).filter(|&index| keeps[index]);
@@ -92,6 +102,7 @@ impl Builder<'_> {
                     threads.len(),
                     makespan_ns as f64 / 1e9
                 ),
+                streams: woven.capacities,
                 threads,
             },
             summary: self.summary,
@@ -185,6 +196,7 @@ impl Builder<'_> {
                 };
                 Step::Wake(numbers[thread as usize]?)
             }
+            Entry::Moved { .. } | Entry::Gone => return None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! A line of ftrace's text, of `trace-cmd report` or of `perf script`.
 
-use super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use super::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
 
 /// Reads `line`; the error says what was expected.
 pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
@@ -117,7 +117,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             khz: u32::try_from(number(fields, "state=")?).ok()?,
         },
         "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
-        _ => Event::Other,
+        _ => moved(name, fields).map_or(Event::Other, Event::Moved),
     })
 }
 
@@ -176,6 +176,16 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
         prio: fields[open + 2..close].parse().ok()?,
     };
     Some((task, &fields[close + 1..]))
+}
+
+/// `(...) object=0xffff8881 bytes=100` of a probe.
+fn moved(name: &str, fields: &str) -> Option<Moved> {
+    let [object, bytes] = Moved::FIELDS.map(|field| {
+        let mut words = fields.split_whitespace();
+        words.find_map(|word| word.strip_prefix(field)?.strip_prefix('='))
+    });
+    let object = u64::from_str_radix(object?.trim_start_matches("0x"), 16).ok()?;
+    Moved::of(name, object, bytes?.parse().ok()?)
 }
 
 fn between<'a>(fields: &'a str, from: &str, to: &str) -> Option<&'a str> {
