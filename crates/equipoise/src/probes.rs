@@ -1,5 +1,5 @@
-//! Probes of the kernel's functions that read and write pipes and Unix sockets (`Documentation/trace/kprobetrace.rst`): an
-//! event at the end of each call, with the pipe or socket and the bytes.
+//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): those that read and write pipes and Unix sockets,
+//! with the pipe or socket and the bytes, and the one that sets an affinity. Linux 6.9 or later has what they say.
 
 use btf_rs::{Btf, Type};
 use std::fs::{self, OpenOptions};
@@ -13,26 +13,69 @@ const GROUP: &str = "equipoise_";
 /// So many threads at a time may be in a function (`KRETPROBE_MAXACTIVE_MAX`): calls of more are missed.
 const MOST_AT_A_TIME: u32 = 4096;
 
-/// What is probed and where in its arguments the object is, `PEER` for the offset of `unix_sock::peer`. A writer's peer is
-/// whose bytes are read.
-const FUNCTIONS: [(&str, &str); 4] = [
-    ("pipe_read", "iocb->ki_filp->private_data"),
-    ("pipe_write", "iocb->ki_filp->private_data"),
-    ("unix_stream_recvmsg", "sock->sk"),
-    ("unix_stream_sendmsg", "+PEER(sock->sk)"),
+/// A function of the kernel's whose returns are events.
+struct Function {
+    name: &'static str,
+    /// What of it is recorded, `PEER` for the offset of `unix_sock::peer`.
+    fetch: &'static str,
+    /// Which calls are of interest.
+    filter: &'static str,
+}
+
+/// What is recorded, and by which functions. A writer's object is its peer, whose bytes are read. Who only looks
+/// (`MSG_PEEK`) takes nothing.
+const ALL: [(&str, &[Function]); 3] = [
+    (
+        "pipes",
+        &[
+            Function {
+                name: "pipe_read",
+                fetch: "object=iocb->ki_filp->private_data:x64 bytes=$retval:s64",
+                filter: "bytes >= 0",
+            },
+            Function {
+                name: "pipe_write",
+                fetch: "object=iocb->ki_filp->private_data:x64 bytes=$retval:s64",
+                filter: "bytes >= 0",
+            },
+        ],
+    ),
+    (
+        "Unix sockets",
+        &[
+            Function {
+                name: "unix_stream_recvmsg",
+                fetch: "object=sock->sk:x64 bytes=$retval:s64 flags=flags:u32",
+                filter: "bytes >= 0 && !(flags & 2)",
+            },
+            Function {
+                name: "unix_stream_sendmsg",
+                fetch: "object=+PEER(sock->sk):x64 bytes=$retval:s64",
+                filter: "bytes >= 0",
+            },
+        ],
+    ),
+    (
+        "changes of affinity",
+        &[Function {
+            name: "sched_setaffinity",
+            fetch: "task=pid:s32 cpus=+0(in_mask):x64 result=$retval:s64",
+            filter: "result == 0",
+        }],
+    ),
 ];
 
 /// How many measurements tell what a probe costs, of how many writes and reads each.
 const BATCHES: u64 = 65;
 const BATCH: u64 = 16;
 
-/// `MSG_PEEK`: who only looks takes nothing.
-const PEEK: u32 = 2;
-
 /// The probes of this process, which are removed when it is dropped. They record nothing until an instance enables them.
 pub struct Probes {
     tracefs: PathBuf,
     group: String,
+    there: Vec<&'static Function>,
+    /// What cannot be recorded, and why.
+    pub refused: Vec<String>,
     /// How much longer a call takes with them, ns.
     pub cost_ns: u64,
     /// [`Probes::count`] when recording begins.
@@ -50,42 +93,42 @@ pub struct Calls {
 }
 
 impl Probes {
-    /// Defines them. Those that killed recorders left are removed.
-    pub fn new(tracefs: &Path) -> io::Result<Probes> {
+    /// Defines them, as far as this kernel has them. Those that killed recorders left are removed.
+    pub fn new(tracefs: &Path) -> Probes {
         remove_left(tracefs);
-        let probes = Probes {
+        let mut probes = Probes {
             tracefs: tracefs.to_owned(),
             group: format!("{GROUP}{}", std::process::id()),
+            there: Vec::new(),
+            refused: Vec::new(),
             cost_ns: 0,
             before: [0; 2],
         };
-        let peer = format!("+{}", peer()?);
-        for (function, object) in FUNCTIONS {
-            let flags = match function {
-                "unix_stream_recvmsg" => " flags=flags:u32",
-                _ => "",
-            };
-            let object = object.replace("+PEER", &peer);
-            define(
-                tracefs,
-                &format!(
-                    "r{MOST_AT_A_TIME}:{}/{function} {function} object={object}:x64 bytes=$retval:s64{flags}",
-                    probes.group
-                ),
-            )?;
+        for (what, functions) in &ALL {
+            let mut all = functions.iter();
+            match all.try_for_each(|function| probes.define(function)) {
+                Ok(()) => probes.there.extend(functions.iter()),
+                Err(error) => probes.refused.push(format!("{what}: {error}")),
+            }
         }
-        Ok(probes)
+        probes
+    }
+
+    fn define(&self, function: &Function) -> io::Result<()> {
+        let Function { name, fetch, .. } = function;
+        let fetch = match fetch.contains("PEER") {
+            true => fetch.replace("PEER", &peer()?.to_string()),
+            false => (*fetch).to_owned(),
+        };
+        let group = &self.group;
+        let line = format!("r{MOST_AT_A_TIME}:{group}/{name} {name} {fetch}");
+        define(&self.tracefs, &line)
     }
 
     /// The events, as in the folder `events`, and which of them are of interest.
-    pub fn events(&self) -> impl Iterator<Item = (String, String)> {
-        FUNCTIONS.iter().map(|(function, _)| {
-            let filter = match *function {
-                "unix_stream_recvmsg" => format!("bytes >= 0 && !(flags & {PEEK})"),
-                _ => "bytes >= 0".to_owned(),
-            };
-            (format!("{}/{function}", self.group), filter)
-        })
+    pub fn events(&self) -> Vec<(String, &'static str)> {
+        let event = |it: &&Function| (format!("{}/{}", self.group, it.name), it.filter);
+        self.there.iter().map(event).collect()
     }
 
     /// Since recording began.
@@ -106,7 +149,7 @@ impl Probes {
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             if let [event, seen, missed] = words[..]
-                && FUNCTIONS.iter().any(|(function, _)| *function == event)
+                && self.there.iter().any(|function| function.name == event)
             {
                 all[0] += seen.parse().unwrap_or(0);
                 all[1] += missed.parse().unwrap_or(0);
@@ -158,7 +201,9 @@ fn define(tracefs: &Path, line: &str) -> io::Result<()> {
         io::Error::new(error.kind(), message)
     };
     let file = OpenOptions::new().append(true).open(&path);
-    file.map_err(named)?.write_all(line.as_bytes()).map_err(named)
+    file.map_err(named)?
+        .write_all(line.as_bytes())
+        .map_err(named)
 }
 
 /// Where in `unix_sock` its peer is, bytes.
@@ -170,10 +215,13 @@ fn peer() -> io::Result<u32> {
     let mut offsets = types.iter().filter_map(|it| match it {
         Type::Struct(it) => {
             let mut members = it.members.iter();
-            let peer = members.find(|member| btf.resolve_name(*member).is_ok_and(|it| it == "peer"));
+            let peer =
+                members.find(|member| btf.resolve_name(*member).is_ok_and(|it| it == "peer"));
             Some(peer?.bit_offset() / 8)
         }
         _ => None,
     });
-    offsets.next().ok_or_else(|| failed("no unix_sock with a peer".to_owned()))
+    offsets
+        .next()
+        .ok_or_else(|| failed("no unix_sock with a peer".to_owned()))
 }

@@ -42,15 +42,13 @@ pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
     events: Vec<String>,
-    /// Of pipes and sockets, or why there are none.
-    probes: io::Result<Option<Probes>>,
+    probes: Option<Probes>,
     /// The bytes of a page of its buffers.
     pub page: usize,
 }
 
 impl Instance {
-    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU, what moves through pipes and sockets too if
-    /// `probes`. Those that killed recorders left are removed.
+    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU, with probes if `probes`. Those that killed recorders left are removed.
     pub fn new(buffer_kb: u32, probes: bool) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
@@ -68,7 +66,7 @@ impl Instance {
             tracefs,
             folder,
             events: Vec::new(),
-            probes: Ok(None),
+            probes: None,
             page,
         };
         instance.write("tracing_on", "0")?;
@@ -84,7 +82,7 @@ impl Instance {
             let _ = instance.enable(event);
         }
         if probes {
-            instance.probes = instance.probe().map(Some);
+            instance.probes = Some(instance.probe()?);
         }
         Ok(instance)
     }
@@ -96,10 +94,10 @@ impl Instance {
     }
 
     fn probe(&mut self) -> io::Result<Probes> {
-        let mut probes = Probes::new(&self.tracefs)?;
+        let mut probes = Probes::new(&self.tracefs);
         let without = probes::call_ns()?;
         for (event, filter) in probes.events() {
-            self.write(&format!("events/{event}/filter"), &filter)?;
+            self.write(&format!("events/{event}/filter"), filter)?;
             self.enable(&event)?;
         }
         self.switch(true)?;
@@ -111,10 +109,10 @@ impl Instance {
         Ok(probes)
     }
 
-    /// The calls on pipes and sockets, or why they are not recorded; nothing if they were not to be.
-    pub fn calls(&self) -> Result<Option<Calls>, &io::Error> {
+    /// The calls that were probed, and what could not be; nothing if none was to be.
+    pub fn calls(&self) -> Option<(Calls, &[String])> {
         let probes = self.probes.as_ref()?;
-        Ok(probes.as_ref().map(Probes::calls))
+        Some((probes.calls(), &probes.refused))
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {

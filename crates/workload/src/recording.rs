@@ -7,14 +7,16 @@ use crate::{
     Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
     Workload,
 };
-use machine::Machine;
 use machine::input::BadInput;
+use machine::{CpuMask, Machine};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 2;
+/// See [`Step::Cpus`].
+pub const ANYWHERE: u64 = u64::MAX;
 /// The first one; it had no streams.
 const FIRST_VERSION: u32 = 1;
 /// Threads have latencies of their own by name, if there are no more names.
@@ -82,6 +84,9 @@ pub enum Step {
     Read(u32, u64),
     /// Puts so many bytes into this stream; waits until there is room.
     Write(u32, u64),
+    /// May run on these CPUs from now on, a bit for each of the first 64, or with [`ANYWHERE`] on all there are. So may a
+    /// thread that it starts.
+    Cpus(u64),
     /// Starts this thread. One that nobody starts is there from the beginning.
     Fork(usize),
 }
@@ -253,12 +258,12 @@ impl Workload for Replay {
         &self.metrics
     }
 
-    fn start(&self, _machine: &Machine) -> Start {
+    fn start(&self, machine: &Machine) -> Start {
         let threads = 0..self.plan.recording.threads.len();
         let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
         Start {
             tasks: first
-                .map(|thread| Running::spec(&self.plan, thread))
+                .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
             // Each thread's wakeups, which nobody waits to have read; then those of the recording.
             streams: self
@@ -282,10 +287,12 @@ struct Running {
     /// What it does now, and since when, ns.
     doing: Option<Step>,
     since: u64,
+    /// How many CPUs there are.
+    cpus: usize,
 }
 
 impl Running {
-    fn spec(plan: &Arc<Plan>, thread: usize) -> TaskSpec {
+    fn spec(plan: &Arc<Plan>, thread: usize, cpus: usize) -> TaskSpec {
         let of = &plan.recording.threads[thread];
         let policy = match of.fifo {
             Some(priority) => SchedPolicy::Fifo { priority },
@@ -300,6 +307,7 @@ impl Running {
             next: 0,
             doing: None,
             since: 0,
+            cpus,
         };
         TaskSpec {
             policy,
@@ -363,8 +371,16 @@ impl Program for Running {
                 bytes,
                 work: 0,
             },
+            Some(Step::Cpus(mask)) => {
+                let all = CpuMask::first_n(self.cpus);
+                let some = (0..64).filter(|cpu| mask & 1 << cpu != 0);
+                let some: CpuMask = some.filter(|&cpu| cpu < self.cpus).collect();
+                // Another machine may have none of them.
+                let anywhere = mask == ANYWHERE || some.is_empty();
+                Op::SetAffinity(Box::new(if anywhere { all } else { some }))
+            }
             Some(Step::Fork(child)) => Op::Fork {
-                child: Box::new(Running::spec(plan, child)),
+                child: Box::new(Running::spec(plan, child, self.cpus)),
                 work: 0,
             },
             None => {

@@ -53,6 +53,11 @@ pub enum Event<'a> {
     },
     /// Bytes went into a pipe or a socket, or came out of it.
     Moved(Moved),
+    /// A task may run on these of the first 64 CPUs from now on; 0 is the one that runs.
+    Pinned {
+        pid: i32,
+        cpus: u64,
+    },
     /// What somebody wrote to `trace_marker`.
     Mark(&'a str),
     /// Of another kind.

@@ -5,7 +5,7 @@ use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::measured::measured;
 use super::streams::weave;
-use crate::recording::{Recording, Step, Thread, VERSION};
+use crate::recording::{ANYWHERE, Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
@@ -171,6 +171,12 @@ impl Builder<'_> {
         }
     }
 
+    /// A bit for each CPU, of the first 64.
+    fn all_cpus(&self) -> u64 {
+        let beyond = 64 - self.cpus.len().min(64) as u32;
+        u64::MAX.checked_shr(beyond).unwrap_or(0)
+    }
+
     /// `entry` as a step of a thread that may be periodic, since `base`, ns, where threads have these numbers.
     fn step(
         &self,
@@ -181,6 +187,7 @@ impl Builder<'_> {
     ) -> Option<Step> {
         Some(match entry {
             Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
+            Entry::Step(Step::Cpus(cpus)) if self.all_cpus() & !cpus == 0 => Step::Cpus(ANYWHERE),
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),

@@ -117,6 +117,10 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             khz: u32::try_from(number(fields, "state=")?).ok()?,
         },
         "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
+        "sched_setaffinity" if fields.contains(" task=") => Event::Pinned {
+            pid: number(fields, " task=")?,
+            cpus: u64::from_str_radix(hex(fields, "cpus")?, 16).ok()?,
+        },
         _ => moved(name, fields).map_or(Event::Other, Event::Moved),
     })
 }
@@ -180,12 +184,16 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
 
 /// `(...) object=0xffff8881 bytes=100` of a probe.
 fn moved(name: &str, fields: &str) -> Option<Moved> {
-    let [object, bytes] = Moved::FIELDS.map(|field| {
-        let mut words = fields.split_whitespace();
-        words.find_map(|word| word.strip_prefix(field)?.strip_prefix('='))
-    });
-    let object = u64::from_str_radix(object?.trim_start_matches("0x"), 16).ok()?;
+    let [object, bytes] = Moved::FIELDS.map(|field| hex(fields, field));
+    let object = u64::from_str_radix(object?, 16).ok()?;
     Moved::of(name, object, bytes?.parse().ok()?)
+}
+
+/// The number of `key=0x12ab`, without what it begins with.
+fn hex<'a>(fields: &'a str, key: &str) -> Option<&'a str> {
+    let mut words = fields.split_whitespace();
+    let number = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;
+    Some(number.strip_prefix("0x").unwrap_or(number))
 }
 
 fn between<'a>(fields: &'a str, from: &str, to: &str) -> Option<&'a str> {

@@ -32,6 +32,7 @@ enum Kind {
         state: Field,
         cpu: Field,
     },
+    Pinned([Field; 2]),
     /// Its object and bytes are there; what else it is.
     Moved([Field; 2], Moved),
     Mark(Field),
@@ -84,6 +85,11 @@ impl Formats {
                     cpu: field("cpu_id")?,
                 }),
                 "print" => Some(Kind::Mark(field("buf")?)),
+                "sched_setaffinity" => {
+                    let [task, cpus] = ["task", "cpus"].map(field);
+                    task.zip(cpus)
+                        .map(|(task, cpus)| Kind::Pinned([task, cpus]))
+                }
                 // A probe of somebody else's may be called so, too.
                 _ => Moved::of(name, 0, 0).and_then(|moved| {
                     let [object, bytes] = Moved::FIELDS.map(field);
@@ -136,6 +142,10 @@ impl Formats {
             Kind::Frequency { state, cpu } => Event::Frequency {
                 cpu: cpu.int(bytes)? as usize,
                 khz: state.int(bytes)? as u32,
+            },
+            Kind::Pinned([task, cpus]) => Event::Pinned {
+                pid: task.int(bytes)? as i32,
+                cpus: cpus.int(bytes)?,
             },
             Kind::Moved([object, count], moved) => Event::Moved(Moved {
                 object: object.int(bytes)?,
