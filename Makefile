@@ -9,7 +9,7 @@ CARGO_FLAGS := --locked
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness smoke scx-simple
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench bench-import vm-kernel test-vm bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -66,6 +66,11 @@ bench:
 	cargo bench --locked -p equipoise-simulator --bench instructions
 	cargo bench --locked -p equipoise-simulator --bench context_switches --no-run
 	ulimit -v 976562 && cargo bench --locked -p equipoise-simulator --bench context_switches
+
+# How long the import of a million recorded events takes, and how much memory.
+bench-import:
+	cargo build --locked --release -p equipoise
+	tests/import-speed
 
 # A sched_ext kernel in QEMU (see vm/README.md): builds it, once; builds the loader, and runs the tests
 # that boot it.

@@ -20,7 +20,10 @@ pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
 /// The same of this machine, with costs that are measured.
 pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     let mut found = this()?;
-    let instance = args.traced.then(|| Instance::new(TRACED_KB)).transpose();
+    let instance = args
+        .traced
+        .then(|| Instance::new(TRACED_KB, false))
+        .transpose();
     let instance = instance.map_err(|error| Error::Write(format!("cannot trace: {error}")))?;
     let cannot = |error| Error::Write(format!("cannot calibrate: {error}"));
     if let Some(instance) = &instance {

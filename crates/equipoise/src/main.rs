@@ -12,6 +12,7 @@ mod interrupt;
 mod manual;
 mod measured;
 mod output;
+mod probes;
 mod progress;
 mod record;
 mod reproduce;

@@ -48,10 +48,12 @@ pub fn run(args: &Record) -> Result<(), Error> {
         };
         Error::Write(format!("cannot record: {error}{root}"))
     };
-    let mut recorder = Recorder::new(args).map_err(cannot)?;
+    // To be ready may take a while, and what was made ready is to be removed.
     interrupt::listen_to_end();
+    let mut recorder = Recorder::new(args).map_err(cannot)?;
     let status = recorder.record(args)?;
     let lost = recorder.instance.lost();
+    say_calls(&recorder.instance);
     let mut staged = Staged::default();
     let mut bytes = Vec::new();
     staged.add(&args.output, |out| match &workload {
@@ -85,6 +87,25 @@ pub fn run(args: &Record) -> Result<(), Error> {
     }
 }
 
+/// Says what became of the calls on pipes and sockets.
+fn say_calls(instance: &Instance) {
+    let Some((calls, refused)) = instance.calls() else {
+        return;
+    };
+    for what in refused {
+        eprintln!("note: without {what}");
+    }
+    if calls.seen > 0 {
+        eprintln!(
+            "{} calls were probed, each longer by about {} ns for it, which counts as work",
+            calls.seen, calls.cost_ns
+        );
+    }
+    if calls.missed > 0 {
+        eprintln!("warning: {} more were missed", calls.missed);
+    }
+}
+
 /// The one it says, or this.
 fn machine(args: &Record) -> Result<Machine, Error> {
     match &args.machine {
@@ -112,7 +133,7 @@ struct Spooled {
 
 impl Recorder {
     fn new(args: &Record) -> io::Result<Recorder> {
-        let instance = Instance::new(args.buffer.saturating_mul(1024))?;
+        let instance = Instance::new(args.buffer.saturating_mul(1024), !args.no_pipes)?;
         let folder = args.output.parent().filter(|it| *it != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         let spooled = |buffer| {
@@ -173,9 +194,26 @@ impl Recorder {
         finish(command).map_err(failed)
     }
 
-    /// Writes to the trace what a thread is to it.
+    /// Writes to the trace what a thread is to it, and where it may run.
     fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
         let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let mut lines = status.lines();
+        if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
+            // The kernel's words of 32 bits, the first CPUs last.
+            let words: Vec<&str> = cpus.trim().rsplitn(3, ',').take(2).collect();
+            let mask: String = words.into_iter().rev().collect();
+            let mask = u64::from_str_radix(&mask, 16).unwrap_or(u64::MAX);
+            let mut first = self
+                .buffers
+                .iter()
+                .map(|it| it.buffer.cpu)
+                .take_while(|&cpu| cpu < 64);
+            if first.any(|cpu| mask & 1 << cpu == 0) {
+                self.instance
+                    .mark(&format!("{MARK}cpus {thread} {mask:x}"))?;
+            }
+        }
         self.instance
             .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))
     }

@@ -1,5 +1,6 @@
 //! The kernel's tracefs: an instance of its own, so that nobody else's tracing is disturbed, and what it has recorded.
 
+use crate::probes::{self, Calls, Probes};
 use report::trace::dat_head::Head;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -40,14 +41,16 @@ fn mounted() -> io::Result<PathBuf> {
 pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
-    events: Vec<&'static str>,
+    events: Vec<String>,
+    probes: Option<Probes>,
     /// The bytes of a page of its buffers.
     pub page: usize,
 }
 
 impl Instance {
-    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU. Those that killed recorders left are removed.
-    pub fn new(buffer_kb: u32) -> io::Result<Instance> {
+    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU, with probes if `probes`. Those that killed recorders
+    /// left are removed.
+    pub fn new(buffer_kb: u32, probes: bool) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
         for left in fs::read_dir(&instances)?.flatten() {
@@ -64,6 +67,7 @@ impl Instance {
             tracefs,
             folder,
             events: Vec::new(),
+            probes: None,
             page,
         };
         instance.write("tracing_on", "0")?;
@@ -78,13 +82,40 @@ impl Instance {
         for event in WANTED {
             let _ = instance.enable(event);
         }
+        if probes {
+            instance.probes = Some(instance.probe()?);
+        }
         Ok(instance)
     }
 
-    fn enable(&mut self, event: &'static str) -> io::Result<()> {
+    fn enable(&mut self, event: &str) -> io::Result<()> {
         self.write(&format!("events/{event}/enable"), "1")?;
-        self.events.push(event);
+        self.events.push(event.to_owned());
         Ok(())
+    }
+
+    fn probe(&mut self) -> io::Result<Probes> {
+        let mut probes = Probes::new(&self.tracefs);
+        let without = probes::call_ns()?;
+        for (event, filter) in probes.events() {
+            let filtered = self.write(&format!("events/{event}/filter"), filter);
+            if let Err(error) = filtered.and_then(|()| self.enable(&event)) {
+                probes.refused.push(format!("{event}: {error}"));
+            }
+        }
+        self.switch(true)?;
+        probes.cost_ns = probes::call_ns()?.saturating_sub(without);
+        self.switch(false)?;
+        // What is recorded begins later.
+        fs::write(self.folder.join("trace"), "")?;
+        probes.before = probes.count();
+        Ok(probes)
+    }
+
+    /// The calls that were probed, and what could not be; nothing if none was to be.
+    pub fn calls(&self) -> Option<(Calls, &[String])> {
+        let probes = self.probes.as_ref()?;
+        Some((probes.calls(), &probes.refused))
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
@@ -154,8 +185,10 @@ impl Instance {
             read_whole(&path).map_err(|it| named(&path, &it))
         };
         let format = |event: &str| read(&format!("events/{event}/format"));
-        let system = |event: &&'static str| event.split('/').next().unwrap_or_default();
-        let mut systems: Vec<&str> = self.events.iter().map(system).collect();
+        fn system(event: &str) -> &str {
+            event.split('/').next().unwrap_or_default()
+        }
+        let mut systems: Vec<&str> = self.events.iter().map(|event| system(event)).collect();
         systems.dedup();
         let formats = |name: &str| {
             let events = self.events.iter().filter(|event| system(event) == name);

@@ -7,14 +7,18 @@ use crate::{
     Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
     Workload,
 };
-use machine::Machine;
 use machine::input::BadInput;
+use machine::{CpuMask, Machine};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// See [`Step::Cpus`].
+pub const ANYWHERE: u64 = u64::MAX;
+/// The first one; it had no streams.
+const FIRST_VERSION: u32 = 1;
 /// Threads have latencies of their own by name, if there are no more names.
 const MAX_NAMES: usize = 16;
 
@@ -30,11 +34,14 @@ const LIVE: usize = 0;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
-    /// [`VERSION`].
+    /// [`VERSION`], or an older one.
     pub recording: u32,
     /// One line for a person.
     #[serde(default)]
     pub description: String,
+    /// Pipes, and directions of sockets: how many bytes each holds. Steps name them by their place here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<u64>,
     /// The threads; they name each other by their place here.
     pub threads: Vec<Thread>,
 }
@@ -73,6 +80,13 @@ pub enum Step {
     Wait,
     /// Wakes up this thread.
     Wake(usize),
+    /// Takes so many bytes out of this stream; waits until they are there.
+    Read(u32, u64),
+    /// Puts so many bytes into this stream; waits until there is room.
+    Write(u32, u64),
+    /// May run on these CPUs from now on, a bit for each of the first 64, or with [`ANYWHERE`] on all there are. So may a
+    /// thread that it starts.
+    Cpus(u64),
     /// Starts this thread. One that nobody starts is there from the beginning.
     Fork(usize),
 }
@@ -105,9 +119,9 @@ impl Recording {
 
     /// Does it make sense? What is said is what does not.
     pub fn check(&self) -> Result<(), String> {
-        if self.recording != VERSION {
+        if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
-                "version {}, and this reads {VERSION}",
+                "version {}, and this reads {FIRST_VERSION} to {VERSION}",
                 self.recording
             ));
         }
@@ -122,6 +136,18 @@ impl Recording {
                 return Err(format!("thread {index} has a priority that there is not"));
             }
             for step in &thread.steps {
+                if let Step::Read(stream, bytes) | Step::Write(stream, bytes) = *step {
+                    let Some(&capacity) = self.streams.get(stream as usize) else {
+                        return Err(format!(
+                            "thread {index} names stream {stream}, which is not there"
+                        ));
+                    };
+                    if bytes > capacity {
+                        return Err(format!(
+                            "thread {index} moves {bytes} bytes of stream {stream}, which holds {capacity}"
+                        ));
+                    }
+                }
                 let (Step::Wake(other) | Step::Fork(other)) = *step else {
                     continue;
                 };
@@ -232,15 +258,21 @@ impl Workload for Replay {
         &self.metrics
     }
 
-    fn start(&self, _machine: &Machine) -> Start {
+    fn start(&self, machine: &Machine) -> Start {
         let threads = 0..self.plan.recording.threads.len();
         let first = threads.clone().filter(|&thread| !self.plan.forked[thread]);
         Start {
             tasks: first
-                .map(|thread| Running::spec(&self.plan, thread))
+                .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
-            // Nobody waits until it is read.
-            streams: self.plan.wakes.iter().map(|wakes| wakes + 1).collect(),
+            // Each thread's wakeups, which nobody waits to have read; then those of the recording.
+            streams: self
+                .plan
+                .wakes
+                .iter()
+                .map(|wakes| wakes + 1)
+                .chain(self.plan.recording.streams.iter().copied())
+                .collect(),
             shared: vec![threads.len() as u64],
             ..Start::default()
         }
@@ -252,12 +284,15 @@ struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// What it does now.
+    /// What it does now, and since when, ns.
     doing: Option<Step>,
+    since: u64,
+    /// How many CPUs there are.
+    cpus: usize,
 }
 
 impl Running {
-    fn spec(plan: &Arc<Plan>, thread: usize) -> TaskSpec {
+    fn spec(plan: &Arc<Plan>, thread: usize, cpus: usize) -> TaskSpec {
         let of = &plan.recording.threads[thread];
         let policy = match of.fifo {
             Some(priority) => SchedPolicy::Fifo { priority },
@@ -271,6 +306,8 @@ impl Running {
             thread,
             next: 0,
             doing: None,
+            since: 0,
+            cpus,
         };
         TaskSpec {
             policy,
@@ -284,7 +321,10 @@ impl Running {
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
-            Some(Step::Wait) => env.woken_at,
+            // If it slept.
+            Some(Step::Wait | Step::Read(..) | Step::Write(..)) if env.woken_at > self.since => {
+                env.woken_at
+            }
             _ => return,
         };
         let us = env.now.saturating_sub(since) as f64 / 1e3;
@@ -304,7 +344,9 @@ impl Program for Running {
             .get(self.next)
             .copied();
         self.next += 1;
+        self.since = env.now;
         let stream = |thread: usize| thread as StreamId;
+        let recorded = |stream: u32| plan.recording.threads.len() as StreamId + stream;
         match self.doing {
             Some(Step::Run(work)) => Op::Run { work },
             Some(Step::Sleep(ns)) => Op::Sleep { ns },
@@ -319,8 +361,26 @@ impl Program for Running {
                 bytes: 1,
                 work: 0,
             },
+            Some(Step::Read(stream, bytes)) => Op::Read {
+                stream: recorded(stream),
+                bytes,
+                work: 0,
+            },
+            Some(Step::Write(stream, bytes)) => Op::Write {
+                stream: recorded(stream),
+                bytes,
+                work: 0,
+            },
+            Some(Step::Cpus(mask)) => {
+                let all = CpuMask::first_n(self.cpus);
+                let some = (0..64).filter(|cpu| mask & 1 << cpu != 0);
+                let some: CpuMask = some.filter(|&cpu| cpu < self.cpus).collect();
+                // Another machine may have none of them.
+                let anywhere = mask == ANYWHERE || some.is_empty();
+                Op::SetAffinity(Box::new(if anywhere { all } else { some }))
+            }
             Some(Step::Fork(child)) => Op::Fork {
-                child: Box::new(Running::spec(plan, child)),
+                child: Box::new(Running::spec(plan, child, self.cpus)),
                 work: 0,
             },
             None => {
@@ -355,6 +415,7 @@ mod tests {
         Recording {
             recording: VERSION,
             description: "a test".to_owned(),
+            streams: vec![],
             threads: vec![
                 thread(
                     "main",
@@ -404,7 +465,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         let good = serde_json::to_string_pretty(&recording()).unwrap();
         for (from, to, says) in [
-            ("\"recording\": 1", "\"recording\": 2", "r.json: version 2"),
+            ("\"recording\": 2", "\"recording\": 3", "r.json: version 3"),
             ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
             ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
             (

@@ -1,8 +1,8 @@
 //! Threads and what they did, of events one after another.
 
 use super::Summary;
-use super::event::{Event, Line, State, Task};
-use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark};
+use super::event::{Event, Line, Moved, State, Task};
+use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark, Stream};
 use crate::DEFAULT_FOOTPRINT;
 use crate::recording::Step;
 use machine::{CACHE_LINE, Costs, Machine, work_in};
@@ -19,6 +19,11 @@ pub struct Builder<'a> {
     /// By pid, of those that live.
     by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
+    pub streams: Vec<Stream>,
+    /// By what the kernel calls it, of those whose end was not read.
+    by_object: HashMap<u64, u32>,
+    /// By pid, where a thread may run that is marked next.
+    first_cpus: HashMap<i32, u64>,
     pub first: Option<u64>,
     pub last: u64,
     /// The trace has events in an interrupt's context.
@@ -37,6 +42,9 @@ impl<'a> Builder<'a> {
             threads: Vec::new(),
             by_pid: HashMap::new(),
             cpus: vec![Cpu::default(); machine.map_or(1, |machine| machine.cpus.len())],
+            streams: Vec::new(),
+            by_object: HashMap::new(),
+            first_cpus: HashMap::new(),
             first: None,
             last: 0,
             flags: false,
@@ -77,6 +85,14 @@ impl<'a> Builder<'a> {
                 self.know_cpu(cpu, first)?;
                 self.account(cpu, now);
                 self.cpus[cpu].khz = Some(khz);
+            }
+            Event::Moved(moved) => self.moved(line.cpu, now, moved),
+            Event::Pinned { pid, cpus } => {
+                let thread = match pid {
+                    0 => self.cpus[line.cpu].runs,
+                    _ => self.by_pid.get(&pid).copied(),
+                };
+                self.pinned(thread, now, cpus);
             }
             Event::Mark(text) => self.mark(now, text),
             Event::Wakeup(_) | Event::Other => {}
@@ -320,17 +336,68 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// The thread of `cpu` has written or read.
+    fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
+        let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
+            // What is at that place later is another one.
+            if moved.bytes == 0 && !moved.write {
+                self.by_object.remove(&moved.object);
+            }
+            return;
+        };
+        let streams = &mut self.streams;
+        let stream = *self.by_object.entry(moved.object).or_insert_with(|| {
+            streams.push(Stream {
+                socket: moved.socket,
+                foreign: false,
+            });
+            streams.len() as u32 - 1
+        });
+        let Some(thread) = self.cpus[cpu].runs else {
+            self.streams[stream as usize].foreign = true;
+            return;
+        };
+        self.account(cpu, now);
+        self.flush(thread);
+        self.threads[thread as usize].steps.push(Entry::Moved {
+            stream,
+            bytes,
+            write: moved.write,
+            at: now,
+        });
+    }
+
+    /// A thread may run on these CPUs from now on.
+    fn pinned(&mut self, thread: Option<u32>, now: u64, cpus: u64) {
+        let Some(thread) = thread else { return };
+        let runs = self.cpus.iter().position(|cpu| cpu.runs == Some(thread));
+        if let Some(cpu) = runs {
+            self.account(cpu, now);
+        }
+        self.flush(thread);
+        let steps = &mut self.threads[thread as usize].steps;
+        steps.push(Entry::Step(Step::Cpus(cpus)));
+    }
+
     /// What the recorder says of a thread.
     fn mark(&mut self, now: u64, text: &str) {
         let (_, text) = text.split_once(MARK).unwrap_or_default();
         let mut words = text.splitn(3, ' ');
-        let mark = match words.next() {
-            Some("load") => Mark::Load,
-            Some("recorder") => Mark::Recorder,
-            _ => return,
-        };
+        let what = words.next();
         let Some(pid) = words.next().and_then(|pid| pid.parse().ok()) else {
             return;
+        };
+        let mark = match what {
+            Some("load") => Mark::Load,
+            Some("recorder") => Mark::Recorder,
+            Some("cpus") => {
+                let cpus = words.next().and_then(|it| u64::from_str_radix(it, 16).ok());
+                if let Some(cpus) = cpus {
+                    self.first_cpus.insert(pid, cpus);
+                }
+                return;
+            }
+            _ => return,
         };
         let thread = match self.by_pid.get(&pid) {
             Some(&known) => known,
@@ -344,6 +411,9 @@ impl<'a> Builder<'a> {
             }
         };
         self.threads[thread as usize].marked = Some(mark);
+        if let Some(cpus) = self.first_cpus.remove(&pid) {
+            self.pinned(Some(thread), now, cpus);
+        }
     }
 
     /// `thread`, if it sleeps, is woken up by a thread on a CPU, or by something else.

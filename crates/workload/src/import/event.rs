@@ -51,10 +51,50 @@ pub enum Event<'a> {
         cpu: usize,
         khz: u32,
     },
+    /// Bytes went into a pipe or a socket, or came out of it.
+    Moved(Moved),
+    /// A task may run on these of the first 64 CPUs from now on; 0 is the one that runs.
+    Pinned {
+        pid: i32,
+        cpus: u64,
+    },
     /// What somebody wrote to `trace_marker`.
     Mark(&'a str),
     /// Of another kind.
     Other,
+}
+
+/// A call that wrote to a pipe or a socket, or read from it, when it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// What the kernel calls it: a pipe has one for both ends, a socket that of the end that is read.
+    pub object: u64,
+    /// How many; 0 at the end of what can be read, or less for an error.
+    pub bytes: i64,
+    pub write: bool,
+    pub socket: bool,
+}
+
+impl Moved {
+    /// Which fields its event has: of the object, and of the bytes.
+    pub const FIELDS: [&'static str; 2] = ["object", "bytes"];
+
+    /// What an event of this name says, if it is one of those that `equipoise record` probes.
+    pub fn of(event: &str, object: u64, bytes: i64) -> Option<Moved> {
+        let (socket, write) = match event {
+            "pipe_read" => (false, false),
+            "pipe_write" => (false, true),
+            "unix_stream_recvmsg" => (true, false),
+            "unix_stream_sendmsg" => (true, true),
+            _ => return None,
+        };
+        Some(Moved {
+            object,
+            bytes,
+            write,
+            socket,
+        })
+    }
 }
 
 /// What a line or a record is.

@@ -4,7 +4,8 @@ use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::measured::measured;
-use crate::recording::{Recording, Step, Thread, VERSION};
+use super::streams::weave;
+use crate::recording::{ANYWHERE, Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
@@ -47,10 +48,19 @@ impl Builder<'_> {
             });
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
+        let keeps = self.keeps();
+        let woven = weave(&mut self.threads, &self.streams, &keeps);
+        if woven.left > 0 {
+            let note = format!(
+                "of {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
+                woven.left + woven.capacities.len(),
+                woven.left
+            );
+            self.summary.notes.push(note);
+        }
         if !self.flags {
             self.doubt();
         }
-        let keeps = self.keeps();
         self.say_what_is_left_out(&keeps);
         let mut numbers = vec![None; keeps.len()];
         let kept = (0..keeps.len()).filter(|&index| keeps[index]);
@@ -92,6 +102,7 @@ impl Builder<'_> {
                     threads.len(),
                     makespan_ns as f64 / 1e9
                 ),
+                streams: woven.capacities,
                 threads,
             },
             summary: self.summary,
@@ -160,6 +171,12 @@ impl Builder<'_> {
         }
     }
 
+    /// A bit for each CPU, of the first 64.
+    fn all_cpus(&self) -> u64 {
+        let beyond = 64 - self.cpus.len().min(64) as u32;
+        u64::MAX.checked_shr(beyond).unwrap_or(0)
+    }
+
     /// `entry` as a step of a thread that may be periodic, since `base`, ns, where threads have these numbers.
     fn step(
         &self,
@@ -170,6 +187,7 @@ impl Builder<'_> {
     ) -> Option<Step> {
         Some(match entry {
             Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
+            Entry::Step(Step::Cpus(cpus)) if self.all_cpus() & !cpus == 0 => Step::Cpus(ANYWHERE),
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),
@@ -185,6 +203,7 @@ impl Builder<'_> {
                 };
                 Step::Wake(numbers[thread as usize]?)
             }
+            Entry::Moved { .. } | Entry::Gone => return None,
         })
     }
 

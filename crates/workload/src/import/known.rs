@@ -63,6 +63,23 @@ pub enum Entry {
         thread: u32,
         entry: u32,
     },
+    /// So many bytes went into one of [`Stream`], or came out of it, when a call returned.
+    Moved {
+        stream: u32,
+        bytes: u32,
+        write: bool,
+        at: u64,
+    },
+    /// What was here is a part of another step.
+    Gone,
+}
+
+/// A pipe, or a direction of a socket, from its first bytes until its end was read.
+#[derive(Clone, Copy)]
+pub struct Stream {
+    pub socket: bool,
+    /// Somebody moved bytes who is no thread that is known.
+    pub foreign: bool,
 }
 
 /// How long a thread slept, and until when, ns.

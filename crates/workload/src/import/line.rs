@@ -1,6 +1,6 @@
 //! A line of ftrace's text, of `trace-cmd report` or of `perf script`.
 
-use super::event::{DEFAULT_PRIO, Event, Line, Read, State, Task};
+use super::event::{DEFAULT_PRIO, Event, Line, Moved, Read, State, Task};
 
 /// Reads `line`; the error says what was expected.
 pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
@@ -117,7 +117,11 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             khz: u32::try_from(number(fields, "state=")?).ok()?,
         },
         "print" | "tracing_mark_write" => Event::Mark(fields.trim_end()),
-        _ => Event::Other,
+        "sched_setaffinity" if fields.contains(" task=") => Event::Pinned {
+            pid: number(fields, " task=")?,
+            cpus: u64::from_str_radix(hex(fields, "cpus")?, 16).ok()?,
+        },
+        _ => moved(name, fields).map_or(Event::Other, Event::Moved),
     })
 }
 
@@ -176,6 +180,20 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
         prio: fields[open + 2..close].parse().ok()?,
     };
     Some((task, &fields[close + 1..]))
+}
+
+/// `(...) object=0xffff8881 bytes=100` of a probe.
+fn moved(name: &str, fields: &str) -> Option<Moved> {
+    let [object, bytes] = Moved::FIELDS.map(|field| hex(fields, field));
+    let object = u64::from_str_radix(object?, 16).ok()?;
+    Moved::of(name, object, bytes?.parse().ok()?)
+}
+
+/// The number of `key=0x12ab`, without what it begins with.
+fn hex<'a>(fields: &'a str, key: &str) -> Option<&'a str> {
+    let mut words = fields.split_whitespace();
+    let number = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;
+    Some(number.strip_prefix("0x").unwrap_or(number))
 }
 
 fn between<'a>(fields: &'a str, from: &str, to: &str) -> Option<&'a str> {

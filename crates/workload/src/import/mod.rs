@@ -12,6 +12,7 @@ mod known;
 mod line;
 mod measured;
 mod perfetto;
+mod streams;
 mod text;
 
 use crate::recording::Recording;

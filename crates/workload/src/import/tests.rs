@@ -231,3 +231,131 @@ fn without_flags_a_period_is_a_timer() {
     let b = threads.iter().find(|thread| thread.name == "b").unwrap();
     assert!(!b.steps.contains(&Wait), "{:?}", b.steps);
 }
+
+fn moved(cpu: usize, us: u64, by: (&str, i32), event: &str, bytes: i64) -> String {
+    format!(
+        "{}-{} [00{cpu}] ..... 0.{us:06}: {event}: (vfs_read+0x1/0x2 <- {event}) object=0xffff8000 bytes={bytes}\n",
+        by.0, by.1
+    )
+}
+
+/// B sleeps for A's first bytes, and finds the second there.
+fn pipe() -> String {
+    [
+        switch(0, 100, IDLE, "R", B),
+        switch(0, 110, B, "S", A),
+        waking(0, 200, A, "d..2.", B),
+        moved(0, 201, A, "pipe_write", 4),
+        moved(0, 300, A, "pipe_write", 6),
+        switch(0, 400, A, "S", B),
+        moved(0, 410, B, "pipe_read", 4),
+        moved(0, 420, B, "pipe_read", 6),
+        switch(0, 500, B, "X", IDLE),
+        waking(0, 600, IDLE, "d.h2.", A),
+        switch(0, 610, IDLE, "R", A),
+        switch(0, 700, A, "X", IDLE),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_wakeup_in_a_call_is_a_read_that_waits() {
+    let recording = of(&pipe()).recording;
+    assert_eq!(recording.streams, [65_536]);
+    let us = 1_000;
+    let [b, a] = [0, 1].map(|thread: usize| &recording.threads[thread].steps);
+    let read = |bytes| Step::Read(0, bytes);
+    let write = |bytes| Step::Write(0, bytes);
+    assert_eq!(
+        b[..],
+        [
+            Run(10 * us),
+            read(4),
+            Run(10 * us),
+            Run(10 * us),
+            read(6),
+            Run(80 * us)
+        ]
+    );
+    assert_eq!(
+        a[..6],
+        [
+            Run(90 * us),
+            write(4),
+            Run(us),
+            Run(99 * us),
+            write(6),
+            Run(100 * us)
+        ]
+    );
+    assert!(recording.check().is_ok());
+}
+
+/// The bytes of somebody who was not seen.
+#[test]
+fn what_cannot_have_been_read_leaves_the_wakeups() {
+    let more = pipe().replace(
+        &moved(0, 410, B, "pipe_read", 4),
+        &moved(0, 410, B, "pipe_read", 400),
+    );
+    let imported = of(&more);
+    assert!(imported.recording.streams.is_empty());
+    assert!(imported.recording.threads[0].steps.contains(&Wait));
+    assert!(imported.recording.threads[1].steps.contains(&Wake(0)));
+    assert!(imported.summary.notes[0].contains("of 1 pipes and sockets, 1 are"));
+}
+
+/// The second writer sleeps for room, half done, until the reader has made some.
+#[test]
+fn a_full_pipe_holds_what_it_held() {
+    let text = [
+        switch(0, 100, IDLE, "R", A),
+        moved(0, 200, A, "pipe_write", 100),
+        switch(0, 300, A, "S", B),
+        waking(0, 400, B, "d..2.", A),
+        moved(0, 401, B, "pipe_read", 130),
+        switch(0, 500, B, "S", A),
+        waking(0, 550, A, "d..2.", B),
+        moved(0, 600, A, "pipe_write", 50),
+        switch(0, 700, A, "X", B),
+        moved(0, 710, B, "pipe_read", 20),
+        switch(0, 800, B, "X", IDLE),
+    ]
+    .concat();
+    let recording = of(&text).recording;
+    assert_eq!(recording.streams, [130]);
+    let steps = |thread: usize, write: bool| -> Vec<u64> {
+        let steps = recording.threads[thread].steps.iter();
+        steps
+            .filter_map(|step| match *step {
+                Step::Read(0, bytes) if !write => Some(bytes),
+                Step::Write(0, bytes) if write => Some(bytes),
+                _ => None,
+            })
+            .collect()
+    };
+    assert_eq!(
+        (steps(0, true), steps(1, false)),
+        (vec![100, 30, 20], vec![130, 20])
+    );
+    assert!(!recording.threads.iter().any(|it| it.steps.contains(&Wait)));
+}
+
+#[test]
+fn affinities_are_steps() {
+    let set = "a-10 [000] ..... 0.000350: sched_setaffinity: (x <- y) task=0 cpus=0x1 result=0\n\
+               a-10 [000] ..... 0.000360: sched_setaffinity: (x <- y) task=11 cpus=0x3 result=0\n";
+    let other = switch(1, 390, IDLE, "R", ("c", 12));
+    let text = story().replace(
+        &switch(0, 400, A, "S", B),
+        &(set.to_owned() + &other + &switch(0, 400, A, "S", B)),
+    );
+    let threads = of(&text).recording.threads;
+    let cpus = |name: &str| {
+        let thread = threads.iter().find(|thread| thread.name == name).unwrap();
+        let mut steps = thread.steps.iter();
+        steps.find(|step| matches!(step, Step::Cpus(_))).copied()
+    };
+    assert_eq!(cpus("a"), Some(Step::Cpus(1)));
+    assert_eq!(cpus("b"), Some(Step::Cpus(crate::recording::ANYWHERE)));
+}

@@ -1,6 +1,6 @@
 //! What an event's bytes mean: the `format` files of tracefs.
 
-use super::super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
+use super::super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Moved, Read, State, Task};
 use super::text;
 use std::collections::HashMap;
 
@@ -32,6 +32,9 @@ enum Kind {
         state: Field,
         cpu: Field,
     },
+    Pinned([Field; 2]),
+    /// Its object and bytes are there; what else it is.
+    Moved([Field; 2], Moved),
     Mark(Field),
 }
 
@@ -82,7 +85,16 @@ impl Formats {
                     cpu: field("cpu_id")?,
                 }),
                 "print" => Some(Kind::Mark(field("buf")?)),
-                _ => None,
+                "sched_setaffinity" => {
+                    let [task, cpus] = ["task", "cpus"].map(field);
+                    task.zip(cpus)
+                        .map(|(task, cpus)| Kind::Pinned([task, cpus]))
+                }
+                // A probe of somebody else's may be called so, too.
+                _ => Moved::of(name, 0, 0).and_then(|moved| {
+                    let [object, bytes] = Moved::FIELDS.map(field);
+                    Some(Kind::Moved([object?, bytes?], moved))
+                }),
             })
         };
         let kind = kind().ok_or_else(|| format!("a format of {name} that lacks fields"))?;
@@ -131,6 +143,15 @@ impl Formats {
                 cpu: cpu.int(bytes)? as usize,
                 khz: state.int(bytes)? as u32,
             },
+            Kind::Pinned([task, cpus]) => Event::Pinned {
+                pid: task.int(bytes)? as i32,
+                cpus: cpus.int(bytes)?,
+            },
+            Kind::Moved([object, count], moved) => Event::Moved(Moved {
+                object: object.int(bytes)?,
+                bytes: count.int(bytes)? as i64,
+                ..*moved
+            }),
             Kind::Mark(buf) => Event::Mark(buf.text(bytes)?.trim_end()),
         };
         Some(Read::Event(Line {
