@@ -446,9 +446,10 @@ pub struct Record {
     /// For a workload, what this computer is: a name or a machine file [default: what `machine detect` says]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Without what moves through pipes and Unix sockets, whose probes take time of their own
+    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes. Not for a computer that
+    /// matters: one guest's kernel has crashed with them
     #[arg(long)]
-    pub no_pipes: bool,
+    pub pipes: bool,
     /// The kernel's buffer, MiB for each CPU
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer: u32,

@@ -133,7 +133,7 @@ struct Spooled {
 
 impl Recorder {
     fn new(args: &Record) -> io::Result<Recorder> {
-        let instance = Instance::new(args.buffer.saturating_mul(1024), !args.no_pipes)?;
+        let instance = Instance::new(args.buffer.saturating_mul(1024), args.pipes)?;
         let folder = args.output.parent().filter(|it| *it != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         let spooled = |buffer| {
