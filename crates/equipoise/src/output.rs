@@ -38,7 +38,11 @@ pub struct All {
 
 /// Files that are complete but not yet in their places.
 #[derive(Default)]
-pub struct Staged(Vec<(NamedTempFile, PathBuf)>);
+pub struct Staged {
+    files: Vec<(NamedTempFile, PathBuf)>,
+    /// Where files are that nobody gave this name.
+    named: Vec<PathBuf>,
+}
 
 impl Staged {
     /// A file that will be at `path`, with what `fill` writes.
@@ -57,15 +61,18 @@ impl Staged {
         fill(&mut out)?;
         out.flush().map_err(|error| Error::write(path, &error))?;
         drop(out);
-        self.0.push((file, path.to_owned()));
+        self.files.push((file, path.to_owned()));
         Ok(())
     }
 
-    /// Puts all files in their places.
+    /// Puts all files in their places, and says on standard error what those are called that are not as was asked for.
     pub fn commit(self) -> Result<(), Error> {
-        for (file, path) in self.0 {
+        for (file, path) in self.files {
             file.persist(&path)
                 .map_err(|error| Error::write(&path, &error.error))?;
+        }
+        for path in self.named {
+            eprintln!("written: {}", path.display());
         }
         Ok(())
     }
@@ -268,6 +275,9 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
             traced(case, runs, writer.as_mut(), &STOP)?;
             writer.finish().map_err(|error| Error::write(&path, &error))
         })?;
+        if path != file {
+            staged.named.push(path);
+        }
     }
     Ok(staged)
 }

@@ -1,7 +1,7 @@
 //! Traces as other people's readers see them. A reader that is not there is skipped, aloud
 //! (tests/readers/install).
 
-use crate::common::{root, stdout, text};
+use crate::common::{root, run, stdout, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -204,4 +204,33 @@ fn lisa_s_analyses_run_and_its_pelt_agrees() {
         found.push(read);
     }
     assert!(found[0]["frequency_transitions"][5].as_u64() > Some(1));
+}
+
+#[test]
+fn where_traces_of_several_schedulers_are_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.txt");
+    let mut args = vec![
+        "compare",
+        "--machine",
+        "smp-2",
+        "--workload",
+        "busy:duration=1ms",
+    ];
+    args.extend(["--runs", "1", "--trace", file.to_str().unwrap()]);
+    args.extend(["--policy", "cfs", "--policy", "eevdf"]);
+    let output = run(&args);
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    for name in ["t.cfs.txt", "t.eevdf.txt"] {
+        let path = folder.path().join(name);
+        assert!(path.is_file());
+        assert!(
+            said.contains(&format!("written: {}\n", path.display())),
+            "{said}"
+        );
+    }
+    // One is where it was asked for, which needs no word.
+    let output = run(&args[..args.len() - 2]);
+    assert!(file.is_file() && !text(&output.stderr).contains("written"));
 }
