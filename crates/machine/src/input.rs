@@ -82,11 +82,28 @@ impl BadInput {
 
 /// What was expected instead of `name`: one of `known`, of which the most similar is suggested.
 pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    let expected = format!("expected {}", known.join(", "));
-    match similar(name, &known) {
-        Some(meant) => format!("did you mean `{meant}`? {expected}"),
-        None => expected,
+    one_of_described(name, known.into_iter().map(|known| (known, "")))
+}
+
+/// As [`one_of`], of things that are described, too. Where no name is like `name`, those are suggested whose description
+/// has all of its words.
+pub fn one_of_described<S: AsRef<str>>(
+    name: &str,
+    known: impl IntoIterator<Item = (impl AsRef<str>, S)>,
+) -> String {
+    let known: Vec<(_, S)> = known.into_iter().collect();
+    let names: Vec<&str> = known.iter().map(|(known, _)| known.as_ref()).collect();
+    let expected = format!("expected {}", names.join(", "));
+    let meant = match similar(name, &names) {
+        Some(meant) => vec![meant],
+        None => {
+            let about = known.iter().map(|(_, about)| about.as_ref());
+            described(name, names.iter().copied().zip(about))
+        }
+    };
+    match meant.join("`, `") {
+        none if none.is_empty() => expected,
+        meant => format!("did you mean `{meant}`? {expected}"),
     }
 }
 
@@ -99,6 +116,22 @@ fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|&one| (strsim::jaro_winkler(name, one), one));
     let best = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 > LIKE).then_some(best.1)
+}
+
+/// Those of `known`, a name and a description, in which each word of `name` is.
+fn described<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<&'a str> {
+    let lower = name.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
+    let has_all = |about: &str| {
+        let about = about.to_lowercase();
+        words
+            .iter()
+            .all(|word| !word.is_empty() && about.contains(word))
+    };
+    known
+        .filter(|(_, about)| has_all(about))
+        .map(|(known, _)| known)
+        .collect()
 }
 
 /// The path that stands for standard input.
@@ -191,6 +224,22 @@ mod tests {
             let shown = format!("{:?}", miette::Report::new(bad));
             assert!(shown.contains("expected more"), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_nothing_is_called_like_is_looked_for_in_the_descriptions() {
+        let known = [("kbuild", "A kernel build"), ("mixed", "what a phone does")];
+        let expected = |name| one_of_described(name, known);
+        assert_eq!(
+            expected("kernel-build"),
+            "did you mean `kbuild`? expected kbuild, mixed"
+        );
+        assert_eq!(
+            expected("kbuil"),
+            "did you mean `kbuild`? expected kbuild, mixed"
+        );
+        assert_eq!(expected("kernel-panic"), "expected kbuild, mixed");
+        assert_eq!(expected(""), "expected kbuild, mixed");
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     let path = Path::new(name);
     let is_name = path.extension().is_none() && path.components().count() == 1;
     if is_name && name != input::STDIN && !path.exists() {
-        let names = input::one_of(name, builtin().map(|(name, _)| name));
+        let names = input::one_of_described(name, builtin());
         return Err(Box::new(BadInput::whole(
             format!("unknown workload `{name}`"),
             format!("{names}, or an rt-app JSON file"),

@@ -70,7 +70,7 @@ const PARAMS: &[Param] = &[
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "kbuild",
-    description: "make -j N vmlinux: compile jobs under a jobserver, then a serial link",
+    description: "a kernel build, make -j N vmlinux: compile jobs under a jobserver, then a serial link",
     params: PARAMS,
     metrics: &[Metric::makespan("time")],
     make: |args| Box::new(Setup::new(args)),

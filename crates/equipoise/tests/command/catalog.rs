@@ -1,6 +1,6 @@
 //! `machine|workload|policy list|show|check`, and what every command does with its output.
 
-use crate::common::{command, files, json, root, stdout};
+use crate::common::{command, files, json, root, run, stdout, text};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -125,5 +125,19 @@ fn help_names_every_command() {
         "--trace",
     ] {
         assert!(help.contains(option), "{option}");
+    }
+}
+
+#[test]
+fn a_workload_is_found_by_what_it_is() {
+    for (name, meant) in [
+        ("kernel-build", "did you mean `kbuild`?"),
+        ("phone", "did you mean `mixed`?"),
+        ("hackbenhc", "did you mean `hackbench`?"),
+    ] {
+        let output = run(&["compare", "--machine", "tc2", "--workload", name]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains(meant), "{said}");
     }
 }
