@@ -76,12 +76,13 @@ Examples:
   equipoise compare --machine mine.toml --measured eevdf=a.dat --measured equipoise=b.dat   simulated as measured?
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
-    /// Say why threads wait for a CPU: what the scheduler decided, and by which numbers
+    /// Say why threads wait for a CPU or run slowly: what the scheduler decided, and by which numbers
     #[command(after_help = "\
 Examples:
   equipoise explain --machine tc2 --workload mixed --policy eevdf             the longest waits
   equipoise explain --machine tc2 --workload mixed --task ui --worst 5
   equipoise explain --machine tc2 --workload mixed --task ui --at 1.204s      why it waited then
+  equipoise explain --machine tc2 --workload mixed --scheduler scx_simple.bpf.c
   equipoise explain --machine my-board.toml --workload my-rt-app.json --format json
 
 The run is the first one of `compare` with the same seed. For a picture of all decisions: compare \
@@ -327,6 +328,16 @@ pub struct Explain {
     /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
     #[arg(long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
+    /// Instead of a policy: a sched_ext scheduler in C, as of `compare`; several files of it with commas between. It
+    /// reports no decisions, so the trace says who ran, who waited and which CPUs idled
+    #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
+    pub scheduler: Option<Files>,
+    /// A folder in which the scheduler in C finds headers
+    #[arg(long, value_name = "DIR", requires = "scheduler")]
+    pub include: Vec<PathBuf>,
+    /// Give a `const volatile` variable of the scheduler in C a value, as its loader would
+    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
+    pub settings: Vec<Setting>,
     /// Which threads, by name (`ui`, or one instance of several, `ui-0`) or pid [default: those by whose
     /// latencies the workload is judged, else all]
     #[arg(long, value_name = "THREAD")]
@@ -334,7 +345,7 @@ pub struct Explain {
     /// Who waited at this time, such as 1.204s or 1204ms, rather than who waited longest
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<u64>,
-    /// So many waits
+    /// So many waits, and as many slow runs
     #[arg(
         long,
         value_name = "N",

@@ -1,19 +1,19 @@
 //! `equipoise compare`.
 
-use crate::cli::{Compare, Files, Format, Output, Setting};
+use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
 use crate::figures::figures;
+use crate::foreign;
 use crate::interrupt;
 use crate::measured;
 use crate::output::{self, Document, Staged};
 use crate::progress::Progress;
 use crate::subject;
 use lab::{Comparison, Scheduler};
-use machine::input::{self, BadInput};
+use machine::input::BadInput;
 use policy::Policy;
 use report::Shown;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
@@ -79,11 +79,8 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
             .map(|policy| Scheduler::policy(policy))
             .collect::<Result<_, _>>()?,
     };
-    let mut foreign = foreign(args)?;
-    for setting in &args.settings {
-        set(&mut foreign, setting)?;
-    }
-    tell_apart(&schedulers, &mut foreign, &args.schedulers);
+    let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings)?;
+    foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
     // Results and trace files are told apart by it.
     let mut names = HashSet::new();
@@ -94,64 +91,6 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
         ));
     }
     Ok(schedulers)
-}
-
-fn foreign(args: &Compare) -> Result<Vec<Scheduler>, Error> {
-    let include: Vec<&Path> = args.include.iter().map(PathBuf::as_path).collect();
-    let of = |files: &Files| {
-        let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
-        Ok(Scheduler::foreign(&files, &include)?)
-    };
-    args.schedulers.iter().map(of).collect()
-}
-
-/// Sets a variable of the scheduler that the setting names, else of all that have it.
-fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
-    let Setting {
-        scheduler,
-        variable,
-        value,
-    } = setting;
-    let fits = |one: &Scheduler| match scheduler {
-        Some(name) => one.name() == name,
-        None => one.has(variable),
-    };
-    if !foreign.iter().any(fits) {
-        let names = || foreign.iter().map(Scheduler::name);
-        return Err(match scheduler {
-            Some(name) => bad(
-                format!("--set {name}:{variable}: no scheduler in C calls itself `{name}`"),
-                input::one_of(name, names()),
-            ),
-            None => bad(
-                format!(
-                    "--set {variable}: no global variable of {}",
-                    names().collect::<Vec<_>>().join(", ")
-                ),
-                "expected the name of a `const volatile` variable".to_owned(),
-            ),
-        });
-    }
-    for one in foreign.iter_mut().filter(|one| fits(one)) {
-        one.set(variable, *value)?;
-    }
-    Ok(())
-}
-
-/// Schedulers in C that call themselves as another does are called by their files, too: two versions of one, as a rule.
-fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
-    let names: Vec<String> = policies
-        .iter()
-        .chain(&*foreign)
-        .map(|scheduler| scheduler.name().to_owned())
-        .collect();
-    for (scheduler, files) in foreign.iter_mut().zip(files) {
-        let name = scheduler.name();
-        if names.iter().filter(|other| *other == name).count() > 1 {
-            let renamed = format!("{name} ({})", files.0[0].display());
-            scheduler.rename(renamed);
-        }
-    }
 }
 
 fn bad(message: String, expected: String) -> Error {

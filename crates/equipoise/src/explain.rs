@@ -2,12 +2,15 @@
 
 use crate::cli::{Explain, Output};
 use crate::error::Error;
+use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
 use lab::{Case, Scheduler};
 use machine::input::{self, BadInput};
-use report::explain::{self, Asked, Chains, Explanation, Waits};
+use report::explain::{self, Asked, Chains, Explanation, Responses, Waits};
+use simulator::{Event, Trace};
+use std::slice;
 use workload::{Goal, Role, Workload};
 
 /// Shows why threads of the first run waited.
@@ -15,7 +18,10 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let (machine, workload) =
         subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
-    let scheduler = Scheduler::policy(&args.policy)?;
+    let scheduler = scheduler(&args)?;
+    if scheduler.is_foreign() {
+        simulator::cage(&output::places(output, None)).map_err(Error::Cage)?;
+    }
     let case = Case {
         machine: &machine,
         workload: &*workload,
@@ -23,31 +29,36 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     };
     let runs = args.runs();
     let asked = Asked {
-        threads: args.task,
+        threads: args.task.clone(),
         at: args.at,
         worst: args.worst as usize,
     };
     interrupt::listen();
     let mut waits = Waits::new(&asked);
-    lab::trace_until(&case, &runs, &mut waits, &STOP)?;
+    let mut responses = Responses::new(&machine, &asked);
+    lab::trace_until(&case, &runs, &mut Both(&mut waits, &mut responses), &STOP)?;
     let (waits, latencies) = waits
         .choose(&asked, &judged(&*workload))
         .map_err(|unknown| unknown_thread(&unknown))?;
     let missed = asked
         .at
         .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
+    let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
+    let slow = responses.choose(&names);
     let threads = latencies.iter().map(|latencies| latencies.name.clone());
     let mut chains = Chains::new(waits, threads, machine.cpus.len());
     lab::explain_until(&case, &runs, &mut chains, &STOP)?;
     let (chains, counted) = chains.finish();
     let explanation = Explanation {
-        machine: &machine.name,
+        machine: &machine,
         workload: workload.name(),
         policy: scheduler.name(),
+        decisions: !scheduler.is_foreign(),
         seed: runs.seed,
         missed: missed.filter(|_| !chains.is_empty()),
         latencies,
         chains,
+        slow,
         counted,
     };
     let page = explain::page(&explanation);
@@ -64,6 +75,27 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
         page,
     };
     output::emit(output, &[document], None, Staged::default())
+}
+
+/// Two that see the same run.
+struct Both<'a>(&'a mut dyn Trace, &'a mut dyn Trace);
+
+impl Trace for Both<'_> {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        self.0.event(now, cpu, event);
+        self.1.event(now, cpu, event);
+    }
+}
+
+/// The scheduler in C, else the policy.
+fn scheduler(args: &Explain) -> Result<Scheduler, Error> {
+    match &args.scheduler {
+        None => Ok(Scheduler::policy(&args.policy)?),
+        Some(files) => {
+            let one = foreign::load(slice::from_ref(files), &args.include, &args.settings)?;
+            Ok(one.into_iter().next().expect("one for each list of files"))
+        }
+    }
 }
 
 /// The threads by whose latencies the workload is judged.

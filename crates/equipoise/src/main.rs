@@ -7,6 +7,7 @@ mod detect;
 mod error;
 mod explain;
 mod figures;
+mod foreign;
 mod import;
 mod interrupt;
 mod manual;

@@ -220,3 +220,130 @@ fn an_unknown_thread_is_answered_with_the_one_that_was_meant() {
         text(&output.stderr)
     );
 }
+
+/// First come, first served from one queue, in turns of 100 ms: who comes last waits, and who had the CPUs is known.
+const FIFO: &str = r#"#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+const volatile u64 turn_ns = 100000000;
+void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+    scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, turn_ns, enq_flags);
+}
+SCX_OPS_DEFINE(fifo_ops, .enqueue = (void *)fifo_enqueue, .name = "fifo");
+"#;
+
+#[test]
+fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
+    let load = r#"{ "tasks": {
+        "loop": { "instance": 3, "run": 400000, "loop": 1 },
+        "light": { "run": 1000, "timer": { "ref": "t", "period": 10000 }, "loop": 30 } } }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, source) = (
+        folder.path().join("load.json"),
+        folder.path().join("fifo.bpf.c"),
+    );
+    std::fs::write(&file, load).unwrap();
+    std::fs::write(&source, FIFO).unwrap();
+    let of = |more: &[&str]| {
+        let mut all = vec!["--scheduler", source.to_str().unwrap(), "--task", "light"];
+        all.extend(more);
+        let machine_and_load = args("smp-2", file.to_str().unwrap(), &all);
+        machine_and_load
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let explained = |more: &[&str]| {
+        let args = of(more);
+        json(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let long = explained(&["--format", "json", "--worst", "1"]);
+    assert_eq!(long["policy"], "fifo");
+    let wait = &waits(&long)[0];
+    assert!(ns(wait) > 50_000_000, "{wait:#}");
+    // Both CPUs are busy all the time, with loops, and the third one waits for some of it.
+    let sum = |key: &str| {
+        let all = wait[key].as_array().unwrap().iter();
+        all.map(|one| one["ns"].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!(sum("ran") + sum("idled"), 2 * ns(wait), "{wait:#}");
+    let loops = |key: &str| {
+        let names = wait[key].as_array().unwrap().iter();
+        names
+            .map(|one| one["thread"].as_str().unwrap())
+            .all(|name| name.starts_with("loop-"))
+    };
+    assert!(
+        sum("waited") > 0 && loops("waited") && loops("ran"),
+        "{wait:#}"
+    );
+    // Its variables are set as those of `compare`.
+    let short = explained(&[
+        "--format",
+        "json",
+        "--worst",
+        "1",
+        "--set",
+        "turn_ns=1000000",
+    ]);
+    assert!(ns(&waits(&short)[0]) < ns(wait) / 10, "{short:#}");
+    let args = of(&[]);
+    let said = stdout(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    for words in ["reports no decisions", "CPU 1 is busy, for", "wait, too"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+/// 10 ms of work on the fastest core, for which a core of 430 of 1024 takes 23 ms: nobody waits, and that is why it is late.
+#[test]
+fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
+    let load = r#"{ "tasks": { "light": {
+        "run": 10000, "timer": { "ref": "t", "period": 40000 }, "loop": 10, "cpus": [2] } } }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    std::fs::write(&file, load).unwrap();
+    let of = |machine, more: &[&str]| {
+        let mut all = vec!["--policy", "cfs", "--worst", "1"];
+        all.extend(more);
+        stdout(&args(machine, file.to_str().unwrap(), &all))
+    };
+    let slow: Value = serde_json::from_str(&of("tc2", &["--format", "json"])).unwrap();
+    let slow = &slow["slow"][0];
+    let number = |key: &str| slow[key].as_u64().unwrap();
+    assert_eq!(slow["thread"], "light");
+    // What the kernel does on the CPU is in both.
+    assert!(
+        (10_000_000..10_500_000).contains(&number("fastest_ns")),
+        "{slow:#}"
+    );
+    assert!(number("ran_ns") > 2 * number("fastest_ns"), "{slow:#}");
+    assert!(
+        number("ran_ns") <= number("to_ns") - number("from_ns"),
+        "{slow:#}"
+    );
+    // But for its first microseconds, in which it pins itself.
+    let ran = slow["ran"].as_array().unwrap().last().unwrap();
+    assert_eq!(ran["cpu"], 2);
+    assert!(
+        ran["ns"].as_u64().unwrap() + 100_000 > number("ran_ns"),
+        "{slow:#}"
+    );
+    // The fast CPUs idled all the time.
+    assert_eq!(slow["idle_ns"][0], number("to_ns") - number("from_ns"));
+    let said = of("tc2", &[]);
+    let first = said.find("light took ").unwrap();
+    assert!(
+        said.find("light waited ").is_none_or(|wait| first < wait),
+        "{said}"
+    );
+    for words in [
+        "on the fastest CPU the same takes 10.",
+        "CPU 0 idles, for",
+        "speed 1024 of 1024",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // Where all are as fast nobody is slow.
+    let same: Value = serde_json::from_str(&of("smp-8", &["--format", "json"])).unwrap();
+    assert_eq!(same["slow"].as_array().unwrap().len(), 0);
+}

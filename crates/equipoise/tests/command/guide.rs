@@ -62,7 +62,7 @@ fn a_laptop_owner_s_commands_work() {
 
 #[test]
 fn a_scheduler_developer_s_commands_work() {
-    assert_eq!(follow("scheduler.md"), 5);
+    assert_eq!(follow("scheduler.md"), 6);
 }
 
 /// mdBook shows the pages that SUMMARY.md names.

@@ -1,5 +1,6 @@
 //! What happened in a wait, in order, and which CPUs idled meanwhile.
 
+use super::beside::{Beside, Others};
 use super::wait::{After, Wait, base};
 use super::window::{Raw, RawStep, RawWhat, Window};
 use crate::moves::Moves;
@@ -17,6 +18,8 @@ pub struct Chain {
     pub steps: Vec<Step>,
     /// The CPUs that idled meanwhile, those that did for longest first.
     pub idled: Vec<Idled>,
+    /// What others did meanwhile.
+    pub beside: Beside,
 }
 
 /// Something that happened.
@@ -108,12 +111,14 @@ pub struct Chains {
     /// For each CPU the task on it, and since when.
     running: Vec<(Option<i32>, u64)>,
     moves: Moves,
+    others: Others,
 }
 
 impl Chains {
     /// Of `waits` on a machine of `cpus` CPUs.
     pub fn new(waits: Vec<Wait>, threads: impl IntoIterator<Item = String>, cpus: usize) -> Chains {
         Chains {
+            others: Others::new(&waits),
             windows: waits.into_iter().map(Window::new).collect(),
             counted: threads.into_iter().collect(),
             counts: BTreeMap::new(),
@@ -131,11 +136,12 @@ impl Chains {
             .filter(move |window| window.is_open(now))
     }
 
-    /// `cpu` is busy from `now` on, if it idled.
-    fn end_idle(&mut self, cpu: usize, now: u64) {
-        let (None, since) = self.running[cpu] else {
-            return;
-        };
+    /// What `cpu` did until `now`.
+    fn end_turn(&mut self, cpu: usize, now: u64) {
+        let (task, since) = self.running[cpu];
+        if let Some(pid) = task {
+            return self.others.ran(since, now, cpu, pid);
+        }
         for window in &mut self.windows {
             let Wait { from, to, .. } = window.wait;
             if since < to && now > from {
@@ -145,7 +151,7 @@ impl Chains {
     }
 
     fn switch(&mut self, now: u64, cpu: usize, next: i32) {
-        self.end_idle(cpu, now);
+        self.end_turn(cpu, now);
         let next = Some(next).filter(|&pid| pid != 0);
         self.running[cpu] = (next, now);
         for window in self.open(now).filter(|window| now >= window.wait.from) {
@@ -207,15 +213,16 @@ impl Chains {
     /// The chains, in the order of the waits, and how often what was decided, most often first.
     pub fn finish(mut self) -> (Vec<Chain>, Vec<Counted>) {
         for cpu in 0..self.running.len() {
-            self.end_idle(cpu, u64::MAX);
+            self.end_turn(cpu, u64::MAX);
         }
         let mut once = HashSet::new();
         let twice = self.names.values().filter(|name| !once.insert(*name));
         self.shared = twice.cloned().collect();
-        let chains = self
-            .windows
-            .iter()
-            .map(|window| self.chain(window))
+        let others = std::mem::replace(&mut self.others, Others::new(&[]));
+        let beside = others.finish(|pid| self.label(pid).into_owned());
+        let windows = self.windows.iter().zip(beside);
+        let chains = windows
+            .map(|(window, beside)| self.chain(window, beside))
             .collect();
         let counted = self
             .counts
@@ -230,7 +237,7 @@ impl Chains {
         (chains, counted)
     }
 
-    fn chain(&self, window: &Window) -> Chain {
+    fn chain(&self, window: &Window, beside: Beside) -> Chain {
         let name = |pid: i32| Some(self.label(pid).into_owned());
         let steps = window.steps.iter().map(|step| Step {
             at: step.at,
@@ -273,6 +280,7 @@ impl Chains {
             },
             steps,
             idled,
+            beside,
         }
     }
 }
@@ -285,14 +293,24 @@ impl Trace for Chains {
             }
         };
         match event {
-            Event::Switch { next, .. } => {
+            Event::Switch {
+                prev,
+                prev_runnable,
+                next,
+                ..
+            } => {
                 learn(next);
+                if prev_runnable && prev.1 != 0 {
+                    self.others.waits(now, prev.1);
+                }
+                self.others.runs(now, next.1);
                 self.switch(now, cpu, next.1);
             }
             Event::Wakeup {
                 task, target_cpu, ..
             } => {
                 learn(task);
+                self.others.waits(now, task.1);
                 let (by, there) = (self.running[cpu].0, self.running[target_cpu]);
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
                     // The scheduler was asked before, and has heard what it slept for.

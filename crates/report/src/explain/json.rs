@@ -2,6 +2,7 @@
 
 use super::Explanation;
 use super::chain::{Chain, Made, Step, What};
+use super::response::Response;
 use super::wait::After;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ struct Explained<'a> {
     seed: u64,
     threads: Vec<Thread<'a>>,
     waits: Vec<Waited<'a>>,
+    slow: Vec<Slow<'a>>,
     decisions: Vec<Counted<'a>>,
 }
 
@@ -39,6 +41,41 @@ struct Waited<'a> {
     to_ns: u64,
     chain: Vec<Link<'a>>,
     idled: Vec<Idled<'a>>,
+    ran: Vec<Ran<'a>>,
+    waited: Vec<Other<'a>>,
+}
+
+#[derive(Serialize)]
+struct Ran<'a> {
+    cpu: usize,
+    #[serde(flatten)]
+    other: Other<'a>,
+}
+
+#[derive(Serialize)]
+struct Other<'a> {
+    thread: &'a str,
+    ns: u64,
+}
+
+#[derive(Serialize)]
+struct Slow<'a> {
+    thread: &'a str,
+    pid: i32,
+    from_ns: u64,
+    to_ns: u64,
+    ran_ns: u64,
+    fastest_ns: u64,
+    ran: Vec<SlowOn>,
+    idle_ns: &'a [u64],
+}
+
+#[derive(Serialize)]
+struct SlowOn {
+    cpu: usize,
+    ns: u64,
+    shared_ns: u64,
+    frequency: f64,
 }
 
 #[derive(Serialize)]
@@ -112,12 +149,13 @@ pub fn json(of: &Explanation<'_>) -> String {
     });
     let explained = Explained {
         schema: SCHEMA,
-        machine: of.machine,
+        machine: &of.machine.name,
         workload: of.workload,
         policy: of.policy,
         seed: of.seed,
         threads: threads.collect(),
         waits: of.chains.iter().map(waited).collect(),
+        slow: of.slow.iter().map(slow).collect(),
         decisions: of
             .counted
             .iter()
@@ -160,7 +198,42 @@ fn waited(chain: &Chain) -> Waited<'_> {
                     .collect(),
             })
             .collect(),
+        ran: chain
+            .beside
+            .ran
+            .iter()
+            .flat_map(|(&cpu, list)| {
+                list.iter().map(move |one| Ran {
+                    cpu,
+                    other: other(one),
+                })
+            })
+            .collect(),
+        waited: chain.beside.waited.iter().map(other).collect(),
     }
+}
+
+fn slow(response: &Response) -> Slow<'_> {
+    let ran = response.ran.iter().map(|(&cpu, ran)| SlowOn {
+        cpu,
+        ns: ran.ns,
+        shared_ns: ran.shared_ns,
+        frequency: ran.frequency(),
+    });
+    Slow {
+        thread: &response.name,
+        pid: response.pid,
+        from_ns: response.from,
+        to_ns: response.to,
+        ran_ns: response.ran_ns(),
+        fastest_ns: response.fastest_ns(),
+        ran: ran.collect(),
+        idle_ns: &response.idle_ns,
+    }
+}
+
+fn other((thread, ns): &(String, u64)) -> Other<'_> {
+    Other { thread, ns: *ns }
 }
 
 fn link(step: &Step) -> Link<'_> {

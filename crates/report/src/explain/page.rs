@@ -1,7 +1,9 @@
 //! Why threads waited, for a person.
 
 use super::Explanation;
+use super::beside::Beside;
 use super::chain::{Chain, Idled, Step, What};
+use super::slow;
 use super::wait::{After, Wait};
 use crate::{Cell, Page, Table, Tone};
 use policy::{About, time};
@@ -10,12 +12,26 @@ use policy::{About, time};
 const MOST_OTHERS: usize = 10;
 /// Of the CPUs that idled, so many.
 const MOST_IDLED: usize = 6;
+/// Of the CPUs that were busy, so many, where they are named.
+const MOST_CPUS: usize = 16;
+/// Of who ran on a CPU, or waited, so many.
+const MOST_BESIDE: usize = 4;
 /// Of the decisions about a thread, so many.
 const MOST_COUNTED: usize = 8;
 
+/// Of a scheduler that says nothing of itself.
+const UNSAID: &str = "A scheduler in C of somebody else's reports no decisions. The trace says who ran, who waited and which \
+                      CPUs idled; where it queues a thread, and why, it does not.";
+
 /// A table for each wait, then how long the threads waited in all, and what was decided about them.
 pub fn page(of: &Explanation<'_>) -> Page {
-    let mut tables: Vec<Table> = of.chains.iter().map(chain).collect();
+    let waits = of.chains.iter();
+    let waits = waits.map(|one| (one.wait.ns(), chain(one, of.decisions)));
+    let slow = of.slow.iter();
+    let slow = slow.map(|one| (one.slow_ns(), slow::table(one, of.machine)));
+    let mut by_loss: Vec<(u64, Table)> = waits.chain(slow).collect();
+    by_loss.sort_by_key(|&(ns, _)| u64::MAX - ns);
+    let mut tables: Vec<Table> = by_loss.into_iter().map(|(_, table)| table).collect();
     tables.push(latencies(of));
     if !of.counted.is_empty() {
         tables.push(counted(of));
@@ -33,11 +49,12 @@ pub fn page(of: &Explanation<'_>) -> Page {
     Page {
         title: format!(
             "Why threads wait: {} on {} under {}",
-            of.workload, of.machine, of.policy
+            of.workload, of.machine.name, of.policy
         ),
         notes: [format!("first run, seed {}", of.seed)]
             .into_iter()
             .chain(missed)
+            .chain((!of.decisions).then(|| UNSAID.to_owned()))
             .collect(),
         tables,
         remarks,
@@ -45,19 +62,20 @@ pub fn page(of: &Explanation<'_>) -> Page {
     }
 }
 
-fn seconds(ns: u64) -> String {
+pub(super) fn seconds(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-fn shown(ns: u64) -> String {
+pub(super) fn shown(ns: u64) -> String {
     time(ns.min(i64::MAX as u64) as i64)
 }
 
-fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell> {
+pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell> {
     vec![at.into(), cpu.to_string().into(), what.into(), why.into()]
 }
 
-fn chain(chain: &Chain) -> Table {
+/// With what others did meanwhile where the scheduler has no `decisions` to tell.
+fn chain(chain: &Chain, decisions: bool) -> Table {
     let Wait {
         name, after, from, ..
     } = &chain.wait;
@@ -104,6 +122,9 @@ fn chain(chain: &Chain) -> Table {
     if idle.len() > MOST_IDLED {
         let more = format!("{} more CPUs idled for some of it", idle.len() - MOST_IDLED);
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
+    }
+    if !decisions {
+        rows.extend(beside(&chain.beside));
     }
     for cell in rows.iter_mut().filter_map(|row| row.first_mut()) {
         cell.tone = Tone::Dim;
@@ -206,6 +227,45 @@ fn idled(idled: &Idled) -> Vec<Cell> {
         what,
         reasons.collect::<Vec<_>>().join("; "),
     )
+}
+
+/// Who ran on each CPU, and who waited, too.
+fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
+    let listed = |list: &[(String, u64)]| {
+        let named = list.iter().take(MOST_BESIDE);
+        let mut said: Vec<String> = named
+            .map(|(name, ns)| format!("{name} {}", shown(*ns)))
+            .collect();
+        match list.get(MOST_BESIDE..) {
+            Some(more @ [_, ..]) => said.push(format!("{} more", more.len())),
+            _ => {}
+        }
+        said.join(", ")
+    };
+    let ran = beside.ran.iter().take(MOST_CPUS).map(|(cpu, list)| {
+        let ns = list.iter().map(|(_, ns)| ns).sum();
+        let what = format!("CPU {cpu} is busy, for {} of it", shown(ns));
+        row("meanwhile".to_owned(), *cpu, what, listed(list))
+    });
+    let mut rows: Vec<_> = ran.collect();
+    if beside.ran.len() > MOST_CPUS {
+        let more = format!(
+            "{} more CPUs are busy for some of it",
+            beside.ran.len() - MOST_CPUS
+        );
+        rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
+    }
+    if !beside.waited.is_empty() {
+        let what = format!("{} others wait, too", beside.waited.len());
+        let list = listed(&beside.waited);
+        rows.push(vec![
+            "meanwhile".into(),
+            "".into(),
+            what.into(),
+            list.into(),
+        ]);
+    }
+    rows
 }
 
 fn latencies(of: &Explanation<'_>) -> Table {

@@ -1,0 +1,131 @@
+//! What others did during some waits, which a trace shows of any scheduler: who ran where, and who waited, too.
+
+use super::wait::Wait;
+use std::collections::{BTreeMap, HashMap};
+
+/// Of one wait: who ran on each CPU, and who waited.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// By CPU: who ran there and for how long, ns, the longest first.
+    pub ran: BTreeMap<usize, Vec<(String, u64)>>,
+    /// Who else was runnable and did not run, and for how long, ns, the longest first.
+    pub waited: Vec<(String, u64)>,
+}
+
+/// Adds up while the run goes on.
+pub struct Others {
+    waits: Vec<(Wait, Sums)>,
+    /// Who waits, and since when.
+    waiting: HashMap<i32, u64>,
+}
+
+#[derive(Default)]
+struct Sums {
+    ran: BTreeMap<(usize, i32), u64>,
+    waited: BTreeMap<i32, u64>,
+}
+
+impl Others {
+    /// Of `waits`.
+    pub fn new(waits: &[Wait]) -> Others {
+        let sums = |wait: &Wait| (wait.clone(), Sums::default());
+        Others {
+            waits: waits.iter().map(sums).collect(),
+            waiting: HashMap::new(),
+        }
+    }
+
+    /// `pid` is runnable from `now` on, and does not run.
+    pub fn waits(&mut self, now: u64, pid: i32) {
+        self.waiting.entry(pid).or_insert(now);
+    }
+
+    /// `pid` waits no longer.
+    pub fn runs(&mut self, now: u64, pid: i32) {
+        if let Some(since) = self.waiting.remove(&pid) {
+            self.waited(since, now, pid);
+        }
+    }
+
+    /// `pid` ran on `cpu` from `since` until `now`.
+    pub fn ran(&mut self, since: u64, now: u64, cpu: usize, pid: i32) {
+        for (wait, sums) in &mut self.waits {
+            if let Some(ns) = common(wait, since, now) {
+                *sums.ran.entry((cpu, pid)).or_default() += ns;
+            }
+        }
+    }
+
+    fn waited(&mut self, since: u64, now: u64, pid: i32) {
+        for (wait, sums) in self.waits.iter_mut().filter(|(wait, _)| wait.pid != pid) {
+            if let Some(ns) = common(wait, since, now) {
+                *sums.waited.entry(pid).or_default() += ns;
+            }
+        }
+    }
+
+    /// In the order of the waits; the run is over.
+    pub fn finish(mut self, name: impl Fn(i32) -> String) -> Vec<Beside> {
+        for (pid, since) in std::mem::take(&mut self.waiting) {
+            self.waited(since, u64::MAX, pid);
+        }
+        let beside = self.waits.into_iter().map(|(_, sums)| {
+            let mut beside = Beside::default();
+            for ((cpu, pid), ns) in sums.ran {
+                beside.ran.entry(cpu).or_default().push((name(pid), ns));
+            }
+            beside.waited = sums
+                .waited
+                .into_iter()
+                .map(|(pid, ns)| (name(pid), ns))
+                .collect();
+            let lists = beside.ran.values_mut().chain([&mut beside.waited]);
+            lists.for_each(|list| list.sort_by_key(|&(_, ns)| u64::MAX - ns));
+            beside
+        });
+        beside.collect()
+    }
+}
+
+/// For how long of `wait` something went on, ns.
+fn common(wait: &Wait, since: u64, until: u64) -> Option<u64> {
+    let ns = until.min(wait.to).checked_sub(since.max(wait.from))?;
+    Some(ns).filter(|&ns| ns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wait::After;
+    use super::*;
+
+    #[test]
+    fn only_what_is_within_the_wait_counts() {
+        let wait = Wait {
+            name: "ui".to_owned(),
+            pid: 7,
+            after: After::Wakeup,
+            from: 100,
+            to: 200,
+        };
+        let mut others = Others::new(&[wait]);
+        others.waits(50, 8);
+        others.waits(100, 7);
+        others.runs(130, 8);
+        others.waits(190, 9);
+        others.ran(0, 130, 0, 9);
+        others.ran(130, 500, 0, 8);
+        others.ran(150, 190, 1, 9);
+        others.ran(300, 400, 2, 9);
+        let beside = &others.finish(|pid| format!("t{pid}"))[0];
+        assert_eq!(
+            beside.waited,
+            [("t8".to_owned(), 30), ("t9".to_owned(), 10)]
+        );
+        assert_eq!(
+            beside.ran[&0],
+            [("t8".to_owned(), 70), ("t9".to_owned(), 30)]
+        );
+        assert_eq!(beside.ran[&1], [("t9".to_owned(), 40)]);
+        assert_eq!(beside.ran.len(), 2);
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a thread ran slowly, for a person.
+
+use super::page::{row, seconds, shown};
+use super::response::{Ran, Response};
+use crate::Table;
+use machine::Machine;
+
+/// Of the CPUs that idled, so many.
+const MOST_IDLED: usize = 4;
+
+/// Where it ran and how fast, what the fastest CPU would take, and which of those that are no slower idled.
+pub fn table(response: &Response, machine: &Machine) -> Table {
+    let name = &response.name;
+    let from = seconds(response.from);
+    let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
+    let mut rows: Vec<_> = ran
+        .map(|(&cpu, ran)| {
+            let what = format!("{name} runs, for {} in all", shown(ran.ns));
+            row(from.clone(), cpu, what, how_fast(machine, cpu, ran))
+        })
+        .collect();
+    for (cpu, ns) in idled(response, machine) {
+        let what = format!("CPU {cpu} idles, for {} of it", shown(ns));
+        let why = format!("speed {} of 1024", speed(machine, cpu));
+        rows.push(row("meanwhile".to_owned(), cpu, what, why));
+    }
+    Table {
+        title: format!(
+            "{name} took {} from waking up at {from} until it slept: it waited {} and ran {}; on the fastest CPU the same \
+             takes {}",
+            shown(response.ns()),
+            shown(response.ns() - response.ran_ns()),
+            shown(response.ran_ns()),
+            shown(response.fastest_ns())
+        ),
+        header: ["at", "CPU", "what", "why"].map(str::to_owned).to_vec(),
+        text_columns: 4,
+        rows,
+    }
+}
+
+/// At its highest frequency and alone on its core, of 1024 for the fastest.
+fn speed(machine: &Machine, cpu: usize) -> u32 {
+    machine.core_types[machine.cpus[cpu].core_type].speed >> 10
+}
+
+fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
+    let mut said = format!("speed {} of 1024", speed(machine, cpu));
+    let frequency = ran.frequency();
+    if frequency < 0.995 {
+        said += &format!("; at {:.0} % of its highest frequency", 100.0 * frequency);
+    }
+    if ran.shared_ns > 0 {
+        said += &format!("; {} of it shared its core", shown(ran.shared_ns));
+    }
+    said
+}
+
+/// The CPUs that idled though they are no slower than the slowest it ran on, the fastest first.
+fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
+    let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
+    let slowest = ran.map(|(&cpu, _)| speed(machine, cpu)).min().unwrap_or(0);
+    let idle = response.idle_ns.iter().copied().enumerate();
+    let mut idled: Vec<(usize, u64)> = idle
+        .filter(|&(cpu, ns)| ns > 0 && speed(machine, cpu) >= slowest)
+        .filter(|(cpu, _)| response.ran.get(cpu).is_none_or(|ran| ran.ns == 0))
+        .collect();
+    idled.sort_by_key(|&(cpu, ns)| (u32::MAX - speed(machine, cpu), u64::MAX - ns, cpu));
+    idled.truncate(MOST_IDLED);
+    idled
+}
