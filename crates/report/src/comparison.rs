@@ -4,7 +4,7 @@ use crate::number::{number, percent};
 use crate::verdict::{title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
 use lab::{Change, Comparison, Entry, GoalVerdict, Measured, Runs};
-use workload::{Goal, Role};
+use workload::{Better, Goal, Role};
 
 /// What of a comparison is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,10 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
             comparison.workload.name(),
             comparison.machine.name
         ),
-        notes: vec![number_of_runs(runs, comparison.asked)],
+        notes: [number_of_runs(runs, comparison.asked)]
+            .into_iter()
+            .chain(cut_short(comparison, &entries))
+            .collect(),
         verdict: verdict(comparison, shown.goal),
         tables,
         remarks: remarks(comparison, shown, hidden),
@@ -68,6 +71,35 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
             runs.count, runs.seed
         ),
     }
+}
+
+/// What has an end of its own and no time, as the duration of a load beside it ended the run before.
+fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
+    let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
+        return Vec::new();
+    };
+    let metrics = comparison.workload.metrics();
+    let cut = comparison.workload.cut_short(&comparison.machine);
+    let has_end = |entry: &Entry<'_>| {
+        let metric = &entry.measure.metric;
+        let has_time = metric.unit == "s" && metric.better == Better::Lower;
+        has_time && cut.iter().any(|&it| metrics[it].name == metric.name)
+    };
+    let rows = entries.chunks(comparison.schedulers.len().max(1));
+    rows.filter(|row| has_end(&row[0]) && !row[0].measure.is_part)
+        .filter_map(|row| {
+            let missing = |entry: &Entry<'_>| entry.runs.iter().filter(|run| run.is_none()).count();
+            let left: usize = row.iter().map(missing).sum();
+            let all: usize = row.iter().map(|entry| entry.runs.len()).sum();
+            (left > 0).then(|| {
+                format!(
+                    "{}: not in the result for {left} of {all} runs, which the duration of {} s ended before it was done",
+                    row[0].measure.metric.name,
+                    number(duration_ns as f64 / 1e9)
+                )
+            })
+        })
+        .collect()
 }
 
 /// What decides one goal: a line for each scheduler, a column for each measure.

@@ -62,6 +62,22 @@ impl Workload for Together {
         self.parts.iter().try_for_each(|part| part.check(machine))
     }
 
+    fn cut_short(&self, machine: &Machine) -> Vec<usize> {
+        let has_duration = |part: &dyn Workload| part.start(machine).duration_ns.is_some();
+        let durations: Vec<bool> = self
+            .parts
+            .iter()
+            .map(|part| has_duration(&**part))
+            .collect();
+        if !durations.contains(&true) {
+            return Vec::new();
+        }
+        let parts = self.parts.iter().zip(durations);
+        let of_metrics = parts.flat_map(|(part, has)| vec![!has; part.metrics().len()]);
+        let cut = of_metrics.enumerate().filter(|&(_, cut)| cut);
+        cut.map(|(metric, _)| metric).collect()
+    }
+
     fn start(&self, machine: &Machine) -> Start {
         let mut all = Start::default();
         let mut metrics = 0;

@@ -1,6 +1,6 @@
 //! Loads of rt-app under one policy, through the command, and what was measured of them.
 
-use crate::common::json;
+use crate::common::{json, stdout};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -58,4 +58,32 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
             "nice {nice}: {part} of {expected}"
         );
     }
+}
+
+/// What has an end beside what has a duration: who is cut short has no time, and that is said.
+#[test]
+fn a_load_that_a_duration_cuts_short_is_named() {
+    let load = r#"{ "global": { "duration": 1 }, "tasks": {
+        "camera": { "run": 1000, "timer": { "ref": "t", "period": 33000 }, "loop": -1 } } }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.json");
+    std::fs::write(&file, load).unwrap();
+    let said = |first: &str| {
+        let workload = format!("{first}+{}", file.display());
+        let args = ["compare", "--machine", "smp-8", "--workload", &workload];
+        stdout(
+            &[
+                &args[..],
+                &["--policy", "eevdf", "--policy", "cfs", "--runs", "2"],
+            ]
+            .concat(),
+        )
+    };
+    let cut = said("kbuild");
+    let words = "kbuild/time: not in the result for 4 of 4 runs, which the duration of 1.000 s ended before it was done";
+    assert!(cut.contains(words), "{cut}");
+    // The call has no other end.
+    assert!(!cut.contains("call/time: not"), "{cut}");
+    let done = said("kbuild:objects=2,serial=1ms");
+    assert!(!done.contains("not in the result"), "{done}");
 }

@@ -236,9 +236,8 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
         let mut said: Vec<String> = named
             .map(|(name, ns)| format!("{name} {}", shown(*ns)))
             .collect();
-        match list.get(MOST_BESIDE..) {
-            Some(more @ [_, ..]) => said.push(format!("{} more", more.len())),
-            _ => {}
+        if let Some(more @ [_, ..]) = list.get(MOST_BESIDE..) {
+            said.push(format!("{} more", more.len()));
         }
         said.join(", ")
     };

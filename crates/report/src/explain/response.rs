@@ -159,7 +159,7 @@ impl<'a> Responses<'a> {
                 ran.ns += ns;
                 ran.shared_ns += if busy > 1 { ns } else { 0 };
                 ran.frequency += at_frequency;
-                ran.work += at_frequency * u128::from(speed) >> 20;
+                ran.work += (at_frequency * u128::from(speed)) >> 20;
             }
         }
     }
