@@ -56,6 +56,7 @@ struct Task {
     after: After,
     wants: Option<(u32, u64, u64)>,
     due: u64,
+    woken_at: u64,
     cpu: usize,
 }
 
@@ -165,6 +166,7 @@ impl Machinery {
             after: After::Nothing,
             wants: None,
             due: 0,
+            woken_at: 0,
             cpu: 0,
         });
     }
@@ -246,6 +248,7 @@ impl Machinery {
         let state = &mut self.tasks[task];
         let env = &mut self.env;
         (env.now, env.cpu, env.due) = (self.kernel.now, state.cpu, state.due);
+        env.woken_at = state.woken_at;
         let op = state.spec.program.next(env);
         self.execute(task, op)
     }
@@ -405,6 +408,7 @@ impl Machinery {
     }
 
     fn relock(&mut self, (task, mutex): (usize, u32)) {
+        self.tasks[task].woken_at = self.kernel.now;
         let mutex = &mut self.mutexes[mutex as usize];
         match mutex.owner {
             Some(_) => mutex.waiting.push_back(task),

@@ -65,12 +65,10 @@ pub trait Workload: Send + Sync {
     fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
         None
     }
-    /// Indices of the metrics of what has no duration of its own, and is ended by that of another that runs beside it.
-    fn cut_short(&self, machine: &Machine) -> Vec<usize> {
-        let _ = machine;
+    /// The metrics of what has no duration of its own, and is ended by that of another that runs beside it.
+    fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
-
     /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
     fn start(&self, machine: &Machine) -> Start;
 }

@@ -40,6 +40,7 @@ use thread::Thread;
 
 mod check;
 mod config;
+mod deadlines;
 mod event;
 mod field;
 mod grammar;
@@ -102,9 +103,11 @@ struct Plan {
     logs: Vec<Vec<Log>>,
     /// For each task and phase, what a loop of it does.
     actions: Vec<Vec<Arc<[Action]>>>,
+    /// For each condition variable, how long who is woken there has, ns.
+    deadlines: Vec<Option<u64>>,
 }
 
-/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase, and three
+/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase, and two
 /// that it does not have.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -115,8 +118,8 @@ struct Log {
     run: Option<MetricId>,
     /// If there are timers or waits.
     wakes: Option<Wakes>,
-    /// If there are timers.
-    timer: Option<TimerLog>,
+    /// Time left when the last timer of the loop was set, if there are timers.
+    slack: Option<MetricId>,
 }
 
 /// Of threads that something wakes up.
@@ -127,15 +130,9 @@ struct Wakes {
     wakeup_latency: MetricId,
     /// From then until it sets its timer or waits again. Not rt-app's.
     response: MetricId,
-}
-
-/// Of threads with a period.
-#[derive(Clone, Copy)]
-struct TimerLog {
-    /// Time left when the last timer of the loop was set.
-    slack: MetricId,
-    /// Per cent of the periods in which no time was left: 100 or 0 for each. Not rt-app's.
-    missed: MetricId,
+    /// If there is a period, its own or that of the timer which its chain begins with (`deadlines.rs`): per cent of the
+    /// responses for which it was too short, 100 or 0 for each. Not rt-app's.
+    missed: Option<MetricId>,
 }
 
 impl Plan {
@@ -192,6 +189,7 @@ impl RtApp {
         let of_phases = |task: &Task| task.phases.iter().map(actions).collect();
         let mut plan = Plan {
             actions: config.tasks.iter().map(of_phases).collect(),
+            deadlines: deadlines::deadlines(&config.tasks, config.condvars),
             config,
             logs: Vec::new(),
         };
@@ -219,6 +217,11 @@ impl Plan {
             let task = &self.config.tasks[index];
             let timer = has_timer(task);
             let waits = task.has(|action| matches!(action, Action::Wait { .. }));
+            let has_deadline = |action: &Action| match *action {
+                Action::Wait { cond, .. } => self.deadlines[cond as usize].is_some(),
+                _ => false,
+            };
+            let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
             // Whose timer it is does not matter: how often a thread gets to its end is not for the scheduler to say.
@@ -263,11 +266,11 @@ impl Plan {
                             Better::Lower,
                             Role::Decides(Goal::Latency),
                         ),
+                        missed: period.then(|| {
+                            add("missed", "%", Better::Lower, Role::Decides(Goal::Latency))
+                        }),
                     }),
-                    timer: timer.then(|| TimerLog {
-                        slack: add("slack", "us", Better::Higher, Role::Detail),
-                        missed: add("missed", "%", Better::Lower, Role::Decides(Goal::Latency)),
-                    }),
+                    slack: timer.then(|| add("slack", "us", Better::Higher, Role::Detail)),
                 }
             });
             self.logs.push(logs.collect());
@@ -287,7 +290,7 @@ impl Workload for RtApp {
 
     /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads
     /// of a task with more than 8 instances, or that is forked, share `TASK/...`. Where something wakes a thread
-    /// up, also `THREAD/response`, how long it took from then; where it has a period, `THREAD/missed`.
+    /// up, also `THREAD/response`, how long it took from then; where it has a period, its own or its chain's, `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }

@@ -5,7 +5,7 @@
 //! have one of the same name. The run ends when all tasks have exited, or at the first duration that one
 //! of the workloads asks for.
 
-use crate::{Env, Metric, Op, Program, Start, TaskSpec, Workload};
+use crate::{Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
 use machine::input::BadInput;
 
@@ -62,7 +62,7 @@ impl Workload for Together {
         self.parts.iter().try_for_each(|part| part.check(machine))
     }
 
-    fn cut_short(&self, machine: &Machine) -> Vec<usize> {
+    fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
         let has_duration = |part: &dyn Workload| part.start(machine).duration_ns.is_some();
         let durations: Vec<bool> = self
             .parts

@@ -196,6 +196,30 @@ fn who_waits_for_another_has_a_wakeup_latency_too() {
     );
 }
 
+/// A thread that a timer wakes, and one that this one wakes and that needs more than the timer's period.
+const CHAIN: &str = r#"{ "global": { "duration": 1 }, "tasks": {
+    "ui": { "run": 1000, "resume": "render", "timer": { "ref": "unique", "period": 10000 } },
+    "render": { "suspend": "render", "run": 15000 } } }"#;
+
+#[test]
+fn who_is_woken_by_another_misses_the_period_of_the_chain() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chain.json");
+    std::fs::write(&file, CHAIN).unwrap();
+    let result = json(&args(
+        "smp-2",
+        file.to_str().unwrap(),
+        &["cfs"],
+        &["--format", "json"],
+    ));
+    let missed = |task: &str| {
+        let entry = entry(&result, "cfs", &format!("{task}/missed"));
+        (entry["mean"].as_f64().unwrap(), entry["decides"].clone())
+    };
+    assert_eq!(missed("ui"), (0.0, true.into()));
+    assert_eq!(missed("render"), (100.0, true.into()));
+}
+
 #[test]
 fn comma_separated_values_have_every_run() {
     let text = stdout(&args(

@@ -42,6 +42,8 @@ pub struct Thread {
     /// Since when it has had something to do: when its timer expired, or when it was woken from a wait, ns; `None`
     /// where nothing has made it begin yet.
     released: Option<u64>,
+    /// How long it has from then if it was woken, ns; a thread with timers is judged by these alone.
+    deadline: Option<u64>,
     /// When timers start from, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
@@ -83,7 +85,7 @@ enum Doing {
     Run { since: u64 },
     Runtime { since: u64, until: u64 },
     Timer { due: u64 },
-    Wait { since: u64 },
+    Wait { cond: u32, since: u64 },
 }
 
 /// Where a thread may run; `None` is all CPUs.
@@ -129,6 +131,7 @@ impl Thread {
             doing: Doing::Nothing,
             forked: false,
             released: None,
+            deadline: None,
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
             policy: SchedPolicy::Normal {
@@ -202,21 +205,22 @@ impl Thread {
             }
             Doing::Runtime { since, .. } => self.line.run += now - since,
             Doing::Timer { due } => self.line.wakeup_latency += now - due,
-            Doing::Wait { since } => self.woken(env, since),
+            Doing::Wait { cond, since } => self.woken(env, cond, since),
         }
         self.doing = Doing::Nothing;
         None
     }
 
-    /// A wait is over that began at `since`.
+    /// A wait for `cond` is over that began at `since`.
     #[inline(never)]
-    fn woken(&mut self, env: &mut Env, since: u64) {
+    fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
         // Not woken since then, it did not sleep.
         let woken = env.woken_at.max(since);
         self.released = Some(woken);
         if let Some(wakes) = self.log.wakes
-            && self.log.timer.is_none()
+            && self.log.slack.is_none()
         {
+            self.deadline = self.plan.deadlines[cond as usize];
             let latency = us(env.now - woken);
             env.recorder.record(wakes.wakeup_latency, latency);
         }
@@ -225,7 +229,11 @@ impl Thread {
     /// It has done what it was released for.
     fn respond(&self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
-            env.recorder.record(wakes.response, us(env.now - released));
+            let response = env.now - released;
+            env.recorder.record(wakes.response, us(response));
+            if let (Some(missed), Some(deadline)) = (wakes.missed, self.deadline) {
+                env.recorder.record(missed, share(response > deadline));
+            }
         }
     }
 
@@ -307,9 +315,8 @@ impl Thread {
         self.released.get_or_insert(self.first);
         self.respond(env);
         self.released = Some(next);
-        if let Some(timer) = self.log.timer {
-            let share = if missed { 100.0 } else { 0.0 };
-            env.recorder.record(timer.missed, share);
+        if let Some(id) = self.log.wakes.and_then(|wakes| wakes.missed) {
+            env.recorder.record(id, share(missed));
         }
         if missed {
             self.line.wakeup_latency = 0;
@@ -327,9 +334,9 @@ impl Thread {
             recorder.record(run, us(self.line.run));
         }
         if self.line.has_timer
-            && let (Some(timer), Some(wakes)) = (self.log.timer, self.log.wakes)
+            && let (Some(slack), Some(wakes)) = (self.log.slack, self.log.wakes)
         {
-            recorder.record(timer.slack, self.line.slack as f64 / 1e3);
+            recorder.record(slack, self.line.slack as f64 / 1e3);
             recorder.record(wakes.wakeup_latency, us(self.line.wakeup_latency));
         }
         self.event = NOT_IN_LOOP;
@@ -419,6 +426,11 @@ impl Thread {
     }
 }
 
+/// A period's part in a percentage.
+fn share(missed: bool) -> f64 {
+    if missed { 100.0 } else { 0.0 }
+}
+
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -453,7 +465,10 @@ impl Program for Thread {
             Action::Unlock(mutex) => Op::Unlock(mutex),
             Action::Wait { cond, mutex } => {
                 self.respond(env);
-                self.doing = Doing::Wait { since: env.now };
+                self.doing = Doing::Wait {
+                    cond,
+                    since: env.now,
+                };
                 Op::Wait { cond, mutex }
             }
             Action::Signal(cond) => Op::Signal(cond),

@@ -359,3 +359,73 @@ fn yield_lets_another_go_first() {
     let kernel = Kernel::run(&workload, 1);
     assert!(runs(&kernel, "b")[0] < runs(&kernel, "a")[0]);
 }
+
+/// The shares of missed periods that are measured: by name, the samples.
+fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
+    let names = workload.metrics().iter().map(|metric| &*metric.name);
+    let missed = names.filter_map(|name| name.strip_suffix("/missed"));
+    missed
+        .map(|task| {
+            let samples = samples(workload, kernel, &format!("{task}/missed"));
+            (task.to_owned(), samples)
+        })
+        .collect()
+}
+
+#[test]
+fn who_is_woken_has_the_period_of_the_chain_s_first_thread() {
+    let chain = |run: u32| {
+        let workload = tasks(&format!(
+            r#" "head": {{ "loop": 4, "run": 1000, "resume": "middle", "timer": {{ "ref": "t", "period": 10000 }} }},
+                "middle": {{ "loop": 3, "suspend", "run": 100, "resume": "last" }},
+                "last": {{ "loop": 3, "suspend", "run": {run} }} "#
+        ));
+        missed(&workload, &Kernel::run(&workload, 4))
+    };
+    let of = |task: &str, shares: &[f64]| (task.to_owned(), shares.to_vec());
+    // The last response has no end: the thread exits.
+    assert_eq!(
+        chain(9000),
+        [
+            of("head", &[0.0; 4]),
+            of("middle", &[0.0; 2]),
+            of("last", &[0.0; 2])
+        ]
+    );
+    let late = chain(11_000);
+    let (name, shares) = &late[2];
+    assert!(name == "last" && shares.contains(&100.0), "{late:?}");
+}
+
+#[test]
+fn a_chain_without_one_period_has_no_deadline() {
+    let has_deadline = |others: &str| {
+        let workload = tasks(&format!(
+            r#" "woken": {{ "loop": 1, "suspend", "run": 100 }}, {others} "#
+        ));
+        let mut names = workload.metrics().iter().map(|metric| &*metric.name);
+        names.any(|name| name == "woken/missed")
+    };
+    let paced = |name: &str, period: u32| {
+        format!(
+            r#" "{name}": {{ "loop": 1, "resume": "woken", "timer": {{ "ref": "{name}", "period": {period} }} }} "#
+        )
+    };
+    assert!(has_deadline(&paced("a", 1000)));
+    let two = |second: u32| format!("{}, {}", paced("a", 1000), paced("b", second));
+    assert!(has_deadline(&two(1000)));
+    assert!(!has_deadline(&two(2000)));
+    let unpaced = r#" "c": { "loop": 1, "sleep": 1000, "resume": "woken" } "#;
+    assert!(!has_deadline(unpaced));
+    assert!(!has_deadline(&format!("{}, {unpaced}", paced("a", 1000))));
+    // Of two timers one waits for the other or not: how far apart wakeups are is not to be told.
+    assert!(!has_deadline(
+        r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
+            "timer": { "ref": "y", "period": 1000 } } "#
+    ));
+    // Nor does the timer of another phase say how often this one comes round.
+    assert!(!has_deadline(
+        r#" "e": { "loop": 1, "phases": { "rest": { "loop": 9, "timer": { "ref": "x", "period": 1000 } },
+            "wake": { "resume": "woken" } } } "#
+    ));
+}

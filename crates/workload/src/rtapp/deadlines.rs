@@ -1,0 +1,71 @@
+//! By when a thread that another one wakes should be done: a chain of threads that wake each other gets something to do in
+//! each period of the timer at its head, and so each has as long as that.
+
+use super::config::{Action, Phase, Task};
+use std::collections::BTreeSet;
+
+/// For each condition variable, how long after a wakeup who waits there should sleep again, ns. A phase with one timer wakes
+/// others once in its period; who waits, and has no timer, passes on the periods of all that wake him. There is no
+/// deadline where there is no timer, or where there are several periods.
+pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
+    // `None` is of who wakes others at no known pace.
+    let mut paces: Vec<BTreeSet<Option<u64>>> = vec![BTreeSet::new(); condvars];
+    // Each round takes the periods a thread further, until nothing is new.
+    loop {
+        let before = paces.clone();
+        for task in tasks {
+            let own = own_paces(task, &before);
+            for phase in &task.phases {
+                let of_phase = match periods(phase).as_slice() {
+                    [] => own.clone(),
+                    &[period] => BTreeSet::from([Some(period)]),
+                    _ => BTreeSet::from([None]),
+                };
+                for event in &phase.events {
+                    if let Action::Signal(cond) | Action::Broadcast(cond) = event.action {
+                        paces[cond as usize].extend(&of_phase);
+                    }
+                }
+            }
+        }
+        if paces == before {
+            break;
+        }
+    }
+    let only = |pace: &BTreeSet<_>| match pace.len() {
+        1 => pace.first().copied().flatten(),
+        _ => None,
+    };
+    paces.iter().map(only).collect()
+}
+
+/// At what pace `task` comes to a phase without a timer: that of those who wake it, if it has no timers at all.
+fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u64>> {
+    let waits: Vec<u32> = task
+        .events()
+        .filter_map(|event| waits(event.action))
+        .collect();
+    if waits.is_empty() || task.phases.iter().any(Phase::has_timer) {
+        return BTreeSet::from([None]);
+    }
+    let of_wakers = waits.iter().flat_map(|&cond| &paces[cond as usize]);
+    of_wakers.copied().collect()
+}
+
+fn waits(action: Action) -> Option<u32> {
+    match action {
+        Action::Wait { cond, .. } => Some(cond),
+        _ => None,
+    }
+}
+
+/// Of the timers of a phase, ns.
+fn periods(phase: &Phase) -> Vec<u64> {
+    let events = phase.events.iter();
+    events
+        .filter_map(|event| match event.action {
+            Action::Timer { period, .. } => Some(period),
+            _ => None,
+        })
+        .collect()
+}
