@@ -2,7 +2,7 @@
 
 use crate::number::number;
 use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
-use workload::Goal;
+use workload::{Better, Goal};
 
 /// So many of those who are equally good are named.
 const MOST_NAMES: usize = 3;
@@ -198,13 +198,21 @@ impl Words<'_> {
     }
 }
 
-/// How many times worse `own` is than `other` in a part of a goal, and that in words.
+/// How many times worse `own` is than `other` in a part of a goal, and that in words; not where runs differ and all of them
+/// together do not, so that a reader would see the same number twice.
 fn part(own: &Entry<'_>, other: &Entry<'_>) -> Option<(f64, String)> {
     let judged = own.measure.judged;
     let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));
     let (own_value, other_value) = (of(own)?, of(other)?);
-    let worse = (own_value / other_value).ln().abs();
     let metric = &own.measure.metric;
+    let more = (own_value / other_value).ln();
+    let worse = match metric.better {
+        Better::Higher => -more,
+        _ => more,
+    };
+    if worse <= 0.0 || number(own_value) == number(other_value) {
+        return None;
+    }
     let which = match judged {
         Judged::Mean => "",
         Judged::P99 => " (p99)",

@@ -221,6 +221,26 @@ fn who_is_woken_by_another_misses_the_period_of_the_chain() {
 }
 
 #[test]
+fn a_price_is_a_number_that_is_worse() {
+    // Under equipoise most runs' longest wakeup latency of `decoder` is longer, that of all runs is not.
+    let said = stdout(&args(
+        "smp-8",
+        "mixed",
+        &["eevdf", "equipoise"],
+        &["--runs", "20"],
+    ));
+    let latency = said
+        .lines()
+        .find(|line| line.starts_with("Latency: equipoise is best"));
+    assert!(
+        !latency
+            .unwrap_or_else(|| panic!("{said}"))
+            .contains("wu_lat"),
+        "{said}"
+    );
+}
+
+#[test]
 fn comma_separated_values_have_every_run() {
     let text = stdout(&args(
         "tc2",
