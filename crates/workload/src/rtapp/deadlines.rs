@@ -16,9 +16,10 @@ pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
         for task in tasks {
             let own = own_paces(task, &before);
             for phase in &task.phases {
+                // A timer of no period keeps no pace.
                 let of_phase = match periods(phase).as_slice() {
                     [] => own.clone(),
-                    &[period] => BTreeSet::from([Some(period)]),
+                    &[period] if period > 0 => BTreeSet::from([Some(period)]),
                     _ => BTreeSet::from([None]),
                 };
                 for event in &phase.events {

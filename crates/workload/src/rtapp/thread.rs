@@ -42,8 +42,9 @@ pub struct Thread {
     /// Since when it has had something to do: when its timer expired, or when it was woken from a wait, ns; `None`
     /// where nothing has made it begin yet.
     released: Option<u64>,
-    /// How long it has from then if it was woken, ns; a thread with timers is judged by these alone.
+    /// How long it has from then if it was woken, and took, ns; a thread with timers is judged by these alone.
     deadline: Option<u64>,
+    response: u64,
     /// When timers start from, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
@@ -132,6 +133,7 @@ impl Thread {
             forked: false,
             released: None,
             deadline: None,
+            response: 0,
             first: 0,
             timers: vec![0; plan.config.tasks[task].timers.len()],
             policy: SchedPolicy::Normal {
@@ -216,6 +218,7 @@ impl Thread {
     fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
         // Not woken since then, it did not sleep.
         let woken = env.woken_at.max(since);
+        self.count_lost(env, woken);
         self.released = Some(woken);
         if let Some(wakes) = self.log.wakes
             && self.log.slack.is_none()
@@ -226,13 +229,26 @@ impl Thread {
         }
     }
 
+    /// Who is still at work when he is to be woken again is not: counts the periods that passed between the last wakeup and
+    /// that at `woken`, but no more than it was late by.
+    fn count_lost(&self, env: &mut Env, woken: u64) {
+        if let (Some(missed), Some(last)) =
+            (self.log.wakes.and_then(|wakes| wakes.missed), self.released)
+            && let Some(period) = self.deadline
+        {
+            let passed = (woken - last + period / 2) / period;
+            let lost = passed.saturating_sub(1).min(self.response / period);
+            (0..lost).for_each(|_| env.recorder.record(missed, share(true)));
+        }
+    }
+
     /// It has done what it was released for.
-    fn respond(&self, env: &mut Env) {
+    fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
-            let response = env.now - released;
-            env.recorder.record(wakes.response, us(response));
+            self.response = env.now - released;
+            env.recorder.record(wakes.response, us(self.response));
             if let (Some(missed), Some(deadline)) = (wakes.missed, self.deadline) {
-                env.recorder.record(missed, share(response > deadline));
+                env.recorder.record(missed, share(self.response > deadline));
             }
         }
     }

@@ -374,27 +374,37 @@ fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
 
 #[test]
 fn who_is_woken_has_the_period_of_the_chain_s_first_thread() {
-    let chain = |run: u32| {
-        let workload = tasks(&format!(
-            r#" "head": {{ "loop": 4, "run": 1000, "resume": "middle", "timer": {{ "ref": "t", "period": 10000 }} }},
-                "middle": {{ "loop": 3, "suspend", "run": 100, "resume": "last" }},
-                "last": {{ "loop": 3, "suspend", "run": {run} }} "#
-        ));
-        missed(&workload, &Kernel::run(&workload, 4))
-    };
+    let workload = tasks(
+        r#" "head": { "loop": 4, "run": 1000, "resume": "middle", "timer": { "ref": "t", "period": 10000 } },
+            "middle": { "loop": 3, "suspend", "run": 100, "resume": "last" },
+            "last": { "loop": 3, "suspend", "run": 9000 } "#,
+    );
     let of = |task: &str, shares: &[f64]| (task.to_owned(), shares.to_vec());
     // The last response has no end: the thread exits.
     assert_eq!(
-        chain(9000),
+        missed(&workload, &Kernel::run(&workload, 4)),
         [
             of("head", &[0.0; 4]),
             of("middle", &[0.0; 2]),
             of("last", &[0.0; 2])
         ]
     );
-    let late = chain(11_000);
-    let (name, shares) = &late[2];
-    assert!(name == "last" && shares.contains(&100.0), "{late:?}");
+}
+
+#[test]
+fn a_wakeup_that_is_lost_is_a_period_missed() {
+    // It is woken at 1 ms, in the first period, and is at work when it would be in the second and third.
+    let workload = tasks(
+        r#" "head": { "loop": 6, "run": 1000, "resume": "last", "timer": { "ref": "t", "period": 10000 } },
+            "last": { "loop": 1, "phases": {
+                "late": { "loop": 1, "suspend": "last", "run": 25000 },
+                "early": { "loop": 2, "suspend": "last", "run": 100 } } } "#,
+    );
+    let missed = missed(&workload, &Kernel::run(&workload, 4));
+    assert_eq!(
+        missed[1],
+        ("last".to_owned(), vec![100.0, 100.0, 100.0, 0.0])
+    );
 }
 
 #[test]
@@ -423,6 +433,7 @@ fn a_chain_without_one_period_has_no_deadline() {
         r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
             "timer": { "ref": "y", "period": 1000 } } "#
     ));
+    assert!(!has_deadline(&paced("a", 0)));
     // Nor does the timer of another phase say how often this one comes round.
     assert!(!has_deadline(
         r#" "e": { "loop": 1, "phases": { "rest": { "loop": 9, "timer": { "ref": "x", "period": 1000 } },
