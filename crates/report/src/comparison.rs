@@ -65,7 +65,11 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
 /// How often it was run, and from which seed.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
-        true => format!("{asked} runs, seed {}", runs.seed),
+        true => format!(
+            "{asked} run{}, seed {}",
+            if asked == 1 { "" } else { "s" },
+            runs.seed
+        ),
         false => format!(
             "stopped after {} of {asked} runs, seed {}",
             runs.count, runs.seed

@@ -10,6 +10,7 @@ mod chain;
 mod json;
 mod page;
 mod response;
+mod said;
 mod slow;
 mod wait;
 mod window;

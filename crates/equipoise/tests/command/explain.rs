@@ -347,3 +347,39 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
     let same: Value = serde_json::from_str(&of("smp-8", &["--format", "json"])).unwrap();
     assert_eq!(same["slow"].as_array().unwrap().len(), 0);
 }
+
+/// Says whom it enqueues.
+const TALKS: &str = r#"#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+void BPF_STRUCT_OPS(talks_enqueue, struct task_struct *p, u64 enq_flags)
+{
+    bpf_printk("%s takes turns of %d ms", p->comm, 20);
+    scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, 20000000, enq_flags);
+}
+SCX_OPS_DEFINE(talks_ops, .enqueue = (void *)talks_enqueue, .name = "talks");
+"#;
+
+#[test]
+fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("talks.bpf.c");
+    std::fs::write(&source, TALKS).unwrap();
+    let more = [
+        "--scheduler",
+        source.to_str().unwrap(),
+        "--task",
+        "background-3",
+        "--worst",
+        "1",
+    ];
+    let args = args("smp-2", "mixed:duration=1", &more);
+    let said = stdout(&args);
+    assert!(said.contains("the scheduler says "), "{said}");
+    assert!(said.contains("background-3 takes turns of 20 ms"), "{said}");
+    // Many others were enqueued meanwhile.
+    assert!(!said.contains("ui takes turns"), "{said}");
+    let result = json(&[&args[..], &["--format", "json"]].concat());
+    let chain = waits(&result)[0]["chain"].as_array().unwrap();
+    let lines: Vec<_> = chain.iter().filter(|step| step["what"] == "said").collect();
+    assert_eq!(lines[0]["line"], "background-3 takes turns of 20 ms");
+}

@@ -1,6 +1,7 @@
 //! What happened in a wait, in order, and which CPUs idled meanwhile.
 
 use super::beside::{Beside, Others};
+use super::said::MOST_SAID;
 use super::wait::{After, Wait, base};
 use super::window::{Raw, RawStep, RawWhat, Window};
 use crate::moves::Moves;
@@ -16,6 +17,8 @@ pub struct Chain {
     pub wait: Wait,
     /// What happened, in order.
     pub steps: Vec<Step>,
+    /// How many more lines the scheduler's `bpf_printk()` said of the thread than are among them.
+    pub unsaid: usize,
     /// The CPUs that idled meanwhile, those that did for longest first.
     pub idled: Vec<Idled>,
     /// What others did meanwhile.
@@ -59,6 +62,8 @@ pub enum What {
         /// For how long, from `Step::at` on, ns.
         ns: u64,
     },
+    /// The scheduler says so of it, by `bpf_printk()`.
+    Said(String),
     /// It runs.
     Runs,
 }
@@ -256,6 +261,7 @@ impl Chains {
                     task: pid.and_then(name),
                     ns: until.unwrap_or(window.wait.to).saturating_sub(step.at),
                 },
+                RawWhat::Said(line) => What::Said(line.clone()),
                 RawWhat::Runs => What::Runs,
             },
         });
@@ -279,6 +285,7 @@ impl Chains {
                 ..window.wait
             },
             steps,
+            unsaid: window.said.saturating_sub(MOST_SAID),
             idled,
             beside,
         }
@@ -373,6 +380,10 @@ impl Trace for Chains {
                     }
                 }
                 self.decided(now, cpu, raw);
+            }
+            Event::Printk(line) => {
+                self.open(now)
+                    .for_each(|window| window.says(now, cpu, line));
             }
             _ => {}
         }
@@ -474,6 +485,7 @@ mod tests {
                 What::Decided(made) => format!("{} {}", made.decision.name, made.what),
                 What::Moved { from, to } => format!("moved {from} {to}"),
                 What::Other { task, ns } => format!("other {task:?} {ns}"),
+                What::Said(line) => line.clone(),
                 What::Runs => format!("runs {}", step.at),
             })
             .collect();

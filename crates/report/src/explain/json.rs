@@ -43,6 +43,7 @@ struct Waited<'a> {
     idled: Vec<Idled<'a>>,
     ran: Vec<Ran<'a>>,
     waited: Vec<Other<'a>>,
+    unsaid: usize,
 }
 
 #[derive(Serialize)]
@@ -101,6 +102,9 @@ enum Happened<'a> {
     Other {
         thread: Option<&'a str>,
         ns: u64,
+    },
+    Said {
+        line: &'a str,
     },
     Runs,
 }
@@ -210,6 +214,7 @@ fn waited(chain: &Chain) -> Waited<'_> {
             })
             .collect(),
         waited: chain.beside.waited.iter().map(other).collect(),
+        unsaid: chain.unsaid,
     }
 }
 
@@ -251,6 +256,7 @@ fn link(step: &Step) -> Link<'_> {
             thread: task.as_deref(),
             ns: *ns,
         },
+        What::Said(line) => Happened::Said { line },
         What::Runs => Happened::Runs,
     };
     Link {

@@ -20,8 +20,8 @@ const MOST_BESIDE: usize = 4;
 const MOST_COUNTED: usize = 8;
 
 /// Of a scheduler that says nothing of itself.
-const UNSAID: &str = "A scheduler in C of somebody else's reports no decisions. The trace says who ran, who waited and which \
-                      CPUs idled; where it queues a thread, and why, it does not.";
+const UNSAID: &str = "A scheduler in C of somebody else's reports no decisions: here is what the trace shows, and those lines of its \
+                      bpf_printk() that have the thread's name or pid.";
 
 /// A table for each wait, then how long the threads waited in all, and what was decided about them.
 pub fn page(of: &Explanation<'_>) -> Page {
@@ -104,6 +104,10 @@ fn chain(chain: &Chain, decisions: bool) -> Table {
         }
         rows.extend(left.take());
         rows.push(of_step(chain, step));
+    }
+    if chain.unsaid > 0 {
+        let more = format!("{} more lines of bpf_printk()", chain.unsaid);
+        rows.push(vec!["meanwhile".into(), "".into(), more.into(), "".into()]);
     }
     // That the CPU which it waits for idles has been said.
     let idles = |step: &Step| matches!(step.what, What::Other { task: None, .. });
@@ -196,6 +200,7 @@ fn of_step(chain: &Chain, step: &Step) -> Vec<Cell> {
             "CPU idles or wakes up".to_owned(),
             format!("for {}", shown(*ns)),
         ),
+        What::Said(line) => ("the scheduler says".to_owned(), line.clone()),
         What::Runs => (
             format!("{name} runs"),
             format!("after {}", shown(chain.wait.ns())),

@@ -1,5 +1,6 @@
 //! A wait that is looked at while its run goes on, in numbers: words and names come at the end ([`super::chain`]).
 
+use super::said::{MOST_SAID, is_about};
 use super::wait::{After, Wait};
 use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
@@ -49,6 +50,8 @@ pub struct Window {
     pub idle_ns: BTreeMap<usize, u64>,
     /// By CPU and decision: why it found nothing to do, how often, and the last time.
     pub idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
+    /// How many lines the scheduler said of the thread, of which [`MOST_SAID`] are among the steps.
+    pub said: usize,
 }
 
 /// A step whose words are not known yet.
@@ -76,6 +79,7 @@ pub enum RawWhat {
         pid: Option<i32>,
         until: Option<u64>,
     },
+    Said(String),
     Runs,
 }
 
@@ -91,6 +95,7 @@ impl Window {
             steps: Vec::new(),
             idle_ns: BTreeMap::new(),
             idle: BTreeMap::new(),
+            said: 0,
         }
     }
 
@@ -140,6 +145,16 @@ impl Window {
                 now
             };
             self.push(at, cpu, RawWhat::Other { pid, until: None });
+        }
+    }
+
+    /// The scheduler says `line` by `bpf_printk()`.
+    pub fn says(&mut self, now: u64, cpu: usize, line: &str) {
+        if is_about(line, &self.wait.name, self.wait.pid) {
+            self.said += 1;
+            if self.said <= MOST_SAID {
+                self.push(now, cpu, RawWhat::Said(line.to_owned()));
+            }
         }
     }
 

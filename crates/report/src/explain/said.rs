@@ -1,0 +1,45 @@
+//! What a scheduler in C says of a thread by `bpf_printk()`.
+
+/// A task's `comm` has so many bytes, without the one that ends it.
+const COMM_LEN: usize = 15;
+/// Of one wait so many lines are kept.
+pub const MOST_SAID: usize = 20;
+
+/// Has `line` the thread's name, as `comm` has it, or its pid as a word?
+pub fn is_about(line: &str, name: &str, pid: i32) -> bool {
+    let comm = name.get(..COMM_LEN).unwrap_or(name);
+    has_word(line, comm) || has_word(line, &pid.to_string())
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "-_".contains(c);
+    line.match_indices(word).any(|(at, _)| {
+        let after = &line[at + word.len()..];
+        !line[..at].ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_named_by_a_whole_word() {
+        for (line, is) in [
+            ("ui: vtime -1000", true),
+            ("vtime of 1003=5", true),
+            ("enqueue(ui)", true),
+            ("ui-0 goes", false),
+            ("build", false),
+            ("10030", false),
+            ("", false),
+        ] {
+            assert_eq!(is_about(line, "ui", 1003), is, "{line}");
+        }
+        assert!(is_about(
+            "a-long-name-of- waits",
+            "a-long-name-of-a-thread",
+            7
+        ));
+    }
+}
