@@ -328,6 +328,10 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
         ran["ns"].as_u64().unwrap() + 100_000 > number("ran_ns"),
         "{slow:#}"
     );
+    assert!(
+        ran["from_ns"].as_u64().unwrap() > number("from_ns"),
+        "{slow:#}"
+    );
     // The fast CPUs idled all the time.
     assert_eq!(slow["idle_ns"][0], number("to_ns") - number("from_ns"));
     let said = of("tc2", &[]);

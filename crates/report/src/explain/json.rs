@@ -74,6 +74,7 @@ struct Slow<'a> {
 #[derive(Serialize)]
 struct SlowOn {
     cpu: usize,
+    from_ns: u64,
     ns: u64,
     shared_ns: u64,
     frequency: f64,
@@ -221,6 +222,7 @@ fn waited(chain: &Chain) -> Waited<'_> {
 fn slow(response: &Response) -> Slow<'_> {
     let ran = response.ran.iter().map(|(&cpu, ran)| SlowOn {
         cpu,
+        from_ns: ran.from,
         ns: ran.ns,
         shared_ns: ran.shared_ns,
         frequency: ran.frequency(),

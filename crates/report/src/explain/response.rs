@@ -28,6 +28,8 @@ pub struct Response {
 /// What a thread did on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
+    /// Since when, the first time, ns.
+    pub from: u64,
     /// For how long, ns.
     pub ns: u64,
     /// And with another thread of the core busy, ns.
@@ -154,7 +156,10 @@ impl<'a> Responses<'a> {
                 continue;
             };
             if let Some(response) = self.open.get_mut(&pid) {
-                let ran = response.ran.entry(cpu).or_default();
+                let ran = response.ran.entry(cpu).or_insert(Ran {
+                    from: now - ns,
+                    ..Ran::default()
+                });
                 let at_frequency = u128::from(ns) * u128::from(frequency);
                 ran.ns += ns;
                 ran.shared_ns += if busy > 1 { ns } else { 0 };

@@ -13,10 +13,13 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     let name = &response.name;
     let from = seconds(response.from);
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
+    let mut ran: Vec<(usize, &Ran)> = ran.map(|(&cpu, ran)| (cpu, ran)).collect();
+    ran.sort_by_key(|(_, ran)| ran.from);
     let mut rows: Vec<_> = ran
-        .map(|(&cpu, ran)| {
+        .into_iter()
+        .map(|(cpu, ran)| {
             let what = format!("{name} runs, for {} in all", shown(ran.ns));
-            row(from.clone(), cpu, what, how_fast(machine, cpu, ran))
+            row(seconds(ran.from), cpu, what, how_fast(machine, cpu, ran))
         })
         .collect();
     for (cpu, ns) in idled(response, machine) {
