@@ -252,8 +252,15 @@ fn several_schedulers_have_a_trace_each() {
     let path = folder.path().join("t.txt");
     let mut args = compare(&["--policy", "capacity", "--runs", "1", "--trace"]);
     args.push(path.to_str().unwrap());
-    stdout(&args);
+    let output = run(&args);
+    assert!(output.status.success());
     assert_eq!(files(folder.path()), ["t.capacity.txt", "t.cfs.txt"]);
+    // What they are called is said.
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("t.cfs.txt\n") && said.contains("t.capacity.txt\n"),
+        "{said}"
+    );
 }
 
 /// One queue for all CPUs.
