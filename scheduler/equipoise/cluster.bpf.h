@@ -175,15 +175,13 @@ static __always_inline void nothing_found(u32 cluster)
 		set_bit_once(&waiting_clusters, cluster);
 }
 
-/*
- * The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there in place of @swap_pid or to
- * wait its turn; see push() of pull.h.
- */
-static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid, bool gives_way)
+/* The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there, in place of @swap_pid if
+ * that is not 0; see push() of pull.h. */
+static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid)
 {
 	from->push_pid = pid;
 	from->swap_pid = swap_pid;
-	from->gives_way = gives_way;
+	from->gives_way = false;
 	from->push_to = to + 1;
 }
 

@@ -107,7 +107,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		}
 		if (wakes)
-			vtime = place_near(p, running_on(cpu), got, vtime);
+			vtime = place_near(p, running_on(scx_bpf_cpu_rq(cpu)), got, vtime);
 		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
 		keeps_tasks(cpu, this, c);
@@ -134,10 +134,10 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		}
 	}
 	if (wakes) {
-		const struct task_struct *curr = running_on(cpu);
+		const struct rq *rq = scx_bpf_cpu_rq(cpu);
 
-		preempted = preempts(p, curr);
-		explain_preemption(p, cpu, curr, preempted);
+		preempted = preempts(p, rq);
+		explain_preemption(p, rq, preempted);
 	}
 	if (preempted) {
 		this_counters()->wakeup_preemptions++;
@@ -328,6 +328,9 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		p->scx.slice = 0;
 		return;
 	}
+	/* It leaves the CPU by itself soon, and has had less than its share if it sleeps at all. */
+	if (is_heavy(p) && t->burst_so_far < t->burst)
+		return;
 	now = bpf_ktime_get_ns();
 	if (time_before(now, this->look_at))
 		return;

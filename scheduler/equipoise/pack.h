@@ -55,7 +55,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	to = find_packed(cpu);
 	if (to < 0 || !task_allowed(p, to))
 		return false;
-	ask_for(this, p->pid, to, 0, false);
+	ask_for(this, p->pid, to, 0);
 	this_counters()->power_placed++;
 	explain(packs, p->pid, to, cpu, t->burst_so_far);
 	return true;

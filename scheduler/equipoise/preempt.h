@@ -14,24 +14,41 @@ static __always_inline u64 preempt_after(const struct task_struct *p)
 	return is_heavy(p) ? policy.preempt_after * NICE_0_LOAD / task_weight(p) : policy.preempt_after;
 }
 
-/* The task that runs on @cpu; NULL if there is none. */
-static __always_inline const struct task_struct *running_on(u32 cpu)
+/* The task that runs on @rq; NULL if there is none. */
+static __always_inline const struct task_struct *running_on(const struct rq *rq)
 {
-	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
 
 	return curr && curr->pid ? curr : NULL;
 }
 
-/* By how much @curr, which runs, is ahead of @p. Its virtual time is that of its start. */
-static __always_inline s64 ahead_of(const struct task_struct *p, const struct task_struct *curr)
+/*
+ * What @curr, which runs on @rq, has run since the last tick, or its start, accounted for it: to the ns in
+ * ops.enqueue(), where the kernel has just looked at the clock of @rq; elsewhere until somebody last did. With
+ * HZ=100 a task of nice 10 was taken to have run for 0 ns after 7.6 ms, and one of nice -4 waited for its tick.
+ */
+static __always_inline u64 unaccounted(const struct rq *rq, const struct task_struct *curr)
 {
-	return curr->scx.dsq_vtime + ran_of(curr) - p->scx.dsq_vtime;
+	s64 ran = rq->clock_task - curr->se.exec_start;
+
+	return ran > 0 ? ran : 0;
 }
 
-/* Should @p, which wakes up and found no CPU idle, have the CPU of @curr at once? */
-static __always_inline bool preempts(const struct task_struct *p, const struct task_struct *curr)
+/* By how much @curr, which runs on @rq, is ahead of @p. Its virtual time is that of its last tick, or its start. */
+static __always_inline s64 ahead_of(const struct task_struct *p, const struct rq *rq,
+				    const struct task_struct *curr)
 {
+	u64 ran = unaccounted(rq, curr) * cluster_of(rq->cpu)->speed / SCHED_POWER_SCALE;
+
+	if (curr->static_prio != NICE_0_PRIO)
+		ran = ran * NICE_0_LOAD / task_weight(curr);
+	return curr->scx.dsq_vtime + ran - p->scx.dsq_vtime;
+}
+
+/* Should @p, which wakes up and found no CPU idle, have the CPU of @rq at once? */
+static __always_inline bool preempts(const struct task_struct *p, const struct rq *rq)
+{
+	const struct task_struct *curr = running_on(rq);
 	u64 after;
 
 	if (!curr || curr->prio < MAX_RT_PRIO || p->policy == SCHED_BATCH)
@@ -39,17 +56,20 @@ static __always_inline bool preempts(const struct task_struct *p, const struct t
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
 	after = preempt_after(p);
-	return ran_of(curr) >= after && ahead_of(p, curr) > (s64)after;
+	return ran_of(curr) + unaccounted(rq, curr) >= after && ahead_of(p, rq, curr) > (s64)after;
 }
 
-/* Says why @p, which wakes up, has @cpu, where @curr runs, at once or not. */
-static __always_inline void explain_preemption(const struct task_struct *p, u32 cpu, const struct task_struct *curr,
-					       bool preempted)
+/* Says why @p, which wakes up, has the CPU of @rq at once or not. */
+static __always_inline void explain_preemption(const struct task_struct *p, const struct rq *rq, bool preempted)
 {
+	const struct task_struct *curr = running_on(rq);
+
 	if (curr && preempted)
-		explain(preempts, p->pid, cpu, curr->pid, ran_of(curr), ahead_of(p, curr), preempt_after(p));
+		explain(preempts, p->pid, rq->cpu, curr->pid, ran_of(curr) + unaccounted(rq, curr),
+			ahead_of(p, rq, curr), preempt_after(p));
 	else if (curr)
-		explain(too_early, p->pid, cpu, curr->pid, ran_of(curr), ahead_of(p, curr), preempt_after(p));
+		explain(too_early, p->pid, rq->cpu, curr->pid, ran_of(curr) + unaccounted(rq, curr),
+			ahead_of(p, rq, curr), preempt_after(p));
 }
 
 /* A running task, seen from another CPU. */
@@ -76,17 +96,17 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster,
 	best->pid = 0;
 	bpf_for(slot, 0, CPUS_LOOKED_AT) {
 		u32 cpu = nth_of_cluster(c, slot);
-		const struct task_struct *curr;
+		const struct rq *rq;
 		u64 vtime;
 
 		if (slot >= (int)c->nr_cpus)
 			break;
 		if (!task_allowed(p, cpu))
 			continue;
-		curr = running_on(cpu);
-		if (!curr || !preempts(p, curr))
+		rq = scx_bpf_cpu_rq(cpu);
+		if (!preempts(p, rq))
 			continue;
-		vtime = curr->scx.dsq_vtime;
+		vtime = rq->curr->scx.dsq_vtime;
 		if (best->pid && !is_before(best->vtime, vtime))
 			continue;
 		best->pid = p->pid;

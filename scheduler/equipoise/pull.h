@@ -166,12 +166,12 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 
 /*
  * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0; so the faster of the
- * two CPUs does not idle meanwhile. @gives_way: to wait there.
+ * two CPUs does not idle meanwhile.
  */
-static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid, bool gives_way)
+static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
 {
 	simulated_write(cpu);
-	ask_for(cpu_at(cpu), pid, to, swap_pid, gives_way);
+	ask_for(cpu_at(cpu), pid, to, swap_pid);
 	this_counters()->active_balances++;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -220,7 +220,7 @@ __noinline bool pull_running(u32 this_cpu)
 	this->waits_seen = waits;
 	if (!best->pid || (waited && !worth_pulling(best->pid)))
 		return false;
-	push_running(best->cpu, best->pid, this_cpu, 0, false);
+	push_running(best->cpu, best->pid, this_cpu, 0);
 	this_counters()->up_migrations++;
 	explain(faster_takes, best->pid, this_cpu, best->cpu, cluster_of(best->cpu)->capacity, c->capacity);
 	return true;
@@ -244,7 +244,7 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 			u32 to = nth_of_cluster(other, slot);
 
 			if (READ_ONCE(other->idle) >> (slot & 63) & 1 && task_allowed(p, to)) {
-				ask_for(cpu_at(cpu), p->pid, to, 0, false);
+				ask_for(cpu_at(cpu), p->pid, to, 0);
 				this_counters()->up_migrations++;
 				explain(faster_idles, p->pid, to, cpu, c->capacity, other->capacity);
 				return true;
@@ -277,7 +277,7 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 		to = nth_of_cluster(other, __builtin_ctzll(idle));
 		if (!task_allowed(p, to))
 			continue;
-		ask_for(this, p->pid, to, 0, false);
+		ask_for(this, p->pid, to, 0);
 		this_counters()->active_balances++;
 		explain(core_idles, p->pid, to, cpu);
 		return true;
@@ -287,7 +287,7 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 
 /*
  * The tick of a CPU whose task, @p, may be ahead of others elsewhere: of one that runs on a slower CPU, and then
- * they change places; of one that waits, and then this CPU takes that.
+ * they change places; of one that waits, and then this CPU takes that. True: @p is to stop.
  */
 __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -319,16 +319,17 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu)
 		return true;
 	if (!best->pid || this->push_to || !task_allowed(p, best->cpu))
 		return false;
+	if (!p->scx.slice) {
+		/* Another has its CPU next: who waits here and is further behind. Else it goes on until @best
+		 * comes. */
+		if (!is_before(best->vtime, first_waiting(this->cluster, cpu)))
+			return false;
+		p->scx.slice = SLICE_MAX - policy.slice;
+	}
 	this_counters()->swaps++;
 	explain(change_places, best->pid, cpu, p->pid, p->scx.dsq_vtime - best->vtime);
-	if (p->scx.slice) {
-		push_running(best->cpu, best->pid, cpu, p->pid, false);
-		return false;
-	}
-	/* It stops now, and another has its CPU next: the two change queues. */
-	push_running(best->cpu, best->pid, cpu, 0, true);
-	ask_for(this, p->pid, best->cpu, 0, true);
-	return true;
+	push_running(best->cpu, best->pid, cpu, p->pid);
+	return false;
 }
 
 /*

@@ -87,7 +87,7 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	const struct task_struct *curr;
+	const struct rq *rq;
 	u64 got, vtime;
 
 	read_cluster(c);
@@ -97,14 +97,14 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 		return;
 	got = p->scx.dsq_vtime;
 	vtime = place(p, c, lag_of(p));
-	curr = running_on(cpu);
+	rq = scx_bpf_cpu_rq(cpu);
 	if (is_pinned(p))
-		vtime = place_near(p, curr, got, vtime);
-	if (preempts(p, curr))
+		vtime = place_near(p, running_on(rq), got, vtime);
+	if (preempts(p, rq))
 		return;
 	vtime = bound_lead(p, this->cluster, cpu, vtime);
 	explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-	explain_preemption(p, cpu, curr, false);
+	explain_preemption(p, rq, false);
 	becomes_runnable(p);
 	set_bit_once(&c->keeping, this->slot);
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, 0);

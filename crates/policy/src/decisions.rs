@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(decided.what(), "ui does not take CPU 3");
         assert_eq!(
             decided.why(|pid| format!("render {pid}").into()),
-            "as of its last tick render 1007 had run for 420 us and was 1.25 ms behind it; it would have to have run for \
+            "render 1007 had run for 420 us and was 1.25 ms behind it; it would have to have run for \
              1.00 ms, and be as much ahead"
         );
     }
