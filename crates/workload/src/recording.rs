@@ -9,14 +9,12 @@ use crate::{
 };
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 2;
-/// See [`Step::Cpus`].
-pub const ANYWHERE: u64 = u64::MAX;
 /// The first one; it had no streams.
 const FIRST_VERSION: u32 = 1;
 /// Threads have latencies of their own by name, if there are no more names.
@@ -84,11 +82,17 @@ pub enum Step {
     Read(u32, u64),
     /// Puts so many bytes into this stream; waits until there is room.
     Write(u32, u64),
-    /// May run on these CPUs from now on, a bit for each of the first 64, or with [`ANYWHERE`] on all there are. So may a
-    /// thread that it starts.
-    Cpus(u64),
+    /// May run on these CPUs from now on, a bit for each of the first 64; with none said, on all there are. So may a thread
+    /// that it starts.
+    Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
     /// Starts this thread. One that nobody starts is there from the beginning.
     Fork(usize),
+}
+
+/// A mask or nothing; all bits were once written for nothing.
+fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let mask = Option::deserialize(from)?;
+    Ok(mask.filter(|&mask| mask != u64::MAX))
 }
 
 impl Recording {
@@ -373,11 +377,13 @@ impl Program for Running {
             },
             Some(Step::Cpus(mask)) => {
                 let all = CpuMask::first_n(self.cpus);
-                let some = (0..64).filter(|cpu| mask & 1 << cpu != 0);
-                let some: CpuMask = some.filter(|&cpu| cpu < self.cpus).collect();
+                let some = mask.map(|mask| {
+                    let cpus = (0..self.cpus.min(64)).filter(|cpu| mask & 1 << cpu != 0);
+                    cpus.collect::<CpuMask>()
+                });
                 // Another machine may have none of them.
-                let anywhere = mask == ANYWHERE || some.is_empty();
-                Op::SetAffinity(Box::new(if anywhere { all } else { some }))
+                let some = some.filter(|some| !some.is_empty());
+                Op::SetAffinity(Box::new(some.unwrap_or(all)))
             }
             Some(Step::Fork(child)) => Op::Fork {
                 child: Box::new(Running::spec(plan, child, self.cpus)),
@@ -459,6 +465,20 @@ mod tests {
         assert!(is_recording(&text));
         let read = Recording::parse("r.json", &text).unwrap();
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
+    }
+
+    /// All bits are what version 2 had for it at first.
+    #[test]
+    fn all_cpus_are_no_mask() {
+        let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
+        let anywhere = Step::Cpus(None);
+        assert_eq!(
+            serde_json::to_string(&anywhere).unwrap(),
+            r#"{"cpus":null}"#
+        );
+        assert_eq!(step(r#"{"cpus": null}"#), anywhere);
+        assert_eq!(step(r#"{"cpus": 18446744073709551615}"#), anywhere);
+        assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
     }
 
     #[test]

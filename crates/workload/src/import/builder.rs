@@ -376,7 +376,7 @@ impl<'a> Builder<'a> {
         }
         self.flush(thread);
         let steps = &mut self.threads[thread as usize].steps;
-        steps.push(Entry::Step(Step::Cpus(cpus)));
+        steps.push(Entry::Step(Step::Cpus(Some(cpus))));
     }
 
     /// What the recorder says of a thread.

@@ -5,7 +5,7 @@ use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::measured::measured;
 use super::streams::weave;
-use crate::recording::{ANYWHERE, Recording, Step, Thread, VERSION};
+use crate::recording::{Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
@@ -52,7 +52,7 @@ impl Builder<'_> {
         let woven = weave(&mut self.threads, &self.streams, &keeps);
         if woven.left > 0 {
             let note = format!(
-                "of {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
+                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
                 woven.left + woven.capacities.len(),
                 woven.left
             );
@@ -187,7 +187,9 @@ impl Builder<'_> {
     ) -> Option<Step> {
         Some(match entry {
             Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
-            Entry::Step(Step::Cpus(cpus)) if self.all_cpus() & !cpus == 0 => Step::Cpus(ANYWHERE),
+            Entry::Step(Step::Cpus(cpus)) => {
+                Step::Cpus(cpus.filter(|cpus| self.all_cpus() & !cpus != 0))
+            }
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),

@@ -20,7 +20,7 @@ const SHARED_INFO: u64 = 320;
 pub struct Woven {
     /// For each stream that steps name, how many bytes it holds.
     pub capacities: Vec<u64>,
-    /// How many are only what wakeups show of them.
+    /// How many others threads of the load use, which are only what wakeups show of them.
     pub left: usize,
 }
 
@@ -52,6 +52,8 @@ struct Call {
 struct Use {
     reader: Option<u32>,
     written: bool,
+    /// A thread of the load uses it.
+    of_load: bool,
     /// It cannot be replayed by its bytes.
     odd: bool,
     writer_slept: bool,
@@ -93,7 +95,7 @@ pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven
         }
     }
     Woven {
-        left: uses.len() - capacities.len(),
+        left: uses.iter().filter(|it| it.of_load && !good(it)).count(),
         capacities,
     }
 }
@@ -189,7 +191,10 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     let mut uses: Vec<Use> = streams.iter().map(of).collect();
     for (index, call) in calls.iter().enumerate() {
         let stream = &mut uses[call.stream as usize];
-        stream.odd |= !keeps[call.thread as usize];
+        match keeps[call.thread as usize] {
+            true => stream.of_load = true,
+            false => stream.odd = true,
+        }
         if call.write {
             stream.written = true;
             stream.writer_slept |= call.slept.is_some();

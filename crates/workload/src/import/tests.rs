@@ -302,7 +302,32 @@ fn what_cannot_have_been_read_leaves_the_wakeups() {
     assert!(imported.recording.streams.is_empty());
     assert!(imported.recording.threads[0].steps.contains(&Wait));
     assert!(imported.recording.threads[1].steps.contains(&Wake(0)));
-    assert!(imported.summary.notes[0].contains("of 1 pipes and sockets, 1 are"));
+    assert!(imported.summary.notes[0].contains("of the load's 1 pipes and sockets, 1 are"));
+}
+
+/// What is said of streams is of those that the load uses.
+#[test]
+fn the_streams_of_others_are_not_counted() {
+    let c = ("c", 12);
+    let notes = |load: (&str, i32)| {
+        let text = format!(
+            "{}-{} [001] ..... 0.000050: tracing_mark_write: equipoise record: load {} {}\n{}{}{}",
+            "record",
+            13,
+            load.1,
+            load.0,
+            switch(1, 60, IDLE, "R", c),
+            pipe(),
+            switch(1, 800, c, "X", IDLE)
+        );
+        of(&text).summary.notes.join("; ")
+    };
+    assert!(
+        notes(A).contains("of the load's 1 pipes and sockets, 1 are"),
+        "{}",
+        notes(A)
+    );
+    assert!(!notes(c).contains("sockets"), "{}", notes(c));
 }
 
 /// The second writer sleeps for room, half done, until the reader has made some.
@@ -356,6 +381,6 @@ fn affinities_are_steps() {
         let mut steps = thread.steps.iter();
         steps.find(|step| matches!(step, Step::Cpus(_))).copied()
     };
-    assert_eq!(cpus("a"), Some(Step::Cpus(1)));
-    assert_eq!(cpus("b"), Some(Step::Cpus(crate::recording::ANYWHERE)));
+    assert_eq!(cpus("a"), Some(Step::Cpus(Some(1))));
+    assert_eq!(cpus("b"), Some(Step::Cpus(None)));
 }
