@@ -446,8 +446,8 @@ pub struct Record {
     /// For a workload, what this computer is: a name or a machine file [default: what `machine detect` says]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes. Not for a computer that
-    /// matters: one guest's kernel has crashed with them
+    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes, which take time of the load's.
+    /// Not in a guest that QEMU before 8.1 emulates: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
     /// The kernel's buffer, MiB for each CPU

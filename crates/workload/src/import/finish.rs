@@ -52,7 +52,7 @@ impl Builder<'_> {
         let woven = weave(&mut self.threads, &self.streams, &keeps);
         if woven.left > 0 {
             let note = format!(
-                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
+                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, splice() does, or several threads read",
                 woven.left + woven.capacities.len(),
                 woven.left
             );
