@@ -115,6 +115,7 @@ mod tests_support {
     use super::Kind;
     use machine::Machine;
     use simulator::{Event, Part, Trace};
+    use tempfile::SpooledTempFile;
 
     /// One event of each kind: a task runs, forks a child that moves and runs, and exits. CPU 0 slows down.
     pub(super) fn story(trace: &mut dyn Trace) {
