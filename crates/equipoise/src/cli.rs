@@ -450,6 +450,9 @@ pub struct Record {
     /// Not in a guest that QEMU before 8.1 emulates: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
+    /// Also record futex calls: mutexes that threads waited for are the workload's. All system calls take longer for it
+    #[arg(long)]
+    pub futexes: bool,
     /// The kernel's buffer, MiB for each CPU
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer: u32,

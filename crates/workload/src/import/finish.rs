@@ -3,6 +3,7 @@
 use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
+use super::locks;
 use super::measured::measured;
 use super::streams::weave;
 use crate::recording::{Recording, Step, Thread, VERSION};
@@ -50,6 +51,14 @@ impl Builder<'_> {
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
         let woven = weave(&mut self.threads, &self.streams, &keeps);
+        let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
+        if locks.left > 0 {
+            let note = format!(
+                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is waited for",
+                locks.all, locks.left
+            );
+            self.summary.notes.push(note);
+        }
         if woven.left > 0 {
             let note = format!(
                 "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, splice() does, or several threads read",
@@ -103,6 +112,7 @@ impl Builder<'_> {
                     makespan_ns as f64 / 1e9
                 ),
                 streams: woven.capacities,
+                mutexes: locks.mutexes,
                 threads,
             },
             summary: self.summary,
@@ -205,7 +215,10 @@ impl Builder<'_> {
                 };
                 Step::Wake(numbers[thread as usize]?)
             }
-            Entry::Moved { .. } | Entry::Gone => return None,
+            Entry::Moved { .. }
+            | Entry::FutexWait { .. }
+            | Entry::FutexWake { .. }
+            | Entry::Gone => return None,
         })
     }
 

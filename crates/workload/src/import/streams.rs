@@ -112,7 +112,13 @@ fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
                     call.map(|stream| all.insert((thread, entry), stream));
                 }
                 Entry::Step(Step::Run(_)) | Entry::Gone => {}
-                Entry::Slept(_) | Entry::Woken { .. } | Entry::Step(_) => call = None,
+                Entry::Slept(_)
+                | Entry::Woken { .. }
+                | Entry::FutexWait { .. }
+                | Entry::FutexWake { .. }
+                | Entry::Step(_) => {
+                    call = None;
+                }
             }
         }
     }
@@ -129,7 +135,9 @@ fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashM
         for (index, &entry) in known.steps.iter().enumerate().rev() {
             let index = index as u32;
             let before = match entry {
-                Entry::Moved { at, .. } => Some(at),
+                Entry::Moved { at, .. }
+                | Entry::FutexWait { at, .. }
+                | Entry::FutexWake { at, .. } => Some(at),
                 Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
                 _ => None,
             };
