@@ -54,7 +54,7 @@ impl Builder<'_> {
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
             let note = format!(
-                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is waited for",
+                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is read or written",
                 locks.all, locks.left
             );
             self.summary.notes.push(note);

@@ -3,7 +3,7 @@
 //!
 //! Who finds a mutex free makes no call, nor who gives back one that nobody waits for. Who waited has it from then until the
 //! call that gives it back, which he has to make. Who did not wait and gives it back has had it since the last of his
-//! steps, if the other came later than that.
+//! steps, but for sleeps, before the other came.
 
 use super::builder::Builder;
 use super::known::{Entry, Known};
@@ -76,8 +76,9 @@ type Place = (u32, u32);
 struct Hold {
     futex: u32,
     thread: u32,
-    /// Where it waits for it; nothing if it did not.
-    waits: Option<usize>,
+    /// From which step on, and whether that waits for it.
+    from: usize,
+    waits: bool,
     /// Where it gives it back; nothing if it had it at the end.
     wakes: Option<usize>,
 }
@@ -98,9 +99,9 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
     for (&(thread, entry), &futex) in &woken {
         let within = |hold: &Hold| {
-            let from = hold.waits.is_some_and(|it| it < entry as usize);
+            let since = hold.waits && hold.from < entry as usize;
             let until = hold.wakes.is_none_or(|it| it > entry as usize);
-            (hold.futex, hold.thread) == (futex, thread) && from && until
+            (hold.futex, hold.thread) == (futex, thread) && since && until
         };
         odd[futex as usize] |= !holds.iter().any(within);
     }
@@ -164,8 +165,8 @@ fn is_run(entry: &Entry) -> bool {
     matches!(entry, Entry::Step(Step::Run(_)) | Entry::Gone)
 }
 
-/// Who had which futex. Those are odd that somebody had beside another one, or while he waited for anything else but time: in
-/// another order than the recorded one, threads might wait for each other for ever.
+/// Who had which futex. Those are odd that somebody had beside another one, or while he wrote or read: in another order than
+/// the recorded one, threads might wait for each other for ever.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
@@ -185,28 +186,28 @@ fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Ve
                     all.push(Hold {
                         futex,
                         thread,
-                        waits: Some(from),
+                        from,
+                        waits: true,
                         wakes: Some(index),
                     });
                     has = None;
                 }
                 (Entry::FutexWake { futex, .. }, None) => {
-                    if let Some(since) = wakes(known, index, futex, woken)
+                    let Some(since) = wakes(known, index, futex, woken)
                         .and_then(|place| waits_since(threads, place))
-                    {
-                        odd[futex as usize] |= last_time(&known.steps[..index]) > since;
-                        all.push(Hold {
+                    else {
+                        continue;
+                    };
+                    match began(&known.steps, index, since) {
+                        Some(from) => all.push(Hold {
                             futex,
                             thread,
-                            waits: None,
+                            from,
+                            waits: false,
                             wakes: Some(index),
-                        });
+                        }),
+                        None => odd[futex as usize] = true,
                     }
-                }
-                (Entry::Woken { .. }, Some((futex, _)))
-                    if woken.get(&(thread, index as u32)) != Some(&futex) =>
-                {
-                    odd[futex as usize] = true;
                 }
                 (
                     Entry::Moved { .. } | Entry::Step(Step::Read(..) | Step::Write(..)),
@@ -219,7 +220,8 @@ fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Ve
             all.push(Hold {
                 futex,
                 thread,
-                waits: Some(from),
+                from,
+                waits: true,
                 wakes: None,
             });
         }
@@ -247,29 +249,44 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     })
 }
 
-/// The last time that `steps` say something of, ns.
-fn last_time(steps: &[Entry]) -> u64 {
-    let mut other = steps.iter().rev().filter(|entry| !is_run(entry));
-    match other.next() {
-        Some(Entry::Slept(gap) | Entry::Woken { gap, .. }) => gap.until,
-        Some(
-            &Entry::FutexWait { at, .. } | &Entry::FutexWake { at, .. } | &Entry::Moved { at, .. },
-        ) => at,
-        _ => 0,
+/// From which step on `steps` may have had what they give back at `index`, and somebody waited for since then: the last but
+/// for computing, and for sleeps that ended later.
+fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
+    for (before, entry) in steps[..index].iter().enumerate().rev() {
+        match entry {
+            entry if is_run(entry) => {}
+            Entry::Slept(gap) | Entry::Woken { gap, .. } if gap.until > since => {}
+            Entry::FutexWait { at, .. } | Entry::FutexWake { at, .. } | Entry::Moved { at, .. }
+                if *at > since =>
+            {
+                return None;
+            }
+            _ => return Some(before + 1),
+        }
     }
+    Some(0)
 }
 
-/// Puts taking and giving back `mutex` where `hold` has it.
+/// Puts taking and giving back `mutex` where `hold` has it. Any other wait meanwhile is a sleep: whoever ended it might want the
+/// mutex before.
 fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place, u32>) {
     let lock = Entry::Step(Step::Lock(mutex));
     let unlock = Entry::Step(Step::Unlock(mutex));
-    let Some(from) = hold.waits else {
-        // What it computed before it gave the mutex back, it did with it.
-        let index = hold.wakes.unwrap_or(0);
-        let runs = steps[..index].iter().rev().take_while(|it| is_run(it));
-        let first = index - runs.count();
-        steps[first..=index].rotate_right(1);
-        steps[first] = lock;
+    let from = hold.from;
+    let until = hold.wakes.unwrap_or(steps.len());
+    for (index, entry) in (from..).zip(&mut steps[from..until]) {
+        match *entry {
+            Entry::FutexWait { .. } => *entry = Entry::Gone,
+            Entry::Woken { .. } if woken.contains_key(&(hold.thread, index as u32)) => {
+                *entry = Entry::Gone;
+            }
+            Entry::Woken { gap, .. } => *entry = Entry::Slept(gap),
+            _ => {}
+        }
+    }
+    if let (false, Some(index)) = (hold.waits, hold.wakes) {
+        steps[from..=index].rotate_right(1);
+        steps[from] = lock;
         // Who is woken up by this waits for the mutex instead.
         let after = &steps[index + 1..];
         let wakes = after
@@ -277,16 +294,6 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
             .position(|it| matches!(it, Entry::Wakes { .. }));
         steps[index + 1 + wakes.unwrap_or(0)] = unlock;
         return;
-    };
-    let until = hold.wakes.unwrap_or(steps.len());
-    for (index, entry) in (from..).zip(&mut steps[from..until]) {
-        match entry {
-            Entry::FutexWait { .. } => *entry = Entry::Gone,
-            Entry::Woken { .. } if woken.contains_key(&(hold.thread, index as u32)) => {
-                *entry = Entry::Gone;
-            }
-            _ => {}
-        }
     }
     steps[from] = lock;
     match hold.wakes {
