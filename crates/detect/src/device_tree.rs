@@ -242,6 +242,7 @@ fn cpu(
         policy: None,
         kind: compatible.map(|name| name.rsplit(',').next().unwrap_or(name).to_owned()),
         measures,
+        priority: None,
         opps,
         assumed_opps: false,
         transition_latency_ns: latencies.max(),

@@ -40,6 +40,8 @@ pub struct Cpu {
     pub kind: Option<String>,
     /// What says how fast it is.
     pub measures: BTreeMap<Measure, u32>,
+    /// How the kernel ranks it among CPUs, where it does; the higher, the rather a task should run there.
+    pub priority: Option<u32>,
     /// Its frequencies, rising.
     pub opps: Vec<OppFound>,
     /// The OPPs between the lowest and the highest are made up.

@@ -8,6 +8,7 @@ mod capacity;
 mod device_tree;
 mod found;
 mod hwloc;
+mod preferred;
 mod sysfs;
 mod text;
 

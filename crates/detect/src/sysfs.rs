@@ -153,6 +153,7 @@ fn read_cpu(
     online: &CpuMask,
     energy: &BTreeMap<usize, BTreeMap<u32, u64>>,
 ) -> Cpu {
+    let all = sys.at("devices/system/cpu");
     let topology = folder.at("topology");
     let span = |name: &str| topology.cpus(name).map(|span| span.and(online));
     let siblings = span("core_cpus_list").or_else(|| span("thread_siblings_list"));
@@ -191,6 +192,7 @@ fn read_cpu(
         policy: policy.map(|policy| policy.and(online)),
         kind: kind(sys, folder, number),
         measures,
+        priority: priority(&all, folder, &cpufreq),
         opps,
         assumed_opps,
         transition_latency_ns: cpufreq
@@ -200,6 +202,18 @@ fn read_cpu(
         idle_states: idle_states(&folder.at("cpuidle")),
         costs: None,
     }
+}
+
+/// By what the cpufreq driver ranks the CPU: intel_pstate's Turbo Boost Max 3.0, amd-pstate's preferred cores.
+fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
+    let driver = cpufreq.text("scaling_driver")?;
+    if driver.starts_with("intel_") {
+        return folder.number("acpi_cppc/highest_perf");
+    }
+    let ranks = all.text("amd_pstate/prefcore").as_deref() == Some("enabled");
+    cpufreq
+        .number("amd_pstate_prefcore_ranking")
+        .filter(|_| ranks)
 }
 
 /// What kind of core it is: by the perf events' name on hybrid x86, by the MIDR on arm64.

@@ -180,6 +180,7 @@ impl Found {
             write_kind(out, kind, powers)?;
         }
         self.write_cpufreq(out, kinds)?;
+        self.write_preferred(out)?;
         if powers {
             writeln!(
                 out,

@@ -16,6 +16,7 @@ fn alder_lake(capacity: Option<u32>) -> Tree {
         khz: &[800_000, 5_100_000],
         capacity,
         highest_perf: Some(66),
+        driver: "intel_pstate",
         // intel_idle's adl_cstates.
         idle: &[
             ("POLL", 0, 0),
@@ -95,6 +96,28 @@ fn alder_lake_has_two_kinds_of_core_under_one_cache() {
     );
 }
 
+/// As ITMT ranks them; without hardware threads (as in Lunar Lake) capacities are told instead.
+#[test]
+fn a_hybrid_with_hardware_threads_has_preferred_cpus() {
+    let (ranked, _) = machine(detect::sysfs(alder_lake(Some(1024)).path()).unwrap());
+    let of = |cpu: usize| ranked.priorities[cpu];
+    assert_eq!([of(0), of(9), of(15), of(16)], [66, 68, 66, 40]);
+
+    let core = |cpus, perf, khz| Cpus {
+        cpus,
+        khz,
+        highest_perf: Some(perf),
+        driver: "intel_pstate",
+        ..Cpus::default()
+    };
+    let p = core("0-3", 72, &[400_000, 4_800_000]);
+    let e = core("4-7", 45, &[400_000, 3_700_000]);
+    let tree = Tree::new(8, &[p, e]);
+    let tree = tree.pmu("cpu_core", "0-3").pmu("cpu_atom", "4-7");
+    let (capacities, _) = machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(capacities.priorities, [0; 0]);
+}
+
 /// AMD Ryzen 9 7950X3D: two dies of eight cores, the first with 96 MiB of L3, the second, which is clocked higher, with
 /// 32 MiB. Threads are numbered after all cores. `highest_perf` ranks the preferred cores.
 #[test]
@@ -111,6 +134,8 @@ fn two_dies_with_unlike_caches() {
         l3_size: "32M",
         khz,
         highest_perf: Some(perf),
+        driver: "amd-pstate-epp",
+        ranking: Some(perf),
         ..Cpus::default()
     };
     let with_cache = Cpus {
@@ -121,9 +146,11 @@ fn two_dies_with_unlike_caches() {
     let ranked = Cpus {
         cpus: "12-15,28-31",
         highest_perf: Some(196),
+        ranking: Some(196),
         ..fast
     };
     let tree = Tree::new(32, &[with_cache, fast, ranked]);
+    tree.write("devices/system/cpu/amd_pstate/prefcore", "enabled");
     let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
     assert_eq!(level(&machine, "MC"), "0-7,16-23 8-15,24-31");
     assert_eq!(level(&machine, "SMT"), cores);
@@ -144,6 +171,12 @@ fn two_dies_with_unlike_caches() {
             .any(|warning| warning.contains("ranks CPUs")),
         "{warnings:?}"
     );
+    let of = |cpu: usize| machine.priorities[cpu];
+    assert_eq!([of(0), of(8), of(12), of(31)], [166, 231, 196, 196]);
+
+    tree.write("devices/system/cpu/amd_pstate/prefcore", "disabled");
+    let (unranked, _) = crate::machine(detect::sysfs(tree.path()).unwrap());
+    assert_eq!(unranked.priorities, [0; 0]);
 }
 
 /// Rockchip RK3588: rk3588-base.dtsi and rk3588-opp.dtsi of Linux 6.12. Three clock domains, a DSU with 3 MiB of L3.

@@ -34,6 +34,10 @@ pub struct Cpus<'a> {
     pub lists_khz: bool,
     pub capacity: Option<u32>,
     pub highest_perf: Option<u32>,
+    /// The cpufreq driver; none: nothing says it.
+    pub driver: &'a str,
+    /// `amd_pstate_prefcore_ranking`.
+    pub ranking: Option<u32>,
     /// Name, latency and residency in us.
     pub idle: &'a [(&'a str, u32, u32)],
     pub midr: Option<u64>,
@@ -142,6 +146,12 @@ impl Tree {
             let policy = span_of(group.policies, cpu, CpuMask::one(cpu));
             let policy: Vec<String> = policy.iter().map(|cpu| cpu.to_string()).collect();
             write("cpufreq/related_cpus", &policy.join(" "));
+            if !group.driver.is_empty() {
+                write("cpufreq/scaling_driver", &group.driver);
+            }
+            if let Some(ranking) = group.ranking {
+                write("cpufreq/amd_pstate_prefcore_ranking", &ranking);
+            }
             if group.lists_khz {
                 let khz: Vec<String> = group.khz.iter().map(u32::to_string).collect();
                 write("cpufreq/scaling_available_frequencies", &khz.join(" "));

@@ -1,0 +1,51 @@
+//! How Linux on x86 ranks CPUs (`sched_set_itmt_core_prio()`), by what it goes by: `[preferred]` of a machine file.
+
+use crate::found::Found;
+use machine::CpuMask;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Instead of a highest performance of this intel_pstate ranks by a register (`CPPC_MAX_PERF`), which nobody else sees.
+const NOT_SAID: u32 = 255;
+
+impl Found {
+    /// The CPUs of each priority, the highest last; nothing if Linux does not rank them.
+    fn priorities(&self) -> Option<BTreeMap<u32, CpuMask>> {
+        let mut ranks: BTreeMap<u32, CpuMask> = BTreeMap::new();
+        for (&number, cpu) in &self.cpus {
+            let priority = cpu.priority.filter(|&priority| priority < NOT_SAID)?;
+            let rank = ranks.entry(priority).or_insert(CpuMask::EMPTY);
+            rank.set(number);
+        }
+        (ranks.len() > 1 && !self.is_told_capacities()).then_some(ranks)
+    }
+
+    /// A hybrid without hardware threads is told capacities instead (`hybrid_init_cpu_capacity_scaling()` of
+    /// intel_pstate, Linux 6.12).
+    fn is_told_capacities(&self) -> bool {
+        let has = |kind: &str| {
+            let mut kinds = self.cpus.values().filter_map(|cpu| cpu.kind.as_deref());
+            kinds.any(|of_cpu| of_cpu == kind)
+        };
+        let threads = self.cpus.values().any(|cpu| cpu.siblings.count() > 1);
+        has("p-core") && has("e-core") && !threads
+    }
+
+    pub(crate) fn write_preferred(&self, out: &mut String) -> std::fmt::Result {
+        let Some(ranks) = self.priorities() else {
+            return Ok(());
+        };
+        let ranks: Vec<String> = ranks
+            .iter()
+            .rev()
+            .map(|(priority, cpus)| format!("\"{cpus}\" = {priority}"))
+            .collect();
+        writeln!(
+            out,
+            "\n# Linux is told this ranking, and takes all CPUs to have the same capacity.\n\
+             [preferred]\nsource = \"{}: what the cpufreq driver ranks by\"\npriority = {{ {} }}",
+            self.source,
+            ranks.join(", ")
+        )
+    }
+}
