@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 
 /// What of a trace waits in memory until its end, bytes; of a longer one all does in a file beside it, where the cage lets
 /// it be.
-const SPOOLED_IN_MEMORY: usize = 1 << 20;
+const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A result that has a name of its own.
 pub struct Document {

@@ -16,7 +16,7 @@ const WAKE: u64 = 1;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
 const FLAGS: u64 = 128 | 256;
-/// What a mutex is while somebody waits for it: in glibc (`lll_lock`), musl and Rust's library.
+/// What a mutex is while somebody waits for it: in glibc (`lll_lock`) and Rust's library.
 const CONTENDED: u32 = 2;
 
 /// The futexes that were seen.

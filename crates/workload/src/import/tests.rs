@@ -425,6 +425,47 @@ fn who_waits_for_a_mutex_takes_it() {
     );
 }
 
+/// A sleeps while it has the mutex that B waits for, and B is woken up by A for something else while it has it.
+#[test]
+fn whoever_has_a_mutex_may_sleep() {
+    use Step::{Lock, Sleep, Unlock};
+    let text = contended().replace(
+        &futex(0, 300, A, 0x7f00, false),
+        &[
+            switch(0, 220, A, "D", IDLE),
+            waking(0, 250, IDLE, "d.h2.", A),
+            switch(0, 260, IDLE, "R", A),
+            futex(0, 300, A, 0x7f00, false),
+        ]
+        .concat(),
+    );
+    let text = text.replace(
+        &futex(1, 420, B, 0x7f00, false),
+        &[
+            switch(1, 340, B, "D", IDLE),
+            waking(0, 400, A, "d..2.", B),
+            switch(1, 410, IDLE, "R", B),
+            futex(1, 420, B, 0x7f00, false),
+        ]
+        .concat(),
+    );
+    let recording = of(&text).recording;
+    assert_eq!((recording.mutexes, recording.check()), (1, Ok(())));
+    let kinds = |name: &str| -> String {
+        let mut threads = recording.threads.iter();
+        let steps = threads.find(|it| it.name == name).unwrap().steps.iter();
+        let letter = |step: &Step| match step {
+            Lock(0) => Some('l'),
+            Unlock(0) => Some('u'),
+            Sleep(_) => Some('s'),
+            Run(_) => None,
+            _ => Some('?'),
+        };
+        steps.filter_map(letter).collect()
+    };
+    assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
+}
+
 /// Held beside another, waited for as something else is, or of another call's number, it is what wakeups show.
 #[test]
 fn what_may_be_no_mutex_is_a_wakeup() {
