@@ -7,7 +7,7 @@ C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/inclu
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
 # loads every policy.
-VM_TESTS := capacity hotplug mixed-load affinity fairness smoke scx-simple
+VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simple
 
 .PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench bench-import vm-kernel test-vm bench-vm format check-format lint tools
 

@@ -457,10 +457,13 @@ pub struct Record {
     /// For a workload, what this computer is: a name or a machine file [default: what `machine detect` says]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes. Not for a computer that
-    /// matters: one guest's kernel has crashed with them
+    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes, which take time of the load's.
+    /// Not in a guest that QEMU before 8.1 emulates: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
+    /// Also record futex calls: mutexes that threads waited for are the workload's. All system calls take longer for it
+    #[arg(long)]
+    pub futexes: bool,
     /// The kernel's buffer, MiB for each CPU
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer: u32,

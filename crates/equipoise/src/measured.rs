@@ -7,8 +7,9 @@ use crate::{import, output};
 use lab::{Case, Scheduler};
 use machine::Machine;
 use report::measured::Pair;
-use report::trace::{Kind, Writer};
+use report::trace::Kind;
 use std::path::Path;
+use tempfile::SpooledTempFile;
 use workload::recording::Replay;
 
 /// The load is what the first trace shows; it is simulated under each trace's scheduler.
@@ -29,25 +30,17 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     }
     let name = import::stem(&args.measured[0].trace);
     let replay = Replay::new(&name, first.recording.clone());
-    // Each has a temporary file, which the cage would not let it have.
-    let mut written = vec![Vec::new(); schedulers.len()];
-    let writers = written.iter_mut();
-    let writers: Vec<_> = writers
-        .map(|bytes| Kind::Dat.writer(bytes, &machine))
-        .collect();
     if schedulers.iter().any(Scheduler::is_foreign) {
         simulator::cage(&output::places(output, None)).map_err(Error::Cage)?;
     }
-    for (scheduler, writer) in schedulers.iter().zip(writers) {
+    let mut pairs = Vec::new();
+    for (scheduler, imported) in schedulers.iter().zip(traces) {
         let case = Case {
             machine: &machine,
             workload: &replay,
             scheduler,
         };
-        simulate(&case, writer, args)?;
-    }
-    let mut pairs = Vec::new();
-    for ((scheduler, imported), bytes) in schedulers.iter().zip(traces).zip(written) {
+        let bytes = simulate(&case, args)?;
         pairs.push(Pair {
             policy: scheduler.name().to_owned(),
             measured: imported.summary,
@@ -66,9 +59,13 @@ fn scheduler(name_or_file: &str) -> Result<Scheduler, Error> {
     })
 }
 
-/// Writes the trace of a replay.
-fn simulate(case: &Case, mut writer: Box<dyn Writer + '_>, args: &Compare) -> Result<(), Error> {
+/// The `trace.dat` of a replay, which is in memory alone.
+fn simulate(case: &Case, args: &Compare) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let mut writer = Kind::Dat.writer(&mut bytes, case.machine, SpooledTempFile::new(usize::MAX));
     lab::trace_until(case, &args.runs.or(Some(1)), writer.as_mut(), &STOP)?;
     let finished = writer.finish();
-    finished.map_err(|error| Error::Write(format!("the simulated trace: {error}")))
+    finished.map_err(|error| Error::Write(format!("the simulated trace: {error}")))?;
+    drop(writer);
+    Ok(bytes)
 }

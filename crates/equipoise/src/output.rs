@@ -16,6 +16,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
+/// What of a trace waits in memory until its end, bytes; of a longer one all does in a file beside it, where the cage lets
+/// it be.
+const SPOOLED_IN_MEMORY: usize = 1 << 16;
+
 /// A result that has a name of its own.
 pub struct Document {
     /// The file's name in the output folder, without its extension.
@@ -212,15 +216,11 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders that results will be written to; of one that is not there yet, the one it will be made in. A `trace.dat`
-/// is made in a temporary file.
+/// The folders that results will be written to; of one that is not there yet, the one it will be made in.
 pub fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
-    let temporary = std::env::temp_dir();
-    let spooled = trace.filter(|file| Kind::of(file) == Some(Kind::Dat));
     let folders = output.out.as_deref().into_iter();
     folders
         .chain(trace.map(folder_of))
-        .chain(spooled.map(|_| &*temporary))
         .map(|folder| {
             let mut there = folder.ancestors().filter(|folder| folder.is_dir());
             there.next().unwrap_or(Path::new(".")).to_owned()
@@ -267,7 +267,8 @@ fn traces(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Stag
             _ => with_name(file, name),
         };
         staged.add(&path, |out| {
-            let mut writer = kind.writer(out, case.machine);
+            let spool = tempfile::spooled_tempfile_in(SPOOLED_IN_MEMORY, folder_of(&path));
+            let mut writer = kind.writer(out, case.machine, spool);
             let traced = match kind.has_decisions() {
                 true => lab::explain_until,
                 false => lab::trace_until,

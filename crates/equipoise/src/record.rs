@@ -133,7 +133,10 @@ struct Spooled {
 
 impl Recorder {
     fn new(args: &Record) -> io::Result<Recorder> {
-        let instance = Instance::new(args.buffer.saturating_mul(1024), args.pipes)?;
+        let mut instance = Instance::new(args.buffer.saturating_mul(1024), args.pipes)?;
+        if args.futexes {
+            instance.enable_futexes()?;
+        }
         let folder = args.output.parent().filter(|it| *it != Path::new(""));
         let folder = folder.unwrap_or(Path::new("."));
         let spooled = |buffer| {
@@ -154,6 +157,10 @@ impl Recorder {
     fn record(&mut self, args: &Record) -> Result<i32, Error> {
         let failed = |error: io::Error| Error::Write(format!("cannot record: {error}"));
         self.instance.switch(true).map_err(failed)?;
+        if args.futexes {
+            let call = format!("{MARK}futex {}", libc::SYS_futex);
+            self.instance.mark(&call).map_err(failed)?;
+        }
         for thread in threads(std::process::id() as i32) {
             self.mark("recorder", thread).map_err(failed)?;
         }

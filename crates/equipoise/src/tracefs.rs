@@ -94,6 +94,14 @@ impl Instance {
         Ok(())
     }
 
+    /// Records calls of futex(2), too.
+    pub fn enable_futexes(&mut self) -> io::Result<()> {
+        let event = "raw_syscalls/sys_enter";
+        let filter = format!("id == {}", libc::SYS_futex);
+        self.write(&format!("events/{event}/filter"), &filter)?;
+        self.enable(event)
+    }
+
     fn probe(&mut self) -> io::Result<Probes> {
         let mut probes = Probes::new(&self.tracefs);
         let without = probes::call_ns()?;

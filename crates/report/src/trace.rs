@@ -18,6 +18,7 @@ use machine::Machine;
 use perfetto::Perfetto;
 use std::io::{self, Write};
 use std::path::Path;
+use tempfile::SpooledTempFile;
 use text::Text;
 
 /// The kinds of trace file.
@@ -54,12 +55,18 @@ impl Kind {
         matches!(self, Kind::Perfetto | Kind::Chrome)
     }
 
-    /// A trace of a run on `machine` that is written to `out`.
-    pub fn writer<'a>(self, out: impl Write + 'a, machine: &Machine) -> Box<dyn Writer + 'a> {
+    /// A trace of a run on `machine` that is written to `out`. What has to wait until the end, which is most of a
+    /// `trace.dat`, is kept in `spool`.
+    pub fn writer<'a>(
+        self,
+        out: impl Write + 'a,
+        machine: &Machine,
+        spool: SpooledTempFile,
+    ) -> Box<dyn Writer + 'a> {
         let cpus = machine.cpus.len();
         match self {
             Kind::Text => Box::new(Linux::new(machine, Text::new(out, cpus))),
-            Kind::Dat => Box::new(Linux::new(machine, Dat::new(out, cpus))),
+            Kind::Dat => Box::new(Linux::new(machine, Dat::new(out, cpus, spool))),
             Kind::Perfetto => Box::new(Linux::new(machine, Perfetto::new(out, cpus))),
             Kind::Chrome => Box::new(Linux::new(machine, Chrome::new(out, cpus))),
         }
@@ -108,6 +115,7 @@ mod tests_support {
     use super::Kind;
     use machine::Machine;
     use simulator::{Event, Part, Trace};
+    use tempfile::SpooledTempFile;
 
     /// One event of each kind: a task runs, forks a child that moves and runs, and exits. CPU 0 slows down.
     pub(super) fn story(trace: &mut dyn Trace) {
@@ -161,7 +169,7 @@ mod tests_support {
     pub(super) fn told(kind: Kind) -> Vec<u8> {
         let machine = Machine::find("hikey-6220").unwrap();
         let mut bytes = Vec::new();
-        let mut writer = kind.writer(&mut bytes, &machine);
+        let mut writer = kind.writer(&mut bytes, &machine, SpooledTempFile::new(usize::MAX));
         story(&mut *writer);
         writer.finish().unwrap();
         drop(writer);
@@ -197,7 +205,7 @@ mod tests {
         }
         let machine = Machine::find("smp-2").unwrap();
         for kind in [Kind::Text, Kind::Dat, Kind::Perfetto, Kind::Chrome] {
-            let mut writer = kind.writer(Full, &machine);
+            let mut writer = kind.writer(Full, &machine, SpooledTempFile::new(usize::MAX));
             writer.event(0, 0, simulator::Event::Printk("x"));
             assert_eq!(
                 writer.finish().unwrap_err().kind(),

@@ -9,15 +9,13 @@ use crate::{
 };
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 2;
-/// See [`Step::Cpus`].
-pub const ANYWHERE: u64 = u64::MAX;
-/// The first one; it had no streams.
+pub const VERSION: u32 = 3;
+/// The first one; it had no streams, and the second no mutexes.
 const FIRST_VERSION: u32 = 1;
 /// Threads have latencies of their own by name, if there are no more names.
 const MAX_NAMES: usize = 16;
@@ -42,6 +40,9 @@ pub struct Recording {
     /// Pipes, and directions of sockets: how many bytes each holds. Steps name them by their place here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<u64>,
+    /// How many mutexes there are, which steps name by number.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mutexes: u32,
     /// The threads; they name each other by their place here.
     pub threads: Vec<Thread>,
 }
@@ -62,8 +63,8 @@ pub struct Thread {
     pub steps: Vec<Step>,
 }
 
-fn is_default(nice: &i8) -> bool {
-    *nice == 0
+fn is_default<T: Default + PartialEq>(it: &T) -> bool {
+    *it == T::default()
 }
 
 /// What a thread does.
@@ -84,11 +85,21 @@ pub enum Step {
     Read(u32, u64),
     /// Puts so many bytes into this stream; waits until there is room.
     Write(u32, u64),
-    /// May run on these CPUs from now on, a bit for each of the first 64, or with [`ANYWHERE`] on all there are. So may a
-    /// thread that it starts.
-    Cpus(u64),
+    /// Takes this mutex; waits until it is free.
+    Lock(u32),
+    /// Gives it back.
+    Unlock(u32),
+    /// May run on these CPUs from now on, a bit for each of the first 64; with none said, on all there are. So may a thread
+    /// that it starts.
+    Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
     /// Starts this thread. One that nobody starts is there from the beginning.
     Fork(usize),
+}
+
+/// A mask or nothing; all bits were once written for nothing.
+fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let mask = Option::deserialize(from)?;
+    Ok(mask.filter(|&mask| mask != u64::MAX))
 }
 
 impl Recording {
@@ -135,6 +146,7 @@ impl Recording {
             {
                 return Err(format!("thread {index} has a priority that there is not"));
             }
+            self.check_mutexes(index)?;
             for step in &thread.steps {
                 if let Step::Read(stream, bytes) | Step::Write(stream, bytes) = *step {
                     let Some(&capacity) = self.streams.get(stream as usize) else {
@@ -165,6 +177,36 @@ impl Recording {
             return Err("no thread is there at the beginning".to_owned());
         }
         Ok(())
+    }
+
+    /// Does thread `index` take mutexes that are there, and give back all that it has taken?
+    fn check_mutexes(&self, index: usize) -> Result<(), String> {
+        let mut has = Vec::new();
+        for step in &self.threads[index].steps {
+            let (mutex, takes) = match *step {
+                Step::Lock(mutex) => (mutex, true),
+                Step::Unlock(mutex) => (mutex, false),
+                _ => continue,
+            };
+            let wrong = match has.iter().position(|&it| it == mutex) {
+                _ if mutex >= self.mutexes => format!("names mutex {mutex}, which is not there"),
+                Some(_) if takes => format!("takes mutex {mutex}, which it has"),
+                None if !takes => format!("gives back mutex {mutex}, which it has not"),
+                Some(place) => {
+                    has.swap_remove(place);
+                    continue;
+                }
+                None => {
+                    has.push(mutex);
+                    continue;
+                }
+            };
+            return Err(format!("thread {index} {wrong}"));
+        }
+        match has.is_empty() {
+            true => Ok(()),
+            false => Err(format!("thread {index} keeps a mutex for ever")),
+        }
     }
 }
 
@@ -265,6 +307,7 @@ impl Workload for Replay {
             tasks: first
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
+            mutexes: self.plan.recording.mutexes as usize,
             // Each thread's wakeups, which nobody waits to have read; then those of the recording.
             streams: self
                 .plan
@@ -322,7 +365,9 @@ impl Running {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
             // If it slept.
-            Some(Step::Wait | Step::Read(..) | Step::Write(..)) if env.woken_at > self.since => {
+            Some(Step::Wait | Step::Read(..) | Step::Write(..) | Step::Lock(_))
+                if env.woken_at > self.since =>
+            {
                 env.woken_at
             }
             _ => return,
@@ -371,13 +416,17 @@ impl Program for Running {
                 bytes,
                 work: 0,
             },
+            Some(Step::Lock(mutex)) => Op::Lock(mutex),
+            Some(Step::Unlock(mutex)) => Op::Unlock(mutex),
             Some(Step::Cpus(mask)) => {
                 let all = CpuMask::first_n(self.cpus);
-                let some = (0..64).filter(|cpu| mask & 1 << cpu != 0);
-                let some: CpuMask = some.filter(|&cpu| cpu < self.cpus).collect();
+                let some = mask.map(|mask| {
+                    let cpus = (0..self.cpus.min(64)).filter(|cpu| mask & 1 << cpu != 0);
+                    cpus.collect::<CpuMask>()
+                });
                 // Another machine may have none of them.
-                let anywhere = mask == ANYWHERE || some.is_empty();
-                Op::SetAffinity(Box::new(if anywhere { all } else { some }))
+                let some = some.filter(|some| !some.is_empty());
+                Op::SetAffinity(Box::new(some.unwrap_or(all)))
             }
             Some(Step::Fork(child)) => Op::Fork {
                 child: Box::new(Running::spec(plan, child, self.cpus)),
@@ -416,6 +465,7 @@ mod tests {
             recording: VERSION,
             description: "a test".to_owned(),
             streams: vec![],
+            mutexes: 0,
             threads: vec![
                 thread(
                     "main",
@@ -461,11 +511,53 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
+    /// All bits are what version 2 had for it at first.
+    #[test]
+    fn all_cpus_are_no_mask() {
+        let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
+        let anywhere = Step::Cpus(None);
+        assert_eq!(
+            serde_json::to_string(&anywhere).unwrap(),
+            r#"{"cpus":null}"#
+        );
+        assert_eq!(step(r#"{"cpus": null}"#), anywhere);
+        assert_eq!(step(r#"{"cpus": 18446744073709551615}"#), anywhere);
+        assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
+    }
+
+    /// Who comes second waits until the first has given it back.
+    #[test]
+    fn a_mutex_is_had_by_one() {
+        use Step::{Lock, Run, Sleep, Unlock};
+        let mut recording = recording();
+        recording.mutexes = 1;
+        let steps = [Lock(0), Run(2 * MS), Unlock(0)];
+        recording.threads = vec![
+            thread("a", &steps),
+            thread("b", &[&[Sleep(MS)], &steps[..]].concat()),
+        ];
+        assert_eq!(recording.check(), Ok(()));
+        let kernel = Kernel::run(&Replay::new("r", recording.clone()), 4);
+        let makespan = kernel.recorder.samples(MAKESPAN);
+        assert!((makespan[0] - 0.004).abs() < 1e-4, "{makespan:?}");
+
+        for (wrong, says) in [
+            (&[Lock(1), Unlock(1)][..], "mutex 1, which is not there"),
+            (&[Lock(0), Lock(0)], "takes mutex 0, which it has"),
+            (&[Unlock(0)], "gives back mutex 0, which it has not"),
+            (&[Lock(0)], "keeps a mutex"),
+        ] {
+            recording.threads[0].steps = wrong.to_vec();
+            let error = recording.check().unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_said() {
         let good = serde_json::to_string_pretty(&recording()).unwrap();
         for (from, to, says) in [
-            ("\"recording\": 2", "\"recording\": 3", "r.json: version 3"),
+            ("\"recording\": 3", "\"recording\": 4", "r.json: version 4"),
             ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
             ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
             (

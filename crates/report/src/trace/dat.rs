@@ -6,8 +6,8 @@ use super::linux::Format;
 use super::text::Fields;
 use super::tracepoint::{COMM_LEN, Class, Record, SwitchComm, Tracepoint, comm, idle_state};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use tempfile::SpooledTempFile;
 
 const PAGE: usize = 4096;
 /// A page's time and length.
@@ -390,11 +390,11 @@ struct Buffer {
     full: Vec<u64>,
 }
 
-/// Writes the file. The pages of all CPUs wait in an unnamed file until the end, as they are in the trace by CPU.
+/// Writes the file. The pages of all CPUs wait in the spool until the end, as they are in the trace by CPU.
 pub(crate) struct Dat<W> {
     out: W,
     cpus: Vec<Buffer>,
-    spool: io::Result<BufWriter<File>>,
+    spool: io::Result<BufWriter<SpooledTempFile>>,
     spooled: u64,
     comms: BTreeMap<i32, String>,
     event: Vec<u8>,
@@ -402,7 +402,7 @@ pub(crate) struct Dat<W> {
 
 impl<W: Write> Dat<W> {
     /// A trace of `cpus` CPUs.
-    pub fn new(out: W, cpus: usize) -> Dat<W> {
+    pub fn new(out: W, cpus: usize, spool: SpooledTempFile) -> Dat<W> {
         let buffer = || Buffer {
             page: Vec::with_capacity(PAGE),
             last: 0,
@@ -411,7 +411,7 @@ impl<W: Write> Dat<W> {
         Dat {
             out,
             cpus: std::iter::repeat_with(buffer).take(cpus).collect(),
-            spool: tempfile::tempfile().map(BufWriter::new),
+            spool: Ok(BufWriter::new(spool)),
             spooled: 0,
             comms: BTreeMap::new(),
             event: Vec::new(),
@@ -472,7 +472,11 @@ impl<W: Write> Dat<W> {
 }
 
 /// The page goes to the spool.
-fn flush(buffer: &mut Buffer, spool: &mut io::Result<BufWriter<File>>, spooled: &mut u64) {
+fn flush(
+    buffer: &mut Buffer,
+    spool: &mut io::Result<BufWriter<SpooledTempFile>>,
+    spooled: &mut u64,
+) {
     let length = (buffer.page.len() - PAGE_HEADER) as u64;
     buffer.page[8..PAGE_HEADER].copy_from_slice(&length.to_le_bytes());
     buffer.page.resize(PAGE, 0);

@@ -3,6 +3,7 @@
 use super::Summary;
 use super::event::{Event, Line, Moved, State, Task};
 use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark, Stream};
+use super::locks::Futexes;
 use crate::DEFAULT_FOOTPRINT;
 use crate::recording::Step;
 use machine::{CACHE_LINE, Costs, Machine, work_in};
@@ -22,6 +23,7 @@ pub struct Builder<'a> {
     pub streams: Vec<Stream>,
     /// By what the kernel calls it, of those whose end was not read.
     by_object: HashMap<u64, u32>,
+    pub futexes: Futexes,
     /// By pid, where a thread may run that is marked next.
     first_cpus: HashMap<i32, u64>,
     pub first: Option<u64>,
@@ -44,6 +46,7 @@ impl<'a> Builder<'a> {
             cpus: vec![Cpu::default(); machine.map_or(1, |machine| machine.cpus.len())],
             streams: Vec::new(),
             by_object: HashMap::new(),
+            futexes: Futexes::default(),
             first_cpus: HashMap::new(),
             first: None,
             last: 0,
@@ -87,6 +90,9 @@ impl<'a> Builder<'a> {
                 self.cpus[cpu].khz = Some(khz);
             }
             Event::Moved(moved) => self.moved(line.cpu, now, moved),
+            Event::Call { number, args } if self.futexes.call == Some(number) => {
+                self.futex(line.cpu, now, args);
+            }
             Event::Pinned { pid, cpus } => {
                 let thread = match pid {
                     0 => self.cpus[line.cpu].runs,
@@ -95,7 +101,7 @@ impl<'a> Builder<'a> {
                 self.pinned(thread, now, cpus);
             }
             Event::Mark(text) => self.mark(now, text),
-            Event::Wakeup(_) | Event::Other => {}
+            Event::Call { .. } | Event::Wakeup(_) | Event::Other => {}
         }
         Ok(())
     }
@@ -376,7 +382,7 @@ impl<'a> Builder<'a> {
         }
         self.flush(thread);
         let steps = &mut self.threads[thread as usize].steps;
-        steps.push(Entry::Step(Step::Cpus(cpus)));
+        steps.push(Entry::Step(Step::Cpus(Some(cpus))));
     }
 
     /// What the recorder says of a thread.
@@ -384,10 +390,14 @@ impl<'a> Builder<'a> {
         let (_, text) = text.split_once(MARK).unwrap_or_default();
         let mut words = text.splitn(3, ' ');
         let what = words.next();
-        let Some(pid) = words.next().and_then(|pid| pid.parse().ok()) else {
+        let Some(pid) = words.next().and_then(|pid| pid.parse::<i32>().ok()) else {
             return;
         };
         let mark = match what {
+            Some("futex") => {
+                self.futexes.call = Some(pid.into());
+                return;
+            }
             Some("load") => Mark::Load,
             Some("recorder") => Mark::Recorder,
             Some("cpus") => {

@@ -53,6 +53,11 @@ pub enum Event<'a> {
     },
     /// Bytes went into a pipe or a socket, or came out of it.
     Moved(Moved),
+    /// The thread that runs calls the kernel: the call's number, and the first of what it passes.
+    Call {
+        number: i64,
+        args: [u64; 3],
+    },
     /// A task may run on these of the first 64 CPUs from now on; 0 is the one that runs.
     Pinned {
         pid: i32,

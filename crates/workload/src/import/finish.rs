@@ -3,9 +3,10 @@
 use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
+use super::locks;
 use super::measured::measured;
 use super::streams::weave;
-use crate::recording::{ANYWHERE, Recording, Step, Thread, VERSION};
+use crate::recording::{Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
@@ -50,9 +51,17 @@ impl Builder<'_> {
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
         let woven = weave(&mut self.threads, &self.streams, &keeps);
+        let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
+        if locks.left > 0 {
+            let note = format!(
+                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is read or written",
+                locks.all, locks.left
+            );
+            self.summary.notes.push(note);
+        }
         if woven.left > 0 {
             let note = format!(
-                "of {} pipes and sockets, {} are what wakeups show of them: others write to them, or several threads read",
+                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, splice() does, or several threads read",
                 woven.left + woven.capacities.len(),
                 woven.left
             );
@@ -103,6 +112,7 @@ impl Builder<'_> {
                     makespan_ns as f64 / 1e9
                 ),
                 streams: woven.capacities,
+                mutexes: locks.mutexes,
                 threads,
             },
             summary: self.summary,
@@ -187,7 +197,9 @@ impl Builder<'_> {
     ) -> Option<Step> {
         Some(match entry {
             Entry::Step(Step::Fork(child)) => Step::Fork(numbers[child]?),
-            Entry::Step(Step::Cpus(cpus)) if self.all_cpus() & !cpus == 0 => Step::Cpus(ANYWHERE),
+            Entry::Step(Step::Cpus(cpus)) => {
+                Step::Cpus(cpus.filter(|cpus| self.all_cpus() & !cpus != 0))
+            }
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),
@@ -203,7 +215,10 @@ impl Builder<'_> {
                 };
                 Step::Wake(numbers[thread as usize]?)
             }
-            Entry::Moved { .. } | Entry::Gone => return None,
+            Entry::Moved { .. }
+            | Entry::FutexWait { .. }
+            | Entry::FutexWake { .. }
+            | Entry::Gone => return None,
         })
     }
 

@@ -44,7 +44,8 @@ pub enum Mark {
     Recorder,
 }
 
-/// How `equipoise record` begins what it writes to `trace_marker`; `load` or `recorder`, a pid and a name follow.
+/// How `equipoise record` begins what it writes to `trace_marker`; `load` or `recorder`, a pid and a name follow, or `futex`
+/// and that system call's number.
 pub const MARK: &str = "equipoise record: ";
 
 /// A step, or what may become one.
@@ -68,6 +69,16 @@ pub enum Entry {
         stream: u32,
         bytes: u32,
         write: bool,
+        at: u64,
+    },
+    /// A call that waits for this one of [`super::locks::Futexes`], when it began.
+    FutexWait {
+        futex: u32,
+        at: u64,
+    },
+    /// One that wakes up who waits for it.
+    FutexWake {
+        futex: u32,
         at: u64,
     },
     /// What was here is a part of another step.

@@ -121,6 +121,7 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
             pid: number(fields, " task=")?,
             cpus: u64::from_str_radix(hex(fields, "cpus")?, 16).ok()?,
         },
+        "sys_enter" => call(fields).unwrap_or(Event::Other),
         _ => moved(name, fields).map_or(Event::Other, Event::Moved),
     })
 }
@@ -180,6 +181,17 @@ fn short(fields: &str) -> Option<(Task<'_>, &str)> {
         prio: fields[open + 2..close].parse().ok()?,
     };
     Some((task, &fields[close + 1..]))
+}
+
+/// `NR 202 (7ffd5a0c, 80, 2, ...)`: the numbers of hexadecimal digits.
+fn call(fields: &str) -> Option<Event<'_>> {
+    let (number, args) = fields.strip_prefix("NR ")?.split_once(" (")?;
+    let mut args = args.trim_end_matches(')').split(", ");
+    let mut arg = || u64::from_str_radix(args.next()?.trim(), 16).ok();
+    Some(Event::Call {
+        number: number.parse().ok()?,
+        args: [arg()?, arg()?, arg()?],
+    })
 }
 
 /// `(...) object=0xffff8881 bytes=100` of a probe.

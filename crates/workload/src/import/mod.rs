@@ -1,8 +1,8 @@
 //! A recorded load of a trace of scheduling events: ftrace's text, `trace-cmd report`, or `perf script` (of
 //! `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and this project's own.
 //!
-//! What cannot be seen in such a trace is lost: who waits for what (a wakeup is all there is of a mutex or a pipe),
-//! absolute timers that have no period (a gap is a sleep), what a task would have done besides.
+//! What cannot be seen in such a trace is lost: who waits for what (a wakeup is all there is of a mutex or a pipe, where
+//! `equipoise record` was not asked for more), absolute timers that have no period (a gap is a sleep), what a task would have done besides.
 
 mod builder;
 mod dat;
@@ -10,6 +10,7 @@ mod event;
 mod finish;
 mod known;
 mod line;
+mod locks;
 mod measured;
 mod perfetto;
 mod streams;

@@ -20,7 +20,7 @@ const SHARED_INFO: u64 = 320;
 pub struct Woven {
     /// For each stream that steps name, how many bytes it holds.
     pub capacities: Vec<u64>,
-    /// How many are only what wakeups show of them.
+    /// How many others threads of the load use, which are only what wakeups show of them.
     pub left: usize,
 }
 
@@ -52,6 +52,8 @@ struct Call {
 struct Use {
     reader: Option<u32>,
     written: bool,
+    /// A thread of the load uses it.
+    of_load: bool,
     /// It cannot be replayed by its bytes.
     odd: bool,
     writer_slept: bool,
@@ -93,7 +95,7 @@ pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven
         }
     }
     Woven {
-        left: uses.len() - capacities.len(),
+        left: uses.iter().filter(|it| it.of_load && !good(it)).count(),
         capacities,
     }
 }
@@ -110,7 +112,13 @@ fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
                     call.map(|stream| all.insert((thread, entry), stream));
                 }
                 Entry::Step(Step::Run(_)) | Entry::Gone => {}
-                Entry::Slept(_) | Entry::Woken { .. } | Entry::Step(_) => call = None,
+                Entry::Slept(_)
+                | Entry::Woken { .. }
+                | Entry::FutexWait { .. }
+                | Entry::FutexWake { .. }
+                | Entry::Step(_) => {
+                    call = None;
+                }
             }
         }
     }
@@ -127,7 +135,9 @@ fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashM
         for (index, &entry) in known.steps.iter().enumerate().rev() {
             let index = index as u32;
             let before = match entry {
-                Entry::Moved { at, .. } => Some(at),
+                Entry::Moved { at, .. }
+                | Entry::FutexWait { at, .. }
+                | Entry::FutexWake { at, .. } => Some(at),
                 Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
                 _ => None,
             };
@@ -189,7 +199,10 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     let mut uses: Vec<Use> = streams.iter().map(of).collect();
     for (index, call) in calls.iter().enumerate() {
         let stream = &mut uses[call.stream as usize];
-        stream.odd |= !keeps[call.thread as usize];
+        match keeps[call.thread as usize] {
+            true => stream.of_load = true,
+            false => stream.odd = true,
+        }
         if call.write {
             stream.written = true;
             stream.writer_slept |= call.slept.is_some();

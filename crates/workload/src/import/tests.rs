@@ -302,7 +302,32 @@ fn what_cannot_have_been_read_leaves_the_wakeups() {
     assert!(imported.recording.streams.is_empty());
     assert!(imported.recording.threads[0].steps.contains(&Wait));
     assert!(imported.recording.threads[1].steps.contains(&Wake(0)));
-    assert!(imported.summary.notes[0].contains("of 1 pipes and sockets, 1 are"));
+    assert!(imported.summary.notes[0].contains("of the load's 1 pipes and sockets, 1 are"));
+}
+
+/// What is said of streams is of those that the load uses.
+#[test]
+fn the_streams_of_others_are_not_counted() {
+    let c = ("c", 12);
+    let notes = |load: (&str, i32)| {
+        let text = format!(
+            "{}-{} [001] ..... 0.000050: tracing_mark_write: equipoise record: load {} {}\n{}{}{}",
+            "record",
+            13,
+            load.1,
+            load.0,
+            switch(1, 60, IDLE, "R", c),
+            pipe(),
+            switch(1, 800, c, "X", IDLE)
+        );
+        of(&text).summary.notes.join("; ")
+    };
+    assert!(
+        notes(A).contains("of the load's 1 pipes and sockets, 1 are"),
+        "{}",
+        notes(A)
+    );
+    assert!(!notes(c).contains("sockets"), "{}", notes(c));
 }
 
 /// The second writer sleeps for room, half done, until the reader has made some.
@@ -341,6 +366,140 @@ fn a_full_pipe_holds_what_it_held() {
     assert!(!recording.threads.iter().any(|it| it.steps.contains(&Wait)));
 }
 
+/// A call of futex(2) for what is at `address`: a wait for a mutex, or a wakeup.
+fn futex(cpu: usize, us: u64, by: (&str, i32), address: u64, waits: bool) -> String {
+    let (operation, value) = if waits { (0x80, 2) } else { (0x81, 1) };
+    format!(
+        "{}-{} [00{cpu}] ..... 0.{us:06}: sys_enter: NR 202 ({address:x}, {operation:x}, {value:x}, 0, 0, 0)\n",
+        by.0, by.1
+    )
+}
+
+/// A has a mutex when B wants it; B gives it back later.
+fn contended() -> String {
+    [
+        "r-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: futex 202\n".to_owned(),
+        switch(0, 100, IDLE, "R", A),
+        switch(1, 100, IDLE, "R", B),
+        futex(1, 200, B, 0x7f00, true),
+        switch(1, 200, B, "S", IDLE),
+        futex(0, 300, A, 0x7f00, false),
+        waking(0, 310, A, "d..2.", B),
+        switch(1, 320, IDLE, "R", B),
+        futex(1, 420, B, 0x7f00, false),
+        switch(0, 500, A, "X", IDLE),
+        switch(1, 520, B, "X", IDLE),
+    ]
+    .concat()
+}
+
+#[test]
+fn who_waits_for_a_mutex_takes_it() {
+    use Step::{Lock, Unlock};
+    let recording = of(&contended()).recording;
+    assert_eq!((recording.mutexes, recording.check()), (1, Ok(())));
+    let [a, b] = ["a", "b"].map(|name| {
+        let mut threads = recording.threads.iter();
+        &threads.find(|it| it.name == name).unwrap().steps[..]
+    });
+    let us = 1_000;
+    assert_eq!(
+        a,
+        [
+            Lock(0),
+            Run(200 * us),
+            Run(10 * us),
+            Unlock(0),
+            Run(190 * us)
+        ]
+    );
+    assert_eq!(
+        b,
+        [
+            Run(100 * us),
+            Lock(0),
+            Run(100 * us),
+            Unlock(0),
+            Run(100 * us)
+        ]
+    );
+}
+
+/// A sleeps while it has the mutex that B waits for, and B is woken up by A for something else while it has it.
+#[test]
+fn whoever_has_a_mutex_may_sleep() {
+    use Step::{Lock, Sleep, Unlock};
+    let text = contended().replace(
+        &futex(0, 300, A, 0x7f00, false),
+        &[
+            switch(0, 220, A, "D", IDLE),
+            waking(0, 250, IDLE, "d.h2.", A),
+            switch(0, 260, IDLE, "R", A),
+            futex(0, 300, A, 0x7f00, false),
+        ]
+        .concat(),
+    );
+    let text = text.replace(
+        &futex(1, 420, B, 0x7f00, false),
+        &[
+            switch(1, 340, B, "D", IDLE),
+            waking(0, 400, A, "d..2.", B),
+            switch(1, 410, IDLE, "R", B),
+            futex(1, 420, B, 0x7f00, false),
+        ]
+        .concat(),
+    );
+    let recording = of(&text).recording;
+    assert_eq!((recording.mutexes, recording.check()), (1, Ok(())));
+    let kinds = |name: &str| -> String {
+        let mut threads = recording.threads.iter();
+        let steps = threads.find(|it| it.name == name).unwrap().steps.iter();
+        let letter = |step: &Step| match step {
+            Lock(0) => Some('l'),
+            Unlock(0) => Some('u'),
+            Sleep(_) => Some('s'),
+            Run(_) => None,
+            _ => Some('?'),
+        };
+        steps.filter_map(letter).collect()
+    };
+    assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
+}
+
+/// Held beside another, waited for as something else is, or of another call's number, it is what wakeups show.
+#[test]
+fn what_may_be_no_mutex_is_a_wakeup() {
+    let beside = contended().replace(
+        &futex(1, 420, B, 0x7f00, false),
+        &[
+            futex(1, 400, B, 0x7e00, true),
+            futex(1, 410, B, 0x7e00, false),
+            futex(1, 420, B, 0x7f00, false),
+        ]
+        .concat(),
+    );
+    let condition = contended().replace(", 80, 2,", ", 80, 7,");
+    let unmarked = contended().replace("futex 202", "futex 98");
+    for (text, noted) in [(beside, true), (condition, false), (unmarked, false)] {
+        let imported = of(&text);
+        let recording = imported.recording;
+        assert_eq!(recording.mutexes, 0);
+        let does = |it: Step| {
+            recording
+                .threads
+                .iter()
+                .any(|thread| thread.steps.contains(&it))
+        };
+        assert!(does(Wait), "{recording:?}");
+        let notes = imported.summary.notes.join("; ");
+        assert_eq!(
+            notes.contains("of 2 mutexes that threads waited for, 2"),
+            noted,
+            "{notes}"
+        );
+    }
+}
+
 #[test]
 fn affinities_are_steps() {
     let set = "a-10 [000] ..... 0.000350: sched_setaffinity: (x <- y) task=0 cpus=0x1 result=0\n\
@@ -356,6 +515,6 @@ fn affinities_are_steps() {
         let mut steps = thread.steps.iter();
         steps.find(|step| matches!(step, Step::Cpus(_))).copied()
     };
-    assert_eq!(cpus("a"), Some(Step::Cpus(1)));
-    assert_eq!(cpus("b"), Some(Step::Cpus(crate::recording::ANYWHERE)));
+    assert_eq!(cpus("a"), Some(Step::Cpus(Some(1))));
+    assert_eq!(cpus("b"), Some(Step::Cpus(None)));
 }

@@ -36,6 +36,8 @@ enum Kind {
     /// Its object and bytes are there; what else it is.
     Moved([Field; 2], Moved),
     Mark(Field),
+    /// Its number, and where the first of what it passes is.
+    Call(Field, Field),
 }
 
 /// Which bits of `prev_state` mean what.
@@ -85,6 +87,9 @@ impl Formats {
                     cpu: field("cpu_id")?,
                 }),
                 "print" => Some(Kind::Mark(field("buf")?)),
+                "sys_enter" => field("id")
+                    .zip(field("args"))
+                    .map(|(id, args)| Kind::Call(id, args)),
                 "sched_setaffinity" => {
                     let [task, cpus] = ["task", "cpus"].map(field);
                     task.zip(cpus)
@@ -152,6 +157,18 @@ impl Formats {
                 bytes: count.int(bytes)? as i64,
                 ..*moved
             }),
+            Kind::Call(id, args) => {
+                let long = id.size;
+                let arg = |index: usize| Field {
+                    offset: args.offset + index * long,
+                    size: long,
+                    elsewhere: false,
+                };
+                Event::Call {
+                    number: id.int(bytes)? as i64,
+                    args: [arg(0).int(bytes)?, arg(1).int(bytes)?, arg(2).int(bytes)?],
+                }
+            }
             Kind::Mark(buf) => Event::Mark(buf.text(bytes)?.trim_end()),
         };
         Some(Read::Event(Line {
