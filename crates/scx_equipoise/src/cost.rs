@@ -43,7 +43,8 @@ impl Measuring {
 /// is not a program of its own and not in it.
 pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
     let mut costs = BTreeMap::new();
-    for program in object.progs() {
+    // One that was left out is none that the kernel could be asked about.
+    for program in object.progs().filter(|program| program.autoload()) {
         let name = program.name().to_string_lossy();
         let Some(callback) = name.strip_prefix("equipoise_") else {
             continue;
