@@ -109,9 +109,7 @@ impl<'object> Scheduler<'object> {
 
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
-        let stats = StatsServer::new(stats::server_data())
-            .launch()
-            .context("cannot serve statistics")?;
+        let stats = stats::serve()?;
         log::info!("policy {} on {} CPUs", policy.name, machine.cpus.len());
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(

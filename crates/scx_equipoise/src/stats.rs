@@ -3,14 +3,19 @@
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
 use crate::rapl;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use policy::Counters;
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+
+/// Where clients of scx_stats look for the scheduler that is loaded.
+const SOCKET: &str = "/var/run/scx/root/stats";
 
 /// All since the scheduler was loaded; where it is known.
 #[derive(Clone, Debug, Default)]
@@ -143,6 +148,18 @@ pub fn server_data() -> StatsServerData<(), Totals> {
         .add_meta(Callback::meta())
         .add_meta(Metrics::meta())
         .add_ops("top", StatsOps { open, close: None })
+}
+
+/// Serves them to anybody, as the control socket does: a client changes nothing. The server's own socket is its user's
+/// alone.
+pub fn serve() -> Result<StatsServer<(), Totals>> {
+    let server = StatsServer::new(server_data())
+        .set_path(SOCKET)
+        .launch()
+        .context("cannot serve statistics")?;
+    fs::set_permissions(SOCKET, Permissions::from_mode(0o666))
+        .with_context(|| format!("cannot let everybody read {SOCKET}"))?;
+    Ok(server)
 }
 
 /// The client's side: prints statistics every `interval` until it `is_over`.
