@@ -33,6 +33,7 @@ test-python:
 # The Debian package, from its build to its purge.
 test-package:
 	tests/package
+	vm/package
 
 # README's two commands on a Debian that has nothing but a C compiler and Rust.
 pristine:
