@@ -110,7 +110,7 @@ impl<'object> Scheduler<'object> {
         let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
         let stats = stats::serve()?;
-        log::info!("policy {} on {} CPUs", policy.name, machine.cpus.len());
+        log::info!("policy {} on {} CPUs", policy.name, online.count());
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(
                 "it preempts by the rule of Linux 3.9, which may switch at every message between tasks; \
