@@ -10,6 +10,7 @@ mod pelt;
 mod perfetto;
 mod text;
 pub(crate) mod tracepoint;
+mod tracked;
 
 use chrome::Chrome;
 use dat::Dat;

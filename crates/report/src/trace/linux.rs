@@ -1,16 +1,14 @@
 //! What Linux would trace of a simulation: its tracepoints follow from the simulated kernel's events and from the
-//! machine. Idle states are entered as time passes, a child has its parent's name until it is renamed, and load
-//! is tracked as in Linux (PELT, in time scaled by capacity and frequency), whatever the scheduler tracks.
+//! machine. Idle states are entered as time passes, and a child has its parent's name until it is renamed.
 
 use super::Writer;
-use super::pelt::{Average, Levels};
 use super::tracepoint::{Class, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
+use super::tracked::{Frequency, Tracked};
 use crate::moves::Moves;
 use machine::Machine;
 use policy::{About, Decided, Decision};
-use simulator::{Event, Trace, weight_of};
+use simulator::{Event, Trace};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
 
 /// What is made of a trace's records, which come in time order.
@@ -25,9 +23,7 @@ pub(crate) trait Format {
 /// Makes the records.
 pub(crate) struct Linux<F> {
     format: F,
-    cpus: Vec<Cpu>,
-    tasks: HashMap<i32, Tracked>,
-    now: u64,
+    state: Tracked,
     moves: Moves,
     tick_ns: u64,
     next_tick: u64,
@@ -36,174 +32,14 @@ pub(crate) struct Linux<F> {
     began: bool,
 }
 
-struct Cpu {
-    /// Of 1024 for the machine's largest.
-    capacity: u32,
-    /// kHz: the highest, and the slower of what cpufreq asks for and what the hardware allows; `None` where that is
-    /// not known.
-    frequency: Option<Frequency>,
-    /// After how much time idle each of its idle states is entered, ns.
-    residencies: Vec<u64>,
-    current: Option<i32>,
-    exiting: bool,
-    /// What the scheduler last asked cpufreq for, of 1024.
-    asked: Option<i64>,
-    /// Idle, since.
-    idle_since: u64,
-    /// So many idle states have been entered.
-    idle_states: usize,
-    /// `clock_pelt`, and the time at which it was that, ns; while idle it is the time.
-    clock: u64,
-    clock_at: u64,
-    fair: Tracker,
-    /// Running time alone.
-    rt: Average,
-    dl: Average,
-}
-
-struct Frequency {
-    highest: u32,
-    asked: u32,
-    allowed: u32,
-}
-
-impl Frequency {
-    fn khz(&self) -> u32 {
-        self.asked.min(self.allowed)
-    }
-}
-
-/// The tasks of a runqueue, and their averages.
-#[derive(Default)]
-struct Tracker {
-    average: Average,
-    runnable: f64,
-    weight: f64,
-}
-
-struct Tracked {
-    name: String,
-    prio: i32,
-    cpu: usize,
-    runnable: bool,
-    running: bool,
-    average: Average,
-}
-
-impl Tracked {
-    fn is_fair(&self) -> bool {
-        Class::of(self.prio) == Class::Fair
-    }
-
-    fn levels(&self) -> Levels {
-        let level = |on: bool, level: f64| if on { level } else { 0.0 };
-        Levels {
-            load: level(self.runnable, weight_of(self.prio).into()),
-            runnable: level(self.runnable, 1024.0),
-            util: level(self.running, 1024.0),
-        }
-    }
-}
-
-impl Cpu {
-    /// What its clock advances in 1024 ns while it is busy.
-    fn scale(&self) -> u64 {
-        let capacity = u64::from(self.capacity);
-        match &self.frequency {
-            Some(frequency) => {
-                capacity * u64::from(frequency.khz()) / u64::from(frequency.highest.max(1))
-            }
-            None => capacity,
-        }
-    }
-
-    fn clock(&self, now: u64) -> u64 {
-        match self.current {
-            Some(_) => self.clock + (((now - self.clock_at) * self.scale()) >> 10),
-            None => now,
-        }
-    }
-
-    /// Before its speed changes, or who runs.
-    fn update_clock(&mut self, now: u64) {
-        self.clock = self.clock(now);
-        self.clock_at = now;
-    }
-
-    /// Its averages are brought up to `now`, while a task of `class` runs.
-    fn update(&mut self, now: u64, class: Option<Class>) {
-        let clock = self.clock(now);
-        let util = |of: Class| if class == Some(of) { 1024.0 } else { 0.0 };
-        let running = |of: Class| Levels {
-            util: util(of),
-            ..Levels::default()
-        };
-        self.rt.update(clock, running(Class::Rt));
-        self.dl.update(clock, running(Class::Dl));
-        let fair = Levels {
-            load: self.fair.weight,
-            runnable: self.fair.runnable * 1024.0,
-            util: util(Class::Fair),
-        };
-        self.fair.average.update(clock, fair);
-    }
-
-    /// The idle state that it enters next, and when, ns.
-    fn next_idle_state(&self) -> Option<(usize, u64)> {
-        if self.current.is_some() {
-            return None;
-        }
-        let state = self.idle_states;
-        Some((state, self.idle_since + self.residencies.get(state)?))
-    }
-}
-
-/// Who runs on `cpu`.
-fn running<'a>(tasks: &'a HashMap<i32, Tracked>, cpu: &Cpu) -> Task<'a> {
-    let task = |pid| Some((tasks.get(&pid)?.name.as_str(), pid));
-    cpu.current.and_then(task).unwrap_or(("<idle>", 0))
-}
-
 impl<F: Format> Linux<F> {
     /// Of a run on `machine`, all of whose CPUs are idle and at their highest frequencies.
     pub fn new(machine: &Machine, format: F) -> Linux<F> {
-        let largest = machine.cpus.iter().map(|cpu| cpu.capacity).max();
-        let cpu = |cpu: &machine::Cpu| {
-            let core = &machine.core_types[cpu.core_type];
-            let states = core.idle_states.iter();
-            let residencies: Vec<u64> = states.map(|state| state.min_residency_ns).collect();
-            Cpu {
-                capacity: cpu.capacity * 1024 / largest.unwrap_or(1).max(1),
-                frequency: core.opps.last().map(|opp| Frequency {
-                    highest: opp.khz,
-                    asked: opp.khz,
-                    allowed: opp.khz,
-                }),
-                // Without a cpuidle driver there is the architecture's one state.
-                residencies: if residencies.is_empty() {
-                    vec![0]
-                } else {
-                    residencies
-                },
-                current: None,
-                exiting: false,
-                asked: None,
-                idle_since: 0,
-                idle_states: 0,
-                clock: 0,
-                clock_at: 0,
-                fair: Tracker::default(),
-                rt: Average::default(),
-                dl: Average::default(),
-            }
-        };
         let tick_ns = 1_000_000_000 / u64::from(machine.hz.max(1));
         Linux {
             format,
-            cpus: machine.cpus.iter().map(cpu).collect(),
-            tasks: HashMap::new(),
+            state: Tracked::new(machine),
             moves: Moves::default(),
-            now: 0,
             tick_ns,
             next_tick: tick_ns,
             next_idle: 0,
@@ -220,9 +56,9 @@ impl<F: Format> Linux<F> {
 
     fn record(&mut self, cpu: usize, event: Tracepoint<'_>) {
         self.format.record(Record {
-            now: self.now,
+            now: self.state.now,
             cpu,
-            current: running(&self.tasks, &self.cpus[cpu]),
+            current: self.state.running(cpu),
             event,
         });
     }
@@ -230,13 +66,13 @@ impl<F: Format> Linux<F> {
     /// How fast each CPU is from the beginning.
     fn begin(&mut self) {
         self.began = true;
-        for cpu in 0..self.cpus.len() {
+        for cpu in 0..self.state.cpus.len() {
             self.record_speed(cpu);
         }
     }
 
     fn record_speed(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
+        let state = &self.state.cpus[cpu];
         let (orig, curr) = (state.capacity, state.scale() as u32);
         let khz = state.frequency.as_ref().map(Frequency::khz);
         if let Some(state) = khz {
@@ -252,7 +88,7 @@ impl<F: Format> Linux<F> {
             if due > now {
                 return;
             }
-            self.now = self.now.max(due);
+            self.state.now = self.state.now.max(due);
             if self.next_idle <= due {
                 self.enter_idle_states(due);
             }
@@ -265,13 +101,13 @@ impl<F: Format> Linux<F> {
 
     fn enter_idle_states(&mut self, due: u64) {
         let mut next = u64::MAX;
-        for cpu in 0..self.cpus.len() {
-            while let Some((state, at)) = self.cpus[cpu].next_idle_state() {
+        for cpu in 0..self.state.cpus.len() {
+            while let Some((state, at)) = self.state.cpus[cpu].next_idle_state() {
                 if at > due {
                     next = next.min(at);
                     break;
                 }
-                self.cpus[cpu].idle_states += 1;
+                self.state.cpus[cpu].idle_states += 1;
                 let state = Some(state as u32);
                 self.record(cpu, Tracepoint::CpuIdle { state });
             }
@@ -280,40 +116,24 @@ impl<F: Format> Linux<F> {
     }
 
     fn tick(&mut self) {
-        for cpu in 0..self.cpus.len() {
-            if let Some(pid) = self.cpus[cpu].current {
-                self.update(cpu);
-                self.update_task(pid);
+        for cpu in 0..self.state.cpus.len() {
+            if let Some(pid) = self.state.cpus[cpu].current {
+                self.state.update(cpu);
+                self.state.update_task(pid);
                 self.record_task(cpu, pid);
                 self.record_cpu(cpu);
             }
         }
     }
 
-    /// Brings `cpu`'s averages up to now.
-    fn update(&mut self, cpu: usize) {
-        let tasks = &self.tasks;
-        let current = self.cpus[cpu].current.and_then(|pid| tasks.get(&pid));
-        let class = current.map(|task| Class::of(task.prio));
-        self.cpus[cpu].update(self.now, class);
-    }
-
-    /// Brings a task's averages up to now.
-    fn update_task(&mut self, pid: i32) {
-        if let Some(task) = self.tasks.get_mut(&pid) {
-            let clock = self.cpus[task.cpu].clock(self.now);
-            task.average.update(clock, task.levels());
-        }
-    }
-
     fn record_task(&mut self, cpu: usize, pid: i32) {
-        let Some(task) = self.tasks.get(&pid).filter(|task| task.is_fair()) else {
+        let Some(task) = self.state.tasks.get(&pid).filter(|task| task.is_fair()) else {
             return;
         };
         self.format.record(Record {
-            now: self.now,
+            now: self.state.now,
             cpu,
-            current: running(&self.tasks, &self.cpus[cpu]),
+            current: self.state.running(cpu),
             event: Tracepoint::SchedPeltSe {
                 cpu: task.cpu,
                 task: (&task.name, pid),
@@ -324,7 +144,7 @@ impl<F: Format> Linux<F> {
 
     /// The averages of `cpu`'s classes, of real time only if there was any.
     fn record_cpu(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
+        let state = &self.state.cpus[cpu];
         let averages = [
             (Class::Fair, state.fair.average),
             (Class::Rt, state.rt),
@@ -337,100 +157,12 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// The task `pid`, which is new if nobody has heard of it. A new task's utilization is half of what its CPU has
-    /// left, the bound that Linux has (`post_init_entity_util_avg()`).
-    fn know(&mut self, cpu: usize, task: Task<'_>, prio: i32) {
-        let state = &mut self.cpus[cpu];
-        let util = (f64::from(state.capacity) - state.fair.average.levels().util).max(0.0) / 2.0;
-        let fair = &mut state.fair;
-        self.tasks.entry(task.1).or_insert_with(|| {
-            let levels = Levels {
-                load: weight_of(prio).into(),
-                runnable: util,
-                util,
-            };
-            let average = Average::attach(&fair.average, levels);
-            if Class::of(prio) == Class::Fair {
-                fair.average.add(levels);
-            }
-            Tracked {
-                name: task.0.to_owned(),
-                prio,
-                cpu,
-                runnable: false,
-                running: false,
-                average,
-            }
-        });
-    }
-
-    /// `pid` becomes runnable, or ceases to be, after its averages and its CPU's were updated.
-    fn set_runnable(&mut self, pid: i32, runnable: bool) {
-        let Some(task) = self.tasks.get_mut(&pid) else {
-            return;
-        };
-        if task.runnable == runnable {
-            return;
-        }
-        task.runnable = runnable;
-        if task.is_fair() {
-            let sign = if runnable { 1.0 } else { -1.0 };
-            let fair = &mut self.cpus[task.cpu].fair;
-            fair.runnable += sign;
-            fair.weight += sign * f64::from(weight_of(task.prio));
-        }
-    }
-
-    /// It may be another than before, and of another class, whose averages are brought up to now.
-    fn set_prio(&mut self, pid: i32, prio: i32) {
-        let Some(task) = self.tasks.get(&pid) else {
-            return;
-        };
-        let (runnable, cpu, was_fair) = (task.runnable, task.cpu, task.is_fair());
-        self.set_runnable(pid, false);
-        if let Some(task) = self.tasks.get_mut(&pid) {
-            task.prio = prio;
-            let (fair, levels) = (&mut self.cpus[cpu].fair.average, task.average.levels());
-            match (was_fair, task.is_fair()) {
-                (true, false) => fair.remove(levels),
-                (false, true) => fair.add(levels),
-                _ => {}
-            }
-        }
-        self.set_runnable(pid, runnable);
-    }
-
-    /// The averages of `pid` go with it to `cpu`.
-    fn move_task(&mut self, pid: i32, cpu: usize) {
-        let Some(from) = self.tasks.get(&pid).map(|task| task.cpu) else {
-            return;
-        };
-        if from == cpu {
-            return;
-        }
-        self.update(from);
-        self.update(cpu);
-        self.update_task(pid);
-        let runnable = self.tasks[&pid].runnable;
-        self.set_runnable(pid, false);
-        if let Some(task) = self.tasks.get_mut(&pid) {
-            let levels = task.average.levels();
-            if task.is_fair() {
-                self.cpus[from].fair.average.remove(levels);
-                self.cpus[cpu].fair.average.add(levels);
-            }
-            task.average = Average::attach(&self.cpus[cpu].fair.average, levels);
-            task.cpu = cpu;
-        }
-        self.set_runnable(pid, runnable);
-    }
-
     fn wakeup(&mut self, cpu: usize, task: Task<'_>, prio: i32, target_cpu: usize, new: bool) {
-        self.update(target_cpu);
-        self.know(target_cpu, task, prio);
-        self.move_task(task.1, target_cpu);
-        self.update_task(task.1);
-        self.set_runnable(task.1, true);
+        self.state.update(target_cpu);
+        self.state.know(target_cpu, task, prio);
+        self.state.move_task(task.1, target_cpu);
+        self.state.update_task(task.1);
+        self.state.set_runnable(task.1, true);
         self.record_task(cpu, task.1);
         let event = Tracepoint::SchedWakeup {
             task,
@@ -443,17 +175,17 @@ impl<F: Format> Linux<F> {
 
     fn switch(&mut self, cpu: usize, prev: (Task<'_>, i32), next: (Task<'_>, i32), runnable: bool) {
         let ((prev, prev_prio), (next, next_prio)) = (prev, next);
-        self.update(cpu);
+        self.state.update(cpu);
         if prev.1 == 0 {
-            if self.cpus[cpu].idle_states > 0 {
+            if self.state.cpus[cpu].idle_states > 0 {
                 self.record(cpu, Tracepoint::CpuIdle { state: None });
             }
         } else {
-            self.update_task(prev.1);
+            self.state.update_task(prev.1);
             self.record_task(cpu, prev.1);
         }
         self.record_cpu(cpu);
-        let exits = std::mem::take(&mut self.cpus[cpu].exiting);
+        let exits = std::mem::take(&mut self.state.cpus[cpu].exiting);
         let prev_state = match (runnable, exits) {
             (true, _) => State::Running,
             (false, true) => State::Dead,
@@ -467,30 +199,33 @@ impl<F: Format> Linux<F> {
             next_prio,
         };
         self.record(cpu, event);
-        if let Some(task) = self.tasks.get_mut(&prev.1) {
+        if let Some(task) = self.state.tasks.get_mut(&prev.1) {
             task.running = false;
         }
         if !runnable {
-            self.set_runnable(prev.1, false);
+            self.state.set_runnable(prev.1, false);
         }
         if prev_state == State::Dead
-            && let Some(task) = self.tasks.remove(&prev.1)
+            && let Some(task) = self.state.tasks.remove(&prev.1)
             && task.is_fair()
         {
-            self.cpus[cpu].fair.average.remove(task.average.levels());
+            self.state.cpus[cpu]
+                .fair
+                .average
+                .remove(task.average.levels());
         }
         if next.1 != 0 {
-            self.know(cpu, next, next_prio);
-            self.move_task(next.1, cpu);
-            self.update_task(next.1);
-            self.set_prio(next.1, next_prio);
-            self.set_runnable(next.1, true);
+            self.state.know(cpu, next, next_prio);
+            self.state.move_task(next.1, cpu);
+            self.state.update_task(next.1);
+            self.state.set_prio(next.1, next_prio);
+            self.state.set_runnable(next.1, true);
         }
-        if let Some(task) = self.tasks.get_mut(&next.1) {
+        if let Some(task) = self.state.tasks.get_mut(&next.1) {
             task.running = true;
         }
-        let now = self.now;
-        let state = &mut self.cpus[cpu];
+        let now = self.state.now;
+        let state = &mut self.state.cpus[cpu];
         state.update_clock(now);
         state.current = Some(next.1).filter(|&pid| pid != 0);
         if next.1 == 0 {
@@ -504,20 +239,22 @@ impl<F: Format> Linux<F> {
 
     /// The scheduler says why. It asks for a frequency again and again: said is what changes.
     fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
-        let pulled = self.moves.pulled(self.now, decided.decision, decided.cpu);
-        let pulled = pulled.and_then(|pid| Some((self.tasks.get(&pid)?.name.clone(), pid)));
+        let pulled = self
+            .moves
+            .pulled(self.state.now, decided.decision, decided.cpu);
+        let pulled = pulled.and_then(|pid| Some((self.state.tasks.get(&pid)?.name.clone(), pid)));
         let task = task.or(pulled.as_ref().map(|(name, pid)| (name.as_str(), *pid)));
         let decided = Decided {
             task: task.map(|task| task.0),
             ..decided
         };
         if decided.decision.about == About::Frequency
-            && let Some(asking) = decided.cpu.and_then(|cpu| self.cpus.get_mut(cpu))
+            && let Some(asking) = decided.cpu.and_then(|cpu| self.state.cpus.get_mut(cpu))
             && asking.asked.replace(decided.numbers[0]) == Some(decided.numbers[0])
         {
             return;
         }
-        let name = |pid| match self.tasks.get(&pid) {
+        let name = |pid| match self.state.tasks.get(&pid) {
             Some(task) => Cow::Borrowed(task.name.as_str()),
             None => Cow::Owned(format!("task {pid}")),
         };
@@ -528,9 +265,9 @@ impl<F: Format> Linux<F> {
 
     /// cpufreq or the hardware changes how fast `cpu` may be.
     fn set_frequency(&mut self, cpu: usize, change: impl FnOnce(&mut Frequency)) {
-        self.update(cpu);
-        let now = self.now;
-        let state = &mut self.cpus[cpu];
+        self.state.update(cpu);
+        let now = self.state.now;
+        let state = &mut self.state.cpus[cpu];
         state.update_clock(now);
         let Some(frequency) = &mut state.frequency else {
             return;
@@ -549,7 +286,7 @@ impl<F: Format> Trace for Linux<F> {
             self.begin();
         }
         self.pass(now);
-        self.now = now;
+        self.state.now = now;
         match event {
             Event::Switch {
                 prev,
@@ -570,7 +307,7 @@ impl<F: Format> Trace for Linux<F> {
                 from,
                 to,
             } => {
-                self.move_task(task.1, to);
+                self.state.move_task(task.1, to);
                 self.moves.moved(now, task.1, to);
                 let event = Tracepoint::SchedMigrateTask {
                     task,
@@ -593,7 +330,7 @@ impl<F: Format> Trace for Linux<F> {
                 }
             }
             Event::Exit { task, prio } => {
-                self.cpus[cpu].exiting = true;
+                self.state.cpus[cpu].exiting = true;
                 self.record(cpu, Tracepoint::SchedProcessExit { task, prio });
             }
             Event::Power { part, mw, pj } => {
@@ -634,13 +371,15 @@ impl<F: Format> Writer for Linux<F> {
         if !self.began {
             self.begin();
         }
-        self.format.finish(self.now)
+        self.format.finish(self.state.now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::pelt::Levels;
+    use crate::trace::tracked::Entity;
     use lab::{Case, Runs, Scheduler};
 
     /// Looks at the records: they are in order, and idle states end as they began.
@@ -688,15 +427,15 @@ mod tests {
             if *events % 50 != 0 {
                 return;
             }
-            let pids: Vec<i32> = linux.tasks.keys().copied().collect();
-            pids.iter().for_each(|&pid| linux.update_task(pid));
-            for cpu in 0..linux.cpus.len() {
-                linux.update(cpu);
-                let tasks = linux.tasks.values();
-                let tasks: Vec<&Tracked> = tasks
+            let pids: Vec<i32> = linux.state.tasks.keys().copied().collect();
+            pids.iter().for_each(|&pid| linux.state.update_task(pid));
+            for cpu in 0..linux.state.cpus.len() {
+                linux.state.update(cpu);
+                let tasks = linux.state.tasks.values();
+                let tasks: Vec<&Entity> = tasks
                     .filter(|task| task.cpu == cpu && task.is_fair())
                     .collect();
-                let fair = &linux.cpus[cpu].fair;
+                let fair = &linux.state.cpus[cpu].fair;
                 let (sum, of) = (
                     |level: fn(Levels) -> f64| -> f64 {
                         tasks.iter().map(|task| level(task.average.levels())).sum()
