@@ -6,7 +6,9 @@
  *
  * but only for what runs on and on. Work that ends is done sooner where it has a core to itself, and then all
  * of them sleep: there packing costs more energy than it saves. With kbuild -j2 to -j16 on two sockets of Sandy
- * Bridge, packed from the start, it was 13 to 27 % more for the same work.
+ * Bridge, packed from the start, it was 13 to 27 % more for the same work; packed after 250 ms of running 4 to 6 %,
+ * after 500 ms 1 to 2 %, after pack_after's 1 s nothing. 16 loops of 20 s draw 1.3 % more there than packed from
+ * the start.
  */
 #ifndef __EQUIPOISE_PACK_H
 #define __EQUIPOISE_PACK_H
