@@ -22,6 +22,12 @@
  * and scx_lavd found 30 % too much to tell some hybrids' cores apart (scx 079d40d2a, fbaa88d62).
  */
 #define ALIKE_PCT 120
+/*
+ * Percent: what of a core's speed a hardware thread has beside another that works. Two get 15 to 30 % more done
+ * than one (D. Marr et al., "Hyper-Threading Technology Architecture and Microarchitecture", Intel Technology
+ * Journal, 2002).
+ */
+#define SHARED_PCT 62
 /* Not worth a write to a line that others read: virtual time that passes unseen, ns. */
 #define CLOCK_STEP 100000
 
@@ -41,8 +47,10 @@ struct cluster {
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
 	u32 capacity;
-	/* Work done in a given time, of 1024 on the fastest. */
+	/* Work done in a given time, of 1024 on the fastest: by a core's only task, and by a thread that shares it.
+	 */
 	u32 speed;
+	u32 shared_speed;
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
 	/* All clusters: faster ones first, then near ones. */
@@ -76,12 +84,15 @@ struct cpu_state {
 	bool gives_way;
 	/* One more than the cluster whose first task this CPU is to take. */
 	u32 pull_from;
-	/* When to compare with other clusters again, ns. */
+	/* When to compare with another cluster again, ns, and which was the last. */
 	u64 look_at;
+	u32 compared;
 	/* When it last ran a task that others wait for, ns. */
 	u64 hurried_at;
-	/* How often tasks had come to wait, here and on slower CPUs, when it last had nothing to do. */
+	/* How often tasks had come to wait, here and on slower CPUs, when it last had nothing to do, and when that
+	 * was, ns. */
 	u64 waits_seen;
+	u64 waits_seen_at;
 } __attribute__((aligned(64)));
 
 struct cpu_state cpu_states[MAX_CPUS];
@@ -120,6 +131,18 @@ static __always_inline u32 nth_of_cluster(const struct cluster *c, u32 slot)
 static __always_inline bool is_faster(const struct cluster *a, const struct cluster *b)
 {
 	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
+}
+
+/* Does another hardware thread of @this, a CPU of @c, work? */
+static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
+{
+	return this->siblings & ~READ_ONCE(c->idle) & ~(1ULL << (this->slot & 63));
+}
+
+/* What @this does at the time. Where all are alike it is nothing to be told apart by: as much as any. */
+static __always_inline u32 speed_of(const struct cpu_state *this, const struct cluster *c)
+{
+	return unlike && c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
 /* The words that CPUs share are lines: a cluster's is counted as its first CPU's. */
@@ -244,6 +267,23 @@ static __always_inline bool clear_idle(u32 cpu)
 			set_bit_once(&idle_clusters, this->cluster);
 	}
 	return idle & bit;
+}
+
+/* Has @this send its task @pid to @to, if that is still idle. From now on nobody else sends it one. */
+static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
+{
+	if (!clear_idle(to))
+		return false;
+	ask_for(this, pid, to, 0);
+	return true;
+}
+
+/* What @this was asked for does not come: the CPU that it was for, which nobody else sends a task, looks for one.
+ */
+static __always_inline void forget_push(struct cpu_state *this)
+{
+	kick_cpu(this->push_to - 1, SCX_KICK_IDLE);
+	this->push_to = 0;
 }
 
 /* The clock goes forward only. */
@@ -384,7 +424,11 @@ static __always_inline s32 init_clusters(void)
 			fastest = cluster_at(i)->capacity;
 	}
 	bpf_for(i, 0, nr_clusters) {
-		cluster_at(i)->speed = SCHED_POWER_SCALE * cluster_at(i)->capacity / fastest;
+		struct cluster *c = cluster_at(i);
+
+		c->speed = c->shared_speed = SCHED_POWER_SCALE * c->capacity / fastest;
+		if (first_bit(cpu_at(c->first_cpu)->siblings) != cpu_at(c->first_cpu)->siblings)
+			c->shared_speed = c->speed * SHARED_PCT / 100;
 		unlike |= !alike(cluster_at(i)->capacity, fastest);
 		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
 		if (err)

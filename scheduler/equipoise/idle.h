@@ -170,7 +170,7 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 {
 	u64 tasks = c->nr_cpus + scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + more;
 
-	return tasks * SCHED_POWER_SCALE * SCHED_POWER_SCALE / (c->nr_cpus * c->speed + 1);
+	return tasks * SCHED_POWER_SCALE * SCHED_POWER_SCALE / (c->nr_cpus * c->shared_speed + 1);
 }
 
 /*

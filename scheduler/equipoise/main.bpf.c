@@ -38,7 +38,6 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	struct cpu_state *this = cpu_at(this_cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t;
-	struct rq *rq;
 
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
@@ -50,8 +49,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	t = task_of(waker);
 	if (!t || t->burst >= policy.sync_burst || !task_allowed(p, this_cpu))
 		return false;
-	rq = scx_bpf_cpu_rq(this_cpu);
-	if (!rq || rq->scx.local_dsq.nr)
+	if (is_waited_for(this_cpu))
 		return false;
 	explain(with_waker, p->pid, this_cpu, t->burst, policy.sync_burst);
 	return true;
@@ -159,7 +157,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	this->yields = false;
 	if (this->push_to || this->pull_from || !t)
 		return false;
-	charge(prev, t, c->speed);
+	charge(prev, t, speed_of(this, c));
 	place(prev, c, MOST_BEHIND);
 	first = first_waiting(this->cluster, cpu);
 	if (may_keep_tasks(this, c)) {
@@ -252,7 +250,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 
 	if (!t)
 		return;
-	this->ran_past += charge(p, t, c->speed);
+	this->ran_past += charge(p, t, speed_of(this, c));
 	/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
 	if (t->weight >= NICE_0_LOAD)
 		advance_clock(c, t->stopped_at);
@@ -264,15 +262,15 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	if (!runnable) {
 		count_runnable(t, false);
 		end_burst(t);
+		if (this->push_to)
+			forget_push(this);
 	}
 }
 
 /* Does anybody wait for @cpu, and who runs there has had his time? */
 static __always_inline bool is_wanted(u32 cpu, const struct task_struct *p)
 {
-	struct rq *rq = scx_bpf_cpu_rq(cpu);
-
-	return ran_of(p) >= policy.slice && rq && rq->scx.local_dsq.nr;
+	return ran_of(p) >= policy.slice && is_waited_for(cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -297,7 +295,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		update_idle_cpus(now);
 	}
 	note_boost(c, cpu);
-	charge(p, t, c->speed);
+	charge(p, t, speed_of(this, c));
 	place(p, c, MOST_BEHIND);
 	/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
 	if ((queued || READ_ONCE(c->keeping)) && READ_ONCE(idle_clusters))
@@ -334,8 +332,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	now = bpf_ktime_get_ns();
 	if (time_before(now, this->look_at))
 		return;
-	this->look_at = now + policy.unfairness / 2;
-	if (even_out(p, cpu))
+	if (even_out(p, cpu, now))
 		p->scx.slice = 0;
 }
 

@@ -55,9 +55,8 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	if (policy.prefer != PREFER_POWER || t->burst_so_far < policy.pack_after || is_pinned(p) || this->push_to)
 		return false;
 	to = find_packed(cpu);
-	if (to < 0 || !task_allowed(p, to))
+	if (to < 0 || !task_allowed(p, to) || !send_to_idle(this, p->pid, to))
 		return false;
-	ask_for(this, p->pid, to, 0);
 	this_counters()->power_placed++;
 	explain(packs, p->pid, to, cpu, t->burst_so_far);
 	return true;

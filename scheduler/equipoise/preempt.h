@@ -38,7 +38,7 @@ static __always_inline u64 unaccounted(const struct rq *rq, const struct task_st
 static __always_inline s64 ahead_of(const struct task_struct *p, const struct rq *rq,
 				    const struct task_struct *curr)
 {
-	u64 ran = unaccounted(rq, curr) * cluster_of(rq->cpu)->speed / SCHED_POWER_SCALE;
+	u64 ran = unaccounted(rq, curr) * speed_of(cpu_at(rq->cpu), cluster_of(rq->cpu)) / SCHED_POWER_SCALE;
 
 	if (curr->static_prio != NICE_0_PRIO)
 		ran = ran * NICE_0_LOAD / task_weight(curr);

@@ -13,6 +13,8 @@ pub enum Linux {
     V3_9,
     /// 6.12
     V6_12,
+    /// None: 6.12's levels, and of each CPU what the machine's description says that it can do, whatever Linux is told.
+    Described,
 }
 
 impl Linux {
@@ -20,6 +22,7 @@ impl Linux {
     pub(crate) fn of(scheduler: &str) -> Linux {
         match scheduler {
             "eevdf" => Linux::V6_12,
+            "equipoise" => Linux::Described,
             _ => Linux::V3_9,
         }
     }
@@ -266,7 +269,7 @@ impl Domains {
     /// Those that `linux` makes of `machine`.
     pub fn new(machine: &Machine, linux: Linux) -> Domains {
         let mut domains = all_levels(machine, linux);
-        if linux == Linux::V6_12 {
+        if linux != Linux::V3_9 {
             match machine.priorities.is_empty() {
                 true => mark_asymmetric(&mut domains, machine),
                 false => mark_packing(&mut domains),
@@ -276,7 +279,7 @@ impl Domains {
             .map(|cpu| attach(&mut domains, cpu))
             .collect();
         let mut kept = keep_used(domains, cpus);
-        if linux == Linux::V6_12 {
+        if linux != Linux::V3_9 {
             kept.allow_numa_imbalance();
         }
         kept
@@ -362,13 +365,13 @@ fn mark_packing(domains: &mut [Domain]) {
 fn all_levels(machine: &Machine, linux: Linux) -> Vec<Domain> {
     let domain = match linux {
         Linux::V3_9 => Domain::v3_9,
-        Linux::V6_12 => Domain::v6_12,
+        Linux::V6_12 | Linux::Described => Domain::v6_12,
     };
     let single: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
     let mut below = &single;
     let mut domains = Vec::new();
     // Linux 3.9 knows of no cache between a core's and the last level's.
-    let knows = |level: &&machine::Level| linux == Linux::V6_12 || level.name != "CLS";
+    let knows = |level: &&machine::Level| linux != Linux::V3_9 || level.name != "CLS";
     for level in machine.levels.iter().filter(knows) {
         let mut spans: Vec<&CpuMask> = level.spans.iter().filter(|span| !span.is_empty()).collect();
         spans.sort_by_key(|span| span.first());
@@ -632,7 +635,7 @@ mod tests {
         #[test]
         fn groups_partition_domains_that_grow(
             machine in machine::arbitrary::machine(),
-            linux in prop_oneof![Just(Linux::V3_9), Just(Linux::V6_12)],
+            linux in prop_oneof![Just(Linux::V3_9), Just(Linux::V6_12), Just(Linux::Described)],
         ) {
             let domains = Domains::new(&machine, linux);
             for domain in &domains.domains {

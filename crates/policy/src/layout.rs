@@ -186,14 +186,16 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
 }
 
 /// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`: there the largest CPUs have 1024, hardware threads
-/// as any. In 3.9 a hardware thread has its part of the core's, which SMT makes a little more
+/// as any, as they have by the description. In 3.9 a hardware thread has its part of the core's, which SMT makes a little more
 /// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
-    if linux == Linux::V6_12 {
-        return machine.linux_capacity(cpu);
-    }
     let capacity = machine.cpus[cpu].capacity;
+    match linux {
+        Linux::V3_9 => {}
+        Linux::V6_12 => return machine.linux_capacity(cpu),
+        Linux::Described => return capacity,
+    }
     match machine.siblings(cpu).count() as u64 {
         1 => capacity,
         threads => (u64::from(capacity) * (SMT_GAIN / threads) / 1024).max(1) as u32,

@@ -48,6 +48,44 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
+/// A hybrid's fast cores have two hardware threads each, and Linux is told of no capacities: they are known as fast all the
+/// same, while one of their threads works, and as no faster than a slow core where both do.
+#[test]
+fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
+    for (machine, threads) in [("alder-lake", 8), ("alder-lake", 20), ("zen5-laptop", 6)] {
+        let workload = format!("sysbench-cpu:threads={threads},requests=200");
+        let time = |policy| mean(&compare(machine, &workload, policy), "time");
+        let (equipoise, eevdf) = (time("equipoise"), time("eevdf"));
+        assert!(
+            equipoise < 1.005 * eevdf,
+            "{machine}, {threads} threads: {equipoise} s, {eevdf} s"
+        );
+    }
+    for threads in [12, 24] {
+        let workload = format!("busy:threads={threads},duration=2");
+        let spread = mean(&compare("alder-lake", &workload, "equipoise"), "spread");
+        assert!(spread < 2.0, "{threads} threads: {spread} %");
+    }
+}
+
+/// Of threads that wait for each other, more than there are CPUs: a fast CPU that runs out of work takes over a slower
+/// one's task where hardly anybody waits, and leaves it where the next will come by itself.
+#[test]
+fn fast_cpus_take_over_unless_they_have_work_soon() {
+    const NEVER: u64 = 1_000_000_000;
+    const ALWAYS: u64 = 0;
+    for (threads, otherwise) in [(9, NEVER), (12, ALWAYS)] {
+        let workload = format!("streamcluster:threads={threads},scale=20");
+        let time = |policy: &str| mean(&compare("odroid-xu3", &workload, policy), "time");
+        let other = time(&format!("equipoise:pull_interval_ns={otherwise}"));
+        let equipoise = time("equipoise");
+        assert!(
+            equipoise < 0.95 * other,
+            "{threads} threads: {equipoise} s, with pull_interval_ns={otherwise} {other} s"
+        );
+    }
+}
+
 #[test]
 fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("equipoise", "2", 0.05);
