@@ -13,6 +13,7 @@
 #include "../kick.bpf.h"
 #include "../memory.h"
 #include "../topology.bpf.h"
+#include "request.h"
 
 /* CPUs are a word's bits, clusters too: a larger cache is cut, and who finds no room joins one of the same kind. */
 #define CLUSTER_CPUS 64
@@ -41,6 +42,8 @@ struct cluster {
 	u64 waits;
 	/* Its CPUs in whose own queues tasks may wait, by their slots. */
 	u64 keeping;
+	/* Its CPUs that a higher scheduling class has, by their slots. */
+	u64 taken;
 	/* Its CPUs run clearly slower than one of them alone: they share a limit of frequency or power. */
 	bool held_back;
 	/* What does not. */
@@ -75,15 +78,14 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task lets others go first. */
 	bool yields;
-	/* One more than the CPU that the running task is to go to, and which task that is. */
-	u32 push_to;
-	s32 push_pid;
-	/* It takes that CPU from this task, which comes here for it. */
-	s32 swap_pid;
-	/* It goes there to wait its turn. */
-	bool gives_way;
-	/* One more than the cluster whose first task this CPU is to take. */
-	u32 pull_from;
+	/* It has been told to stop for a task that wakes up. */
+	bool asked;
+	/* What it is to do at its next switch; see request.h. */
+	u64 request;
+	/* The virtual time at which the last task that was its turn started here. */
+	u64 clock;
+	/* When its task was last charged, or started, ns. */
+	u64 charged_at;
 	/* When to compare with another cluster again, ns, and which was the last. */
 	u64 look_at;
 	u32 compared;
@@ -198,16 +200,6 @@ static __always_inline void nothing_found(u32 cluster)
 		set_bit_once(&waiting_clusters, cluster);
 }
 
-/* The CPU of @from sends task @pid, which it runs, to @to once it stops, to run there, in place of @swap_pid if
- * that is not 0; see push() of pull.h. */
-static __always_inline void ask_for(struct cpu_state *from, s32 pid, u32 to, s32 swap_pid)
-{
-	from->push_pid = pid;
-	from->swap_pid = swap_pid;
-	from->gives_way = false;
-	from->push_to = to + 1;
-}
-
 /*
  * A task waits in the own queue of @cpu, or will. The CPU may have begun to idle meanwhile: it says so, and then
  * looks whether it keeps tasks; here it is the other way round, so that one of the two sees the other.
@@ -269,21 +261,22 @@ static __always_inline bool clear_idle(u32 cpu)
 	return idle & bit;
 }
 
-/* Has @this send its task @pid to @to, if that is still idle. From now on nobody else sends it one. */
+/* Has @this send its task @pid to @to, if that is still idle: claimed, so that nothing else is sent there. */
 static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
 {
-	if (!clear_idle(to))
+	if (READ_ONCE(this->request) || !clear_idle(to))
 		return false;
-	ask_for(this, pid, to, 0);
-	return true;
+	if (post_request(&this->request, make_request(REQUEST_SEND, to, pid, 0)))
+		return true;
+	kick_cpu(to, SCX_KICK_IDLE);
+	return false;
 }
 
-/* What @this was asked for does not come: the CPU that it was for, which nobody else sends a task, looks for one.
- */
-static __always_inline void forget_push(struct cpu_state *this)
+/* The task that @request was for does not come: the CPU that was claimed for it looks for another. */
+static __always_inline void drop_request(u64 request)
 {
-	kick_cpu(this->push_to - 1, SCX_KICK_IDLE);
-	this->push_to = 0;
+	if (asks_for_task(request))
+		kick_cpu(request_target(request), SCX_KICK_IDLE);
 }
 
 /* The clock goes forward only. */

@@ -55,6 +55,26 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	return true;
 }
 
+/*
+ * A CPU that stops for @p: the one it ran on before, or, if it is clearly behind, another of its cluster; -1: there is
+ * none. A heavy task may have one of the fastest.
+ */
+static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
+{
+	struct cpu_state *prev = cpu_at(prev_cpu);
+	u64 clock = READ_ONCE(cluster_at(prev->cluster)->clock);
+	s32 cpu = -1;
+
+	if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)preempt_after(p))
+		cpu = find_preemptible(p, prev_cpu);
+	else if (task_allowed(p, prev_cpu) &&
+		 preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
+		cpu = prev_cpu;
+	if (cpu >= 0)
+		explain(preemptible, p->pid, cpu, prev_cpu);
+	return cpu;
+}
+
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = bpf_get_smp_processor_id();
@@ -63,123 +83,163 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		note_waker(p, bpf_get_current_task_btf());
 	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
 		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
-	if (cpu < 0 && is_heavy(p)) {
-		cpu = find_preemptible(p, prev_cpu);
-		if (cpu >= 0) {
-			explain(preemptible, p->pid, cpu, prev_cpu);
-			return cpu;
-		}
+	if (cpu >= 0) {
+		becomes_runnable(p);
+		place_on_idle(p, cpu);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
+		return cpu;
 	}
-	if (cpu < 0 && unlike)
-		return least_crowded(p, prev_cpu);
-	if (cpu < 0) {
+	if (wake_flags & SCX_WAKE_FORK) {
 		explain(none_idle, p->pid, prev_cpu);
-		if (!(wake_flags & SCX_WAKE_FORK))
-			wait_for_prev(p, prev_cpu);
-		return prev_cpu;
+		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	}
-	becomes_runnable(p);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, 0);
-	return cpu;
+	place_waking(p, prev_cpu);
+	cpu = preempt_for(p, prev_cpu);
+	if (cpu >= 0)
+		return cpu;
+	if (unlike)
+		return least_crowded(p, prev_cpu);
+	explain(none_idle, p->pid, prev_cpu);
+	wait_for_prev(p, prev_cpu);
+	return prev_cpu;
+}
+
+/* Has @p, which wakes up, have @cpu if its task has had clearly more. */
+static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
+{
+	const struct task_struct *curr = running_on(cpu);
+	u64 now = bpf_ktime_get_ns();
+	bool preempted = preempts(p, cpu, curr, now);
+
+	explain_preemption(p, cpu, curr, now, preempted);
+	if (!preempted)
+		return false;
+	WRITE_ONCE(cpu_at(cpu)->asked, true);
+	this_counters()->wakeup_preemptions++;
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* @p waits for @cpu alone. */
+static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_flags)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	keeps_tasks(cpu, this, cluster_at(this->cluster));
+}
+
+/* @p waits for any CPU of the cluster of @this. */
+static __always_inline void wait_in_cluster(struct task_struct *p, const struct cpu_state *this, u64 enq_flags)
+{
+	struct cluster *c = cluster_at(this->cluster);
+
+	explain(queued, p->pid, scx_bpf_task_cpu(p), scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)),
+		p->scx.dsq_vtime - c->clock);
+	c->waits++;
+	scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	somebody_waits(this->cluster);
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
-	bool preempted = false;
-	u64 got, vtime;
+	u64 request = READ_ONCE(this->request);
+	s32 idle = -1;
 
 	becomes_runnable(p);
 	/* It ran here, and was asked for. */
-	if (this->push_to && push(p, cpu, SLICE_MAX, enq_flags))
+	if (asks_for_task(request) && push(p, cpu, request, SLICE_MAX, enq_flags))
 		return;
-	read_cluster(c);
-	got = p->scx.dsq_vtime;
-	vtime = bound_lead(p, this->cluster, cpu, place(p, c, wakes ? lag_of(p) : MOST_BEHIND));
+	read_cluster(cluster_at(this->cluster));
+	if (wakes)
+		place_waking(p, cpu);
+	else
+		place_running(p, cpu);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 			return;
 		}
-		if (wakes)
-			vtime = place_near(p, running_on(scx_bpf_cpu_rq(cpu)), got, vtime);
 		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-		scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
-		keeps_tasks(cpu, this, c);
+		wait_near(p, cpu, enq_flags);
 	} else {
-		s32 idle = -1;
-
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		if (idle < 0 && stays(p, c, got)) {
+		if (idle < 0 && stays(p, cpu)) {
 			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-			scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, vtime, enq_flags);
-			keeps_tasks(cpu, this, c);
+			wait_near(p, cpu, enq_flags);
 		} else {
-			explain(queued, p->pid, cpu, scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)),
-				vtime - c->clock);
-			c->waits++;
-			scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, vtime, enq_flags);
-			somebody_waits(this->cluster);
-		}
-		if (idle >= 0) {
-			kick_cpu(idle, SCX_KICK_IDLE);
-			return;
+			wait_in_cluster(p, this, enq_flags);
 		}
 	}
-	if (wakes) {
-		const struct rq *rq = scx_bpf_cpu_rq(cpu);
-
-		preempted = preempts(p, rq);
-		explain_preemption(p, rq, preempted);
-	}
-	if (preempted) {
-		this_counters()->wakeup_preemptions++;
-		kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (enq_flags & SCX_ENQ_LAST) {
+	if (idle >= 0)
+		kick_cpu(idle, SCX_KICK_IDLE);
+	else if ((!wakes || !check_preempt(p, cpu)) && enq_flags & SCX_ENQ_LAST)
 		kick_cpu(cpu, 0);
+}
+
+/* The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. */
+struct first_queue {
+	u64 dsq;
+	u64 vtime;
+};
+
+static __always_inline struct first_queue first_queue(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	struct first_queue first = { cluster_dsq(this->cluster), first_waiting(this->cluster, cpu) };
+	u64 stranded = stranded_in(c), vtime;
+
+	if (may_keep_tasks(this, c)) {
+		vtime = first_vtime(own_dsq(cpu), cpu);
+		if (vtime == NO_VTIME)
+			none_kept(cpu, this, c);
+		else if (is_before(vtime, first.vtime))
+			first = (struct first_queue){ own_dsq(cpu), vtime };
 	}
+	if (stranded) {
+		s32 keeper = first_kept(this->cluster, stranded, cpu);
+
+		vtime = keeper < 0 ? NO_VTIME : first_vtime(own_dsq(keeper), cpu);
+		if (is_before(vtime, first.vtime))
+			first = (struct first_queue){ own_dsq(keeper), vtime };
+	}
+	return first;
 }
 
 /* The task that runs here has had its time: may it go on? Then it has a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
-	u64 first, own;
+	u64 first;
 
 	this->yields = false;
-	if (this->push_to || this->pull_from || !t)
+	if (READ_ONCE(this->request) || !t)
 		return false;
-	charge(prev, t, speed_of(this, c));
-	place(prev, c, MOST_BEHIND);
-	first = first_waiting(this->cluster, cpu);
-	if (may_keep_tasks(this, c)) {
-		own = first_vtime(own_dsq(cpu), cpu);
-		if (own == NO_VTIME)
-			none_kept(cpu, this, c);
-		else if (is_before(own, first))
-			first = own;
-	}
+	charge(prev, t, this);
+	place_running(prev, cpu);
+	first = first_queue(cpu).vtime;
 	if (first == NO_VTIME) {
-		forgive(c, prev, t);
-		/* Nobody waits. Who comes next need not wait for all of a slice. */
+		forgive(cluster_at(this->cluster), prev, t);
+		/* None waits. The next that comes need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
 	}
-	/* Also if both are as far ahead as anybody may be. */
+	/* Also if both are as far ahead as any may be. */
 	if (yields || !is_before(prev->scx.dsq_vtime, first)) {
 		explain(ahead, prev->pid, cpu, first - prev->scx.dsq_vtime);
 		return false;
 	}
 	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
 	prev->scx.slice = SLICE_MAX;
+	this->asked = false;
 	return true;
 }
 
@@ -188,52 +248,54 @@ static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
+	u64 dsq = cluster_dsq(this->cluster);
 
 	this->ran_past = 0;
-	if (may_keep_tasks(this, c)) {
-		/* To look at a task takes as long as to move it. */
-		u64 first = first_waiting(this->cluster, cpu);
-
-		if (first == NO_VTIME || is_before(first_vtime(own_dsq(cpu), cpu), first)) {
-			if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0))
-				return true;
-			none_kept(cpu, this, c);
-		}
-	}
-	if (scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
+	/* To look at a task takes as long as to move it: only where there is a choice. */
+	if (may_keep_tasks(this, c) || stranded_in(c))
+		dsq = first_queue(cpu).dsq;
+	if (scx_bpf_dsq_move_to_local(dsq, 0))
 		return true;
-	/* Who looked in vain while a task was on its way there has said that there is none. */
+	if (dsq != cluster_dsq(this->cluster) && scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
+		return true;
+	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
 	return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
+}
+
+/* Takes a task of cluster @from, which is further behind than what runs here. */
+static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
+{
+	if (!scx_bpf_dsq_move_to_local(cluster_dsq(from), 0) && !pull_kept(from))
+		return false;
+	this_counters()->pulled++;
+	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
+	return true;
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	bool runs = prev && prev->scx.flags & SCX_TASK_QUEUED;
+	u64 request;
 
 	if (runs && goes_on(prev, cpu))
 		return;
-	if (this->pull_from) {
-		u32 from = this->pull_from - 1;
-
-		this->pull_from = 0;
-		if (scx_bpf_dsq_move_to_local(cluster_dsq(from), 0)) {
-			this_counters()->pulled++;
-			explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
-			return;
-		}
-	}
+	request = READ_ONCE(this->request);
+	if (request_kind(request) == REQUEST_PULL && take_this_request(&this->request, request) &&
+	    pull_for_fairness(cpu, request_target(request)))
+		return;
 	if (take_next(cpu))
 		return;
 	nothing_found(this->cluster);
-	if (runs && !this->push_to)
+	request = READ_ONCE(this->request);
+	if (runs && !asks_for_task(request))
 		return;
 	if (pull_kept(this->cluster))
 		return;
 	if (nr_clusters > 1) {
 		if (pull_waiting(this->cluster))
 			return;
-		if (unlike && !this->push_to)
+		if (unlike && !asks_for_task(request))
 			pull_running(cpu);
 	}
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
@@ -242,35 +304,106 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		set_idle(cpu);
 }
 
+/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
+static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
+					 const struct task_state *t, bool its_turn)
+{
+	u64 start = p->scx.dsq_vtime - t->charged;
+
+	if (its_turn)
+		WRITE_ONCE(this->clock, start);
+	if (t->weight >= NICE_0_LOAD)
+		advance_clock(c, start);
+	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
+		advance_clock(c, start - LIGHT_BEHIND);
+	else
+		forgive(c, p, t);
+}
+
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
 	struct cpu_state *this = cpu_at(scx_bpf_task_cpu(p));
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
+	bool its_turn = !this->ran_past;
 
+	this->asked = false;
 	if (!t)
 		return;
-	this->ran_past += charge(p, t, speed_of(this, c));
-	/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
-	if (t->weight >= NICE_0_LOAD)
-		advance_clock(c, t->stopped_at);
-	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
-		advance_clock(c, t->stopped_at - MOST_AHEAD / 2);
-	else
-		forgive(c, p, t);
-	t->stopped_at = p->scx.dsq_vtime;
-	if (!runnable) {
-		count_runnable(t, false);
-		end_burst(t);
-		if (this->push_to)
-			forget_push(this);
-	}
+	this->ran_past += charge(p, t, this);
+	follow_start(this, c, p, t, its_turn);
+	t->charged = 0;
+	if (runnable)
+		return;
+	t->lag = clock_of(p, this, c) - p->scx.dsq_vtime;
+	count_runnable(t, false);
+	end_burst(t);
+	if (asks_for_task(READ_ONCE(this->request)))
+		drop_request(take_request(&this->request));
 }
 
-/* Does anybody wait for @cpu, and who runs there has had his time? */
-static __always_inline bool is_wanted(u32 cpu, const struct task_struct *p)
+/* --- What a tick looks at ---------------------------------------------------------------------------- */
+
+/* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: sets it again. */
+static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, struct cluster *c)
 {
-	return ran_of(p) >= policy.slice && is_waited_for(cpu);
+	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
+		somebody_waits(this->cluster);
+	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		set_bit_once(&c->keeping, this->slot);
+}
+
+static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
+{
+	u64 now;
+
+	if (!follows())
+		return;
+	now = bpf_ktime_get_ns();
+	follow(p, cpu, now);
+	update_idle_cpus(now);
+}
+
+/* Does any task wait that @this may take? */
+static __always_inline bool has_waiting(const struct cpu_state *this, const struct cluster *c)
+{
+	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c);
+}
+
+/* @p has run for a slice while others wait, in a queue or where they were sent. */
+static __always_inline bool turn_is_over(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	bool waiting = has_waiting(this, c);
+
+	if (!waiting)
+		forgive(c, p, t);
+	if (ran_of(p) < policy.slice || (!waiting && !is_waited_for(cpu)))
+		return false;
+	if (p->scx.slice)
+		explain(turn_over, p->pid, cpu, ran_of(p), policy.slice,
+			scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
+	return true;
+}
+
+/* @p shares its core, and a whole core idles. */
+static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	return READ_ONCE(idle_clusters) && policy.prefer != PREFER_POWER && t->burst >= policy.pull_burst &&
+	       offer_core(p, cpu);
+}
+
+/* Tasks of another cluster are further behind than @p. */
+static __always_inline bool is_ahead_of_cluster(struct task_struct *p, const struct task_state *t, u32 cpu)
+{
+	u64 now;
+
+	/* It leaves the CPU by itself soon, and has had less than its share if it sleeps at all. */
+	if (is_heavy(p) && t->burst_so_far < t->burst)
+		return false;
+	now = bpf_ktime_get_ns();
+	return !time_before(now, cpu_at(cpu)->look_at) && even_out(p, cpu, now);
 }
 
 void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
@@ -279,60 +412,21 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	u32 queued = scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster));
-	u64 now;
 
 	if (!t)
 		return;
-	/* Who looked in vain while a task was on its way there has said that there is none. */
-	if (queued)
-		somebody_waits(this->cluster);
-	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
-		set_bit_once(&c->keeping, this->slot);
-	if (follows()) {
-		now = bpf_ktime_get_ns();
-		follow(p, cpu, now);
-		update_idle_cpus(now);
-	}
+	find_forgotten(cpu, this, c);
+	follow_tick(p, cpu);
 	note_boost(c, cpu);
-	charge(p, t, speed_of(this, c));
-	place(p, c, MOST_BEHIND);
-	/* Who was put there as a CPU began to idle, or waited alone, has told nobody. */
-	if ((queued || READ_ONCE(c->keeping)) && READ_ONCE(idle_clusters))
+	charge(p, t, this);
+	place_running(p, cpu);
+	/* A task that was queued as a CPU began to idle, or that waited alone, was announced to none. */
+	if (has_waiting(this, c) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
-	if (queued || may_keep_tasks(this, c)) {
-		if (ran_of(p) >= policy.slice) {
-			if (p->scx.slice)
-				explain(turn_over, p->pid, cpu, ran_of(p), policy.slice, queued);
-			p->scx.slice = 0;
-		}
-	} else {
-		forgive(c, p, t);
-		if (is_wanted(cpu, p))
-			p->scx.slice = 0;
-	}
-	if (pack_running(p, t, cpu)) {
+	if (turn_is_over(p, t, cpu))
 		p->scx.slice = 0;
-		return;
-	}
-	if (READ_ONCE(idle_clusters) && policy.prefer != PREFER_POWER && t->burst >= policy.pull_burst &&
-	    offer_core(p, cpu)) {
-		p->scx.slice = 0;
-		return;
-	}
-	if (nr_clusters == 1)
-		return;
-	if (unlike && offer_running(p, cpu)) {
-		p->scx.slice = 0;
-		return;
-	}
-	/* It leaves the CPU by itself soon, and has had less than its share if it sleeps at all. */
-	if (is_heavy(p) && t->burst_so_far < t->burst)
-		return;
-	now = bpf_ktime_get_ns();
-	if (time_before(now, this->look_at))
-		return;
-	if (even_out(p, cpu, now))
+	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
+	    (nr_clusters > 1 && is_ahead_of_cluster(p, t, cpu)))
 		p->scx.slice = 0;
 }
 
@@ -350,6 +444,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 
 	if (!idle) {
 		clear_idle(cpu);
+		this->ran_past = 0;
+		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
 	}
 	set_idle(cpu);
@@ -362,10 +458,20 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A higher class takes the CPU: what waits in its local queue goes where others can have it. */
+/* A higher class takes the CPU: what waits for it is for others to take, what was sent there to find another. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
+	struct cpu_state *this = cpu_at(cpu);
+
+	set_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 	scx_bpf_reenqueue_local();
+}
+
+void BPF_STRUCT_OPS(equipoise_cpu_acquire, s32 cpu, struct scx_cpu_acquire_args *args)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -387,7 +493,8 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 	t->seen = p->se.sum_exec_runtime;
 	c = cluster_of(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
 	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c) : c->clock;
-	t->stopped_at = p->scx.dsq_vtime;
+	t->charged = 0;
+	t->lag = c->clock - p->scx.dsq_vtime;
 	t->forked = false;
 }
 
@@ -480,6 +587,7 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .yield = (void *)equipoise_yield,
 	       .update_idle = (void *)equipoise_update_idle,
 	       .cpu_release = (void *)equipoise_cpu_release,
+	       .cpu_acquire = (void *)equipoise_cpu_acquire,
 	       .set_weight = (void *)equipoise_set_weight,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,

@@ -8,7 +8,10 @@
 #include "idle.h"
 #include "preempt.h"
 
-/* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. Looks at a few. */
+/* Tasks of a queue that a CPU looks at before it takes it that none may run there: a crowd that is bound to others. */
+#define TASKS_LOOKED_AT 256
+
+/* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
 {
 	struct task_struct *p;
@@ -20,13 +23,13 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 			vtime = p->scx.dsq_vtime;
 			break;
 		}
-		if (++looked >= 8)
+		if (++looked >= TASKS_LOOKED_AT)
 			break;
 	}
 	return vtime;
 }
 
-/* The same of those that wait in @cluster's queue: mostly there is nobody, and it is known without a look. */
+/* The same of those that wait in @cluster's queue: mostly there is none, and it is known without a look. */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
 	u64 vtime;
@@ -37,6 +40,40 @@ static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 	if (vtime == NO_VTIME)
 		nothing_found(cluster);
 	return vtime;
+}
+
+/* CPUs of @c, by their slots, that keep tasks which they cannot run: a higher class has them. */
+static __always_inline u64 stranded_in(const struct cluster *c)
+{
+	u64 taken = READ_ONCE(c->taken);
+
+	return taken ? taken & READ_ONCE(c->keeping) : 0;
+}
+
+/* Of the CPUs @slots of @cluster the one whose own queue has the first task that may run on @cpu; -1: there is none.
+ */
+__noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
+{
+	struct cluster *c = cluster_at(cluster);
+	u64 first = NO_VTIME;
+	s32 found = -1;
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 other = nth_of_cluster(c, slot);
+		u64 vtime;
+
+		if (!(slots >> (slot & 63) & 1))
+			continue;
+		vtime = first_vtime(own_dsq(other), cpu);
+		if (vtime == NO_VTIME)
+			none_kept(other, cpu_at(other), c);
+		if (!is_before(vtime, first))
+			continue;
+		first = vtime;
+		found = other;
+	}
+	return found;
 }
 
 /* Takes a task that another CPU of @cluster keeps to itself. */
@@ -129,7 +166,7 @@ __noinline bool offer_waiting(u32 cluster)
 		if (!has_for(cluster, cpu))
 			continue;
 		if (index != cluster)
-			cpu_at(cpu)->pull_from = cluster + 1;
+			post_request(&cpu_at(cpu)->request, make_request(REQUEST_PULL, cluster, 0, 0));
 		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
@@ -147,14 +184,12 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 
 	bpf_for(slot, 0, c->nr_cpus) {
 		u32 cpu = nth_of_cluster(c, slot);
-		struct rq *rq;
-		struct task_struct *curr;
+		const struct task_struct *curr;
 
-		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || cpu_at(cpu)->push_to)
+		if (READ_ONCE(c->idle) >> (slot & 63) & 1 || READ_ONCE(cpu_at(cpu)->request))
 			continue;
-		rq = scx_bpf_cpu_rq(cpu);
-		curr = rq ? rq->curr : NULL;
-		if (!curr || !curr->pid || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1)
+		curr = running_on(cpu);
+		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1)
 			continue;
 		if (!is_before(curr->scx.dsq_vtime, best->vtime))
 			continue;
@@ -165,16 +200,15 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/*
- * Has @cpu send task @pid, which it runs, to @to, in exchange for @swap_pid if that is not 0; so the faster of the
- * two CPUs does not idle meanwhile.
- */
-static __always_inline void push_running(u32 cpu, s32 pid, u32 to, s32 swap_pid)
+/* Asks @cpu for the task that it runs. False: it has been asked for something else. */
+static __always_inline bool ask_for_running(u32 cpu, u64 request)
 {
 	simulated_write(cpu);
-	ask_for(cpu_at(cpu), pid, to, swap_pid);
+	if (!post_request(&cpu_at(cpu)->request, request))
+		return false;
 	this_counters()->active_balances++;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
 }
 
 /* How often tasks came to wait in @c and in slower clusters. */
@@ -219,9 +253,8 @@ __noinline bool pull_running(u32 this_cpu)
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)))
 			most_behind(best, i);
-	if (!best->pid)
+	if (!best->pid || !ask_for_running(best->cpu, make_request(REQUEST_SEND, this_cpu, best->pid, 0)))
 		return false;
-	push_running(best->cpu, best->pid, this_cpu, 0);
 	this_counters()->up_migrations++;
 	explain(faster_takes, best->pid, this_cpu, best->cpu, cluster_of(best->cpu)->capacity, c->capacity);
 	return true;
@@ -268,7 +301,7 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 	u64 me = 1ULL << (this->slot & 63), busy = this->siblings & ~READ_ONCE(c->idle);
 	int i;
 
-	if (first_bit(busy) == me || is_pinned(p) || this->push_to)
+	if (first_bit(busy) == me || is_pinned(p) || READ_ONCE(this->request))
 		return false;
 	bpf_for(i, 0, nr_clusters) {
 		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
@@ -299,14 +332,36 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 	int i;
 
 	bpf_for(i, 0, nr_clusters) {
+		struct cluster *other;
+
 		this->compared = this->compared + 1 < nr_clusters ? this->compared + 1 : 0;
 		if (this->compared == this->cluster)
 			continue;
-		if (waiting >> (this->compared & 63) & 1 ||
-		    (is_faster(c, cluster_at(this->compared)) && !is_pinned(p)))
-			return cluster_at(this->compared);
+		other = cluster_at(this->compared);
+		if (waiting >> (this->compared & 63) & 1 || READ_ONCE(other->keeping) ||
+		    (is_faster(c, other) && !is_pinned(p)))
+			return other;
 	}
 	return NULL;
+}
+
+/*
+ * The virtual time of the first task that waits in cluster @index for any of its CPUs and may run on @cpu. CPUs that
+ * keep tasks to themselves are looked at where the cluster as a whole is behind @before.
+ */
+static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
+{
+	struct cluster *c = cluster_at(index);
+	u64 first = may_wait(index) ? first_vtime(cluster_dsq(index), cpu) : NO_VTIME, kept;
+	s32 keeper;
+
+	if (!READ_ONCE(c->keeping) || !is_before(READ_ONCE(c->clock), before))
+		return first;
+	keeper = first_kept(index, READ_ONCE(c->keeping), cpu);
+	if (keeper < 0)
+		return first;
+	kept = first_vtime(own_dsq(keeper), cpu);
+	return is_before(kept, first) ? kept : first;
 }
 
 /*
@@ -318,38 +373,37 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
-	u64 vtime;
+	u64 before = p->scx.dsq_vtime - policy.unfairness, vtime;
+	bool pulls;
 
 	this->look_at = now + policy.unfairness;
 	if (!other)
 		return false;
 	best->pid = 0;
-	best->vtime = p->scx.dsq_vtime - policy.unfairness;
-	vtime = may_wait(this->compared) ? first_vtime(cluster_dsq(this->compared), cpu) : NO_VTIME;
-	if (is_before(vtime, best->vtime)) {
+	best->vtime = before;
+	vtime = first_of_cluster(this->compared, cpu, before);
+	pulls = is_before(vtime, before);
+	if (pulls)
 		best->vtime = vtime;
-		this->pull_from = this->compared + 1;
-	}
-	if (is_faster(c, other) && !is_pinned(p) && most_behind(best, this->compared))
-		this->pull_from = 0;
-	if (this->pull_from)
-		return true;
-	if (!best->pid || this->push_to || !task_allowed(p, best->cpu))
+	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
+		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0));
+	if (READ_ONCE(this->request) || !task_allowed(p, best->cpu))
 		return false;
 	if (!p->scx.slice) {
-		/* Another has its CPU next: who waits here and is further behind. Else it goes on until @best
-		 * comes. */
+		/* Another task has this CPU next: one that waits here and is further behind. Else @p goes on until
+		 * @best comes. */
 		if (!is_before(best->vtime, first_waiting(this->cluster, cpu)))
 			return false;
 		p->scx.slice = SLICE_MAX - policy.slice;
 	}
+	if (!ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
+		return false;
 	this_counters()->swaps++;
 	explain(change_places, best->pid, cpu, p->pid, p->scx.dsq_vtime - best->vtime);
-	push_running(best->cpu, best->pid, cpu, p->pid);
 	return false;
 }
 
-/* Does a task wait on @cpu that was sent there? Whom others go past again and again never runs. */
+/* Does a task wait on @cpu that was sent there? One that others bypass again and again never runs. */
 static __always_inline bool is_waited_for(u32 cpu)
 {
 	const struct rq *rq = scx_bpf_cpu_rq(cpu);
@@ -357,38 +411,42 @@ static __always_inline bool is_waited_for(u32 cpu)
 	return rq && rq->scx.local_dsq.nr;
 }
 
-/*
- * @p has stopped on @cpu, from which it was asked for: sends it there. Not if it is another, or may not go, or one
- * has come there first.
- */
-__noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 slice, u64 enq_flags)
+/* @p goes to an idle CPU near @to, else waits in the queue of that one's cluster. */
+static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slice, u64 enq_flags)
 {
-	struct cpu_state *this = cpu_at(cpu), *peer;
-	u32 to = this->push_to - 1;
+	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
+	u32 cluster = cpu_at(to)->cluster;
 
-	if (this->push_pid != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
-		forget_push(this);
+	if (idle >= 0) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice, enq_flags);
+		return;
+	}
+	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), slice, p->scx.dsq_vtime, enq_flags);
+	somebody_waits(cluster);
+}
+
+/*
+ * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if it is another task, or may not go
+ * there, or a task has come there first.
+ */
+__noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 slice, u64 enq_flags)
+{
+	u32 to = request_target(request);
+
+	if (!take_this_request(&cpu_at(cpu)->request, request))
+		return false;
+	if (request_pid(request) != p->pid || is_pinned(p) || !task_allowed(p, to) || is_waited_for(to)) {
+		drop_request(request);
 		return false;
 	}
-	this->push_to = 0;
 	explain(sent, p->pid, to, cpu);
-	peer = cpu_at(to);
-	if (this->gives_way) {
-		s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
-
-		if (idle >= 0) {
-			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | idle, slice, enq_flags);
-			return true;
-		}
-		scx_bpf_dsq_insert_vtime(p, cluster_dsq(peer->cluster), slice, p->scx.dsq_vtime, enq_flags);
-		somebody_waits(peer->cluster);
+	if (request_kind(request) == REQUEST_MAKE_ROOM) {
+		send_to_wait(p, to, slice, enq_flags);
 		return true;
 	}
-	if (this->swap_pid) {
-		peer->push_pid = this->swap_pid;
-		peer->gives_way = true;
-		peer->push_to = cpu + 1;
-	}
+	/* Where another request is pending there, its task waits there like any that is preempted. */
+	if (request_kind(request) == REQUEST_SWAP)
+		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }

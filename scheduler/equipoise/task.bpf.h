@@ -11,6 +11,7 @@
 #include "../weight.h"
 #include "cluster.bpf.h"
 #include "share.bpf.h"
+#include "vtime.h"
 
 struct task_state {
 	/* Running time that has been charged, ns. */
@@ -18,8 +19,10 @@ struct task_state {
 	/* It runs this long from waking to sleeping: on average, and so far, ns. */
 	u64 burst;
 	u64 burst_so_far;
-	/* Its virtual time when it last stopped: with that it starts again, or with what place() makes of it. */
-	u64 stopped_at;
+	/* The virtual time that it has been charged since it started to run. */
+	u64 charged;
+	/* How far it was behind the clock when it went to sleep, in virtual time; negative: ahead of it. */
+	s64 lag;
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
@@ -51,14 +54,6 @@ struct {
 
 /* Nobody is owed more: before that, tasks of different clusters change places. */
 #define MOST_BEHIND (4 * policy.unfairness)
-
-/* No task: more than any virtual time. */
-#define NO_VTIME ~0ULL
-
-static __always_inline bool is_before(u64 a, u64 b)
-{
-	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
-}
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct task_state *task_of(struct task_struct *p)
@@ -107,14 +102,17 @@ static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 sp
 	return speed == SCHED_POWER_SCALE ? vtime : vtime * speed / SCHED_POWER_SCALE;
 }
 
-/* Charges the running @p for what it has run since the last time, and says how long that was, ns. */
-static __always_inline u64 charge(struct task_struct *p, struct task_state *t, u32 speed)
+/* Charges @p, which runs on @this, for what it has run since the last time, and says how long that was, ns. */
+static __always_inline u64 charge(struct task_struct *p, struct task_state *t, struct cpu_state *this)
 {
 	u64 ran = p->se.sum_exec_runtime - t->seen;
+	u64 vtime = charge_of(t, ran, speed_of(this, cluster_at(this->cluster)));
 
 	t->seen += ran;
 	t->burst_so_far += ran;
-	p->scx.dsq_vtime += charge_of(t, ran, speed);
+	t->charged += vtime;
+	p->scx.dsq_vtime += vtime;
+	WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 	return ran;
 }
 
@@ -154,27 +152,10 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
- * What a tick of 10 ms charges nice 19, and half as much again. SCHED_IDLE's weight makes 3.4 s of it, for which 18
- * others would have to run for a minute: longer than sched_ext lets a task wait.
+ * The clock follows tasks of less than usual weight from this far, ns: what a tick of 10 ms charges nice 19, and half
+ * as much again.
  */
-#define MOST_AHEAD ((s64)NSEC_PER_SEC)
-
-/*
- * Puts the virtual time of @p, a task of @c, within bounds: nobody is owed more than @most_behind, a sleeper not
- * all of its sleep, a heavy task not what its CPU could not give it; and nobody is further ahead of the clock than
- * MOST_AHEAD. (Once that was counted from @most_behind: where that was the more, as with unfairness_ns = 1 s, who
- * ran on and on was put behind the clock again and again, and who woke up at the clock never ran.)
- */
-static __always_inline u64 place(struct task_struct *p, const struct cluster *c, u64 most_behind)
-{
-	u64 clock = READ_ONCE(c->clock), vtime = p->scx.dsq_vtime;
-
-	if ((s64)(clock - most_behind - vtime) > 0)
-		p->scx.dsq_vtime = vtime = clock - most_behind;
-	else if ((s64)(vtime - clock) > MOST_AHEAD)
-		p->scx.dsq_vtime = vtime = clock + MOST_AHEAD;
-	return vtime;
-}
+#define LIGHT_BEHIND (NSEC_PER_SEC / 2)
 
 /*
  * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is

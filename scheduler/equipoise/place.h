@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which virtual time a task has when it wakes up, runs on or waits again: its own, within the bounds of vtime.h.
+ */
+#ifndef __EQUIPOISE_PLACE_H
+#define __EQUIPOISE_PLACE_H
+
+#include "task.bpf.h"
+
+/*
+ * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). In a third of that those that
+ * wait beside it are past it, so that 60 busy loops of one CPU do not keep a SCHED_IDLE task from ever running.
+ */
+#define LONGEST_WAIT (10 * NSEC_PER_SEC)
+/* Less than this, ns, is worth no look at how many wait: with 1000 tasks for a CPU it is LONGEST_WAIT. */
+#define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
+
+/* How far ahead a task may be that waits on @cpu of @cluster, where @ahead is its due. */
+static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
+{
+	u64 waiting, most;
+
+	if (ahead <= HARDLY_AHEAD)
+		return ahead;
+	waiting = scx_bpf_dsq_nr_queued(own_dsq(cpu)) +
+		  scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) / cluster_at(cluster)->nr_cpus;
+	most = LONGEST_WAIT / (waiting + 1);
+	return ahead < most ? ahead : most;
+}
+
+/*
+ * The clock for @p on @this of @c. A task that may not use all CPUs competes with those that run on this one, who may
+ * all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get.
+ */
+static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this, const struct cluster *c)
+{
+	u64 own = READ_ONCE(this->clock);
+
+	return own && is_restricted(p) ? own : READ_ONCE(c->clock);
+}
+
+/* @p wakes up and gets @cpu at once, which idled: nothing is taken from any other task but by what it does later. */
+static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	u64 clock = clock_of(p, this, cluster_at(this->cluster));
+
+	if ((s64)(clock - p->scx.dsq_vtime) > (s64)policy.lag)
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
+}
+
+/* @p wakes up on @cpu, and finds no idle CPU. */
+static __always_inline void place_waking(struct task_struct *p, u32 cpu)
+{
+	const struct task_state *t = task_of(p);
+	struct cpu_state *this = cpu_at(cpu);
+	s64 lag = t ? t->lag : 0;
+	u64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
+	u64 ahead = bound_ahead(sleeper_ahead(lag, unlike ? policy.unfairness : 0), this->cluster, cpu);
+
+	p->scx.dsq_vtime =
+		bound_vtime(p->scx.dsq_vtime, clock_of(p, this, cluster_at(this->cluster)), behind, ahead);
+}
+
+/*
+ * @p, which runs on @cpu or has just stopped, goes on or waits again. It is ahead by what a turn takes it, or by what
+ * it got in another cluster. A task that may not use all CPUs is owed whatever the others of its crowd are not: a
+ * bound there would make all of them equal, whatever their weights.
+ */
+static __always_inline void place_running(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	u64 clock = clock_of(p, this, cluster_at(this->cluster)), ahead = MOST_BEHIND, turn;
+	s64 lag = clock - p->scx.dsq_vtime;
+	const struct task_state *t;
+
+	if (-lag > (s64)MOST_BEHIND) {
+		t = task_of(p);
+		turn = t ? charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE) : 0;
+		if (turn > ahead)
+			ahead = turn;
+		ahead = bound_ahead(ahead, this->cluster, cpu);
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, ahead);
+	} else if (lag > (s64)MOST_BEHIND && !is_restricted(p)) {
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
+	}
+}
+
+#endif /* __EQUIPOISE_PLACE_H */

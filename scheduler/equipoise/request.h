@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a CPU is asked to do at its next switch. Other CPUs ask as well as its own tick, so a request is one word: it
+ * is posted with a compare-and-swap where none is pending, and taken with an exchange. No request overwrites another
+ * unseen. Without kfuncs, so that the tests run it natively, with threads.
+ */
+#ifndef __EQUIPOISE_REQUEST_H
+#define __EQUIPOISE_REQUEST_H
+
+#include <scx/common.bpf.h>
+
+enum request_kind {
+	REQUEST_NONE,
+	/* Send the running task @pid to CPU @target, which was claimed for it. */
+	REQUEST_SEND,
+	/* The same, and have the CPU @target make room: its task @peer comes here. */
+	REQUEST_SWAP,
+	/* Send the running task @pid towards CPU @target, where it waits for its turn. */
+	REQUEST_MAKE_ROOM,
+	/* Take the first task that waits in cluster @target. */
+	REQUEST_PULL,
+};
+
+/* A pid has at most 22 bits (PID_MAX_LIMIT, include/linux/threads.h). */
+#define REQUEST_PID_BITS 22
+#define REQUEST_PID_MASK ((1ULL << REQUEST_PID_BITS) - 1)
+#define REQUEST_TARGET_BITS 16
+#define REQUEST_TARGET_MASK ((1ULL << REQUEST_TARGET_BITS) - 1)
+
+static __always_inline u64 make_request(enum request_kind kind, u32 target, s32 pid, s32 peer)
+{
+	u64 word = kind;
+
+	word = word << REQUEST_TARGET_BITS | (target & REQUEST_TARGET_MASK);
+	word = word << REQUEST_PID_BITS | (pid & REQUEST_PID_MASK);
+	return word << REQUEST_PID_BITS | (peer & REQUEST_PID_MASK);
+}
+
+static __always_inline enum request_kind request_kind(u64 request)
+{
+	return request >> (REQUEST_TARGET_BITS + 2 * REQUEST_PID_BITS);
+}
+
+static __always_inline u32 request_target(u64 request)
+{
+	return request >> 2 * REQUEST_PID_BITS & REQUEST_TARGET_MASK;
+}
+
+static __always_inline s32 request_pid(u64 request)
+{
+	return request >> REQUEST_PID_BITS & REQUEST_PID_MASK;
+}
+
+static __always_inline s32 request_peer(u64 request)
+{
+	return request & REQUEST_PID_MASK;
+}
+
+/* Is the running task asked for? */
+static __always_inline bool asks_for_task(u64 request)
+{
+	return request && request_kind(request) != REQUEST_PULL;
+}
+
+/* Was the target claimed for the task, so that nothing else is sent there? */
+static __always_inline bool holds_claim(u64 request)
+{
+	return request_kind(request) == REQUEST_SEND;
+}
+
+/* False: another request is pending, and stays. */
+static __always_inline bool post_request(u64 *word, u64 request)
+{
+	return !READ_ONCE(*word) && !__sync_val_compare_and_swap(word, 0ULL, request);
+}
+
+/* Takes what is pending; 0 if nothing is. */
+static __always_inline u64 take_request(u64 *word)
+{
+	return READ_ONCE(*word) ? __sync_lock_test_and_set(word, 0ULL) : 0;
+}
+
+/* Takes @request, which was read before; false if it is no longer pending. */
+static __always_inline bool take_this_request(u64 *word, u64 request)
+{
+	return __sync_val_compare_and_swap(word, request, 0ULL) == request;
+}
+
+#endif /* __EQUIPOISE_REQUEST_H */
