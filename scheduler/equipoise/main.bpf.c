@@ -65,11 +65,13 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	u64 clock = READ_ONCE(cluster_at(prev->cluster)->clock);
 	s32 cpu = -1;
 
-	if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)preempt_after(p))
+	if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)policy.preempt_after)
 		cpu = find_preemptible(p, prev_cpu);
 	else if (task_allowed(p, prev_cpu) &&
 		 preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
+	if (cpu >= 0 && !is_next(p, cpu))
+		return -1;
 	if (cpu >= 0)
 		explain(preemptible, p->pid, cpu, prev_cpu);
 	return cpu;
@@ -109,7 +111,7 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 {
 	const struct task_struct *curr = running_on(cpu);
 	u64 now = bpf_ktime_get_ns();
-	bool preempted = preempts(p, cpu, curr, now);
+	bool preempted = preempts(p, cpu, curr, now) && is_next(p, cpu);
 
 	explain_preemption(p, cpu, curr, now, preempted);
 	if (!preempted)
@@ -169,7 +171,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		if (idle < 0 && stays(p, cpu)) {
+		if (idle < 0 && stays(p, cpu, wakes)) {
 			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 			wait_near(p, cpu, enq_flags);
 		} else {
@@ -180,36 +182,6 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		kick_cpu(idle, SCX_KICK_IDLE);
 	else if ((!wakes || !check_preempt(p, cpu)) && enq_flags & SCX_ENQ_LAST)
 		kick_cpu(cpu, 0);
-}
-
-/* The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. */
-struct first_queue {
-	u64 dsq;
-	u64 vtime;
-};
-
-static __always_inline struct first_queue first_queue(u32 cpu)
-{
-	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
-	struct first_queue first = { cluster_dsq(this->cluster), first_waiting(this->cluster, cpu) };
-	u64 stranded = stranded_in(c), vtime;
-
-	if (may_keep_tasks(this, c)) {
-		vtime = first_vtime(own_dsq(cpu), cpu);
-		if (vtime == NO_VTIME)
-			none_kept(cpu, this, c);
-		else if (is_before(vtime, first.vtime))
-			first = (struct first_queue){ own_dsq(cpu), vtime };
-	}
-	if (stranded) {
-		s32 keeper = first_kept(this->cluster, stranded, cpu);
-
-		vtime = keeper < 0 ? NO_VTIME : first_vtime(own_dsq(keeper), cpu);
-		if (is_before(vtime, first.vtime))
-			first = (struct first_queue){ own_dsq(keeper), vtime };
-	}
-	return first;
 }
 
 /* The task that runs here has had its time: may it go on? Then it has a new slice. */

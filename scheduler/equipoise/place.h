@@ -45,7 +45,7 @@ static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	u64 clock = clock_of(p, this, cluster_at(this->cluster));
 
-	if ((s64)(clock - p->scx.dsq_vtime) > (s64)policy.lag)
+	if ((s64)(clock - p->scx.dsq_vtime) > lag_of(p))
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
 }
 
@@ -55,9 +55,12 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 	const struct task_state *t = task_of(p);
 	struct cpu_state *this = cpu_at(cpu);
 	s64 lag = t ? t->lag : 0;
-	u64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
-	u64 ahead = bound_ahead(sleeper_ahead(lag, unlike ? policy.unfairness : 0), this->cluster, cpu);
+	s64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
+	s64 ahead = sleeper_ahead(lag, unlike ? policy.unfairness : 0);
 
+	if (ahead < start_of(p))
+		ahead = start_of(p);
+	ahead = bound_ahead(ahead, this->cluster, cpu);
 	p->scx.dsq_vtime =
 		bound_vtime(p->scx.dsq_vtime, clock_of(p, this, cluster_at(this->cluster)), behind, ahead);
 }

@@ -157,31 +157,49 @@ static __always_inline void end_burst(struct task_state *t)
  */
 #define LIGHT_BEHIND (NSEC_PER_SEC / 2)
 
+/* Virtual time of @ran ns of @p's running. */
+static __always_inline u64 fair_time(const struct task_struct *p, u64 ran)
+{
+	return p->static_prio == NICE_0_PRIO && p->policy != SCHED_IDLE ? ran : ran * NICE_0_LOAD / task_weight(p);
+}
+
+/*
+ * A light task starts this far ahead: what a turn takes it more than others. With equal virtual times it comes after
+ * them, as its deadline by EEVDF is later: it would have a turn that is worth many of theirs, and they wait for it.
+ */
+static __always_inline s64 start_of(const struct task_struct *p)
+{
+	return is_light(p) ? fair_time(p, policy.preempt_after) - policy.preempt_after : 0;
+}
+
 /*
  * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is
  * not to wait for lighter ones that slept, too.
  */
-static __always_inline u64 lag_of(const struct task_struct *p)
+static __always_inline s64 lag_of(const struct task_struct *p)
 {
 	u64 lag = policy.lag;
 
 	if (is_heavy(p))
 		lag = lag * task_weight(p) / NICE_0_LOAD;
-	return lag < MOST_BEHIND ? lag : MOST_BEHIND;
+	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
 /*
- * Nobody waits in @c: then nobody who runs there takes anything from anyone, and what he has got is not held
- * against him. A light task is put back: virtual time that went as fast as its own would leave all others behind.
+ * No task waits in @c: then one that runs there takes nothing from any other, and what it has got is not held
+ * against it. A light task is put back: virtual time that went as fast as its own would leave all others behind.
  */
 static __always_inline void forgive(struct cluster *c, struct task_struct *p, const struct task_state *t)
 {
-	u64 clock = READ_ONCE(c->clock);
+	u64 start;
 
-	if (t->weight >= NICE_0_LOAD)
+	if (t->weight >= NICE_0_LOAD) {
 		advance_clock(c, p->scx.dsq_vtime);
-	else if ((s64)(p->scx.dsq_vtime - clock) > 0)
-		p->scx.dsq_vtime = clock;
+		return;
+	}
+	start = READ_ONCE(c->clock) + start_of(p);
+	if ((s64)(p->scx.dsq_vtime - start) > 0)
+		p->scx.dsq_vtime = start;
 }
 
 /* The virtual time to begin with, for @p that @parent, which runs on a CPU of @c, has forked: the parent's. */

@@ -20,21 +20,22 @@
 /* No task: more than any virtual time. */
 #define NO_VTIME ~0ULL
 /* No bound: more than any difference of two virtual times. */
-#define UNBOUNDED (1ULL << 62)
+#define UNBOUNDED (1LL << 62)
 
 static __always_inline bool is_before(u64 a, u64 b)
 {
 	return b == NO_VTIME ? a != NO_VTIME : a != NO_VTIME && (s64)(a - b) < 0;
 }
 
-/* @vtime, or the nearest that is at most @behind behind @clock, and at most @ahead ahead of it. */
-static __always_inline u64 bound_vtime(u64 vtime, u64 clock, u64 behind, u64 ahead)
+/* @vtime, or the nearest that is at most @behind behind @clock, and at most @ahead ahead of it. Either may be
+ * negative. */
+static __always_inline u64 bound_vtime(u64 vtime, u64 clock, s64 behind, s64 ahead)
 {
 	s64 lag = clock - vtime;
 
-	if (lag > (s64)behind)
+	if (lag > behind)
 		return clock - behind;
-	return -lag > (s64)ahead ? clock + ahead : vtime;
+	return -lag > ahead ? clock + ahead : vtime;
 }
 
 /*
@@ -43,9 +44,9 @@ static __always_inline u64 bound_vtime(u64 vtime, u64 clock, u64 behind, u64 ahe
  * task that was owed less is owed @sleeper: it comes before those that ran meanwhile, and is not owed all of its
  * sleep. Never more than @most.
  */
-static __always_inline u64 sleeper_behind(s64 lag, u64 sleeper, u64 most)
+static __always_inline s64 sleeper_behind(s64 lag, s64 sleeper, s64 most)
 {
-	u64 behind = lag > (s64)sleeper ? (u64)lag : sleeper;
+	s64 behind = lag > sleeper ? lag : sleeper;
 
 	return behind < most ? behind : most;
 }
@@ -55,9 +56,9 @@ static __always_inline u64 sleeper_behind(s64 lag, u64 sleeper, u64 most)
  * have been another's. Between clusters of different speed it is @apart more, as equal progress is kept there by
  * comparing virtual times.
  */
-static __always_inline u64 sleeper_ahead(s64 lag, u64 apart)
+static __always_inline s64 sleeper_ahead(s64 lag, s64 apart)
 {
-	return (lag < 0 ? (u64)-lag : 0) + apart;
+	return (lag < 0 ? -lag : 0) + apart;
 }
 
 #endif /* __EQUIPOISE_VTIME_H */

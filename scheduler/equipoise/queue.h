@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which of the waiting tasks is the first: in a cluster's queue, and in those that CPUs have of their own. */
+#ifndef __EQUIPOISE_QUEUE_H
+#define __EQUIPOISE_QUEUE_H
+
+#include "task.bpf.h"
+
+/* Tasks of a queue that a CPU looks at before it takes it that none may run there: a crowd that is bound to others. */
+#define TASKS_LOOKED_AT 256
+
+/* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. */
+__noinline u64 first_vtime(u64 dsq, u32 cpu)
+{
+	struct task_struct *p;
+	u64 vtime = NO_VTIME;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (task_allowed(p, cpu)) {
+			vtime = p->scx.dsq_vtime;
+			break;
+		}
+		if (++looked >= TASKS_LOOKED_AT)
+			break;
+	}
+	return vtime;
+}
+
+/* The same of those that wait in @cluster's queue: mostly there is none, and it is known without a look. */
+static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
+{
+	u64 vtime;
+
+	if (!may_wait(cluster))
+		return NO_VTIME;
+	vtime = first_vtime(cluster_dsq(cluster), cpu);
+	if (vtime == NO_VTIME)
+		nothing_found(cluster);
+	return vtime;
+}
+
+/* CPUs of @c, by their slots, that keep tasks which they cannot run: a higher class has them. */
+static __always_inline u64 stranded_in(const struct cluster *c)
+{
+	u64 taken = READ_ONCE(c->taken);
+
+	return taken ? taken & READ_ONCE(c->keeping) : 0;
+}
+
+/* Of the CPUs @slots of @cluster the one whose own queue has the first task that may run on @cpu; -1: there is none.
+ */
+__noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
+{
+	struct cluster *c = cluster_at(cluster);
+	u64 first = NO_VTIME;
+	s32 found = -1;
+	int slot;
+
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 other = nth_of_cluster(c, slot);
+		u64 vtime;
+
+		if (!(slots >> (slot & 63) & 1))
+			continue;
+		vtime = first_vtime(own_dsq(other), cpu);
+		if (vtime == NO_VTIME)
+			none_kept(other, cpu_at(other), c);
+		if (!is_before(vtime, first))
+			continue;
+		first = vtime;
+		found = other;
+	}
+	return found;
+}
+
+/* The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. */
+struct first_queue {
+	u64 dsq;
+	u64 vtime;
+};
+
+static __always_inline struct first_queue first_queue(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
+	struct first_queue first = { cluster_dsq(this->cluster), first_waiting(this->cluster, cpu) };
+	u64 stranded = stranded_in(c), vtime;
+
+	if (may_keep_tasks(this, c)) {
+		vtime = first_vtime(own_dsq(cpu), cpu);
+		if (vtime == NO_VTIME)
+			none_kept(cpu, this, c);
+		else if (is_before(vtime, first.vtime))
+			first = (struct first_queue){ own_dsq(cpu), vtime };
+	}
+	if (stranded) {
+		s32 keeper = first_kept(this->cluster, stranded, cpu);
+
+		vtime = keeper < 0 ? NO_VTIME : first_vtime(own_dsq(keeper), cpu);
+		if (is_before(vtime, first.vtime))
+			first = (struct first_queue){ own_dsq(keeper), vtime };
+	}
+	return first;
+}
+
+#endif /* __EQUIPOISE_QUEUE_H */
