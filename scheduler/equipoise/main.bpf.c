@@ -56,8 +56,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 }
 
 /*
- * A CPU that stops for @p: the one it ran on before, or, if it is clearly behind, another of its cluster; -1: there is
- * none. A heavy task may have one of the fastest.
+ * A CPU that stops for @p: the one it ran on before, or, if it is clearly behind, another of its cluster; -1: there
+ * is none. A heavy task may have one of the fastest.
  */
 static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 {
@@ -67,8 +67,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 
 	if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)policy.preempt_after)
 		cpu = find_preemptible(p, prev_cpu);
-	else if (task_allowed(p, prev_cpu) &&
-		 preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
+	else if (task_allowed(p, prev_cpu) && preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
 	if (cpu >= 0 && !is_next(p, cpu))
 		return -1;

@@ -8,8 +8,9 @@
 #include "task.bpf.h"
 
 /*
- * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). In a third of that those that
- * wait beside it are past it, so that 60 busy loops of one CPU do not keep a SCHED_IDLE task from ever running.
+ * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). In a third of that those
+ * that wait beside it are past it, so that 60 busy loops of one CPU do not keep a SCHED_IDLE task from ever
+ * running.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
 /* Less than this, ns, is worth no look at how many wait: with 1000 tasks for a CPU it is LONGEST_WAIT. */
@@ -29,17 +30,19 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may not use all CPUs competes with those that run on this one, who may
- * all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get.
+ * The clock for @p on @this of @c. A task that may not use all CPUs competes with those that run on this one, who
+ * may all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get.
  */
-static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this, const struct cluster *c)
+static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
+				    const struct cluster *c)
 {
 	u64 own = READ_ONCE(this->clock);
 
 	return own && is_restricted(p) ? own : READ_ONCE(c->clock);
 }
 
-/* @p wakes up and gets @cpu at once, which idled: nothing is taken from any other task but by what it does later. */
+/* @p wakes up and gets @cpu at once, which idled: nothing is taken from any other task but by what it does later.
+ */
 static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -61,14 +64,14 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 	if (ahead < start_of(p))
 		ahead = start_of(p);
 	ahead = bound_ahead(ahead, this->cluster, cpu);
-	p->scx.dsq_vtime =
-		bound_vtime(p->scx.dsq_vtime, clock_of(p, this, cluster_at(this->cluster)), behind, ahead);
+	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock_of(p, this, cluster_at(this->cluster)), behind,
+				       ahead);
 }
 
 /*
- * @p, which runs on @cpu or has just stopped, goes on or waits again. It is ahead by what a turn takes it, or by what
- * it got in another cluster. A task that may not use all CPUs is owed whatever the others of its crowd are not: a
- * bound there would make all of them equal, whatever their weights.
+ * @p, which runs on @cpu or has just stopped, goes on or waits again. It is ahead by what a turn takes it, or by
+ * what it got in another cluster. A task that may not use all CPUs is owed whatever the others of its crowd are
+ * not: a bound there would make all of them equal, whatever their weights.
  */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {

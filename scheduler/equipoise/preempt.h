@@ -42,14 +42,15 @@ static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const 
 }
 
 /*
- * A task that has hardly run is stopped only for one that is further behind than any is made to be by sleeping: for that
- * one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where all are behind somebody, it is most
- * of the work (12 times the switches, 35 % more time on tc2).
+ * A task that has hardly run is stopped only for one that is further behind than any is made to be by sleeping: for
+ * that one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where all are behind somebody,
+ * it is most of the work (12 times the switches, 35 % more time on tc2).
  */
-#define FAR_AHEAD ((s64)(2 * policy.slice))
+#define FAR_AHEAD ((s64)(policy.lag + policy.slice))
 
 /*
- * How far a CPU's task must be ahead of @p, and for how long it must have run, to be stopped for it: less, the heavier
+ * How far a CPU's task must be ahead of @p, and for how long it must have run, to be stopped for it: less, the
+ * heavier
  * @p is (wakeup_gran()).
  */
 static __always_inline s64 preempt_after(const struct task_struct *p)
@@ -58,9 +59,9 @@ static __always_inline s64 preempt_after(const struct task_struct *p)
 }
 
 /*
- * Would @p have @cpu if that were to choose now? Where fewer tasks wait than there are CPUs each may have one at once;
- * else if @p is further behind than all of them. Among a crowd to stop a CPU for another than the first would help
- * that one, if any: hackbench's 400 tasks on five CPUs took 37 % longer.
+ * Would @p have @cpu if that were to choose now? Where fewer tasks wait than there are CPUs each may have one at
+ * once; else if @p is further behind than all of them. Among a crowd to stop a CPU for another than the first would
+ * help that one, if any: hackbench's 400 tasks on five CPUs took 37 % longer.
  */
 static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 {
@@ -109,13 +110,14 @@ struct seen_running {
 
 struct seen_running seen_running[MAX_CPUS];
 
-/* CPUs of a cluster that a waking task looks at, from its own on; and clusters, if it is heavy, faster ones first. */
+/* CPUs of a cluster that a waking task looks at, from its own on; and clusters, if it is heavy, faster ones first.
+ */
 #define CPUS_LOOKED_AT 16
 #define CLUSTERS_LOOKED_AT 4
 
 /*
- * Of the CPUs of @cluster from @slot on, the one that @p may have at once whose task is most ahead; -1: there is none.
- * A CPU that has been asked to stop for another task is not asked again.
+ * Of the CPUs of @cluster from @slot on, the one that @p may have at once whose task is most ahead; -1: there is
+ * none. A CPU that has been asked to stop for another task is not asked again.
  */
 __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
 {
@@ -151,8 +153,8 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, 
 }
 
 /*
- * The CPU that @p, which has just been placed, may have at once, or -1: @prev_cpu, or another of its cluster whose task
- * is more ahead; for a heavy task one of the fastest.
+ * The CPU that @p, which has just been placed, may have at once, or -1: @prev_cpu, or another of its cluster whose
+ * task is more ahead; for a heavy task one of the fastest.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

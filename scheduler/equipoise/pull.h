@@ -278,8 +278,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 }
 
 /*
- * The virtual time of the first task that waits in cluster @index for any of its CPUs and may run on @cpu. CPUs that
- * keep tasks to themselves are looked at where the cluster as a whole is behind @before.
+ * The virtual time of the first task that waits in cluster @index for any of its CPUs and may run on @cpu. CPUs
+ * that keep tasks to themselves are looked at where the cluster as a whole is behind @before.
  */
 static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
 {
@@ -358,8 +358,8 @@ static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slic
 }
 
 /*
- * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if it is another task, or may not go
- * there, or a task has come there first.
+ * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if it is another task, or may not
+ * go there, or a task has come there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 slice, u64 enq_flags)
 {

@@ -5,7 +5,8 @@
 
 #include "task.bpf.h"
 
-/* Tasks of a queue that a CPU looks at before it takes it that none may run there: a crowd that is bound to others. */
+/* Tasks of a queue that a CPU looks at before it takes it that none may run there: a crowd that is bound to others.
+ */
 #define TASKS_LOOKED_AT 256
 
 /* The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. */
@@ -47,7 +48,8 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 	return taken ? taken & READ_ONCE(c->keeping) : 0;
 }
 
-/* Of the CPUs @slots of @cluster the one whose own queue has the first task that may run on @cpu; -1: there is none.
+/* Of the CPUs @slots of @cluster the one whose own queue has the first task that may run on @cpu; -1: there is
+ * none.
  */
 __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 {

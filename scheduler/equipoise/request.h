@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a CPU is asked to do at its next switch. Other CPUs ask as well as its own tick, so a request is one word: it
- * is posted with a compare-and-swap where none is pending, and taken with an exchange. No request overwrites another
- * unseen. Without kfuncs, so that the tests run it natively, with threads.
+ * What a CPU is asked to do at its next switch. Other CPUs ask as well as its own tick, so a request is one word:
+ * it is posted with a compare-and-swap where none is pending, and taken with an exchange. No request overwrites
+ * another unseen. Without kfuncs, so that the tests run it natively, with threads.
  */
 #ifndef __EQUIPOISE_REQUEST_H
 #define __EQUIPOISE_REQUEST_H

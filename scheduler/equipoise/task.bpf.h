@@ -152,8 +152,8 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
- * The clock follows tasks of less than usual weight from this far, ns: what a tick of 10 ms charges nice 19, and half
- * as much again.
+ * The clock follows tasks of less than usual weight from this far, ns: what a tick of 10 ms charges nice 19, and
+ * half as much again.
  */
 #define LIGHT_BEHIND (NSEC_PER_SEC / 2)
 
@@ -164,8 +164,9 @@ static __always_inline u64 fair_time(const struct task_struct *p, u64 ran)
 }
 
 /*
- * A light task starts this far ahead: what a turn takes it more than others. With equal virtual times it comes after
- * them, as its deadline by EEVDF is later: it would have a turn that is worth many of theirs, and they wait for it.
+ * A light task starts this far ahead: what a turn takes it more than others. With equal virtual times it comes
+ * after them, as its deadline by EEVDF is later: it would have a turn that is worth many of theirs, and they wait
+ * for it.
  */
 static __always_inline s64 start_of(const struct task_struct *p)
 {

@@ -9,8 +9,8 @@
  *	   owed too   |     owed a turn     |     had its turn    |  charged too
  *	   much: cut  |                     |                     |  much: cut
  *
- * bound_vtime() is the only place where virtual time is given or taken other than by running. Without kfuncs, so that
- * the tests run it natively.
+ * bound_vtime() is the only place where virtual time is given or taken other than by running. Without kfuncs, so
+ *that the tests run it natively.
  */
 #ifndef __EQUIPOISE_VTIME_H
 #define __EQUIPOISE_VTIME_H

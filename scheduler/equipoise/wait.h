@@ -6,8 +6,8 @@
 #include "preempt.h"
 
 /*
- * Does a task of a higher class run on @cpu? The kernel calls ops.cpu_release() only where that took the CPU from one
- * of ours.
+ * Does a task of a higher class run on @cpu? The kernel calls ops.cpu_release() only where that took the CPU from
+ * one of ours.
  */
 static __always_inline bool has_higher_class(u32 cpu)
 {
@@ -17,12 +17,12 @@ static __always_inline bool has_higher_class(u32 cpu)
 }
 
 /*
- * Does @p, which has been placed, wait for @cpu, whose caches have its data? Not while any CPU idles; nor if a higher
- * class has @cpu; nor if it is new and has no data; nor if it is clearly behind others of its cluster, for then
- * any of its CPUs is to take it; nor if it is light, as the clock does not tell how far light tasks are behind;
- * nor where clusters differ in speed, as these look at each other's queues. A CPU that runs out of work takes it all
- * the same. (kbuild -j32 on two sockets: 31,000 migrations, with one queue for all 144,000; 0.9 % more work for the
- * energy.)
+ * Does @p, which has been placed, wait for @cpu, whose caches have its data? Not while any CPU idles; nor if a
+ * higher class has @cpu; nor if it is new and has no data; nor if it is clearly behind others of its cluster, for
+ * then any of its CPUs is to take it; nor if it is light, as the clock does not tell how far light tasks are
+ * behind; nor where clusters differ in speed, as these look at each other's queues. A CPU that runs out of work
+ * takes it all the same. (kbuild -j32 on two sockets: 31,000 migrations, with one queue for all 144,000; 0.9 % more
+ * work for the energy.)
  */
 static __always_inline bool stays(const struct task_struct *p, u32 cpu, bool wakes)
 {
