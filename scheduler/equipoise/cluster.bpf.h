@@ -78,8 +78,9 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task lets others go first. */
 	bool yields;
-	/* It has been told to stop for a task that wakes up. */
+	/* It has been told to stop for a task that wakes up, and when it last was, ns. */
 	bool asked;
+	u64 stopped_at;
 	/* What it is to do at its next switch; see request.h. */
 	u64 request;
 	/* The virtual time at which the last task that was its turn started here. */
@@ -214,6 +215,19 @@ static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, s
 static __always_inline bool may_keep_tasks(const struct cpu_state *this, const struct cluster *c)
 {
 	return READ_ONCE(c->keeping) >> (this->slot & 63) & 1;
+}
+
+/* A higher class has @cpu, until a task of ours runs there again or is looked for. */
+static __always_inline void set_taken(u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	set_bit_once(&cluster_at(this->cluster)->taken, this->slot);
+}
+
+static __always_inline void clear_taken(const struct cpu_state *this)
+{
+	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
 /* Nobody was found there who may run on the CPU that looked. */

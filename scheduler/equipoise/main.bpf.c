@@ -65,15 +65,23 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	u64 clock = READ_ONCE(cluster_at(prev->cluster)->clock);
 	s32 cpu = -1;
 
-	if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)policy.preempt_after)
-		cpu = find_preemptible(p, prev_cpu);
-	else if (task_allowed(p, prev_cpu) && preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
+	/* To stop another takes an interrupt there, and leaves the caches behind. */
+	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
+	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
+	else if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)policy.preempt_after)
+		cpu = find_preemptible(p, prev_cpu);
 	if (cpu >= 0 && !is_next(p, cpu))
 		return -1;
 	if (cpu >= 0)
 		explain(preemptible, p->pid, cpu, prev_cpu);
 	return cpu;
+}
+
+/* Is @p, which has been placed on @cpu, further behind than sleeping alone makes it? */
+static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
+{
+	return (s64)(READ_ONCE(cluster_of(cpu)->clock) - p->scx.dsq_vtime) > (s64)policy.lag;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -95,6 +103,10 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	}
 	place_waking(p, prev_cpu);
+	/* Where CPUs differ a task that has lost no turn does not take a fast one: it goes where least is to be
+	 * run. */
+	if (unlike && !is_heavy(p) && !has_lost_turns(p, prev_cpu))
+		return least_crowded(p, prev_cpu);
 	cpu = preempt_for(p, prev_cpu);
 	if (cpu >= 0)
 		return cpu;
@@ -116,6 +128,7 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 	if (!preempted)
 		return false;
 	WRITE_ONCE(cpu_at(cpu)->asked, true);
+	WRITE_ONCE(cpu_at(cpu)->stopped_at, now);
 	this_counters()->wakeup_preemptions++;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
@@ -249,6 +262,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	bool runs = prev && prev->scx.flags & SCX_TASK_QUEUED;
 	u64 request;
 
+	clear_taken(this);
 	if (runs && goes_on(prev, cpu))
 		return;
 	request = READ_ONCE(this->request);
@@ -281,8 +295,8 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 {
 	u64 start = p->scx.dsq_vtime - t->charged;
 
-	if (its_turn)
-		WRITE_ONCE(this->clock, start);
+	if (its_turn && (t->weight >= NICE_0_LOAD || (s64)(start - LIGHT_BEHIND - this->clock) > 0))
+		WRITE_ONCE(this->clock, t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND);
 	if (t->weight >= NICE_0_LOAD)
 		advance_clock(c, start);
 	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
@@ -299,6 +313,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	bool its_turn = !this->ran_past;
 
 	this->asked = false;
+	clear_taken(this);
 	if (!t)
 		return;
 	this->ran_past += charge(p, t, this);
@@ -413,6 +428,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 
+	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
 		this->ran_past = 0;
@@ -432,17 +448,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 /* A higher class takes the CPU: what waits for it is for others to take, what was sent there to find another. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	struct cpu_state *this = cpu_at(cpu);
-
-	set_bit_once(&cluster_at(this->cluster)->taken, this->slot);
+	set_taken(cpu);
 	scx_bpf_reenqueue_local();
-}
-
-void BPF_STRUCT_OPS(equipoise_cpu_acquire, s32 cpu, struct scx_cpu_acquire_args *args)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -486,13 +493,19 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* It ends, or another class has it from now on. */
+/*
+ * It ends, or another class has it from now on. If it runs, as with `chrt`, that class has the CPU, of which
+ * ops.cpu_release() does not tell.
+ */
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
+	u32 cpu = scx_bpf_task_cpu(p);
 
 	if (t)
 		count_runnable(t, false);
+	if (scx_bpf_task_running(p))
+		set_taken(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
@@ -558,7 +571,6 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .yield = (void *)equipoise_yield,
 	       .update_idle = (void *)equipoise_update_idle,
 	       .cpu_release = (void *)equipoise_cpu_release,
-	       .cpu_acquire = (void *)equipoise_cpu_acquire,
 	       .set_weight = (void *)equipoise_set_weight,
 	       .enable = (void *)equipoise_enable,
 	       .disable = (void *)equipoise_disable,

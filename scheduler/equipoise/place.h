@@ -5,7 +5,7 @@
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
 
-#include "task.bpf.h"
+#include "queue.h"
 
 /*
  * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). In a third of that those
@@ -52,20 +52,28 @@ static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
 }
 
-/* @p wakes up on @cpu, and finds no idle CPU. */
+/*
+ * @p wakes up on @cpu, and finds no idle CPU. If it has had less than all that wait there it comes before them: the
+ * clock, which the foremost of a crowd sets, says little of how far behind the others are.
+ */
 static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 {
 	const struct task_state *t = task_of(p);
 	struct cpu_state *this = cpu_at(cpu);
+	u64 clock = clock_of(p, this, cluster_at(this->cluster)), first;
 	s64 lag = t ? t->lag : 0;
 	s64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
 	s64 ahead = sleeper_ahead(lag, unlike ? policy.unfairness : 0);
 
+	if ((s64)(clock - p->scx.dsq_vtime) > behind) {
+		first = first_queue(cpu).vtime;
+		if (first != NO_VTIME && (s64)(clock - first) >= behind)
+			behind = (s64)(clock - first) + 1;
+	}
 	if (ahead < start_of(p))
 		ahead = start_of(p);
 	ahead = bound_ahead(ahead, this->cluster, cpu);
-	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock_of(p, this, cluster_at(this->cluster)), behind,
-				       ahead);
+	p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, ahead);
 }
 
 /*

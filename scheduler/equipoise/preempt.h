@@ -25,14 +25,6 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* What @curr, which runs on @cpu, has run of its turn at the time @now, ns: as of its last tick, or its start. */
-static __always_inline s64 has_run(u32 cpu, const struct task_struct *curr, u64 now)
-{
-	u64 ran = uncharged(cpu, now), accounted = ran_of(curr);
-
-	return ran > accounted ? ran : accounted;
-}
-
 /* By how much @curr, which runs on @cpu, is ahead of @p at the time @now, in virtual time. */
 static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const struct task_struct *curr, u64 now)
 {
@@ -41,21 +33,23 @@ static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const 
 	return curr->scx.dsq_vtime + fair_time(curr, ran) - p->scx.dsq_vtime;
 }
 
-/*
- * A task that has hardly run is stopped only for one that is further behind than any is made to be by sleeping: for
- * that one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where all are behind somebody,
- * it is most of the work (12 times the switches, 35 % more time on tc2).
- */
-#define FAR_AHEAD ((s64)(policy.lag + policy.slice))
-
-/*
- * How far a CPU's task must be ahead of @p, and for how long it must have run, to be stopped for it: less, the
- * heavier
- * @p is (wakeup_gran()).
- */
+/* How far a CPU's task must be ahead of @p to be stopped for it: less, the heavier @p is (wakeup_gran()). */
 static __always_inline s64 preempt_after(const struct task_struct *p)
 {
 	return is_heavy(p) ? fair_time(p, policy.preempt_after) : policy.preempt_after;
+}
+
+/*
+ * A CPU stops for waking tasks once in preempt_after(); again only for one that is further behind than any is made
+ * to be by sleeping, as that one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where
+ * all are behind some other, it is most of the work (12 times the switches, 35 % more time on tc2).
+ */
+#define FAR_AHEAD ((s64)(policy.lag + policy.slice))
+
+/* Has @cpu not been stopped lately, so that it may be for @p? */
+static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)
+{
+	return (s64)(now - READ_ONCE(cpu_at(cpu)->stopped_at)) >= preempt_after(p);
 }
 
 /*
@@ -83,7 +77,7 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu, const
 	ahead = ahead_of(p, cpu, curr, now);
 	if (ahead <= preempt_after(p))
 		return false;
-	return has_run(cpu, curr, now) >= preempt_after(p) || ahead > FAR_AHEAD;
+	return may_stop(p, cpu, now) || ahead > FAR_AHEAD;
 }
 
 /* Says why @p, which wakes up, has @cpu at once or not. */
@@ -91,10 +85,10 @@ static __always_inline void explain_preemption(const struct task_struct *p, u32 
 					       u64 now, bool preempted)
 {
 	if (curr && preempted)
-		explain(preempts, p->pid, cpu, curr->pid, has_run(cpu, curr, now), ahead_of(p, cpu, curr, now),
+		explain(preempts, p->pid, cpu, curr->pid, uncharged(cpu, now), ahead_of(p, cpu, curr, now),
 			preempt_after(p));
 	else if (curr)
-		explain(too_early, p->pid, cpu, curr->pid, has_run(cpu, curr, now), ahead_of(p, cpu, curr, now),
+		explain(too_early, p->pid, cpu, curr->pid, uncharged(cpu, now), ahead_of(p, cpu, curr, now),
 			preempt_after(p));
 }
 
