@@ -3,7 +3,7 @@
 #ifndef __EQUIPOISE_KICK_H
 #define __EQUIPOISE_KICK_H
 
-#include <scx/common.bpf.h>
+#include "rq.bpf.h"
 
 /* Is this CPU being taken away? Of simulated machines none ever is. */
 static __always_inline bool goes_offline(void)
@@ -11,7 +11,7 @@ static __always_inline bool goes_offline(void)
 #ifdef __EQUIPOISE_SIMULATED_H
 	return false;
 #else
-	struct rq *rq = scx_bpf_cpu_rq(bpf_get_smp_processor_id());
+	struct rq *rq = cpu_rq(bpf_get_smp_processor_id());
 
 	return !rq || !rq->online;
 #endif

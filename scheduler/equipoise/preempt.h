@@ -5,13 +5,14 @@
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
+#include "../rq.bpf.h"
 #include "place.h"
 #include "queue.h"
 
 /* The task that runs on @cpu; NULL if there is none. */
 static __always_inline const struct task_struct *running_on(u32 cpu)
 {
-	const struct rq *rq = scx_bpf_cpu_rq(cpu);
+	const struct rq *rq = cpu_rq(cpu);
 	const struct task_struct *curr = rq ? rq->curr : NULL;
 
 	return curr && curr->pid ? curr : NULL;

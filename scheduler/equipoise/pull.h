@@ -338,7 +338,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 /* Does a task wait on @cpu that was sent there? One that others bypass again and again never runs. */
 static __always_inline bool is_waited_for(u32 cpu)
 {
-	const struct rq *rq = scx_bpf_cpu_rq(cpu);
+	const struct rq *rq = cpu_rq(cpu);
 
 	return rq && rq->scx.local_dsq.nr;
 }

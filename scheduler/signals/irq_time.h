@@ -6,6 +6,8 @@
 #ifndef __EQUIPOISE_IRQ_TIME_H
 #define __EQUIPOISE_IRQ_TIME_H
 
+#include "../rq.bpf.h"
+
 /* What interrupts have taken of the CPU of @core, ns since some time; 0 in a kernel that does not count it. */
 static __always_inline u64 irq_time_of(const struct rq *core)
 {
@@ -18,7 +20,7 @@ static __always_inline u64 irq_time_of(const struct rq *core)
  */
 static __always_inline u64 irq_time(u32 cpu)
 {
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 
 	return core ? irq_time_of(core) : 0;
 }

@@ -46,7 +46,7 @@ static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool 
 /* The same on this CPU, @cpu, by the clock of its runqueue. */
 static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool running)
 {
-	struct rq *core = tracks_task_util() ? scx_bpf_cpu_rq(cpu) : NULL;
+	struct rq *core = tracks_task_util() ? cpu_rq(cpu) : NULL;
 
 	if (core)
 		age_task_util(tu, core->clock_task, running,

@@ -18,6 +18,7 @@
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H
 
+#include "../rq.bpf.h"
 #include "cpu_util.h"
 #include "irq_time.h"
 #include "rt_avg.bpf.h"
@@ -42,7 +43,7 @@ static __always_inline bool tracks_util(void)
 /* The class of @p, which @cpu switches to. */
 static __always_inline enum util_class util_class_of(u32 cpu, const struct task_struct *p)
 {
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 
 	if (!p->pid)
 		return UTIL_NONE;
@@ -90,14 +91,14 @@ static __always_inline u64 cpu_util_irq(u32 cpu)
 /* The bandwidth of the deadline tasks that are active on @cpu, which is of the largest CPU: cpu_bw_dl(). */
 static __always_inline u64 cpu_bw_dl(u32 cpu)
 {
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 
 	return core ? core->dl.running_bw * SCHED_POWER_SCALE >> 20 : 0;
 }
 
 static __always_inline bool rt_rq_is_runnable(u32 cpu)
 {
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 
 	return core && core->rt.rt_nr_running;
 }
@@ -150,7 +151,7 @@ static __always_inline u64 rq_clock(struct cpu_util *util, const struct rq *core
 __noinline bool update_cpu_util(u32 cpu, u64 now)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 	u64 clock, irq, passed;
 	u32 frequency;
 
@@ -180,7 +181,7 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 static __always_inline void init_cpu_util(u32 cpu, u64 now)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 
 	if (!core)
 		return;

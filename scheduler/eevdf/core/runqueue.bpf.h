@@ -12,6 +12,7 @@
 
 #include "../../explain.bpf.h"
 #include "../../memory.h"
+#include "../../rq.bpf.h"
 #include "../../signals/irq_time.h"
 #include "load_avg.h"
 
@@ -192,7 +193,7 @@ static __always_inline bool available_cpu(u32 cpu)
 /* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
 static __always_inline u32 cpu_nr_running(u32 cpu)
 {
-	struct rq *core = scx_bpf_cpu_rq(cpu);
+	struct rq *core = cpu_rq(cpu);
 	u32 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
 
 	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
