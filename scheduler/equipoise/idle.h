@@ -85,23 +85,25 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
-/* The same in all clusters, faster ones first, then near ones; @from: where @prev_cpu is. */
+/*
+ * The same in all clusters, faster ones first, then near ones. A plain loop, as Linux 6.18 to 7.0 cannot follow a
+ * call of a global function in a bpf_for(): "verifier bug: global subprog unexpected regs".
+ */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
 {
 	struct cluster *c = cluster_of(prev_cpu);
-	s32 cpu;
-	int i;
+	s32 cpu = -1;
+	u32 i;
 
-	bpf_for(i, 0, nr_clusters) {
-		u32 cluster = c->order[i & (MAX_CLUSTERS - 1)];
+	for (i = 0; i < MAX_CLUSTERS; i++) {
+		u32 cluster = c->order[i];
 
-		if (!(idle_clusters >> (cluster & 63) & 1))
-			continue;
-		cpu = claim_in(p, cluster, prev_cpu, cores);
-		if (cpu >= 0)
-			return cpu;
+		if (i >= nr_clusters || cpu >= 0)
+			break;
+		if (READ_ONCE(idle_clusters) >> (cluster & 63) & 1)
+			cpu = claim_in(p, cluster, prev_cpu, cores);
 	}
-	return -1;
+	return cpu;
 }
 
 /* Of the clusters the one with the most idle cores: where @prev_cpu is, if that is as good. Where all are alike. */
