@@ -8,6 +8,7 @@ mod eevdf;
 mod eevdf_balance;
 mod eevdf_moves;
 mod energy;
+mod equipoise;
 mod fair;
 mod frequency;
 mod hmp;
