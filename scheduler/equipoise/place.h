@@ -78,8 +78,9 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 
 /*
  * @p, which runs on @cpu or has just stopped, goes on or waits again. It is ahead by what a turn takes it, or by
- * what it got in another cluster. A task that may not use all CPUs is owed whatever the others of its crowd are
- * not: a bound there would make all of them equal, whatever their weights.
+ * what it got in another cluster. A crowd that comes to a CPU from one where each had little is not owed all of
+ * that: a kernel thread of that CPU would wait for all of them to catch up (ksoftirqd, 32 s, until the watchdog
+ * came).
  */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {
@@ -95,7 +96,7 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 			ahead = turn;
 		ahead = bound_ahead(ahead, this->cluster, cpu);
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, ahead);
-	} else if (lag > (s64)MOST_BEHIND && !is_restricted(p)) {
+	} else if (lag > (s64)MOST_BEHIND) {
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
 	}
 }
