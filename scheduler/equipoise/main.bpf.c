@@ -321,7 +321,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	t->charged = 0;
 	if (runnable)
 		return;
-	t->lag = clock_of(p, this, c) - p->scx.dsq_vtime;
+	t->lag = lag_to_keep(p, t, clock_of(p, this, c));
 	count_runnable(t, false);
 	end_burst(t);
 	if (asks_for_task(READ_ONCE(this->request)))
@@ -472,7 +472,7 @@ void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 	c = cluster_of(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
 	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c) : c->clock;
 	t->charged = 0;
-	t->lag = c->clock - p->scx.dsq_vtime;
+	t->lag = lag_to_keep(p, t, c->clock);
 	t->forked = false;
 }
 

@@ -30,15 +30,29 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may not use all CPUs competes with those that run on this one, who
- * may all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get.
+ * The clock for @p on @this of @c. A task that may run on one CPU alone competes with those that run there, which
+ * may all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get. All
+ * others wait in queues that several CPUs take from, and so go by one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
 {
 	u64 own = READ_ONCE(this->clock);
 
-	return own && is_restricted(p) ? own : READ_ONCE(c->clock);
+	return own && is_pinned(p) ? own : READ_ONCE(c->clock);
+}
+
+/*
+ * The lag with which @p goes to sleep where @clock is its clock. It is ahead by a turn at most, as under EEVDF: a
+ * kernel thread that had run while its CPU was idle, and so was far ahead of a crowd that came there, waited for
+ * all of it.
+ */
+static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct task_state *t, u64 clock)
+{
+	s64 turn = charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE);
+	s64 lag = clock - p->scx.dsq_vtime;
+
+	return lag < -turn ? -turn : lag;
 }
 
 /* @p wakes up and gets @cpu at once, which idled: nothing is taken from any other task but by what it does later.
