@@ -196,10 +196,27 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		kick_cpu(cpu, 0);
 }
 
+/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
+static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
+					 const struct task_state *t, bool its_turn)
+{
+	u64 start = p->scx.dsq_vtime - t->charged;
+
+	if (its_turn && (t->weight >= NICE_0_LOAD || (s64)(start - LIGHT_BEHIND - this->clock) > 0))
+		WRITE_ONCE(this->clock, t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND);
+	if (t->weight >= NICE_0_LOAD)
+		advance_clock(c, start);
+	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
+		advance_clock(c, start - LIGHT_BEHIND);
+	else
+		forgive(this, c, p, t);
+}
+
 /* The task that runs here has had its time: may it go on? Then it has a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
 	u64 first;
@@ -211,7 +228,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	place_running(prev, cpu);
 	first = first_queue(cpu).vtime;
 	if (first == NO_VTIME) {
-		forgive(cluster_at(this->cluster), prev, t);
+		forgive(this, c, prev, t);
 		/* None waits. The next that comes need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
@@ -222,6 +239,9 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		return false;
 	}
 	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
+	/* As if it had stopped: were the clock to stand still, it would soon be as far ahead as any may be. */
+	t->charged = 0;
+	follow_start(this, c, prev, t, true);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = false;
 	return true;
@@ -289,22 +309,6 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		set_idle(cpu);
 }
 
-/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
-static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-					 const struct task_state *t, bool its_turn)
-{
-	u64 start = p->scx.dsq_vtime - t->charged;
-
-	if (its_turn && (t->weight >= NICE_0_LOAD || (s64)(start - LIGHT_BEHIND - this->clock) > 0))
-		WRITE_ONCE(this->clock, t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND);
-	if (t->weight >= NICE_0_LOAD)
-		advance_clock(c, start);
-	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
-		advance_clock(c, start - LIGHT_BEHIND);
-	else
-		forgive(c, p, t);
-}
-
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
 	struct cpu_state *this = cpu_at(scx_bpf_task_cpu(p));
@@ -364,7 +368,7 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 	bool waiting = has_waiting(this, c);
 
 	if (!waiting)
-		forgive(c, p, t);
+		forgive(this, c, p, t);
 	if (ran_of(p) < policy.slice || (!waiting && !is_waited_for(cpu)))
 		return false;
 	if (p->scx.slice)

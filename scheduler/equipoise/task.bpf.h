@@ -187,19 +187,22 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 }
 
 /*
- * No task waits in @c: then one that runs there takes nothing from any other, and what it has got is not held
- * against it. A light task is put back: virtual time that went as fast as its own would leave all others behind.
+ * No task waits for @this, a CPU of @c: then @p, which runs there, takes nothing from any other, and what it has got
+ * is not held against it. A light task is put back: virtual time that went as fast as its own would leave all others
+ * behind. Nor is the CPU's own clock behind the cluster's any longer.
  */
-static __always_inline void forgive(struct cluster *c, struct task_struct *p, const struct task_state *t)
+static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
+				    const struct task_state *t)
 {
-	u64 start;
+	u64 clock, start;
 
-	if (t->weight >= NICE_0_LOAD) {
+	if (t->weight >= NICE_0_LOAD)
 		advance_clock(c, p->scx.dsq_vtime);
-		return;
-	}
-	start = READ_ONCE(c->clock) + start_of(p);
-	if ((s64)(p->scx.dsq_vtime - start) > 0)
+	clock = READ_ONCE(c->clock);
+	if ((s64)(clock - this->clock) > 0)
+		WRITE_ONCE(this->clock, clock);
+	start = clock + start_of(p);
+	if (t->weight < NICE_0_LOAD && (s64)(p->scx.dsq_vtime - start) > 0)
 		p->scx.dsq_vtime = start;
 }
 
