@@ -202,8 +202,10 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 {
 	u64 start = p->scx.dsq_vtime - t->charged;
 
-	if (its_turn && (t->weight >= NICE_0_LOAD || (s64)(start - LIGHT_BEHIND - this->clock) > 0))
-		WRITE_ONCE(this->clock, t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND);
+	u64 follows = t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND;
+
+	if (its_turn && (s64)(follows - this->clock) > 0)
+		WRITE_ONCE(this->clock, follows);
 	if (t->weight >= NICE_0_LOAD)
 		advance_clock(c, start);
 	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
@@ -228,7 +230,10 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	place_running(prev, cpu);
 	first = first_queue(cpu).vtime;
 	if (first == NO_VTIME) {
-		forgive(this, c, prev, t);
+		nothing_found(this->cluster);
+		none_kept(cpu, this, c);
+		if (!READ_ONCE(c->keeping))
+			forgive(this, c, prev, t);
 		/* None waits. The next that comes need not wait for all of a slice. */
 		prev->scx.slice = SLICE_MAX - policy.slice;
 		return true;
@@ -256,8 +261,10 @@ static __always_inline bool take_next(u32 cpu)
 
 	this->ran_past = 0;
 	/* To look at a task takes as long as to move it: only where there is a choice. */
-	if (may_keep_tasks(this, c) || stranded_in(c))
+	if (may_keep_tasks(this, c) || stranded_in(c)) {
+		none_kept(cpu, this, c);
 		dsq = first_queue(cpu).dsq;
+	}
 	if (scx_bpf_dsq_move_to_local(dsq, 0))
 		return true;
 	if (dsq != cluster_dsq(this->cluster) && scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
@@ -266,10 +273,15 @@ static __always_inline bool take_next(u32 cpu)
 	return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
 }
 
-/* Takes a task of cluster @from, which is further behind than what runs here. */
+/* Takes the first task that waits in cluster @from: it is further behind than what runs here. */
 static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
-	if (!scx_bpf_dsq_move_to_local(cluster_dsq(from), 0) && !pull_kept(from))
+	u64 keeping = READ_ONCE(cluster_at(from)->keeping), dsq = cluster_dsq(from);
+	s32 keeper = keeping ? first_kept(from, keeping, cpu) : -1;
+
+	if (keeper >= 0 && is_before(first_vtime(own_dsq(keeper), cpu), first_vtime(dsq, cpu)))
+		dsq = own_dsq(keeper);
+	if (!scx_bpf_dsq_move_to_local(dsq, 0) && !pull_kept(from))
 		return false;
 	this_counters()->pulled++;
 	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
@@ -367,7 +379,7 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 	struct cluster *c = cluster_at(this->cluster);
 	bool waiting = has_waiting(this, c);
 
-	if (!waiting)
+	if (!waiting && !READ_ONCE(c->keeping))
 		forgive(this, c, p, t);
 	if (ran_of(p) < policy.slice || (!waiting && !is_waited_for(cpu)))
 		return false;
@@ -384,11 +396,13 @@ static __always_inline bool core_is_free(struct task_struct *p, const struct tas
 	       offer_core(p, cpu);
 }
 
-/* Tasks of another cluster are further behind than @p. */
-static __always_inline bool is_ahead_of_cluster(struct task_struct *p, const struct task_state *t, u32 cpu)
+/* Tasks of another cluster, or that wait for another CPU of this one, are further behind than @p. */
+static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	u64 now;
 
+	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
+		return false;
 	/* It leaves the CPU by itself soon, and has had less than its share if it sleeps at all. */
 	if (is_heavy(p) && t->burst_so_far < t->burst)
 		return false;
@@ -416,7 +430,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if (turn_is_over(p, t, cpu))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
-	    (nr_clusters > 1 && is_ahead_of_cluster(p, t, cpu)))
+	    is_ahead_elsewhere(p, t, cpu))
 		p->scx.slice = 0;
 }
 

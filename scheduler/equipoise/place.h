@@ -43,13 +43,22 @@ static __always_inline u64 clock_of(const struct task_struct *p, const struct cp
 }
 
 /*
+ * How far ahead of the clock a turn takes @p. The clock follows light tasks from afar, so among these alone all are
+ * that much further ahead.
+ */
+static __always_inline s64 turn_of(const struct task_struct *p, const struct task_state *t)
+{
+	return charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE) + (is_light(p) ? LIGHT_BEHIND : 0);
+}
+
+/*
  * The lag with which @p goes to sleep where @clock is its clock. It is ahead by a turn at most, as under EEVDF: a
  * kernel thread that had run while its CPU was idle, and so was far ahead of a crowd that came there, waited for
  * all of it.
  */
 static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct task_state *t, u64 clock)
 {
-	s64 turn = charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE);
+	s64 turn = turn_of(p, t);
 	s64 lag = clock - p->scx.dsq_vtime;
 
 	return lag < -turn ? -turn : lag;
@@ -105,7 +114,7 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 
 	if (-lag > (s64)MOST_BEHIND) {
 		t = task_of(p);
-		turn = t ? charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE) : 0;
+		turn = t ? turn_of(p, t) : 0;
 		if (turn > ahead)
 			ahead = turn;
 		ahead = bound_ahead(ahead, this->cluster, cpu);

@@ -30,14 +30,7 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 /* The same of those that wait in @cluster's queue: mostly there is none, and it is known without a look. */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
-	u64 vtime;
-
-	if (!may_wait(cluster))
-		return NO_VTIME;
-	vtime = first_vtime(cluster_dsq(cluster), cpu);
-	if (vtime == NO_VTIME)
-		nothing_found(cluster);
-	return vtime;
+	return may_wait(cluster) ? first_vtime(cluster_dsq(cluster), cpu) : NO_VTIME;
 }
 
 /* CPUs of @c, by their slots, that keep tasks which they cannot run: a higher class has them. */
@@ -65,8 +58,6 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 		if (!(slots >> (slot & 63) & 1))
 			continue;
 		vtime = first_vtime(own_dsq(other), cpu);
-		if (vtime == NO_VTIME)
-			none_kept(other, cpu_at(other), c);
 		if (!is_before(vtime, first))
 			continue;
 		first = vtime;
@@ -75,7 +66,10 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 	return found;
 }
 
-/* The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. */
+/*
+ * The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. It
+ * changes nothing: ops.enqueue() asks for it, too, before the kernel has put its task into the queue.
+ */
 struct first_queue {
 	u64 dsq;
 	u64 vtime;
@@ -90,9 +84,7 @@ static __always_inline struct first_queue first_queue(u32 cpu)
 
 	if (may_keep_tasks(this, c)) {
 		vtime = first_vtime(own_dsq(cpu), cpu);
-		if (vtime == NO_VTIME)
-			none_kept(cpu, this, c);
-		else if (is_before(vtime, first.vtime))
+		if (is_before(vtime, first.vtime))
 			first = (struct first_queue){ own_dsq(cpu), vtime };
 	}
 	if (stranded) {

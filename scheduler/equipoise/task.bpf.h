@@ -186,23 +186,44 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
+/* The latest of all clusters' clocks, if no task waits in any of them; else NO_VTIME. */
+__noinline u64 latest_clock(void)
+{
+	u64 latest = READ_ONCE(clusters[0].clock);
+	int i;
+
+	if (READ_ONCE(waiting_clusters))
+		return NO_VTIME;
+	bpf_for(i, 0, nr_clusters) {
+		const struct cluster *c = cluster_at(i);
+
+		if (READ_ONCE(c->keeping))
+			return NO_VTIME;
+		if ((s64)(READ_ONCE(c->clock) - latest) > 0)
+			latest = c->clock;
+	}
+	return latest;
+}
+
 /*
- * No task waits for @this, a CPU of @c: then @p, which runs there, takes nothing from any other, and what it has got
- * is not held against it. A light task is put back: virtual time that went as fast as its own would leave all others
- * behind. Nor is the CPU's own clock behind the cluster's any longer.
+ * No task waits in @c: then @p, which runs on @this, a CPU of it, takes nothing from any other there, and what it has
+ * got is not held against it. A light task is put back if none waits anywhere: virtual time that went as fast as its
+ * own would leave all others behind. Nor is the CPU's own clock behind the cluster's any longer.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    const struct task_state *t)
 {
-	u64 clock, start;
+	bool light = t->weight < NICE_0_LOAD;
+	u64 clock = light ? latest_clock() : p->scx.dsq_vtime, start;
 
-	if (t->weight >= NICE_0_LOAD)
-		advance_clock(c, p->scx.dsq_vtime);
+	if (clock == NO_VTIME)
+		return;
+	advance_clock(c, clock);
 	clock = READ_ONCE(c->clock);
 	if ((s64)(clock - this->clock) > 0)
 		WRITE_ONCE(this->clock, clock);
 	start = clock + start_of(p);
-	if (t->weight < NICE_0_LOAD && (s64)(p->scx.dsq_vtime - start) > 0)
+	if (light && (s64)(p->scx.dsq_vtime - start) > 0)
 		p->scx.dsq_vtime = start;
 }
 
