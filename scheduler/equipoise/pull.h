@@ -254,8 +254,8 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 
 /*
  * The next cluster whose tasks @p, which runs on @this, may have to give way to: one that has some waiting, or is
- * slower; or its own, where other CPUs keep some. Each in turn: to look into queues beyond other caches takes microseconds (2 % of all time on 160 CPUs of
- * eight nodes, when each tick looked into all). NULL: there is none.
+ * slower; or its own, where other CPUs keep some. Each in turn: to look into queues beyond other caches takes
+ * microseconds (2 % of all time on 160 CPUs of eight nodes, when each tick looked into all). NULL: there is none.
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {

@@ -206,9 +206,9 @@ __noinline u64 latest_clock(void)
 }
 
 /*
- * No task waits in @c: then @p, which runs on @this, a CPU of it, takes nothing from any other there, and what it has
- * got is not held against it. A light task is put back if none waits anywhere: virtual time that went as fast as its
- * own would leave all others behind. Nor is the CPU's own clock behind the cluster's any longer.
+ * No task waits in @c: then @p, which runs on @this, a CPU of it, takes nothing from any other there, and what it
+ * has got is not held against it. A light task is put back if none waits anywhere: virtual time that went as fast
+ * as its own would leave all others behind. Nor is the CPU's own clock behind the cluster's any longer.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    const struct task_state *t)

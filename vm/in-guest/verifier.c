@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What each BPF program costs the verifier, for any loader that uses libbpf: a library for LD_PRELOAD, which asks the
- * kernel for its figures as programs are loaded (BPF_LOG_STATS) and appends a line for each to $VERIFIER_COSTS:
+ * What each BPF program costs the verifier, for any loader that uses libbpf: a library for LD_PRELOAD, which asks
+ *the kernel for its figures as programs are loaded (BPF_LOG_STATS) and appends a line for each to $VERIFIER_COSTS:
  *
  *	PROGRAM	INSTRUCTIONS STATES MICROSECONDS
  */
