@@ -29,17 +29,25 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
 }
 
 /*
- * Calls @function on this CPU, @cpu, in @delay ns. It is set only here, not in ops.init(), which may sleep: there
- * it could not iterate over a queue.
+ * That of @cpu calls @function. Since Linux 7.2 a callback may call what the program may that sets it
+ * (scx_kfunc_context_filter()): one that moves tasks between queues is set in ops.init_task(), which may do so,
+ * does not sleep, and so may iterate over a queue, and which sched_ext calls for each task before any runs.
  */
-static __always_inline void start_timer(void *timers, u32 cpu, scheduler_timer_fn function, u64 delay)
+static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn function)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
 
-	if (!timer)
-		return;
-	bpf_timer_set_callback(&timer->timer, function);
-	bpf_timer_start(&timer->timer, delay, BPF_F_TIMER_CPU_PIN);
+	if (timer)
+		bpf_timer_set_callback(&timer->timer, function);
+}
+
+/* That of this CPU, @cpu, calls back in @delay ns. */
+static __always_inline void start_timer(void *timers, u32 cpu, u64 delay)
+{
+	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
+
+	if (timer)
+		bpf_timer_start(&timer->timer, delay, BPF_F_TIMER_CPU_PIN);
 }
 
 #endif /* __EQUIPOISE_TIMERS_H */

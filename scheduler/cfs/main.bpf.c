@@ -33,7 +33,7 @@ static int run_rebalance_domains(void *timers, int *key, struct scheduler_timer 
 static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 {
 	if (!time_before(jiffies, rq_of(cpu)->next_balance) && levels_of(cpu)->nr_levels)
-		start_timer(&balance_timers, cpu, run_rebalance_domains, 0);
+		start_timer(&balance_timers, cpu, 0);
 	nohz_start_tick(cpu);
 	if (nohz_kick_needed(cpu, jiffies))
 		nohz_balancer_kick(cpu);
@@ -273,7 +273,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
-	start_timer(&class_timers, cpu, run_class_tick, machine.tick_ns);
+	start_timer(&class_timers, cpu, machine.tick_ns);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -310,12 +310,30 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 	detach_task_util(&se->util);
 }
 
+bool timers_set;
+
+/* See set_timer(). */
+static __always_inline void set_timers(void)
+{
+	int cpu;
+
+	if (timers_set)
+		return;
+	timers_set = true;
+	bpf_for(cpu, 0, nr_cpus()) {
+		set_timer(&balance_timers, cpu, run_rebalance_domains);
+		set_timer(&class_timers, cpu, run_class_tick);
+		set_timer(&util_timers, cpu, run_util_tick);
+	}
+}
+
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct fair_entity *se = bpf_task_storage_get(&entities, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!se)
 		return -ENOMEM;
+	set_timers();
 	se->forked = args->fork;
 	hook_init_task(p, se, args->fork);
 	se->avg.last_update_time = bpf_ktime_get_ns();
@@ -353,7 +371,7 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 
 	switch_cpu_util(cpu, next);
 	if (tracks_util() && outranks_fair(cpu_util_of(cpu)->running))
-		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);
+		start_timer(&util_timers, cpu, machine.tick_ns);
 	if (policy.frequency)
 		update_frequency(cpu, bpf_ktime_get_ns());
 	/* nohz_newidle_balance(): if no task sees a tick, whoever begins to idle has time for it. */

@@ -36,7 +36,7 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 	if (!levels_of(cpu)->nr_levels)
 		return;
 	if (!time_before(jiffies, rq_of(cpu)->next_balance))
-		start_timer(&balance_timers, cpu, run_rebalance_domains, 0);
+		start_timer(&balance_timers, cpu, 0);
 	nohz_balance_exit_idle(cpu);
 	nohz_balancer_kick(cpu, jiffies);
 }
@@ -260,7 +260,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
-	start_timer(&class_timers, cpu, run_class_tick, machine.tick_ns);
+	start_timer(&class_timers, cpu, machine.tick_ns);
 }
 
 void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
@@ -296,12 +296,29 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 		detach_entity(se);
 }
 
+bool timers_set;
+
+/* See set_timer(). */
+static __always_inline void set_timers(void)
+{
+	int cpu;
+
+	if (timers_set)
+		return;
+	timers_set = true;
+	bpf_for(cpu, 0, nr_cpus()) {
+		set_timer(&balance_timers, cpu, run_rebalance_domains);
+		set_timer(&class_timers, cpu, run_class_tick);
+	}
+}
+
 s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct fair_entity *se = bpf_task_storage_get(&entities, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!se)
 		return -ENOMEM;
+	set_timers();
 	se->forked = true;
 	inherit_wakees(p, se, args->fork);
 	return 0;

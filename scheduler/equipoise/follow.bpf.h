@@ -142,7 +142,7 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
-		start_timer(&util_timers, cpu, run_util_tick, machine.tick_ns);
+		start_timer(&util_timers, cpu, machine.tick_ns);
 	update_frequency(cpu, now);
 	if (cpu_util_of(cpu)->running == UTIL_NONE) {
 		cpu_util_of(cpu)->blocked = true;
@@ -152,12 +152,17 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 
 static __always_inline s32 init_follow(u32 cpu)
 {
+	s32 err;
+
 	if (!follows())
 		return 0;
 	init_cpu_util(cpu, bpf_ktime_get_ns());
 	/* Until it has something to run: sched_ext begins with all that it can do. */
 	scx_bpf_cpuperf_set(cpu, 0);
-	return init_timer(&util_timers, cpu);
+	err = init_timer(&util_timers, cpu);
+	if (!err)
+		set_timer(&util_timers, cpu, run_util_tick);
+	return err;
 }
 
 #endif /* __EQUIPOISE_FOLLOW_H */
