@@ -9,6 +9,7 @@
 #ifndef __EQUIPOISE_TOPOLOGY_H
 #define __EQUIPOISE_TOPOLOGY_H
 
+#include "verifier.h"
 #include "intf.h"
 #include "policy.bpf.h"
 

@@ -10,6 +10,7 @@
 #include <scx/common.bpf.h>
 
 #define SCHEDULER_SETTINGS "cfs/settings.def"
+#include "../release.bpf.h"
 #include "../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
@@ -67,7 +68,7 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
 	update_blocked_averages(cpu, bpf_ktime_get_ns());
-	update_idle_cpus(bpf_ktime_get_ns());
+	see_to_idle_cpus(cpu, bpf_ktime_get_ns());
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }
@@ -188,6 +189,8 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 	else if (se->cpu != cpu)
 		migrate_entity(se, cpu);
 	set_curr(cpu, p, se, bpf_ktime_get_ns());
+	if (asking_locks)
+		update_frequency(cpu, bpf_ktime_get_ns());
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -230,7 +233,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_cpu_util(cpu, now);
 	if (tracks_util()) {
 		update_frequency(cpu, now);
-		update_idle_cpus(now);
+		see_to_idle_cpus(cpu, now);
 	}
 	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
 	if (rq->exec_pid || rq->active_balance || (rq->nr_running > 1 && check_preempt_tick(rq))) {
@@ -263,6 +266,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	hook_update_idle(rq);
 	if (idle) {
 		cpu_util_of(cpu)->blocked = true;
+		if (asking_locks)
+			update_frequency(cpu, bpf_ktime_get_ns());
 		nohz_stop_tick(cpu);
 	} else {
 		update_cpu_load_nohz(rq, jiffies_at(bpf_ktime_get_ns()));
@@ -370,13 +375,17 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 	u32 cpu = bpf_get_smp_processor_id();
 
 	switch_cpu_util(cpu, next);
+	if (released_by_switch && outranks_fair(cpu_util_of(cpu)->running)) {
+		reenqueue_at_switch();
+		start_timer(&class_timers, cpu, machine.tick_ns);
+	}
 	if (tracks_util() && outranks_fair(cpu_util_of(cpu)->running))
 		start_timer(&util_timers, cpu, machine.tick_ns);
-	if (policy.frequency)
+	if (!asking_locks)
 		update_frequency(cpu, bpf_ktime_get_ns());
 	/* nohz_newidle_balance(): if no task sees a tick, whoever begins to idle has time for it. */
 	if (tracks_util() && cpu_util_of(cpu)->running == UTIL_NONE)
-		update_idle_cpus(bpf_ktime_get_ns());
+		see_to_idle_cpus(cpu, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -386,9 +395,6 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 
 	init_rq(cpu, jiffies);
 	init_cpu_util(cpu, bpf_ktime_get_ns());
-	/* Until it has something to run: sched_ext begins with all that it can do. */
-	if (policy.frequency)
-		scx_bpf_cpuperf_set(cpu, 0);
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_stop_tick(cpu);
@@ -399,7 +405,10 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 	if (err)
 		return err;
 	err = init_timer(&class_timers, cpu);
-	return err ? err : init_timer(&util_timers, cpu);
+	if (err)
+		return err;
+	err = init_timer(&util_timers, cpu);
+	return err ? err : init_frequency(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)

@@ -14,6 +14,7 @@
 
 #define SCHEDULER_SETTINGS "eevdf/settings.def"
 #define FREQUENCY_UTIL_FAIR cpu_fair_util_boost
+#include "../release.bpf.h"
 #include "../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
@@ -56,6 +57,17 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 	trigger_load_balance(cpu, jiffies_at(now));
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
+}
+
+/* In an op of @cpu, which is about to switch: what runs next is known, and what the CPU is asked for by it. */
+static __always_inline void ask_before_switch(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!asking_locks || !rq->util_changed)
+		return;
+	rq->util_changed = false;
+	update_frequency(cpu, bpf_ktime_get_ns());
 }
 
 /* The runqueue that @p is to join. */
@@ -170,6 +182,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 		migrate_entity(se, cpu);
 	set_curr(cpu, p, se, bpf_ktime_get_ns());
 	update_misfit_status(cpu, p, se);
+	ask_before_switch(cpu);
 }
 
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
@@ -251,6 +264,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	if (!idle)
 		return;
 	cpu_util_of(cpu)->blocked = true;
+	ask_before_switch(cpu);
 	nohz_balance_enter_idle(cpu);
 	if (!llc_of(cpu)->has_idle_cores && is_core_idle(cpu))
 		llc_of(cpu)->has_idle_cores = true;
@@ -358,8 +372,13 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 		switch_cpu_util(cpu, next);
 	else if (!rq->util_changed)
 		return 0;
+	if (released_by_switch && outranks_fair(cpu_util_of(cpu)->running)) {
+		reenqueue_at_switch();
+		start_timer(&class_timers, cpu, machine.tick_ns);
+	}
 	rq->util_changed = false;
-	update_frequency(cpu, bpf_ktime_get_ns());
+	if (!asking_locks)
+		update_frequency(cpu, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -374,9 +393,6 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 	llc->nr_busy_cpus++;
 	llc->nr_idle_scan = levels_of(cpu)->llc_weight;
 	llc->has_idle_cores = true;
-	/* Until it has something to run: sched_ext begins with all that it can do. */
-	if (policy.frequency)
-		scx_bpf_cpuperf_set(cpu, 0);
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_balance_enter_idle(cpu);
@@ -385,7 +401,9 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 		err = scx_bpf_create_dsq(ineligible_dsq(cpu), -1);
 	if (!err)
 		err = init_timer(&balance_timers, cpu);
-	return err ? err : init_timer(&class_timers, cpu);
+	if (!err)
+		err = init_timer(&class_timers, cpu);
+	return err ? err : init_frequency(cpu);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)

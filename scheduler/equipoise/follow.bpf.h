@@ -121,7 +121,7 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 	if (!outranks_fair(cpu_util_of(cpu)->running))
 		return 0;
 	follow(NULL, cpu, now);
-	update_idle_cpus(now);
+	see_to_idle_cpus(cpu, now);
 	bpf_timer_start(&timer->timer, machine.tick_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }
@@ -143,11 +143,21 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	switch_cpu_util(cpu, next);
 	if (outranks_fair(cpu_util_of(cpu)->running))
 		start_timer(&util_timers, cpu, machine.tick_ns);
-	update_frequency(cpu, now);
+	if (!asking_locks)
+		update_frequency(cpu, now);
 	if (cpu_util_of(cpu)->running == UTIL_NONE) {
 		cpu_util_of(cpu)->blocked = true;
-		update_idle_cpus(now);
+		see_to_idle_cpus(cpu, now);
 	}
+}
+
+/* In an op of @cpu, which is about to switch to @next, or to idle: asks for what that needs (asking_locks). */
+static __always_inline void ask_before_switch(u32 cpu, struct task_struct *next)
+{
+	struct task_state *t = next ? task_of(next) : NULL;
+
+	cpu_util_of(cpu)->estimated = t ? estimated_util(t) : 0;
+	update_frequency(cpu, bpf_ktime_get_ns());
 }
 
 static __always_inline s32 init_follow(u32 cpu)
@@ -157,12 +167,11 @@ static __always_inline s32 init_follow(u32 cpu)
 	if (!follows())
 		return 0;
 	init_cpu_util(cpu, bpf_ktime_get_ns());
-	/* Until it has something to run: sched_ext begins with all that it can do. */
-	scx_bpf_cpuperf_set(cpu, 0);
 	err = init_timer(&util_timers, cpu);
-	if (!err)
-		set_timer(&util_timers, cpu, run_util_tick);
-	return err;
+	if (err)
+		return err;
+	set_timer(&util_timers, cpu, run_util_tick);
+	return init_frequency(cpu);
 }
 
 #endif /* __EQUIPOISE_FOLLOW_H */

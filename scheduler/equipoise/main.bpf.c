@@ -363,7 +363,7 @@ static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
 		return;
 	now = bpf_ktime_get_ns();
 	follow(p, cpu, now);
-	update_idle_cpus(now);
+	see_to_idle_cpus(cpu, now);
 }
 
 /* Does any task wait that @this may take? */
@@ -454,6 +454,8 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		return;
 	}
 	set_idle(cpu);
+	if (asking_locks && follows())
+		ask_before_switch(cpu, NULL);
 	/* Who came after this CPU had looked found it not to idle yet. */
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
@@ -561,6 +563,13 @@ int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
+/* Before the switch that equipoise_frequency_switch() hears of. The loader leaves it out where that is. */
+void BPF_STRUCT_OPS(equipoise_frequency_running, struct task_struct *p)
+{
+	if (asking_locks && follows())
+		ask_before_switch(scx_bpf_task_cpu(p), p);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 {
 	int cpu;
@@ -584,6 +593,7 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .select_cpu = (void *)equipoise_select_cpu,
 	       .enqueue = (void *)equipoise_enqueue,
 	       .dispatch = (void *)equipoise_dispatch,
+	       .running = (void *)equipoise_frequency_running,
 	       .stopping = (void *)equipoise_stopping,
 	       .tick = (void *)equipoise_tick,
 	       .yield = (void *)equipoise_yield,

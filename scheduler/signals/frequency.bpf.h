@@ -13,7 +13,17 @@
 #define __EQUIPOISE_FREQUENCY_H
 
 #include "../explain.bpf.h"
+#include "../timers.bpf.h"
 #include "utilization.bpf.h"
+
+/*
+ * Set by the loader: scx_bpf_cpuperf_set() locks the CPU's runqueue, unless sched_ext knows that it is
+ * locked, as Linux does since 6.17. Then only two places may ask. One is an op, for the CPU whose
+ * runqueue is locked; for another CPU it is an error. The other is a timer, for any CPU. At the
+ * tracepoint sched_switch the runqueue is locked and sched_ext does not know: the CPU would wait for
+ * itself for ever. The simulated kernel lets a request be made anywhere, at no cost.
+ */
+const volatile bool asking_locks;
 
 /* The fair tasks' utilization of a CPU. A scheduler that keeps averages of its own says what has it. */
 #ifndef FREQUENCY_UTIL_FAIR
@@ -62,8 +72,14 @@ static __always_inline u64 frequency_request(u32 cpu)
 	return perf < max ? perf : max;
 }
 
+/* May the frequency of @cpu be asked for here, in an op or a timer of this CPU? */
+static __always_inline bool may_ask_for(u32 cpu)
+{
+	return !asking_locks || cpu == bpf_get_smp_processor_id();
+}
+
 /*
- * Asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks
+ * In an op or a timer of @cpu: asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks
  * that need more than before (ignore_dl_rate_limit()).
  */
 __noinline bool update_frequency(u32 cpu, u64 now)
@@ -96,6 +112,7 @@ u64 next_blocked_update;
  */
 __noinline bool update_idle_cpus(u64 now)
 {
+	forget_origin(now);
 	int cpu;
 
 	if (time_before(now, next_blocked_update))
@@ -107,6 +124,38 @@ __noinline bool update_idle_cpus(u64 now)
 			update_frequency(cpu, now);
 		}
 	return true;
+}
+
+/* update_idle_cpus() as a timer, which may ask for other CPUs' frequencies. */
+CPU_TIMERS(idle_cpus_timers);
+
+static int run_update_idle_cpus(void *timers, int *key, struct scheduler_timer *timer)
+{
+	update_idle_cpus(bpf_ktime_get_ns());
+	return 0;
+}
+
+/* On this CPU, @cpu: the same as soon as it may be done. */
+static __always_inline void see_to_idle_cpus(u32 cpu, u64 now)
+{
+	if (!asking_locks)
+		update_idle_cpus(now);
+	else if (!time_before(now, next_blocked_update))
+		start_timer(&idle_cpus_timers, cpu, 0);
+}
+
+static __always_inline s32 init_frequency(u32 cpu)
+{
+	s32 err;
+
+	if (!policy.frequency)
+		return 0;
+	/* Until it has something to run: sched_ext begins with all that it can do. */
+	scx_bpf_cpuperf_set(cpu, 0);
+	err = init_timer(&idle_cpus_timers, cpu);
+	if (!err)
+		set_timer(&idle_cpus_timers, cpu, run_update_idle_cpus);
+	return err;
 }
 
 #endif /* __EQUIPOISE_FREQUENCY_H */

@@ -161,7 +161,7 @@ impl Control {
             Request::Get(names) => Ok(get(&state.policy, &names)),
             Request::Set(_) if !is_root => {
                 let message =
-                    "expected to be run as root: changing a scheduler takes its privileges";
+                    "changing a scheduler requires root";
                 Ok(Reply::Failed(message.to_owned()))
             }
             Request::Set(_) if state.asked.is_some() || state.waiting.is_some() => Ok(

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
-use native::Global;
 use policy::Explained;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,14 +10,6 @@ use std::io::{self, Write};
 
 /// So many tasks' names are remembered. Then all are looked up anew, as pids are used again.
 const MOST_NAMES: usize = 4096;
-
-/// What has the scheduler explain itself.
-pub fn switch() -> Global {
-    Global {
-        symbol: Explained::SWITCH.to_owned(),
-        bytes: vec![1],
-    }
-}
 
 /// Prints what is in `buffer`, whenever it is asked to (`RingBuffer::consume`).
 pub fn printer(buffer: &dyn MapCore) -> Result<RingBuffer<'static>> {

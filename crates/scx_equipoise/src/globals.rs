@@ -9,6 +9,14 @@ use native::Global;
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// The `bool` of this name, set to true.
+pub fn switched_on(symbol: &str) -> Global {
+    Global {
+        symbol: symbol.to_owned(),
+        bytes: vec![1],
+    }
+}
+
 /// Sets `globals` in an object that is not yet loaded.
 pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
     let variables = variables(object)?;
@@ -34,6 +42,11 @@ pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
             .copy_from_slice(bytes);
     }
     Ok(())
+}
+
+/// Does the object have this variable?
+pub fn has(object: &OpenObject, symbol: &str) -> Result<bool> {
+    Ok(variables(object)?.contains_key(symbol))
 }
 
 /// Section and place in it of every global variable.

@@ -48,6 +48,11 @@ fn governor_adds() -> bool {
         .any(|policy| governor(policy).trim() == "schedutil")
 }
 
+/// The running kernel's release, such as `7.3.4+deb13-amd64`.
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 /// The CPUs that are online, as the kernel lists them.
 pub fn online() -> Result<CpuMask> {
     detect::online(Path::new("/sys")).map_err(anyhow::Error::msg)

@@ -8,6 +8,7 @@ mod error;
 mod explain;
 mod globals;
 mod host;
+mod libbpf_log;
 mod preflight;
 mod profile;
 mod rapl;
@@ -19,7 +20,6 @@ use clap::Parser;
 use cli::{Command, Opts, Prefer};
 use control::{Control, Request};
 use error::Error;
-use libbpf_rs::PrintLevel;
 use policy::Policy;
 use profile::Profile;
 use schedulers::Next;
@@ -73,10 +73,12 @@ fn run(opts: &Opts) -> Result<(), Error> {
     let asked = control.clone();
     on_signal(move || asked.shut_down())?;
     let described = opts.machine.as_deref().map(host::describe).transpose()?;
-    preflight::check(
-        Path::new("/sys/kernel/sched_ext"),
-        rustix::process::geteuid(),
-    )?;
+    let kernel = preflight::Kernel {
+        release: &host::kernel_release(),
+        sched_ext: Path::new("/sys/kernel/sched_ext"),
+        btf: Path::new("/sys/kernel/btf/vmlinux"),
+    };
+    preflight::check(&kernel, rustix::process::geteuid())?;
     let _socket = control.serve()?;
     if let Some(profile) = profile {
         profile.follow(control.clone());
@@ -145,7 +147,6 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         ColorChoice::Never
     };
     TermLogger::init(level, config, TerminalMode::Stderr, colors).context("cannot log")?;
-    // libbpf's warnings hold the verifier's log, when that is what is wrong.
-    scx_utils::init_libbpf_logging((!verbose).then_some(PrintLevel::Warn));
+    libbpf_log::keep(verbose);
     Ok(())
 }

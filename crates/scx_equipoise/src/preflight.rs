@@ -1,29 +1,84 @@
-//! What must hold before a scheduler can be loaded, said in words rather than by a failing system call.
+//! What must hold before a scheduler can be loaded, and why the kernel did not load one: a sentence
+//! each, rather than a failing system call.
 
-use anyhow::{Result, bail};
+use crate::libbpf_log;
+use anyhow::{Result, anyhow, bail};
 use rustix::process::Uid;
+use scx_utils::compat;
 use std::fs;
 use std::path::Path;
 
-/// `sched_ext` is `/sys/kernel/sched_ext`, `user` who runs this.
-pub fn check(sched_ext: &Path, user: Uid) -> Result<()> {
-    let Ok(state) = fs::read_to_string(sched_ext.join("state")) else {
+/// The first Linux with sched_ext.
+const OLDEST: (u32, u32) = (6, 12);
+
+/// What the kernel shows of itself.
+#[derive(Debug)]
+pub struct Kernel<'a> {
+    /// Its release, such as `6.12.9-amd64`.
+    pub release: &'a str,
+    /// `/sys/kernel/sched_ext`.
+    pub sched_ext: &'a Path,
+    /// `/sys/kernel/btf/vmlinux`.
+    pub btf: &'a Path,
+}
+
+/// May `user` load a scheduler into `kernel` now?
+pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
+    let release = kernel.release;
+    let Ok(state) = fs::read_to_string(kernel.sched_ext.join("state")) else {
+        if version(release).is_some_and(|version| version < OLDEST) {
+            bail!("Linux {release} is too old: sched_ext requires Linux 6.12 or later");
+        }
         bail!(
-            "this kernel has no sched_ext: expected Linux 6.12 or later, built with \
-             CONFIG_SCHED_CLASS_EXT"
+            "this Linux {release} has no sched_ext: it was built without CONFIG_SCHED_CLASS_EXT; \
+             expected a kernel that has it, Linux 6.12 or later"
         );
     };
+    if !kernel.btf.exists() {
+        bail!(
+            "this Linux {release} has no BTF, which BPF schedulers require: expected a kernel \
+             built with CONFIG_DEBUG_INFO_BTF"
+        );
+    }
     if !user.is_root() {
-        bail!("expected to be run as root: loading a scheduler takes its privileges");
+        bail!("loading a scheduler requires root");
     }
     if state.trim() != "disabled" {
         // Which may have left in the meantime.
-        match fs::read_to_string(sched_ext.join("root/ops")) {
+        match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
             Err(_) => bail!("another scheduler is loaded, or is just leaving"),
         }
     }
     Ok(())
+}
+
+/// Why the kernel of this `release` did not load `policy`'s scheduler, where `error` is libbpf's.
+pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> anyhow::Error {
+    let log = match libbpf_log::save() {
+        Ok(Some(path)) => format!("the log is in {}", path.display()),
+        Ok(None) => "libbpf gave no log".to_owned(),
+        Err(error) => format!("the log is lost: {error:#}"),
+    };
+    let malformed = compat::malformed_scx_kfuncs();
+    if !malformed.is_empty() {
+        return anyhow!(
+            "the BTF of this Linux {release} describes {} functions of sched_ext wrongly, such as {}(), so that it \
+             loads no scheduler at all: its build used a pahole before 1.26 ({log})",
+            malformed.len(),
+            malformed[0],
+        );
+    }
+    anyhow!(
+        "Linux {release} refuses the scheduler of policy {policy}: {error:#}; {log}. \
+         Please report this with the log"
+    )
+}
+
+/// Major and minor number of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -37,33 +92,61 @@ mod tests {
         folder
     }
 
-    fn refusal(folder: &TempDir, user: Uid) -> String {
-        check(folder.path(), user).unwrap_err().to_string()
+    fn checked(folder: &TempDir, release: &str, user: Uid) -> Result<()> {
+        let kernel = Kernel {
+            release,
+            sched_ext: folder.path(),
+            btf: folder.path(),
+        };
+        check(&kernel, user)
+    }
+
+    fn refusal(folder: &TempDir, release: &str, user: Uid) -> String {
+        checked(folder, release, user).unwrap_err().to_string()
     }
 
     #[test]
     fn root_may_load_where_nothing_is_loaded() {
-        check(sysfs("disabled\n").path(), Uid::ROOT).unwrap();
+        checked(&sysfs("disabled\n"), "6.12.9-amd64", Uid::ROOT).unwrap();
     }
 
     #[test]
-    fn a_kernel_without_sched_ext_is_refused() {
+    fn a_kernel_without_sched_ext_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(refusal(&folder, Uid::ROOT).contains("no sched_ext"));
+        let message = refusal(&folder, "6.1.0-49-amd64", Uid::ROOT);
+        assert!(message.contains("6.1.0-49-amd64 is too old"), "{message}");
+        let message = refusal(&folder, "6.12.117+deb13-amd64", Uid::ROOT);
+        assert!(
+            message.contains("without CONFIG_SCHED_CLASS_EXT"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_without_btf_is_refused() {
+        let folder = sysfs("disabled\n");
+        let missing = folder.path().join("btf");
+        let kernel = Kernel {
+            release: "7.3.4",
+            sched_ext: folder.path(),
+            btf: &missing,
+        };
+        let message = check(&kernel, Uid::ROOT).unwrap_err().to_string();
+        assert!(message.contains("CONFIG_DEBUG_INFO_BTF"), "{message}");
     }
 
     #[test]
     fn others_than_root_are_refused() {
         let folder = sysfs("disabled\n");
-        assert!(refusal(&folder, Uid::from_raw(1000)).contains("root"));
+        assert!(refusal(&folder, "7.3.4", Uid::from_raw(1000)).contains("root"));
     }
 
     #[test]
     fn a_loaded_scheduler_is_named() {
         let folder = sysfs("enabled\n");
-        assert!(refusal(&folder, Uid::ROOT).contains("another scheduler"));
+        assert!(refusal(&folder, "7.3.4", Uid::ROOT).contains("another scheduler"));
         fs::create_dir(folder.path().join("root")).unwrap();
         fs::write(folder.path().join("root/ops"), "simple\n").unwrap();
-        assert!(refusal(&folder, Uid::ROOT).ends_with("is loaded: simple"));
+        assert!(refusal(&folder, "7.3.4", Uid::ROOT).ends_with("is loaded: simple"));
     }
 }

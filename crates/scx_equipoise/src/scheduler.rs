@@ -6,6 +6,8 @@ use crate::cost;
 use crate::explain;
 use crate::globals;
 use crate::host;
+use crate::libbpf_log;
+use crate::preflight;
 use crate::rapl;
 use crate::schedulers::Next;
 use crate::stats::{self, Totals};
@@ -15,7 +17,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
-use policy::{Counters, Policy};
+use policy::{Counters, Explained, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_stats::prelude::StatsServer;
 use scx_utils::{
@@ -64,6 +66,20 @@ macro_rules! fit_cgroups {
     };
 }
 
+/// How the programs are called that are of use only where frequencies are asked for.
+const FREQUENCY_PROGRAMS: &str = "equipoise_frequency_";
+
+/// The variable that says that asking for a frequency takes a lock (scheduler/signals/frequency.bpf.h).
+const ASKING_LOCKS: &str = "asking_locks";
+
+/// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
+const RELEASED_BY_SWITCH: &str = "released_by_switch";
+
+/// May a program empty a CPU's local queue wherever it runs, as from Linux 6.19 on?
+fn reenqueues_anywhere() -> Result<bool> {
+    Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
+}
+
 /// A loaded and attached scheduler.
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
@@ -96,19 +112,27 @@ impl<'object> Scheduler<'object> {
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.
         unsafe { bpf_map__set_autoattach(ops.as_ptr(), false) };
-        let mut globals = policy.globals(machine);
+        let mut values = policy.globals(machine);
+        values.push(globals::switched_on(ASKING_LOCKS));
+        if reenqueues_anywhere()? && globals::has(skeleton.open_object_mut(), RELEASED_BY_SWITCH)? {
+            skeleton.struct_ops.equipoise_ops_mut().cpu_release = std::ptr::null_mut();
+            values.push(globals::switched_on(RELEASED_BY_SWITCH));
+        }
         if opts.explain {
-            globals.push(explain::switch());
+            values.push(globals::switched_on(Explained::SWITCH));
             skeleton.maps.explanations.set_max_entries(BUFFER_BYTES)?;
         }
-        globals::set(skeleton.open_object_mut(), &globals)?;
+        globals::set(skeleton.open_object_mut(), &values)?;
 
         if !policy.asks_for_frequencies(machine) {
-            leave_out(&mut skeleton, "equipoise_frequency_");
+            leave_out(&mut skeleton, FREQUENCY_PROGRAMS);
         }
 
-        let mut skeleton = scx_ops_load!(skeleton, equipoise_ops, uei)?;
+        let loaded = scx_ops_load!(skeleton, equipoise_ops, uei);
+        let refused = |error| preflight::explain_refusal(error, &policy.name, &host::kernel_release());
+        let mut skeleton = loaded.map_err(refused)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
+        libbpf_log::forget();
         let stats = stats::serve()?;
         log::info!("policy {} on {} CPUs", policy.name, online.count());
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {

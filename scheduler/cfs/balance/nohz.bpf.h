@@ -62,7 +62,8 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 	if (!tracks_util())
 		return;
 	update_cpu_util(cpu, now);
-	update_frequency(cpu, now);
+	if (may_ask_for(cpu))
+		update_frequency(cpu, now);
 }
 
 /* The periodic balance of @cpu, which is busy or not. */

@@ -50,6 +50,8 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
  */
 __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 push_cpu)
 {
+	forget_origin(dsq);
+	forget_origin(push_cpu);
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
@@ -77,6 +79,7 @@ static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 pu
 /* Gives the oldest of env to @push_cpu. False if it is gone. */
 __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 {
+	forget_origin(push_cpu);
 	struct task_struct *p;
 	bool pushed = false;
 
@@ -96,6 +99,8 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 /* Balance of @push_cpu with @cpu has not failed after all: the lowest domain with both forgets its failures. */
 __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 {
+	forget_origin(push_cpu);
+	forget_origin(cpu);
 	int level;
 
 	bpf_for(level, 0, levels_of(push_cpu)->nr_levels)

@@ -345,6 +345,7 @@ static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cos
 /* What newly idle balancing takes on @cpu has changed in a domain; its least is what moving a task costs. */
 __noinline bool decay_idle_balance_cost(u32 cpu)
 {
+	forget_origin(cpu);
 	u64 max_cost = 0;
 	int level;
 
@@ -359,6 +360,9 @@ __noinline bool decay_idle_balance_cost(u32 cpu)
 /* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 jiffies)
 {
+	forget_origin(cpu);
+	forget_origin(idle);
+	forget_origin(jiffies);
 	u64 next_balance = jiffies + 60 * jiffies_per_sec();
 	bool balance = true, decayed = false;
 	int level;

@@ -71,6 +71,8 @@ static __always_inline u64 earlier(u64 a, u64 b)
 /* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
+	forget_origin(cpu);
+	forget_origin(now);
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), cost = 0, since = now;
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
 	struct fair_rq *rq = rq_of(cpu);

@@ -55,7 +55,10 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 	if (!tracks_util())
 		return;
 	update_cpu_util(cpu, now);
-	update_frequency(cpu, now);
+	if (may_ask_for(cpu))
+		update_frequency(cpu, now);
+	else
+		see_to_idle_cpus(bpf_get_smp_processor_id(), now);
 }
 
 /* The periodic balance of @cpu, which is busy or not. */
@@ -69,6 +72,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 /* Does a CPU idle, without a tick, that should have what @cpu has? */
 __noinline bool preferred_cpu_idles(u32 cpu)
 {
+	forget_origin(cpu);
 	const struct domain *sd = NULL;
 	bool found = false;
 	int i;
@@ -174,6 +178,9 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
  */
 __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 {
+	forget_origin(this_cpu);
+	forget_origin(flags);
+	forget_origin(now);
 	u64 jiffies = jiffies_at(now), next_balance = 0;
 	u32 nr = nr_cpus();
 	int i;

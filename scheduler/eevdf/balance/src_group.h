@@ -51,6 +51,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 /* The statistics of @group, which is dst_cpu's own or not, in env->sgs. */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, bool local_group)
 {
+	forget_origin(group);
 	const struct group *sg = group_at(group);
 	struct group_stats *sgs = &env->sgs;
 	int i;
@@ -284,6 +285,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 /* The CPU of @group that has the most of what is to be moved, or -1. */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {
+	forget_origin(group);
 	const struct group *sg = group_at(group);
 	int i;
 

@@ -297,6 +297,9 @@ static __always_inline void note_first(u64 *first, u64 at)
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {
+	forget_origin(cpu);
+	forget_origin(avg);
+	forget_origin(best);
 	struct fair_rq *rq = rq_of(cpu);
 	u64 mask = rq->delayed_mask, first = ~0ULL;
 	bool alone = rq->nr_running == rq->nr_delayed, any = false;

@@ -62,6 +62,8 @@ static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct ta
  */
 __noinline bool queue_newly_eligible(u32 cpu, u64 avg)
 {
+	forget_origin(cpu);
+	forget_origin(avg);
 	struct fair_rq *rq = rq_of(cpu);
 	struct task_struct *p;
 
@@ -85,6 +87,8 @@ __noinline bool queue_newly_eligible(u32 cpu, u64 avg)
  */
 __noinline bool find_first_eligible(u32 cpu, u64 avg)
 {
+	forget_origin(cpu);
+	forget_origin(avg);
 	struct fair_rq *rq = rq_of(cpu);
 	struct task_struct *p;
 

@@ -104,6 +104,7 @@ __noinline u64 pd_busy_time(const struct eas_env *env __arg_nonnull, const struc
 __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const struct energy_domain *pd __arg_nonnull,
 			      s32 dst_cpu)
 {
+	forget_origin(dst_cpu);
 	const struct group *sg = energy_domain_group(pd);
 	u64 max_util = 0, busy_time = env->pd_busy_time, cost = 0;
 	int i;
@@ -161,6 +162,7 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 /* The CPU where @p, which was on @prev_cpu, takes the least energy; or @prev_cpu, if none fits. */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
+	forget_origin(prev_cpu);
 	struct eas_env *env = &eas_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 	u64 prev_delta = ~0ULL, best_delta = ~0ULL, max = power_orig_of(prev_cpu), irq = cpu_util_irq(prev_cpu);
 	struct fair_entity *se = entity_of(p);

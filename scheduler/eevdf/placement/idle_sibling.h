@@ -20,6 +20,7 @@ static __always_inline u32 llc_cpu_after(u32 cpu, u32 position, u32 i)
 /* Which of them @cpu is. They are sorted. */
 __noinline u32 llc_position(u32 cpu)
 {
+	forget_origin(cpu);
 	const struct cpu_levels *levels = levels_of(cpu);
 	u32 low = 0, high = levels->llc_weight;
 	int i;
@@ -43,6 +44,7 @@ __noinline u32 llc_position(u32 cpu)
  */
 __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s32 *idle_cpu_found __arg_nonnull)
 {
+	forget_origin(cpu);
 	const struct domain *sd = smt_domain(cpu);
 	bool idle = true;
 	int i;
@@ -71,6 +73,7 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 /* Of the caches' CPUs from @target on, the first idle one, or with @idle_core the first of an idle core; or -1. */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
 {
+	forget_origin(target);
 	struct llc *llc = llc_of(target);
 	u32 position = llc_position(target), weight = levels_of(target)->llc_weight;
 	s32 nr = llc->nr_idle_scan, found = -1;
@@ -104,6 +107,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, 
 /* An idle thread of the core of @cpu, or -1. */
 __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 {
+	forget_origin(cpu);
 	const struct domain *sd = smt_domain(cpu);
 	s32 found = -1;
 	int i;
@@ -138,6 +142,9 @@ static __always_inline u32 asym_levels(u32 cpu)
 /* Of the CPUs of @sd from @target on, the first idle one that @util fits, or the idle one of the most capacity. */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
 {
+	forget_origin(target);
+	forget_origin(level);
+	forget_origin(util);
 	const struct domain *sd = domain_of(target, level);
 	u32 best_cap = 0, start = 0;
 	s32 best = -1;

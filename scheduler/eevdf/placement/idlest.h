@@ -63,6 +63,9 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 /* The statistics of @group of @sd, of the CPUs that @p may use. False if there are none. */
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
 {
+	forget_origin(group);
+	forget_origin(flags);
+	forget_origin(imbalance_pct);
 	struct idlest_env *env = this_idlest_env();
 	const struct group *sg = group_at(group);
 	struct fair_entity *se = entity_of(p);
@@ -154,6 +157,8 @@ static __always_inline bool leaves_local(const struct idlest_env *env, const str
 /* The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if that is @cpu's own. */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
 {
+	forget_origin(cpu);
+	forget_origin(level);
 	struct idlest_env *env = this_idlest_env();
 	struct domain *sd = domain_of(cpu, level);
 	u32 local = local_group_of(cpu, level);
@@ -184,6 +189,8 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 /* The CPU of @group that @p may use and that idles, last of all, or has the least load; or @this_cpu. */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
+	forget_origin(group);
+	forget_origin(this_cpu);
 	const struct group *sg = group_at(group);
 	u64 min_load = ~0ULL, latest = 0;
 	s32 idlest = this_cpu, idle = -1;
@@ -214,6 +221,9 @@ __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u
 /* The highest level of @cpu with @sd_flag and a domain smaller than @weight, plus 1; 0 if none. */
 __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 {
+	forget_origin(cpu);
+	forget_origin(sd_flag);
+	forget_origin(weight);
 	u32 found = 0;
 	int level;
 
@@ -230,6 +240,9 @@ __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 /* The CPU for @p, which begins anew on @cpu and was on @prev_cpu, by the domains with @sd_flag. */
 __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 prev_cpu, u32 sd_flag)
 {
+	forget_origin(cpu);
+	forget_origin(prev_cpu);
+	forget_origin(sd_flag);
 	struct idlest_env *env = this_idlest_env();
 	u32 levels = level_below(cpu, sd_flag, ~0U);
 	struct fair_entity *se = entity_of(p);

@@ -12,6 +12,8 @@
  * none. */
 __noinline u32 wake_affine_domain(u32 cpu, u32 prev_cpu)
 {
+	forget_origin(cpu);
+	forget_origin(prev_cpu);
 	u32 imbalance_pct = 0;
 	int level;
 

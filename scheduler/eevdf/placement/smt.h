@@ -22,6 +22,7 @@ static __always_inline u32 domain_cpu(const struct domain *sd, u32 i)
 /* Do all other threads of @cpu's core idle? */
 __noinline bool is_core_idle(u32 cpu)
 {
+	forget_origin(cpu);
 	const struct domain *sd = smt_domain(cpu);
 	bool idle = true;
 	int i;

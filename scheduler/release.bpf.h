@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A higher class takes a CPU: the tasks in its local queue go back through ops.enqueue(), so that other
+ * CPUs can take them. Before Linux 6.19 only ops.cpu_release() may do that. Later kernels allow it
+ * anywhere, and warn of a scheduler that has that op; there the loader leaves it out, and the program at
+ * sched_switch does its work, also for a CPU that was idle, of which the op was never told.
+ */
+#ifndef __EQUIPOISE_RELEASE_H
+#define __EQUIPOISE_RELEASE_H
+
+#include <scx/common.bpf.h>
+
+/* Set by the loader. */
+const volatile bool released_by_switch;
+
+#ifdef __EQUIPOISE_SIMULATED_H
+static __always_inline void reenqueue_at_switch(void)
+{
+}
+#else
+static __always_inline void reenqueue_at_switch(void)
+{
+	scx_bpf_reenqueue_local_from_anywhere();
+}
+#endif
+
+#endif /* __EQUIPOISE_RELEASE_H */
