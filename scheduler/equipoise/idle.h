@@ -10,6 +10,8 @@
 /* Of the idle CPUs in @idle, those of @c, one that @p may use, which not every task may; -1 if there is none. */
 __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
 {
+	forget_origin(cluster);
+	forget_origin(idle);
 	struct cluster *c = cluster_at(cluster);
 	int slot;
 
@@ -85,23 +87,23 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
-/*
- * The same in all clusters, faster ones first, then near ones. A plain loop, as Linux 6.18 to 7.0 cannot follow a
- * call of a global function in a bpf_for(): "verifier bug: global subprog unexpected regs".
- */
+/* The same in all clusters, faster ones first, then near ones. */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
 {
+	forget_origin(prev_cpu);
+	forget_origin(cores);
 	struct cluster *c = cluster_of(prev_cpu);
 	s32 cpu = -1;
-	u32 i;
+	int i;
 
-	for (i = 0; i < MAX_CLUSTERS; i++) {
-		u32 cluster = c->order[i];
+	bpf_for(i, 0, nr_clusters) {
+		u32 cluster = c->order[i & (MAX_CLUSTERS - 1)];
 
-		if (i >= nr_clusters || cpu >= 0)
+		if (!(READ_ONCE(idle_clusters) >> (cluster & 63) & 1))
+			continue;
+		cpu = claim_in(p, cluster, prev_cpu, cores);
+		if (cpu >= 0)
 			break;
-		if (READ_ONCE(idle_clusters) >> (cluster & 63) & 1)
-			cpu = claim_in(p, cluster, prev_cpu, cores);
 	}
 	return cpu;
 }

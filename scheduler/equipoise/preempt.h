@@ -101,6 +101,8 @@ struct seen_running {
 		u64 vtime;
 		s64 ahead;
 	};
+	/* Which CPU of its cluster is looked at next. */
+	u32 slot;
 };
 
 struct seen_running seen_running[MAX_CPUS];
@@ -110,39 +112,55 @@ struct seen_running seen_running[MAX_CPUS];
 #define CPUS_LOOKED_AT 16
 #define CLUSTERS_LOOKED_AT 4
 
+static __always_inline struct seen_running *this_seen_running(void)
+{
+	return &seen_running[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
+}
+
 /*
- * Of the CPUs of @cluster from @slot on, the one that @p may have at once whose task is most ahead; -1: there is
- * none. A CPU that has been asked to stop for another task is not asked again.
+ * Looks at the next CPU of @cluster, and notes it if @p may have it at once and its task is more ahead than those seen
+ * so far. A CPU that has been asked to stop for another task is not asked again. A function of its own in BPF, with
+ * what it keeps in memory, as the verifier goes through a loop's body anew for each state in which it can begin.
  */
+__noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u64 now)
+{
+	struct seen_running *best = this_seen_running();
+	const struct cluster *c = cluster_at(cluster);
+	const struct task_struct *curr;
+	s64 ahead;
+	u32 cpu;
+
+	if (best->slot >= c->nr_cpus)
+		best->slot = 0;
+	cpu = nth_of_cluster(c, best->slot++);
+	if (READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
+		return false;
+	curr = running_on(cpu);
+	if (!preempts(p, cpu, curr, now))
+		return false;
+	ahead = ahead_of(p, cpu, curr, now);
+	if (best->pid && ahead <= best->ahead)
+		return false;
+	best->pid = p->pid;
+	best->cpu = cpu;
+	best->ahead = ahead;
+	return true;
+}
+
+/* Of the CPUs of @cluster from @slot on, the one that @p may have at once whose task is most ahead; -1: none. */
 __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
 {
-	struct seen_running *best = &seen_running[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
-	struct cluster *c = cluster_at(cluster);
+	struct seen_running *best = this_seen_running();
+	const struct cluster *c = cluster_at(cluster);
 	u64 now = bpf_ktime_get_ns();
-	u32 looked;
+	int looked;
 
 	best->pid = 0;
-	for (looked = 0; looked < CPUS_LOOKED_AT; looked++, slot++) {
-		const struct task_struct *curr;
-		u32 cpu;
-		s64 ahead;
-
-		if (looked >= c->nr_cpus)
+	best->slot = slot;
+	bpf_for(looked, 0, CPUS_LOOKED_AT) {
+		if (looked >= (int)c->nr_cpus)
 			break;
-		if (slot >= c->nr_cpus)
-			slot = 0;
-		cpu = nth_of_cluster(c, slot);
-		if (READ_ONCE(cpu_at(cpu)->asked) || !task_allowed(p, cpu))
-			continue;
-		curr = running_on(cpu);
-		if (!preempts(p, cpu, curr, now))
-			continue;
-		ahead = ahead_of(p, cpu, curr, now);
-		if (best->pid && ahead <= best->ahead)
-			continue;
-		best->pid = p->pid;
-		best->cpu = cpu;
-		best->ahead = ahead;
+		look_at_next(p, cluster, now);
 	}
 	return best->pid ? (s32)best->cpu : -1;
 }

@@ -56,6 +56,10 @@ pub struct Opts {
     #[arg(long)]
     pub explain: bool,
 
+    /// With --explain: print only decisions that concern this task, by its name or pid
+    #[arg(long, value_name = "NAME", requires = "explain")]
+    pub task: Option<String>,
+
     /// Enable verbose output, including libbpf details
     #[arg(short, long)]
     pub verbose: bool,

@@ -4,7 +4,8 @@
 //! anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
 
 use crate::error::Error;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
+use machine::input;
 use policy::Policy;
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
@@ -17,15 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SOCKET: &str = "/run/scx_equipoise.sock";
 
-/// How long a client may take to send its line.
+/// How long a client may take to send its line, all in all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// So many clients are served at a time, each by a thread with a stack of so many bytes. More are turned away.
+const MOST_CLIENTS: usize = 1024;
+const STACK: usize = 128 << 10;
+
 /// The longest line that is read, bytes.
-const LONGEST: u64 = 64 << 10;
+const LONGEST: usize = 64 << 10;
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub enum Request {
@@ -195,30 +200,57 @@ impl Control {
             .with_context(|| format!("cannot listen on {}", path.display()))?;
         let control = self.clone();
         thread::spawn(move || {
+            let clients = Arc::new(());
             for client in listener.incoming().flatten() {
-                // A client that is gone, or sends what is none of a request, has itself to blame.
-                if let Err(error) = control.talk(client) {
-                    log::debug!("a client of {SOCKET}: {error:#}");
+                if Arc::strong_count(&clients) > MOST_CLIENTS {
+                    continue;
+                }
+                let (control, one_more) = (control.clone(), clients.clone());
+                let serve = move || {
+                    let _served = one_more;
+                    // A client that is gone, or sends what is none of a request, has itself to blame.
+                    if let Err(error) = control.talk(client) {
+                        log::debug!("a client of {SOCKET}: {error:#}");
+                    }
+                };
+                if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(serve) {
+                    log::debug!("a client of {SOCKET} is turned away: {error}");
                 }
             }
         });
         Ok(Socket(path.to_owned()))
     }
 
-    fn talk(self: &Arc<Control>, client: UnixStream) -> Result<()> {
-        client.set_read_timeout(Some(PATIENCE))?;
+    fn talk(&self, client: UnixStream) -> Result<()> {
         let is_root = socket_peercred(&client)?.uid.is_root();
-        let mut line = String::new();
-        BufReader::new((&client).take(LONGEST)).read_line(&mut line)?;
-        match self.answer(serde_json::from_str(&line)?, is_root) {
-            Ok(reply) => send(&client, &reply),
-            // The others need not wait for it.
-            Err(later) => {
-                thread::spawn(move || later.recv().map(|reply| send(&client, &reply)));
-                Ok(())
-            }
+        let line = read_line(&client, Instant::now() + PATIENCE)?;
+        let reply = match self.answer(serde_json::from_slice(&line)?, is_root) {
+            Ok(reply) => reply,
+            Err(later) => later.recv()?,
+        };
+        client.set_write_timeout(Some(PATIENCE))?;
+        send(&client, &reply)
+    }
+}
+
+/// What `client` sends up to the end of a line, before the `deadline`.
+fn read_line(mut client: &UnixStream, deadline: Instant) -> Result<Vec<u8>> {
+    let (mut line, mut part) = (Vec::new(), [0; 4096]);
+    while !line.ends_with(b"\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            bail!("no whole line within {} s", PATIENCE.as_secs());
+        }
+        client.set_read_timeout(Some(left))?;
+        match client.read(&mut part)? {
+            0 => break,
+            read => line.extend_from_slice(&part[..read]),
+        }
+        if line.len() > LONGEST {
+            bail!("a line of over {LONGEST} bytes");
         }
     }
+    Ok(line)
 }
 
 /// Where the loader listens, as long as this lives.
@@ -246,10 +278,10 @@ fn get(policy: &Policy, names: &[String]) -> Reply {
         .iter()
         .find(|name| all.iter().all(|(key, _)| key != name));
     if let Some(unknown) = unknown {
-        let known: Vec<&str> = all.iter().map(|&(key, _)| key).collect();
+        let known = all.iter().map(|&(key, _)| key);
         return Reply::Wrong(format!(
-            "unknown setting `{unknown}`: expected one of {}",
-            known.join(", ")
+            "unknown setting `{unknown}`: {}",
+            input::one_of(unknown, known)
         ));
     }
     let asked = all
@@ -389,5 +421,28 @@ mod tests {
         assert_eq!(ask_at(&path, &get).unwrap(), "policy = \"capacity\"\n");
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn slow_clients_keep_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _socket = control().serve_at(&path).unwrap();
+        let slow: Vec<UnixStream> = (0..100)
+            .map(|_| {
+                let mut client = UnixStream::connect(&path).unwrap();
+                client.write_all(b"{").unwrap();
+                client
+            })
+            .collect();
+        let get = Request::Get(words("policy"));
+        assert_eq!(ask_at(&path, &get).unwrap(), "policy = \"capacity\"\n");
+        // None of them is waited for any longer than one's own line may take, however it sends.
+        for client in &slow {
+            let mut end = Vec::new();
+            let mut client = client;
+            client.read_to_end(&mut end).unwrap();
+            assert_eq!(end, b"");
+        }
     }
 }

@@ -11,23 +11,33 @@ use std::io::{self, Write};
 /// So many tasks' names are remembered. Then all are looked up anew, as pids are used again.
 const MOST_NAMES: usize = 4096;
 
-/// Prints what is in `buffer`, whenever it is asked to (`RingBuffer::consume`).
-pub fn printer(buffer: &dyn MapCore) -> Result<RingBuffer<'static>> {
+/// Prints what is in `buffer`, whenever it is asked to (`RingBuffer::consume`): all, or what concerns the task of
+/// this name or pid.
+pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<'static>> {
     let names = Names::default();
     let mut builder = RingBufferBuilder::new();
     builder.add(buffer, move |record| {
         let line = Explained::line(record, |pid| names.of(pid));
-        // Whoever closed standard output has read enough; the scheduler stays.
-        let _ = writeln!(
-            io::stdout().lock(),
-            "{}",
-            line.as_deref().unwrap_or("unknown decision")
-        );
+        let line = line.as_deref().unwrap_or("unknown decision");
+        if task.as_deref().is_none_or(|task| concerns(line, task)) {
+            // Whoever closed standard output has read enough; the scheduler stays.
+            let _ = writeln!(io::stdout().lock(), "{line}");
+        }
         0
     })?;
     builder
         .build()
         .context("cannot listen to the scheduler's decisions")
+}
+
+/// Does a decision's `line` name the task, which is called `NAME (PID)` there?
+fn concerns(line: &str, task: &str) -> bool {
+    let is_word_end = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric());
+    let name = format!("{task} (");
+    let named = line
+        .match_indices(&name)
+        .any(|(at, _)| is_word_end(&line[..at]));
+    named || line.contains(&format!(" ({task})"))
 }
 
 /// Says how many decisions were lost, of which `said` have been told.
@@ -62,6 +72,17 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_chosen_by_name_or_pid() {
+        let line = "1.000001 CPU 3: ui (412) goes to CPU 1: it idles";
+        for task in ["ui", "412"] {
+            assert!(concerns(line, task), "{task}");
+        }
+        for other in ["i", "41", "CPU", "render"] {
+            assert!(!concerns(line, other), "{other}");
+        }
+    }
 
     #[test]
     fn tasks_are_called_by_their_names_and_pids() {

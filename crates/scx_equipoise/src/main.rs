@@ -61,6 +61,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     }
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
+        stats::find_server()?;
         // It has nothing to clean up, and need not wait for its interval to end.
         on_signal(|| std::process::exit(0))?;
         stats::monitor(Duration::from_secs_f64(seconds), || false)?;
@@ -140,6 +141,8 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
+        // It lists what newer kernels have, at every start.
+        .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {
         ColorChoice::Auto

@@ -87,8 +87,9 @@ struct Scheduler<'object> {
     stats: StatsServer<(), Totals>,
     /// The CPUs that it was configured for.
     online: CpuMask,
-    /// Does it say why?
+    /// Does it say why, and of which task?
     explains: bool,
+    explained_task: Option<String>,
 }
 
 impl<'object> Scheduler<'object> {
@@ -150,6 +151,7 @@ impl<'object> Scheduler<'object> {
             stats,
             online,
             explains: opts.explain,
+            explained_task: opts.task.clone(),
         })
     }
 
@@ -160,7 +162,7 @@ impl<'object> Scheduler<'object> {
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
         let explanations = match self.explains {
-            true => Some(explain::printer(&self.skeleton.maps.explanations)?),
+            true => Some(explain::printer(&self.skeleton.maps.explanations, self.explained_task.clone())?),
             false => None,
         };
         let wait = if self.explains { LISTEN } else { WATCH };

@@ -3,15 +3,16 @@
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
 use crate::rapl;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use policy::Counters;
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Where clients of scx_stats look for the scheduler that is loaded.
@@ -63,9 +64,11 @@ macro_rules! metrics {
                 }
             }
 
-            /// `LABEL=COUNT` for each.
+            /// `LABEL=COUNT` for each that this scheduler counts, as far as is known: what has not happened is not told.
             fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
-                $(write!(out, " {}={}", $label, self.$name)?;)*
+                $(if self.$name > 0 {
+                    write!(out, " {}={}", $label, self.$name)?;
+                })*
                 Ok(())
             }
         }
@@ -105,7 +108,10 @@ impl Metrics {
     fn format(&self, out: &mut impl Write) -> Result<()> {
         write!(out, "[{NAME}]")?;
         self.format_counted(out)?;
-        writeln!(out, " freq_request={:.0}", self.frequency_request)?;
+        if self.frequency_requests > 0 {
+            write!(out, " freq_request={:.0}", self.frequency_request)?;
+        }
+        writeln!(out)?;
         if !self.energy_uj.is_empty() {
             write!(out, "[{NAME}] energy:")?;
             for (name, &uj) in &self.energy_uj {
@@ -160,6 +166,17 @@ pub fn serve() -> Result<StatsServer<(), Totals>> {
     fs::set_permissions(SOCKET, Permissions::from_mode(0o666))
         .with_context(|| format!("cannot let everybody read {SOCKET}"))?;
     Ok(server)
+}
+
+/// An error if no scheduler serves statistics.
+pub fn find_server() -> Result<()> {
+    match UnixStream::connect(SOCKET) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            bail!("no scheduler serves statistics at {SOCKET}: start scx_equipoise first")
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot reach {SOCKET}")),
+    }
 }
 
 /// The client's side: prints statistics every `interval` until it `is_over`.
