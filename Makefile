@@ -8,8 +8,12 @@ CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simple
+# Debian's kernels that every policy must load into: the last of each version in its archive. The newest is in
+# `make test`, beside the oldest, which vm/build-kernel builds.
+KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
+NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench bench-import vm-kernel test-vm bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -25,6 +29,7 @@ test: check
 	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test --quick $(VM_TESTS)
+	vm/test --quick --kernel $(NEWEST) verifier
 
 # The Python package: its wheel in an empty virtual environment.
 test-python:
@@ -80,6 +85,11 @@ vm-kernel:
 
 test-vm:
 	vm/test
+
+# Every policy in each of Debian's kernels, and what its programs cost the verifier there.
+test-kernels:
+	vm/test --quick verifier
+	set -e; for kernel in $(KERNELS); do vm/test --quick --kernel $$kernel verifier; done
 
 # Schedulers in turn in one boot, against EEVDF.
 bench-vm:

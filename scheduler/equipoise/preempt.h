@@ -118,9 +118,10 @@ static __always_inline struct seen_running *this_seen_running(void)
 }
 
 /*
- * Looks at the next CPU of @cluster, and notes it if @p may have it at once and its task is more ahead than those seen
- * so far. A CPU that has been asked to stop for another task is not asked again. A function of its own in BPF, with
- * what it keeps in memory, as the verifier goes through a loop's body anew for each state in which it can begin.
+ * Looks at the next CPU of @cluster, and notes it if @p may have it at once and its task is more ahead than those
+ * seen so far. A CPU that has been asked to stop for another task is not asked again. A function of its own in BPF,
+ * with what it keeps in memory, as the verifier goes through a loop's body anew for each state in which it can
+ * begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u64 now)
 {

@@ -79,8 +79,8 @@ static __always_inline bool may_ask_for(u32 cpu)
 }
 
 /*
- * In an op or a timer of @cpu: asks for the frequency that @cpu needs, as far as the rate limit lets it, which does not hold for deadline tasks
- * that need more than before (ignore_dl_rate_limit()).
+ * In an op or a timer of @cpu: asks for the frequency that @cpu needs, as far as the rate limit lets it, which does
+ * not hold for deadline tasks that need more than before (ignore_dl_rate_limit()).
  */
 __noinline bool update_frequency(u32 cpu, u64 now)
 {

@@ -165,8 +165,7 @@ impl Control {
         match request {
             Request::Get(names) => Ok(get(&state.policy, &names)),
             Request::Set(_) if !is_root => {
-                let message =
-                    "changing a scheduler requires root";
+                let message = "changing a scheduler requires root";
                 Ok(Reply::Failed(message.to_owned()))
             }
             Request::Set(_) if state.asked.is_some() || state.waiting.is_some() => Ok(

@@ -50,7 +50,10 @@ fn governor_adds() -> bool {
 
 /// The running kernel's release, such as `7.3.4+deb13-amd64`.
 pub fn kernel_release() -> String {
-    rustix::system::uname().release().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// The CPUs that are online, as the kernel lists them.

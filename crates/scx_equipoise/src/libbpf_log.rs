@@ -14,7 +14,11 @@ static KEPT: Mutex<String> = Mutex::new(String::new());
 
 /// Keeps libbpf's warnings from now on; `verbose`: prints them and all else that libbpf says as well.
 pub fn keep(verbose: bool) {
-    let callback = if verbose { keep_and_print } else { keep_quietly };
+    let callback = if verbose {
+        keep_and_print
+    } else {
+        keep_quietly
+    };
     let level = match verbose {
         true => PrintLevel::Debug,
         false => PrintLevel::Warn,

@@ -172,7 +172,12 @@ pub fn serve() -> Result<StatsServer<(), Totals>> {
 pub fn find_server() -> Result<()> {
     match UnixStream::connect(SOCKET) {
         Ok(_) => Ok(()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            ) =>
+        {
             bail!("no scheduler serves statistics at {SOCKET}: start scx_equipoise first")
         }
         Err(error) => Err(error).with_context(|| format!("cannot reach {SOCKET}")),
