@@ -62,11 +62,9 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 /* In an op of @cpu, which is about to switch: what runs next is known, and what the CPU is asked for by it. */
 static __always_inline void ask_before_switch(u32 cpu)
 {
-	struct fair_rq *rq = rq_of(cpu);
-
-	if (!asking_locks || !rq->util_changed)
+	if (!asking_locks || !rq_of(cpu)->util_changed)
 		return;
-	rq->util_changed = false;
+	rq_of(cpu)->util_changed = false;
 	update_frequency(cpu, bpf_ktime_get_ns());
 }
 
