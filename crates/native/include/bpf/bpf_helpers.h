@@ -12,7 +12,9 @@
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
-#define __ulong(name, val) enum { ___##name##_value = val } name
+#define __ulong(name, val) __equipoise_ulong(name, val, __COUNTER__)
+#define __equipoise_ulong(name, val, unique) __equipoise_ulong1(name, val, unique)
+#define __equipoise_ulong1(name, val, unique) enum { ___ulong_##unique = val } name
 
 #define __ksym
 #define __kconfig
@@ -39,7 +41,22 @@ __attribute__((weak)) unsigned int CONFIG_HZ;
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
-#define bpf_ksym_exists(sym) (!!(sym))
+
+/*
+ * Has the kernel @sym? scx/kernel.h says so of what not all kernels have. Where that is a constant the compiler
+ * takes out what depends on it, as the verifier does.
+ */
+#define __equipoise_second(a, b, ...) b
+#define __equipoise_asked(...) __equipoise_second(__VA_ARGS__)
+#define bpf_ksym_exists(sym) (__equipoise_asked(__equipoise_asks_##sym _, !!(sym), ))
+/* A function that not all kernels have. Where it is lacking, a call that remains is an error. */
+#define __kfunc(name) __kfunc_##name
+
+#ifndef KERNEL_VERSION
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + ((c) > 255 ? 255 : (c)))
+#endif
+/* Of the kernel's configuration, also this. It says what the scheduler was compiled for; 0 is filled in. */
+__attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 
 #ifndef ___bpf_concat
 #define ___bpf_concat(a, b) a##b
@@ -273,6 +290,45 @@ static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 {
 	(void)lock;
 	__KERNEL->locks--;
+}
+
+static inline int bpf_res_spin_lock(struct bpf_res_spin_lock *lock)
+{
+	(void)lock;
+	__KERNEL->locks++;
+	return 0;
+}
+
+static inline void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock)
+{
+	(void)lock;
+	__KERNEL->locks--;
+}
+
+static inline void bpf_preempt_disable(void)
+{
+	__KERNEL->locks++;
+}
+
+static inline void bpf_preempt_enable(void)
+{
+	__KERNEL->locks--;
+}
+
+/* The kernel's per-CPU variables: of those there is a CPU's runqueue. */
+extern struct rq runqueues;
+#define bpf_per_cpu_ptr(variable, cpu)                                                                           \
+	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq)( \
+		cpu))
+#define bpf_this_cpu_ptr(variable) bpf_per_cpu_ptr(variable, bpf_get_smp_processor_id())
+
+static __always_inline struct rq *__equipoise_rq(u32 cpu)
+{
+	if (cpu >= __KERNEL->nr_cpu_ids)
+		return NULL;
+	if (__equipoise_has_memory())
+		__equipoise_read_line(cpu);
+	return &__KERNEL->rqs[cpu];
 }
 
 #define bpf_printk(fmt, args...)                                                        \

@@ -1,8 +1,10 @@
 //! What the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
 //! arguments and context as the kernel does, and does its work through [`Kernel`].
 
-use crate::abi::args::{Bytes, ForEach, FromC};
-use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, TaskStruct};
+use crate::abi::args::{Bytes, ForEach, FromC, Numbers};
+use crate::abi::layout::{
+    self as abi, BpfTimer, Cgroup, CidTopo, EventStats, IterDsq, Map, Rq, TaskStruct,
+};
 use crate::abi::maps::MapVariable;
 use crate::abi::objects::{release, zeroed};
 use crate::abi::timers;
@@ -11,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call, kf};
 use crate::scx::dsq::{Dsq, OnDsq};
-use crate::scx::verdict::Refused;
+use crate::scx::verdict::{Given, Refused};
 use crate::{EXPLAINED_NUMBERS, Event};
 use machine::CpuMask;
 use std::cell::Cell;
@@ -19,13 +21,13 @@ use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Defines the functions that C calls and the table of them. One that not every op may call says which may,
-/// and what it returns to the others, if anything: `[kf::MASK, else VALUE]`.
+/// Defines the functions that C calls and the table of them. One that not every op may call says to which group it
+/// belongs, what it is called and what it returns to the others, if anything: `[kf::GROUP "NAME", else VALUE]`.
 macro_rules! kfuncs {
     ($(
         $(#[$doc:meta])*
         fn $name:ident($kernel:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?
-            $([$mask:expr $(, else $refused:expr)?])? $body:block
+            $([$mask:path = $called:literal $(, else $refused:expr)?])? $body:block
     )*) => {
         /// `struct equipoise_kernel`'s functions.
         #[repr(C)]
@@ -55,7 +57,7 @@ macro_rules! kfuncs {
                 let ($kernel, ($($argument,)*)) = unsafe {
                     (&mut *kernel.cast::<Kernel<'_>>(), ($(<$type as FromC>::from_c($argument),)*))
                 };
-                $(if !allowed($kernel, $mask) {
+                $(if !allowed($kernel, $mask, $called) {
                     return $($refused)?;
                 })?
                 $body
@@ -64,19 +66,32 @@ macro_rules! kfuncs {
     };
 }
 
-/// `scx_kf_allowed()`: may the op that is being called use this kind of kfunc?
+/// `scx_kf_allowed()`, and `scx_kfunc_context_filter()` of later kernels: may the op that is being called use this group
+/// of kfuncs?
 #[inline]
-fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
-    let allowed = kernel.scx.kf_mask & mask != 0;
+fn allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) -> bool {
+    let allowed = kernel.scx.kf_mask & group & kernel.scx.kf_bits != 0;
     if !allowed {
-        not_allowed(kernel, mask);
+        not_allowed(kernel, group, called);
     }
     allowed
 }
 
 #[cold]
-fn not_allowed(kernel: &mut Kernel<'_>, mask: u32) {
-    let only = kernel.scx.kf_mask;
+fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
+    if kernel.scx.is_7_3() {
+        let who = match group {
+            kf::INSERTS => "select_cpu(), enqueue() and dispatch()",
+            kf::DISPATCHES => "dispatch()",
+            kf::MOVES => "dispatch(), and what holds no runqueue's lock",
+            kf::SELECTS => "select_cpu(), enqueue(), and what holds no runqueue's lock",
+            kf::REENQUEUES => "cpu_release()",
+            kf::OVERRIDES => "init_cids()",
+            _ => "what holds no runqueue's lock",
+        };
+        return kernel.verifier_error(&format!("calls {called}() (for {who} alone)"));
+    }
+    let (mask, only) = (group & kf::BITS_6_12, kernel.scx.kf_mask & kf::BITS_6_12);
     kernel.scheduler_error(format_args!(
         "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
     ));
@@ -99,13 +114,57 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
     enabled
 }
 
-/// `scx_dispatch_preamble()`.
-fn may_dispatch(kernel: &mut Kernel<'_>, task: Option<TaskPtr>, flags: u64) -> Option<TaskPtr> {
-    if flags & abi::ENQ_INTERNAL != 0 {
-        invalid_flags(kernel, flags);
+/// `scx_dispatch_preamble()`, `scx_dsq_insert_preamble()`.
+#[inline]
+fn may_dispatch(
+    kernel: &mut Kernel<'_>,
+    task: Option<TaskPtr>,
+    dsq_id: u64,
+    flags: &mut u64,
+) -> Option<TaskPtr> {
+    if !may_enqueue(kernel, dsq_id, flags) {
         return None;
     }
     given(kernel, task)
+}
+
+/// `scx_vet_enq_flags()`: may a task go to `dsq_id` with these flags, to which the scheduler's own are added?
+#[inline]
+fn may_enqueue(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64) -> bool {
+    const NEW: u64 = abi::ENQ_IMMED | abi::ENQ_RESCUE;
+    let always = kernel.scx.ops.flags & abi::OPS_ALWAYS_ENQ_IMMED != 0;
+    if *flags & (abi::ENQ_INTERNAL | NEW) == 0 && !always {
+        return true;
+    }
+    may_enqueue_with(kernel, dsq_id, flags, always)
+}
+
+#[cold]
+fn may_enqueue_with(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64, always: bool) -> bool {
+    if *flags & abi::ENQ_INTERNAL != 0 {
+        invalid_flags(kernel, *flags);
+        return false;
+    }
+    if !kernel.scx.is_7_3() {
+        return true;
+    }
+    let local = dsq_id == abi::DSQ_LOCAL || dsq_id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON;
+    let named = [
+        (abi::ENQ_IMMED, "SCX_ENQ_IMMED"),
+        (abi::ENQ_RESCUE, "SCX_ENQ_RESCUE"),
+    ];
+    for (flag, name) in named {
+        if *flags & flag != 0 && !local {
+            kernel.scheduler_error(format_args!("{name} on a non-local DSQ {dsq_id:#x}"));
+            return false;
+        }
+    }
+    if always && local {
+        *flags |= abi::ENQ_IMMED;
+    }
+    // The root's scheduler may use all CPUs: nothing is to be rescued.
+    *flags &= !abi::ENQ_RESCUE;
+    true
 }
 
 #[cold]
@@ -113,13 +172,11 @@ fn invalid_flags(kernel: &mut Kernel<'_>, flags: u64) {
     kernel.scheduler_error(format_args!("invalid enq_flags {flags:#x}"));
 }
 
-fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
-    if slice != 0 {
-        task.abi.scx.slice.set(slice);
-    } else if task.abi.scx.slice.get() == 0 {
-        task.abi.scx.slice.set(1);
+fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, given: Given, flags: u64) {
+    if !kernel.scx.is_7_3() {
+        given.apply(task, flags & abi::ENQ_DSQ_PRIQ != 0);
     }
-    if let Err(refused) = kernel.scx.verdicts.commit(task, dsq_id, flags) {
+    if let Err(refused) = kernel.scx.verdicts.commit(task, dsq_id, flags, given) {
         not_committed(kernel, task, &refused);
     }
 }
@@ -165,6 +222,13 @@ fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     sleepable
 }
 
+/// The CPU whose runqueue is locked for the op that is being called, if any is.
+fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
+    let (mask, cpu) = (kernel.scx.kf_mask, kernel.scx.subject as usize);
+    let unlocked = mask & kf::UNLOCKED != 0 || mask == kf::SELECT_CPU || mask == kf::DUMP;
+    (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
+}
+
 /// What C is returned: 0, or a negative errno.
 fn status(result: Result<(), i32>) -> i64 {
     result.map_or_else(|errno| -i64::from(errno), |()| 0)
@@ -176,7 +240,9 @@ kfuncs! {
         if id & abi::DSQ_BUILTIN != 0 || (node != abi::NUMA_NO_NODE && !is_node(node)) {
             return -abi::EINVAL;
         }
-        if !may_sleep(kernel, "scx_bpf_create_dsq") {
+        if !may_sleep(kernel, "scx_bpf_create_dsq")
+            || kernel.scx.is_7_3() && !allowed(kernel, kf::CREATES, "scx_bpf_create_dsq")
+        {
             return -abi::EINVAL;
         }
         match kernel.scx.dsqs.create(id) {
@@ -199,10 +265,8 @@ kfuncs! {
         }
         if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
             let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
-            if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
-                return kernel.scx.dsqs.local(cpu as usize).len() as i32;
-            }
-            return -abi::ENOENT;
+            let cpu = kernel.cpu_from_c(cpu, "in scx_bpf_dsq_nr_queued()");
+            return cpu.map_or(-abi::ENOENT, |cpu| kernel.scx.dsqs.local(cpu).len() as i32);
         }
         user_dsq(kernel, id).map_or(-abi::ENOENT, |dsq| dsq.len() as i32)
     }
@@ -216,7 +280,7 @@ kfuncs! {
     ) -> i32 {
         is_idle.write(false);
         if !tracks_idle(kernel)
-            || !allowed(kernel, kf::SELECT_CPU)
+            || !allowed(kernel, kf::SELECTS, "scx_bpf_select_cpu_dfl")
             || !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_dfl()")
         {
             return prev;
@@ -229,11 +293,33 @@ kfuncs! {
         cpu as i32
     }
 
+    fn select_cpu_and(
+        kernel,
+        task: Option<TaskPtr>,
+        prev: i32,
+        wake_flags: u64,
+        among: CpuMask,
+        flags: u64
+    ) -> i32 [kf::SELECTS = "scx_bpf_select_cpu_and", else -abi::EBUSY] {
+        if !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_and()") {
+            return -abi::EINVAL;
+        }
+        if !tracks_idle(kernel) {
+            return -abi::EBUSY;
+        }
+        let Some(task) = given(kernel, task) else {
+            return -abi::EINVAL;
+        };
+        let cpu = kernel.select_cpu_and(task, prev as usize, wake_flags, &among, flags);
+        cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)
+    }
+
     fn dispatch(kernel, task: Option<TaskPtr>, dsq_id: u64, slice: u64, flags: u64)
-        [kf::ENQUEUE | kf::DISPATCH]
+        [kf::INSERTS = "scx_bpf_dsq_insert"]
     {
-        if let Some(task) = may_dispatch(kernel, task, flags) {
-            commit(kernel, task, dsq_id, slice, flags);
+        let mut flags = flags;
+        if let Some(task) = may_dispatch(kernel, task, dsq_id, &mut flags) {
+            commit(kernel, task, dsq_id, Given { slice, vtime: 0 }, flags);
         }
     }
 
@@ -244,34 +330,47 @@ kfuncs! {
         slice: u64,
         vtime: u64,
         flags: u64
-    ) [kf::ENQUEUE | kf::DISPATCH] {
-        if let Some(task) = may_dispatch(kernel, task, flags) {
-            task.abi.scx.dsq_vtime.set(vtime);
-            commit(kernel, task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
+    ) [kf::INSERTS = "scx_bpf_dsq_insert_vtime"] {
+        let mut flags = flags;
+        if let Some(task) = may_dispatch(kernel, task, dsq_id, &mut flags) {
+            commit(kernel, task, dsq_id, Given { slice, vtime }, flags | abi::ENQ_DSQ_PRIQ);
         }
     }
 
-    fn dispatch_nr_slots(kernel) -> u32 [kf::DISPATCH, else 0] {
+    fn dispatch_nr_slots(kernel) -> u32
+        [kf::DISPATCHES = "scx_bpf_dispatch_nr_slots", else 0]
+    {
         kernel.scx.verdicts.slots() as u32
     }
 
-    fn dispatch_cancel(kernel) [kf::DISPATCH] {
+    fn dispatch_cancel(kernel) [kf::DISPATCHES = "scx_bpf_dispatch_cancel"] {
         if !kernel.scx.verdicts.cancel() {
             kernel.scheduler_error("dispatch buffer underflow");
         }
     }
 
-    fn consume(kernel, dsq_id: u64) -> bool [kf::DISPATCH, else false] {
+    fn consume(kernel, dsq_id: u64, flags: u64) -> bool
+        [kf::DISPATCHES = "scx_bpf_dsq_move_to_local", else false]
+    {
+        let mut flags = flags;
+        if !may_enqueue(kernel, abi::DSQ_LOCAL, &mut flags) {
+            return false;
+        }
         kernel.flush_dispatches();
         let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
             invalid_dsq(kernel, dsq_id);
             return false;
         };
-        if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on) {
+        if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on, flags) {
             return false;
         }
         kernel.scx.verdicts.nr_tasks += 1;
         true
+    }
+
+    /// To the scheduler of a control group: there is none.
+    fn sub_dispatch(_kernel) -> bool [kf::DISPATCHES = "scx_bpf_sub_dispatch", else false] {
+        false
     }
 
     fn dispatch_from_dsq(
@@ -283,9 +382,16 @@ kfuncs! {
     ) -> bool {
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
-        if kernel.scx.kf_mask != kf::UNLOCKED && !allowed(kernel, kf::DISPATCH) {
+        // Linux 6.12 looks whether a runqueue is locked.
+        let unlocked = !kernel.scx.is_7_3() && kernel.scx.kf_mask & kf::BITS_6_12 == 0;
+        if !unlocked && !allowed(kernel, kf::MOVES, "scx_bpf_dsq_move") {
             return false;
         }
+        let (mut vetted, vtime) = (flags & !abi::ENQ_DSQ_PRIQ, flags & abi::ENQ_DSQ_PRIQ);
+        if !may_enqueue(kernel, dsq_id, &mut vetted) {
+            return false;
+        }
+        let flags = vetted | vtime;
         let Some(task) = given(kernel, task) else {
             return false;
         };
@@ -313,8 +419,49 @@ kfuncs! {
         true
     }
 
-    fn reenqueue_local(kernel) -> u32 [kf::CPU_RELEASE, else 0] {
+    fn reenqueue_local(kernel) -> u32 [kf::REENQUEUES = "scx_bpf_reenqueue_local", else 0] {
         kernel.reenqueue_local(kernel.this_cpu())
+    }
+
+    fn dsq_reenq(kernel, dsq_id: u64, flags: u64) {
+        if flags & !abi::REENQ_ANY != 0 {
+            return kernel.scheduler_error(format_args!("invalid SCX_REENQ flags {flags:#x}"));
+        }
+        let here = locked_cpu(kernel).unwrap_or(kernel.this_cpu());
+        let on = if dsq_id == abi::DSQ_LOCAL {
+            Some(OnDsq::local(here))
+        } else if dsq_id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
+            let cpu = (dsq_id & abi::DSQ_LOCAL_CPU_MASK) as i32;
+            kernel.cpu_from_c(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict").map(OnDsq::local)
+        } else if dsq_id & abi::DSQ_BUILTIN != 0 {
+            kernel.scheduler_error(format_args!("DSQ {dsq_id:#x} not allowed for reenq"));
+            None
+        } else {
+            let found = kernel.scx.dsqs.find(dsq_id);
+            if found.is_none() {
+                kernel.scheduler_error(format_args!("non-existent DSQ {dsq_id:#x}"));
+            }
+            found
+        };
+        if let Some(on) = on {
+            kernel.scx.reenqueues.ask(on, abi::REENQ_ANY);
+        }
+    }
+
+    fn dsq_peek(kernel, dsq_id: u64) -> *mut TaskStruct {
+        if dsq_id & abi::DSQ_BUILTIN != 0 {
+            kernel.scheduler_error(format_args!("peek disallowed on builtin DSQ {dsq_id:#x}"));
+            return null_mut();
+        }
+        let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
+            kernel.scheduler_error(format_args!("peek on non-existent DSQ {dsq_id:#x}"));
+            return null_mut();
+        };
+        let Some(task) = kernel.scx.dsqs.get(on).first() else {
+            return null_mut();
+        };
+        kernel.read_task(task);
+        task.abi()
     }
 
     fn kick_cpu(kernel, cpu: i32, flags: u64) {
@@ -463,6 +610,70 @@ kfuncs! {
         kernel.task(pid).map_or(null_mut(), TaskPtr::abi)
     }
 
+    fn tid_to_task(kernel, tid: u64) -> *mut TaskStruct {
+        if kernel.scx.ops.flags & abi::OPS_TID_TO_TASK == 0 {
+            kernel.scheduler_error("scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
+            return null_mut();
+        }
+        let pid = i32::try_from(tid).unwrap_or(-1);
+        kernel.task(pid).map_or(null_mut(), TaskPtr::abi)
+    }
+
+    fn locked_rq(kernel) -> *mut Rq {
+        match locked_cpu(kernel) {
+            Some(cpu) => &raw mut *kernel.rq(cpu),
+            None => {
+                kernel.scheduler_error("accessing rq without holding rq lock");
+                null_mut()
+            }
+        }
+    }
+
+    fn cpu_of_cid(kernel, cid: i32) -> i32 {
+        kernel.cpu_of_cid(cid).map_or(-abi::EINVAL, |cpu| cpu as i32)
+    }
+
+    fn cid_of_cpu(kernel, cpu: i32) -> i32 {
+        match kernel.cpu_valid(cpu, "in a kfunc") {
+            true => kernel.scx.cids.of_cpu(cpu as usize),
+            false => -abi::EINVAL,
+        }
+    }
+
+    fn cid_topo(kernel, cid: i32, out: &mut MaybeUninit<CidTopo>) {
+        let known = kernel.cpu_of_cid(cid).is_some();
+        out.write(kernel.scx.cids.topology(if known { cid as usize } else { 0 }));
+    }
+
+    fn cid_override(
+        kernel,
+        cpu_to_cid: Numbers,
+        nr_cpus: u32,
+        shard_start: Numbers,
+        nr_shards: u32
+    ) [kf::OVERRIDES = "scx_bpf_cid_override"] {
+        let nr_shards = nr_shards.min(kernel.cpus.len() as u32 + 1);
+        if nr_cpus as usize > kernel.cpus.len() {
+            return kernel.scheduler_error(format_args!(
+                "scx_bpf_cid_override: cpu_to_cid expected {} entries, got {nr_cpus}",
+                kernel.cpus.len()
+            ));
+        }
+        let (cpus, shards) = (cpu_to_cid.first(nr_cpus), shard_start.first(nr_shards));
+        if let Err(message) = kernel.scx.cids.replace(cpus, shards) {
+            kernel.scheduler_error(message);
+        }
+    }
+
+    fn events(kernel, out: &mut MaybeUninit<EventStats>) {
+        out.write(kernel.scx.events);
+    }
+
+    fn cpu_only(kernel, called: &CStr) {
+        let called = called.to_string_lossy().into_owned();
+        kernel.verifier_error(&format!("calls {called}(), though it knows CPUs by cid"));
+    }
+
     fn cgroup(kernel, id: u64) -> *mut Cgroup {
         kernel.bpf.root_cgroup.find(id)
     }
@@ -540,7 +751,8 @@ kfuncs! {
         timer: &mut BpfTimer,
         callback: Option<timers::Callback>
     ) -> i64 {
-        status(kernel.bpf.timers.set_callback(timer, callback))
+        let context = kernel.scx.kf_mask;
+        status(kernel.bpf.timers.set_callback(timer, callback, context))
     }
 
     fn timer_start(kernel, timer: &mut BpfTimer, ns: u64, flags: u64) -> i64 {

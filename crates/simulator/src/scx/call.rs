@@ -1,15 +1,91 @@
 //! Calls into the scheduler: its ops, its programs at tracepoints, its timers' callbacks.
 
-/// `SCX_KF_*`: what an op may call.
+use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
+
+/// Which kfuncs may be called from where: contexts, which are of a call of the scheduler's, and groups, which are of a
+/// kfunc. Linux 6.12 looks when a kfunc is called (`SCX_KF_*`, the low byte); later kernels' verifier looks at the op that
+/// a program is (`scx_kf_allow_flags[]`, the byte above it).
 pub mod kf {
-    /// `ops.init()`, timers: anything that needs no runqueue lock.
-    pub const UNLOCKED: u32 = 0;
-    pub const CPU_RELEASE: u32 = 1 << 0;
-    pub const DISPATCH: u32 = 1 << 1;
-    pub const ENQUEUE: u32 = 1 << 2;
-    pub const SELECT_CPU: u32 = 1 << 3;
-    pub const REST: u32 = 1 << 4;
+    const CPU_RELEASE_6_12: u32 = 1 << 0;
+    const DISPATCH_6_12: u32 = 1 << 1;
+    const ENQUEUE_6_12: u32 = 1 << 2;
+    const SELECT_CPU_6_12: u32 = 1 << 3;
+    const REST_6_12: u32 = 1 << 4;
+    const UNLOCKED_7_3: u32 = 1 << 8;
+    const INIT_CIDS_7_3: u32 = 1 << 9;
+    const CPU_RELEASE_7_3: u32 = 1 << 10;
+    const DISPATCH_7_3: u32 = 1 << 11;
+    const ENQUEUE_7_3: u32 = 1 << 12;
+    const SELECT_CPU_7_3: u32 = 1 << 13;
+
+    /// The bits that count in Linux 6.12.
+    pub const BITS_6_12: u32 = 0xff;
+    /// Those that count later.
+    pub const BITS_7_3: u32 = 0xff00;
+
+    /// Contexts. In [`UNLOCKED`] and in those that say so no runqueue is locked.
+    pub const UNLOCKED: u32 = UNLOCKED_7_3;
+    pub const INIT_CIDS: u32 = UNLOCKED_7_3 | INIT_CIDS_7_3;
+    /// `ops.dump_cpu()` and `ops.dump_task()`.
+    pub const DUMP: u32 = 0;
+    /// Any op, program or callback without rights of its own.
+    pub const REST: u32 = REST_6_12;
+    pub const SELECT_CPU: u32 = SELECT_CPU_6_12 | ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
+    pub const ENQUEUE: u32 = ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
+    pub const DISPATCH: u32 = DISPATCH_6_12 | ENQUEUE_7_3 | DISPATCH_7_3;
+    pub const CPU_RELEASE: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
+
+    /// Groups.
+    pub const INSERTS: u32 = ENQUEUE_6_12 | DISPATCH_6_12 | ENQUEUE_7_3;
+    pub const DISPATCHES: u32 = DISPATCH_6_12 | DISPATCH_7_3;
+    /// In Linux 6.12 also where nothing is locked.
+    pub const MOVES: u32 = DISPATCH_6_12 | DISPATCH_7_3 | UNLOCKED_7_3;
+    pub const SELECTS: u32 = SELECT_CPU_6_12 | SELECT_CPU_7_3 | UNLOCKED_7_3;
+    pub const REENQUEUES: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
+    /// In Linux 6.12 wherever a program may sleep.
+    pub const CREATES: u32 = UNLOCKED_7_3;
+    pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
+
+/// What an op is called for, by its first argument: the runqueue that is locked meanwhile is its CPU's.
+pub trait Subject {
+    fn cpu(self) -> u32;
+}
+
+impl Subject for *mut TaskStruct {
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        // SAFETY: ops are called for tasks that are alive.
+        unsafe { (*self).thread_info.cpu.get() }
+    }
+}
+
+impl Subject for i32 {
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        self as u32
+    }
+}
+
+/// Of those no runqueue is locked.
+macro_rules! unlocked {
+    ($($type:ty),*) => {
+        $(impl Subject for $type {
+            #[inline(always)]
+            fn cpu(self) -> u32 {
+                u32::MAX
+            }
+        })*
+    };
+}
+unlocked!(
+    (),
+    bool,
+    *mut Cgroup,
+    *mut ExitInfo,
+    *mut DumpCtx,
+    *mut *const Map
+);
 
 /// Calls a function of the scheduler that `$kernel` runs, for the time of which it is lent the kernel.
 macro_rules! call {
@@ -24,11 +100,15 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// `SCX_CALL_OP()`: calls an op of the scheduler, which may use the kfuncs that `$mask` allows.
+/// `SCX_CALL_OP()`: calls an op of the scheduler, which may use the kfuncs that the context `$mask` allows.
 macro_rules! call_op {
+    (@subject) => { () };
+    (@subject $first:expr $(, $argument:expr)*) => { $first };
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
         let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
+        let subject = crate::scx::call::Subject::cpu(crate::scx::call::call_op!(@subject $($argument),*));
+        let outer_subject = std::mem::replace(&mut $kernel.scx.subject, subject);
         let outer_op = $kernel.calls.begin(&stringify!($function));
         let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
@@ -40,6 +120,7 @@ macro_rules! call_op {
             $kernel.bpf.instance.objects.forget_dropped();
         }
         $kernel.scx.kf_mask = outer;
+        $kernel.scx.subject = outer_subject;
         result
     }};
 }

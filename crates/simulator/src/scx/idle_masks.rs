@@ -11,6 +11,9 @@ pub struct IdleMasks {
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
+    /// Of each CPU, those that share its last-level cache, and its node, where that tells them apart from others; as
+    /// of Linux 6.13 idle CPUs are looked for there first.
+    near: Vec<[Option<CpuMask>; 2]>,
     /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
@@ -35,7 +38,7 @@ pub struct Waker {
 }
 
 impl IdleMasks {
-    pub fn new(machine: &Machine, ops: &Ops) -> IdleMasks {
+    pub fn new(machine: &Machine, ops: &Ops, release: native::Kernel) -> IdleMasks {
         let all = machine.all_cpus();
         let smt = machine.levels.iter().find(|level| level.name == "SMT");
         let spans: &[CpuMask] = smt.map_or(&[], |level| &level.spans);
@@ -58,6 +61,10 @@ impl IdleMasks {
                 online: all,
             })),
             siblings,
+            near: match release {
+                native::Kernel::V6_12 => Vec::new(),
+                native::Kernel::V7_3 => near(machine),
+            },
             enabled: ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0,
             distributed: vec![0; machine.cpus.len()],
         }
@@ -147,7 +154,69 @@ impl IdleMasks {
         }
     }
 
-    /// `scx_select_cpu_dfl()` for a task that may run on `allowed`: the CPU, and whether it is idle and
+    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags: an idle
+    /// CPU, which is claimed, or the waker's.
+    pub fn select_cpu(
+        &mut self,
+        waker: &Waker,
+        allowed: &CpuMask,
+        prev: usize,
+        wake_flags: u64,
+        flags: u64,
+    ) -> Option<usize> {
+        let this = waker.cpu;
+        let prev_allowed = allowed.contains(prev);
+        let near = self.near.get(prev).copied().unwrap_or_default();
+        let near = near.map(|span| span.map(|span| span.and(allowed)));
+        if wake_flags & abi::WAKE_SYNC != 0 {
+            let shares = self.share_cache(this, prev);
+            if prev_allowed && shares && self.claim(prev) {
+                return Some(prev);
+            }
+            if waker.stays
+                && waker.queued == 0
+                && !self.masks.cpus.is_empty()
+                && allowed.contains(this)
+            {
+                self.claim(this);
+                return Some(this);
+            }
+        }
+        let spans = || near.iter().flatten().chain([allowed]);
+        if self.has_smt() {
+            if prev_allowed && self.masks.cores.contains(prev) && self.claim(prev) {
+                return Some(prev);
+            }
+            for span in spans() {
+                if let Some(cpu) = self.pick_idle_cpu(this, span, abi::PICK_IDLE_CORE) {
+                    return Some(cpu);
+                }
+            }
+            if flags & abi::PICK_IDLE_CORE != 0 {
+                return None;
+            }
+        }
+        if prev_allowed && self.claim(prev) {
+            return Some(prev);
+        }
+        let siblings = self.siblings.get(prev).copied().unwrap_or_default();
+        for cpu in siblings.and(allowed).iter().filter(|&cpu| cpu != prev) {
+            if self.claim(cpu) {
+                return Some(cpu);
+            }
+        }
+        spans().find_map(|span| self.pick_idle_cpu(this, span, 0))
+    }
+
+    /// `cpus_share_cache()`
+    fn share_cache(&self, a: usize, b: usize) -> bool {
+        match self.near.get(a) {
+            Some([Some(cache), _]) => cache.contains(b),
+            _ => true,
+        }
+    }
+
+    /// `scx_select_cpu_dfl()` of Linux 6.12 for a task that may run on `allowed`: the CPU, and whether it is idle and
     /// claimed.
     pub fn select_cpu_dfl(
         &mut self,
@@ -182,6 +251,22 @@ impl IdleMasks {
     }
 }
 
+/// Of each CPU, what `scx_idle_update_selcpu_topology()` tells apart: caches if there are several, nodes if they are not
+/// the caches.
+fn near(machine: &Machine) -> Vec<[Option<CpuMask>; 2]> {
+    let all = machine.all_cpus();
+    let span_of = |spans: &[CpuMask], cpu: usize| {
+        let span = spans.iter().find(|span| span.contains(cpu)).copied();
+        span.filter(|span| span.count() < all.count())
+    };
+    let of = |cpu| {
+        let cache = span_of(machine.last_level_caches(), cpu);
+        let node = span_of(machine.nodes(), cpu).filter(|node| Some(*node) != cache);
+        [cache, node]
+    };
+    (0..machine.cpus.len()).map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +282,7 @@ mod tests {
                 online: all,
             })),
             siblings: (0..8).map(pair).collect(),
+            near: Vec::new(),
             enabled: true,
             distributed: vec![0; 8],
         }

@@ -2,31 +2,44 @@
 //! the scheduler, its coming and going.
 
 pub mod call;
+pub mod cids;
 pub mod dispatch;
 pub mod dsq;
 pub mod exit;
 pub mod idle_masks;
 pub mod kicks;
 pub mod lifecycle;
+pub mod reenqueue;
 pub mod tracepoints;
 pub mod verdict;
 pub mod watchdog;
 
-use crate::abi::layout::Ops;
+use crate::abi::layout::{EventStats, Ops};
 use crate::per_cpu::PerCpu;
+use cids::Cids;
 use dsq::Dsqs;
 use exit::Exit;
 use idle_masks::IdleMasks;
 use kicks::Kicks;
 use machine::Machine;
+use reenqueue::Reenqueues;
 use verdict::Verdicts;
 use watchdog::Watchdog;
 
 /// The state of sched_ext.
 pub struct Scx {
     pub ops: Ops,
-    /// Which kinds of kfunc the op that is being called may use (`SCX_KF_*`).
+    /// Which kernel's it is.
+    pub release: native::Kernel,
+    /// The context that the op which is being called is in ([`call::kf`]).
     pub kf_mask: u32,
+    /// Which bits of that count in this kernel.
+    pub kf_bits: u32,
+    /// The CPU whose runqueue is locked for it; `u32::MAX` if none is.
+    pub subject: u32,
+    pub cids: Cids,
+    pub reenqueues: Reenqueues,
+    pub events: EventStats,
     pub dsqs: Dsqs,
     pub verdicts: Verdicts,
     pub kicks: Kicks,
@@ -46,23 +59,42 @@ pub struct RqFlags {
     pub in_balance: bool,
     /// It decided that the current task goes on.
     pub bal_keep: bool,
+    /// How many tasks with SCX_ENQ_IMMED are in its local queue.
+    pub nr_immed: u32,
 }
 
 impl Scx {
-    /// For a scheduler with these ops, not enabled yet.
-    pub fn new(machine: &Machine, ops: Ops) -> Scx {
+    /// For a scheduler with these ops, not enabled yet, in the kernel `release`. It may know CPUs by cid.
+    pub fn new(machine: &Machine, ops: Ops, release: native::Kernel, cid_form: bool) -> Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
+            release,
             kf_mask: 0,
+            kf_bits: match release {
+                native::Kernel::V6_12 => call::kf::BITS_6_12,
+                native::Kernel::V7_3 => call::kf::BITS_7_3,
+            },
+            subject: u32::MAX,
+            cids: Cids::new(machine, ops.cid_shard_size, cid_form),
+            reenqueues: Reenqueues::default(),
+            events: EventStats::default(),
             dsqs: Dsqs::new(nr_cpus),
             verdicts: Verdicts::new(&ops),
             kicks: Kicks::default(),
-            idle_masks: IdleMasks::new(machine, &ops),
+            idle_masks: IdleMasks::new(machine, &ops, release),
             watchdog: Watchdog::new(&ops),
             rqs: PerCpu::new(nr_cpus, |_| RqFlags::default()),
             exit: None,
             dump: String::new(),
             ops,
         }
+    }
+}
+
+impl Scx {
+    /// Is it Linux 7.3's?
+    #[inline]
+    pub fn is_7_3(&self) -> bool {
+        self.release == native::Kernel::V7_3
     }
 }

@@ -12,10 +12,10 @@ fn queueing(after: &str, slice: &str) -> Object {
         s32 BPF_STRUCT_OPS(q_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags) {{ return 0; }}
         void BPF_STRUCT_OPS(q_enqueue, struct task_struct *p, u64 enq_flags)
         {{
-            scx_bpf_dispatch(p, SHARED, {slice}, enq_flags);
+            scx_bpf_dsq_insert(p, SHARED, {slice}, enq_flags);
             {after}
         }}
-        void BPF_STRUCT_OPS(q_dispatch, s32 cpu, struct task_struct *prev) {{ scx_bpf_consume(SHARED); }}
+        void BPF_STRUCT_OPS(q_dispatch, s32 cpu, struct task_struct *prev) {{ scx_bpf_dsq_move_to_local(SHARED); }}
         void BPF_STRUCT_OPS(q_running, struct task_struct *p) {{ note(\"running\", p, 0); }}"
     );
     let ops =
@@ -83,7 +83,7 @@ fn the_last_task_of_a_cpu_is_enqueued_if_the_scheduler_wants_that() {
         void BPF_STRUCT_OPS(last_enqueue, struct task_struct *p, u64 enq_flags)
         {{
             note(enq_flags & SCX_ENQ_LAST ? \"last\" : \"enqueue\", p, 0);
-            scx_bpf_dispatch(p, enq_flags & SCX_ENQ_LAST ? SCX_DSQ_LOCAL : SHARED, 8000000, enq_flags);
+            scx_bpf_dsq_insert(p, enq_flags & SCX_ENQ_LAST ? SCX_DSQ_LOCAL : SHARED, 8000000, enq_flags);
         }}"
     );
     let ops = ".init = (void *)fifo_init, .enqueue = (void *)last_enqueue,
@@ -290,7 +290,7 @@ const PREEMPTED: &str = r#"
     {
         if (enq_flags & SCX_ENQ_REENQ)
             note("again", p, 0);
-        scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_INF, enq_flags);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_INF, enq_flags);
     }
     void BPF_STRUCT_OPS(local_running, struct task_struct *p) { note("running", p, 0); }
 "#;

@@ -1,0 +1,99 @@
+//! What a scheduler implements of `struct sched_ext_ops`, against what its kernel has.
+
+use crate::kernels::{self, Feature, Kind};
+use crate::{Error, Kernel, Object, Variable};
+use std::collections::BTreeMap;
+
+/// The kernel that an `image` with these `variables` was compiled for; the newest if for all.
+pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
+    let version = variables.get("LINUX_KERNEL_VERSION");
+    let bytes =
+        version.and_then(|version| image.get(version.file_offset? as usize..)?.first_chunk());
+    let code = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    Kernel::of_version_code(code).unwrap_or_default()
+}
+
+/// The members of `struct sched_ext_ops` that not all kernels have, and where they are in it, bytes: `vmlinux.h`'s.
+const MEMBERS: [(&str, usize); 9] = [
+    ("cgroup_set_bandwidth", 27 * 8),
+    ("cgroup_set_idle", 28 * 8),
+    ("sub_attach", 29 * 8),
+    ("sub_detach", 30 * 8),
+    ("sub_caps_updated", 31 * 8),
+    ("sub_ecaps_updated", 32 * 8),
+    ("init_cids", 35 * 8),
+    ("cpu_acquire", CPU_ACQUIRE),
+    ("cpu_release", CPU_ACQUIRE + 8),
+];
+
+/// Where `flags` is.
+const FLAGS: usize = 38 * 8 + 8;
+
+/// Behind the data members, of which `name` is the last.
+const CPU_ACQUIRE: usize = FLAGS + 48 + 128;
+
+/// The flags that all kernels have.
+const FLAGS_OF_ALL: u64 = 0xf;
+
+/// An error for what the kernel of `object`, compiled from `source`, lacks: it is told which one has it.
+pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
+    let kernel = object.kernel();
+    let mut missing: Vec<String> = implemented(object)
+        .filter(|feature| !feature.is_in(kernel))
+        .map(Feature::missing)
+        .collect();
+    let flags = object.ops_number(FLAGS);
+    missing.extend(
+        kernel
+            .lacks(Kind::Flag(0))
+            .filter_map(|feature| match feature.kind {
+                Kind::Flag(bit) if flags >> bit & 1 != 0 => Some(feature.missing()),
+                _ => None,
+            }),
+    );
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error(
+            missing
+                .iter()
+                .map(|what| format!("{source}: {what}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )),
+    }
+}
+
+/// The members that not all kernels have and `object` implements.
+fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
+    let members = MEMBERS.into_iter().filter(|&(_, offset)| {
+        // The shorter structure of a scheduler that knows CPUs by cid ends before them.
+        (offset < CPU_ACQUIRE || !object.is_cid_form()) && object.ops_has(offset)
+    });
+    members.filter_map(|(name, _)| kernels::find(name))
+}
+
+impl Object {
+    /// What the kernel says of the scheduler when it loads it: what is deprecated.
+    pub fn warnings(&self) -> Vec<String> {
+        implemented(self)
+            .filter_map(|feature| feature.warning(self.kernel()))
+            .collect()
+    }
+
+    /// Does it know CPUs by cid (`SCX_OPS_CID_DEFINE()`)?
+    pub fn is_cid_form(&self) -> bool {
+        self.variable("equipoise_cid_form").is_some()
+    }
+}
+
+impl Kernel {
+    /// The flags of `sched_ext_ops.flags` that it knows.
+    pub fn ops_flags(self) -> u64 {
+        kernels::of(Kind::Flag(0))
+            .filter(|feature| feature.is_in(self))
+            .fold(FLAGS_OF_ALL, |flags, feature| match feature.kind {
+                Kind::Flag(bit) => flags | 1 << bit,
+                _ => flags,
+            })
+    }
+}
