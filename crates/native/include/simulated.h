@@ -57,6 +57,7 @@ struct equipoise_kernel {
 	s32 locks;	/* the same of locks, and of times that it entered RCU's */
 	u32 version_code;
 	u32 cid_form; /* it knows CPUs by cid */
+	u32 nr_node_ids;
 	const s32 *cpu_to_cid;
 	const s32 *cid_to_cpu;
 
@@ -90,6 +91,9 @@ struct equipoise_kernel {
 	u32 (*cpuperf)(void *k, s32 cpu, u32 what);
 	void (*cpuperf_set)(void *k, s32 cpu, u32 perf);
 	const struct cpumask *(*cpumask)(void *k, u32 which);
+	s32 (*cpu_node)(void *k, s32 cpu);
+	const struct cpumask *(*node_cpumask)(void *k, s32 node, bool smt);
+	s32 (*pick_cpu_node)(void *k, const struct cpumask *allowed, s32 node, u64 flags, bool idle_only);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool idle_only);
 	u32 (*any_distribute)(void *k, const struct cpumask *a, const struct cpumask *b);

@@ -353,7 +353,9 @@ static void today(struct task_struct *p, u64 enq_flags)
         scx_bpf_error("%u ticks a second, LLC %d", CONFIG_HZ, cpu_llc_id(1));
     peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
     weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
-    scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
+    // Later only with SCX_OPS_BUILTIN_IDLE_PER_NODE.
+    if (!bpf_ksym_exists(scx_bpf_get_idle_cpumask_node))
+        scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
     // By the tick: never off what it ran by more than that of each turn.
     if (p->utime % (1000000000ULL / CONFIG_HZ) || (p->se.sum_exec_runtime > 100000000 && !p->utime))
         scx_bpf_error("%llu ns, by the tick %llu", p->se.sum_exec_runtime, p->utime + p->stime);

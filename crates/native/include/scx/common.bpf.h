@@ -279,43 +279,38 @@ static __kfunc(scx_bpf_cpu_curr) struct task_struct *scx_bpf_cpu_curr(s32 cpu)
 	return rq ? rq->curr : NULL;
 }
 
-/* NUMA nodes have idle masks of their own if the scheduler asks for them; here all CPUs are of one. */
+/* NUMA nodes have idle masks of their own if the scheduler asks for them (SCX_OPS_BUILTIN_IDLE_PER_NODE). */
 
 static __kfunc(scx_bpf_nr_node_ids) u32 scx_bpf_nr_node_ids(void)
 {
-	return 1;
+	return __KERNEL->nr_node_ids;
 }
 
 static __kfunc(scx_bpf_cpu_node) int scx_bpf_cpu_node(s32 cpu)
 {
-	(void)cpu;
-	return 0;
+	return __kcall(cpu_node, cpu);
 }
 
 static __kfunc(scx_bpf_get_idle_cpumask_node) const struct cpumask *scx_bpf_get_idle_cpumask_node(int node)
 {
-	(void)node;
-	return scx_bpf_get_idle_cpumask();
+	return __equipoise_take(__kcall(node_cpumask, node, false));
 }
 
 static __kfunc(scx_bpf_get_idle_smtmask_node) const struct cpumask *scx_bpf_get_idle_smtmask_node(int node)
 {
-	(void)node;
-	return scx_bpf_get_idle_smtmask();
+	return __equipoise_take(__kcall(node_cpumask, node, true));
 }
 
 static __kfunc(scx_bpf_pick_idle_cpu_node) s32
 	scx_bpf_pick_idle_cpu_node(const cpumask_t *allowed, int node, u64 flags)
 {
-	(void)node;
-	return scx_bpf_pick_idle_cpu(allowed, flags);
+	return __kcall(pick_cpu_node, allowed, node, flags, true);
 }
 
 static __kfunc(scx_bpf_pick_any_cpu_node) s32
 	scx_bpf_pick_any_cpu_node(const cpumask_t *allowed, int node, u64 flags)
 {
-	(void)node;
-	return scx_bpf_pick_any_cpu(allowed, flags);
+	return __kcall(pick_cpu_node, allowed, node, flags, false);
 }
 
 static __kfunc(scx_bpf_events) void scx_bpf_events(struct scx_event_stats *events, size_t size)

@@ -108,10 +108,18 @@ static inline int scx_bpf_reenqueue_local_from_anywhere(void)
 	(bpf_ksym_exists(scx_bpf_events) ? scx_bpf_events(events, size) : (void)0)
 #define __COMPAT_scx_bpf_nr_node_ids() (bpf_ksym_exists(scx_bpf_nr_node_ids) ? scx_bpf_nr_node_ids() : 1U)
 #define __COMPAT_scx_bpf_cpu_node(cpu) (bpf_ksym_exists(scx_bpf_cpu_node) ? scx_bpf_cpu_node(cpu) : 0)
-#define __COMPAT_scx_bpf_get_idle_cpumask_node(node) ((void)(node), scx_bpf_get_idle_cpumask())
-#define __COMPAT_scx_bpf_get_idle_smtmask_node(node) ((void)(node), scx_bpf_get_idle_smtmask())
-#define __COMPAT_scx_bpf_pick_idle_cpu_node(mask, node, flags) ((void)(node), scx_bpf_pick_idle_cpu(mask, flags))
-#define __COMPAT_scx_bpf_pick_any_cpu_node(mask, node, flags) ((void)(node), scx_bpf_pick_any_cpu(mask, flags))
+#define __COMPAT_scx_bpf_get_idle_cpumask_node(node)                                          \
+	(bpf_ksym_exists(scx_bpf_get_idle_cpumask_node) ? scx_bpf_get_idle_cpumask_node(node) \
+							: scx_bpf_get_idle_cpumask())
+#define __COMPAT_scx_bpf_get_idle_smtmask_node(node)                                          \
+	(bpf_ksym_exists(scx_bpf_get_idle_smtmask_node) ? scx_bpf_get_idle_smtmask_node(node) \
+							: scx_bpf_get_idle_smtmask())
+#define __COMPAT_scx_bpf_pick_idle_cpu_node(mask, node, flags)                                       \
+	(bpf_ksym_exists(scx_bpf_pick_idle_cpu_node) ? scx_bpf_pick_idle_cpu_node(mask, node, flags) \
+						     : scx_bpf_pick_idle_cpu(mask, flags))
+#define __COMPAT_scx_bpf_pick_any_cpu_node(mask, node, flags)                                      \
+	(bpf_ksym_exists(scx_bpf_pick_any_cpu_node) ? scx_bpf_pick_any_cpu_node(mask, node, flags) \
+						    : scx_bpf_pick_any_cpu(mask, flags))
 
 static __kfunc(bpf_cpumask_populate) int bpf_cpumask_populate(struct bpf_cpumask *mask, void *src, size_t size)
 {

@@ -114,6 +114,49 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
     enabled
 }
 
+/// The node that `cpu` is of.
+fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
+    let nodes = kernel.machine.nodes();
+    nodes
+        .iter()
+        .position(|span| span.contains(cpu))
+        .unwrap_or(0) as i32
+}
+
+/// `validate_node()`: the CPUs of `node`; the error is an errno, and the scheduler's.
+fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
+    if !per_node(kernel) {
+        kernel.scheduler_error("per-node idle tracking is disabled");
+        return Err(abi::EOPNOTSUPP);
+    }
+    if node == abi::NUMA_NO_NODE {
+        return Err(abi::ENOENT);
+    }
+    let nodes = kernel.machine.nodes();
+    let span = match usize::try_from(node) {
+        Ok(0) if nodes.is_empty() => Some(kernel.machine.all_cpus()),
+        Ok(node) => nodes.get(node).copied(),
+        Err(_) => None,
+    };
+    span.ok_or_else(|| {
+        kernel.scheduler_error(format_args!("invalid node {node}"));
+        abi::EINVAL
+    })
+}
+
+fn per_node(kernel: &Kernel<'_>) -> bool {
+    kernel.scx.ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0
+}
+
+/// Those that know no nodes are not for a scheduler that has them tracked one by one.
+fn flat(kernel: &mut Kernel<'_>) -> bool {
+    let flat = !per_node(kernel);
+    if !flat {
+        kernel.scheduler_error("per-node idle tracking is enabled");
+    }
+    flat
+}
+
 /// `scx_dispatch_preamble()`, `scx_dsq_insert_preamble()`.
 #[inline]
 fn may_dispatch(
@@ -569,10 +612,42 @@ kfuncs! {
 
     fn cpumask(kernel, which: u32) -> *const CpuMask {
         static NONE: CpuMask = CpuMask::EMPTY;
-        if which >= 2 && !tracks_idle(kernel) {
+        if which >= 2 && !(flat(kernel) && tracks_idle(kernel)) {
             return &raw const NONE;
         }
         kernel.scx.idle_masks.for_c(which)
+    }
+
+    fn cpu_node(kernel, cpu: i32) -> i32 {
+        match kernel.cpu_valid(cpu, "in scx_bpf_cpu_node()") {
+            true => node_of(kernel, cpu as usize),
+            false => abi::NUMA_NO_NODE,
+        }
+    }
+
+    fn node_cpumask(kernel, node: i32, smt: bool) -> *const CpuMask {
+        match valid_node(kernel, node) {
+            Ok(span) => kernel.scx.idle_masks.of_node(&span, smt),
+            Err(_) => kernel.scx.idle_masks.of_node(&CpuMask::EMPTY, smt),
+        }
+    }
+
+    fn pick_cpu_node(kernel, allowed: CpuMask, node: i32, flags: u64, idle_only: bool) -> i32 {
+        let span = match valid_node(kernel, node) {
+            Ok(span) => span,
+            Err(errno) => return -errno,
+        };
+        let (this, in_node) = (kernel.this_cpu(), flags & abi::PICK_IDLE_IN_NODE != 0);
+        let masks = &mut kernel.scx.idle_masks;
+        let mut cpu = masks.pick_idle_cpu(this, &allowed.and(&span), flags);
+        if !in_node {
+            cpu = cpu.or_else(|| masks.pick_idle_cpu(this, &allowed, flags));
+        }
+        if !idle_only {
+            let among = if in_node { span } else { kernel.machine.all_cpus() };
+            cpu = cpu.or_else(|| kernel.scx.idle_masks.any_distribute(this, &among, &allowed));
+        }
+        cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)
     }
 
     fn test_and_clear_cpu_idle(kernel, cpu: i32) -> bool {
@@ -582,6 +657,9 @@ kfuncs! {
     }
 
     fn pick_cpu(kernel, allowed: CpuMask, flags: u64, idle_only: bool) -> i32 {
+        if !flat(kernel) {
+            return -abi::EBUSY;
+        }
         let this = kernel.this_cpu();
         let all = kernel.machine.all_cpus();
         // Without built-in tracking any CPU will do, unless it is to be an idle one.

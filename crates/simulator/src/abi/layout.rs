@@ -416,6 +416,7 @@ pub struct Table<Kfuncs> {
     pub version_code: u32,
     /// The scheduler knows CPUs by cid.
     pub cid_form: u32,
+    pub nr_node_ids: u32,
     pub cpu_to_cid: *const i32,
     pub cid_to_cpu: *const i32,
     pub kfuncs: Kfuncs,
@@ -490,6 +491,7 @@ pub const REENQ_ANY: u64 = 1;
 pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 pub const OPS_ENQ_EXITING: u64 = 1 << 2;
+pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 1 << 6;
 pub const OPS_ALWAYS_ENQ_IMMED: u64 = 1 << 7;
 pub const OPS_TID_TO_TASK: u64 = 1 << 8;
 pub const WAKE_FORK: u64 = 0x04;
@@ -511,6 +513,7 @@ pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
 pub const DEQ_SAVE: u64 = 0x02;
 pub const ENQ_RESTORE: u64 = 0x02;
 pub const PICK_IDLE_CORE: u64 = 1;
+pub const PICK_IDLE_IN_NODE: u64 = 1 << 1;
 pub const KICK_IDLE: u64 = 1;
 pub const KICK_PREEMPT: u64 = 1 << 1;
 pub const KICK_WAIT: u64 = 1 << 2;
@@ -543,3 +546,4 @@ pub const E2BIG: i32 = 7;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;
+pub const EOPNOTSUPP: i32 = 95;

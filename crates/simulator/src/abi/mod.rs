@@ -68,6 +68,7 @@ impl Bpf {
             memory: memory.map_or(null_mut(), |memory| memory.table()),
             held: Held::default(),
             version_code: config.scheduler.kernel().version_code(),
+            nr_node_ids: machine.nodes().len().max(1) as u32,
             cid_form: config.scheduler.is_cid_form().into(),
             cpu_to_cid: null(),
             cid_to_cpu: null(),

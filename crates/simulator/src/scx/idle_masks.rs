@@ -11,12 +11,18 @@ pub struct IdleMasks {
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
+    /// What C is given of the nodes, in turn.
+    of_nodes: Shared<[CpuMask]>,
+    next_of_nodes: usize,
     /// Of each CPU, those that share its last-level cache, and its node, where that tells them apart from others; as
     /// of Linux 6.13 idle CPUs are looked for there first.
     near: Vec<[Option<CpuMask>; 2]>,
     /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
+
+/// More than an op holds at a time.
+const NODE_MASKS: usize = 64;
 
 /// Those that C looks at.
 struct Masks {
@@ -61,6 +67,8 @@ impl IdleMasks {
                 online: all,
             })),
             siblings,
+            of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),
+            next_of_nodes: 0,
             near: match release {
                 native::Kernel::V6_12 => Vec::new(),
                 native::Kernel::V7_3 => near(machine),
@@ -87,6 +95,18 @@ impl IdleMasks {
                 _ => &raw const (*masks).cpus,
             }
         }
+    }
+
+    /// The same of the node that has the CPUs `span`, as it is now; it stays for as long as a scheduler may hold it.
+    pub fn of_node(&mut self, span: &CpuMask, smt: bool) -> *const CpuMask {
+        let masks = match smt && self.has_smt() {
+            true => &self.masks.cores,
+            false => &self.masks.cpus,
+        };
+        let mask = masks.and(span);
+        self.next_of_nodes = (self.next_of_nodes + 1) % NODE_MASKS;
+        self.of_nodes[self.next_of_nodes] = mask;
+        &raw const self.of_nodes[self.next_of_nodes]
     }
 
     /// Is `cpu` known to be idle, and not claimed?
@@ -282,6 +302,8 @@ mod tests {
                 online: all,
             })),
             siblings: (0..8).map(pair).collect(),
+            of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),
+            next_of_nodes: 0,
             near: Vec::new(),
             enabled: true,
             distributed: vec![0; 8],

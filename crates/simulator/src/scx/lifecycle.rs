@@ -163,6 +163,10 @@ impl Kernel<'_> {
         if ops.flags & abi::OPS_ENQ_LAST != 0 && ops.enqueue.is_none() {
             return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
         }
+        let tracks = ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0;
+        if ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0 && !tracks {
+            return Err("SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled".into());
+        }
         if !self.scx.cids.form && (ops.sub_attach.is_some() || ops.sub_detach.is_some()) {
             return Err("sub_attach/sub_detach requires cid-form struct_ops".into());
         }

@@ -262,6 +262,11 @@ fn selftests_of_today() {
         "maybe_null",
         "select_cpu_dispatch",
         "enable_cmask",
+        "allowed_cpus",
+        "enq_select_cpu",
+        "dequeue_iter",
+        "dequeue_remote",
+        "cyclic_kick_wait",
     ] {
         passes(&selftest(name).unwrap(), &[], &[]);
     }
@@ -269,6 +274,41 @@ fn selftests_of_today() {
     assert_eq!(of("select_cpu_dfl", "saw_local"), 0);
     assert_eq!(of("select_cpu_dfl_nodispatch", "saw_local"), 1);
     assert_eq!(of("select_cpu_vtime", "consumed"), 1);
+    let local_on = selftest("dsp_local_on").unwrap();
+    passes(&local_on, &[global("nr_cpus", 4)], &[]);
+    let read = [
+        "dsq_peek_result1",
+        "dsq_peek_result2",
+        "dsq_peek_result2_expected",
+        "successful_peeks",
+        "debug_ksym_exists",
+    ];
+    let peeked = passes(&selftest("peek_dsq").unwrap(), &[], &read);
+    assert!(
+        peeked[0] == 0 && peeked[1] == peeked[2] && peeked[3] > 0 && peeked[4] == 1,
+        "{peeked:?}"
+    );
+    let counts = ["enqueue_cnt", "dequeue_cnt", "dispatch_dequeue_cnt"];
+    for scenario in 0..=6 {
+        let dequeue = selftest("dequeue").unwrap();
+        let counts = passes(&dequeue, &[global("test_scenario", scenario)], &counts);
+        match scenario {
+            // A user queue, or one of the scheduler's own.
+            2 | 5 | 6 => assert!(
+                counts[0] > 0 && counts[0] == counts[1],
+                "{scenario}: {counts:?}"
+            ),
+            _ => assert_eq!(counts, [0, 0, 0], "{scenario}"),
+        }
+    }
+    // Which its loader says.
+    let numa = selftest("numa").unwrap();
+    match go(&numa, &[], &[]) {
+        Err(Error::SchedulerExit { message, .. }) => {
+            assert_eq!(message, "per-node idle tracking is disabled");
+        }
+        other => panic!("{other:?}"),
+    }
     for (name, expected) in [
         ("ddsp_bogus_dsq_fail", "non-existent DSQ 0xcafef00d"),
         (

@@ -1,6 +1,7 @@
 //! What differs between the kernels that the simulated one can be.
 
 use crate::support::*;
+use machine::{CpuMask, Level};
 use native::{Kernel, Object};
 
 fn in_kernel(kernel: Kernel, text: &str, ops: &str) -> Object {
@@ -471,4 +472,39 @@ fn a_scheduler_may_know_cpus_by_cid() {
         message,
         "its running() calls scx_bpf_kick_cpu(), though it knows CPUs by cid, which the kernel's verifier refuses"
     );
+}
+
+/// Idle CPUs by node, for a scheduler that asks for it.
+#[test]
+fn nodes_have_idle_masks_of_their_own() {
+    let text = "
+        s32 BPF_STRUCT_OPS(choose, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+        {
+            s32 node = p->pid == 1001, cpu = scx_bpf_pick_idle_cpu_node(p->cpus_ptr, node, SCX_PICK_IDLE_IN_NODE);
+            const struct cpumask *idle = scx_bpf_get_idle_cpumask_node(1);
+
+            if (p->pid != 1000) {
+                note(\"node\", p, scx_bpf_cpu_node(cpu));
+                note(\"idle\", p, bpf_cpumask_weight(idle) * 10 + bpf_cpumask_first(idle));
+            }
+            scx_bpf_put_idle_cpumask(idle);
+            scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+            if (flat)
+                scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+            return cpu < 0 ? prev_cpu : cpu;
+        }";
+    let mut machine = machine(4);
+    let spans = [[0, 1], [2, 3]].map(|cpus| cpus.iter().copied().collect::<CpuMask>());
+    machine.levels.push(Level {
+        name: "PKG",
+        spans: spans.into(),
+    });
+    let ops = ".select_cpu = (void *)choose, .flags = SCX_OPS_BUILTIN_IDLE_PER_NODE";
+    let with = |flat| scheduler(&format!("#define flat {flat}\n{text}"), ops);
+    let two = || tasks(|| [task("a", [run_for(1)]), task("b", [run_for(1)])]);
+    let ran = run(&machine, &two(), &with(false));
+    assert_eq!(ran.numbers("node"), [1, 0]);
+    assert!(ran.numbers("idle")[0] / 10 <= 1 && ran.numbers("idle")[1] / 10 <= 2);
+    let (_, message) = exit_of(&machine, &two(), &with(true));
+    assert_eq!(message, "per-node idle tracking is enabled");
 }
