@@ -79,9 +79,13 @@ static inline void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
 		scx_bpf_error("kernel too old to reenqueue foreign local or user DSQs");
 }
 
+/* How many, in Linux 6.12. A scheduler for all kernels has 6.12's, which later ones have too. */
 static inline u32 scx_bpf_reenqueue_local(void)
 {
-	return __kcall(reenqueue_local);
+	if (!EQUIPOISE_COMPILED_FOR || !bpf_ksym_exists(scx_bpf_dsq_reenq))
+		return __kcall(reenqueue_local);
+	__kcall(dsq_reenq, SCX_DSQ_LOCAL, 0);
+	return 0;
 }
 
 static inline bool __COMPAT_has_generic_reenq(void)

@@ -70,7 +70,7 @@ macro_rules! kfuncs {
 /// of kfuncs?
 #[inline]
 fn allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) -> bool {
-    let allowed = kernel.scx.kf_mask & group & kernel.scx.kf_bits != 0;
+    let allowed = kernel.scx.context.mask & group & kernel.scx.kf_bits != 0;
     if !allowed {
         not_allowed(kernel, group, called);
     }
@@ -91,7 +91,10 @@ fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
         };
         return kernel.verifier_error(&format!("calls {called}() (for {who} alone)"));
     }
-    let (mask, only) = (group & kf::BITS_6_12, kernel.scx.kf_mask & kf::BITS_6_12);
+    let (mask, only) = (
+        group & kf::BITS_6_12,
+        kernel.scx.context.mask & kf::BITS_6_12,
+    );
     kernel.scheduler_error(format_args!(
         "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
     ));
@@ -267,7 +270,7 @@ fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
 
 /// The CPU whose runqueue is locked for the op that is being called, if any is.
 fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
-    let (mask, cpu) = (kernel.scx.kf_mask, kernel.scx.subject as usize);
+    let (mask, cpu) = (kernel.scx.context.mask, kernel.scx.context.subject as usize);
     let unlocked = mask & kf::UNLOCKED != 0 || mask == kf::SELECT_CPU || mask == kf::DUMP;
     (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
 }
@@ -426,7 +429,7 @@ kfuncs! {
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
         // Linux 6.12 looks whether a runqueue is locked.
-        let unlocked = !kernel.scx.is_7_3() && kernel.scx.kf_mask & kf::BITS_6_12 == 0;
+        let unlocked = !kernel.scx.is_7_3() && kernel.scx.context.mask & kf::BITS_6_12 == 0;
         if !unlocked && !allowed(kernel, kf::MOVES, "scx_bpf_dsq_move") {
             return false;
         }
@@ -829,7 +832,7 @@ kfuncs! {
         timer: &mut BpfTimer,
         callback: Option<timers::Callback>
     ) -> i64 {
-        let context = kernel.scx.kf_mask;
+        let context = kernel.scx.context.mask;
         status(kernel.bpf.timers.set_callback(timer, callback, context))
     }
 

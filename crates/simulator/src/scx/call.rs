@@ -47,6 +47,16 @@ pub mod kf {
     pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
 
+/// What a call of the scheduler's may do. Moved as one word.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub struct Context {
+    /// Of [`kf`].
+    pub mask: u32,
+    /// The CPU whose runqueue is locked; `u32::MAX` if none is.
+    pub subject: u32,
+}
+
 /// What an op is called for, by its first argument: the runqueue that is locked meanwhile is its CPU's.
 pub trait Subject {
     fn cpu(self) -> u32;
@@ -106,9 +116,11 @@ macro_rules! call_op {
     (@subject $first:expr $(, $argument:expr)*) => { $first };
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
-        let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
-        let subject = crate::scx::call::Subject::cpu(crate::scx::call::call_op!(@subject $($argument),*));
-        let outer_subject = std::mem::replace(&mut $kernel.scx.subject, subject);
+        let context = crate::scx::call::Context {
+            mask: $mask,
+            subject: crate::scx::call::Subject::cpu(crate::scx::call::call_op!(@subject $($argument),*)),
+        };
+        let outer = std::mem::replace(&mut $kernel.scx.context, context);
         let outer_op = $kernel.calls.begin(&stringify!($function));
         let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
@@ -119,8 +131,7 @@ macro_rules! call_op {
             $kernel.bpf.instance.maps.forget_removed();
             $kernel.bpf.instance.objects.forget_dropped();
         }
-        $kernel.scx.kf_mask = outer;
-        $kernel.scx.subject = outer_subject;
+        $kernel.scx.context = outer;
         result
     }};
 }

@@ -16,6 +16,7 @@ pub mod watchdog;
 
 use crate::abi::layout::{EventStats, Ops};
 use crate::per_cpu::PerCpu;
+use call::Context;
 use cids::Cids;
 use dsq::Dsqs;
 use exit::Exit;
@@ -31,12 +32,10 @@ pub struct Scx {
     pub ops: Ops,
     /// Which kernel's it is.
     pub release: native::Kernel,
-    /// The context that the op which is being called is in ([`call::kf`]).
-    pub kf_mask: u32,
+    /// Of the op that is being called.
+    pub context: Context,
     /// Which bits of that count in this kernel.
     pub kf_bits: u32,
-    /// The CPU whose runqueue is locked for it; `u32::MAX` if none is.
-    pub subject: u32,
     pub cids: Cids,
     pub reenqueues: Reenqueues,
     pub events: EventStats,
@@ -69,12 +68,14 @@ impl Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
             release,
-            kf_mask: 0,
+            context: Context {
+                mask: 0,
+                subject: u32::MAX,
+            },
             kf_bits: match release {
                 native::Kernel::V6_12 => call::kf::BITS_6_12,
                 native::Kernel::V7_3 => call::kf::BITS_7_3,
             },
-            subject: u32::MAX,
             cids: Cids::new(machine, ops.cid_shard_size, cid_form),
             reenqueues: Reenqueues::default(),
             events: EventStats::default(),

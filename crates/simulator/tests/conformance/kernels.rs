@@ -12,7 +12,7 @@ fn in_kernel(kernel: Kernel, text: &str, ops: &str) -> Object {
 fn refused(kernel: Kernel, text: &str, ops: &str) -> String {
     let error = scheduler_in(kernel, text, ops).unwrap_err().to_string();
     error
-        .replace(|c| c == '\n', " ")
+        .replace('\n', " ")
         .split_once("test.bpf.c:")
         .unwrap()
         .1
@@ -178,21 +178,29 @@ fn kfuncs_are_for_some_ops_alone() {
         message,
         "kfunc with mask 0x8 called from an operation only allowing 0x4"
     );
-    let local = "void BPF_STRUCT_OPS(ran, struct task_struct *p) { scx_bpf_reenqueue_local(); }";
-    for (kernel, expected) in [
+    let ran = |call| format!("void BPF_STRUCT_OPS(ran, struct task_struct *p) {{ {call}; }}");
+    for (kernel, call, expected) in [
         (
             Kernel::V6_12,
+            "scx_bpf_reenqueue_local()",
             "kfunc with mask 0x1 called from an operation only allowing 0x10",
         ),
         (
             Kernel::V7_3,
-            "its running() calls scx_bpf_reenqueue_local() (for cpu_release() alone), which the kernel's verifier \
-             refuses",
+            "scx_bpf_dispatch_cancel()",
+            "its running() calls scx_bpf_dispatch_cancel() (for dispatch() alone), which the kernel's verifier refuses",
         ),
     ] {
-        let scheduler = in_kernel(kernel, local, ".running = (void *)ran");
+        let scheduler = in_kernel(kernel, &ran(call), ".running = (void *)ran");
         assert_eq!(exit_of(&machine(1), &one(), &scheduler).1, expected);
     }
+    // From anywhere, as of Linux 6.19.
+    let again = in_kernel(
+        Kernel::V7_3,
+        &ran("scx_bpf_reenqueue_local()"),
+        ".running = (void *)ran",
+    );
+    run(&machine(1), &one(), &again);
     let nowhere = in_kernel(
         Kernel::V6_12,
         &enqueuing("scx_bpf_dsq_insert(p, 0xbad, 1, 0); return"),
