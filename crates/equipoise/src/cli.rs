@@ -301,7 +301,7 @@ pub struct Compare {
     /// A folder in which the schedulers in C find headers
     #[arg(long, value_name = "DIR", requires = "schedulers")]
     pub include: Vec<PathBuf>,
-    /// The kernel to simulate: which functions, ops and flags of sched_ext there are, and what they do
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
     #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
     pub kernel: Kernel,
     /// Give a `const volatile` variable of the schedulers in C a value, as their loader would: of the one called NAME,
@@ -339,7 +339,7 @@ pub struct Explain {
     /// A folder in which the scheduler in C finds headers
     #[arg(long, value_name = "DIR", requires = "scheduler")]
     pub include: Vec<PathBuf>,
-    /// The kernel to simulate: which functions, ops and flags of sched_ext there are, and what they do
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
     #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
     pub kernel: Kernel,
     /// Give a `const volatile` variable of the scheduler in C a value, as its loader would

@@ -7,8 +7,8 @@ use machine::input::{self, BadInput};
 use native::Kernel;
 use std::path::{Path, PathBuf};
 
-/// Compiles a scheduler of each of `files`, which find headers in `include`, for `kernel`, and gives their variables
-/// values. What is deprecated there is said on standard error.
+/// Compiles each of `files` for `kernel`, with headers from `include`, and sets the variables in `settings`. Prints a
+/// warning for each deprecated feature.
 pub fn load(
     files: &[Files],
     include: &[PathBuf],
@@ -27,7 +27,7 @@ pub fn load(
     Ok(foreign)
 }
 
-/// Compiles one scheduler of `files`, and says what of it is deprecated.
+/// Compiles one scheduler from `files` and prints a warning for each deprecated feature that it uses.
 pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Scheduler, Error> {
     let scheduler = Scheduler::foreign_in(files, include, kernel)?;
     for warning in scheduler.warnings() {

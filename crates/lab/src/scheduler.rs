@@ -32,8 +32,8 @@ impl Scheduler {
 
     /// Any sched_ext scheduler in C, called as it calls itself (`ops.name`). `sources` are its files, the first the one
     /// that errors are told by; headers are looked for in the folders `include`, too. What Linux would refuse to load
-    /// is an error: another licence than the GPL's kind, a name that it does not take, or what the
-    /// kernel, the newest that can be simulated, lacks.
+    /// is an error: another licence than the GPL's kind, a name that it does not take, or a function that the newest
+    /// simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
@@ -90,7 +90,7 @@ impl Scheduler {
         })
     }
 
-    /// The same in the simulated kernel `kernel`; a scheduler in C is compiled for one.
+    /// Runs it in `kernel`. A scheduler in C keeps the kernel that it was compiled for.
     pub fn in_kernel(mut self, kernel: Kernel) -> Scheduler {
         if !self.is_foreign() {
             self.kernel = kernel;
@@ -98,7 +98,7 @@ impl Scheduler {
         self
     }
 
-    /// What the kernel says when it loads it: what of it is deprecated. Of Equipoise's own nothing, as they run in all
+    /// A warning for each deprecated feature that it uses. Equipoise's own schedulers have none: they run in all
     /// kernels.
     pub fn warnings(&self) -> Vec<String> {
         match &self.code {

@@ -76,7 +76,7 @@ fn place(name: &str) -> String {
 
 fn scheduler(name: &str) -> Scheduler {
     match name.ends_with(".c") {
-        // Linux 6.12's ways of choosing an idle CPU and of giving slices.
+        // Linux 6.12 and 7.3 choose idle CPUs differently.
         true => {
             let file = place(name);
             Scheduler::foreign_in(&[Path::new(&file)], &[], Kernel::V6_12).unwrap()

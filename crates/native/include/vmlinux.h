@@ -12,7 +12,7 @@
 
 #include <scx/kernel.h>
 
-/* Headers that a scheduler shares with its loader look for it. */
+/* Headers shared with the loader test this macro. */
 #ifndef __BPF__
 #define __BPF__ 1
 #endif
@@ -107,7 +107,7 @@ struct cgroup {
 	__ro struct cgroup_subsys_state self;
 	struct kernfs_node *__ro kn;
 	__ro int level;
-	/* That of the cpu controller is a task group's, which begins with it. */
+	/* The cpu controller's entry is the first member of a struct task_group. */
 	struct cgroup_subsys_state *__ro subsys[CGROUP_SUBSYS_COUNT];
 	void *storage[EQUIPOISE_MAX_STORAGES];
 };
@@ -339,7 +339,7 @@ enum scx_wake_flags {
 #define SCX_DEQ_SLEEP 0x01ULL
 #define SCX_DEQ_CORE_SCHED_EXEC (1ULL << 32)
 
-/* Where the kernel has them not they are 0, as scx's enums.bpf.h makes them. */
+/* If the kernel lacks one of these, its value is 0, as in scx's enums.bpf.h. */
 enum scx_enq_flags {
 	SCX_ENQ_IMMED = __enumerator_SCX_ENQ_IMMED(1ULL << 33),
 	SCX_ENQ_RESCUE = __enumerator_SCX_ENQ_RESCUE(1ULL << 34),
@@ -358,7 +358,7 @@ enum scx_pick_idle_cpu_flags {
 	SCX_PICK_IDLE_IN_NODE = __enumerator_SCX_PICK_IDLE_IN_NODE(1 << 1),
 };
 
-/* What a scheduler of a control group may do on a CPU. The root's may do all. */
+/* What a sub-scheduler may do on a CPU. The root's scheduler has all capabilities. */
 enum scx_cap_flags {
 	SCX_CAP_ENQ_IMMED = 1 << 0,
 	SCX_CAP_ENQ = 1 << 1,
@@ -455,7 +455,7 @@ struct scx_dump_ctx {
 
 struct sched_ext_ops;
 
-/* Schedulers of control groups below the root's, of which there are none. */
+/* Arguments of sub-scheduler callbacks, which are never called here. */
 struct scx_sub_attach_args {
 	struct sched_ext_ops *ops;
 	char *cgroup_path;
@@ -467,8 +467,8 @@ struct scx_sub_detach_args {
 };
 
 /*
- * CPUs by cid: numbered so that those that are near each other follow each other. A mask of them covers a range,
- * from the 64 that @base is one of.
+ * A set of cids: CPUs numbered by topology. It covers @nr_cids from @base on; bits[0] begins at the multiple of 64
+ * at or below @base.
  */
 struct scx_cmask {
 	u32 base;
@@ -494,7 +494,7 @@ struct scx_enable_args {
 	u64 cmask_arena_addr;
 };
 
-/* What the kernel counts. Most of it cannot happen here, and stays 0. [abi] */
+/* Event counters. Most of these events cannot happen here; their counters stay 0. [abi] */
 struct scx_event_stats {
 	s64 SCX_EV_SELECT_CPU_FALLBACK;
 	s64 SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE;
@@ -532,7 +532,7 @@ struct scx_bpf_dsq_insert_vtime_args {
 	u64 enq_flags;
 };
 
-/* In the order of Linux 7.3, with room for what 6.12 has besides at the end. [abi] */
+/* The member order is that of Linux 7.3. [abi] */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -586,7 +586,7 @@ struct sched_ext_ops {
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 };
 
-/* The same of a scheduler that knows CPUs by cid: member by member where the other has its own. */
+/* The cid form. Members have the same offsets as in struct sched_ext_ops. */
 struct sched_ext_ops_cid {
 	s32 (*select_cid)(struct task_struct *p, s32 prev_cid, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);

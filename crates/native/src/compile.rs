@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says what the kernel has. The one that is in `include/` asks when the scheduler runs; who compiles for one kernel
-/// writes another in its place.
+/// Declares the kernel's features. The file in `include/` determines them at run time; compiling for one kernel replaces
+/// it with [`crate::Kernel::header`].
 pub const KERNEL_HEADER: &str = "scx/kernel.h";
 
 /// The headers a scheduler is compiled against: where each goes, and what it says.

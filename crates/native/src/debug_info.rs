@@ -23,11 +23,11 @@ pub struct MapDefinition {
     /// Where the initial values (`.values = { ... }`) begin in the variable, bytes; 0 if there are
     /// none.
     pub values_offset: u32,
-    /// Of an array of maps: what those are like.
+    /// The definition of the inner maps, if this is an array of maps.
     pub inner: Option<Inner>,
 }
 
-/// A map in an array of maps.
+/// The definition of an inner map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inner {
     /// `BPF_MAP_TYPE_*`.
@@ -211,7 +211,7 @@ fn map<'a>(
     Ok(definition)
 }
 
-/// What the pointers in the array of type `values` point to.
+/// The map definition that the pointers in the array type `values` point to.
 fn inner<'a>(
     dwarf: &gimli::Dwarf<Slice<'a>>,
     unit: &Unit<Slice<'a>>,

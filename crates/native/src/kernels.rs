@@ -1,8 +1,8 @@
-//! Which kernels the simulated one can be, and what of sched_ext each of them has.
+//! The kernels that can be simulated, and the features of sched_ext that each of them has.
 //!
-//! [`FEATURES`] is the one table: the header that a scheduler is compiled against ([`Kernel::header`]), what a scheduler
-//! may implement and the messages about what its kernel lacks follow from it. Its sources are Linux 6.12.117, 7.2.13 and
-//! 7.3.4, and the versions in tools/sched_ext/include/scx/compat.bpf.h of the last.
+//! [`FEATURES`] is the only table. The header that a scheduler is compiled against ([`Kernel::header`]), the checks of
+//! its ops and flags, and the messages follow from it. Its sources are Linux 6.12.117, 7.2.13 and 7.3.4, and the versions
+//! that tools/sched_ext/include/scx/compat.bpf.h of 7.3.4 gives.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// A release of Linux: major and minor.
 type Release = (u8, u8);
 
-/// The kernel that the simulated one is.
+/// The release of Linux to simulate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
     /// Linux 6.12, the first with sched_ext.
@@ -24,7 +24,7 @@ impl Kernel {
     /// All of them, the oldest first.
     pub const ALL: [Kernel; 2] = [Kernel::V6_12, Kernel::V7_3];
 
-    /// Such as `7.3`.
+    /// The release, such as `7.3`.
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::V6_12 => "6.12",
@@ -45,13 +45,13 @@ impl Kernel {
         (major as u32) << 16 | (minor as u32) << 8
     }
 
-    /// The one with this `LINUX_VERSION_CODE`.
+    /// The kernel with this `LINUX_VERSION_CODE`.
     pub(crate) fn of_version_code(code: u32) -> Option<Kernel> {
         let mut all = Kernel::ALL.into_iter();
         all.find(|kernel| kernel.version_code() == code)
     }
 
-    /// `scx/kernel.h`: what a scheduler finds when it asks this kernel whether it has something.
+    /// The text of `scx/kernel.h` for this kernel.
     pub fn header(self) -> String {
         header(
             &|feature| if feature.is_in(self) { "1" } else { "0" }.into(),
@@ -59,7 +59,7 @@ impl Kernel {
         )
     }
 
-    /// What of `kind` it lacks.
+    /// The features of `kind` that it lacks.
     pub fn lacks(self, kind: Kind) -> impl Iterator<Item = &'static Feature> {
         of(kind).filter(move |feature| !feature.is_in(self))
     }
@@ -81,8 +81,8 @@ impl FromStr for Kernel {
     }
 }
 
-/// `scx/kernel.h` for a scheduler that runs in all kernels: it asks when it runs. Equipoise's own are compiled once so,
-/// as a build for each kernel would take twice the time. It is in `include/`, where other compilers look, too.
+/// The text of `scx/kernel.h` for a scheduler that determines the kernel's features at run time. Equipoise's own
+/// schedulers are compiled that way, as compiling them for each kernel would double the build time.
 #[cfg(test)]
 fn header_of_all() -> String {
     header(&Feature::condition, None)
@@ -93,14 +93,13 @@ fn header_of_all() -> String {
 pub enum Kind {
     /// A function that the kernel gives BPF programs.
     Kfunc,
-    /// The same, for which this project's `scx/compat.bpf.h` has something that works in all kernels, as the kernel's
-    /// header of this name has.
+    /// A kfunc with a fallback in `scx/compat.bpf.h`, as in the kernel's header of this name.
     Compat,
     /// A callback of `struct sched_ext_ops`.
     Op,
     /// A flag of `sched_ext_ops.flags`, by its bit.
     Flag(u32),
-    /// Another enumerator. Where it is lacking it is 0, as `scx/enums.bpf.h` has it.
+    /// Another enumerator. If the kernel lacks it, its value is 0, as in `scx/enums.bpf.h`.
     Enumerator,
     /// A member of one of the kernel's structures.
     Field,
@@ -108,7 +107,7 @@ pub enum Kind {
     Type,
 }
 
-/// Something of sched_ext that not all kernels have.
+/// A feature of sched_ext that not all kernels have.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
     /// Its name in C.
@@ -119,21 +118,21 @@ pub struct Feature {
     until: Until,
 }
 
-/// How long kernels have something.
+/// What became of a feature.
 #[derive(Clone, Copy, Debug)]
 enum Until {
-    /// The newest has it.
+    /// The newest kernel has it.
     Now,
-    /// Works, but this is what the kernel says of it.
+    /// Deprecated from this release on, and what to use instead.
     Deprecated(Release, &'static str),
-    /// The first kernel without it, and what to use instead.
+    /// Removed in this release, and what to use instead.
     Removed(Release, &'static str),
-    /// The first kernel that has it under another name, which is the one to use.
+    /// Renamed in this release, and its new name.
     Renamed(Release, &'static str),
 }
 
 impl Feature {
-    /// Has `kernel` it?
+    /// Does `kernel` have it?
     pub fn is_in(&self, kernel: Kernel) -> bool {
         let release = kernel.release();
         let gone = match self.until {
@@ -143,7 +142,7 @@ impl Feature {
         release >= self.since && !gone
     }
 
-    /// What is said of it in `kernel`, which has it, where it is deprecated.
+    /// The warning about it in `kernel`, if it is deprecated there.
     pub fn warning(&self, kernel: Kernel) -> Option<String> {
         match self.until {
             Until::Deprecated(first, instead) if kernel.release() >= first => Some(format!(
@@ -154,7 +153,7 @@ impl Feature {
         }
     }
 
-    /// What is said of it in a kernel that lacks it: since when that is so, and which kernel has it.
+    /// The error message for a kernel that lacks it: the release that changed it, and the kernel that has it.
     pub fn missing(&self) -> String {
         let has = Kernel::ALL.into_iter().find(|&kernel| self.is_in(kernel));
         let has = has.map_or(String::new(), |kernel| format!("--kernel {kernel}"));
@@ -181,7 +180,7 @@ impl Feature {
         }
     }
 
-    /// The C expression that is true in the kernels which have it.
+    /// A C expression that is true at run time if the kernel has it.
     #[cfg(test)]
     fn condition(&self) -> String {
         let code = |(major, minor): Release| u32::from(major) << 16 | u32::from(minor) << 8;
@@ -207,11 +206,11 @@ pub fn find(name: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|feature| feature.name == name)
 }
 
-/// The header, in which `has` says what C finds when it asks for a feature.
+/// The text of the header; `has` gives the C expression for the presence of a feature.
 fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
     let mut text = String::from(
         "/* SPDX-License-Identifier: GPL-2.0-only */\n\
-         /* What the kernel has that a scheduler is compiled for; made of crates/native/src/kernels.rs. */\n\
+         /* Generated from crates/native/src/kernels.rs: the features of the kernel that a scheduler is compiled for. */\n\
          /* clang-format off */\n\
          #ifndef __SCX_KERNEL_H\n#define __SCX_KERNEL_H\n\n",
     );
@@ -226,7 +225,7 @@ fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
         let Feature { name, kind, .. } = feature;
         let here = has(feature);
         match kind {
-            // A field and a type are asked for by their text, as no macro can take it apart.
+            // Fields and types are compared as text: a macro cannot take `p->field` apart.
             Kind::Field | Kind::Type | Kind::Op => {}
             _ => writeln!(text, "#define __equipoise_asks_{name} 0, {here},").unwrap(),
         }
@@ -263,7 +262,7 @@ fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
     text
 }
 
-/// Begins what a compiler says of a call of a function that the kernel lacks, before its name.
+/// The prefix of the compiler's message about a call of a missing function; the name follows.
 pub const MARK: &str = "equipoise: this kernel lacks";
 
 const fn new(name: &'static str, kind: Kind, since: Release) -> Feature {
@@ -293,7 +292,7 @@ const fn old(name: &'static str, kind: Kind, until: Until) -> Feature {
     }
 }
 
-/// What not all kernels have. All kernels have what `scx/common.bpf.h` and `vmlinux.h` declare besides.
+/// The features that not all kernels have. All kernels have everything else that the headers declare.
 pub const FEATURES: &[Feature] = &[
     renamed("scx_bpf_dispatch", (6, 12), "scx_bpf_dsq_insert()"),
     renamed(
@@ -336,7 +335,7 @@ pub const FEATURES: &[Feature] = &[
         Kind::Op,
         Until::Deprecated((7, 3), "the sched_switch tracepoint, or SCX_ENQ_IMMED"),
     ),
-    // At the latest.
+    // Linux 7.2 is the oldest kernel known to lack it.
     old(
         "SCX_OPS_HAS_CGROUP_WEIGHT",
         Kind::Flag(16),
@@ -421,7 +420,7 @@ mod tests {
 
     const CHECKED_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include/scx/kernel.h");
 
-    /// With `EQUIPOISE_WRITE=1` it is written.
+    /// `EQUIPOISE_WRITE=1` updates the file.
     #[test]
     fn the_header_of_all_kernels_is_what_the_table_makes() {
         if std::env::var_os("EQUIPOISE_WRITE").is_some() {

@@ -62,9 +62,9 @@ impl Object {
         Object::compile_all(&[source], &[], Kernel::default())
     }
 
-    /// Compiles `sources`, the files of one scheduler, the first of which it is called by in messages, for `kernel`.
-    /// Headers are looked for beside them, among the simulated kernel's, and in the folders `include`, in this order.
-    /// What the scheduler uses and `kernel` lacks is an error.
+    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
+    /// beside the sources, among the simulated kernel's, and in the folders `include`, in this order. Using a feature that
+    /// `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],
         include: &[&Path],
@@ -152,7 +152,7 @@ pub fn shared_object(
 fn explain(source: &str, said: &str) -> String {
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
-    // Each once, where it is called first.
+    // One message for each function, with its first call.
     let lacking = lacking.filter(|(name, _)| told.insert(*name));
     let mut unsupported: Vec<String> = lacking.map(|(_, message)| message).collect();
     unsupported.extend(said.lines().filter_map(missing_function));
@@ -202,8 +202,7 @@ const TOO_FAR: [&str; 3] = [
     "out of range: ",
 ];
 
-/// Recognises `FILE:LINE[:COLUMN]: error: ...`, by which the compiler says that a function which the kernel lacks is
-/// called ([`Kernel::header`]).
+/// Recognises the compiler's message about a call of a function that the kernel lacks ([`Kernel::header`]).
 fn lacking_function(line: &str) -> Option<(&'static str, String)> {
     let (_, name) = line.split_once(kernels::MARK)?;
     let name = name
@@ -215,7 +214,7 @@ fn lacking_function(line: &str) -> Option<(&'static str, String)> {
     Some((feature.name, message))
 }
 
-/// The file and line that a compiler's message begins with.
+/// The file and the line at the beginning of a compiler's message.
 fn place(line: &str) -> Option<(&str, usize)> {
     let parts: Vec<&str> = line.split(':').map(str::trim).collect();
     parts

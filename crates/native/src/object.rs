@@ -35,7 +35,7 @@ pub struct Object {
     license: Option<String>,
     loaded_size: u64,
     kernel: Kernel,
-    /// The addresses that the loader writes an address to.
+    /// The addresses that the dynamic loader relocates.
     relocated: HashSet<u64>,
 }
 
@@ -267,18 +267,18 @@ impl Object {
         self.kernel
     }
 
-    /// One of Equipoise's own, which were compiled for all kernels, in this one.
+    /// Selects the kernel for an object that was compiled for all kernels.
     pub(crate) fn in_kernel(mut self, kernel: Kernel) -> Object {
         self.kernel = kernel;
         self
     }
 
-    /// Does it give the pointer at `offset` in its `struct sched_ext_ops` a value?
+    /// Is the pointer at `offset` in its `struct sched_ext_ops` set?
     pub(crate) fn ops_has(&self, offset: usize) -> bool {
         self.relocated.contains(&(self.ops + offset as u64))
     }
 
-    /// The 64-bit number at `offset` there; 0 if there is none.
+    /// The 64-bit number at `offset` in its `struct sched_ext_ops`; 0 if it is not initialized.
     pub(crate) fn ops_number(&self, offset: usize) -> u64 {
         let mut variables = self.variables.values();
         let ops = variables.find(|variable| variable.address == self.ops);

@@ -1,10 +1,10 @@
-//! What a scheduler implements of `struct sched_ext_ops`, against what its kernel has.
+//! Checks the members of a scheduler's `struct sched_ext_ops` against its kernel.
 
 use crate::kernels::{self, Feature, Kind};
 use crate::{Error, Kernel, Object, Variable};
 use std::collections::BTreeMap;
 
-/// The kernel that an `image` with these `variables` was compiled for; the newest if for all.
+/// The kernel that an `image` with these `variables` was compiled for; the default if it was compiled for all.
 pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
     let version = variables.get("LINUX_KERNEL_VERSION");
     let bytes =
@@ -13,7 +13,7 @@ pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>)
     Kernel::of_version_code(code).unwrap_or_default()
 }
 
-/// The members of `struct sched_ext_ops` that not all kernels have, and where they are in it, bytes: `vmlinux.h`'s.
+/// The members of `struct sched_ext_ops` that not all kernels have, with their offsets in bytes.
 const MEMBERS: [(&str, usize); 9] = [
     ("cgroup_set_bandwidth", 27 * 8),
     ("cgroup_set_idle", 28 * 8),
@@ -26,16 +26,16 @@ const MEMBERS: [(&str, usize); 9] = [
     ("cpu_release", CPU_ACQUIRE + 8),
 ];
 
-/// Where `flags` is.
+/// The offset of `flags`.
 const FLAGS: usize = 38 * 8 + 8;
 
-/// Behind the data members, of which `name` is the last.
+/// The offset of `cpu_acquire`, which follows `name`.
 const CPU_ACQUIRE: usize = FLAGS + 48 + 128;
 
 /// The flags that all kernels have.
 const FLAGS_OF_ALL: u64 = 0xf;
 
-/// An error for what the kernel of `object`, compiled from `source`, lacks: it is told which one has it.
+/// Fails if `object`, compiled from `source`, uses ops or flags that its kernel lacks.
 pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
     let kernel = object.kernel();
     let mut missing: Vec<String> = implemented(object)
@@ -63,31 +63,31 @@ pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
     }
 }
 
-/// The members that not all kernels have and `object` implements.
+/// The members in [`MEMBERS`] that `object` sets.
 fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
     let members = MEMBERS.into_iter().filter(|&(_, offset)| {
-        // The shorter structure of a scheduler that knows CPUs by cid ends before them.
+        // The structure of a cid-form scheduler ends before cpu_acquire.
         (offset < CPU_ACQUIRE || !object.is_cid_form()) && object.ops_has(offset)
     });
     members.filter_map(|(name, _)| kernels::find(name))
 }
 
 impl Object {
-    /// What the kernel says of the scheduler when it loads it: what is deprecated.
+    /// A warning for each deprecated op that the scheduler implements.
     pub fn warnings(&self) -> Vec<String> {
         implemented(self)
             .filter_map(|feature| feature.warning(self.kernel()))
             .collect()
     }
 
-    /// Does it know CPUs by cid (`SCX_OPS_CID_DEFINE()`)?
+    /// Is it a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?
     pub fn is_cid_form(&self) -> bool {
         self.variable("equipoise_cid_form").is_some()
     }
 }
 
 impl Kernel {
-    /// The flags of `sched_ext_ops.flags` that it knows.
+    /// All flags of `sched_ext_ops.flags` in this kernel.
     pub fn ops_flags(self) -> u64 {
         kernels::of(Kind::Flag(0))
             .filter(|feature| feature.is_in(self))

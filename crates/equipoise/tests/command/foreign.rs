@@ -334,7 +334,7 @@ fn what_linux_would_refuse_is_refused() {
     );
 }
 
-/// What today's schedulers are written with, also where Linux 6.12 has something else in its place.
+/// Uses the interfaces that today's schedulers use; on Linux 6.12 the compatibility headers replace some.
 const TODAY: &str = r#"
 #include <scx/percpu.bpf.h>
 #include <lib/pmu.h>
@@ -353,7 +353,7 @@ static void today(struct task_struct *p, u64 enq_flags)
         scx_bpf_error("%u ticks a second, LLC %d", CONFIG_HZ, cpu_llc_id(1));
     peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
     weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
-    // Later only with SCX_OPS_BUILTIN_IDLE_PER_NODE.
+    // Later kernels require SCX_OPS_BUILTIN_IDLE_PER_NODE for it.
     if (!bpf_ksym_exists(scx_bpf_get_idle_cpumask_node))
         scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
     // By the tick: never off what it ran by more than that of each turn.
@@ -393,7 +393,7 @@ fn what_todays_schedulers_call_is_there() {
     }
 }
 
-/// The simulated kernel is Linux 7.3, or 6.12 if that is asked for.
+/// `--kernel` selects Linux 6.12 or 7.3, the default.
 #[test]
 fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
     let old = fifo("old", "GPL", "u32 seen;").replace(
@@ -439,7 +439,7 @@ fn what_is_deprecated_is_said_once() {
     assert!(!text(&output.stderr).contains("deprecated"));
 }
 
-/// Equipoise's own schedulers run in both, and decide the same where nothing differs.
+/// Equipoise's own schedulers run in both kernels and make the same decisions.
 #[test]
 fn policies_run_in_both_kernels() {
     let of = |kernel| {

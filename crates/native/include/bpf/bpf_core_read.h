@@ -7,7 +7,7 @@
 #ifndef __BPF_CORE_READ_H__
 #define __BPF_CORE_READ_H__
 
-/* Both are literals: does @text end with the member or the structure @name? */
+/* Is @name the last word of @text? Both are string literals. */
 #define __equipoise_ends(text, name)                                                                 \
 	(sizeof(text) > sizeof(name) &&                                                              \
 	 !__builtin_strchr("_abcdefghijklmnopqrstuvwxyz", (text)[__equipoise_before(text, name)]) && \

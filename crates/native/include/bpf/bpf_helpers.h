@@ -43,19 +43,19 @@ __attribute__((weak)) unsigned int CONFIG_HZ;
 #endif
 
 /*
- * Has the kernel @sym? scx/kernel.h says so of what not all kernels have. Where that is a constant the compiler
- * takes out what depends on it, as the verifier does.
+ * Does the kernel have @sym? scx/kernel.h answers for functions that not all kernels have. If the answer is a
+ * constant, the compiler removes the code that depends on it, as the verifier does.
  */
 #define __equipoise_second(a, b, ...) b
 #define __equipoise_asked(...) __equipoise_second(__VA_ARGS__)
 #define bpf_ksym_exists(sym) (__equipoise_asked(__equipoise_asks_##sym _, !!(sym), ))
-/* A function that not all kernels have. Where it is lacking, a call that remains is an error. */
+/* Marks a function that not all kernels have. If the kernel lacks it, a remaining call is a compile error. */
 #define __kfunc(name) __kfunc_##name
 
 #ifndef KERNEL_VERSION
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + ((c) > 255 ? 255 : (c)))
 #endif
-/* Of the kernel's configuration, also this. It says what the scheduler was compiled for; 0 is filled in. */
+/* The version that the scheduler was compiled for; the simulated kernel replaces 0 when it loads the object. */
 __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 
 #ifndef ___bpf_concat
@@ -315,7 +315,7 @@ static inline void bpf_preempt_enable(void)
 	__KERNEL->locks--;
 }
 
-/* The kernel's per-CPU variables: of those there is a CPU's runqueue. */
+/* The only per-CPU variable of the kernel that exists here is the runqueue. */
 extern struct rq runqueues;
 #define bpf_per_cpu_ptr(variable, cpu)                                                                           \
 	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq)( \

@@ -13,7 +13,7 @@
 #define struct_size(p, member, count) (sizeof(*(p)) + flex_array_size(p, member, count))
 #define struct_size_t(type, member, count) struct_size((type *)NULL, member, count)
 
-/* Words that hold @nr_cids from wherever they begin. */
+/* The number of words for @nr_cids at any alignment. */
 #define CMASK_NR_WORDS(nr_cids) ((u32)(((u64)(nr_cids) + 63) / 64 + 1))
 
 static __kfunc(scx_bpf_nr_cids) u32 scx_bpf_nr_cids(void)
@@ -101,7 +101,7 @@ static inline void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 nr_cpus, cons
 		__kcall(cid_override, cpu_to_cid, nr_cpus, shard_start, nr_shards);
 }
 
-/* Masks: bits outside of the range of one are not in it. */
+/* Masks: a mask contains no cid outside its range. */
 
 static inline bool __cmask_covers(u32 cid, const struct scx_cmask *m)
 {
@@ -113,7 +113,7 @@ static inline u32 __cmask_end(const struct scx_cmask *m)
 	return m->base + m->nr_cids;
 }
 
-/* Which of the 64 cids of word @w are in the range of @m. */
+/* A bit for each cid of word @w that is in the range of @m. */
 static inline u64 __cmask_range(const struct scx_cmask *m, u32 w)
 {
 	u32 from = 64 * w, end = __cmask_end(m);
@@ -133,7 +133,7 @@ static inline u64 *__cmask_word(struct scx_cmask *m, u32 w)
 	return &m->bits[w - m->base / 64];
 }
 
-/* Which of the 64 cids of word @w, of all words, are in @m. */
+/* A bit for each cid of word @w that is set in @m. */
 static inline u64 __cmask_get(const struct scx_cmask *m, u32 w)
 {
 	u64 range = __cmask_range(m, w);
@@ -165,7 +165,7 @@ static inline void cmask_zero(struct scx_cmask *m)
 		m->bits[i] = 0;
 }
 
-/* What is in the new range is for the caller to say; cleared here. */
+/* Linux leaves the bits of the new range undefined; here they are clear. */
 static inline void cmask_reframe(struct scx_cmask *m, u32 base, u32 nr_cids)
 {
 	if (CMASK_NR_WORDS(nr_cids) > m->alloc_words) {
@@ -216,7 +216,7 @@ static inline void cmask_clear(u32 cid, struct scx_cmask *m)
 #define __cmask_test_and_set(cid, m) cmask_test_and_set(cid, m)
 #define __cmask_test_and_clear(cid, m) cmask_test_and_clear(cid, m)
 
-/* Of @dst, what @src has in its range, too, becomes @value, which is made of the words `d` and `s`. */
+/* Assigns @value, an expression of the words `d` and `s`, to the part of @dst that is also in the range of @src. */
 #define __cmask_combine(dst, src, value)                                                       \
 	for (u32 w = (dst)->base / 64; w <= (__cmask_end(dst) - !!(dst)->nr_cids) / 64; w++) { \
 		u64 both = __cmask_range(dst, w) & __cmask_range(src, w);                      \
@@ -245,8 +245,7 @@ static inline void cmask_andnot(struct scx_cmask *dst, const struct scx_cmask *s
 	__cmask_combine(dst, src, d & ~s);
 }
 
-/* The first cid from @start on that is in all of @a, @b and @c, of which the latter may be NULL; else the end of
- * @a. */
+/* The first cid from @start on that is set in @a, @b and @c (which may be NULL), or the end of @a. */
 static inline u32 __cmask_next(const struct scx_cmask *a, const struct scx_cmask *b, const struct scx_cmask *c,
 			       u32 start)
 {
@@ -269,7 +268,7 @@ static inline u32 __cmask_next(const struct scx_cmask *a, const struct scx_cmask
 	return end;
 }
 
-/* The same, and then from the beginning. */
+/* Like __cmask_next(), but wraps around to the beginning of @a. */
 static inline u32 __cmask_next_wrap(const struct scx_cmask *a, const struct scx_cmask *b, const struct scx_cmask *c,
 				    u32 start)
 {
@@ -324,8 +323,8 @@ static inline void cmask_from_cpumask(struct scx_cmask *m, const struct cpumask 
 }
 
 /*
- * Schedulers of control groups, each of which its parent lets use some CPUs. There is the root alone here, which
- * may use all.
+ * Sub-schedulers: a control group's scheduler may use the CPUs that its parent grants. Here there is only the
+ * root's scheduler, which may use all CPUs.
  */
 
 static inline bool scx_bpf_sub_dispatch(u64 cgroup_id)

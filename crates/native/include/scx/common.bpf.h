@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sched_ext API for the simulated kernel: kfuncs, and the macros that schedulers are written with. Those that
- * not all kernels have are marked __kfunc(), and crates/native/src/kernels.rs says which kernels have them. What
- * works in all of them under one name is in compat.bpf.h.
+ * The sched_ext API for the simulated kernel: kfuncs, and the macros that schedulers are written with. __kfunc()
+ * marks kfuncs that not all kernels have; crates/native/src/kernels.rs lists their versions. compat.bpf.h has the
+ * functions that work in all kernels.
  */
 #ifndef __SCX_COMMON_BPF_H
 #define __SCX_COMMON_BPF_H
@@ -174,7 +174,7 @@ static inline void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
 
 /* CPUs */
 
-/* A scheduler that knows CPUs by cid may not mistake one for the other: it has no kfunc that takes a CPU. */
+/* A cid-form scheduler may not call kfuncs that take a CPU number, as it could pass a cid by mistake. */
 static __always_inline void __equipoise_cpu_only(const char *kfunc)
 {
 	if (__builtin_expect(__KERNEL->cid_form, 0))
@@ -279,7 +279,7 @@ static __kfunc(scx_bpf_cpu_curr) struct task_struct *scx_bpf_cpu_curr(s32 cpu)
 	return rq ? rq->curr : NULL;
 }
 
-/* NUMA nodes have idle masks of their own if the scheduler asks for them (SCX_OPS_BUILTIN_IDLE_PER_NODE). */
+/* These kfuncs require SCX_OPS_BUILTIN_IDLE_PER_NODE, except for the first two. */
 
 static __kfunc(scx_bpf_nr_node_ids) u32 scx_bpf_nr_node_ids(void)
 {
@@ -322,7 +322,7 @@ static __kfunc(scx_bpf_events) void scx_bpf_events(struct scx_event_stats *event
 }
 #define scx_read_event(e, name) (bpf_core_field_exists((e)->name) ? (e)->name : 0)
 
-/* What bpf_for_each(possible, cpu, ...) and the like are made of. */
+/* Iterators for for_each_possible_cpu() and for_each_online_cpu(). */
 static inline int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *words, u32 nr_words)
 {
 	*it = (struct bpf_iter_bits){ .words = words, .nr_bits = 64 * nr_words, .bit = -1 };

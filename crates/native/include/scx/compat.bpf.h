@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What has one name in all kernels, and does what is next to it where a kernel lacks it. */
+/* Functions that work in all kernels. If a kernel lacks one, the closest equivalent is called. */
 #ifndef __SCX_COMPAT_BPF_H
 #define __SCX_COMPAT_BPF_H
 
@@ -13,7 +13,7 @@
 #define __COMPAT_scx_bpf_dispatch_vtime_from_dsq(it, p, dsq_id, enq_flags) \
 	scx_bpf_dsq_move_vtime(it, p, dsq_id, enq_flags)
 
-/* Linux 6.13's names of 6.12's functions. */
+/* Linux 6.13 renamed these. */
 static inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
 {
 	__kcall(dispatch, p, dsq_id, slice, enq_flags);
@@ -30,7 +30,7 @@ static inline bool __equipoise_move_to_local(u64 dsq_id, u64 enq_flags)
 {
 	return __kcall(consume, dsq_id, enq_flags);
 }
-/* Linux 7.1's has enq_flags as well. */
+/* Linux 7.1 added the argument enq_flags. */
 #define scx_bpf_dsq_move_to_local(dsq_id, ...) __equipoise_move_to_local(dsq_id, (0ULL __VA_OPT__(| (__VA_ARGS__))))
 
 static inline void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
@@ -57,8 +57,8 @@ static inline bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct ta
 }
 
 /*
- * Linux 6.14's cached clock, which is not bpf_ktime_get_ns() and begins when the kernel boots: that was a minute
- * ago when a simulation begins, as schedulers take 0 for long ago.
+ * Linux 6.14's cached clock. It starts a minute before the simulation, as if the kernel had booted then: schedulers
+ * initialize timestamps to 0 and expect that to be in the past.
  */
 static __always_inline u64 scx_bpf_now(void)
 {
@@ -66,8 +66,8 @@ static __always_inline u64 scx_bpf_now(void)
 }
 
 /*
- * Tasks of the local queue go back to the scheduler: in Linux 6.12 at once, which is for ops.cpu_release() alone;
- * later as soon as the runqueue is not locked, whoever asks.
+ * Linux 6.12 reenqueues the tasks of the local queue immediately, and only in ops.cpu_release(). Later kernels
+ * allow it everywhere and defer it until the runqueue is unlocked.
  */
 static inline void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
 {
@@ -79,7 +79,8 @@ static inline void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)
 		scx_bpf_error("kernel too old to reenqueue foreign local or user DSQs");
 }
 
-/* How many, in Linux 6.12. A scheduler for all kernels has 6.12's, which later ones have too. */
+/* Returns the number of tasks on Linux 6.12, else 0. Schedulers compiled for all kernels call 6.12's kfunc, which
+ * still exists in later kernels. */
 static inline u32 scx_bpf_reenqueue_local(void)
 {
 	if (!EQUIPOISE_COMPILED_FOR || !bpf_ksym_exists(scx_bpf_dsq_reenq))
@@ -106,7 +107,7 @@ static inline int scx_bpf_reenqueue_local_from_anywhere(void)
 	return 0;
 }
 
-/* What later kernels have and Linux 6.12 has not; what stands for it there stands for it here. */
+/* Linux 6.12 lacks these; the fallbacks are those of the kernel's compatibility header. */
 #define __COMPAT_HAS_scx_bpf_select_cpu_and bpf_ksym_exists(scx_bpf_select_cpu_and)
 #define __COMPAT_scx_bpf_events(events, size) \
 	(bpf_ksym_exists(scx_bpf_events) ? scx_bpf_events(events, size) : (void)0)
@@ -135,7 +136,7 @@ static __kfunc(bpf_cpumask_populate) int bpf_cpumask_populate(struct bpf_cpumask
 #define __COMPAT_bpf_cpumask_populate(mask, src, size) \
 	(bpf_ksym_exists(bpf_cpumask_populate) ? bpf_cpumask_populate(mask, src, size) : -EOPNOTSUPP)
 
-/* Was ops.select_cpu() called? */
+/* Did this wakeup call ops.select_cpu()? */
 static inline bool __COMPAT_is_enq_cpu_selected(u64 enq_flags)
 {
 	return enq_flags & SCX_ENQ_CPU_SELECTED;
@@ -153,7 +154,7 @@ static inline bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)
 	return true;
 }
 
-/* Without it: the idle CPU that scx_bpf_select_cpu_dfl() finds, if it is allowed. */
+/* Falls back to the CPU that scx_bpf_select_cpu_dfl() finds, if that is allowed. */
 static inline s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 					 const struct cpumask *allowed, u64 flags)
 {
@@ -216,7 +217,7 @@ static inline u64 scale_by_task_weight_inverse(const struct task_struct *p, u64 
 	SEC(".struct_ops.link")     \
 	__attribute__((visibility("default"))) struct sched_ext_ops __name = { __VA_ARGS__ };
 
-/* The same of a scheduler that knows CPUs by cid. */
+/* Defines the ops of a cid-form scheduler. */
 #define SCX_OPS_CID_DEFINE(__name, ...)                                                \
 	__attribute__((visibility("default"), used)) const u32 equipoise_cid_form = 1; \
 	SEC(".struct_ops.link")                                                        \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the kernel has that a scheduler is compiled for; made of crates/native/src/kernels.rs. */
+/* Generated from crates/native/src/kernels.rs: the features of the kernel that a scheduler is compiled for. */
 /* clang-format off */
 #ifndef __SCX_KERNEL_H
 #define __SCX_KERNEL_H

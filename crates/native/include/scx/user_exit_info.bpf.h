@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where schedulers of Linux 6.17 and later include it from. */
+/* The name of this header in newer kernel trees. */
 #ifndef __USER_EXIT_INFO_BPF_H
 #define __USER_EXIT_INFO_BPF_H
 

@@ -115,7 +115,7 @@ impl FromC for MapVariable {
     }
 }
 
-/// So many numbers as an argument beside it says.
+/// An array of numbers, whose length is another argument.
 pub struct Numbers(*const i32);
 
 impl FromC for Numbers {
@@ -130,7 +130,7 @@ impl FromC for Numbers {
 impl Numbers {
     /// The first `count` of them.
     pub fn first(&self, count: u32) -> &[i32] {
-        // SAFETY: as `FromC` says: there are as many as C says, and no more than CPUs, which its array has room for.
+        // SAFETY: as `FromC` says; the scheduler gives the length of its array.
         unsafe { slice::from_raw_parts(self.0, count as usize) }
     }
 }

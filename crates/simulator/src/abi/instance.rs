@@ -18,7 +18,7 @@ const NR_CPU_IDS: &str = "nr_cpu_ids";
 /// What the kernel's configuration says of its ticks, for a scheduler that declares it `extern ... __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
-/// And of its version.
+/// The kernel's version, likewise.
 const VERSION: &str = "LINUX_KERNEL_VERSION";
 
 /// A loaded scheduler. Dropping it unloads it.
@@ -28,7 +28,7 @@ pub struct Instance {
     /// Its programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
-    /// The variables that stand for maps of which the scheduler has none.
+    /// Variables for inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
     base: *mut u8,
@@ -121,8 +121,8 @@ impl Instance {
             true => abi::OPS_CID_LEN,
             false => size_of::<Ops>(),
         };
-        // SAFETY: the object's linker put a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is that
-        // without its end; their layouts were checked. Zeroes are a valid one.
+        // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
+        // it; their layouts were checked. An `Ops` of zeroes is valid.
         let ops = unsafe {
             ops.as_mut_ptr()
                 .cast::<u8>()
@@ -183,7 +183,7 @@ impl Instance {
                 offset => (map.size as usize).saturating_sub(offset) / 8,
             };
             let values = variable.wrapping_add(offset).cast::<u64>();
-            // Where none are given, its loader makes them: there are as many as it has room for.
+            // If no inner maps are given, the loader would create them; create one for each entry.
             let made = match map.definition.inner {
                 Some(inner) if given == 0 => self
                     .create_inner(&inner, map.definition.max_entries, nr_cpus)
@@ -211,7 +211,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Makes `count` maps like `inner`, and variables that stand for them; returns the addresses of those.
+    /// Creates `count` maps as `inner` defines, and returns the addresses of variables for them.
     fn create_inner(
         &mut self,
         inner: &Inner,

@@ -21,8 +21,8 @@ use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Defines the functions that C calls and the table of them. One that not every op may call says to which group it
-/// belongs, what it is called and what it returns to the others, if anything: `[kf::GROUP "NAME", else VALUE]`.
+/// Defines the functions that C calls, and their table. A function that not every op may call gives its group, its C name
+/// and its return value for the other ops, if any: `[kf::GROUP = "NAME", else VALUE]`.
 macro_rules! kfuncs {
     ($(
         $(#[$doc:meta])*
@@ -66,8 +66,7 @@ macro_rules! kfuncs {
     };
 }
 
-/// `scx_kf_allowed()`, and `scx_kfunc_context_filter()` of later kernels: may the op that is being called use this group
-/// of kfuncs?
+/// `scx_kf_allowed()` or, in Linux 7.3, `scx_kfunc_context_filter()`: may the current op call this group of kfuncs?
 #[inline]
 fn allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) -> bool {
     let allowed = kernel.scx.context.mask & group & kernel.scx.kf_bits != 0;
@@ -80,16 +79,16 @@ fn allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) -> bool {
 #[cold]
 fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
     if kernel.scx.is_7_3() {
-        let who = match group {
+        let allowed = match group {
             kf::INSERTS => "select_cpu(), enqueue() and dispatch()",
             kf::DISPATCHES => "dispatch()",
-            kf::MOVES => "dispatch(), and what holds no runqueue's lock",
-            kf::SELECTS => "select_cpu(), enqueue(), and what holds no runqueue's lock",
+            kf::MOVES => "dispatch() and where no runqueue is locked",
+            kf::SELECTS => "select_cpu(), enqueue() and where no runqueue is locked",
             kf::REENQUEUES => "cpu_release()",
             kf::OVERRIDES => "init_cids()",
-            _ => "what holds no runqueue's lock",
+            _ => "ops that lock no runqueue",
         };
-        return kernel.verifier_error(&format!("calls {called}() (for {who} alone)"));
+        return kernel.verifier_error(&format!("calls {called}() (allowed in {allowed})"));
     }
     let (mask, only) = (
         group & kf::BITS_6_12,
@@ -117,7 +116,7 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
     enabled
 }
 
-/// The node that `cpu` is of.
+/// The NUMA node of `cpu`.
 fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
     let nodes = kernel.machine.nodes();
     nodes
@@ -126,7 +125,7 @@ fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
         .unwrap_or(0) as i32
 }
 
-/// `validate_node()`: the CPUs of `node`; the error is an errno, and the scheduler's.
+/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error.
 fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
     if !per_node(kernel) {
         kernel.scheduler_error("per-node idle tracking is disabled");
@@ -151,7 +150,7 @@ fn per_node(kernel: &Kernel<'_>) -> bool {
     kernel.scx.ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0
 }
 
-/// Those that know no nodes are not for a scheduler that has them tracked one by one.
+/// Kfuncs without a node argument are errors under SCX_OPS_BUILTIN_IDLE_PER_NODE.
 fn flat(kernel: &mut Kernel<'_>) -> bool {
     let flat = !per_node(kernel);
     if !flat {
@@ -174,7 +173,7 @@ fn may_dispatch(
     given(kernel, task)
 }
 
-/// `scx_vet_enq_flags()`: may a task go to `dsq_id` with these flags, to which the scheduler's own are added?
+/// `scx_vet_enq_flags()`: checks flags for an insertion into `dsq_id`, and adds those that ops.flags implies.
 #[inline]
 fn may_enqueue(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64) -> bool {
     const NEW: u64 = abi::ENQ_IMMED | abi::ENQ_RESCUE;
@@ -208,7 +207,7 @@ fn may_enqueue_with(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64, alway
     if always && local {
         *flags |= abi::ENQ_IMMED;
     }
-    // The root's scheduler may use all CPUs: nothing is to be rescued.
+    // Rescue concerns sub-schedulers only.
     *flags &= !abi::ENQ_RESCUE;
     true
 }
@@ -268,7 +267,7 @@ fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     sleepable
 }
 
-/// The CPU whose runqueue is locked for the op that is being called, if any is.
+/// The CPU whose runqueue lock the current op holds, if any.
 fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
     let (mask, cpu) = (kernel.scx.context.mask, kernel.scx.context.subject as usize);
     let unlocked = mask & kf::UNLOCKED != 0 || mask == kf::SELECT_CPU || mask == kf::DUMP;
@@ -414,7 +413,7 @@ kfuncs! {
         true
     }
 
-    /// To the scheduler of a control group: there is none.
+    /// There are no sub-schedulers to dispatch to.
     fn sub_dispatch(_kernel) -> bool [kf::DISPATCHES = "scx_bpf_sub_dispatch", else false] {
         false
     }
@@ -428,7 +427,7 @@ kfuncs! {
     ) -> bool {
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
-        // Linux 6.12 looks whether a runqueue is locked.
+        // Linux 6.12 allows it in any context without a runqueue lock.
         let unlocked = !kernel.scx.is_7_3() && kernel.scx.context.mask & kf::BITS_6_12 == 0;
         if !unlocked && !allowed(kernel, kf::MOVES, "scx_bpf_dsq_move") {
             return false;
@@ -752,7 +751,7 @@ kfuncs! {
 
     fn cpu_only(kernel, called: &CStr) {
         let called = called.to_string_lossy().into_owned();
-        kernel.verifier_error(&format!("calls {called}(), though it knows CPUs by cid"));
+        kernel.verifier_error(&format!("calls {called}() in a cid-form scheduler"));
     }
 
     fn cgroup(kernel, id: u64) -> *mut Cgroup {

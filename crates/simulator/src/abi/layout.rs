@@ -208,7 +208,7 @@ pub struct EventStats {
     pub reenq_immed: i64,
     pub reenq_repeat: i64,
     pub refill_slice_dfl: i64,
-    /// What cannot happen here.
+    /// Counters of events that cannot happen here.
     pub others: [i64; 13],
 }
 
@@ -315,7 +315,7 @@ pub struct Ops {
     pub update_idle: Option<unsafe extern "C" fn(i32, bool)>,
     pub init_task: Option<unsafe extern "C" fn(Task, *mut InitTaskArgs) -> i32>,
     pub exit_task: Option<unsafe extern "C" fn(Task, *mut ExitTaskArgs)>,
-    /// The arguments are for one that knows CPUs by cid alone, as is a `scx_cmask` for `set_cpumask`.
+    /// Only a cid-form scheduler gets the arguments; its `set_cpumask` gets a `scx_cmask`.
     pub enable: Option<unsafe extern "C" fn(Task, *mut EnableArgs)>,
     pub disable: Option<unsafe extern "C" fn(Task)>,
     pub dump: Option<unsafe extern "C" fn(*mut DumpCtx)>,
@@ -352,7 +352,7 @@ pub struct Ops {
     pub cpu_release: Option<unsafe extern "C" fn(i32, *mut CpuReleaseArgs)>,
 }
 
-/// `sizeof(struct sched_ext_ops_cid)`: all but the last two.
+/// `sizeof(struct sched_ext_ops_cid)`.
 pub const OPS_CID_LEN: usize = offset_of!(Ops, cpu_acquire);
 
 impl Ops {
@@ -414,7 +414,7 @@ pub struct Table<Kfuncs> {
     pub held: Held,
     /// `LINUX_VERSION_CODE`.
     pub version_code: u32,
-    /// The scheduler knows CPUs by cid.
+    /// Is it a cid-form scheduler?
     pub cid_form: u32,
     pub nr_node_ids: u32,
     pub cpu_to_cid: *const i32,

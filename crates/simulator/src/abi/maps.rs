@@ -159,7 +159,7 @@ impl Maps {
         pointers: impl FnOnce() -> Shared<[u64]>,
     ) -> Result<*mut Map, String> {
         let mut definition = *definition;
-        // One whose size its loader sets is of the CPUs.
+        // The loader would set the size, usually to the number of CPUs.
         if definition.kind == ARRAY && definition.max_entries == 0 {
             definition.max_entries = nr_cpus as u32;
         }
@@ -188,7 +188,7 @@ impl Maps {
                 self.storages += 1;
                 array(0)?
             }
-            // What is allocated in it is the scheduler's, as other objects of it are.
+            // Its pages are allocated like other objects of the scheduler.
             ARENA => array(0)?,
             PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),

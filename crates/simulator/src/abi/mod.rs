@@ -97,7 +97,7 @@ impl Bpf {
         &mut self.table
     }
 
-    /// Which cid each CPU has, and which CPU each cid; they live as long as this.
+    /// Sets the tables from CPU to cid and back, which must live as long as this.
     pub fn set_cids(&mut self, (cpu_to_cid, cid_to_cpu): (*const i32, *const i32)) {
         let table = self.table_mut();
         table.cpu_to_cid = cpu_to_cid;

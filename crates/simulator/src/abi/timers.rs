@@ -15,7 +15,7 @@ struct Timer {
     address: usize,
     map: MapVariable,
     callback: Option<Callback>,
-    /// What the program that set the callback may call, and so the callback (`scx_kfunc_context_filter()`).
+    /// The context of the program that set the callback, whose rights the callback has.
     context: u32,
     /// The CPU that started it.
     cpu: usize,
@@ -36,7 +36,7 @@ pub struct Due {
     /// In softirq context of this CPU.
     pub cpu: usize,
     pub callback: Callback,
-    /// In this context ([`crate::scx::call::kf`]).
+    /// The callback's context ([`crate::scx::call::kf`]).
     pub context: u32,
     /// The map, and where in a value of it the timer is.
     pub map: MapVariable,

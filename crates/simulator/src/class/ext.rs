@@ -229,7 +229,7 @@ impl Kernel<'_> {
         self.scx.rqs[cpu].in_balance = true;
         let prev = prev.filter(|task| task.class.get() == Class::Ext);
         self.scx.rqs[cpu].bal_keep = self.find_work(cpu, prev);
-        // A task that was to run at once waits behind another.
+        // An IMMED task behind another task goes back to the scheduler.
         if self.scx.rqs[cpu].nr_immed > 0 && self.scx.dsqs.local(cpu).len() > 1 {
             self.scx.reenqueues.ask(OnDsq::local(cpu), 0);
         }

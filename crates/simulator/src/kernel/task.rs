@@ -74,13 +74,13 @@ pub struct Task {
     /// The verdict of a direct dispatch that is not carried out yet.
     pub direct_dsq: Cell<u64>,
     pub direct_flags: Cell<u64>,
-    /// What that sets when it is carried out, as of Linux 7.1.
+    /// The slice and virtual time of that verdict; Linux 7.3 applies them at insertion.
     pub direct_given: Cell<Given>,
-    /// The scheduler has it, or it is in a queue of the scheduler's (`SCX_TASK_IN_CUSTODY`).
+    /// The scheduler or one of its queues holds it (`SCX_TASK_IN_CUSTODY`).
     pub in_custody: Cell<bool>,
-    /// It was to run at once where it is queued (`SCX_TASK_IMMED`).
+    /// It was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
     pub immed: Cell<bool>,
-    /// How often it went back to the scheduler since it ran.
+    /// The number of reenqueues since it last ran.
     pub reenq_count: Cell<u32>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,

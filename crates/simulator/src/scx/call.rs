@@ -2,9 +2,9 @@
 
 use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
 
-/// Which kfuncs may be called from where: contexts, which are of a call of the scheduler's, and groups, which are of a
-/// kfunc. Linux 6.12 looks when a kfunc is called (`SCX_KF_*`, the low byte); later kernels' verifier looks at the op that
-/// a program is (`scx_kf_allow_flags[]`, the byte above it).
+/// Which kfuncs may be called from where. A kfunc belongs to a group, and a call of the scheduler has a context; the kfunc
+/// is allowed if both share a bit. The low byte is for Linux 6.12, which checks at run time (`SCX_KF_*`), the second byte
+/// for 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
 pub mod kf {
     const CPU_RELEASE_6_12: u32 = 1 << 0;
     const DISPATCH_6_12: u32 = 1 << 1;
@@ -18,17 +18,17 @@ pub mod kf {
     const ENQUEUE_7_3: u32 = 1 << 12;
     const SELECT_CPU_7_3: u32 = 1 << 13;
 
-    /// The bits that count in Linux 6.12.
+    /// The bits for Linux 6.12.
     pub const BITS_6_12: u32 = 0xff;
-    /// Those that count later.
+    /// The bits for Linux 7.3.
     pub const BITS_7_3: u32 = 0xff00;
 
-    /// Contexts. In [`UNLOCKED`] and in those that say so no runqueue is locked.
+    /// Contexts. [`UNLOCKED`] holds no runqueue lock.
     pub const UNLOCKED: u32 = UNLOCKED_7_3;
     pub const INIT_CIDS: u32 = UNLOCKED_7_3 | INIT_CIDS_7_3;
-    /// `ops.dump_cpu()` and `ops.dump_task()`.
+    /// The context of `ops.dump_cpu()` and `ops.dump_task()`.
     pub const DUMP: u32 = 0;
-    /// Any op, program or callback without rights of its own.
+    /// The context of all other ops and programs.
     pub const REST: u32 = REST_6_12;
     pub const SELECT_CPU: u32 = SELECT_CPU_6_12 | ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
     pub const ENQUEUE: u32 = ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
@@ -38,26 +38,26 @@ pub mod kf {
     /// Groups.
     pub const INSERTS: u32 = ENQUEUE_6_12 | DISPATCH_6_12 | ENQUEUE_7_3;
     pub const DISPATCHES: u32 = DISPATCH_6_12 | DISPATCH_7_3;
-    /// In Linux 6.12 also where nothing is locked.
+    /// Linux 6.12 also allows these without a runqueue lock.
     pub const MOVES: u32 = DISPATCH_6_12 | DISPATCH_7_3 | UNLOCKED_7_3;
     pub const SELECTS: u32 = SELECT_CPU_6_12 | SELECT_CPU_7_3 | UNLOCKED_7_3;
     pub const REENQUEUES: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
-    /// In Linux 6.12 wherever a program may sleep.
+    /// Linux 6.12 allows these in all sleepable programs.
     pub const CREATES: u32 = UNLOCKED_7_3;
     pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
 
-/// What a call of the scheduler's may do. Moved as one word.
+/// The context of the current call. Aligned, so that it is moved as one word.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Context {
-    /// Of [`kf`].
+    /// The context's bits ([`kf`]).
     pub mask: u32,
     /// The CPU whose runqueue is locked; `u32::MAX` if none is.
     pub subject: u32,
 }
 
-/// What an op is called for, by its first argument: the runqueue that is locked meanwhile is its CPU's.
+/// The first argument of an op. An op for a task or a CPU holds the lock of that CPU's runqueue.
 pub trait Subject {
     fn cpu(self) -> u32;
 }
@@ -77,7 +77,7 @@ impl Subject for i32 {
     }
 }
 
-/// Of those no runqueue is locked.
+/// Ops with these first arguments hold no runqueue lock.
 macro_rules! unlocked {
     ($($type:ty),*) => {
         $(impl Subject for $type {

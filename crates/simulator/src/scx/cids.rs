@@ -1,5 +1,5 @@
-//! CPUs by cid, which numbers them by where they are: threads of a core, cores of a cache, caches of a node
-//! (kernel/sched/ext/cid.c of Linux 7.3). Shards are ranges of cids that the kernel splits work by.
+//! Cids number the CPUs by topology: the threads of a core are consecutive, as are the cores of a cache and the caches of
+//! a node (kernel/sched/ext/cid.c of Linux 7.3). Shards are ranges of cids.
 
 use crate::abi::layout::CidTopo;
 use crate::abi::shared::Shared;
@@ -10,17 +10,17 @@ const SHARD_SIZE: usize = 24;
 /// `SCX_CID_SHARD_MAX_CPUS`.
 const MAX_SHARD: usize = 512;
 
-/// Words of a mask of cids: `CMASK_NR_WORDS()`, and 8 bytes for each two of its three numbers in front.
+/// The words of a `struct scx_cmask`: its header takes two.
 const MASK_WORDS: usize = 2 + MAX_CPUS / 64 + 1;
 
-/// Which cid each CPU has.
+/// The mapping between CPUs and cids.
 pub struct Cids {
-    /// Does the scheduler know CPUs by them?
+    /// Is it a cid-form scheduler?
     pub form: bool,
     cpu_to_cid: Shared<[i32]>,
     cid_to_cpu: Shared<[i32]>,
     topology: Vec<CidTopo>,
-    /// What a mask is passed in (`struct scx_cmask`).
+    /// The `struct scx_cmask` that ops get.
     scratch: Shared<[u64]>,
 }
 
@@ -114,7 +114,7 @@ impl Cids {
         }
     }
 
-    /// Both tables, for C.
+    /// The tables from CPU to cid and back.
     pub fn tables(&self) -> (*const i32, *const i32) {
         (
             self.cpu_to_cid.as_ptr().cast(),
@@ -139,12 +139,12 @@ impl Cids {
         self.topology[cid]
     }
 
-    /// `cpus` as C takes a mask of cids, until the next one is made.
+    /// `cpus` as a `struct scx_cmask`, valid until the next call.
     pub fn mask(&mut self, cpus: &CpuMask) -> *mut u64 {
         let nr_cids = self.cpu_to_cid.len() as u32;
         let words = nr_cids.div_ceil(64) + 1;
         self.scratch.fill(0);
-        // `base`, `nr_cids`, `alloc_words` and what aligns the bits.
+        // `base`, `nr_cids`, `alloc_words`, and padding.
         let header = [0u32, nr_cids, words, 0];
         for (word, pair) in self.scratch.iter_mut().zip(header.chunks(2)) {
             let mut bytes = [0; 8];
@@ -159,7 +159,7 @@ impl Cids {
         self.scratch.as_ptr().cast()
     }
 
-    /// `scx_bpf_cid_override()`. The error is the scheduler's.
+    /// `scx_bpf_cid_override()`; the error is the message of a scheduler error.
     pub fn replace(&mut self, cpu_to_cid: &[i32], shard_start: &[i32]) -> Result<(), String> {
         let nr_cpus = self.cpu_to_cid.len();
         let name = "scx_bpf_cid_override";
@@ -230,7 +230,7 @@ impl Cids {
 /// How the cores of a cache are split among shards: as evenly as possible (`calc_shard_layout()`).
 struct Shards {
     cores: usize,
-    /// So many of the first have one more.
+    /// The number of shards with one more core.
     larger: usize,
 }
 

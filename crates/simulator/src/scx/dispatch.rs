@@ -45,7 +45,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `task_leave_custody()`: as of Linux 7.1 the scheduler is told of every task that leaves it.
+    /// `task_leave_custody()`: Linux 7.3 calls `ops.dequeue()` for every task that leaves the scheduler's custody.
     #[inline]
     pub fn leave_custody(&mut self, task: TaskPtr, flags: u64) {
         if task.in_custody.take()
@@ -55,7 +55,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `dsq_inc_nr()` of a task that is to run at once: if it cannot, it goes back.
+    /// `dsq_inc_nr()` of an IMMED task: it goes back to the scheduler if it cannot run immediately.
     #[cold]
     fn immed_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
         task.immed.set(true);
@@ -218,7 +218,7 @@ impl Kernel<'_> {
         self.move_to(dsq, task, flags);
     }
 
-    /// Linux 7.3 sets what goes with a verdict when it is carried out, 6.12 when the scheduler gives it.
+    /// Linux 7.3 applies slice and virtual time at insertion; 6.12 has applied them when the kfunc was called.
     #[inline]
     fn apply(&mut self, task: TaskPtr, given: Given, flags: u64) {
         if self.scx.is_7_3() {

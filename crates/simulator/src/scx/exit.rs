@@ -10,7 +10,7 @@ pub struct Exit {
     /// What `scx_bpf_exit()` was given.
     pub code: i64,
     pub message: String,
-    /// On which CPU that came up.
+    /// The CPU that it happened on.
     pub cpu: i32,
 }
 

@@ -11,17 +11,16 @@ pub struct IdleMasks {
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
-    /// What C is given of the nodes, in turn.
+    /// Masks of nodes that C has got; they are reused in turn.
     of_nodes: Shared<[CpuMask]>,
     next_of_nodes: usize,
-    /// Of each CPU, those that share its last-level cache, and its node, where that tells them apart from others; as
-    /// of Linux 6.13 idle CPUs are looked for there first.
+    /// For each CPU, its last-level cache and its node, unless they span all CPUs. Linux 7.3 searches these first.
     near: Vec<[Option<CpuMask>; 2]>,
     /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
 
-/// More than an op holds at a time.
+/// More masks than an op holds at a time.
 const NODE_MASKS: usize = 64;
 
 /// Those that C looks at.
@@ -97,7 +96,7 @@ impl IdleMasks {
         }
     }
 
-    /// The same of the node that has the CPUs `span`, as it is now; it stays for as long as a scheduler may hold it.
+    /// A snapshot of the idle CPUs, or idle cores, of the node that spans `span`.
     pub fn of_node(&mut self, span: &CpuMask, smt: bool) -> *const CpuMask {
         let masks = match smt && self.has_smt() {
             true => &self.masks.cores,
@@ -174,8 +173,8 @@ impl IdleMasks {
         }
     }
 
-    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags: an idle
-    /// CPU, which is claimed, or the waker's.
+    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags. Claims and
+    /// returns an idle CPU or, for a synchronous wakeup, the waker's.
     pub fn select_cpu(
         &mut self,
         waker: &Waker,
@@ -271,8 +270,7 @@ impl IdleMasks {
     }
 }
 
-/// Of each CPU, what `scx_idle_update_selcpu_topology()` tells apart: caches if there are several, nodes if they are not
-/// the caches.
+/// `scx_idle_update_selcpu_topology()`: for each CPU, its cache if there are several, and its node if that differs.
 fn near(machine: &Machine) -> Vec<[Option<CpuMask>; 2]> {
     let all = machine.all_cpus();
     let span_of = |spans: &[CpuMask], cpu: usize| {

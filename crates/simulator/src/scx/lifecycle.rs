@@ -94,7 +94,7 @@ impl Kernel<'_> {
         self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
     }
 
-    /// A number of the scheduler's that says which CPU, by cid if it knows them so; anything else is its error.
+    /// The CPU that a number from the scheduler means: a cid in cid form, else a CPU. Other numbers are errors.
     #[inline]
     pub fn cpu_from_c(&mut self, number: i32, place: &'static str) -> Option<usize> {
         if self.scx.cids.form {
@@ -112,7 +112,7 @@ impl Kernel<'_> {
         cpu
     }
 
-    /// What the scheduler is told of `cpu`.
+    /// The number of `cpu` for the scheduler: its cid in cid form.
     #[inline]
     pub fn cpu_for_c(&self, cpu: usize) -> i32 {
         match self.scx.cids.form {
@@ -192,7 +192,7 @@ impl Kernel<'_> {
             }
         }
         if let Some(cgroup_init) = self.scx.ops.cgroup_init {
-            // What a new control group has: no limit.
+            // The defaults of a control group: no bandwidth limit.
             let mut args = abi::CgroupInitArgs {
                 weight: 100,
                 bw_period_us: 100_000,
@@ -278,7 +278,7 @@ impl Kernel<'_> {
     /// `scx_ops_init_task()`.
     pub fn init_task(&mut self, task: TaskPtr, fork: bool) {
         task.abi.scx.disallow.set(false);
-        // Unique as pids are here.
+        // Pids are never reused in a simulation.
         task.abi.scx.tid.set(task.pid() as u64);
         if let Some(init_task) = self.scx.ops.init_task {
             let mut args = abi::InitTaskArgs {
@@ -318,7 +318,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The CPUs that `task` may run on, for a scheduler that knows them by cid; else null.
+    /// The CPUs that `task` may run on as a `scx_cmask`; null unless in cid form.
     fn cids_of(&mut self, task: TaskPtr) -> *mut u64 {
         match self.scx.cids.form {
             true => {

@@ -30,11 +30,11 @@ use watchdog::Watchdog;
 /// The state of sched_ext.
 pub struct Scx {
     pub ops: Ops,
-    /// Which kernel's it is.
+    /// The simulated release of Linux.
     pub release: native::Kernel,
-    /// Of the op that is being called.
+    /// The context of the current op.
     pub context: Context,
-    /// Which bits of that count in this kernel.
+    /// The bits of the context's mask that apply to this kernel.
     pub kf_bits: u32,
     pub cids: Cids,
     pub reenqueues: Reenqueues,
@@ -58,12 +58,12 @@ pub struct RqFlags {
     pub in_balance: bool,
     /// It decided that the current task goes on.
     pub bal_keep: bool,
-    /// How many tasks with SCX_ENQ_IMMED are in its local queue.
+    /// The number of IMMED tasks in its local queue.
     pub nr_immed: u32,
 }
 
 impl Scx {
-    /// For a scheduler with these ops, not enabled yet, in the kernel `release`. It may know CPUs by cid.
+    /// The state for a scheduler with these ops in the kernel `release`, before it is enabled.
     pub fn new(machine: &Machine, ops: Ops, release: native::Kernel, cid_form: bool) -> Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
@@ -93,7 +93,7 @@ impl Scx {
 }
 
 impl Scx {
-    /// Is it Linux 7.3's?
+    /// Is Linux 7.3 simulated?
     #[inline]
     pub fn is_7_3(&self) -> bool {
         self.release == native::Kernel::V7_3

@@ -1,5 +1,5 @@
-//! Tasks that go back to the scheduler (`SCX_ENQ_REENQ`): because it says so, or because they were to run at once
-//! (`SCX_ENQ_IMMED`) and cannot. As of Linux 7.1 that happens as soon as no runqueue is locked.
+//! Reenqueueing (`SCX_ENQ_REENQ`): tasks of a queue go back to the scheduler because it asks for that, or because they were
+//! inserted with `SCX_ENQ_IMMED` and cannot run immediately. Linux 7.3 defers this until no runqueue is locked.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -7,15 +7,15 @@ use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::dsq::OnDsq;
 use std::collections::VecDeque;
 
-/// `SCX_REENQ_MAX_REPEAT`: how often a task may go back without running in between.
+/// `SCX_REENQ_MAX_REPEAT`: the most reenqueues of a task between two runs.
 const MAX_REPEAT: u32 = 256;
 
-/// Queues whose tasks are to go back.
+/// The pending reenqueues: queues and `SCX_REENQ_*` flags.
 #[derive(Default)]
 pub struct Reenqueues(VecDeque<(OnDsq, u64)>);
 
 impl Reenqueues {
-    /// `schedule_dsq_reenq()` with these `SCX_REENQ_*` flags.
+    /// `schedule_dsq_reenq()`
     pub fn ask(&mut self, on: OnDsq, flags: u64) {
         match self.0.iter_mut().find(|(other, _)| *other == on) {
             Some((_, others)) => *others |= flags,
@@ -30,7 +30,7 @@ impl Reenqueues {
 }
 
 impl Kernel<'_> {
-    /// `scx_bpf_reenqueue_local()` of Linux 6.12: hands the local queue's tasks back to the scheduler.
+    /// `scx_bpf_reenqueue_local()` of Linux 6.12: reenqueues the local queue's tasks immediately.
     pub fn reenqueue_local(&mut self, cpu: usize) -> u32 {
         let local = self.scx.dsqs.local(cpu).iter();
         let tasks: Vec<TaskPtr> = local.map(|queued| queued.task).collect();
@@ -43,7 +43,7 @@ impl Kernel<'_> {
         tasks.len() as u32
     }
 
-    /// `run_deferred()`: what was asked for is done.
+    /// `run_deferred()`: carries out the pending reenqueues.
     #[cold]
     #[inline(never)]
     pub fn run_reenqueues(&mut self) {
@@ -79,7 +79,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `reenq_user()`: those that are there when it begins.
+    /// `reenq_user()`: reenqueues the tasks that are queued when it begins.
     fn reenqueue_user(&mut self, on: OnDsq) {
         let tasks: Vec<TaskPtr> = {
             let dsq = self.scx.dsqs.get(on).iter();
@@ -93,7 +93,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task that is on no queue goes back to the scheduler, for a reason that it can look at (`SCX_TASK_REENQ_*`).
+    /// Reenqueues a task that is on no queue, for the reason `SCX_TASK_REENQ_*`.
     pub fn give_back(&mut self, task: TaskPtr, reason: u32) {
         if self.scx.is_7_3() {
             let count = task.reenq_count.get() + 1;
@@ -115,7 +115,7 @@ impl Kernel<'_> {
             .update(|flags| flags & !abi::TASK_REENQ_REASON_MASK);
     }
 
-    /// `rq_is_open()`: can a task of the local queue of `cpu` run there at once?
+    /// `rq_is_open()`: can a task of the local queue of `cpu` run immediately?
     pub fn is_open(&self, cpu: usize, enq_flags: u64) -> bool {
         if !self.cpus[cpu].dl.is_empty() || !self.cpus[cpu].rt.is_empty() {
             return false;
@@ -127,7 +127,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task of a higher class comes to `cpu`: those that were to run at once go back (`wakeup_preempt_scx()`).
+    /// `wakeup_preempt_scx()`: a task of a higher class wakes on `cpu`, so IMMED tasks go back to the scheduler.
     #[inline]
     pub fn higher_class_woken(&mut self, cpu: usize) {
         if self.scx.rqs[cpu].nr_immed > 0 {

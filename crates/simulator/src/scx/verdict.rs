@@ -30,7 +30,7 @@ pub struct Verdict {
     pub given: Given,
 }
 
-/// The slice and the virtual time that go with a verdict, to be set when it is carried out.
+/// The slice and the virtual time of a verdict.
 #[derive(Clone, Copy, Default)]
 pub struct Given {
     pub slice: u64,
@@ -38,7 +38,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// `apply_slice_vtime()`: a slice of 0 leaves what is left.
+    /// `apply_slice_vtime()`: a slice of 0 keeps the remaining slice.
     #[inline]
     pub fn apply(self, task: TaskPtr, vtime_order: bool) {
         let slice = &task.abi.scx.slice;

@@ -306,7 +306,7 @@ fn a_real_time_task_takes_the_cpu_and_gives_it_back() {
             bound("b", 0, [run_for(10)]),
         ]
     });
-    // Linux 7.3 hands them back when the runqueue is not locked any more.
+    // Linux 7.3 defers it, and returns nothing.
     for (kernel, at_once) in [(Kernel::V6_12, 2), (Kernel::V7_3, 0)] {
         let scheduler = scheduler_in(kernel, PREEMPTED, ops).unwrap();
         taken_and_given_back(&run(&machine(1), &workload, &scheduler), at_once);

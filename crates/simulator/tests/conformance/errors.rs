@@ -77,7 +77,7 @@ fn errors_of_placement() {
         (
             "return prev_cpu;",
             "scx_bpf_dsq_move_to_local(0, 0);",
-            "its enqueue() calls scx_bpf_dsq_move_to_local() (for dispatch() alone), which the kernel's verifier refuses",
+            "its enqueue() calls scx_bpf_dsq_move_to_local() (allowed in dispatch()), which the kernel's verifier refuses",
         ),
         (
             "return prev_cpu;",
@@ -253,7 +253,7 @@ fn a_timer_may_not_dispatch() {
     );
     assert_eq!(
         message,
-        "its timer_callback() calls scx_bpf_dsq_insert() (for select_cpu(), enqueue() and dispatch() alone), \
+        "its timer_callback() calls scx_bpf_dsq_insert() (allowed in select_cpu(), enqueue() and dispatch()), \
          which the kernel's verifier refuses"
     );
 }

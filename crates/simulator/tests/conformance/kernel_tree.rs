@@ -7,8 +7,8 @@ use simulator::{Check, Config, Error, Outcome};
 use std::path::{Path, PathBuf};
 use workload::{Start, TaskSpec, Workload};
 
-/// The source tree of `kernel`, if there is one: `$EQUIPOISE_LINUX_SOURCE` of 6.12 or `$EQUIPOISE_LINUX_SOURCE_7_3`, what
-/// `tests/fetch-kernel-examples` made, or what Debian's linux-source unpacks to.
+/// The source tree of `kernel`, if there is one: `$EQUIPOISE_LINUX_SOURCE` (6.12) or `$EQUIPOISE_LINUX_SOURCE_7_3`, the
+/// folder of `tests/fetch-kernel-examples`, or Debian's unpacked linux-source.
 fn linux_source(kernel: Kernel) -> Option<PathBuf> {
     let variable = match kernel {
         Kernel::V6_12 => "EQUIPOISE_LINUX_SOURCE",
@@ -41,7 +41,7 @@ fn example(kernel: Kernel, name: &str) -> Option<Object> {
     from_tree(kernel, &format!("sched_ext/{name}.bpf.c"))
 }
 
-/// Of Linux 6.12's.
+/// Compiles a selftest of Linux 6.12.
 fn selftest(name: &str) -> Option<Object> {
     selftest_of(Kernel::V6_12, name)
 }
@@ -150,7 +150,7 @@ fn example_schedulers_run() {
     );
 }
 
-/// What their loaders give them.
+/// A variable that a scheduler's loader sets.
 fn given(symbol: &str, value: u64, size: usize) -> Global {
     Global {
         symbol: symbol.into(),
@@ -158,7 +158,7 @@ fn given(symbol: &str, value: u64, size: usize) -> Global {
     }
 }
 
-/// A number for each CPU there may be.
+/// An array with a number for each possible CPU.
 fn for_each_cpu(symbol: &str, of: impl Fn(u32) -> u32) -> Global {
     let bytes = (0..machine::MAX_CPUS as u32).flat_map(|cpu| of(cpu).to_ne_bytes());
     Global {
@@ -228,7 +228,7 @@ fn the_example_of_everything_of_today_runs() {
         let globals = [&plain[..], &[given(option, 1, 1)]].concat();
         passes(&qmap, &globals, &[]);
     }
-    // Its loader's -C shuffle: the mapping is the one that the arrays of the arena say, all zeroes here.
+    // The loader would fill the arrays of the mapping; all zeroes are invalid.
     let shuffled = [
         &plain[..],
         &[
@@ -293,7 +293,7 @@ fn selftests_of_today() {
         let dequeue = selftest("dequeue").unwrap();
         let counts = passes(&dequeue, &[global("test_scenario", scenario)], &counts);
         match scenario {
-            // A user queue, or one of the scheduler's own.
+            // These scenarios use a user queue or a BPF queue.
             2 | 5 | 6 => assert!(
                 counts[0] > 0 && counts[0] == counts[1],
                 "{scenario}: {counts:?}"
@@ -301,7 +301,7 @@ fn selftests_of_today() {
             _ => assert_eq!(counts, [0, 0, 0], "{scenario}"),
         }
     }
-    // Which its loader says.
+    // Its loader would set SCX_OPS_BUILTIN_IDLE_PER_NODE.
     let numa = selftest("numa").unwrap();
     match go(&numa, &[], &[]) {
         Err(Error::SchedulerExit { message, .. }) => {

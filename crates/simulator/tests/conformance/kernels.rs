@@ -1,4 +1,4 @@
-//! What differs between the kernels that the simulated one can be.
+//! Differences between the kernels that can be simulated.
 
 use crate::support::*;
 use machine::{CpuMask, Level};
@@ -8,7 +8,7 @@ fn in_kernel(kernel: Kernel, text: &str, ops: &str) -> Object {
     scheduler_in(kernel, text, ops).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The scheduler is refused; by which message, without its file.
+/// The message that refuses the scheduler, without the file's name.
 fn refused(kernel: Kernel, text: &str, ops: &str) -> String {
     let error = scheduler_in(kernel, text, ops).unwrap_err().to_string();
     error
@@ -23,7 +23,7 @@ fn one() -> impl workload::Workload {
     tasks(|| [task("a", [run_for(1)])])
 }
 
-/// A scheduler whose ops.enqueue() does `body`, and then what it must.
+/// A scheduler whose ops.enqueue() executes `body` and then inserts the task.
 fn enqueuing(body: &str) -> String {
     format!(
         "void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags)
@@ -126,7 +126,7 @@ fn a_scheduler_that_asks_is_told_what_its_kernel_has() {
             found.args = bpf_core_type_exists(struct scx_bpf_select_cpu_and_args);
             found.version = LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 1, 0);
             found.own = bpf_ksym_exists(bpf_map_lookup_elem) && bpf_core_field_exists(ei->kind);
-            /* What is asked for first may be called. */
+            /* A guarded call compiles in every kernel. */
             if (bpf_ksym_exists(scx_bpf_cpu_rq) && scx_bpf_cpu_rq(0)->cpu)
                 return -1;
             if (bpf_ksym_exists(scx_bpf_cpu_curr) && !scx_bpf_cpu_curr(0))
@@ -160,7 +160,7 @@ fn a_scheduler_that_asks_is_told_what_its_kernel_has() {
     }
 }
 
-/// What an op may call: Linux 6.12 looks when it calls, later the verifier does.
+/// Linux 6.12 checks at run time which op calls a kfunc; the verifier of 7.3 does so at load time.
 #[test]
 fn kfuncs_are_for_some_ops_alone() {
     let idle = enqueuing("bool idle; scx_bpf_select_cpu_dfl(p, 0, 0, &idle)");
@@ -188,13 +188,13 @@ fn kfuncs_are_for_some_ops_alone() {
         (
             Kernel::V7_3,
             "scx_bpf_dispatch_cancel()",
-            "its running() calls scx_bpf_dispatch_cancel() (for dispatch() alone), which the kernel's verifier refuses",
+            "its running() calls scx_bpf_dispatch_cancel() (allowed in dispatch()), which the kernel's verifier refuses",
         ),
     ] {
         let scheduler = in_kernel(kernel, &ran(call), ".running = (void *)ran");
         assert_eq!(exit_of(&machine(1), &one(), &scheduler).1, expected);
     }
-    // From anywhere, as of Linux 6.19.
+    // Linux 6.19 and later allow it everywhere.
     let again = in_kernel(
         Kernel::V7_3,
         &ran("scx_bpf_reenqueue_local()"),
@@ -241,7 +241,7 @@ const TIMER: &str = "struct holder { struct bpf_timer timer; };
             start(true);
     }";
 
-/// A timer's callback may call what the program may that set it, as of Linux 7.2.
+/// Since Linux 7.2 a timer's callback has the rights of the program that set it.
 #[test]
 fn a_timers_callback_has_the_rights_of_the_one_that_set_it() {
     for (kernel, sets_in_init, refused) in [
@@ -265,7 +265,7 @@ fn a_timers_callback_has_the_rights_of_the_one_that_set_it() {
     }
 }
 
-/// Every task that leaves the scheduler's custody is told of, as of Linux 7.1.
+/// Linux 7.3 calls ops.dequeue() for every task that leaves the scheduler's custody.
 #[test]
 fn the_scheduler_is_told_when_a_task_leaves_it() {
     let text = format!(
@@ -280,7 +280,7 @@ fn the_scheduler_is_told_when_a_task_leaves_it() {
     assert_eq!(ran.log(), ["running a"]);
 }
 
-/// The slice that goes with a verdict is set when it is carried out, as of Linux 7.3.
+/// Linux 7.3 applies a verdict's slice when it inserts the task.
 #[test]
 fn a_verdict_takes_its_slice_along() {
     let text = "void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags)
@@ -298,7 +298,7 @@ fn a_verdict_takes_its_slice_along() {
     assert_eq!(of(Kernel::V7_3), (20_000_000, 5_000_000));
 }
 
-/// SCX_ENQ_IMMED: a task that cannot run at once goes back to the scheduler.
+/// SCX_ENQ_IMMED: a task that cannot run immediately goes back to the scheduler.
 #[test]
 fn a_task_that_is_to_run_at_once_does_not_wait() {
     let text = "s32 BPF_STRUCT_OPS_SLEEPABLE(immed_init) { return scx_bpf_create_dsq(0, -1); }
@@ -327,10 +327,10 @@ fn a_task_that_is_to_run_at_once_does_not_wait() {
     // SCX_TASK_REENQ_IMMED
     assert!(ran.tasks("back").contains(&"b".to_owned()));
     assert!(ran.numbers("back").iter().all(|&reason| reason == 2));
-    // 6.12 has no such flag.
+    // Linux 6.12 lacks the flag.
     let ran = run(&machine(1), &two(), &in_kernel(Kernel::V6_12, text, ops));
     assert!(ran.tasks("back").is_empty());
-    // One that insists is stopped.
+    // A scheduler that inserts it again and again is stopped.
     let insists = text.replace(
         "scx_bpf_dsq_insert(p, 0, SCX_SLICE_DFL, enq_flags);\n",
         "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, SCX_ENQ_IMMED);\n",
@@ -343,7 +343,7 @@ fn a_task_that_is_to_run_at_once_does_not_wait() {
     );
 }
 
-/// A task of a higher class takes the CPU: those that were to run at once go back, and what is reenqueued from anywhere.
+/// Since Linux 6.19 any op may reenqueue the tasks of the local queue.
 #[test]
 fn local_tasks_go_back_from_anywhere() {
     let text = "
@@ -405,7 +405,7 @@ fn the_locked_runqueue_is_the_ops() {
     assert_eq!(message, "accessing rq without holding rq lock");
 }
 
-/// CPUs by cid: threads of a core have consecutive ones. A scheduler that knows CPUs so is asked by them.
+/// A cid-form scheduler gets and returns cids, which ops.init_cids() may reassign.
 #[test]
 fn a_scheduler_may_know_cpus_by_cid() {
     let text = "
@@ -478,11 +478,11 @@ fn a_scheduler_may_know_cpus_by_cid() {
     let (_, message) = exit_of(&machine(4), &workload(), &with(false, false, true));
     assert_eq!(
         message,
-        "its running() calls scx_bpf_kick_cpu(), though it knows CPUs by cid, which the kernel's verifier refuses"
+        "its running() calls scx_bpf_kick_cpu() in a cid-form scheduler, which the kernel's verifier refuses"
     );
 }
 
-/// Idle CPUs by node, for a scheduler that asks for it.
+/// SCX_OPS_BUILTIN_IDLE_PER_NODE enables idle masks for each NUMA node.
 #[test]
 fn nodes_have_idle_masks_of_their_own() {
     let text = "

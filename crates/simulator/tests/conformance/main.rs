@@ -1,4 +1,4 @@
-//! Does the simulated kernel behave as sched_ext of Linux 7.3, and where it differs of 6.12? Small schedulers note which
+//! Does the simulated kernel behave as sched_ext of Linux 7.3 and, where that differs, of 6.12? Small schedulers note which
 //! op was called, and the tests say what the kernel calls. Every run here is checked for the
 //! simulation's own invariants as well.
 
