@@ -279,7 +279,7 @@ static __kfunc(scx_bpf_cpu_curr) struct task_struct *scx_bpf_cpu_curr(s32 cpu)
 	return rq ? rq->curr : NULL;
 }
 
-/* These kfuncs require SCX_OPS_BUILTIN_IDLE_PER_NODE, except for the first two. */
+/* NUMA nodes, and their idle masks. */
 
 static __kfunc(scx_bpf_nr_node_ids) u32 scx_bpf_nr_node_ids(void)
 {

@@ -125,11 +125,11 @@ fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
         .unwrap_or(0) as i32
 }
 
-/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error.
+/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error. Unlike Linux, it does not require
+/// SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler without its loader lacks.
 fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
-    if !per_node(kernel) {
-        kernel.scheduler_error("per-node idle tracking is disabled");
-        return Err(abi::EOPNOTSUPP);
+    if !tracks_idle(kernel) {
+        return Err(abi::EBUSY);
     }
     if node == abi::NUMA_NO_NODE {
         return Err(abi::ENOENT);

@@ -546,4 +546,3 @@ pub const E2BIG: i32 = 7;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;
-pub const EOPNOTSUPP: i32 = 95;

@@ -267,6 +267,7 @@ fn selftests_of_today() {
         "dequeue_iter",
         "dequeue_remote",
         "cyclic_kick_wait",
+        "numa",
     ] {
         passes(&selftest(name).unwrap(), &[], &[]);
     }
@@ -300,14 +301,6 @@ fn selftests_of_today() {
             ),
             _ => assert_eq!(counts, [0, 0, 0], "{scenario}"),
         }
-    }
-    // Its loader would set SCX_OPS_BUILTIN_IDLE_PER_NODE.
-    let numa = selftest("numa").unwrap();
-    match go(&numa, &[], &[]) {
-        Err(Error::SchedulerExit { message, .. }) => {
-            assert_eq!(message, "per-node idle tracking is disabled");
-        }
-        other => panic!("{other:?}"),
     }
     for (name, expected) in [
         ("ddsp_bogus_dsq_fail", "non-existent DSQ 0xcafef00d"),
