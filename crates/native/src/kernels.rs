@@ -230,9 +230,10 @@ fn header(has: &dyn Fn(&Feature) -> String, kernel: Option<Kernel>) -> String {
             _ => writeln!(text, "#define __equipoise_asks_{name} 0, {here},").unwrap(),
         }
         match kind {
+            // `used`: otherwise clang removes arguments, and with them the place of each call.
             Kind::Kfunc if here == "0" => writeln!(
                 text,
-                "#define __kfunc_{name} __attribute__((noinline, unused, error({MARK:?} \" {name}\")))",
+                "#define __kfunc_{name} __attribute__((noinline, used, error({MARK:?} \" {name}\")))",
             )
             .unwrap(),
             Kind::Kfunc => writeln!(text, "#define __kfunc_{name} inline").unwrap(),
