@@ -8,12 +8,6 @@
 
 #include <scx/common.bpf.h>
 
-#ifdef __EQUIPOISE_SIMULATED_H
-static __always_inline struct rq *cpu_rq(u32 cpu)
-{
-	return scx_bpf_cpu_rq(cpu);
-}
-#else
 extern struct rq runqueues __ksym;
 
 /* NULL for a CPU that is not possible. */
@@ -21,6 +15,5 @@ static __always_inline struct rq *cpu_rq(u32 cpu)
 {
 	return (struct rq *)bpf_per_cpu_ptr(&runqueues, cpu);
 }
-#endif
 
 #endif /* __EQUIPOISE_RQ_H */

@@ -65,8 +65,8 @@ COMPILED = {
     "write_cpu": "task->thread_info.cpu = 1;",
     "write_vruntime": "task->se.sum_exec_runtime = 1;",
     "write_cpumask": "task->cpus_mask.bits[0] = 0;",
-    "write_rq": "scx_bpf_cpu_rq(0)->nr_running = 1;",
-    "write_curr": "scx_bpf_cpu_rq(0)->curr = task;",
+    "write_rq": "bpf_per_cpu_ptr(&runqueues, 0)->nr_running = 1;",
+    "write_curr": "bpf_per_cpu_ptr(&runqueues, 0)->curr = task;",
     "write_cgroup": "scx_bpf_task_cgroup(task)->level = 7;",
     "assign_constant": "slice = 7;",
 }

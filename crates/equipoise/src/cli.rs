@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use native::Kernel;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -300,6 +301,9 @@ pub struct Compare {
     /// A folder in which the schedulers in C find headers
     #[arg(long, value_name = "DIR", requires = "schedulers")]
     pub include: Vec<PathBuf>,
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
+    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
+    pub kernel: Kernel,
     /// Give a `const volatile` variable of the schedulers in C a value, as their loader would: of the one called NAME,
     /// else of all that have it
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
@@ -335,6 +339,9 @@ pub struct Explain {
     /// A folder in which the scheduler in C finds headers
     #[arg(long, value_name = "DIR", requires = "scheduler")]
     pub include: Vec<PathBuf>,
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
+    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
+    pub kernel: Kernel,
     /// Give a `const volatile` variable of the scheduler in C a value, as its loader would
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
     pub settings: Vec<Setting>,

@@ -69,7 +69,7 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
 /// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let all = args.policies.is_empty() && args.schedulers.is_empty();
-    let mut schedulers: Vec<Scheduler> = match all {
+    let schedulers: Vec<Scheduler> = match all {
         true => Policy::names()
             .map(Scheduler::policy)
             .collect::<Result<_, _>>()?,
@@ -79,7 +79,11 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
             .map(|policy| Scheduler::policy(policy))
             .collect::<Result<_, _>>()?,
     };
-    let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings)?;
+    let schedulers = schedulers
+        .into_iter()
+        .map(|policy| policy.in_kernel(args.kernel));
+    let mut schedulers: Vec<Scheduler> = schedulers.collect();
+    let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
     // Results and trace files are told apart by it.

@@ -90,9 +90,14 @@ impl Trace for Both<'_> {
 /// The scheduler in C, else the policy.
 fn scheduler(args: &Explain) -> Result<Scheduler, Error> {
     match &args.scheduler {
-        None => Ok(Scheduler::policy(&args.policy)?),
+        None => Ok(Scheduler::policy(&args.policy)?.in_kernel(args.kernel)),
         Some(files) => {
-            let one = foreign::load(slice::from_ref(files), &args.include, &args.settings)?;
+            let one = foreign::load(
+                slice::from_ref(files),
+                &args.include,
+                &args.settings,
+                args.kernel,
+            )?;
             Ok(one.into_iter().next().expect("one for each list of files"))
         }
     }

@@ -4,24 +4,39 @@ use crate::cli::{Files, Setting};
 use crate::error::Error;
 use lab::Scheduler;
 use machine::input::{self, BadInput};
+use native::Kernel;
 use std::path::{Path, PathBuf};
 
-/// Compiles a scheduler of each of `files`, which find headers in `include`, and gives their variables values.
+/// Compiles each of `files` for `kernel`, with headers from `include`, and sets the variables in `settings`. Prints a
+/// warning for each deprecated feature.
 pub fn load(
     files: &[Files],
     include: &[PathBuf],
     settings: &[Setting],
+    kernel: Kernel,
 ) -> Result<Vec<Scheduler>, Error> {
     let include: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
     let of = |files: &Files| {
         let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
-        Scheduler::foreign(&files, &include)
+        one(&files, &include, kernel)
     };
     let mut foreign = files.iter().map(of).collect::<Result<Vec<_>, _>>()?;
     for setting in settings {
         set(&mut foreign, setting)?;
     }
     Ok(foreign)
+}
+
+/// Compiles one scheduler from `files` and prints a warning for each deprecated feature that it uses.
+pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Scheduler, Error> {
+    let scheduler = Scheduler::foreign_in(files, include, kernel)?;
+    for warning in scheduler.warnings() {
+        eprintln!(
+            "equipoise: warning: scheduler `{}`: {warning}",
+            scheduler.name()
+        );
+    }
+    Ok(scheduler)
 }
 
 /// Sets a variable of the scheduler that the setting names, else of all that have it.

@@ -3,9 +3,10 @@
 use crate::cli::{Compare, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
-use crate::{import, output};
+use crate::{foreign, import, output};
 use lab::{Case, Scheduler};
 use machine::Machine;
+use native::Kernel;
 use report::measured::Pair;
 use report::trace::Kind;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     };
     let mut schedulers = Vec::new();
     for measured in &args.measured {
-        schedulers.push(scheduler(&measured.policy)?);
+        schedulers.push(scheduler(&measured.policy, args.kernel)?);
     }
     let name = import::stem(&args.measured[0].trace);
     let replay = Replay::new(&name, first.recording.clone());
@@ -52,11 +53,11 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
 }
 
 /// A policy, or a scheduler in C.
-fn scheduler(name_or_file: &str) -> Result<Scheduler, Error> {
-    Ok(match name_or_file.ends_with(".bpf.c") {
-        true => Scheduler::foreign(&[Path::new(name_or_file)], &[])?,
-        false => Scheduler::policy(name_or_file)?,
-    })
+fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
+    match name_or_file.ends_with(".bpf.c") {
+        true => foreign::one(&[Path::new(name_or_file)], &[], kernel),
+        false => Ok(Scheduler::policy(name_or_file)?.in_kernel(kernel)),
+    }
 }
 
 /// The `trace.dat` of a replay, which is in memory alone.

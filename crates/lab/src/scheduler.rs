@@ -2,7 +2,7 @@
 
 use machine::Machine;
 use machine::input::BadInput;
-use native::{Global, Object};
+use native::{Global, Kernel, Object};
 use policy::Policy;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub struct Scheduler {
     name: String,
     code: Code,
+    kernel: Kernel,
 }
 
 #[derive(Clone)]
@@ -31,9 +32,19 @@ impl Scheduler {
 
     /// Any sched_ext scheduler in C, called as it calls itself (`ops.name`). `sources` are its files, the first the one
     /// that errors are told by; headers are looked for in the folders `include`, too. What Linux would refuse to load
-    /// is an error: another licence than the GPL's kind, or a name that it does not take.
+    /// is an error: another licence than the GPL's kind, a name that it does not take, or a function that the newest
+    /// simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
-        let object = Object::compile_all(sources, include).map_err(|error| {
+        Scheduler::foreign_in(sources, include, Kernel::default())
+    }
+
+    /// The same for `kernel`.
+    pub fn foreign_in(
+        sources: &[&Path],
+        include: &[&Path],
+        kernel: Kernel,
+    ) -> Result<Scheduler, Box<BadInput>> {
+        let object = Object::compile_all(sources, include, kernel).map_err(|error| {
             Box::new(BadInput::whole(
                 error.to_string(),
                 "expected a sched_ext scheduler in C that compiles",
@@ -71,11 +82,29 @@ impl Scheduler {
         })?;
         Ok(Scheduler {
             name,
+            kernel: object.kernel(),
             code: Code::Foreign {
                 object: Arc::new(object),
                 globals: Vec::new(),
             },
         })
+    }
+
+    /// Runs it in `kernel`. A scheduler in C keeps the kernel that it was compiled for.
+    pub fn in_kernel(mut self, kernel: Kernel) -> Scheduler {
+        if !self.is_foreign() {
+            self.kernel = kernel;
+        }
+        self
+    }
+
+    /// A warning for each deprecated feature that it uses. Equipoise's own schedulers have none: they run in all
+    /// kernels.
+    pub fn warnings(&self) -> Vec<String> {
+        match &self.code {
+            Code::Policy(_) => Vec::new(),
+            Code::Foreign { object, .. } => object.warnings(),
+        }
     }
 
     /// Has a scheduler in C such a variable?
@@ -120,7 +149,7 @@ impl Scheduler {
     /// The code.
     pub fn object(&self) -> &Object {
         match &self.code {
-            Code::Policy(policy) => policy.object(),
+            Code::Policy(policy) => policy.object_in(self.kernel),
             Code::Foreign { object, .. } => object,
         }
     }
@@ -128,7 +157,7 @@ impl Scheduler {
     /// The code that says why it decides as it does, where there is such code; it decides the same.
     pub fn explaining_object(&self) -> &Object {
         match &self.code {
-            Code::Policy(policy) => policy.explaining_object(),
+            Code::Policy(policy) => policy.explaining_object_in(self.kernel),
             Code::Foreign { object, .. } => object,
         }
     }
@@ -159,6 +188,7 @@ impl From<Policy> for Scheduler {
     fn from(policy: Policy) -> Scheduler {
         Scheduler {
             name: policy.name.clone(),
+            kernel: Kernel::default(),
             code: Code::Policy(policy),
         }
     }

@@ -5,6 +5,7 @@
 
 use lab::{Case, Runs, Scheduler};
 use machine::Machine;
+use native::Kernel;
 use policy::Policy;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -75,7 +76,11 @@ fn place(name: &str) -> String {
 
 fn scheduler(name: &str) -> Scheduler {
     match name.ends_with(".c") {
-        true => Scheduler::foreign(&[Path::new(&place(name))], &[]).unwrap(),
+        // Linux 6.12 and 7.3 choose idle CPUs differently.
+        true => {
+            let file = place(name);
+            Scheduler::foreign_in(&[Path::new(&file)], &[], Kernel::V6_12).unwrap()
+        }
         false => Scheduler::policy(name).unwrap(),
     }
 }

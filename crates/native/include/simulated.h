@@ -55,19 +55,29 @@ struct equipoise_kernel {
 	struct equipoise_memory *memory;
 	s32 references; /* that the op which is being called has taken and not given back */
 	s32 locks;	/* the same of locks, and of times that it entered RCU's */
+	u32 version_code;
+	u32 cid_form; /* it knows CPUs by cid */
+	u32 nr_node_ids;
+	const s32 *cpu_to_cid;
+	const s32 *cid_to_cpu;
 
 	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
 	void (*destroy_dsq)(void *k, u64 dsq_id);
 	s32 (*dsq_nr_queued)(void *k, u64 dsq_id);
 	s32 (*select_cpu_dfl)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
+	s32 (*select_cpu_and)(void *k, struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+			      const struct cpumask *allowed, u64 flags);
 	void (*dispatch)(void *k, struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags);
 	void (*dispatch_vtime)(void *k, struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags);
 	u32 (*dispatch_nr_slots)(void *k);
 	void (*dispatch_cancel)(void *k);
-	bool (*consume)(void *k, u64 dsq_id);
+	bool (*consume)(void *k, u64 dsq_id, u64 enq_flags);
+	bool (*sub_dispatch)(void *k);
 	bool (*dispatch_from_dsq)(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 				  u64 enq_flags);
 	u32 (*reenqueue_local)(void *k);
+	void (*dsq_reenq)(void *k, u64 dsq_id, u64 flags);
+	struct task_struct *(*dsq_peek)(void *k, u64 dsq_id);
 	void (*kick_cpu)(void *k, s32 cpu, u64 flags);
 	s32 (*iter_dsq_new)(void *k, struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags);
 	struct task_struct *(*iter_dsq_next)(void *k, struct bpf_iter_scx_dsq *it);
@@ -81,10 +91,21 @@ struct equipoise_kernel {
 	u32 (*cpuperf)(void *k, s32 cpu, u32 what);
 	void (*cpuperf_set)(void *k, s32 cpu, u32 perf);
 	const struct cpumask *(*cpumask)(void *k, u32 which);
+	s32 (*cpu_node)(void *k, s32 cpu);
+	const struct cpumask *(*node_cpumask)(void *k, s32 node, bool smt);
+	s32 (*pick_cpu_node)(void *k, const struct cpumask *allowed, s32 node, u64 flags, bool idle_only);
 	bool (*test_and_clear_cpu_idle)(void *k, s32 cpu);
 	s32 (*pick_cpu)(void *k, const struct cpumask *allowed, u64 flags, bool idle_only);
 	u32 (*any_distribute)(void *k, const struct cpumask *a, const struct cpumask *b);
 	struct task_struct *(*task_from_pid)(void *k, s32 pid);
+	struct task_struct *(*tid_to_task)(void *k, u64 tid);
+	struct rq *(*locked_rq)(void *k);
+	s32 (*cpu_of_cid)(void *k, s32 cid);
+	s32 (*cid_of_cpu)(void *k, s32 cpu);
+	void (*cid_topo)(void *k, s32 cid, struct scx_cid_topo *out);
+	void (*cid_override)(void *k, const s32 *cpu_to_cid, u32 nr_cpus, const s32 *shard_start, u32 nr_shards);
+	void (*events)(void *k, struct scx_event_stats *out);
+	void (*cpu_only)(void *k, const char *kfunc);
 	struct cgroup *(*cgroup)(void *k, u64 id);
 	void *(*storage_get)(void *k, struct equipoise_map *map, void **slot, const void *init, u64 flags);
 	void (*storage_delete)(void *k, struct equipoise_map *map, void **slot);
@@ -278,7 +299,13 @@ __equipoise_export const u32 equipoise_abi[] = {
 	offsetof(struct sched_ext_ops, init),
 	offsetof(struct sched_ext_ops, dispatch_max_batch),
 	offsetof(struct sched_ext_ops, name),
+	offsetof(struct sched_ext_ops, cpu_release),
+	offsetof(struct sched_ext_ops_cid, init_cids),
+	offsetof(struct sched_ext_ops_cid, name),
 	sizeof(struct scx_exit_info),
+	sizeof(struct scx_event_stats),
+	sizeof(struct scx_cid_topo),
+	sizeof(struct scx_cgroup_init_args),
 	sizeof(struct scx_init_task_args),
 	sizeof(struct scx_cpu_release_args),
 	sizeof(struct scx_dump_ctx),

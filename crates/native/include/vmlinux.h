@@ -10,6 +10,13 @@
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 
+#include <scx/kernel.h>
+
+/* Headers shared with the loader test this macro. */
+#ifndef __BPF__
+#define __BPF__ 1
+#endif
+
 typedef signed char __s8;
 typedef unsigned char __u8;
 typedef short __s16;
@@ -85,6 +92,7 @@ struct list_head {
 
 struct kernfs_node {
 	u64 id;
+	const char *name;
 };
 
 struct cgroup;
@@ -93,11 +101,24 @@ struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
 
+enum cgroup_subsys_id { cpu_cgrp_id, CGROUP_SUBSYS_COUNT };
+
 struct cgroup {
 	__ro struct cgroup_subsys_state self;
 	struct kernfs_node *__ro kn;
 	__ro int level;
+	/* The cpu controller's entry is the first member of a struct task_group. */
+	struct cgroup_subsys_state *__ro subsys[CGROUP_SUBSYS_COUNT];
 	void *storage[EQUIPOISE_MAX_STORAGES];
+};
+
+struct scx_task_group {
+	u32 weight;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct scx_task_group scx;
 };
 
 struct css_set {
@@ -141,6 +162,8 @@ struct sched_ext_entity {
 	__ro s32 holding_cpu;
 	__ro u64 core_sched_at;
 	bool disallow;
+	__ro unsigned long runnable_at;
+	__ro u64 tid;
 };
 
 /* [abi] */
@@ -242,6 +265,7 @@ struct rq {
 enum scx_public_consts {
 	SCX_OPS_NAME_LEN = 128,
 	SCX_SLICE_DFL = 20 * 1000000,
+	SCX_SLICE_BYPASS = 5 * 1000000,
 };
 #define SCX_SLICE_INF 0xffffffffffffffffULL
 
@@ -254,6 +278,8 @@ enum scx_consts {
 	SCX_EXIT_DUMP_DFL_LEN = 32768,
 	SCX_CPUPERF_ONE = 1024,
 	SCX_OPS_TASK_ITER_BATCH = 32,
+	SCX_REENQ_MAX_REPEAT = 256,
+	SCX_SUB_MAX_DEPTH = 4,
 };
 
 #define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
@@ -271,6 +297,14 @@ enum scx_ent_flags {
 	SCX_TASK_STATE_SHIFT = 8,
 	SCX_TASK_STATE_BITS = 2,
 	SCX_TASK_STATE_MASK = 3 << 8,
+	SCX_TASK_REENQ_REASON_SHIFT = 12,
+	SCX_TASK_REENQ_REASON_BITS = 3,
+	SCX_TASK_REENQ_REASON_MASK = __enumerator_SCX_TASK_REENQ_REASON_MASK(7 << 12),
+	SCX_TASK_REENQ_NONE = 0 << 12,
+	SCX_TASK_REENQ_KFUNC = 1 << 12,
+	SCX_TASK_REENQ_IMMED = 2 << 12,
+	SCX_TASK_REENQ_PREEMPTED = 3 << 12,
+	SCX_TASK_REENQ_CAP = 4 << 12,
 	SCX_TASK_CURSOR = 1 << 31,
 };
 
@@ -279,9 +313,12 @@ enum scx_ops_flags {
 	SCX_OPS_ENQ_LAST = 1 << 1,
 	SCX_OPS_ENQ_EXITING = 1 << 2,
 	SCX_OPS_SWITCH_PARTIAL = 1 << 3,
+	SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4,
+	SCX_OPS_ALLOW_QUEUED_WAKEUP = 1 << 5,
+	SCX_OPS_BUILTIN_IDLE_PER_NODE = 1 << 6,
+	SCX_OPS_ALWAYS_ENQ_IMMED = 1 << 7,
+	SCX_OPS_TID_TO_TASK = 1 << 8,
 	SCX_OPS_HAS_CGROUP_WEIGHT = 1 << 16,
-	SCX_OPS_ALL_FLAGS = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
-			    SCX_OPS_SWITCH_PARTIAL | SCX_OPS_HAS_CGROUP_WEIGHT,
 };
 
 enum scx_wake_flags {
@@ -292,8 +329,6 @@ enum scx_wake_flags {
 
 #define SCX_ENQ_WAKEUP 0x01ULL
 #define SCX_ENQ_HEAD 0x10ULL
-/* Of a later kernel: 0, as scx's enums.bpf.h makes of what the one that runs does not have. */
-#define SCX_ENQ_IMMED 0ULL
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_REENQ (1ULL << 40)
@@ -304,8 +339,32 @@ enum scx_wake_flags {
 #define SCX_DEQ_SLEEP 0x01ULL
 #define SCX_DEQ_CORE_SCHED_EXEC (1ULL << 32)
 
+/* If the kernel lacks one of these, its value is 0, as in scx's enums.bpf.h. */
+enum scx_enq_flags {
+	SCX_ENQ_IMMED = __enumerator_SCX_ENQ_IMMED(1ULL << 33),
+	SCX_ENQ_RESCUE = __enumerator_SCX_ENQ_RESCUE(1ULL << 34),
+};
+
+enum scx_deq_flags {
+	SCX_DEQ_SCHED_CHANGE = __enumerator_SCX_DEQ_SCHED_CHANGE(1ULL << 33),
+};
+
+enum scx_reenq_flags {
+	SCX_REENQ_ANY = __enumerator_SCX_REENQ_ANY(1ULL << 0),
+};
+
 enum scx_pick_idle_cpu_flags {
 	SCX_PICK_IDLE_CORE = 1 << 0,
+	SCX_PICK_IDLE_IN_NODE = __enumerator_SCX_PICK_IDLE_IN_NODE(1 << 1),
+};
+
+/* What a sub-scheduler may do on a CPU. The root's scheduler has all capabilities. */
+enum scx_cap_flags {
+	SCX_CAP_ENQ_IMMED = 1 << 0,
+	SCX_CAP_ENQ = 1 << 1,
+	SCX_CAP_PREEMPT = 1 << 2,
+	SCX_CAP_PERF = 1 << 3,
+	SCX_CAP_BASE = __enumerator_SCX_CAP_BASE(1 << 0),
 };
 
 enum scx_kick_flags {
@@ -325,9 +384,13 @@ enum scx_exit_kind {
 	SCX_EXIT_UNREG_BPF,
 	SCX_EXIT_UNREG_KERN,
 	SCX_EXIT_SYSRQ,
+	SCX_EXIT_PARENT,
+	SCX_EXIT_PARENT_KILL,
 	SCX_EXIT_ERROR = 1024,
 	SCX_EXIT_ERROR_BPF,
 	SCX_EXIT_ERROR_STALL,
+	SCX_EXIT_ERROR_REENQ,
+	SCX_EXIT_ERROR_RESCUE,
 };
 
 #define SCX_ECODE_RSN_HOTPLUG (1ULL << 32)
@@ -349,6 +412,8 @@ struct scx_exit_info {
 	u32 bt_len;
 	char *msg;
 	char *dump;
+	s32 exit_cpu;
+	u64 flags;
 };
 
 /* [abi] */
@@ -365,6 +430,10 @@ struct scx_exit_task_args {
 /* [abi] */
 struct scx_cgroup_init_args {
 	u32 weight;
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
+	bool sched_idle;
 };
 
 struct scx_cpu_acquire_args {
@@ -384,7 +453,86 @@ struct scx_dump_ctx {
 	u64 at_jiffies;
 };
 
+struct sched_ext_ops;
+
+/* Arguments of sub-scheduler callbacks, which are never called here. */
+struct scx_sub_attach_args {
+	struct sched_ext_ops *ops;
+	char *cgroup_path;
+};
+
+struct scx_sub_detach_args {
+	struct sched_ext_ops *ops;
+	char *cgroup_path;
+};
+
+/*
+ * A set of cids: CPUs numbered by topology. It covers @nr_cids from @base on; bits[0] begins at the multiple of 64
+ * at or below @base.
+ */
+struct scx_cmask {
+	u32 base;
+	u32 nr_cids;
+	u32 alloc_words;
+	u64 bits[];
+};
+
 /* [abi] */
+struct scx_cid_topo {
+	s32 core_cid;
+	s32 core_idx;
+	s32 llc_cid;
+	s32 llc_idx;
+	s32 node_cid;
+	s32 node_idx;
+	s32 shard_cid;
+	s32 shard_idx;
+};
+
+/* [abi] */
+struct scx_enable_args {
+	u64 cmask_arena_addr;
+};
+
+/* Event counters. Most of these events cannot happen here; their counters stay 0. [abi] */
+struct scx_event_stats {
+	s64 SCX_EV_SELECT_CPU_FALLBACK;
+	s64 SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE;
+	s64 SCX_EV_DISPATCH_KEEP_LAST;
+	s64 SCX_EV_ENQ_SKIP_EXITING;
+	s64 SCX_EV_ENQ_SKIP_MIGRATION_DISABLED;
+	s64 SCX_EV_REENQ_IMMED;
+	s64 SCX_EV_REENQ_REPEAT;
+	s64 SCX_EV_REFILL_SLICE_DFL;
+	s64 SCX_EV_SLICE_CLAMPED;
+	s64 SCX_EV_SLICE_DENIED;
+	s64 SCX_EV_BYPASS_DURATION;
+	s64 SCX_EV_BYPASS_DISPATCH;
+	s64 SCX_EV_BYPASS_ACTIVATE;
+	s64 SCX_EV_INSERT_NOT_OWNED;
+	s64 SCX_EV_SUB_BYPASS_DISPATCH;
+	s64 SCX_EV_SUB_FORCED_ADMIT;
+	s64 SCX_EV_SUB_PREEMPT_DENIED;
+	s64 SCX_EV_SUB_KICK_DENIED;
+	s64 SCX_EV_SUB_REENQ_DENIED;
+	s64 SCX_EV_SUB_CIDPERF_DENIED;
+	s64 SCX_EV_SUB_RESCUE;
+};
+
+struct scx_bpf_select_cpu_and_args {
+	s32 prev_cpu;
+	u64 wake_flags;
+	u64 flags;
+};
+
+struct scx_bpf_dsq_insert_vtime_args {
+	u64 dsq_id;
+	u64 slice;
+	u64 vtime;
+	u64 enq_flags;
+};
+
+/* The member order is that of Linux 7.3. [abi] */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -400,8 +548,6 @@ struct sched_ext_ops {
 	void (*set_weight)(struct task_struct *p, u32 weight);
 	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
 	void (*update_idle)(s32 cpu, bool idle);
-	void (*cpu_acquire)(s32 cpu, struct scx_cpu_acquire_args *args);
-	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
 	void (*enable)(struct task_struct *p);
@@ -415,8 +561,15 @@ struct sched_ext_ops {
 	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*cgroup_set_idle)(struct cgroup *cgrp, bool idle);
+	s32 (*sub_attach)(struct scx_sub_attach_args *args);
+	void (*sub_detach)(struct scx_sub_detach_args *args);
+	void (*sub_caps_updated)(const struct scx_cmask *cmask, u64 caps);
+	void (*sub_ecaps_updated)(s32 cid, u64 before, u64 after);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
+	s32 (*init_cids)(void);
 	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	u32 dispatch_max_batch;
@@ -424,6 +577,64 @@ struct sched_ext_ops {
 	u32 timeout_ms;
 	u32 exit_dump_len;
 	u64 hotplug_seq;
+	u32 cid_shard_size;
+	u32 rescue_bandwidth_ppt;
+	u32 rescue_quantum_us;
+	u64 sub_cgroup_id;
+	char name[SCX_OPS_NAME_LEN];
+	void (*cpu_acquire)(s32 cpu, struct scx_cpu_acquire_args *args);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+};
+
+/* The cid form. Members have the same offsets as in struct sched_ext_ops. */
+struct sched_ext_ops_cid {
+	s32 (*select_cid)(struct task_struct *p, s32 prev_cid, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dequeue)(struct task_struct *p, u64 deq_flags);
+	void (*dispatch)(s32 cid, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
+	bool (*core_sched_before)(struct task_struct *a, struct task_struct *b);
+	void (*set_weight)(struct task_struct *p, u32 weight);
+	void (*set_cmask)(struct task_struct *p, const struct scx_cmask *cmask);
+	void (*update_idle)(s32 cid, bool idle);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*enable)(struct task_struct *p, struct scx_enable_args *args);
+	void (*disable)(struct task_struct *p);
+	void (*dump)(struct scx_dump_ctx *ctx);
+	void (*dump_cid)(struct scx_dump_ctx *ctx, s32 cid, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
+	s32 (*cpuctl_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cpuctl_exit)(struct cgroup *cgrp);
+	s32 (*cpuctl_prep_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cpuctl_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cpuctl_cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cpuctl_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cpuctl_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*cpuctl_set_idle)(struct cgroup *cgrp, bool idle);
+	s32 (*sub_attach)(struct scx_sub_attach_args *args);
+	void (*sub_detach)(struct scx_sub_detach_args *args);
+	void (*sub_caps_updated)(const struct scx_cmask *cmask, u64 caps);
+	void (*sub_ecaps_updated)(s32 cid, u64 before, u64 after);
+	void (*cid_online)(s32 cid);
+	void (*cid_offline)(s32 cid);
+	s32 (*init_cids)(void);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u32 dispatch_max_batch;
+	u64 flags;
+	u32 timeout_ms;
+	u32 exit_dump_len;
+	u64 hotplug_seq;
+	u32 cid_shard_size;
+	u32 rescue_bandwidth_ppt;
+	u32 rescue_quantum_us;
+	u64 sub_cgroup_id;
 	char name[SCX_OPS_NAME_LEN];
 };
 
@@ -440,6 +651,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_STACK,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_MAP_TYPE_CGRP_STORAGE = 32,
+	BPF_MAP_TYPE_ARENA = 33,
 };
 
 enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST, BPF_F_LOCK = 4 };
@@ -460,6 +672,16 @@ struct bpf_timer {
 
 struct bpf_spin_lock {
 	u32 val;
+};
+
+struct bpf_res_spin_lock {
+	u32 val;
+};
+
+struct bpf_iter_bits {
+	const u64 *words;
+	u32 nr_bits;
+	int bit;
 };
 
 struct bpf_rb_node {

@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Declares the kernel's features. The file in `include/` determines them at run time; compiling for one kernel replaces
+/// it with [`crate::Kernel::header`].
+pub const KERNEL_HEADER: &str = "scx/kernel.h";
+
 /// The headers a scheduler is compiled against: where each goes, and what it says.
 pub const HEADERS: &[(&str, &str)] = &[
     ("vmlinux.h", include_str!("../include/vmlinux.h")),
@@ -41,10 +45,20 @@ pub const HEADERS: &[(&str, &str)] = &[
         "scx/object.bpf.h",
         include_str!("../include/scx/object.bpf.h"),
     ),
+    (
+        "scx/bpf_arena_common.bpf.h",
+        include_str!("../include/scx/bpf_arena_common.bpf.h"),
+    ),
+    ("scx/cid.bpf.h", include_str!("../include/scx/cid.bpf.h")),
+    (KERNEL_HEADER, include_str!("../include/scx/kernel.h")),
     ("lib/pmu.h", include_str!("../include/lib/pmu.h")),
     (
         "scx/percpu.bpf.h",
         include_str!("../include/scx/percpu.bpf.h"),
+    ),
+    (
+        "scx/user_exit_info.bpf.h",
+        include_str!("../include/scx/user_exit_info.bpf.h"),
     ),
     (
         "scx/user_exit_info.h",

@@ -23,6 +23,21 @@ pub struct MapDefinition {
     /// Where the initial values (`.values = { ... }`) begin in the variable, bytes; 0 if there are
     /// none.
     pub values_offset: u32,
+    /// The definition of the inner maps, if this is an array of maps.
+    pub inner: Option<Inner>,
+}
+
+/// The definition of an inner map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inner {
+    /// `BPF_MAP_TYPE_*`.
+    pub kind: u32,
+    /// Bytes.
+    pub key_size: u32,
+    /// Bytes.
+    pub value_size: u32,
+    /// Entries.
+    pub max_entries: u32,
 }
 
 fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::Error> {
@@ -175,6 +190,7 @@ fn map<'a>(
                 .attr_value(gimli::DW_AT_data_member_location)
                 .and_then(|value| value.udata_value())
                 .unwrap_or(0) as u32;
+            definition.inner = inner(dwarf, unit, kind)?;
             continue;
         }
         let Some(pointee) = reference(&resolve(unit, kind)?) else {
@@ -193,6 +209,32 @@ fn map<'a>(
         }
     }
     Ok(definition)
+}
+
+/// The map definition that the pointers in the array type `values` point to.
+fn inner<'a>(
+    dwarf: &gimli::Dwarf<Slice<'a>>,
+    unit: &Unit<Slice<'a>>,
+    values: UnitOffset,
+) -> Result<Option<Inner>, gimli::Error> {
+    let array = resolve(unit, values)?;
+    let Some(pointer) = reference(&array).filter(|_| array.tag() == gimli::DW_TAG_array_type)
+    else {
+        return Ok(None);
+    };
+    let Some(pointee) = reference(&resolve(unit, pointer)?) else {
+        return Ok(None);
+    };
+    if resolve(unit, pointee)?.tag() != gimli::DW_TAG_structure_type {
+        return Ok(None);
+    }
+    let of = map(dwarf, unit, pointee)?;
+    Ok(Some(Inner {
+        kind: of.kind,
+        key_size: of.key_size,
+        value_size: of.value_size,
+        max_entries: of.max_entries,
+    }))
 }
 
 /// The number of elements of the array type at `offset`.

@@ -5,16 +5,20 @@
 mod cache;
 mod compile;
 mod debug_info;
+mod kernels;
 mod limits;
 mod object;
+mod ops;
 mod schedulers;
 
-pub use debug_info::MapDefinition;
+pub use debug_info::{Inner, MapDefinition};
+pub use kernels::{Feature, Kernel, Kind};
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 pub use schedulers::SCHEDULERS;
 
 use cache::Cache;
 use compile::Call;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -32,36 +36,40 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// The scheduler called `name` of Equipoise's own ([`SCHEDULERS`]), compiled when this crate was; `None` if
-    /// there is none.
+    /// The scheduler called `name` of Equipoise's own ([`SCHEDULERS`]), compiled when this crate was, for the newest
+    /// kernel; `None` if there is none.
     pub fn own(name: &str) -> Option<&'static Object> {
-        static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
-        of_images(
-            &OBJECTS,
-            include!(concat!(env!("OUT_DIR"), "/images.rs")),
-            name,
-        )
+        Object::own_in(name, Kernel::default())
+    }
+
+    /// The same for `kernel`.
+    pub fn own_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
+        static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
+        let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
+        of_images(&OBJECTS, images, name, kernel)
     }
 
     /// The same scheduler, which decides the same, and says why (`scheduler/explain.bpf.h`). That costs time, though
     /// none that is simulated.
-    pub fn explaining(name: &str) -> Option<&'static Object> {
-        static OBJECTS: OnceLock<Vec<Object>> = OnceLock::new();
-        of_images(
-            &OBJECTS,
-            include!(concat!(env!("OUT_DIR"), "/explaining.rs")),
-            name,
-        )
+    pub fn explaining_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
+        static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
+        let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/explaining.rs"));
+        of_images(&OBJECTS, images, name, kernel)
     }
 
-    /// Compiles `source`, any sched_ext scheduler in C. `$CC`, else `cc`, is the compiler.
+    /// Compiles `source`, any sched_ext scheduler in C, for the newest kernel. `$CC`, else `cc`, is the compiler.
     pub fn compile(source: &Path) -> Result<Object, Error> {
-        Object::compile_all(&[source], &[])
+        Object::compile_all(&[source], &[], Kernel::default())
     }
 
-    /// Compiles `sources`, the files of one scheduler, the first of which it is called by in messages. Headers are
-    /// looked for beside them, among the simulated kernel's, and in the folders `include`, in this order.
-    pub fn compile_all(sources: &[&Path], include: &[&Path]) -> Result<Object, Error> {
+    /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers are searched
+    /// beside the sources, among the simulated kernel's, and in the folders `include`, in this order. Using a feature that
+    /// `kernel` lacks is an error.
+    pub fn compile_all(
+        sources: &[&Path],
+        include: &[&Path],
+        kernel: Kernel,
+    ) -> Result<Object, Error> {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
         for source in sources {
             let name = source.display();
@@ -85,26 +93,39 @@ impl Object {
             std::fs::create_dir_all(path.parent().expect("a header is in a folder"))?;
             std::fs::write(path, text)
         });
+        let headers = headers.and_then(|()| {
+            std::fs::write(include.path().join(compile::KERNEL_HEADER), kernel.header())
+        });
         headers.map_err(|error| Error(format!("{name}: {error}")))?;
         let folders = [&[include.path()], others].concat();
         let flags = [compile::FLAGS, compile::FOREIGN_FLAGS].concat();
         let built = shared_object(sources, &flags, &folders)
             .map_err(|said| Error(explain(&name.to_string(), &said)))?;
-        Object::parse(&name.to_string(), built)
+        let object = Object::parse(&name.to_string(), built)?;
+        ops::check(&name.to_string(), &object)?;
+        Ok(object)
     }
 }
 
-/// The object of `name`, whose `images` are in the order of [`SCHEDULERS`]; all are read once.
+/// For each kernel, an object of each of [`SCHEDULERS`].
+type Objects = [OnceLock<Vec<Object>>; Kernel::ALL.len()];
+
+/// The object of `name` for `kernel`, whose `images` are in the order of [`SCHEDULERS`]; all are read once.
 fn of_images(
-    objects: &'static OnceLock<Vec<Object>>,
+    objects: &'static Objects,
     images: &[&[u8]],
     name: &str,
+    kernel: Kernel,
 ) -> Option<&'static Object> {
     let parsed = |(name, image): (&&str, &&[u8])| {
-        Object::parse(&format!("scheduler/{name}/main.bpf.c"), image.to_vec())
+        let source = format!("scheduler/{name}/main.bpf.c");
+        let object = Object::parse(&source, image.to_vec());
+        object
             .expect("it was compiled with this crate")
+            .in_kernel(kernel)
     };
-    let objects = objects.get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
+    let objects = objects[kernel as usize]
+        .get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
     let index = SCHEDULERS.iter().position(|own| *own == name)?;
     Some(&objects[index])
 }
@@ -129,7 +150,12 @@ pub fn shared_object(
 /// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does
 /// not have come first, by name and line, however the compiler or the linker put it.
 fn explain(source: &str, said: &str) -> String {
-    let mut unsupported: Vec<String> = said.lines().filter_map(missing_function).collect();
+    let mut told = HashSet::new();
+    let lacking = said.lines().filter_map(lacking_function);
+    // One message for each function, with its first call.
+    let lacking = lacking.filter(|(name, _)| told.insert(*name));
+    let mut unsupported: Vec<String> = lacking.map(|(_, message)| message).collect();
+    unsupported.extend(said.lines().filter_map(missing_function));
     unsupported.dedup();
     if !unsupported.is_empty() {
         return unsupported.join("\n");
@@ -176,6 +202,26 @@ const TOO_FAR: [&str; 3] = [
     "out of range: ",
 ];
 
+/// Recognises the compiler's message about a call of a function that the kernel lacks ([`Kernel::header`]).
+fn lacking_function(line: &str) -> Option<(&'static str, String)> {
+    let (_, name) = line.split_once(kernels::MARK)?;
+    let name = name
+        .trim_start()
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let feature = kernels::find(name.into_iter().next()?)?;
+    let (file, number) = place(line)?;
+    let message = format!("{file}:{number}: {}", feature.missing());
+    Some((feature.name, message))
+}
+
+/// The file and the line at the beginning of a compiler's message.
+fn place(line: &str) -> Option<(&str, usize)> {
+    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
+    parts
+        .windows(2)
+        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))
+}
+
 /// Recognises `FILE:LINE[:COLUMN]: ... implicit declaration of function 'NAME'` and the linker's
 /// `FILE:LINE: undefined reference to 'NAME'`.
 fn missing_function(line: &str) -> Option<String> {
@@ -188,10 +234,7 @@ fn missing_function(line: &str) -> Option<String> {
         return None;
     }
     let name = line.split(['\'', '`', '\u{2018}', '\u{2019}']).nth(1)?;
-    let parts: Vec<&str> = line.split(':').map(str::trim).collect();
-    let (file, number) = parts
-        .windows(2)
-        .find_map(|pair| Some((pair[0], pair[1].parse::<usize>().ok()?)))?;
+    let (file, number) = place(line)?;
     Some(format!(
         "{file}:{number}: {name}() is not a function that the simulated kernel supports"
     ))
@@ -225,7 +268,8 @@ mod tests {
         for source in &sources {
             std::fs::write(source, MINIMAL).unwrap();
         }
-        let error = Object::compile_all(&[&sources[0], &sources[1]], &[]).unwrap_err();
+        let error =
+            Object::compile_all(&[&sources[0], &sources[1]], &[], Kernel::default()).unwrap_err();
         let expected =
             "a.bpf.c: `ops` is in more than one of the files; expected those of one scheduler";
         assert!(error.0.ends_with(expected), "{error}");
@@ -260,6 +304,7 @@ mod tests {
             value_size: 16,
             max_entries: 300,
             values_offset: 0,
+            inner: None,
         };
         assert_eq!(of("array"), expected);
         assert_eq!(

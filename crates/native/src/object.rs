@@ -1,7 +1,7 @@
 //! What a compiled scheduler says of itself: its globals, its maps and its ops.
 
-use crate::Error;
 use crate::debug_info::{self, MapDefinition};
+use crate::{Error, Kernel, ops};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
 };
@@ -34,6 +34,9 @@ pub struct Object {
     ops: u64,
     license: Option<String>,
     loaded_size: u64,
+    kernel: Kernel,
+    /// The addresses that the dynamic loader relocates.
+    relocated: HashSet<u64>,
 }
 
 /// A program of the scheduler that runs at a tracepoint of the kernel: a function in section
@@ -203,7 +206,11 @@ impl Object {
         if loaded_size > MOST_MEMORY {
             return Err(too_much_memory(source));
         }
+        let relocated = file.dynamic_relocations().into_iter().flatten();
+        let relocated = relocated.map(|(address, _)| address).collect();
         Ok(Object {
+            kernel: ops::compiled_for(&image, &variables),
+            relocated,
             image,
             variables,
             constants,
@@ -253,6 +260,32 @@ impl Object {
         let ops = variables.find(|variable| variable.address == self.ops)?;
         let bytes = self.image.get(ops.file_offset? as usize..)?;
         Some(text(bytes.get(offset..ops.size as usize)?))
+    }
+
+    /// The kernel that it was compiled for.
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Selects the kernel for an object that was compiled for all kernels.
+    pub(crate) fn in_kernel(mut self, kernel: Kernel) -> Object {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Is the pointer at `offset` in its `struct sched_ext_ops` set?
+    pub(crate) fn ops_has(&self, offset: usize) -> bool {
+        self.relocated.contains(&(self.ops + offset as u64))
+    }
+
+    /// The 64-bit number at `offset` in its `struct sched_ext_ops`; 0 if it is not initialized.
+    pub(crate) fn ops_number(&self, offset: usize) -> u64 {
+        let mut variables = self.variables.values();
+        let ops = variables.find(|variable| variable.address == self.ops);
+        let bytes = ops
+            .and_then(|ops| self.image.get(ops.file_offset? as usize + offset..))
+            .and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
     /// Is the global variable `symbol` one that a loader gives its value (`const volatile`)?

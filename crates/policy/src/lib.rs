@@ -19,7 +19,7 @@ pub use domains::{Domain, Domains, Flags, Linux};
 pub use settings::{Choice, Kind, Setting, Settings};
 
 use machine::Machine;
-use native::{Global, Object};
+use native::{Global, Kernel, Object};
 
 /// A policy, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +35,20 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The scheduler, for the simulated kernel.
+    /// The scheduler, for the newest simulated kernel.
     pub fn object(&self) -> &'static Object {
-        Object::own(self.scheduler).expect("a policy is for a scheduler that there is")
+        self.object_in(Kernel::default())
+    }
+
+    /// The scheduler, for this simulated kernel.
+    pub fn object_in(&self, kernel: Kernel) -> &'static Object {
+        Object::own_in(self.scheduler, kernel).expect("a policy is for a scheduler that there is")
     }
 
     /// The same scheduler, which says why it decides as it does ([`Decision`]), at a cost in time that is not simulated.
-    pub fn explaining_object(&self) -> &'static Object {
-        Object::explaining(self.scheduler).expect("a policy is for a scheduler that there is")
+    pub fn explaining_object_in(&self, kernel: Kernel) -> &'static Object {
+        let object = Object::explaining_in(self.scheduler, kernel);
+        object.expect("a policy is for a scheduler that there is")
     }
 
     /// The sched domains of `machine` that the scheduler goes by.

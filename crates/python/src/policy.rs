@@ -5,7 +5,7 @@ use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
 use arrow_array::types::UInt64Type;
 use lab::Scheduler;
-use native::Object;
+use native::{Kernel, Object};
 use policy::{Kind, Policy as Preset, Setting};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -80,17 +80,20 @@ impl Policy {
     }
 
     #[staticmethod]
-    #[pyo3(signature = (*files, include=None, **settings))]
+    #[pyo3(signature = (*files, include=None, kernel=None, **settings))]
     fn from_c(
         files: &Bound<'_, PyTuple>,
         include: Option<Vec<PathBuf>>,
+        kernel: Option<&str>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Policy> {
         let files: Vec<PathBuf> = files.extract()?;
         let include = include.unwrap_or_default();
         let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         let folders: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
-        let scheduler = Scheduler::foreign(&paths, &folders).map_err(bad_input)?;
+        let kernel = kernel.map_or(Ok(Kernel::default()), str::parse);
+        let kernel = kernel.map_err(|expected| bad("from_c(): no such kernel", expected))?;
+        let scheduler = Scheduler::foreign_in(&paths, &folders, kernel).map_err(bad_input)?;
         let image = scheduler.object().image(&[]);
         let image = image
             .map_err(|error| bad(error.to_string(), "expected a scheduler"))?

@@ -72,9 +72,15 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         refused: None,
         check,
         calls: CallRecord::start(ops.name(), code),
-        scx: Scx::new(machine, ops),
+        scx: Scx::new(
+            machine,
+            ops,
+            config.scheduler.kernel(),
+            config.scheduler.is_cid_form(),
+        ),
         bpf,
     };
+    kernel.bpf.set_cids(kernel.scx.cids.tables());
     kernel.trace_power_from_boot();
     kernel.enable_scheduler();
     if kernel.failure.is_some() {

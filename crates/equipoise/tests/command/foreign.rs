@@ -334,7 +334,7 @@ fn what_linux_would_refuse_is_refused() {
     );
 }
 
-/// What today's schedulers are written with, where Linux 6.12 has something else in its place.
+/// Uses the interfaces that today's schedulers use; on Linux 6.12 the compatibility headers replace some.
 const TODAY: &str = r#"
 #include <scx/percpu.bpf.h>
 #include <lib/pmu.h>
@@ -353,7 +353,9 @@ static void today(struct task_struct *p, u64 enq_flags)
         scx_bpf_error("%u ticks a second, LLC %d", CONFIG_HZ, cpu_llc_id(1));
     peeked += first && curr && __COMPAT_scx_bpf_cpu_node(cpu) == 0;
     weighed += scale_by_task_weight(p, 100) == scale_by_task_weight_inverse(p, 100);
-    scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
+    // Later kernels require SCX_OPS_BUILTIN_IDLE_PER_NODE for it.
+    if (!bpf_ksym_exists(scx_bpf_get_idle_cpumask_node))
+        scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
     // By the tick: never off what it ran by more than that of each turn.
     if (p->utime % (1000000000ULL / CONFIG_HZ) || (p->se.sum_exec_runtime > 100000000 && !p->utime))
         scx_bpf_error("%llu ns, by the tick %llu", p->se.sum_exec_runtime, p->utime + p->stime);
@@ -366,8 +368,8 @@ s32 BPF_STRUCT_OPS(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 {
     s32 cpu;
 
-    if (__COMPAT_HAS_scx_bpf_select_cpu_and)
-        scx_bpf_error("Linux 6.12 has no such function");
+    if (__COMPAT_HAS_scx_bpf_select_cpu_and != (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 16, 0)))
+        scx_bpf_error("Linux has scx_bpf_select_cpu_and() from 6.16 on");
     cpu = scx_bpf_select_cpu_and(p, prev_cpu, wake_flags, p->cpus_ptr, 0);
     return cpu < 0 ? prev_cpu : cpu;
 }
@@ -384,11 +386,76 @@ pub fn fifo_with(global: &str) -> String {
 #[test]
 fn what_todays_schedulers_call_is_there() {
     let source = fifo_with(TODAY);
-    let found = switches(&compare(
-        &[("a.bpf.c", &source)],
-        &["--scheduler", "a.bpf.c"],
-    ));
-    assert!(found[0].1 > 10.0, "{found:?}");
+    for kernel in ["6.12", "7.3"] {
+        let args = ["--scheduler", "a.bpf.c", "--kernel", kernel];
+        let found = switches(&compare(&[("a.bpf.c", &source)], &args));
+        assert!(found[0].1 > 10.0, "{kernel}: {found:?}");
+    }
+}
+
+/// `--kernel` selects Linux 6.12 or 7.3, the default.
+#[test]
+fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
+    let old = fifo("old", "GPL", "u32 seen;").replace(
+        "    scx_bpf_dsq_insert(p",
+        "    seen += scx_bpf_cpu_rq(0)->nr_running;\n    scx_bpf_dsq_insert(p",
+    );
+    let output = compare(&[("old.bpf.c", &old)], &["--scheduler", "old.bpf.c"]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("old.bpf.c:")
+            && stderr.contains("scx_bpf_cpu_rq() was removed in Linux 7.3"),
+        "{stderr}"
+    );
+    let args = ["--scheduler", "old.bpf.c", "--kernel", "6.12"];
+    let output = compare(&[("old.bpf.c", &old)], &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let wrong = compare(
+        &[("old.bpf.c", &old)],
+        &["--scheduler", "old.bpf.c", "--kernel", "7.2"],
+    );
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        text(&wrong.stderr).contains("6.12 or 7.3"),
+        "{}",
+        text(&wrong.stderr)
+    );
+}
+
+#[test]
+fn what_is_deprecated_is_said_once() {
+    let release =
+        "void BPF_STRUCT_OPS(fifo_release, s32 cpu, struct scx_cpu_release_args *args) {}";
+    let source = fifo("a", "GPL", release)
+        .replace(".name =", ".cpu_release = (void *)fifo_release, .name =");
+    let output = compare(&[("a.bpf.c", &source)], &["--scheduler", "a.bpf.c"]);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let warning = "scheduler `a`: ops.cpu_release() is deprecated in Linux 7.3";
+    assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+    let args = ["--scheduler", "a.bpf.c", "--kernel", "6.12"];
+    let output = compare(&[("a.bpf.c", &source)], &args);
+    assert!(!text(&output.stderr).contains("deprecated"));
+}
+
+/// Equipoise's own schedulers run in both kernels and make the same decisions.
+#[test]
+fn policies_run_in_both_kernels() {
+    let of = |kernel| {
+        let args = [
+            "--policy",
+            "equipoise",
+            "--policy",
+            "eevdf",
+            "--kernel",
+            kernel,
+        ];
+        let output = compare(&[], &args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert_eq!(of("6.12"), of("7.3"));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn what_is_constant_stays_as_it_is() {
     for body in [
         "p->pid = 1;",
         "p->scx.weight = 1;",
-        "scx_bpf_cpu_rq(0)->nr_running = 1;",
+        "bpf_per_cpu_ptr(&runqueues, 0)->nr_running = 1;",
     ] {
         Scheduler::new("", body).fails(2, &[LINE, "read-only"]);
     }

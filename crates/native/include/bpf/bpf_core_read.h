@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * CO-RE: reading kernel structures whose layout is only known at load time. The simulated kernel's
- * layout is vmlinux.h's, so a field or an enumerator exists if its use compiles.
+ * layout is vmlinux.h's, so a field or an enumerator exists if its use compiles, and scx/kernel.h does not say that
+ * the kernel lacks it.
  */
 #ifndef __BPF_CORE_READ_H__
 #define __BPF_CORE_READ_H__
 
-#define bpf_core_field_exists(field...) 1
-#define bpf_core_enum_value_exists(type, value) 1
+/* Is @name the last word of @text? Both are string literals. */
+#define __equipoise_ends(text, name)                                                                 \
+	(sizeof(text) > sizeof(name) &&                                                              \
+	 !__builtin_strchr("_abcdefghijklmnopqrstuvwxyz", (text)[__equipoise_before(text, name)]) && \
+	 !__builtin_strcmp((text) + __equipoise_before(text, name) + 1, name))
+#define __equipoise_before(text, name) (sizeof(text) > sizeof(name) ? sizeof(text) - sizeof(name) - 1 : 0)
+#define bpf_core_field_exists(field...) (!__equipoise_lacks_field(#field))
+#define bpf_core_enum_value_exists(type, value) (__equipoise_asked(__equipoise_asks_##value _, 1, ))
 #define bpf_core_enum_value(type, value) (value)
-#define bpf_core_type_exists(type) 1
+#define bpf_core_type_exists(type) (!__equipoise_lacks_type(#type))
 #define bpf_core_type_size(type) sizeof(type)
 #define bpf_core_cast(ptr, type) ((type *)(ptr))
 

@@ -12,7 +12,9 @@
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
-#define __ulong(name, val) enum { ___##name##_value = val } name
+#define __ulong(name, val) __equipoise_ulong(name, val, __COUNTER__)
+#define __equipoise_ulong(name, val, unique) __equipoise_ulong1(name, val, unique)
+#define __equipoise_ulong1(name, val, unique) enum { ___ulong_##unique = val } name
 
 #define __ksym
 #define __kconfig
@@ -39,7 +41,22 @@ __attribute__((weak)) unsigned int CONFIG_HZ;
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
-#define bpf_ksym_exists(sym) (!!(sym))
+
+/*
+ * Does the kernel have @sym? scx/kernel.h answers for functions that not all kernels have. If the answer is a
+ * constant, the compiler removes the code that depends on it, as the verifier does.
+ */
+#define __equipoise_second(a, b, ...) b
+#define __equipoise_asked(...) __equipoise_second(__VA_ARGS__)
+#define bpf_ksym_exists(sym) (__equipoise_asked(__equipoise_asks_##sym _, !!(sym), ))
+/* Marks a function that not all kernels have. If the kernel lacks it, a remaining call is a compile error. */
+#define __kfunc(name) __kfunc_##name
+
+#ifndef KERNEL_VERSION
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + ((c) > 255 ? 255 : (c)))
+#endif
+/* The version that the scheduler was compiled for; the simulated kernel replaces 0 when it loads the object. */
+__attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 
 #ifndef ___bpf_concat
 #define ___bpf_concat(a, b) a##b
@@ -273,6 +290,45 @@ static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 {
 	(void)lock;
 	__KERNEL->locks--;
+}
+
+static inline int bpf_res_spin_lock(struct bpf_res_spin_lock *lock)
+{
+	(void)lock;
+	__KERNEL->locks++;
+	return 0;
+}
+
+static inline void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock)
+{
+	(void)lock;
+	__KERNEL->locks--;
+}
+
+static inline void bpf_preempt_disable(void)
+{
+	__KERNEL->locks++;
+}
+
+static inline void bpf_preempt_enable(void)
+{
+	__KERNEL->locks--;
+}
+
+/* The only per-CPU variable of the kernel that exists here is the runqueue. */
+extern struct rq runqueues;
+#define bpf_per_cpu_ptr(variable, cpu)                                                                           \
+	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq)( \
+		cpu))
+#define bpf_this_cpu_ptr(variable) bpf_per_cpu_ptr(variable, bpf_get_smp_processor_id())
+
+static __always_inline struct rq *__equipoise_rq(u32 cpu)
+{
+	if (cpu >= __KERNEL->nr_cpu_ids)
+		return NULL;
+	if (__equipoise_has_memory())
+		__equipoise_read_line(cpu);
+	return &__KERNEL->rqs[cpu];
 }
 
 #define bpf_printk(fmt, args...)                                                        \

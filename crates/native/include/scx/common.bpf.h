@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The sched_ext API of Linux 6.12 for the simulated kernel: kfuncs, and the macros that schedulers
- * are written with. Later kernels' names for the same functions are in compat.bpf.h.
+ * The sched_ext API for the simulated kernel: kfuncs, and the macros that schedulers are written with. __kfunc()
+ * marks kfuncs that not all kernels have; crates/native/src/kernels.rs lists their versions. compat.bpf.h has the
+ * functions that work in all kernels.
  */
 #ifndef __SCX_COMMON_BPF_H
 #define __SCX_COMMON_BPF_H
@@ -14,7 +15,10 @@
 #include "user_exit_info.h"
 
 #define PF_EXITING 0x00000004
+#define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
+#define PF_KCOMPACTD 0x00010000
+#define PF_KSWAPD 0x00020000
 #define PF_KTHREAD 0x00200000
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -30,6 +34,16 @@
 
 /* A loader resizes such an array to the number of CPUs; here it has room for the most there can be. */
 #define RESIZABLE_ARRAY(elfsec, arr) arr[EQUIPOISE_MAX_CPUS]
+
+#ifndef NR_CPUS
+#define NR_CPUS EQUIPOISE_MAX_CPUS
+#endif
+#ifndef NUMA_NO_NODE
+#define NUMA_NO_NODE (-1)
+#endif
+
+/* Hides a value from the compiler. */
+#define __sink(expr) asm volatile("" : "+g"(expr))
 
 #define MEMBER_VPTR(base, member)                                   \
 	({                                                          \
@@ -78,12 +92,13 @@ static inline s32 scx_bpf_dsq_nr_queued(u64 dsq_id)
 	return __kcall(dsq_nr_queued, dsq_id);
 }
 
-static inline void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+static __kfunc(scx_bpf_dispatch) void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
 {
 	__kcall(dispatch, p, dsq_id, slice, enq_flags);
 }
 
-static inline void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)
+static __kfunc(scx_bpf_dispatch_vtime) void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice,
+								   u64 vtime, u64 enq_flags)
 {
 	__kcall(dispatch_vtime, p, dsq_id, slice, vtime, enq_flags);
 }
@@ -98,9 +113,9 @@ static inline void scx_bpf_dispatch_cancel(void)
 	__kcall(dispatch_cancel);
 }
 
-static inline bool scx_bpf_consume(u64 dsq_id)
+static __kfunc(scx_bpf_consume) bool scx_bpf_consume(u64 dsq_id)
 {
-	return __kcall(consume, dsq_id);
+	return __kcall(consume, dsq_id, 0);
 }
 
 /* How bpf_iter_scx_dsq.flags says that a slice or a vtime was set; private to the kernel. [abi] */
@@ -109,33 +124,37 @@ static inline bool scx_bpf_consume(u64 dsq_id)
 /* The enq_flags bit that asks dispatch_from_dsq for vtime order. [abi] */
 #define EQUIPOISE_ENQ_VTIME SCX_ENQ_DSQ_PRIQ
 
-static inline void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+static __kfunc(scx_bpf_dispatch_from_dsq_set_slice) void scx_bpf_dispatch_from_dsq_set_slice(
+	struct bpf_iter_scx_dsq *it, u64 slice)
 {
 	it->slice = slice;
 	it->flags |= EQUIPOISE_ITER_HAS_SLICE;
 }
 
-static inline void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+static __kfunc(scx_bpf_dispatch_from_dsq_set_vtime) void scx_bpf_dispatch_from_dsq_set_vtime(
+	struct bpf_iter_scx_dsq *it, u64 vtime)
 {
 	it->vtime = vtime;
 	it->flags |= EQUIPOISE_ITER_HAS_VTIME;
 }
 
-static inline bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
-					     u64 enq_flags)
+static __kfunc(scx_bpf_dispatch_from_dsq) bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it,
+									 struct task_struct *p, u64 dsq_id,
+									 u64 enq_flags)
 {
 	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags);
 }
 
-static inline bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
-						   u64 enq_flags)
+static __kfunc(scx_bpf_dispatch_vtime_from_dsq) bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it,
+										     struct task_struct *p,
+										     u64 dsq_id, u64 enq_flags)
 {
 	return __kcall(dispatch_from_dsq, it, p, dsq_id, enq_flags | EQUIPOISE_ENQ_VTIME);
 }
 
-static inline u32 scx_bpf_reenqueue_local(void)
+static __kfunc(scx_bpf_dsq_peek) struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)
 {
-	return __kcall(reenqueue_local);
+	return __kcall(dsq_peek, dsq_id);
 }
 
 static inline int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)
@@ -155,13 +174,22 @@ static inline void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)
 
 /* CPUs */
 
+/* A cid-form scheduler may not call kfuncs that take a CPU number, as it could pass a cid by mistake. */
+static __always_inline void __equipoise_cpu_only(const char *kfunc)
+{
+	if (__builtin_expect(__KERNEL->cid_form, 0))
+		__kcall(cpu_only, kfunc);
+}
+
 static inline s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
 {
+	__equipoise_cpu_only("scx_bpf_select_cpu_dfl");
 	return __kcall(select_cpu_dfl, p, prev_cpu, wake_flags, is_idle);
 }
 
 static inline void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 {
+	__equipoise_cpu_only("scx_bpf_kick_cpu");
 	__kcall(kick_cpu, cpu, flags);
 }
 
@@ -230,18 +258,116 @@ static inline s32 scx_bpf_pick_any_cpu(const cpumask_t *allowed, u64 flags)
 	return __kcall(pick_cpu, allowed, flags, false);
 }
 
-static __always_inline struct rq *scx_bpf_cpu_rq(s32 cpu)
+static __kfunc(scx_bpf_cpu_rq) struct rq *scx_bpf_cpu_rq(s32 cpu)
 {
-	if ((u32)cpu >= __KERNEL->nr_cpu_ids)
-		return NULL;
-	if (__equipoise_has_memory())
-		__equipoise_read_line(cpu);
-	return &__KERNEL->rqs[cpu];
+	return __equipoise_rq(cpu);
 }
 
-/* Tasks */
+static __kfunc(scx_bpf_locked_rq) struct rq *scx_bpf_locked_rq(void)
+{
+	return __kcall(locked_rq);
+}
 
-static __always_inline s32 scx_bpf_task_cpu(const struct task_struct *p)
+static __kfunc(scx_bpf_cpu_curr) struct task_struct *scx_bpf_cpu_curr(s32 cpu)
+{
+	struct rq *rq;
+
+	__equipoise_cpu_only("scx_bpf_cpu_curr");
+	rq = __equipoise_rq(cpu);
+	if (!rq)
+		__kcall(cid_of_cpu, cpu); /* says what is wrong with it */
+	return rq ? rq->curr : NULL;
+}
+
+/* NUMA nodes, and their idle masks. */
+
+static __kfunc(scx_bpf_nr_node_ids) u32 scx_bpf_nr_node_ids(void)
+{
+	return __KERNEL->nr_node_ids;
+}
+
+static __kfunc(scx_bpf_cpu_node) int scx_bpf_cpu_node(s32 cpu)
+{
+	return __kcall(cpu_node, cpu);
+}
+
+static __kfunc(scx_bpf_get_idle_cpumask_node) const struct cpumask *scx_bpf_get_idle_cpumask_node(int node)
+{
+	return __equipoise_take(__kcall(node_cpumask, node, false));
+}
+
+static __kfunc(scx_bpf_get_idle_smtmask_node) const struct cpumask *scx_bpf_get_idle_smtmask_node(int node)
+{
+	return __equipoise_take(__kcall(node_cpumask, node, true));
+}
+
+static __kfunc(scx_bpf_pick_idle_cpu_node) s32
+	scx_bpf_pick_idle_cpu_node(const cpumask_t *allowed, int node, u64 flags)
+{
+	return __kcall(pick_cpu_node, allowed, node, flags, true);
+}
+
+static __kfunc(scx_bpf_pick_any_cpu_node) s32
+	scx_bpf_pick_any_cpu_node(const cpumask_t *allowed, int node, u64 flags)
+{
+	return __kcall(pick_cpu_node, allowed, node, flags, false);
+}
+
+static __kfunc(scx_bpf_events) void scx_bpf_events(struct scx_event_stats *events, size_t size)
+{
+	struct scx_event_stats all;
+
+	__kcall(events, &all);
+	__builtin_memcpy(events, &all, size < sizeof(all) ? size : sizeof(all));
+}
+#define scx_read_event(e, name) (bpf_core_field_exists((e)->name) ? (e)->name : 0)
+
+/* Iterators for for_each_possible_cpu() and for_each_online_cpu(). */
+static inline int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *words, u32 nr_words)
+{
+	*it = (struct bpf_iter_bits){ .words = words, .nr_bits = 64 * nr_words, .bit = -1 };
+	return 0;
+}
+
+static inline int *bpf_iter_bits_next(struct bpf_iter_bits *it)
+{
+	while (++it->bit < (int)it->nr_bits)
+		if (it->words[it->bit / 64] >> (it->bit % 64) & 1)
+			return &it->bit;
+	return NULL;
+}
+
+static inline void bpf_iter_bits_destroy(struct bpf_iter_bits *it)
+{
+	(void)it;
+}
+
+#define __equipoise_iter_cpus(name)                                                                      \
+	struct bpf_iter_##name {                                                                         \
+		struct bpf_iter_bits it;                                                                 \
+		const struct cpumask *mask;                                                              \
+	};                                                                                               \
+	static inline int bpf_iter_##name##_new(struct bpf_iter_##name *it, const u64 *unused, u32 none) \
+	{                                                                                                \
+		(void)unused, (void)none;                                                                \
+		it->mask = scx_bpf_get_##name##_cpumask();                                               \
+		return bpf_iter_bits_new(&it->it, (const u64 *)it->mask, sizeof(*it->mask) / 8);         \
+	}                                                                                                \
+	static inline int *bpf_iter_##name##_next(struct bpf_iter_##name *it)                            \
+	{                                                                                                \
+		return bpf_iter_bits_next(&it->it);                                                      \
+	}                                                                                                \
+	static inline void bpf_iter_##name##_destroy(struct bpf_iter_##name *it)                         \
+	{                                                                                                \
+		scx_bpf_put_cpumask(it->mask);                                                           \
+	}
+__equipoise_iter_cpus(possible) __equipoise_iter_cpus(online)
+#define for_each_possible_cpu(cpu) bpf_for_each(possible, cpu, NULL, 0)
+#define for_each_online_cpu(cpu) bpf_for_each(online, cpu, NULL, 0)
+
+	/* Tasks */
+
+	static __always_inline s32 scx_bpf_task_cpu(const struct task_struct *p)
 {
 	return p->thread_info.cpu;
 }
@@ -254,6 +380,11 @@ static inline bool scx_bpf_task_running(const struct task_struct *p)
 static inline struct task_struct *bpf_task_from_pid(s32 pid)
 {
 	return __equipoise_take(__kcall(task_from_pid, pid));
+}
+
+static __kfunc(scx_bpf_tid_to_task) struct task_struct *scx_bpf_tid_to_task(u64 tid)
+{
+	return __kcall(tid_to_task, tid);
 }
 
 static inline struct task_struct *bpf_task_acquire(struct task_struct *p)
@@ -367,8 +498,25 @@ static inline bool time_before_eq(u64 a, u64 b)
 	return time_after_eq(b, a);
 }
 
+static inline bool time_in_range(u64 a, u64 from, u64 to)
+{
+	return time_after_eq(a, from) && time_before_eq(a, to);
+}
+
+static inline bool time_in_range_open(u64 a, u64 from, u64 before)
+{
+	return time_after_eq(a, from) && time_before(a, before);
+}
+
+static inline u64 get_prandom_u64(void)
+{
+	return (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+}
+
 #include "cpumask.bpf.h"
 #include "object.bpf.h"
+#include "bpf_arena_common.bpf.h"
+#include "cid.bpf.h"
 #include "compat.bpf.h"
 
 #endif /* __SCX_COMMON_BPF_H */

@@ -70,7 +70,7 @@ static bool move(void *k, struct bpf_iter_scx_dsq *it, struct task_struct *p, u6
 	return true;
 }
 
-static bool consume(void *k, u64 id)
+static bool consume(void *k, u64 id, u64 enq_flags)
 {
 	struct queue *queue = queue_at(id);
 

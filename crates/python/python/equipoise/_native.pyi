@@ -146,10 +146,11 @@ class Policy:
         """Of a policy file's text; messages call it `file`."""
     @staticmethod
     def from_c(
-        *files: str | os.PathLike[str], include: list[str | os.PathLike[str]] | None = None, **settings: int
+        *files: str | os.PathLike[str], include: list[str | os.PathLike[str]] | None = None,
+        kernel: str | None = None, **settings: int
     ) -> Policy:
-        """Any sched_ext scheduler in C that keeps to the API of Linux 6.12, compiled by `$CC`; `settings` are its
-        `const volatile` variables. It runs in a process of its own that can do nothing else."""
+        """Any sched_ext scheduler in C, compiled by `$CC` for the simulated `kernel`, "6.12" or "7.3" (the default);
+        `settings` are its `const volatile` variables. It runs in a process of its own that can do nothing else."""
     @staticmethod
     def names() -> list[str]:
         """Those that come with Equipoise."""

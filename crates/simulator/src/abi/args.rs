@@ -115,6 +115,26 @@ impl FromC for MapVariable {
     }
 }
 
+/// An array of numbers, whose length is another argument.
+pub struct Numbers(*const i32);
+
+impl FromC for Numbers {
+    type C = *const i32;
+
+    unsafe fn from_c(c: *const i32) -> Numbers {
+        expect_one(c);
+        Numbers(c)
+    }
+}
+
+impl Numbers {
+    /// The first `count` of them.
+    pub fn first(&self, count: u32) -> &[i32] {
+        // SAFETY: as `FromC` says; the scheduler gives the length of its array.
+        unsafe { slice::from_raw_parts(self.0, count as usize) }
+    }
+}
+
 /// A key or a value of the map that is passed with it.
 #[derive(Clone, Copy)]
 pub struct Bytes(*const u8);

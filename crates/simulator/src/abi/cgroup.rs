@@ -1,6 +1,6 @@
 //! Control groups: there is the root group, and every task is in it.
 
-use crate::abi::layout::{Cgroup, CssSet, KernfsNode};
+use crate::abi::layout::{Cgroup, CssSet, KernfsNode, TaskGroup};
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
 use std::ptr::null_mut;
@@ -11,6 +11,7 @@ pub struct Root(Shared<Parts>);
 struct Parts {
     cgroup: Cgroup,
     node: KernfsNode,
+    group: TaskGroup,
     set: CssSet,
 }
 
@@ -24,9 +25,17 @@ impl Root {
                 self_css: null_mut(),
                 kn: null_mut(),
                 level: 0,
+                cpu_css: null_mut(),
                 storage: Default::default(),
             },
-            node: KernfsNode { id: ROOT_ID },
+            node: KernfsNode {
+                id: ROOT_ID,
+                name: c"".as_ptr(),
+            },
+            group: TaskGroup {
+                css: null_mut(),
+                weight: 100,
+            },
             set: CssSet {
                 dfl_cgrp: null_mut(),
             },
@@ -36,6 +45,8 @@ impl Root {
         unsafe {
             (*root).cgroup.self_css = &raw mut (*root).cgroup;
             (*root).cgroup.kn = &raw mut (*root).node;
+            (*root).cgroup.cpu_css = &raw mut (*root).group;
+            (*root).group.css = &raw mut (*root).cgroup;
             (*root).set.dfl_cgrp = &raw mut (*root).cgroup;
         }
         Root(parts)

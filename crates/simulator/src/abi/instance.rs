@@ -3,9 +3,10 @@
 use crate::abi::layout::{self as abi, Map, Ops, Table};
 use crate::abi::maps::Maps;
 use crate::abi::objects::Objects;
+use crate::abi::shared::Shared;
 use crate::abi::tracepoints::Tracepoints;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use native::{Error, Global, Image, Object, Variable};
+use native::{Error, Global, Image, Inner, MapDefinition, Object, Variable};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::error::Error as _;
 use std::io::Write;
@@ -17,6 +18,9 @@ const NR_CPU_IDS: &str = "nr_cpu_ids";
 /// What the kernel's configuration says of its ticks, for a scheduler that declares it `extern ... __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
+/// The kernel's version, likewise.
+const VERSION: &str = "LINUX_KERNEL_VERSION";
+
 /// A loaded scheduler. Dropping it unloads it.
 pub struct Instance {
     /// Its ops.
@@ -24,6 +28,8 @@ pub struct Instance {
     /// Its programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
+    /// Variables for inner maps that the scheduler's loader would create.
+    inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
     base: *mut u8,
     /// What it may not write to, as it was loaded.
@@ -65,6 +71,7 @@ impl Instance {
         // SAFETY: it is the kernel's table, which outlives what is loaded.
         let tick_ns = unsafe { (*table).tick_ns };
         fill_in(CONFIG_HZ, (1_000_000_000 / tick_ns) as u32);
+        fill_in(VERSION, object.kernel().version_code());
         let Image { bytes, later } = object.image(&globals)?;
         let failed = |error: &dyn std::fmt::Display| {
             Error(format!("the scheduler cannot be loaded: {error}"))
@@ -109,16 +116,24 @@ impl Instance {
                     .copy_from(bytes.as_ptr(), bytes.len())
             };
         }
-        // SAFETY: the object's linker put a struct sched_ext_ops there; its layout was checked.
+        let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
+        let length = match object.is_cid_form() {
+            true => abi::OPS_CID_LEN,
+            false => size_of::<Ops>(),
+        };
+        // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
+        // it; their layouts were checked. An `Ops` of zeroes is valid.
         let ops = unsafe {
-            base.add(object.ops() as usize)
-                .cast::<Ops>()
-                .read_unaligned()
+            ops.as_mut_ptr()
+                .cast::<u8>()
+                .copy_from(base.add(object.ops() as usize), length);
+            ops.assume_init()
         };
         let mut instance = Instance {
             ops,
             tracepoints: Tracepoints::of(object, base)?,
             maps: Maps::default(),
+            inner_maps: Vec::new(),
             objects: Objects::default(),
             base,
             constants: Vec::new(),
@@ -163,15 +178,25 @@ impl Instance {
         for map in object.maps() {
             let variable = self.base.wrapping_add(map.address as usize);
             let offset = map.definition.values_offset as usize;
-            let given = (map.size as usize).saturating_sub(offset) / 8;
+            let given = match offset {
+                0 => 0,
+                offset => (map.size as usize).saturating_sub(offset) / 8,
+            };
             let values = variable.wrapping_add(offset).cast::<u64>();
+            // If no inner maps are given, the loader would create them; create one for each entry.
+            let made = match map.definition.inner {
+                Some(inner) if given == 0 => self
+                    .create_inner(&inner, map.definition.max_entries, nr_cpus)
+                    .map_err(|what| Error(format!("map `{}`: {what}", map.name)))?,
+                _ => Vec::new(),
+            };
             let pointers = || {
                 (0..map.definition.max_entries as usize)
                     .map(|index| match index < given {
                         // SAFETY: `.values` holds that many pointers to other map variables, relocated by the
                         // loader; entries past its end were not initialised and are null.
                         true => unsafe { values.add(index).read_unaligned() },
-                        false => 0,
+                        false => made.get(index).copied().unwrap_or(0),
                     })
                     .collect()
             };
@@ -184,6 +209,37 @@ impl Instance {
             unsafe { variable.cast::<*mut Map>().write(runtime) };
         }
         Ok(())
+    }
+
+    /// Creates `count` maps as `inner` defines, and returns the addresses of variables for them.
+    fn create_inner(
+        &mut self,
+        inner: &Inner,
+        count: u32,
+        nr_cpus: usize,
+    ) -> Result<Vec<u64>, String> {
+        let definition = MapDefinition {
+            kind: inner.kind,
+            key_size: inner.key_size,
+            value_size: inner.value_size,
+            max_entries: inner.max_entries,
+            values_offset: 0,
+            inner: None,
+        };
+        let mut maps = Vec::new();
+        for _ in 0..count {
+            maps.push(
+                self.maps
+                    .create(&definition, nr_cpus, || [].into_iter().collect())?,
+            );
+        }
+        let variables = Shared::from(maps.into_boxed_slice());
+        let first: *mut *mut Map = variables.as_ptr().cast();
+        let addresses =
+            (0..count as usize).map(|index| first.wrapping_add(index).expose_provenance() as u64);
+        let addresses = addresses.collect();
+        self.inner_maps.push(variables);
+        Ok(addresses)
     }
 
     /// The bytes of the global `symbol`; empty if there is none.

@@ -1,8 +1,10 @@
 //! What the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
 //! arguments and context as the kernel does, and does its work through [`Kernel`].
 
-use crate::abi::args::{Bytes, ForEach, FromC};
-use crate::abi::layout::{self as abi, BpfTimer, Cgroup, IterDsq, Map, TaskStruct};
+use crate::abi::args::{Bytes, ForEach, FromC, Numbers};
+use crate::abi::layout::{
+    self as abi, BpfTimer, Cgroup, CidTopo, EventStats, IterDsq, Map, Rq, TaskStruct,
+};
 use crate::abi::maps::MapVariable;
 use crate::abi::objects::{release, zeroed};
 use crate::abi::timers;
@@ -11,7 +13,7 @@ use crate::kernel::Kernel;
 use crate::kernel::task::TaskPtr;
 use crate::scx::call::{call, kf};
 use crate::scx::dsq::{Dsq, OnDsq};
-use crate::scx::verdict::Refused;
+use crate::scx::verdict::{Given, Refused};
 use crate::{EXPLAINED_NUMBERS, Event};
 use machine::CpuMask;
 use std::cell::Cell;
@@ -19,13 +21,13 @@ use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Defines the functions that C calls and the table of them. One that not every op may call says which may,
-/// and what it returns to the others, if anything: `[kf::MASK, else VALUE]`.
+/// Defines the functions that C calls, and their table. A function that not every op may call gives its group, its C name
+/// and its return value for the other ops, if any: `[kf::GROUP = "NAME", else VALUE]`.
 macro_rules! kfuncs {
     ($(
         $(#[$doc:meta])*
         fn $name:ident($kernel:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?
-            $([$mask:expr $(, else $refused:expr)?])? $body:block
+            $([$mask:path = $called:literal $(, else $refused:expr)?])? $body:block
     )*) => {
         /// `struct equipoise_kernel`'s functions.
         #[repr(C)]
@@ -55,7 +57,7 @@ macro_rules! kfuncs {
                 let ($kernel, ($($argument,)*)) = unsafe {
                     (&mut *kernel.cast::<Kernel<'_>>(), ($(<$type as FromC>::from_c($argument),)*))
                 };
-                $(if !allowed($kernel, $mask) {
+                $(if !allowed($kernel, $mask, $called) {
                     return $($refused)?;
                 })?
                 $body
@@ -64,19 +66,34 @@ macro_rules! kfuncs {
     };
 }
 
-/// `scx_kf_allowed()`: may the op that is being called use this kind of kfunc?
+/// `scx_kf_allowed()` or, in Linux 7.3, `scx_kfunc_context_filter()`: may the current op call this group of kfuncs?
 #[inline]
-fn allowed(kernel: &mut Kernel<'_>, mask: u32) -> bool {
-    let allowed = kernel.scx.kf_mask & mask != 0;
+fn allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) -> bool {
+    let allowed = kernel.scx.context.mask & group & kernel.scx.kf_bits != 0;
     if !allowed {
-        not_allowed(kernel, mask);
+        not_allowed(kernel, group, called);
     }
     allowed
 }
 
 #[cold]
-fn not_allowed(kernel: &mut Kernel<'_>, mask: u32) {
-    let only = kernel.scx.kf_mask;
+fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
+    if kernel.scx.is_7_3() {
+        let allowed = match group {
+            kf::INSERTS => "select_cpu(), enqueue() and dispatch()",
+            kf::DISPATCHES => "dispatch()",
+            kf::MOVES => "dispatch() and where no runqueue is locked",
+            kf::SELECTS => "select_cpu(), enqueue() and where no runqueue is locked",
+            kf::REENQUEUES => "cpu_release()",
+            kf::OVERRIDES => "init_cids()",
+            _ => "ops that lock no runqueue",
+        };
+        return kernel.verifier_error(&format!("calls {called}() (allowed in {allowed})"));
+    }
+    let (mask, only) = (
+        group & kf::BITS_6_12,
+        kernel.scx.context.mask & kf::BITS_6_12,
+    );
     kernel.scheduler_error(format_args!(
         "kfunc with mask {mask:#x} called from an operation only allowing {only:#x}"
     ));
@@ -99,13 +116,100 @@ fn tracks_idle(kernel: &mut Kernel<'_>) -> bool {
     enabled
 }
 
-/// `scx_dispatch_preamble()`.
-fn may_dispatch(kernel: &mut Kernel<'_>, task: Option<TaskPtr>, flags: u64) -> Option<TaskPtr> {
-    if flags & abi::ENQ_INTERNAL != 0 {
-        invalid_flags(kernel, flags);
+/// The NUMA node of `cpu`.
+fn node_of(kernel: &Kernel<'_>, cpu: usize) -> i32 {
+    let nodes = kernel.machine.nodes();
+    nodes
+        .iter()
+        .position(|span| span.contains(cpu))
+        .unwrap_or(0) as i32
+}
+
+/// `validate_node()`: the CPUs of `node`, or an errno after a scheduler error. Unlike Linux, it does not require
+/// SCX_OPS_BUILTIN_IDLE_PER_NODE, which loaders set and a scheduler without its loader lacks.
+fn valid_node(kernel: &mut Kernel<'_>, node: i32) -> Result<CpuMask, i32> {
+    if !tracks_idle(kernel) {
+        return Err(abi::EBUSY);
+    }
+    if node == abi::NUMA_NO_NODE {
+        return Err(abi::ENOENT);
+    }
+    let nodes = kernel.machine.nodes();
+    let span = match usize::try_from(node) {
+        Ok(0) if nodes.is_empty() => Some(kernel.machine.all_cpus()),
+        Ok(node) => nodes.get(node).copied(),
+        Err(_) => None,
+    };
+    span.ok_or_else(|| {
+        kernel.scheduler_error(format_args!("invalid node {node}"));
+        abi::EINVAL
+    })
+}
+
+fn per_node(kernel: &Kernel<'_>) -> bool {
+    kernel.scx.ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0
+}
+
+/// Kfuncs without a node argument are errors under SCX_OPS_BUILTIN_IDLE_PER_NODE.
+fn flat(kernel: &mut Kernel<'_>) -> bool {
+    let flat = !per_node(kernel);
+    if !flat {
+        kernel.scheduler_error("per-node idle tracking is enabled");
+    }
+    flat
+}
+
+/// `scx_dispatch_preamble()`, `scx_dsq_insert_preamble()`.
+#[inline]
+fn may_dispatch(
+    kernel: &mut Kernel<'_>,
+    task: Option<TaskPtr>,
+    dsq_id: u64,
+    flags: &mut u64,
+) -> Option<TaskPtr> {
+    if !may_enqueue(kernel, dsq_id, flags) {
         return None;
     }
     given(kernel, task)
+}
+
+/// `scx_vet_enq_flags()`: checks flags for an insertion into `dsq_id`, and adds those that ops.flags implies.
+#[inline]
+fn may_enqueue(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64) -> bool {
+    const NEW: u64 = abi::ENQ_IMMED | abi::ENQ_RESCUE;
+    let always = kernel.scx.ops.flags & abi::OPS_ALWAYS_ENQ_IMMED != 0;
+    if *flags & (abi::ENQ_INTERNAL | NEW) == 0 && !always {
+        return true;
+    }
+    may_enqueue_with(kernel, dsq_id, flags, always)
+}
+
+#[cold]
+fn may_enqueue_with(kernel: &mut Kernel<'_>, dsq_id: u64, flags: &mut u64, always: bool) -> bool {
+    if *flags & abi::ENQ_INTERNAL != 0 {
+        invalid_flags(kernel, *flags);
+        return false;
+    }
+    if !kernel.scx.is_7_3() {
+        return true;
+    }
+    let local = dsq_id == abi::DSQ_LOCAL || dsq_id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON;
+    let named = [
+        (abi::ENQ_IMMED, "SCX_ENQ_IMMED"),
+        (abi::ENQ_RESCUE, "SCX_ENQ_RESCUE"),
+    ];
+    for (flag, name) in named {
+        if *flags & flag != 0 && !local {
+            kernel.scheduler_error(format_args!("{name} on a non-local DSQ {dsq_id:#x}"));
+            return false;
+        }
+    }
+    if always && local {
+        *flags |= abi::ENQ_IMMED;
+    }
+    // Rescue concerns sub-schedulers only.
+    *flags &= !abi::ENQ_RESCUE;
+    true
 }
 
 #[cold]
@@ -113,13 +217,11 @@ fn invalid_flags(kernel: &mut Kernel<'_>, flags: u64) {
     kernel.scheduler_error(format_args!("invalid enq_flags {flags:#x}"));
 }
 
-fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, slice: u64, flags: u64) {
-    if slice != 0 {
-        task.abi.scx.slice.set(slice);
-    } else if task.abi.scx.slice.get() == 0 {
-        task.abi.scx.slice.set(1);
+fn commit(kernel: &mut Kernel<'_>, task: TaskPtr, dsq_id: u64, given: Given, flags: u64) {
+    if !kernel.scx.is_7_3() {
+        given.apply(task, flags & abi::ENQ_DSQ_PRIQ != 0);
     }
-    if let Err(refused) = kernel.scx.verdicts.commit(task, dsq_id, flags) {
+    if let Err(refused) = kernel.scx.verdicts.commit(task, dsq_id, flags, given) {
         not_committed(kernel, task, &refused);
     }
 }
@@ -165,6 +267,13 @@ fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     sleepable
 }
 
+/// The CPU whose runqueue lock the current op holds, if any.
+fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
+    let (mask, cpu) = (kernel.scx.context.mask, kernel.scx.context.subject as usize);
+    let unlocked = mask & kf::UNLOCKED != 0 || mask == kf::SELECT_CPU || mask == kf::DUMP;
+    (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
+}
+
 /// What C is returned: 0, or a negative errno.
 fn status(result: Result<(), i32>) -> i64 {
     result.map_or_else(|errno| -i64::from(errno), |()| 0)
@@ -176,7 +285,9 @@ kfuncs! {
         if id & abi::DSQ_BUILTIN != 0 || (node != abi::NUMA_NO_NODE && !is_node(node)) {
             return -abi::EINVAL;
         }
-        if !may_sleep(kernel, "scx_bpf_create_dsq") {
+        if !may_sleep(kernel, "scx_bpf_create_dsq")
+            || kernel.scx.is_7_3() && !allowed(kernel, kf::CREATES, "scx_bpf_create_dsq")
+        {
             return -abi::EINVAL;
         }
         match kernel.scx.dsqs.create(id) {
@@ -199,10 +310,8 @@ kfuncs! {
         }
         if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
             let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
-            if kernel.cpu_valid(cpu, "in scx_bpf_dsq_nr_queued()") {
-                return kernel.scx.dsqs.local(cpu as usize).len() as i32;
-            }
-            return -abi::ENOENT;
+            let cpu = kernel.cpu_from_c(cpu, "in scx_bpf_dsq_nr_queued()");
+            return cpu.map_or(-abi::ENOENT, |cpu| kernel.scx.dsqs.local(cpu).len() as i32);
         }
         user_dsq(kernel, id).map_or(-abi::ENOENT, |dsq| dsq.len() as i32)
     }
@@ -216,7 +325,7 @@ kfuncs! {
     ) -> i32 {
         is_idle.write(false);
         if !tracks_idle(kernel)
-            || !allowed(kernel, kf::SELECT_CPU)
+            || !allowed(kernel, kf::SELECTS, "scx_bpf_select_cpu_dfl")
             || !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_dfl()")
         {
             return prev;
@@ -229,11 +338,33 @@ kfuncs! {
         cpu as i32
     }
 
+    fn select_cpu_and(
+        kernel,
+        task: Option<TaskPtr>,
+        prev: i32,
+        wake_flags: u64,
+        among: CpuMask,
+        flags: u64
+    ) -> i32 [kf::SELECTS = "scx_bpf_select_cpu_and", else -abi::EBUSY] {
+        if !kernel.cpu_valid(prev, "in scx_bpf_select_cpu_and()") {
+            return -abi::EINVAL;
+        }
+        if !tracks_idle(kernel) {
+            return -abi::EBUSY;
+        }
+        let Some(task) = given(kernel, task) else {
+            return -abi::EINVAL;
+        };
+        let cpu = kernel.select_cpu_and(task, prev as usize, wake_flags, &among, flags);
+        cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)
+    }
+
     fn dispatch(kernel, task: Option<TaskPtr>, dsq_id: u64, slice: u64, flags: u64)
-        [kf::ENQUEUE | kf::DISPATCH]
+        [kf::INSERTS = "scx_bpf_dsq_insert"]
     {
-        if let Some(task) = may_dispatch(kernel, task, flags) {
-            commit(kernel, task, dsq_id, slice, flags);
+        let mut flags = flags;
+        if let Some(task) = may_dispatch(kernel, task, dsq_id, &mut flags) {
+            commit(kernel, task, dsq_id, Given { slice, vtime: 0 }, flags);
         }
     }
 
@@ -244,34 +375,47 @@ kfuncs! {
         slice: u64,
         vtime: u64,
         flags: u64
-    ) [kf::ENQUEUE | kf::DISPATCH] {
-        if let Some(task) = may_dispatch(kernel, task, flags) {
-            task.abi.scx.dsq_vtime.set(vtime);
-            commit(kernel, task, dsq_id, slice, flags | abi::ENQ_DSQ_PRIQ);
+    ) [kf::INSERTS = "scx_bpf_dsq_insert_vtime"] {
+        let mut flags = flags;
+        if let Some(task) = may_dispatch(kernel, task, dsq_id, &mut flags) {
+            commit(kernel, task, dsq_id, Given { slice, vtime }, flags | abi::ENQ_DSQ_PRIQ);
         }
     }
 
-    fn dispatch_nr_slots(kernel) -> u32 [kf::DISPATCH, else 0] {
+    fn dispatch_nr_slots(kernel) -> u32
+        [kf::DISPATCHES = "scx_bpf_dispatch_nr_slots", else 0]
+    {
         kernel.scx.verdicts.slots() as u32
     }
 
-    fn dispatch_cancel(kernel) [kf::DISPATCH] {
+    fn dispatch_cancel(kernel) [kf::DISPATCHES = "scx_bpf_dispatch_cancel"] {
         if !kernel.scx.verdicts.cancel() {
             kernel.scheduler_error("dispatch buffer underflow");
         }
     }
 
-    fn consume(kernel, dsq_id: u64) -> bool [kf::DISPATCH, else false] {
+    fn consume(kernel, dsq_id: u64, flags: u64) -> bool
+        [kf::DISPATCHES = "scx_bpf_dsq_move_to_local", else false]
+    {
+        let mut flags = flags;
+        if !may_enqueue(kernel, abi::DSQ_LOCAL, &mut flags) {
+            return false;
+        }
         kernel.flush_dispatches();
         let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
             invalid_dsq(kernel, dsq_id);
             return false;
         };
-        if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on) {
+        if kernel.scx.dsqs.get(on).is_empty() || !kernel.consume(kernel.this_cpu(), on, flags) {
             return false;
         }
         kernel.scx.verdicts.nr_tasks += 1;
         true
+    }
+
+    /// There are no sub-schedulers to dispatch to.
+    fn sub_dispatch(_kernel) -> bool [kf::DISPATCHES = "scx_bpf_sub_dispatch", else false] {
+        false
     }
 
     fn dispatch_from_dsq(
@@ -283,9 +427,16 @@ kfuncs! {
     ) -> bool {
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
-        if kernel.scx.kf_mask != kf::UNLOCKED && !allowed(kernel, kf::DISPATCH) {
+        // Linux 6.12 allows it in any context without a runqueue lock.
+        let unlocked = !kernel.scx.is_7_3() && kernel.scx.context.mask & kf::BITS_6_12 == 0;
+        if !unlocked && !allowed(kernel, kf::MOVES, "scx_bpf_dsq_move") {
             return false;
         }
+        let (mut vetted, vtime) = (flags & !abi::ENQ_DSQ_PRIQ, flags & abi::ENQ_DSQ_PRIQ);
+        if !may_enqueue(kernel, dsq_id, &mut vetted) {
+            return false;
+        }
+        let flags = vetted | vtime;
         let Some(task) = given(kernel, task) else {
             return false;
         };
@@ -313,8 +464,49 @@ kfuncs! {
         true
     }
 
-    fn reenqueue_local(kernel) -> u32 [kf::CPU_RELEASE, else 0] {
+    fn reenqueue_local(kernel) -> u32 [kf::REENQUEUES = "scx_bpf_reenqueue_local", else 0] {
         kernel.reenqueue_local(kernel.this_cpu())
+    }
+
+    fn dsq_reenq(kernel, dsq_id: u64, flags: u64) {
+        if flags & !abi::REENQ_ANY != 0 {
+            return kernel.scheduler_error(format_args!("invalid SCX_REENQ flags {flags:#x}"));
+        }
+        let here = locked_cpu(kernel).unwrap_or(kernel.this_cpu());
+        let on = if dsq_id == abi::DSQ_LOCAL {
+            Some(OnDsq::local(here))
+        } else if dsq_id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON {
+            let cpu = (dsq_id & abi::DSQ_LOCAL_CPU_MASK) as i32;
+            kernel.cpu_from_c(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict").map(OnDsq::local)
+        } else if dsq_id & abi::DSQ_BUILTIN != 0 {
+            kernel.scheduler_error(format_args!("DSQ {dsq_id:#x} not allowed for reenq"));
+            None
+        } else {
+            let found = kernel.scx.dsqs.find(dsq_id);
+            if found.is_none() {
+                kernel.scheduler_error(format_args!("non-existent DSQ {dsq_id:#x}"));
+            }
+            found
+        };
+        if let Some(on) = on {
+            kernel.scx.reenqueues.ask(on, abi::REENQ_ANY);
+        }
+    }
+
+    fn dsq_peek(kernel, dsq_id: u64) -> *mut TaskStruct {
+        if dsq_id & abi::DSQ_BUILTIN != 0 {
+            kernel.scheduler_error(format_args!("peek disallowed on builtin DSQ {dsq_id:#x}"));
+            return null_mut();
+        }
+        let Some(on) = kernel.scx.dsqs.find(dsq_id) else {
+            kernel.scheduler_error(format_args!("peek on non-existent DSQ {dsq_id:#x}"));
+            return null_mut();
+        };
+        let Some(task) = kernel.scx.dsqs.get(on).first() else {
+            return null_mut();
+        };
+        kernel.read_task(task);
+        task.abi()
     }
 
     fn kick_cpu(kernel, cpu: i32, flags: u64) {
@@ -422,10 +614,42 @@ kfuncs! {
 
     fn cpumask(kernel, which: u32) -> *const CpuMask {
         static NONE: CpuMask = CpuMask::EMPTY;
-        if which >= 2 && !tracks_idle(kernel) {
+        if which >= 2 && !(flat(kernel) && tracks_idle(kernel)) {
             return &raw const NONE;
         }
         kernel.scx.idle_masks.for_c(which)
+    }
+
+    fn cpu_node(kernel, cpu: i32) -> i32 {
+        match kernel.cpu_valid(cpu, "in scx_bpf_cpu_node()") {
+            true => node_of(kernel, cpu as usize),
+            false => abi::NUMA_NO_NODE,
+        }
+    }
+
+    fn node_cpumask(kernel, node: i32, smt: bool) -> *const CpuMask {
+        match valid_node(kernel, node) {
+            Ok(span) => kernel.scx.idle_masks.of_node(&span, smt),
+            Err(_) => kernel.scx.idle_masks.of_node(&CpuMask::EMPTY, smt),
+        }
+    }
+
+    fn pick_cpu_node(kernel, allowed: CpuMask, node: i32, flags: u64, idle_only: bool) -> i32 {
+        let span = match valid_node(kernel, node) {
+            Ok(span) => span,
+            Err(errno) => return -errno,
+        };
+        let (this, in_node) = (kernel.this_cpu(), flags & abi::PICK_IDLE_IN_NODE != 0);
+        let masks = &mut kernel.scx.idle_masks;
+        let mut cpu = masks.pick_idle_cpu(this, &allowed.and(&span), flags);
+        if !in_node {
+            cpu = cpu.or_else(|| masks.pick_idle_cpu(this, &allowed, flags));
+        }
+        if !idle_only {
+            let among = if in_node { span } else { kernel.machine.all_cpus() };
+            cpu = cpu.or_else(|| kernel.scx.idle_masks.any_distribute(this, &among, &allowed));
+        }
+        cpu.map_or(-abi::EBUSY, |cpu| cpu as i32)
     }
 
     fn test_and_clear_cpu_idle(kernel, cpu: i32) -> bool {
@@ -435,6 +659,9 @@ kfuncs! {
     }
 
     fn pick_cpu(kernel, allowed: CpuMask, flags: u64, idle_only: bool) -> i32 {
+        if !flat(kernel) {
+            return -abi::EBUSY;
+        }
         let this = kernel.this_cpu();
         let all = kernel.machine.all_cpus();
         // Without built-in tracking any CPU will do, unless it is to be an idle one.
@@ -461,6 +688,70 @@ kfuncs! {
 
     fn task_from_pid(kernel, pid: i32) -> *mut TaskStruct {
         kernel.task(pid).map_or(null_mut(), TaskPtr::abi)
+    }
+
+    fn tid_to_task(kernel, tid: u64) -> *mut TaskStruct {
+        if kernel.scx.ops.flags & abi::OPS_TID_TO_TASK == 0 {
+            kernel.scheduler_error("scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
+            return null_mut();
+        }
+        let pid = i32::try_from(tid).unwrap_or(-1);
+        kernel.task(pid).map_or(null_mut(), TaskPtr::abi)
+    }
+
+    fn locked_rq(kernel) -> *mut Rq {
+        match locked_cpu(kernel) {
+            Some(cpu) => &raw mut *kernel.rq(cpu),
+            None => {
+                kernel.scheduler_error("accessing rq without holding rq lock");
+                null_mut()
+            }
+        }
+    }
+
+    fn cpu_of_cid(kernel, cid: i32) -> i32 {
+        kernel.cpu_of_cid(cid).map_or(-abi::EINVAL, |cpu| cpu as i32)
+    }
+
+    fn cid_of_cpu(kernel, cpu: i32) -> i32 {
+        match kernel.cpu_valid(cpu, "in a kfunc") {
+            true => kernel.scx.cids.of_cpu(cpu as usize),
+            false => -abi::EINVAL,
+        }
+    }
+
+    fn cid_topo(kernel, cid: i32, out: &mut MaybeUninit<CidTopo>) {
+        let known = kernel.cpu_of_cid(cid).is_some();
+        out.write(kernel.scx.cids.topology(if known { cid as usize } else { 0 }));
+    }
+
+    fn cid_override(
+        kernel,
+        cpu_to_cid: Numbers,
+        nr_cpus: u32,
+        shard_start: Numbers,
+        nr_shards: u32
+    ) [kf::OVERRIDES = "scx_bpf_cid_override"] {
+        let nr_shards = nr_shards.min(kernel.cpus.len() as u32 + 1);
+        if nr_cpus as usize > kernel.cpus.len() {
+            return kernel.scheduler_error(format_args!(
+                "scx_bpf_cid_override: cpu_to_cid expected {} entries, got {nr_cpus}",
+                kernel.cpus.len()
+            ));
+        }
+        let (cpus, shards) = (cpu_to_cid.first(nr_cpus), shard_start.first(nr_shards));
+        if let Err(message) = kernel.scx.cids.replace(cpus, shards) {
+            kernel.scheduler_error(message);
+        }
+    }
+
+    fn events(kernel, out: &mut MaybeUninit<EventStats>) {
+        out.write(kernel.scx.events);
+    }
+
+    fn cpu_only(kernel, called: &CStr) {
+        let called = called.to_string_lossy().into_owned();
+        kernel.verifier_error(&format!("calls {called}() in a cid-form scheduler"));
     }
 
     fn cgroup(kernel, id: u64) -> *mut Cgroup {
@@ -540,7 +831,8 @@ kfuncs! {
         timer: &mut BpfTimer,
         callback: Option<timers::Callback>
     ) -> i64 {
-        status(kernel.bpf.timers.set_callback(timer, callback))
+        let context = kernel.scx.context.mask;
+        status(kernel.bpf.timers.set_callback(timer, callback, context))
     }
 
     fn timer_start(kernel, timer: &mut BpfTimer, ns: u64, flags: u64) -> i64 {

@@ -47,6 +47,9 @@ pub struct SchedExtEntity {
     pub holding_cpu: Cell<i32>,
     pub core_sched_at: Cell<u64>,
     pub disallow: Cell<bool>,
+    /// jiffies
+    pub runnable_at: Cell<u64>,
+    pub tid: Cell<u64>,
 }
 
 /// What comes after it begins a cache line.
@@ -150,6 +153,8 @@ pub struct ExitInfo {
     pub bt_len: u32,
     pub msg: *const c_char,
     pub dump: *const c_char,
+    pub exit_cpu: i32,
+    pub flags: u64,
 }
 
 #[repr(C)]
@@ -166,6 +171,45 @@ pub struct ExitTaskArgs {
 #[repr(C)]
 pub struct CgroupInitArgs {
     pub weight: u32,
+    pub bw_period_us: u64,
+    pub bw_quota_us: u64,
+    pub bw_burst_us: u64,
+    pub sched_idle: bool,
+}
+
+#[repr(C)]
+pub struct EnableArgs {
+    pub cmask_arena_addr: u64,
+}
+
+/// `struct scx_cid_topo`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CidTopo {
+    pub core_cid: i32,
+    pub core_idx: i32,
+    pub llc_cid: i32,
+    pub llc_idx: i32,
+    pub node_cid: i32,
+    pub node_idx: i32,
+    pub shard_cid: i32,
+    pub shard_idx: i32,
+}
+
+/// `struct scx_event_stats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EventStats {
+    pub select_cpu_fallback: i64,
+    pub dispatch_local_dsq_offline: i64,
+    pub dispatch_keep_last: i64,
+    pub enq_skip_exiting: i64,
+    pub enq_skip_migration_disabled: i64,
+    pub reenq_immed: i64,
+    pub reenq_repeat: i64,
+    pub refill_slice_dfl: i64,
+    /// Counters of events that cannot happen here.
+    pub others: [i64; 13],
 }
 
 #[repr(C)]
@@ -186,6 +230,14 @@ pub struct DumpCtx {
 #[repr(C)]
 pub struct KernfsNode {
     pub id: u64,
+    pub name: *const c_char,
+}
+
+/// `struct task_group`.
+#[repr(C)]
+pub struct TaskGroup {
+    pub css: *mut Cgroup,
+    pub weight: u32,
 }
 
 #[repr(C)]
@@ -193,6 +245,7 @@ pub struct Cgroup {
     pub self_css: *mut Cgroup,
     pub kn: *mut KernfsNode,
     pub level: i32,
+    pub cpu_css: *mut TaskGroup,
     pub storage: [*mut c_void; MAX_STORAGES],
 }
 
@@ -258,13 +311,12 @@ pub struct Ops {
     pub yield_: Option<unsafe extern "C" fn(Task, Task) -> bool>,
     pub core_sched_before: Option<unsafe extern "C" fn(Task, Task) -> bool>,
     pub set_weight: Option<unsafe extern "C" fn(Task, u32)>,
-    pub set_cpumask: Option<unsafe extern "C" fn(Task, *const CpuMask)>,
+    pub set_cpumask: Option<unsafe extern "C" fn(Task, *const c_void)>,
     pub update_idle: Option<unsafe extern "C" fn(i32, bool)>,
-    pub cpu_acquire: Option<unsafe extern "C" fn(i32, *mut c_void)>,
-    pub cpu_release: Option<unsafe extern "C" fn(i32, *mut CpuReleaseArgs)>,
     pub init_task: Option<unsafe extern "C" fn(Task, *mut InitTaskArgs) -> i32>,
     pub exit_task: Option<unsafe extern "C" fn(Task, *mut ExitTaskArgs)>,
-    pub enable: Option<unsafe extern "C" fn(Task)>,
+    /// Only a cid-form scheduler gets the arguments; its `set_cpumask` gets a `scx_cmask`.
+    pub enable: Option<unsafe extern "C" fn(Task, *mut EnableArgs)>,
     pub disable: Option<unsafe extern "C" fn(Task)>,
     pub dump: Option<unsafe extern "C" fn(*mut DumpCtx)>,
     pub dump_cpu: Option<unsafe extern "C" fn(*mut DumpCtx, i32, bool)>,
@@ -275,8 +327,15 @@ pub struct Ops {
     pub cgroup_move: Option<unsafe extern "C" fn(Task, *mut Cgroup, *mut Cgroup)>,
     pub cgroup_cancel_move: Option<unsafe extern "C" fn(Task, *mut Cgroup, *mut Cgroup)>,
     pub cgroup_set_weight: Option<unsafe extern "C" fn(*mut Cgroup, u32)>,
+    pub cgroup_set_bandwidth: Option<unsafe extern "C" fn(*mut Cgroup, u64, u64, u64)>,
+    pub cgroup_set_idle: Option<unsafe extern "C" fn(*mut Cgroup, bool)>,
+    pub sub_attach: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
+    pub sub_detach: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub sub_caps_updated: Option<unsafe extern "C" fn(*const c_void, u64)>,
+    pub sub_ecaps_updated: Option<unsafe extern "C" fn(i32, u64, u64)>,
     pub cpu_online: Option<unsafe extern "C" fn(i32)>,
     pub cpu_offline: Option<unsafe extern "C" fn(i32)>,
+    pub init_cids: Option<unsafe extern "C" fn() -> i32>,
     pub init: Option<unsafe extern "C" fn() -> i32>,
     pub exit: Option<unsafe extern "C" fn(*mut ExitInfo)>,
     pub dispatch_max_batch: u32,
@@ -284,8 +343,17 @@ pub struct Ops {
     pub timeout_ms: u32,
     pub exit_dump_len: u32,
     pub hotplug_seq: u64,
+    pub cid_shard_size: u32,
+    pub rescue_bandwidth_ppt: u32,
+    pub rescue_quantum_us: u32,
+    pub sub_cgroup_id: u64,
     pub name: [u8; NAME_LEN],
+    pub cpu_acquire: Option<unsafe extern "C" fn(i32, *mut c_void)>,
+    pub cpu_release: Option<unsafe extern "C" fn(i32, *mut CpuReleaseArgs)>,
 }
+
+/// `sizeof(struct sched_ext_ops_cid)`.
+pub const OPS_CID_LEN: usize = offset_of!(Ops, cpu_acquire);
 
 impl Ops {
     /// The scheduler's name for itself.
@@ -344,11 +412,18 @@ pub struct Table<Kfuncs> {
     pub spent: u64,
     pub memory: *mut Memory,
     pub held: Held,
+    /// `LINUX_VERSION_CODE`.
+    pub version_code: u32,
+    /// Is it a cid-form scheduler?
+    pub cid_form: u32,
+    pub nr_node_ids: u32,
+    pub cpu_to_cid: *const i32,
+    pub cid_to_cpu: *const i32,
     pub kfuncs: Kfuncs,
 }
 
 /// Sizes and offsets in the order of `equipoise_abi[]`.
-fn layout<Kfuncs>() -> [usize; 33] {
+fn layout<Kfuncs>() -> [usize; 39] {
     [
         size_of::<Table<Kfuncs>>(),
         offset_of!(Table<Kfuncs>, memory),
@@ -375,7 +450,13 @@ fn layout<Kfuncs>() -> [usize; 33] {
         offset_of!(Ops, init),
         offset_of!(Ops, dispatch_max_batch),
         offset_of!(Ops, name),
+        offset_of!(Ops, cpu_release),
+        offset_of!(Ops, init_cids),
+        offset_of!(Ops, name),
         size_of::<ExitInfo>(),
+        size_of::<EventStats>(),
+        size_of::<CidTopo>(),
+        size_of::<CgroupInitArgs>(),
         size_of::<InitTaskArgs>(),
         size_of::<CpuReleaseArgs>(),
         size_of::<DumpCtx>(),
@@ -402,10 +483,17 @@ pub const DSQ_LOCAL_ON: u64 = DSQ_BUILTIN | 1 << 62;
 pub const DSQ_LOCAL_CPU_MASK: u64 = 0xffff_ffff;
 pub const TASK_QUEUED: u32 = 1;
 pub const TASK_DEQD_FOR_SLEEP: u32 = 1 << 3;
+pub const TASK_REENQ_REASON_MASK: u32 = 7 << 12;
+pub const TASK_REENQ_KFUNC: u32 = 1 << 12;
+pub const TASK_REENQ_IMMED: u32 = 2 << 12;
+pub const TASK_REENQ_PREEMPTED: u32 = 3 << 12;
+pub const REENQ_ANY: u64 = 1;
 pub const OPS_KEEP_BUILTIN_IDLE: u64 = 1;
 pub const OPS_ENQ_LAST: u64 = 1 << 1;
 pub const OPS_ENQ_EXITING: u64 = 1 << 2;
-pub const OPS_ALL_FLAGS: u64 = 0xf | 1 << 16;
+pub const OPS_BUILTIN_IDLE_PER_NODE: u64 = 1 << 6;
+pub const OPS_ALWAYS_ENQ_IMMED: u64 = 1 << 7;
+pub const OPS_TID_TO_TASK: u64 = 1 << 8;
 pub const WAKE_FORK: u64 = 0x04;
 pub const WAKE_TTWU: u64 = 0x08;
 pub const WAKE_SYNC: u64 = 0x10;
@@ -413,15 +501,19 @@ pub const ENQ_WAKEUP: u64 = 0x01;
 pub const ENQ_HEAD: u64 = 0x10;
 pub const ENQ_CPU_SELECTED: u64 = 1 << 10;
 pub const ENQ_PREEMPT: u64 = 1 << 32;
+pub const ENQ_IMMED: u64 = 1 << 33;
+pub const ENQ_RESCUE: u64 = 1 << 34;
 pub const ENQ_REENQ: u64 = 1 << 40;
 pub const ENQ_LAST: u64 = 1 << 41;
 pub const ENQ_INTERNAL: u64 = 0xff << 56;
 pub const ENQ_DSQ_PRIQ: u64 = 1 << 57;
 pub const DEQ_SLEEP: u64 = 0x01;
+pub const DEQ_SCHED_CHANGE: u64 = 1 << 33;
 /// `DEQUEUE_SAVE` and `ENQUEUE_RESTORE`: the task is only dequeued to be changed.
 pub const DEQ_SAVE: u64 = 0x02;
 pub const ENQ_RESTORE: u64 = 0x02;
 pub const PICK_IDLE_CORE: u64 = 1;
+pub const PICK_IDLE_IN_NODE: u64 = 1 << 1;
 pub const KICK_IDLE: u64 = 1;
 pub const KICK_PREEMPT: u64 = 1 << 1;
 pub const KICK_WAIT: u64 = 1 << 2;
@@ -443,6 +535,9 @@ pub const EXIT_UNREG_BPF: u32 = 65;
 pub const EXIT_ERROR: u32 = 1024;
 pub const EXIT_ERROR_BPF: u32 = 1025;
 pub const EXIT_ERROR_STALL: u32 = 1026;
+pub const EXIT_ERROR_REENQ: u32 = 1027;
+/// `SCX_EFLAG_INITIALIZED`.
+pub const EFLAG_INITIALIZED: u64 = 1;
 
 pub const NUMA_NO_NODE: i32 = -1;
 

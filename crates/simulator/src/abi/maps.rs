@@ -17,6 +17,7 @@ const QUEUE: u32 = 22;
 const STACK: u32 = 23;
 const TASK_STORAGE: u32 = 29;
 const CGRP_STORAGE: u32 = 32;
+const ARENA: u32 = 33;
 
 // Flags of bpf_map_update_elem().
 const NOEXIST: u64 = 1;
@@ -80,6 +81,12 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
         max_entries,
         ..
     } = *definition;
+    if kind == ARENA {
+        return match (key_size, value_size) {
+            (0, 0) => Ok(()),
+            _ => Err("an arena has no keys and no values".into()),
+        };
+    }
     let (expected_key, storage) = match kind {
         ARRAY | PERCPU_ARRAY | ARRAY_OF_MAPS => (Some(4), false),
         TASK_STORAGE | CGRP_STORAGE => (Some(4), true),
@@ -151,6 +158,12 @@ impl Maps {
         nr_cpus: usize,
         pointers: impl FnOnce() -> Shared<[u64]>,
     ) -> Result<*mut Map, String> {
+        let mut definition = *definition;
+        // The loader would set the size, usually to the number of CPUs.
+        if definition.kind == ARRAY && definition.max_entries == 0 {
+            definition.max_entries = nr_cpus as u32;
+        }
+        let definition = &definition;
         check_sizes(definition)?;
         let stride = definition.value_size.next_multiple_of(8);
         let mut storage = 0;
@@ -175,6 +188,8 @@ impl Maps {
                 self.storages += 1;
                 array(0)?
             }
+            // Its pages are allocated like other objects of the scheduler.
+            ARENA => array(0)?,
             PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),
         };
@@ -375,6 +390,7 @@ mod tests {
             value_size: 12,
             max_entries,
             values_offset: 0,
+            inner: None,
         };
         maps.create(&definition, 2, || zeroes(0)).unwrap()
     }

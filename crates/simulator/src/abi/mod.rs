@@ -21,7 +21,7 @@ use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
 use shared::Shared;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use timers::Timers;
 
 /// What C reads of the kernel, and calls in it.
@@ -67,6 +67,11 @@ impl Bpf {
             spent: 0,
             memory: memory.map_or(null_mut(), |memory| memory.table()),
             held: Held::default(),
+            version_code: config.scheduler.kernel().version_code(),
+            nr_node_ids: machine.nodes().len().max(1) as u32,
+            cid_form: config.scheduler.is_cid_form().into(),
+            cpu_to_cid: null(),
+            cid_to_cpu: null(),
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);
@@ -90,6 +95,13 @@ impl Bpf {
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table
+    }
+
+    /// Sets the tables from CPU to cid and back, which must live as long as this.
+    pub fn set_cids(&mut self, (cpu_to_cid, cid_to_cpu): (*const i32, *const i32)) {
+        let table = self.table_mut();
+        table.cpu_to_cid = cpu_to_cid;
+        table.cid_to_cpu = cid_to_cpu;
     }
 
     /// Code runs on `cpu` from here on.

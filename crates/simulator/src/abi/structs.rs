@@ -70,6 +70,8 @@ impl TaskStruct {
                 holding_cpu: Cell::new(-1),
                 core_sched_at: Cell::new(0),
                 disallow: Cell::new(false),
+                runnable_at: Cell::new(0),
+                tid: Cell::new(0),
             },
             policy: Cell::new(0),
             nr_cpus_allowed: Cell::new(1),

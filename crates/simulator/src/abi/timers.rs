@@ -15,6 +15,8 @@ struct Timer {
     address: usize,
     map: MapVariable,
     callback: Option<Callback>,
+    /// The context of the program that set the callback, whose rights the callback has.
+    context: u32,
     /// The CPU that started it.
     cpu: usize,
     /// Changes with each start and cancellation; an expiry of an older one is void.
@@ -34,6 +36,8 @@ pub struct Due {
     /// In softirq context of this CPU.
     pub cpu: usize,
     pub callback: Callback,
+    /// The callback's context ([`crate::scx::call::kf`]).
+    pub context: u32,
     /// The map, and where in a value of it the timer is.
     pub map: MapVariable,
     pub address: usize,
@@ -49,6 +53,7 @@ impl Timers {
             address: std::ptr::from_ref(timer).addr(),
             map,
             callback: None,
+            context: 0,
             cpu: 0,
             generation: 0,
             active: false,
@@ -64,13 +69,16 @@ impl Timers {
         Ok((index as u32, timer))
     }
 
-    /// `bpf_timer_set_callback()`.
+    /// `bpf_timer_set_callback()` by code in `context`.
     pub fn set_callback(
         &mut self,
         timer: &BpfTimer,
         callback: Option<Callback>,
+        context: u32,
     ) -> Result<(), i32> {
-        self.find(timer)?.1.callback = callback;
+        let (_, timer) = self.find(timer)?;
+        timer.callback = callback;
+        timer.context = context;
         Ok(())
     }
 
@@ -120,6 +128,7 @@ impl Timers {
         Some(Due {
             cpu: timer.cpu,
             callback: timer.callback?,
+            context: timer.context,
             map: timer.map,
             address: timer.address,
         })
@@ -149,7 +158,7 @@ mod tests {
             timers.start(&timer, 3, 100, 50, 0).map(|_| ()),
             Err(abi::EINVAL)
         );
-        timers.set_callback(&timer, Some(callback)).unwrap();
+        timers.set_callback(&timer, Some(callback), 0).unwrap();
         let (at, first) = timers.start(&timer, 3, 100, 50, 0).unwrap();
         assert_eq!(at, 150);
         let (at, second) = timers.start(&timer, 2, 100, 70, abi::TIMER_ABS).unwrap();

@@ -1,5 +1,5 @@
-//! The sched_ext class, as kernel/sched/ext.c of Linux 6.12 has it: when each op is called, in the order of a
-//! task's way.
+//! The sched_ext class, as kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3 have it: when each op is
+//! called, in the order of a task's way.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -7,7 +7,8 @@ use crate::kernel::task::{Class, OpsState, TaskPtr};
 use crate::scx::call::{call_op, kf};
 use crate::scx::dsq::OnDsq;
 use crate::scx::idle_masks::Waker;
-use crate::scx::verdict::DirectTask;
+use crate::scx::verdict::{DirectTask, Given};
+use machine::CpuMask;
 use std::ptr::null_mut;
 
 /// `SCX_DSP_MAX_LOOPS`: how often `ops.dispatch()` may dispatch without filling the local queue.
@@ -20,6 +21,10 @@ impl Kernel<'_> {
             let (cpu, found) = self.select_cpu_dfl(task, prev, wake_flags);
             if found {
                 task.abi.scx.slice.set(abi::SLICE_DFL);
+                task.direct_given.set(Given {
+                    slice: abi::SLICE_DFL,
+                    vtime: 0,
+                });
                 task.direct_dsq.set(abi::DSQ_LOCAL);
             }
             return cpu;
@@ -27,18 +32,15 @@ impl Kernel<'_> {
         self.scx.verdicts.direct_task = DirectTask::Task(task);
         let cpu = call_op!(
             self,
-            kf::ENQUEUE | kf::SELECT_CPU,
+            kf::SELECT_CPU,
             select_cpu,
             task.abi(),
-            prev as i32,
+            self.cpu_for_c(prev),
             wake_flags
         );
         self.scx.verdicts.direct_task = DirectTask::None;
-        if self.cpu_valid(cpu, "from ops.select_cpu()") {
-            cpu as usize
-        } else {
-            prev
-        }
+        let chosen = self.cpu_from_c(cpu, "from ops.select_cpu()");
+        chosen.unwrap_or(prev)
     }
 
     /// `scx_select_cpu_dfl()` by the code that is running.
@@ -51,8 +53,37 @@ impl Kernel<'_> {
             queued: self.scx.dsqs.local(cpu).len(),
         };
         let allowed = task.abi.cpus_mask.get();
+        let is_7_3 = self.scx.is_7_3();
         let masks = &mut self.scx.idle_masks;
+        if is_7_3 {
+            let found = masks.select_cpu(&waker, &allowed, prev, wake_flags, 0);
+            return (found.unwrap_or(prev), found.is_some());
+        }
         masks.select_cpu_dfl(&waker, &allowed, prev, wake_flags)
+    }
+
+    /// `scx_bpf_select_cpu_and()`: an idle CPU of `among` that the task may run on.
+    pub fn select_cpu_and(
+        &mut self,
+        task: TaskPtr,
+        prev: usize,
+        wake_flags: u64,
+        among: &CpuMask,
+        flags: u64,
+    ) -> Option<usize> {
+        let cpu = self.this_cpu();
+        let exits = |task: TaskPtr| task.abi.flags.get() & abi::PF_EXITING != 0;
+        let waker = Waker {
+            cpu,
+            stays: !self.cpus[cpu].curr.is_some_and(exits),
+            queued: self.scx.dsqs.local(cpu).len(),
+        };
+        let allowed = task.abi.cpus_mask.get().and(among);
+        if allowed.is_empty() {
+            return None;
+        }
+        let masks = &mut self.scx.idle_masks;
+        masks.select_cpu(&waker, &allowed, prev, wake_flags, flags)
     }
 
     /// `enqueue_task_scx()`.
@@ -96,6 +127,7 @@ impl Kernel<'_> {
     fn set_runnable(&mut self, task: TaskPtr) {
         if task.reset_runnable_at.get() {
             task.runnable_at.set(self.now());
+            task.abi.scx.runnable_at.set(self.now() / self.tick_ns);
             task.reset_runnable_at.set(false);
         }
     }
@@ -103,17 +135,19 @@ impl Kernel<'_> {
     /// `do_enqueue_task()`: hands the task to the scheduler, or carries out where it was directly
     /// dispatched.
     pub fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
+        task.immed.set(false);
         if task.direct_dsq.get() != abi::DSQ_INVALID {
             return self.direct_dispatch(task, flags);
         }
         if self.scx.ops.flags & abi::OPS_ENQ_EXITING == 0
             && task.abi.flags.get() & abi::PF_EXITING != 0
         {
-            task.abi.scx.slice.set(abi::SLICE_DFL);
+            self.scx.events.enq_skip_exiting += 1;
+            self.refill_slice(task);
             return self.insert(OnDsq::local(task.cpu()), task, flags);
         }
         let Some(enqueue) = self.scx.ops.enqueue else {
-            task.abi.scx.slice.set(abi::SLICE_DFL);
+            self.refill_slice(task);
             return self.insert(OnDsq::GLOBAL, task, flags);
         };
         task.qseq.update(|n| n + 1);
@@ -124,7 +158,14 @@ impl Kernel<'_> {
             self.direct_dispatch(task, flags);
         } else {
             task.ops_state.set(OpsState::Queued);
+            task.in_custody.set(self.scx.is_7_3());
         }
+    }
+
+    /// `refill_task_slice_dfl()`
+    fn refill_slice(&mut self, task: TaskPtr) {
+        task.abi.scx.slice.set(abi::SLICE_DFL);
+        self.scx.events.refill_slice_dfl += 1;
     }
 
     /// `dequeue_task_scx()`.
@@ -133,7 +174,11 @@ impl Kernel<'_> {
             return;
         }
         let cpu = task.cpu();
-        self.ops_dequeue(task, flags);
+        let told = match self.scx.is_7_3() && flags & abi::DEQ_SLEEP == 0 {
+            true => flags | abi::DEQ_SCHED_CHANGE,
+            false => flags,
+        };
+        self.ops_dequeue(task, told);
         if self.cpus[cpu].curr == Some(task) {
             self.update_curr_ext(cpu, task);
             if let Some(stopping) = self.scx.ops.stopping {
@@ -141,7 +186,7 @@ impl Kernel<'_> {
             }
         }
         if let Some(quiescent) = self.scx.ops.quiescent {
-            call_op!(self, kf::REST, quiescent, task.abi(), flags);
+            call_op!(self, kf::REST, quiescent, task.abi(), told);
         }
         let mut scx_flags = task.abi.scx.flags.get();
         scx_flags &= !(abi::TASK_QUEUED | abi::TASK_DEQD_FOR_SLEEP);
@@ -159,7 +204,10 @@ impl Kernel<'_> {
     }
 
     fn ops_dequeue(&mut self, task: TaskPtr, flags: u64) {
-        if task.ops_state.get() == OpsState::Queued {
+        if self.scx.is_7_3() {
+            task.ops_state.set(OpsState::None);
+            self.leave_custody(task, flags);
+        } else if task.ops_state.get() == OpsState::Queued {
             if let Some(dequeue) = self.scx.ops.dequeue {
                 call_op!(self, kf::REST, dequeue, task.abi(), flags);
             }
@@ -181,6 +229,10 @@ impl Kernel<'_> {
         self.scx.rqs[cpu].in_balance = true;
         let prev = prev.filter(|task| task.class.get() == Class::Ext);
         self.scx.rqs[cpu].bal_keep = self.find_work(cpu, prev);
+        // An IMMED task behind another task goes back to the scheduler.
+        if self.scx.rqs[cpu].nr_immed > 0 && self.scx.dsqs.local(cpu).len() > 1 {
+            self.scx.reenqueues.ask(OnDsq::local(cpu), 0);
+        }
         self.scx.rqs[cpu].in_balance = false;
     }
 
@@ -207,7 +259,8 @@ impl Kernel<'_> {
             loop {
                 self.scx.verdicts.nr_tasks = 0;
                 let prev = prev.map_or(null_mut(), TaskPtr::abi);
-                call_op!(self, kf::DISPATCH, dispatch, cpu as i32, prev);
+                let number = self.cpu_for_c(cpu);
+                call_op!(self, kf::DISPATCH, dispatch, number, prev);
                 self.flush_dispatches();
                 if has_slice() {
                     return true;
@@ -225,7 +278,9 @@ impl Kernel<'_> {
                 }
             }
         }
-        prev_queued.is_some() && self.scx.ops.flags & abi::OPS_ENQ_LAST == 0
+        let keeps = prev_queued.is_some() && self.scx.ops.flags & abi::OPS_ENQ_LAST == 0;
+        self.scx.events.dispatch_keep_last += i64::from(keeps);
+        keeps
     }
 
     /// Is there a task in the local queue, if need be one from the global queue?
@@ -240,7 +295,7 @@ impl Kernel<'_> {
             _ => self.scx.dsqs.local(cpu).first()?,
         };
         if task.abi.scx.slice.get() == 0 {
-            task.abi.scx.slice.set(abi::SLICE_DFL);
+            self.refill_slice(task);
         }
         Some(task)
     }
@@ -255,7 +310,10 @@ impl Kernel<'_> {
             }
             self.set_runnable(task);
             if task.abi.scx.slice.get() != 0 {
-                self.insert(OnDsq::local(cpu), task, abi::ENQ_HEAD);
+                match task.immed.get() {
+                    true => self.give_back(task, abi::TASK_REENQ_PREEMPTED),
+                    false => self.insert(OnDsq::local(cpu), task, abi::ENQ_HEAD),
+                }
             } else {
                 self.do_enqueue(task, if next.is_none() { abi::ENQ_LAST } else { 0 });
                 if next.is_none() && task.dsq.get() == OnDsq::local(cpu) {
@@ -276,6 +334,7 @@ impl Kernel<'_> {
             call_op!(self, kf::REST, running, task.abi());
         }
         task.reset_runnable_at.set(true);
+        task.reenq_count.set(0);
     }
 
     /// `task_tick_scx()`.

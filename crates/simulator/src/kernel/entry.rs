@@ -61,6 +61,9 @@ impl Kernel<'_> {
             if self.failure.is_some() {
                 return;
             }
+            if !self.scx.reenqueues.is_empty() {
+                self.run_reenqueues();
+            }
             self.send_kicks(cpu);
             if self.cpus[cpu].need_resched && self.may_schedule(cpu) {
                 self.reschedule(cpu);

@@ -107,7 +107,7 @@ impl Kernel<'_> {
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
         call_op!(
             self,
-            kf::UNLOCKED,
+            due.context & kf::BITS_7_3,
             timer_callback,
             map.0,
             key.as_mut_ptr(),

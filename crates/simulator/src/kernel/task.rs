@@ -4,6 +4,7 @@ use crate::abi::layout::{self, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
 use crate::scx::dsq::OnDsq;
+use crate::scx::verdict::Given;
 use machine::CpuMask;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -73,6 +74,14 @@ pub struct Task {
     /// The verdict of a direct dispatch that is not carried out yet.
     pub direct_dsq: Cell<u64>,
     pub direct_flags: Cell<u64>,
+    /// The slice and virtual time of that verdict; Linux 7.3 applies them at insertion.
+    pub direct_given: Cell<Given>,
+    /// The scheduler or one of its queues holds it (`SCX_TASK_IN_CUSTODY`).
+    pub in_custody: Cell<bool>,
+    /// It was inserted with `SCX_ENQ_IMMED` (`SCX_TASK_IMMED`).
+    pub immed: Cell<bool>,
+    /// The number of reenqueues since it last ran.
+    pub reenq_count: Cell<u32>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
     /// Who waits next in the queue that it waits in ([`crate::program::wait_queue`]).
@@ -196,6 +205,10 @@ impl Task {
             qseq: Cell::new(0),
             direct_dsq: Cell::new(layout::DSQ_INVALID),
             direct_flags: Cell::new(0),
+            direct_given: Cell::new(Given::default()),
+            in_custody: Cell::new(false),
+            immed: Cell::new(false),
+            reenq_count: Cell::new(0),
             runnable_at: Cell::new(0),
             reset_runnable_at: Cell::new(true),
             enabled: Cell::new(false),

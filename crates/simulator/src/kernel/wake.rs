@@ -58,7 +58,10 @@ impl Kernel<'_> {
         };
         match cpu < self.cpus.len() && task.abi.is_allowed(cpu) {
             true => (cpu, abi::ENQ_CPU_SELECTED),
-            false => (first_allowed(), abi::ENQ_CPU_SELECTED),
+            false => {
+                self.scx.events.select_cpu_fallback += i64::from(task.class.get() == Class::Ext);
+                (first_allowed(), abi::ENQ_CPU_SELECTED)
+            }
         }
     }
 
@@ -119,6 +122,9 @@ impl Kernel<'_> {
     /// `wakeup_preempt()`: a task of a higher class than what runs on its CPU preempts it.
     pub fn check_preempt(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
+        if task.class.get() != Class::Ext {
+            self.higher_class_woken(cpu);
+        }
         let preempts = match self.cpus[cpu].curr {
             None => true,
             Some(curr) => match (task.class.get(), curr.class.get()) {

@@ -1,15 +1,101 @@
 //! Calls into the scheduler: its ops, its programs at tracepoints, its timers' callbacks.
 
-/// `SCX_KF_*`: what an op may call.
+use crate::abi::layout::{Cgroup, DumpCtx, ExitInfo, Map, TaskStruct};
+
+/// Which kfuncs may be called from where. A kfunc belongs to a group, and a call of the scheduler has a context; the kfunc
+/// is allowed if both share a bit. The low byte is for Linux 6.12, which checks at run time (`SCX_KF_*`), the second byte
+/// for 7.3, whose verifier checks by op (`scx_kf_allow_flags[]`).
 pub mod kf {
-    /// `ops.init()`, timers: anything that needs no runqueue lock.
-    pub const UNLOCKED: u32 = 0;
-    pub const CPU_RELEASE: u32 = 1 << 0;
-    pub const DISPATCH: u32 = 1 << 1;
-    pub const ENQUEUE: u32 = 1 << 2;
-    pub const SELECT_CPU: u32 = 1 << 3;
-    pub const REST: u32 = 1 << 4;
+    const CPU_RELEASE_6_12: u32 = 1 << 0;
+    const DISPATCH_6_12: u32 = 1 << 1;
+    const ENQUEUE_6_12: u32 = 1 << 2;
+    const SELECT_CPU_6_12: u32 = 1 << 3;
+    const REST_6_12: u32 = 1 << 4;
+    const UNLOCKED_7_3: u32 = 1 << 8;
+    const INIT_CIDS_7_3: u32 = 1 << 9;
+    const CPU_RELEASE_7_3: u32 = 1 << 10;
+    const DISPATCH_7_3: u32 = 1 << 11;
+    const ENQUEUE_7_3: u32 = 1 << 12;
+    const SELECT_CPU_7_3: u32 = 1 << 13;
+
+    /// The bits for Linux 6.12.
+    pub const BITS_6_12: u32 = 0xff;
+    /// The bits for Linux 7.3.
+    pub const BITS_7_3: u32 = 0xff00;
+
+    /// Contexts. [`UNLOCKED`] holds no runqueue lock.
+    pub const UNLOCKED: u32 = UNLOCKED_7_3;
+    pub const INIT_CIDS: u32 = UNLOCKED_7_3 | INIT_CIDS_7_3;
+    /// The context of `ops.dump_cpu()` and `ops.dump_task()`.
+    pub const DUMP: u32 = 0;
+    /// The context of all other ops and programs.
+    pub const REST: u32 = REST_6_12;
+    pub const SELECT_CPU: u32 = SELECT_CPU_6_12 | ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
+    pub const ENQUEUE: u32 = ENQUEUE_6_12 | SELECT_CPU_7_3 | ENQUEUE_7_3;
+    pub const DISPATCH: u32 = DISPATCH_6_12 | ENQUEUE_7_3 | DISPATCH_7_3;
+    pub const CPU_RELEASE: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
+
+    /// Groups.
+    pub const INSERTS: u32 = ENQUEUE_6_12 | DISPATCH_6_12 | ENQUEUE_7_3;
+    pub const DISPATCHES: u32 = DISPATCH_6_12 | DISPATCH_7_3;
+    /// Linux 6.12 also allows these without a runqueue lock.
+    pub const MOVES: u32 = DISPATCH_6_12 | DISPATCH_7_3 | UNLOCKED_7_3;
+    pub const SELECTS: u32 = SELECT_CPU_6_12 | SELECT_CPU_7_3 | UNLOCKED_7_3;
+    pub const REENQUEUES: u32 = CPU_RELEASE_6_12 | CPU_RELEASE_7_3;
+    /// Linux 6.12 allows these in all sleepable programs.
+    pub const CREATES: u32 = UNLOCKED_7_3;
+    pub const OVERRIDES: u32 = INIT_CIDS_7_3;
 }
+
+/// The context of the current call. Aligned, so that it is moved as one word.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub struct Context {
+    /// The context's bits ([`kf`]).
+    pub mask: u32,
+    /// The CPU whose runqueue is locked; `u32::MAX` if none is.
+    pub subject: u32,
+}
+
+/// The first argument of an op. An op for a task or a CPU holds the lock of that CPU's runqueue.
+pub trait Subject {
+    fn cpu(self) -> u32;
+}
+
+impl Subject for *mut TaskStruct {
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        // SAFETY: ops are called for tasks that are alive.
+        unsafe { (*self).thread_info.cpu.get() }
+    }
+}
+
+impl Subject for i32 {
+    #[inline(always)]
+    fn cpu(self) -> u32 {
+        self as u32
+    }
+}
+
+/// Ops with these first arguments hold no runqueue lock.
+macro_rules! unlocked {
+    ($($type:ty),*) => {
+        $(impl Subject for $type {
+            #[inline(always)]
+            fn cpu(self) -> u32 {
+                u32::MAX
+            }
+        })*
+    };
+}
+unlocked!(
+    (),
+    bool,
+    *mut Cgroup,
+    *mut ExitInfo,
+    *mut DumpCtx,
+    *mut *const Map
+);
 
 /// Calls a function of the scheduler that `$kernel` runs, for the time of which it is lent the kernel.
 macro_rules! call {
@@ -24,11 +110,17 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// `SCX_CALL_OP()`: calls an op of the scheduler, which may use the kfuncs that `$mask` allows.
+/// `SCX_CALL_OP()`: calls an op of the scheduler, which may use the kfuncs that the context `$mask` allows.
 macro_rules! call_op {
+    (@subject) => { () };
+    (@subject $first:expr $(, $argument:expr)*) => { $first };
     ($kernel:expr, $mask:expr, $function:expr $(, $argument:expr)*) => {{
         let function = $function;
-        let outer = std::mem::replace(&mut $kernel.scx.kf_mask, $mask);
+        let context = crate::scx::call::Context {
+            mask: $mask,
+            subject: crate::scx::call::Subject::cpu(crate::scx::call::call_op!(@subject $($argument),*)),
+        };
+        let outer = std::mem::replace(&mut $kernel.scx.context, context);
         let outer_op = $kernel.calls.begin(&stringify!($function));
         let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
@@ -39,7 +131,7 @@ macro_rules! call_op {
             $kernel.bpf.instance.maps.forget_removed();
             $kernel.bpf.instance.objects.forget_dropped();
         }
-        $kernel.scx.kf_mask = outer;
+        $kernel.scx.context = outer;
         result
     }};
 }

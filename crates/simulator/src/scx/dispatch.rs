@@ -1,10 +1,12 @@
-//! Tasks between dispatch queues, as kernel/sched/ext.c of Linux 6.12 moves them: into one and out of it, from
-//! one to another, and to where a verdict says.
+//! Tasks between dispatch queues, as kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3 move them: into
+//! one and out of it, from one to another, and to where a verdict says.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, OpsState, TaskPtr};
+use crate::scx::call::{call_op, kf};
 use crate::scx::dsq::{OnDsq, Order};
+use crate::scx::verdict::Given;
 
 impl Kernel<'_> {
     /// `dispatch_enqueue()`.
@@ -30,7 +32,36 @@ impl Kernel<'_> {
         }
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr += 1;
+            if (flags & abi::ENQ_IMMED != 0 || task.immed.get()) && self.scx.is_7_3() {
+                self.immed_inserted(cpu, task, flags);
+            }
+            self.leave_custody(task, 0);
             self.local_inserted(cpu, task, flags);
+        } else if self.scx.is_7_3() {
+            match on {
+                OnDsq::GLOBAL => self.leave_custody(task, 0),
+                _ => task.in_custody.set(true),
+            }
+        }
+    }
+
+    /// `task_leave_custody()`: Linux 7.3 calls `ops.dequeue()` for every task that leaves the scheduler's custody.
+    #[inline]
+    pub fn leave_custody(&mut self, task: TaskPtr, flags: u64) {
+        if task.in_custody.take()
+            && let Some(dequeue) = self.scx.ops.dequeue
+        {
+            call_op!(self, kf::REST, dequeue, task.abi(), flags);
+        }
+    }
+
+    /// `dsq_inc_nr()` of an IMMED task: it goes back to the scheduler if it cannot run immediately.
+    #[cold]
+    fn immed_inserted(&mut self, cpu: usize, task: TaskPtr, flags: u64) {
+        task.immed.set(true);
+        self.scx.rqs[cpu].nr_immed += 1;
+        if self.scx.dsqs.local(cpu).len() > 1 || !self.is_open(cpu, flags) {
+            self.scx.reenqueues.ask(OnDsq::local(cpu), 0);
         }
     }
 
@@ -84,6 +115,7 @@ impl Kernel<'_> {
         dsq.remove_at(index);
         if let Some(cpu) = on.cpu() {
             self.rq(cpu).scx.local_dsq.nr -= 1;
+            self.scx.rqs[cpu].nr_immed -= u32::from(task.immed.get());
         }
     }
 
@@ -148,10 +180,9 @@ impl Kernel<'_> {
             abi::DSQ_GLOBAL => OnDsq::GLOBAL,
             id if id & abi::DSQ_LOCAL_ON == abi::DSQ_LOCAL_ON => {
                 let cpu = (id & abi::DSQ_LOCAL_CPU_MASK) as i32;
-                if self.cpu_valid(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
-                    OnDsq::local(cpu as usize)
-                } else {
-                    OnDsq::GLOBAL
+                match self.cpu_from_c(cpu, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
+                    Some(cpu) => OnDsq::local(cpu),
+                    None => OnDsq::GLOBAL,
                 }
             }
             id => self.no_such_dsq(task, id),
@@ -160,10 +191,13 @@ impl Kernel<'_> {
 
     #[cold]
     fn no_such_dsq(&mut self, task: TaskPtr, id: u64) -> OnDsq {
-        self.scheduler_error(format_args!(
-            "non-existent DSQ {id:#x} for {}",
-            task.label()
-        ));
+        match self.scx.is_7_3() {
+            true => self.scheduler_error(format_args!("non-existent DSQ {id:#x}")),
+            false => self.scheduler_error(format_args!(
+                "non-existent DSQ {id:#x} for {}",
+                task.label()
+            )),
+        }
         OnDsq::GLOBAL
     }
 
@@ -179,8 +213,17 @@ impl Kernel<'_> {
     pub fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
         let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
         let flags = flags | task.direct_flags.take();
+        self.apply(task, task.direct_given.get(), flags);
         let dsq = self.find_dsq_for_dispatch(task, dsq_id);
         self.move_to(dsq, task, flags);
+    }
+
+    /// Linux 7.3 applies slice and virtual time at insertion; 6.12 has applied them when the kfunc was called.
+    #[inline]
+    fn apply(&mut self, task: TaskPtr, given: Given, flags: u64) {
+        if self.scx.is_7_3() {
+            given.apply(task, flags & abi::ENQ_DSQ_PRIQ != 0);
+        }
     }
 
     /// `flush_dispatch_buf()`: carries out what `ops.dispatch()` dispatched.
@@ -195,6 +238,7 @@ impl Kernel<'_> {
     fn flush_verdicts(&mut self) {
         for index in 0..self.scx.verdicts.begin_flush() {
             if let Some(verdict) = self.scx.verdicts.get(index) {
+                self.apply(verdict.task, verdict.given, verdict.enq_flags);
                 let dsq = self.find_dsq_here(verdict.task, verdict.dsq_id);
                 self.move_to(dsq, verdict.task, verdict.enq_flags);
             }
@@ -204,7 +248,7 @@ impl Kernel<'_> {
 
     /// `consume_dispatch_q()`: moves the first task of `on` that may run on `cpu` to its local queue.
     #[inline]
-    pub fn consume(&mut self, cpu: usize, on: OnDsq) -> bool {
+    pub fn consume(&mut self, cpu: usize, on: OnDsq, flags: u64) -> bool {
         self.lock_dsq(on);
         let allowed = |task: TaskPtr| task.cpu() == cpu || task.abi.is_allowed(cpu);
         let dsq = self.scx.dsqs.get_mut(on);
@@ -228,8 +272,13 @@ impl Kernel<'_> {
         }
         let local = OnDsq::local(cpu);
         task.dsq.set(local);
-        self.scx.dsqs.get_mut(local).push(task, false);
+        let head = flags & (abi::ENQ_HEAD | abi::ENQ_PREEMPT) != 0;
+        self.scx.dsqs.get_mut(local).push(task, head);
         self.rq(cpu).scx.local_dsq.nr += 1;
+        if flags & abi::ENQ_IMMED != 0 {
+            self.immed_inserted(cpu, task, flags);
+        }
+        self.leave_custody(task, 0);
         true
     }
 
@@ -241,7 +290,7 @@ impl Kernel<'_> {
 
     #[inline(never)]
     fn consume_global_first(&mut self, cpu: usize) -> bool {
-        self.consume(cpu, OnDsq::GLOBAL)
+        self.consume(cpu, OnDsq::GLOBAL, 0)
     }
 
     /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to
@@ -249,16 +298,5 @@ impl Kernel<'_> {
     pub fn move_between(&mut self, task: TaskPtr, dsq: OnDsq, flags: u64) {
         self.remove(task);
         self.move_to(dsq, task, flags);
-    }
-
-    /// `scx_bpf_reenqueue_local()`: hands the local queue's tasks back to the scheduler.
-    pub fn reenqueue_local(&mut self, cpu: usize) -> u32 {
-        let local = self.scx.dsqs.local(cpu).iter();
-        let tasks: Vec<TaskPtr> = local.map(|queued| queued.task).collect();
-        for &task in &tasks {
-            self.remove(task);
-            self.do_enqueue(task, abi::ENQ_REENQ);
-        }
-        tasks.len() as u32
     }
 }

@@ -10,6 +10,8 @@ pub struct Exit {
     /// What `scx_bpf_exit()` was given.
     pub code: i64,
     pub message: String,
+    /// The CPU that it happened on.
+    pub cpu: i32,
 }
 
 /// `scx_exit_reason()`.
@@ -20,6 +22,7 @@ pub fn reason(kind: u32) -> &'static CStr {
         abi::EXIT_ERROR => c"runtime error",
         abi::EXIT_ERROR_BPF => c"scx_bpf_error",
         abi::EXIT_ERROR_STALL => c"runnable task stall",
+        abi::EXIT_ERROR_REENQ => c"reenqueue limit",
         _ => c"<UNKNOWN>",
     }
 }

@@ -11,9 +11,17 @@ pub struct IdleMasks {
     siblings: Vec<CpuMask>,
     /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
+    /// Masks of nodes that C has got; they are reused in turn.
+    of_nodes: Shared<[CpuMask]>,
+    next_of_nodes: usize,
+    /// For each CPU, its last-level cache and its node, unless they span all CPUs. Linux 7.3 searches these first.
+    near: Vec<[Option<CpuMask>; 2]>,
     /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
+
+/// More masks than an op holds at a time.
+const NODE_MASKS: usize = 64;
 
 /// Those that C looks at.
 struct Masks {
@@ -35,7 +43,7 @@ pub struct Waker {
 }
 
 impl IdleMasks {
-    pub fn new(machine: &Machine, ops: &Ops) -> IdleMasks {
+    pub fn new(machine: &Machine, ops: &Ops, release: native::Kernel) -> IdleMasks {
         let all = machine.all_cpus();
         let smt = machine.levels.iter().find(|level| level.name == "SMT");
         let spans: &[CpuMask] = smt.map_or(&[], |level| &level.spans);
@@ -58,6 +66,12 @@ impl IdleMasks {
                 online: all,
             })),
             siblings,
+            of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),
+            next_of_nodes: 0,
+            near: match release {
+                native::Kernel::V6_12 => Vec::new(),
+                native::Kernel::V7_3 => near(machine),
+            },
             enabled: ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0,
             distributed: vec![0; machine.cpus.len()],
         }
@@ -80,6 +94,18 @@ impl IdleMasks {
                 _ => &raw const (*masks).cpus,
             }
         }
+    }
+
+    /// A snapshot of the idle CPUs, or idle cores, of the node that spans `span`.
+    pub fn of_node(&mut self, span: &CpuMask, smt: bool) -> *const CpuMask {
+        let masks = match smt && self.has_smt() {
+            true => &self.masks.cores,
+            false => &self.masks.cpus,
+        };
+        let mask = masks.and(span);
+        self.next_of_nodes = (self.next_of_nodes + 1) % NODE_MASKS;
+        self.of_nodes[self.next_of_nodes] = mask;
+        &raw const self.of_nodes[self.next_of_nodes]
     }
 
     /// Is `cpu` known to be idle, and not claimed?
@@ -147,7 +173,69 @@ impl IdleMasks {
         }
     }
 
-    /// `scx_select_cpu_dfl()` for a task that may run on `allowed`: the CPU, and whether it is idle and
+    /// `scx_select_cpu_dfl()` of Linux 7.3 for a task that may run on `allowed`, with `SCX_PICK_IDLE_*` flags. Claims and
+    /// returns an idle CPU or, for a synchronous wakeup, the waker's.
+    pub fn select_cpu(
+        &mut self,
+        waker: &Waker,
+        allowed: &CpuMask,
+        prev: usize,
+        wake_flags: u64,
+        flags: u64,
+    ) -> Option<usize> {
+        let this = waker.cpu;
+        let prev_allowed = allowed.contains(prev);
+        let near = self.near.get(prev).copied().unwrap_or_default();
+        let near = near.map(|span| span.map(|span| span.and(allowed)));
+        if wake_flags & abi::WAKE_SYNC != 0 {
+            let shares = self.share_cache(this, prev);
+            if prev_allowed && shares && self.claim(prev) {
+                return Some(prev);
+            }
+            if waker.stays
+                && waker.queued == 0
+                && !self.masks.cpus.is_empty()
+                && allowed.contains(this)
+            {
+                self.claim(this);
+                return Some(this);
+            }
+        }
+        let spans = || near.iter().flatten().chain([allowed]);
+        if self.has_smt() {
+            if prev_allowed && self.masks.cores.contains(prev) && self.claim(prev) {
+                return Some(prev);
+            }
+            for span in spans() {
+                if let Some(cpu) = self.pick_idle_cpu(this, span, abi::PICK_IDLE_CORE) {
+                    return Some(cpu);
+                }
+            }
+            if flags & abi::PICK_IDLE_CORE != 0 {
+                return None;
+            }
+        }
+        if prev_allowed && self.claim(prev) {
+            return Some(prev);
+        }
+        let siblings = self.siblings.get(prev).copied().unwrap_or_default();
+        for cpu in siblings.and(allowed).iter().filter(|&cpu| cpu != prev) {
+            if self.claim(cpu) {
+                return Some(cpu);
+            }
+        }
+        spans().find_map(|span| self.pick_idle_cpu(this, span, 0))
+    }
+
+    /// `cpus_share_cache()`
+    fn share_cache(&self, a: usize, b: usize) -> bool {
+        match self.near.get(a) {
+            Some([Some(cache), _]) => cache.contains(b),
+            _ => true,
+        }
+    }
+
+    /// `scx_select_cpu_dfl()` of Linux 6.12 for a task that may run on `allowed`: the CPU, and whether it is idle and
     /// claimed.
     pub fn select_cpu_dfl(
         &mut self,
@@ -182,6 +270,21 @@ impl IdleMasks {
     }
 }
 
+/// `scx_idle_update_selcpu_topology()`: for each CPU, its cache if there are several, and its node if that differs.
+fn near(machine: &Machine) -> Vec<[Option<CpuMask>; 2]> {
+    let all = machine.all_cpus();
+    let span_of = |spans: &[CpuMask], cpu: usize| {
+        let span = spans.iter().find(|span| span.contains(cpu)).copied();
+        span.filter(|span| span.count() < all.count())
+    };
+    let of = |cpu| {
+        let cache = span_of(machine.last_level_caches(), cpu);
+        let node = span_of(machine.nodes(), cpu).filter(|node| Some(*node) != cache);
+        [cache, node]
+    };
+    (0..machine.cpus.len()).map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +300,9 @@ mod tests {
                 online: all,
             })),
             siblings: (0..8).map(pair).collect(),
+            of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),
+            next_of_nodes: 0,
+            near: Vec::new(),
             enabled: true,
             distributed: vec![0; 8],
         }

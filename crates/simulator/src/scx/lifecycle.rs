@@ -11,7 +11,7 @@ use crate::scx::exit::{Exit, reason};
 use crate::scx::watchdog::MAX_TIMEOUT_MS;
 use std::ffi::CString;
 use std::fmt::Display;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
@@ -36,6 +36,7 @@ impl Kernel<'_> {
             kind,
             code,
             message,
+            cpu: self.this_cpu() as i32,
         });
     }
 
@@ -93,6 +94,33 @@ impl Kernel<'_> {
         self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
     }
 
+    /// The CPU that a number from the scheduler means: a cid in cid form, else a CPU. Other numbers are errors.
+    #[inline]
+    pub fn cpu_from_c(&mut self, number: i32, place: &'static str) -> Option<usize> {
+        if self.scx.cids.form {
+            return self.cpu_of_cid(number);
+        }
+        self.cpu_valid(number, place).then_some(number as usize)
+    }
+
+    /// `scx_cid_to_cpu()`
+    pub fn cpu_of_cid(&mut self, cid: i32) -> Option<usize> {
+        let cpu = self.scx.cids.cpu(cid);
+        if cpu.is_none() {
+            self.scheduler_error(format_args!("invalid cid {cid}"));
+        }
+        cpu
+    }
+
+    /// The number of `cpu` for the scheduler: its cid in cid form.
+    #[inline]
+    pub fn cpu_for_c(&self, cpu: usize) -> i32 {
+        match self.scx.cids.form {
+            true => self.scx.cids.of_cpu(cpu),
+            false => cpu as i32,
+        }
+    }
+
     /// `scx_watchdog_workfn()`.
     pub fn watchdog(&mut self) {
         let now = self.now();
@@ -129,11 +157,18 @@ impl Kernel<'_> {
                 i32::MAX
             ));
         }
-        if ops.flags & !abi::OPS_ALL_FLAGS != 0 {
+        if ops.flags & !self.scx.release.ops_flags() != 0 {
             return Err(format!("ops.flags has unknown flags: {:#x}", ops.flags));
         }
         if ops.flags & abi::OPS_ENQ_LAST != 0 && ops.enqueue.is_none() {
             return Err("SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented".into());
+        }
+        let tracks = ops.update_idle.is_none() || ops.flags & abi::OPS_KEEP_BUILTIN_IDLE != 0;
+        if ops.flags & abi::OPS_BUILTIN_IDLE_PER_NODE != 0 && !tracks {
+            return Err("SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled".into());
+        }
+        if !self.scx.cids.form && (ops.sub_attach.is_some() || ops.sub_detach.is_some()) {
+            return Err("sub_attach/sub_detach requires cid-form struct_ops".into());
         }
         Ok(())
     }
@@ -144,6 +179,12 @@ impl Kernel<'_> {
         if let Err(message) = self.validate_ops() {
             return self.scheduler_error(message);
         }
+        if let Some(init_cids) = self.scx.ops.init_cids.filter(|_| self.scx.cids.form) {
+            let result = call_op!(self, kf::INIT_CIDS, init_cids);
+            if result != 0 {
+                return self.scheduler_error(format_args!("ops.init_cids() failed ({result})"));
+            }
+        }
         if let Some(init) = self.scx.ops.init {
             let result = call_op!(self, kf::UNLOCKED, init);
             if result != 0 {
@@ -151,7 +192,14 @@ impl Kernel<'_> {
             }
         }
         if let Some(cgroup_init) = self.scx.ops.cgroup_init {
-            let mut args = abi::CgroupInitArgs { weight: 100 };
+            // The defaults of a control group: no bandwidth limit.
+            let mut args = abi::CgroupInitArgs {
+                weight: 100,
+                bw_period_us: 100_000,
+                bw_quota_us: u64::MAX,
+                bw_burst_us: 0,
+                sched_idle: false,
+            };
             let root = self.bpf.root_cgroup.cgroup();
             let result = call_op!(self, kf::UNLOCKED, cgroup_init, root, &raw mut args);
             if result != 0 {
@@ -167,6 +215,7 @@ impl Kernel<'_> {
             kind: abi::EXIT_UNREG,
             code: 0,
             message: String::new(),
+            cpu: -1,
         });
         if exit.kind >= abi::EXIT_ERROR {
             self.dump_scheduler(&exit);
@@ -190,6 +239,8 @@ impl Kernel<'_> {
             bt_len: 0,
             msg: message.as_ptr(),
             dump: dump.as_ptr(),
+            exit_cpu: exit.cpu,
+            flags: abi::EFLAG_INITIALIZED,
         };
         if let Some(exit) = self.scx.ops.exit {
             call_op!(self, kf::UNLOCKED, exit, &raw mut info);
@@ -210,21 +261,15 @@ impl Kernel<'_> {
         if let Some(dump_cpu) = self.scx.ops.dump_cpu {
             for cpu in 0..self.cpus.len() {
                 let idle = self.cpus[cpu].curr.is_none();
-                call_op!(
-                    self,
-                    kf::UNLOCKED,
-                    dump_cpu,
-                    &raw mut context,
-                    cpu as i32,
-                    idle
-                );
+                let cpu = self.cpu_for_c(cpu);
+                call_op!(self, kf::DUMP, dump_cpu, &raw mut context, cpu, idle);
             }
         }
         if let Some(dump_task) = self.scx.ops.dump_task {
             for index in 0..self.tasks.len() {
                 let task = self.tasks[index];
                 if task.on_rq.get() {
-                    call_op!(self, kf::UNLOCKED, dump_task, &raw mut context, task.abi());
+                    call_op!(self, kf::DUMP, dump_task, &raw mut context, task.abi());
                 }
             }
         }
@@ -233,6 +278,8 @@ impl Kernel<'_> {
     /// `scx_ops_init_task()`.
     pub fn init_task(&mut self, task: TaskPtr, fork: bool) {
         task.abi.scx.disallow.set(false);
+        // Pids are never reused in a simulation.
+        task.abi.scx.tid.set(task.pid() as u64);
         if let Some(init_task) = self.scx.ops.init_task {
             let mut args = abi::InitTaskArgs {
                 fork,
@@ -252,7 +299,13 @@ impl Kernel<'_> {
     pub fn enable_task(&mut self, task: TaskPtr) {
         task.enabled.set(true);
         if let Some(enable) = self.scx.ops.enable {
-            call_op!(self, kf::REST, enable, task.abi());
+            let mut args = abi::EnableArgs {
+                cmask_arena_addr: self.cids_of(task).expose_provenance() as u64,
+            };
+            call_op!(self, kf::REST, enable, task.abi(), &raw mut args);
+        }
+        if self.scx.cids.form {
+            self.affinity_changed(task);
         }
         self.weight_changed(task);
     }
@@ -260,7 +313,20 @@ impl Kernel<'_> {
     /// `switching_to_scx()`: a task of another class comes under the scheduler.
     pub fn switching_to_ext(&mut self, task: TaskPtr) {
         self.enable_task(task);
-        self.affinity_changed(task);
+        if !self.scx.cids.form {
+            self.affinity_changed(task);
+        }
+    }
+
+    /// The CPUs that `task` may run on as a `scx_cmask`; null unless in cid form.
+    fn cids_of(&mut self, task: TaskPtr) -> *mut u64 {
+        match self.scx.cids.form {
+            true => {
+                let allowed = task.abi.cpus_mask.get();
+                self.scx.cids.mask(&allowed)
+            }
+            false => null_mut(),
+        }
     }
 
     /// `scx_ops_disable_task()`.
@@ -284,7 +350,8 @@ impl Kernel<'_> {
     /// `__scx_update_idle()`: `cpu` changes between the idle task and another.
     pub fn update_idle(&mut self, cpu: usize, idle: bool) {
         if let Some(update_idle) = self.scx.ops.update_idle {
-            call_op!(self, kf::REST, update_idle, cpu as i32, idle);
+            let number = self.cpu_for_c(cpu);
+            call_op!(self, kf::REST, update_idle, number, idle);
         }
         self.scx.idle_masks.update(cpu, idle);
     }
@@ -305,13 +372,11 @@ impl Kernel<'_> {
     /// `set_cpus_allowed_scx()`.
     pub fn affinity_changed(&mut self, task: TaskPtr) {
         if let Some(set_cpumask) = self.scx.ops.set_cpumask.filter(|_| task.enabled.get()) {
-            call_op!(
-                self,
-                kf::REST,
-                set_cpumask,
-                task.abi(),
-                task.abi.cpus_ptr.get()
-            );
+            let mask = match self.scx.cids.form {
+                true => self.cids_of(task).cast_const().cast(),
+                false => task.abi.cpus_ptr.get().cast(),
+            };
+            call_op!(self, kf::REST, set_cpumask, task.abi(), mask);
         }
     }
 }

@@ -2,31 +2,43 @@
 //! the scheduler, its coming and going.
 
 pub mod call;
+pub mod cids;
 pub mod dispatch;
 pub mod dsq;
 pub mod exit;
 pub mod idle_masks;
 pub mod kicks;
 pub mod lifecycle;
+pub mod reenqueue;
 pub mod tracepoints;
 pub mod verdict;
 pub mod watchdog;
 
-use crate::abi::layout::Ops;
+use crate::abi::layout::{EventStats, Ops};
 use crate::per_cpu::PerCpu;
+use call::Context;
+use cids::Cids;
 use dsq::Dsqs;
 use exit::Exit;
 use idle_masks::IdleMasks;
 use kicks::Kicks;
 use machine::Machine;
+use reenqueue::Reenqueues;
 use verdict::Verdicts;
 use watchdog::Watchdog;
 
 /// The state of sched_ext.
 pub struct Scx {
     pub ops: Ops,
-    /// Which kinds of kfunc the op that is being called may use (`SCX_KF_*`).
-    pub kf_mask: u32,
+    /// The simulated release of Linux.
+    pub release: native::Kernel,
+    /// The context of the current op.
+    pub context: Context,
+    /// The bits of the context's mask that apply to this kernel.
+    pub kf_bits: u32,
+    pub cids: Cids,
+    pub reenqueues: Reenqueues,
+    pub events: EventStats,
     pub dsqs: Dsqs,
     pub verdicts: Verdicts,
     pub kicks: Kicks,
@@ -46,23 +58,44 @@ pub struct RqFlags {
     pub in_balance: bool,
     /// It decided that the current task goes on.
     pub bal_keep: bool,
+    /// The number of IMMED tasks in its local queue.
+    pub nr_immed: u32,
 }
 
 impl Scx {
-    /// For a scheduler with these ops, not enabled yet.
-    pub fn new(machine: &Machine, ops: Ops) -> Scx {
+    /// The state for a scheduler with these ops in the kernel `release`, before it is enabled.
+    pub fn new(machine: &Machine, ops: Ops, release: native::Kernel, cid_form: bool) -> Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
-            kf_mask: 0,
+            release,
+            context: Context {
+                mask: 0,
+                subject: u32::MAX,
+            },
+            kf_bits: match release {
+                native::Kernel::V6_12 => call::kf::BITS_6_12,
+                native::Kernel::V7_3 => call::kf::BITS_7_3,
+            },
+            cids: Cids::new(machine, ops.cid_shard_size, cid_form),
+            reenqueues: Reenqueues::default(),
+            events: EventStats::default(),
             dsqs: Dsqs::new(nr_cpus),
             verdicts: Verdicts::new(&ops),
             kicks: Kicks::default(),
-            idle_masks: IdleMasks::new(machine, &ops),
+            idle_masks: IdleMasks::new(machine, &ops, release),
             watchdog: Watchdog::new(&ops),
             rqs: PerCpu::new(nr_cpus, |_| RqFlags::default()),
             exit: None,
             dump: String::new(),
             ops,
         }
+    }
+}
+
+impl Scx {
+    /// Is Linux 7.3 simulated?
+    #[inline]
+    pub fn is_7_3(&self) -> bool {
+        self.release == native::Kernel::V7_3
     }
 }

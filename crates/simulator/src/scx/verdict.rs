@@ -27,6 +27,30 @@ pub struct Verdict {
     qseq: u64,
     pub dsq_id: u64,
     pub enq_flags: u64,
+    pub given: Given,
+}
+
+/// The slice and the virtual time of a verdict.
+#[derive(Clone, Copy, Default)]
+pub struct Given {
+    pub slice: u64,
+    pub vtime: u64,
+}
+
+impl Given {
+    /// `apply_slice_vtime()`: a slice of 0 keeps the remaining slice.
+    #[inline]
+    pub fn apply(self, task: TaskPtr, vtime_order: bool) {
+        let slice = &task.abi.scx.slice;
+        if self.slice != 0 {
+            slice.set(self.slice);
+        } else if slice.get() == 0 {
+            slice.set(1);
+        }
+        if vtime_order {
+            task.abi.scx.dsq_vtime.set(self.vtime);
+        }
+    }
 }
 
 impl Verdict {
@@ -87,7 +111,13 @@ impl Verdicts {
 
     /// `scx_dispatch_commit()`: `task` is to go to the queue `dsq_id`. The error is the scheduler's.
     #[inline]
-    pub fn commit(&mut self, task: TaskPtr, dsq_id: u64, enq_flags: u64) -> Result<(), Refused> {
+    pub fn commit(
+        &mut self,
+        task: TaskPtr,
+        dsq_id: u64,
+        enq_flags: u64,
+        given: Given,
+    ) -> Result<(), Refused> {
         match self.direct_task {
             DirectTask::None if self.slots() == 0 => return Err(Refused::Overflow),
             DirectTask::None => self.buffer.push(Verdict {
@@ -95,11 +125,13 @@ impl Verdicts {
                 qseq: task.qseq.get(),
                 dsq_id,
                 enq_flags,
+                given,
             }),
             DirectTask::Task(expected) if expected == task => {
                 self.direct_task = DirectTask::Done;
                 task.direct_dsq.set(dsq_id);
                 task.direct_flags.set(enq_flags);
+                task.direct_given.set(given);
             }
             DirectTask::Task(expected) => return Err(Refused::NotExpected { expected }),
             DirectTask::Done => return Err(Refused::Again),

@@ -372,7 +372,7 @@ fn programs_at_tracepoints_see_every_switch() {
         int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
         {{
             if (next->pid != 1000 && prev->pid != 1000)
-                note(preempt ? \"preempts\" : \"follows\", next, scx_bpf_cpu_rq(0)->curr == next);
+                note(preempt ? \"preempts\" : \"follows\", next, scx_bpf_cpu_curr(0) == next);
             return 0;
         }}"
     );

@@ -29,9 +29,9 @@ void BPF_STRUCT_OPS(all_runnable, struct task_struct *p, u64 flags) { note("runn
 void BPF_STRUCT_OPS(all_enqueue, struct task_struct *p, u64 flags)
 {
 	note("enqueue", p, flags);
-	scx_bpf_dispatch(p, SHARED, 8 * 1000000, flags);
+	scx_bpf_dsq_insert(p, SHARED, 8 * 1000000, flags);
 }
-void BPF_STRUCT_OPS(all_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+void BPF_STRUCT_OPS(all_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(SHARED); }
 void BPF_STRUCT_OPS(all_running, struct task_struct *p) { note("running", p, p->scx.slice); }
 void BPF_STRUCT_OPS(all_tick, struct task_struct *p) { note("tick", p, p->scx.slice); }
 void BPF_STRUCT_OPS(all_stopping, struct task_struct *p, bool runnable) { note("stopping", p, runnable); }

@@ -23,7 +23,7 @@ fn checked(scheduler: &Object, check: Check) -> Result<Outcome, Error> {
 fn all_on_cpu_0() -> Object {
     let text = "s32 BPF_STRUCT_OPS(zero, struct task_struct *p, s32 prev_cpu, u64 wake_flags) { return 0; }
         void BPF_STRUCT_OPS(local, struct task_struct *p, u64 enq_flags)
-        { scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, enq_flags); }";
+        { scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, enq_flags); }";
     scheduler(text, ".select_cpu = (void *)zero, .enqueue = (void *)local")
 }
 
@@ -48,7 +48,7 @@ fn sharing_one_queue_is_work_conserving() {
 #[test]
 fn a_counter_that_a_scheduler_corrupts_is_seen() {
     let text = "void BPF_STRUCT_OPS(corrupt, struct task_struct *p)
-        { if (p->pid != 1000) *(u32 *)&scx_bpf_cpu_rq(scx_bpf_task_cpu(p))->nr_running += 5; }";
+        { if (p->pid != 1000) *(u32 *)&bpf_per_cpu_ptr(&runqueues, scx_bpf_task_cpu(p))->nr_running += 5; }";
     let bad = scheduler(text, ".running = (void *)corrupt");
     let Err(Error::Invariant { message, .. }) = checked(&bad, Check::INVARIANTS) else {
         panic!("nr_running was wrong")

@@ -25,12 +25,12 @@ fn four() -> impl workload::Workload {
 fn direct_dispatch_from_enqueue() {
     let workload = tasks(|| [task("a", [run_for(1)])]);
     for (dsq, cpu) in [("SCX_DSQ_LOCAL_ON | 1", 1), ("SCX_DSQ_LOCAL_ON | 2", 2)] {
-        let enqueue = format!("scx_bpf_dispatch(p, {dsq}, SCX_SLICE_DFL, enq_flags);");
+        let enqueue = format!("scx_bpf_dsq_insert(p, {dsq}, SCX_SLICE_DFL, enq_flags);");
         let ran = run(&machine(3), &workload, &enqueueing(&enqueue));
         assert_eq!(ran.lines()[0].cpu, cpu);
     }
     for dsq in ["SCX_DSQ_LOCAL", "SCX_DSQ_GLOBAL", "SHARED"] {
-        let enqueue = format!("scx_bpf_dispatch(p, {dsq}, SCX_SLICE_DFL, enq_flags);");
+        let enqueue = format!("scx_bpf_dsq_insert(p, {dsq}, SCX_SLICE_DFL, enq_flags);");
         let ran = run(&machine(1), &four(), &enqueueing(&enqueue));
         assert_eq!(ran.tasks("running"), ["a", "b", "c", "d"], "{dsq}");
     }
@@ -41,13 +41,13 @@ fn a_dispatch_from_select_cpu_goes_to_the_local_queue_of_the_cpu_it_returns() {
     let text = r#"
     s32 BPF_STRUCT_OPS(select, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
     {
-        scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 5000000, 0);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, 5000000, 0);
         return 2;
     }
     void BPF_STRUCT_OPS(enqueue, struct task_struct *p, u64 enq_flags)
     {
         note("enqueue", p, 0);
-        scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
     }
     void BPF_STRUCT_OPS(running, struct task_struct *p) { note("running", p, p->scx.slice); }
     "#;
@@ -61,7 +61,7 @@ fn a_dispatch_from_select_cpu_goes_to_the_local_queue_of_the_cpu_it_returns() {
 
 #[test]
 fn a_head_insertion_comes_first() {
-    let enqueue = "scx_bpf_dispatch(p, SHARED, SCX_SLICE_DFL, enq_flags | SCX_ENQ_HEAD);";
+    let enqueue = "scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_DFL, enq_flags | SCX_ENQ_HEAD);";
     let ran = run(&machine(1), &four(), &enqueueing(enqueue));
     assert_eq!(ran.tasks("running"), ["d", "c", "b", "a"]);
 }
@@ -77,7 +77,7 @@ fn virtual_time_orders_a_queue_across_its_wraparound() {
     for (vtimes, expected) in cases {
         let enqueue = format!(
             "s64 vtimes[] = {{ {} }};
-            scx_bpf_dispatch_vtime(p, SHARED, SCX_SLICE_DFL, vtimes[(p->pid - 1001) & 3], enq_flags);",
+            scx_bpf_dsq_insert_vtime(p, SHARED, SCX_SLICE_DFL, vtimes[(p->pid - 1001) & 3], enq_flags);",
             vtimes.join(", ")
         );
         let ran = run(&machine(1), &four(), &enqueueing(&enqueue));
@@ -87,7 +87,7 @@ fn virtual_time_orders_a_queue_across_its_wraparound() {
 
 #[test]
 fn a_preempting_dispatch_runs_at_once() {
-    let enqueue = "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL,
+    let enqueue = "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL,
         enq_flags | (p->comm[0] == 'b' ? SCX_ENQ_PREEMPT : 0));";
     let workload = tasks(|| {
         [
@@ -108,7 +108,7 @@ fn a_preempting_dispatch_runs_at_once() {
 
 #[test]
 fn an_infinite_slice_does_not_end() {
-    let enqueue = "scx_bpf_dispatch(p, SHARED, SCX_SLICE_INF, enq_flags);";
+    let enqueue = "scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_INF, enq_flags);";
     let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(100)])));
     let ran = run(&machine(1), &workload, &enqueueing(enqueue));
     assert_eq!(ran.tasks("running"), ["a", "b"]);
@@ -116,7 +116,7 @@ fn an_infinite_slice_does_not_end() {
 
 #[test]
 fn tasks_are_not_consumed_by_a_cpu_they_may_not_run_on() {
-    let enqueue = "scx_bpf_dispatch(p, SHARED, SCX_SLICE_DFL, enq_flags);
+    let enqueue = "scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_DFL, enq_flags);
         scx_bpf_kick_cpu(0, 0); scx_bpf_kick_cpu(1, 0);";
     let workload = tasks(|| {
         [
@@ -145,8 +145,8 @@ fn tasks_are_not_consumed_by_a_cpu_they_may_not_run_on() {
 /// consumed from SHARED and OTHER.
 fn walking(walk: &str, vtime: bool) -> Object {
     let insert = match vtime {
-        true => "scx_bpf_dispatch_vtime(p, SHARED, SCX_SLICE_DFL, p->pid, enq_flags)",
-        false => "scx_bpf_dispatch(p, SHARED, SCX_SLICE_DFL, enq_flags)",
+        true => "scx_bpf_dsq_insert_vtime(p, SHARED, SCX_SLICE_DFL, p->pid, enq_flags)",
+        false => "scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_DFL, enq_flags)",
     };
     let text = format!(
         r#"
@@ -166,8 +166,8 @@ fn walking(walk: &str, vtime: bool) -> Object {
             walked = true;
             {walk}
         }}
-        if (!scx_bpf_consume(SHARED))
-            scx_bpf_consume(OTHER);
+        if (!scx_bpf_dsq_move_to_local(SHARED))
+            scx_bpf_dsq_move_to_local(OTHER);
     }}
     void BPF_STRUCT_OPS(walk_running, struct task_struct *p) {{ note("running", p, 0); }}
     "#
@@ -208,7 +208,7 @@ fn a_task_may_be_moved_while_its_queue_is_walked() {
         bpf_for_each(scx_dsq, p, SHARED, {flags}) {{
             note("see", p, 0);
             if (p->comm[0] == 'b' || p->comm[0] == 'd')
-                note("moved", p, scx_bpf_dispatch_from_dsq(BPF_FOR_EACH_ITER, p, OTHER, 0));
+                note("moved", p, scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, OTHER, 0));
         }}"#
         );
         let ran = run(&machine(1), &four(), &walking(&walk, false));
@@ -232,7 +232,7 @@ fn others_than_the_current_task_may_be_moved_as_well() {
             if (!first)
                 first = p;
             if (p->comm[0] == 'c')
-                note("moved", first, scx_bpf_dispatch_from_dsq(BPF_FOR_EACH_ITER, first, OTHER, 0));
+                note("moved", first, scx_bpf_dsq_move(BPF_FOR_EACH_ITER, first, OTHER, 0));
         }
     "#;
     let ran = run(&machine(1), &four(), &walking(walk, false));
@@ -245,11 +245,11 @@ fn a_task_that_was_queued_again_is_neither_seen_nor_moved() {
     let walk = r#"
         bpf_for_each(scx_dsq, p, SHARED, 0) {
             note("see", p, 0);
-            scx_bpf_dispatch_from_dsq_set_vtime(BPF_FOR_EACH_ITER, 5000 - p->pid);
-            scx_bpf_dispatch_from_dsq_set_slice(BPF_FOR_EACH_ITER, 7000000);
-            note("moved", p, scx_bpf_dispatch_vtime_from_dsq(BPF_FOR_EACH_ITER, p, SHARED, 0));
+            scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, 5000 - p->pid);
+            scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, 7000000);
+            note("moved", p, scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, SHARED, 0));
             note("slice", p, p->scx.slice);
-            note("again", p, scx_bpf_dispatch_vtime_from_dsq(BPF_FOR_EACH_ITER, p, SHARED, 0));
+            note("again", p, scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, SHARED, 0));
         }
     "#;
     let ran = run(&machine(1), &four(), &walking(walk, true));
@@ -272,7 +272,7 @@ fn a_timer_moves_a_waiting_task_to_another_cpu() {
         struct task_struct *p;
 
         bpf_for_each(scx_dsq, p, PARKED, 0)
-            scx_bpf_dispatch_from_dsq(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | 1, 0);
+            scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | 1, 0);
         return 0;
     }
     s32 BPF_STRUCT_OPS_SLEEPABLE(park_init)
@@ -290,7 +290,7 @@ fn a_timer_moves_a_waiting_task_to_another_cpu() {
     s32 BPF_STRUCT_OPS(park_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags) { return 0; }
     void BPF_STRUCT_OPS(park_enqueue, struct task_struct *p, u64 enq_flags)
     {
-        scx_bpf_dispatch(p, p->comm[0] == 'a' ? PARKED : SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
+        scx_bpf_dsq_insert(p, p->comm[0] == 'a' ? PARKED : SCX_DSQ_LOCAL, SCX_SLICE_DFL, enq_flags);
     }
     void BPF_STRUCT_OPS(park_running, struct task_struct *p) { note("running", p, 0); }
     "#;
@@ -339,9 +339,9 @@ fn keeping(dispatch: &str) -> Object {
 fn slots_are_counted_and_dispatches_can_be_cancelled() {
     let dispatch = r#"
         note("slots", NULL, scx_bpf_dispatch_nr_slots());
-        scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
         note("slots", NULL, scx_bpf_dispatch_nr_slots());
-        scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, 0);
+        scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, 0);
         note("slots", NULL, scx_bpf_dispatch_nr_slots());
         scx_bpf_dispatch_cancel();
         note("slots", NULL, scx_bpf_dispatch_nr_slots());
@@ -353,8 +353,8 @@ fn slots_are_counted_and_dispatches_can_be_cancelled() {
 
 #[test]
 fn a_task_dispatched_twice_from_dispatch_is_dispatched_once() {
-    let dispatch = "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
-        scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);";
+    let dispatch = "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);";
     let ran = run(&machine(1), &four(), &keeping(dispatch));
     assert_eq!(ran.tasks("running"), ["a", "b", "c", "d"]);
 }
@@ -362,7 +362,7 @@ fn a_task_dispatched_twice_from_dispatch_is_dispatched_once() {
 #[test]
 fn too_many_dispatches_or_cancels_are_errors() {
     let dispatch =
-        "for (int i = 0; i < 3; i++) scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);";
+        "for (int i = 0; i < 3; i++) scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);";
     let (reason, message) = exit_of(&machine(1), &four(), &keeping(dispatch));
     assert_eq!(
         (reason.as_str(), message.as_str()),
@@ -374,7 +374,7 @@ fn too_many_dispatches_or_cancels_are_errors() {
 
 #[test]
 fn dispatch_to_the_local_queue_of_another_cpu_wakes_it() {
-    let dispatch = "scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | (p->pid & 1), SCX_SLICE_DFL, 0);";
+    let dispatch = "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | (p->pid & 1), SCX_SLICE_DFL, 0);";
     let workload = tasks(|| ["a", "b", "c", "d"].map(|name| task(name, [run_for(5)])));
     let ran = run(&machine(2), &workload, &keeping(dispatch));
     for line in ran.lines() {

@@ -22,7 +22,7 @@ fn placing(select_cpu: &str, enqueue: &str) -> Object {
     )
 }
 
-const ENQUEUE: &str = "scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
+const ENQUEUE: &str = "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
 
 fn error(select_cpu: &str, enqueue: &str) -> String {
     let (reason, message) = exit_of(&machine(2), &one(), &placing(select_cpu, enqueue));
@@ -35,23 +35,23 @@ fn errors_of_placement() {
     let cases = [
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch(p, 0xbad, 1, 0);",
-            "non-existent DSQ 0xbad for sh[1000]",
+            "scx_bpf_dsq_insert(p, 0xbad, 1, 0);",
+            "non-existent DSQ 0xbad",
         ),
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch_vtime(p, SCX_DSQ_LOCAL, 1, 1, 0);",
+            "scx_bpf_dsq_insert_vtime(p, SCX_DSQ_LOCAL, 1, 1, 0);",
             "cannot use vtime ordering for built-in DSQs",
         ),
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch_vtime(p, SCX_DSQ_GLOBAL, 1, 1, 0);",
+            "scx_bpf_dsq_insert_vtime(p, SCX_DSQ_GLOBAL, 1, 1, 0);",
             "cannot use vtime ordering for built-in DSQs",
         ),
         ("return 2;", ENQUEUE, "invalid CPU 2 from ops.select_cpu()"),
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch(bpf_task_from_pid(1), SCX_DSQ_GLOBAL, 1, 0);",
+            "scx_bpf_dsq_insert(bpf_task_from_pid(1), SCX_DSQ_GLOBAL, 1, 0);",
             "NULL where a task is expected",
         ),
         (
@@ -60,29 +60,29 @@ fn errors_of_placement() {
             "invalid CPU -1 from ops.select_cpu()",
         ),
         (
-            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); return 0;",
+            "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, 1, 0); scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, 1, 0); return 0;",
             ENQUEUE,
             "a[1001] already direct-dispatched",
         ),
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 7, 1, 0);",
+            "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 7, 1, 0);",
             "invalid CPU 7 in SCX_DSQ_LOCAL_ON dispatch verdict",
         ),
         (
             "return prev_cpu;",
-            "scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 1ULL << 60);",
+            "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, 1, 1ULL << 60);",
             "invalid enq_flags 0x1000000000000000",
         ),
         (
             "return prev_cpu;",
-            "bool idle; scx_bpf_select_cpu_dfl(p, 0, 0, &idle);",
-            "kfunc with mask 0x8 called from an operation only allowing 0x4",
+            "scx_bpf_dsq_move_to_local(0, 0);",
+            "its enqueue() calls scx_bpf_dsq_move_to_local() (allowed in dispatch()), which the kernel's verifier refuses",
         ),
         (
             "return prev_cpu;",
-            "scx_bpf_consume(0);",
-            "kfunc with mask 0x2 called from an operation only allowing 0x4",
+            "scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, 1, SCX_ENQ_IMMED);",
+            "SCX_ENQ_IMMED on a non-local DSQ 0x8000000000000001",
         ),
         (
             "scx_bpf_kick_cpu(0, SCX_KICK_IDLE | SCX_KICK_PREEMPT); return prev_cpu;",
@@ -104,9 +104,9 @@ fn errors_of_placement() {
 fn another_task_than_the_one_enqueued_cannot_be_dispatched() {
     let message = error(
         "return prev_cpu;",
-        "if (p->pid == 1000) { scx_bpf_dispatch(p, SCX_DSQ_LOCAL, 1, 0); return; }
+        "if (p->pid == 1000) { scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, 1, 0); return; }
         struct task_struct *other = bpf_task_from_pid(1000);
-        if (other) scx_bpf_dispatch(other, SCX_DSQ_LOCAL, 1, 0);",
+        if (other) scx_bpf_dsq_insert(other, SCX_DSQ_LOCAL, 1, 0);",
     );
     assert_eq!(
         message,
@@ -117,7 +117,7 @@ fn another_task_than_the_one_enqueued_cannot_be_dispatched() {
 #[test]
 fn a_cpu_that_a_task_may_not_run_on_is_an_error() {
     let workload = tasks(|| [bound("a", 1, [run_for(1)])]);
-    let enqueue = "scx_bpf_dispatch(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, 0);";
+    let enqueue = "scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, 0);";
     let (_, message) = exit_of(&machine(2), &workload, &placing("return 0;", enqueue));
     assert_eq!(
         message,
@@ -130,9 +130,9 @@ fn queues_of_one_order_only() {
     let text = "s32 BPF_STRUCT_OPS_SLEEPABLE(mix_init) { return scx_bpf_create_dsq(5, -1); }
         void BPF_STRUCT_OPS(mix, struct task_struct *p, u64 enq_flags)
         {
-            if (p->pid == 1000) scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
-            else if (p->pid & 1) scx_bpf_dispatch(p, 5, SCX_SLICE_DFL, 0);
-            else scx_bpf_dispatch_vtime(p, 5, SCX_SLICE_DFL, 0, 0);
+            if (p->pid == 1000) scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+            else if (p->pid & 1) scx_bpf_dsq_insert(p, 5, SCX_SLICE_DFL, 0);
+            else scx_bpf_dsq_insert_vtime(p, 5, SCX_SLICE_DFL, 0, 0);
         }";
     let mixed = scheduler(text, ".init = (void *)mix_init, .enqueue = (void *)mix");
     let two = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(1)])));
@@ -147,7 +147,7 @@ fn queues_of_one_order_only() {
 fn a_lost_task_is_a_stall() {
     let ops = |timeout| format!(".enqueue = (void *)lose, .timeout_ms = {timeout}");
     let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
-        { if (p->comm[0] != 'b') scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
+        { if (p->comm[0] != 'b') scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
     let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(60_000)])));
     let (reason, message) = exit_of(&machine(1), &workload, &scheduler(text, &ops(5000)));
     assert_eq!(reason, "runnable task stall");
@@ -235,7 +235,7 @@ fn a_timer_may_not_dispatch() {
         static int expired(void *map, int *key, struct holder *holder)
         {
             struct task_struct *p = bpf_task_from_pid(1001);
-            if (p) scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, 1, 0);
+            if (p) scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, 1, 0);
             return 0;
         }
         s32 BPF_STRUCT_OPS_SLEEPABLE(timer_init)
@@ -253,7 +253,8 @@ fn a_timer_may_not_dispatch() {
     );
     assert_eq!(
         message,
-        "kfunc with mask 0x6 called from an operation only allowing 0x0"
+        "its timer_callback() calls scx_bpf_dsq_insert() (allowed in select_cpu(), enqueue() and dispatch()), \
+         which the kernel's verifier refuses"
     );
 }
 

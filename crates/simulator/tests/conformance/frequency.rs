@@ -135,7 +135,7 @@ fn the_clock_of_tasks_stands_still_in_interrupts() {
         "{FIFO}
         void BPF_STRUCT_OPS(c_tick, struct task_struct *p)
         {{
-            struct rq *rq = scx_bpf_cpu_rq(0);
+            struct rq *rq = bpf_per_cpu_ptr(&runqueues, 0);
             note(\"irq\", p, rq->clock - rq->clock_task);
         }}"
     );

@@ -2,41 +2,52 @@
 //! expect. They are the kernel's and not kept here: `tests/fetch-kernel-examples` gets them.
 
 use crate::support::*;
-use native::{Global, Object};
+use native::{Global, Kernel, Object};
 use simulator::{Check, Config, Error, Outcome};
 use std::path::{Path, PathBuf};
 use workload::{Start, TaskSpec, Workload};
 
-/// A kernel source tree, or why there is none: `$EQUIPOISE_LINUX_SOURCE`, what
-/// `tests/fetch-kernel-examples` made, or what Debian's linux-source-6.12 unpacks to.
-fn linux_source() -> Option<PathBuf> {
-    let given = std::env::var_os("EQUIPOISE_LINUX_SOURCE").map(PathBuf::from);
-    let cache = std::env::home_dir().map(|home| home.join(".cache/equipoise/linux-6.12"));
-    let debian = Some(PathBuf::from("/usr/src/linux-source-6.12"));
+/// The source tree of `kernel`, if there is one: `$EQUIPOISE_LINUX_SOURCE` (6.12) or `$EQUIPOISE_LINUX_SOURCE_7_3`, the
+/// folder of `tests/fetch-kernel-examples`, or Debian's unpacked linux-source.
+fn linux_source(kernel: Kernel) -> Option<PathBuf> {
+    let variable = match kernel {
+        Kernel::V6_12 => "EQUIPOISE_LINUX_SOURCE",
+        Kernel::V7_3 => "EQUIPOISE_LINUX_SOURCE_7_3",
+    };
+    let given = std::env::var_os(variable).map(PathBuf::from);
+    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let caches = caches.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    let cache = caches.map(|caches| caches.join(format!("equipoise/linux-{kernel}")));
+    let debian = Some(PathBuf::from(format!("/usr/src/linux-source-{kernel}")));
     [given, cache, debian]
         .into_iter()
         .flatten()
         .find(|tree| tree.join("tools/sched_ext/scx_simple.bpf.c").is_file())
 }
 
-/// Compiles `file` of the kernel tree, if there is a tree.
-fn from_tree(file: &str) -> Option<Object> {
-    let Some(tree) = linux_source() else {
+/// Compiles `file` of the tree of `kernel` for it, if there is a tree.
+fn from_tree(kernel: Kernel, file: &str) -> Option<Object> {
+    let Some(tree) = linux_source(kernel) else {
         eprintln!(
-            "skipped: no Linux source for tools/{file}; set EQUIPOISE_LINUX_SOURCE or run tests/fetch-kernel-examples"
+            "skipped: no source of Linux {kernel} for tools/{file}; run tests/fetch-kernel-examples"
         );
         return None;
     };
-    let object = Object::compile(&tree.join("tools").join(file));
+    let object = Object::compile_all(&[&tree.join("tools").join(file)], &[], kernel);
     Some(object.unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn example(name: &str) -> Option<Object> {
-    from_tree(&format!("sched_ext/{name}.bpf.c"))
+fn example(kernel: Kernel, name: &str) -> Option<Object> {
+    from_tree(kernel, &format!("sched_ext/{name}.bpf.c"))
 }
 
+/// Compiles a selftest of Linux 6.12.
 fn selftest(name: &str) -> Option<Object> {
-    from_tree(&format!("testing/selftests/sched_ext/{name}.bpf.c"))
+    selftest_of(Kernel::V6_12, name)
+}
+
+fn selftest_of(kernel: Kernel, name: &str) -> Option<Object> {
+    from_tree(kernel, &format!("testing/selftests/sched_ext/{name}.bpf.c"))
 }
 
 /// A second of life: spinners, sleepers and a parent that forks.
@@ -98,7 +109,11 @@ fn passes(scheduler: &Object, globals: &[Global], read: &[&str]) -> Vec<u64> {
 
 /// Is stopped; for which reason and with which message.
 fn stopped(name: &str, globals: &[Global]) -> Option<(String, String)> {
-    match go(&selftest(name)?, globals, &[]) {
+    stopped_in(Kernel::V6_12, name, globals)
+}
+
+fn stopped_in(kernel: Kernel, name: &str, globals: &[Global]) -> Option<(String, String)> {
+    match go(&selftest_of(kernel, name)?, globals, &[]) {
         Err(Error::SchedulerExit {
             reason, message, ..
         }) => Some((reason, message)),
@@ -108,9 +123,10 @@ fn stopped(name: &str, globals: &[Global]) -> Option<(String, String)> {
 
 #[test]
 fn example_schedulers_run() {
-    let Some(simple) = example("scx_simple") else {
+    let Some(simple) = example(Kernel::V6_12, "scx_simple") else {
         return;
     };
+    let example = |name| example(Kernel::V6_12, name);
     passes(&simple, &[], &[]);
     let fifo = Global {
         symbol: "fifo_sched".into(),
@@ -134,9 +150,180 @@ fn example_schedulers_run() {
     );
 }
 
+/// A variable that a scheduler's loader sets.
+fn given(symbol: &str, value: u64, size: usize) -> Global {
+    Global {
+        symbol: symbol.into(),
+        bytes: value.to_ne_bytes()[..size].into(),
+    }
+}
+
+/// An array with a number for each possible CPU.
+fn for_each_cpu(symbol: &str, of: impl Fn(u32) -> u32) -> Global {
+    let bytes = (0..machine::MAX_CPUS as u32).flat_map(|cpu| of(cpu).to_ne_bytes());
+    Global {
+        symbol: symbol.into(),
+        bytes: bytes.collect(),
+    }
+}
+
+/// `SCX_SLICE_DFL`
+const SLICE: u64 = 20_000_000;
+
+#[test]
+fn example_schedulers_of_today_run() {
+    let example = |name| example(Kernel::V7_3, name);
+    let Some(simple) = example("scx_simple") else {
+        return;
+    };
+    passes(&simple, &[], &[]);
+    passes(&simple, &[given("fifo_sched", 1, 1)], &[]);
+    passes(&example("scx_cpu0").unwrap(), &[], &[]);
+    let central = passes(
+        &example("scx_central").unwrap(),
+        &[given("slice_ns", SLICE, 8)],
+        &["nr_total", "nr_dispatches", "nr_lost_pids", "nr_timers"],
+    );
+    assert!(
+        central[0] > 0 && central[1] > 0 && central[2] == 0 && central[3] > 0,
+        "{central:?}"
+    );
+    let flatcg = [global("nr_cpus", 4), given("cgrp_slice_ns", SLICE, 8)];
+    passes(&example("scx_flatcg").unwrap(), &flatcg, &[]);
+    let pair = [
+        global("pair_batch_dur_ns", 20_000_000),
+        for_each_cpu("pair_cpu", |cpu| cpu ^ 1),
+        for_each_cpu("pair_id", |cpu| cpu / 2),
+        for_each_cpu("in_pair_idx", |cpu| cpu % 2),
+    ];
+    let counters = ["nr_total", "nr_dispatched", "nr_missing", "nr_kicks"];
+    let pair = passes(&example("scx_pair").unwrap(), &pair, &counters);
+    assert!(
+        pair[0] > 0 && pair[1] > 0 && pair[1] + pair[2] <= pair[0],
+        "{pair:?}"
+    );
+    let counters = [
+        "stat_init",
+        "stat_exit",
+        "stat_enqueue",
+        "stat_select_idle_cpu",
+    ];
+    let sdt = passes(&example("scx_sdt").unwrap(), &[], &counters);
+    // Eleven tasks, twenty children, and the shell.
+    assert!(sdt[..2] == [32, 32] && sdt[2] > 0 && sdt[3] > 0, "{sdt:?}");
+}
+
+#[test]
+fn the_example_of_everything_of_today_runs() {
+    let Some(qmap) = example(Kernel::V7_3, "scx_qmap") else {
+        return;
+    };
+    let plain = [
+        given("slice_ns", SLICE, 8),
+        given("max_tasks", 100, 4),
+        given("round_robin_ns", 200_000_000, 8),
+    ];
+    passes(&qmap, &plain, &[]);
+    for option in ["highpri_boosting", "print_dsqs_and_events", "print_msgs"] {
+        let globals = [&plain[..], &[given(option, 1, 1)]].concat();
+        passes(&qmap, &globals, &[]);
+    }
+    // The loader would fill the arrays of the mapping; all zeroes are invalid.
+    let shuffled = [
+        &plain[..],
+        &[
+            given("cid_override_mode", 1, 4),
+            given("cid_override_nr_shards", 1, 4),
+        ],
+    ];
+    match go(&qmap, &shuffled.concat(), &[]) {
+        Err(Error::SchedulerExit { message, .. }) => {
+            assert_eq!(message, "cid 0 assigned to multiple cpus");
+        }
+        other => panic!("{other:?}"),
+    }
+    let stalled = [&plain[..], &[given("stall_user_nth", 20, 4)]].concat();
+    match go(&qmap, &stalled, &[]) {
+        Err(Error::SchedulerExit { reason, .. }) => assert_eq!(reason, "runnable task stall"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn selftests_of_today() {
+    let selftest = |name: &str| selftest_of(Kernel::V7_3, name);
+    if selftest("minimal").is_none() {
+        return;
+    }
+    for name in [
+        "create_dsq",
+        "maximal",
+        "minimal",
+        "maybe_null",
+        "select_cpu_dispatch",
+        "enable_cmask",
+        "allowed_cpus",
+        "enq_select_cpu",
+        "dequeue_iter",
+        "dequeue_remote",
+        "cyclic_kick_wait",
+        "numa",
+    ] {
+        passes(&selftest(name).unwrap(), &[], &[]);
+    }
+    let of = |name: &str, symbol: &str| passes(&selftest(name).unwrap(), &[], &[symbol])[0];
+    assert_eq!(of("select_cpu_dfl", "saw_local"), 0);
+    assert_eq!(of("select_cpu_dfl_nodispatch", "saw_local"), 1);
+    assert_eq!(of("select_cpu_vtime", "consumed"), 1);
+    let local_on = selftest("dsp_local_on").unwrap();
+    passes(&local_on, &[global("nr_cpus", 4)], &[]);
+    let read = [
+        "dsq_peek_result1",
+        "dsq_peek_result2",
+        "dsq_peek_result2_expected",
+        "successful_peeks",
+        "debug_ksym_exists",
+    ];
+    let peeked = passes(&selftest("peek_dsq").unwrap(), &[], &read);
+    assert!(
+        peeked[0] == 0 && peeked[1] == peeked[2] && peeked[3] > 0 && peeked[4] == 1,
+        "{peeked:?}"
+    );
+    let counts = ["enqueue_cnt", "dequeue_cnt", "dispatch_dequeue_cnt"];
+    for scenario in 0..=6 {
+        let dequeue = selftest("dequeue").unwrap();
+        let counts = passes(&dequeue, &[global("test_scenario", scenario)], &counts);
+        match scenario {
+            // These scenarios use a user queue or a BPF queue.
+            2 | 5 | 6 => assert!(
+                counts[0] > 0 && counts[0] == counts[1],
+                "{scenario}: {counts:?}"
+            ),
+            _ => assert_eq!(counts, [0, 0, 0], "{scenario}"),
+        }
+    }
+    for (name, expected) in [
+        ("ddsp_bogus_dsq_fail", "non-existent DSQ 0xcafef00d"),
+        (
+            "ddsp_vtimelocal_fail",
+            "cannot use vtime ordering for built-in DSQs",
+        ),
+        (
+            "enq_last_no_enq_fails",
+            "SCX_OPS_ENQ_LAST requires ops.enqueue()",
+        ),
+        ("select_cpu_dispatch_bad_dsq", "non-existent DSQ 0xcafef00d"),
+        ("select_cpu_dispatch_dbl_dsp", "already direct-dispatched"),
+    ] {
+        let (reason, message) = stopped_in(Kernel::V7_3, name, &[]).unwrap();
+        assert_eq!(reason, "runtime error", "{name}");
+        assert!(message.contains(expected), "{name}: {message}");
+    }
+}
+
 #[test]
 fn selftests_that_run() {
-    if linux_source().is_none() {
+    if linux_source(Kernel::V6_12).is_none() {
         return drop(selftest("minimal"));
     }
     for name in [
@@ -178,7 +365,7 @@ fn every_task_is_initialised_enabled_disabled_and_exited() {
 
 #[test]
 fn selftests_that_are_stopped() {
-    if linux_source().is_none() {
+    if linux_source(Kernel::V6_12).is_none() {
         return drop(selftest("minimal"));
     }
     let cases = [
@@ -216,11 +403,11 @@ fn selftests_that_are_stopped() {
 
 #[test]
 fn what_needs_more_than_one_scheduler_is_refused_by_name() {
-    let Some(tree) = linux_source() else {
+    let Some(tree) = linux_source(Kernel::V6_12) else {
         return drop(selftest("hotplug"));
     };
     let hotplug = Path::new("tools/testing/selftests/sched_ext/hotplug.bpf.c");
-    let error = Object::compile(&tree.join(hotplug))
+    let error = Object::compile_all(&[&tree.join(hotplug)], &[], Kernel::V6_12)
         .unwrap_err()
         .to_string();
     assert!(error.contains("more than one sched_ext_ops"), "{error}");

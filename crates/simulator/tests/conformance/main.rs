@@ -1,4 +1,4 @@
-//! Does the simulated kernel behave as Linux 6.12's `kernel/sched/ext.c`? Small schedulers note which
+//! Does the simulated kernel behave as sched_ext of Linux 7.3 and, where that differs, of 6.12? Small schedulers note which
 //! op was called, and the tests say what the kernel calls. Every run here is checked for the
 //! simulation's own invariants as well.
 
@@ -16,6 +16,7 @@ mod frequency;
 mod guarantee;
 mod hmp;
 mod kernel_tree;
+mod kernels;
 mod network;
 mod polling;
 mod properties;

@@ -22,7 +22,7 @@ s32 BPF_STRUCT_OPS(v_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 
 	if (idle)
-		scx_bpf_dispatch(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SCX_SLICE_DFL, 0);
 	return cpu;
 }
 void BPF_STRUCT_OPS(v_enqueue, struct task_struct *p, u64 enq_flags)
@@ -31,9 +31,9 @@ void BPF_STRUCT_OPS(v_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (before(vtime, vtime_now - SCX_SLICE_DFL))
 		vtime = vtime_now - SCX_SLICE_DFL;
-	scx_bpf_dispatch_vtime(p, SHARED, SCX_SLICE_DFL, vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, SHARED, SCX_SLICE_DFL, vtime, enq_flags);
 }
-void BPF_STRUCT_OPS(v_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+void BPF_STRUCT_OPS(v_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(SHARED); }
 void BPF_STRUCT_OPS(v_running, struct task_struct *p)
 {
 	if (before(vtime_now, p->scx.dsq_vtime))

@@ -1,7 +1,7 @@
 //! Machines, workloads and schedulers for the tests, and what is read back from them.
 
 use machine::{CoreType, Cpu, CpuMask, Level, Machine};
-use native::{Global, Object};
+use native::{Global, Kernel, Object};
 use policy::Policy;
 use simulator::{Check, Config, Error, Event, Outcome, Trace};
 use std::fmt::Write;
@@ -143,19 +143,24 @@ pub const FIFO: &str = r#"
 s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }
 void BPF_STRUCT_OPS(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	scx_bpf_dispatch(p, SHARED, SCX_SLICE_DFL, enq_flags);
+	scx_bpf_dsq_insert(p, SHARED, SCX_SLICE_DFL, enq_flags);
 }
-void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_consume(SHARED); }
+void BPF_STRUCT_OPS(fifo_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(SHARED); }
 #define FIFO_OPS .init = (void *)fifo_init, .enqueue = (void *)fifo_enqueue, .dispatch = (void *)fifo_dispatch
 "#;
 
 /// Compiles a scheduler: the prologue, then `text`, whose ops are `ops`.
 pub fn scheduler(text: &str, ops: &str) -> Object {
+    scheduler_in(Kernel::default(), text, ops).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`scheduler`], for `kernel`, which may lack something.
+pub fn scheduler_in(kernel: Kernel, text: &str, ops: &str) -> Result<Object, native::Error> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("test.bpf.c");
     let text = format!("{PROLOGUE}{text}\nSCX_OPS_DEFINE(test_ops, {ops}, .name = \"test\");\n");
     std::fs::write(&source, text).unwrap();
-    Object::compile(&source).unwrap_or_else(|error| panic!("{error}"))
+    Object::compile_all(&[&source], &[], kernel)
 }
 
 /// One line of the log.

@@ -1,0 +1,99 @@
+//! Checks the members of a scheduler's `struct sched_ext_ops` against its kernel.
+
+use crate::kernels::{self, Feature, Kind};
+use crate::{Error, Kernel, Object, Variable};
+use std::collections::BTreeMap;
+
+/// The kernel that an `image` with these `variables` was compiled for; the default if it was compiled for all.
+pub(crate) fn compiled_for(image: &[u8], variables: &BTreeMap<String, Variable>) -> Kernel {
+    let version = variables.get("LINUX_KERNEL_VERSION");
+    let bytes =
+        version.and_then(|version| image.get(version.file_offset? as usize..)?.first_chunk());
+    let code = bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    Kernel::of_version_code(code).unwrap_or_default()
+}
+
+/// The members of `struct sched_ext_ops` that not all kernels have, with their offsets in bytes.
+const MEMBERS: [(&str, usize); 9] = [
+    ("cgroup_set_bandwidth", 27 * 8),
+    ("cgroup_set_idle", 28 * 8),
+    ("sub_attach", 29 * 8),
+    ("sub_detach", 30 * 8),
+    ("sub_caps_updated", 31 * 8),
+    ("sub_ecaps_updated", 32 * 8),
+    ("init_cids", 35 * 8),
+    ("cpu_acquire", CPU_ACQUIRE),
+    ("cpu_release", CPU_ACQUIRE + 8),
+];
+
+/// The offset of `flags`.
+const FLAGS: usize = 38 * 8 + 8;
+
+/// The offset of `cpu_acquire`, which follows `name`.
+const CPU_ACQUIRE: usize = FLAGS + 48 + 128;
+
+/// The flags that all kernels have.
+const FLAGS_OF_ALL: u64 = 0xf;
+
+/// Fails if `object`, compiled from `source`, uses ops or flags that its kernel lacks.
+pub(crate) fn check(source: &str, object: &Object) -> Result<(), Error> {
+    let kernel = object.kernel();
+    let mut missing: Vec<String> = implemented(object)
+        .filter(|feature| !feature.is_in(kernel))
+        .map(Feature::missing)
+        .collect();
+    let flags = object.ops_number(FLAGS);
+    missing.extend(
+        kernel
+            .lacks(Kind::Flag(0))
+            .filter_map(|feature| match feature.kind {
+                Kind::Flag(bit) if flags >> bit & 1 != 0 => Some(feature.missing()),
+                _ => None,
+            }),
+    );
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error(
+            missing
+                .iter()
+                .map(|what| format!("{source}: {what}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )),
+    }
+}
+
+/// The members in [`MEMBERS`] that `object` sets.
+fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
+    let members = MEMBERS.into_iter().filter(|&(_, offset)| {
+        // The structure of a cid-form scheduler ends before cpu_acquire.
+        (offset < CPU_ACQUIRE || !object.is_cid_form()) && object.ops_has(offset)
+    });
+    members.filter_map(|(name, _)| kernels::find(name))
+}
+
+impl Object {
+    /// A warning for each deprecated op that the scheduler implements.
+    pub fn warnings(&self) -> Vec<String> {
+        implemented(self)
+            .filter_map(|feature| feature.warning(self.kernel()))
+            .collect()
+    }
+
+    /// Is it a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?
+    pub fn is_cid_form(&self) -> bool {
+        self.variable("equipoise_cid_form").is_some()
+    }
+}
+
+impl Kernel {
+    /// All flags of `sched_ext_ops.flags` in this kernel.
+    pub fn ops_flags(self) -> u64 {
+        kernels::of(Kind::Flag(0))
+            .filter(|feature| feature.is_in(self))
+            .fold(FLAGS_OF_ALL, |flags, feature| match feature.kind {
+                Kind::Flag(bit) => flags | 1 << bit,
+                _ => flags,
+            })
+    }
+}
