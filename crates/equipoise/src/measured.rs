@@ -3,8 +3,8 @@
 use crate::cli::{Compare, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
-use crate::{import, output};
-use lab::{Case, Scheduler};
+use crate::{foreign, import, output};
+use lab::{Case, Described, Recipe, Scheduler};
 use machine::Machine;
 use report::measured::Pair;
 use report::trace::Kind;
@@ -24,15 +24,26 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     let Some(first) = traces.first() else {
         unreachable!("the command line has a trace")
     };
+    if args.measured.iter().any(|one| is_foreign(&one.policy)) {
+        foreign::check_cage(args.uncaged)?;
+    }
     let mut schedulers = Vec::new();
     for measured in &args.measured {
         schedulers.push(scheduler(&measured.policy)?);
     }
     let name = import::stem(&args.measured[0].trace);
     let replay = Replay::new(&name, first.recording.clone());
-    if schedulers.iter().any(Scheduler::is_foreign) {
-        simulator::cage(&output::places(output, None)).map_err(Error::Cage)?;
-    }
+    let recipe = Recipe {
+        machine: Described::Named(args.machine.clone()),
+        workload: Described::Text {
+            name: name.clone(),
+            file: name.clone(),
+            text: import::text(&first.recording)?,
+            params: None,
+        },
+        nodes: None,
+    };
+    foreign::send_elsewhere(&mut schedulers, &recipe);
     let mut pairs = Vec::new();
     for (scheduler, imported) in schedulers.iter().zip(traces) {
         let case = Case {
@@ -51,9 +62,13 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     output::show(output, &output::file_name(&name), page)
 }
 
+fn is_foreign(name_or_file: &str) -> bool {
+    name_or_file.ends_with(".bpf.c")
+}
+
 /// A policy, or a scheduler in C.
 fn scheduler(name_or_file: &str) -> Result<Scheduler, Error> {
-    Ok(match name_or_file.ends_with(".bpf.c") {
+    Ok(match is_foreign(name_or_file) {
         true => Scheduler::foreign(&[Path::new(name_or_file)], &[])?,
         false => Scheduler::policy(name_or_file)?,
     })

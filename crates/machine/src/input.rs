@@ -3,10 +3,12 @@
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use serde::de::DeserializeOwned;
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// A line of more bytes is not shown: a program wrote it, and it would bury the message.
@@ -162,17 +164,62 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
 /// The same of what is no text.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
+    let mut files = files();
+    if let Some((_, bytes)) = files.given.iter().find(|(given, _)| given == path) {
+        return Ok(bytes.clone());
+    }
     let bytes = match path == Path::new(STDIN) {
-        false => std::fs::read(path),
+        false => File::open(path).and_then(to_end),
         true if TAKEN.swap(true, Ordering::Relaxed) => {
             Err(io::Error::other("standard input has been read already"))
         }
-        true => {
-            let mut bytes = Vec::new();
-            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
+        true => to_end(io::stdin()),
     };
-    bytes.map_err(|error| unreadable(path, what, &error))
+    let bytes = bytes.map_err(|error| unreadable(path, what, &error))?;
+    files.kept.retain(|(kept, _)| kept != path);
+    files.kept.push((path.to_owned(), bytes.clone()));
+    Ok(bytes)
+}
+
+/// The largest file that is read, bytes: no machine or load is as long, but a device never ends.
+const MOST_BYTES: u64 = 256 << 20;
+
+fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MOST_BYTES {
+        true => Err(io::Error::other(format!(
+            "longer than {} MiB",
+            MOST_BYTES >> 20
+        ))),
+        false => Ok(bytes),
+    }
+}
+
+/// Files by their paths.
+type Texts = Vec<(PathBuf, Vec<u8>)>;
+
+struct Files {
+    kept: Texts,
+    given: Texts,
+}
+
+fn files() -> MutexGuard<'static, Files> {
+    static FILES: Mutex<Files> = Mutex::new(Files {
+        kept: Vec::new(),
+        given: Vec::new(),
+    });
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What has been read so far, for another process that is to read the same ([`give`]).
+pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
+    files().kept.clone()
+}
+
+/// From here on these are the files of those paths, whatever is there.
+pub fn give(given: Vec<(PathBuf, Vec<u8>)>) {
+    files().given = given;
 }
 
 /// `path`, a `what`, cannot be read.

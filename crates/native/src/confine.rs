@@ -90,6 +90,24 @@ pub fn nothing() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
+/// Descriptors beyond the standard ones are closed when this process becomes another program, whoever it has them from.
+pub fn inherit_nothing() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: marks descriptors, and may be called between fork and exec.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Which files a compiler may read, and write.
 pub struct Files {
     rules: Option<RulesetCreated>,
@@ -134,6 +152,7 @@ impl Files {
         let enter = move || {
             // Without a terminal, and the leader of a group that can be ended together.
             rustix::process::setsid()?;
+            inherit_nothing()?;
             match rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
                 Some(rules) => rules
                     .restrict_self()

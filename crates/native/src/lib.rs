@@ -11,7 +11,7 @@ mod loading;
 mod object;
 mod schedulers;
 
-pub use confine::{has_landlock, is_uncaged, nothing, run_uncaged};
+pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncaged};
 pub use debug_info::MapDefinition;
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 pub use schedulers::SCHEDULERS;
@@ -21,6 +21,26 @@ use compile::Call;
 use confine::Files;
 use std::path::Path;
 use std::sync::OnceLock;
+
+/// `text`, which somebody else wrote, as a terminal can be shown it: other control characters than line feeds and tabs are
+/// spelt.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The same on one line.
+pub fn one_line(text: &str) -> String {
+    let shown = printable(text.trim_end());
+    shown.replace('\n', "\\n").replace('\t', " ")
+}
 
 /// Why a scheduler could not be compiled or understood. The message is complete: it has the file,
 /// the line and the compiler's own words where it has any.
@@ -142,6 +162,7 @@ pub fn shared_object(
 /// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does
 /// not have come first, by name and line, however the compiler or the linker put it.
 fn explain(source: &str, said: &str) -> String {
+    let said = &*printable(said);
     let mut unsupported: Vec<String> = said.lines().filter_map(missing_function).collect();
     unsupported.dedup();
     if !unsupported.is_empty() {

@@ -251,6 +251,11 @@ impl Object {
             .map(|(name, variable)| (&**name, *variable))
     }
 
+    /// The shared object as it was compiled.
+    pub fn bytes(&self) -> &[u8] {
+        &self.image
+    }
+
     /// How much memory it takes from where it is loaded, bytes.
     pub fn loaded_size(&self) -> u64 {
         self.loaded_size

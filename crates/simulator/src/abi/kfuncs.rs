@@ -395,8 +395,8 @@ kfuncs! {
 
     fn printk(kernel, line: &CStr) {
         if kernel.trace.is_some() {
-            let line = line.to_string_lossy();
-            kernel.traced(kernel.this_cpu(), Event::Printk(line.trim_end()));
+            let line = native::one_line(&line.to_string_lossy());
+            kernel.traced(kernel.this_cpu(), Event::Printk(&line));
         }
     }
 
