@@ -48,12 +48,37 @@ ANYWHERE = {
     "double_release": "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
     "double_drop": "struct faulty_object *o = bpf_obj_new(struct faulty_object); bpf_obj_drop(o); bpf_obj_drop(o);",
     "hoard": "for (;;) sink = (u64)bpf_obj_new(struct faulty_object);",
+    "iterator_kept": "struct bpf_iter_scx_dsq it; bpf_iter_scx_dsq_new(&it, 0, 0);",
+    "iterator_ended_twice": "struct bpf_iter_scx_dsq it; bpf_iter_scx_dsq_new(&it, 0, 0); bpf_iter_scx_dsq_destroy(&it); bpf_iter_scx_dsq_destroy(&it);",
+    "iterator_not_begun": "struct bpf_iter_scx_dsq it = {}; bpf_iter_scx_dsq_next(&it);",
+    "timer_outside": "static struct timed outside; bpf_timer_init(&outside.timer, &faulty_timers, CLOCK_MONOTONIC);",
     "lock_kept": "bpf_spin_lock(&faulty_lock);",
     "rcu_kept": "bpf_rcu_read_lock();",
     "insert_null": "scx_bpf_dsq_insert((void *)zero, 0, slice, 0);",
     "lookup_null": "sink = *(u64 *)bpf_map_lookup_elem(&faulty_map, (void *)zero);",
     "lookup_unchecked": "u32 absent = 99; sink = *(volatile u64 *)bpf_map_lookup_elem(&faulty_map, &absent);",
     "float": "volatile double half = one; half /= 2; sink = half;",
+}
+
+# In a hash without end, and by timers that leave no time.
+HOARDS = {
+    "entries": """struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1 << 30); __type(key, u64);
+	__type(value, struct { char bytes[4096]; }); } hoard SEC(".maps");
+static void faulty_hoard(void) { static char bytes[4096]; for (u64 i = 0; ; i++)
+	if (bpf_map_update_elem(&hoard, &i, bytes, 0)) { scx_bpf_error("no more"); return; } }
+""",
+    "queued": """struct { __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, 1 << 30); __type(value, struct { char bytes[4096]; }); }
+	hoard SEC(".maps");
+static void faulty_hoard(void) { static char bytes[4096]; for (;;)
+	if (bpf_map_push_elem(&hoard, bytes, 0)) { scx_bpf_error("no more"); return; } }
+""",
+    "timers": """struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1000); __type(key, u32); __type(value, struct timed); }
+	hoard SEC(".maps");
+static int again(void *map, u32 *key, struct timed *timed) { bpf_timer_start(&timed->timer, 1, 0); return 0; }
+static void faulty_hoard(void) { for (u32 i = 0; i < 1000; i++) { struct timed *t = bpf_map_lookup_elem(&hoard, &i);
+	if (t) { bpf_timer_init(&t->timer, &hoard, CLOCK_MONOTONIC); bpf_timer_set_callback(&t->timer, again);
+		bpf_timer_start(&t->timer, 1, 0); } } }
+""",
 }
 
 # Refused before anything runs, so in one op alone.
@@ -268,7 +293,7 @@ for what, path in {"shadow": "/etc/shadow", "beside": "secret", "elsewhere": "el
     FILES[f"incbin {what}"] = (LICENSE, f"asm({SECRET % path});\nextern char stolen[];\n" + LICENSE)
     FILES[f"include {what}"] = (LICENSE, f'#include "{path}"\n' + LICENSE)
 for what, text in {
-    "a_pipe": '#include "pipe.h"', "a_link": '#include "link.h"', "a_folder": '#include "."', "a_terminal": '#include "/dev/tty"',
+    "a_pipe": '#include "pipe.h"', "a_link": '#include "alias.h"', "a_folder": '#include "."', "a_terminal": '#include "/dev/tty"',
     "_init": "void _init(void) { for (;;); }", "_fini": "void _fini(void) { for (;;); }",
     "weak_chmod": "int chmod(const char *, unsigned) __attribute__((weak)); long f(void) { return chmod(\"secret\", 04755); }",
     "weak_environ": "extern char **environ __attribute__((weak)); char *f(void) { return environ[0]; }",
@@ -277,6 +302,11 @@ for what, text in {
     "executable_stack": 'asm(".section .note.GNU-stack,\\"x\\"\\n.text");',
 }.items():
     FILES[f"{what}"] = (LICENSE, text + "\n" + LICENSE)
+for what, text in HOARDS.items():
+    FILES[f"hoard {what}"] = ("static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{", text
+                              + "static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{ static int once; if (!once++) faulty_hoard();")
+FILES["never_dispatches"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "")
+FILES["says_escapes"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "scx_bpf_error(\"\\033[2J\\nerror: two\");")
 for what, body in {"loops": "for (;;);", "exits": "__builtin_trap();"}.items():
     for kind in ("constructor", "destructor"):
         FILES[f"{kind} {what}"] = (LICENSE, f"__attribute__(({kind})) static void f(void) {{ {body} }}\n" + LICENSE)

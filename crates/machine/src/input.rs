@@ -234,7 +234,7 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     toml::from_str(text).map_err(|error| {
         // serde and the TOML parser put what they wanted after the last "expected".
-        let (message, expected) = match error.message().split_once("expected ") {
+        let (message, expected) = match split_expected(error.message()) {
             Some((message, expected)) => (
                 message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
                 format!("expected {expected}"),
@@ -253,9 +253,33 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
     })
 }
 
+/// `message` before and after its first "expected ", which may be the end of "unexpected ".
+fn split_expected(message: &str) -> Option<(&str, &str)> {
+    let mut found = message.match_indices("expected ");
+    let (at, word) =
+        found.find(|&(at, _)| !message[..at].ends_with(|c: char| c.is_alphanumeric()))?;
+    Some((&message[..at], &message[at + word.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unexpected_is_one_word() {
+        let split = split_expected;
+        assert_eq!(split("unexpected key or value"), None);
+        assert_eq!(
+            split("unexpected `=`, expected a key"),
+            Some(("unexpected `=`, ", "a key"))
+        );
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read_to_the_end() {
+        let error = read_bytes(Path::new("/dev/zero"), "machine file").unwrap_err();
+        assert_eq!(error.message(), "/dev/zero: longer than 256 MiB");
+    }
 
     #[test]
     fn the_end_of_a_text_can_be_pointed_at() {
