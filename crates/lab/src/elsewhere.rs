@@ -27,7 +27,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) use wire::Request;
-use wire::{Job, MOST_MESSAGE, Reply, send};
+use wire::{Job, Reply, send};
 
 /// How often it is seen whether it is to stop, ns.
 const LOOK_EVERY_NS: i64 = 50_000_000;
@@ -219,7 +219,7 @@ impl Worker {
     ) -> Result<Result<Outcome, Error>, Trouble> {
         let (mut result, mut code) = (None, None);
         loop {
-            while let Some(length) = self.whole()? {
+            while let Some(length) = self.whole(expected.longest())? {
                 if result.is_some() {
                     return Err(Trouble::Unbelievable("more than a result"));
                 }
@@ -248,12 +248,12 @@ impl Worker {
     }
 
     /// How long the message is that has been read as a whole, with its length, if one has.
-    fn whole(&self) -> Result<Option<usize>, Trouble> {
+    fn whole(&self, longest: usize) -> Result<Option<usize>, Trouble> {
         let Some(length) = self.read.first_chunk() else {
             return Ok(None);
         };
         let length = u32::from_le_bytes(*length) as usize;
-        if length > MOST_MESSAGE {
+        if length > longest {
             return Err(Trouble::Unbelievable("a message that is too long"));
         }
         Ok((self.read.len() >= 4 + length).then_some(4 + length))

@@ -417,7 +417,7 @@ static void today(struct task_struct *p, u64 enq_flags)
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Its cage has room for what a trace is made in, if that is too long for memory.
+/// Its events come in many messages, and wait in a file for what is written first.
 #[test]
 fn its_trace_is_written_wherever_one_wants_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

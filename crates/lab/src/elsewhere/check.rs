@@ -3,6 +3,7 @@
 
 use crate::runs::{Case, TIME_LIMIT_NS};
 use simulator::{Event, Outcome, Part, Trace};
+use workload::MAX_SAMPLES;
 
 /// The longest text of an event, bytes: `bpf_trace_printk()`'s.
 const LONGEST_TEXT: usize = 1 << 16;
@@ -27,6 +28,15 @@ impl<'c, 't> Expected<'c, 't> {
             trace,
             now: 0,
         }
+    }
+
+    /// How long a message may be, bytes: all samples that are kept, some numbers for each CPU, and texts.
+    pub fn longest(&self) -> usize {
+        const SAMPLE: usize = size_of::<f64>();
+        const OF_A_CPU: usize = 256;
+        const OTHER: usize = 1 << 20;
+        let samples = self.case.workload.metrics().len() * MAX_SAMPLES * SAMPLE;
+        samples + self.case.machine.cpus.len() * OF_A_CPU + OTHER
     }
 
     /// Passes events on.

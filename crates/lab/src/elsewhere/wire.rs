@@ -10,9 +10,6 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use workload::Workload;
 
-/// The longest message, bytes: samples and counters of a run are the most that is said at a time.
-pub const MOST_MESSAGE: usize = 1 << 30;
-
 /// What a machine and a workload are made of, so that another process can make the same.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Recipe {
@@ -194,30 +191,37 @@ impl From<Failed> for Error {
                 message,
             } => Error::SchedulerExit {
                 at_ns,
-                reason: one_line(&reason),
-                message: one_line(&message),
+                reason: shown(&reason),
+                message: shown(&message),
             },
             Failed::Deadlock { at_ns, waiting } => Error::Deadlock {
                 at_ns,
-                waiting: one_line(&waiting),
+                waiting: shown(&waiting),
             },
             Failed::Task {
                 task,
                 at_ns,
                 message,
             } => Error::Task {
-                task: one_line(&task),
+                task: shown(&task),
                 at_ns,
-                message: one_line(&message),
+                message: shown(&message),
             },
             Failed::TimeLimit { limit_ns } => Error::TimeLimit { limit_ns },
             Failed::Invariant { at_ns, message } => Error::Invariant {
                 at_ns,
-                message: one_line(&message),
+                message: shown(&message),
             },
-            Failed::Other(message) => Error::Object(native::Error(one_line(&message))),
+            Failed::Other(message) => Error::Object(native::Error(shown(&message))),
         }
     }
+}
+
+/// The longest text that is shown, characters: `SCX_EXIT_MSG_LEN`.
+const LONGEST_SHOWN: usize = 1024;
+
+fn shown(text: &str) -> String {
+    one_line(text).chars().take(LONGEST_SHOWN).collect()
 }
 
 /// `value` as a message.

@@ -98,8 +98,12 @@ pub fn prepare() -> io::Result<()> {
     let code = code()?;
     // Without it neither is to be had for those who are not root.
     rustix::thread::set_no_new_privs(true)?;
-    // Fails for the leader of a group, which has no terminal of its own then.
-    let _ = rustix::process::setsid();
+    // Fails for the leader of a group, which does not matter if it is that of a session.
+    if let Err(error) = rustix::process::setsid()
+        && rustix::process::getsid(None)? != rustix::process::getpid()
+    {
+        return Err(error.into());
+    }
     LIMITS.iter().try_for_each(limit)?;
     let rules = native::nothing().map_err(io::Error::other)?;
     rules.restrict_self().map_err(io::Error::other)?;
