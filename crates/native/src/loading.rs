@@ -93,8 +93,8 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
         .dynamic_symbols()
         .filter(|symbol| symbol.is_undefined());
     let is_foreign = |name: &str, weak: bool| {
-        let of_kernel = || OF_THE_KERNEL.iter().any(|of| name.starts_with(of));
-        !name.is_empty() && !C_LIBRARY.contains(&name) && !(weak && of_kernel())
+        let of_kernel = weak && OF_THE_KERNEL.iter().any(|of| name.starts_with(of));
+        !(name.is_empty() || C_LIBRARY.contains(&name) || of_kernel)
     };
     let foreign: Vec<String> = undefined
         .filter_map(|symbol| match symbol.name() {
