@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// CPU time of one pass of the compiler, s. The largest scheduler of the scx crates takes 2 s on a slow computer.
-const CPU_S: u64 = 10;
+const CPU_S: u64 = 6;
 
 /// Time of one pass by the clock, as it may wait for what never comes.
 const WALL: Duration = Duration::from_secs(60);
