@@ -30,7 +30,8 @@ fn main() {
                 compiler: &compile::compiler(),
                 flags: &[compile::FLAGS, more].concat(),
                 include: &[&include],
-                confine: |_| {},
+                confine: &|_| {},
+                finish: |command| command.output(),
                 sources: &[&sources.join(scheduler).join("main.bpf.c")],
             };
             if let Err(message) = call.compile(&image) {

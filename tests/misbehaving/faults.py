@@ -48,12 +48,37 @@ ANYWHERE = {
     "double_release": "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
     "double_drop": "struct faulty_object *o = bpf_obj_new(struct faulty_object); bpf_obj_drop(o); bpf_obj_drop(o);",
     "hoard": "for (;;) sink = (u64)bpf_obj_new(struct faulty_object);",
+    "iterator_kept": "struct bpf_iter_scx_dsq it; bpf_iter_scx_dsq_new(&it, 0, 0);",
+    "iterator_ended_twice": "struct bpf_iter_scx_dsq it; bpf_iter_scx_dsq_new(&it, 0, 0); bpf_iter_scx_dsq_destroy(&it); bpf_iter_scx_dsq_destroy(&it);",
+    "iterator_not_begun": "struct bpf_iter_scx_dsq it = {}; bpf_iter_scx_dsq_next(&it);",
+    "timer_outside": "static struct timed outside; bpf_timer_init(&outside.timer, &faulty_timers, CLOCK_MONOTONIC);",
     "lock_kept": "bpf_spin_lock(&faulty_lock);",
     "rcu_kept": "bpf_rcu_read_lock();",
     "insert_null": "scx_bpf_dsq_insert((void *)zero, 0, slice, 0);",
     "lookup_null": "sink = *(u64 *)bpf_map_lookup_elem(&faulty_map, (void *)zero);",
     "lookup_unchecked": "u32 absent = 99; sink = *(volatile u64 *)bpf_map_lookup_elem(&faulty_map, &absent);",
     "float": "volatile double half = one; half /= 2; sink = half;",
+}
+
+# In a hash without end, and by timers that leave no time.
+HOARDS = {
+    "entries": """struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1 << 30); __type(key, u64);
+	__type(value, struct { char bytes[4096]; }); } hoard SEC(".maps");
+static void faulty_hoard(void) { static char bytes[4096]; for (u64 i = 0; ; i++)
+	if (bpf_map_update_elem(&hoard, &i, bytes, 0)) { scx_bpf_error("no more"); return; } }
+""",
+    "queued": """struct { __uint(type, BPF_MAP_TYPE_QUEUE); __uint(max_entries, 1 << 30); __type(value, struct { char bytes[4096]; }); }
+	hoard SEC(".maps");
+static void faulty_hoard(void) { static char bytes[4096]; for (;;)
+	if (bpf_map_push_elem(&hoard, bytes, 0)) { scx_bpf_error("no more"); return; } }
+""",
+    "timers": """struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1000); __type(key, u32); __type(value, struct timed); }
+	hoard SEC(".maps");
+static int again(void *map, u32 *key, struct timed *timed) { bpf_timer_start(&timed->timer, 1, 0); return 0; }
+static void faulty_hoard(void) { for (u32 i = 0; i < 1000; i++) { struct timed *t = bpf_map_lookup_elem(&hoard, &i);
+	if (t) { bpf_timer_init(&t->timer, &hoard, CLOCK_MONOTONIC); bpf_timer_set_callback(&t->timer, again);
+		bpf_timer_start(&t->timer, 1, 0); } } }
+""",
 }
 
 # Refused before anything runs, so in one op alone.
@@ -97,6 +122,80 @@ for name, number, a, b, c in (
 
 # In place of what an op does: (op, body).
 INSTEAD = {}
+
+# What the C library would do, which code finds from one of the few functions that it may call: back to the library's
+# first page, and by its tables from there.
+FIND_LIBC = r"""
+extern void *memmove(void *, const void *, unsigned long);
+struct elf { char magic[4], rest[28]; u64 headers, sections; u32 flags; u16 size, header_size, header_count; };
+struct header { u32 type, flags; u64 offset, address, physical, file_size, size, align; };
+struct dynamic { u64 tag, value; };
+struct symbol { u32 name; unsigned char info, other; u16 section; u64 value, size; };
+static bool faulty_same(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+static u64 faulty_libc(const char *name)
+{
+	u64 base = (u64)&memmove & ~4095ULL, symbols = 0, texts = 0;
+	while (*(volatile u32 *)base != 0x464c457f)
+		base -= 4096;
+	struct elf *elf = (void *)base;
+	struct header *header = (void *)(base + elf->headers);
+	for (int i = 0; i < elf->header_count; i++) {
+		if (header[i].type != 2)
+			continue;
+		for (struct dynamic *d = (void *)(base + header[i].address); d->tag; d++) {
+			if (d->tag == 5)
+				texts = d->value;
+			if (d->tag == 6)
+				symbols = d->value;
+		}
+	}
+	for (struct symbol *s = (void *)symbols; (u64)s < texts; s++)
+		if (s->value && s->section && faulty_same((char *)texts + s->name, name))
+			return base + s->value;
+	return 0;
+}
+static long faulty_call(const char *name, long a, long b, long c, long d, long e, long f)
+{
+	long (*function)(long, long, long, long, long, long) = (void *)faulty_libc(name);
+	return function(a, b, c, d, e, f);
+}
+"""
+LIBC = {
+    "chmod": '(long)"secret", 04755', "chown": '(long)"secret", 1, 1', "utimes": '(long)"secret", 0',
+    "setxattr": '(long)"secret", (long)"user.x", (long)"y", 1', "open": '(long)"secret", 0',
+    "creat": '(long)"left", 0644', "unlink": '(long)"secret"', "rename": '(long)"secret", (long)"left"',
+    "mkdir": '(long)"left", 0755', "symlink": '(long)"/etc/passwd", (long)"left"', "read": "0, (long)&sink, 8",
+    "socket": "2, 2, 0", "socketpair": "1, 1, 0, (long)&sink", "pipe": "(long)&sink", "dup": "1",
+    "kill": "getppid, 9", "tgkill": "getppid, getppid, 9", "setpriority": "0, getppid, 19",
+    "sched_setscheduler": "getppid, 1, (long)&one", "prlimit": "getppid, 4, 0, (long)&sink",
+    "process_vm_readv": "getppid, 0, 0, 0, 0, 0", "ptrace": "16, getppid", "fork": "", "vfork": "",
+    "execve": '(long)"/bin/true", 0, 0', "system": '(long)"touch left"', "mlockall": "1", "shmget": "0, 4096, 0600",
+    "inotify_init": "", "ioctl": '0, 0x5412, (long)"x"', "reboot": "0", "sethostname": '(long)"x", 1',
+    "clock_settime": "0, (long)faulty_array", "mount": "0, 0, 0, 0, 0", "unshare": "0", "setns": "1, 0",
+    "setsid": "", "setuid": "0", "prctl": "15, (long)\"x\"", "personality": "0x400000", "mprotect": "(long)faulty_array & -4096L, 4096, 7",
+    "mmap": "0, 4096, 7, 34, -1, 0", "mremap": "(long)faulty_array & -4096L, 4096, 8192, 3, (long)faulty_array & -4096L",
+    "shm_open": '(long)"/left", 66, 0600', "memfd_create": '(long)"x", 0', "userfaultfd": "0",
+    "sigaction": "11, (long)faulty_array, 0", "raise": "9", "abort": "", "pause": "", "sleep": "1000", "exit": "0", "_exit": "0",
+    "pthread_create": "(long)&sink, 0, (long)faulty_deep, 0", "dlopen": '(long)"libm.so.6", 2',
+    "close": "1", "write": '1, (long)"hello", 5', "dprintf": '2, (long)"\\033[2Jhello\\n"',
+}
+# Whom it can find: the parent, by a call that is not allowed either.
+for call, arguments in LIBC.items():
+    arguments = ", ".join((arguments.replace("getppid", "1").split(", ") if arguments else []) + ["0"] * 6)
+    words, depth, kept = [], 0, ""
+    for c in arguments + ",":
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            words.append(kept.strip())
+            kept = ""
+        else:
+            kept += c
+    INSTEAD[f"libc_{call}"] = ("enqueue", f'sink = faulty_call("{call}", {", ".join(words[:6])});')
 for value in ("-1", "5", "64", "1024", "1 << 30", "(s32)(1U << 31)", "-4096", "~0"):
     INSTEAD[f"select_cpu_returns {value}"] = ("select_cpu", f"return {value};")
 for value in ("-1", "-12", "-4095", "(s32)(1U << 31)"):
@@ -188,6 +287,26 @@ FILES = {
     "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
               'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
 }
+# What the compiler would have to read.
+SECRET = '".globl stolen\\nstolen: .incbin \\"%s\\"\\n.byte 0"'
+for what, path in {"shadow": "/etc/shadow", "beside": "secret", "elsewhere": "elsewhere/secret.h", "process": "/proc/self/environ"}.items():
+    FILES[f"incbin {what}"] = (LICENSE, f"asm({SECRET % path});\nextern char stolen[];\n" + LICENSE)
+    FILES[f"include {what}"] = (LICENSE, f'#include "{path}"\n' + LICENSE)
+for what, text in {
+    "a_pipe": '#include "pipe.h"', "a_link": '#include "alias.h"', "a_folder": '#include "."', "a_terminal": '#include "/dev/tty"',
+    "_init": "void _init(void) { for (;;); }", "_fini": "void _fini(void) { for (;;); }",
+    "weak_chmod": "int chmod(const char *, unsigned) __attribute__((weak)); long f(void) { return chmod(\"secret\", 04755); }",
+    "weak_environ": "extern char **environ __attribute__((weak)); char *f(void) { return environ[0]; }",
+    "weak_syscall": "long syscall(long, ...) __attribute__((weak)); long f(void) { return syscall(39); }",
+    "code_and_data": 'asm(".section both,\\"awx\\"\\n.quad 0\\n.text");',
+    "executable_stack": 'asm(".section .note.GNU-stack,\\"x\\"\\n.text");',
+}.items():
+    FILES[f"{what}"] = (LICENSE, text + "\n" + LICENSE)
+for what, text in HOARDS.items():
+    FILES[f"hoard {what}"] = ("static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{", text
+                              + "static int timer(void *map, u32 *key, struct bpf_timer *timer)\n{ static int once; if (!once++) faulty_hoard();")
+FILES["never_dispatches"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "")
+FILES["says_escapes"] = ("scx_bpf_dsq_insert(p, 0, slice, enq_flags);", "scx_bpf_error(\"\\033[2J\\nerror: two\");")
 for what, body in {"loops": "for (;;);", "exits": "__builtin_trap();"}.items():
     for kind in ("constructor", "destructor"):
         FILES[f"{kind} {what}"] = (LICENSE, f"__attribute__(({kind})) static void f(void) {{ {body} }}\n" + LICENSE)

@@ -1,6 +1,6 @@
 """A scheduler in C that does everything right, and the same with a fault in it."""
 
-from faults import ANYWHERE, COMPILED, FILES, INSTEAD
+from faults import ANYWHERE, COMPILED, FILES, FIND_LIBC, INSTEAD
 
 # Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and what it does when it is right.
 OPS = {
@@ -105,6 +105,7 @@ def all_of_them():
     for fault, body in COMPILED.items():
         yield fault, source("enqueue", body)
     for fault, (op, body) in INSTEAD.items():
-        yield fault, source(op, body, instead=True)
+        text = source(op, body, instead=True)
+        yield fault, text.replace("static int timer(", FIND_LIBC + "static int timer(", 1) if "faulty_call(" in body else text
     for fault, (what, by) in FILES.items():
         yield f"file: {fault}", by if what is None else source().replace(what, by)

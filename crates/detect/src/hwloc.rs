@@ -102,9 +102,9 @@ impl Reader<'_> {
                     nodes.insert(self.number(object, "os_index")?, self.cpuset(object)?);
                 }
                 "Cache" | "L2Cache" | "L3Cache" | "L4Cache" => {
-                    // 1 is for instructions alone.
+                    // 2 is for instructions alone; a machine file has no level above the fourth.
                     if object.attribute("cache_type") == Some("2")
-                        || self.number::<u32>(object, "depth")? < 2
+                        || !(2..=4).contains(&self.number::<u32>(object, "depth")?)
                     {
                         continue;
                     }

@@ -27,7 +27,7 @@ Examples:
 A file's name may be - for standard input, once. Ctrl-C shows what is complete.
 
 Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
-wrong, 130 when it was stopped."
+wrong, 3 when a scheduler in C failed, 130 when it was stopped."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -308,6 +308,9 @@ pub struct Compare {
     /// else of all that have it
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<Setting>,
+    /// Run schedulers in C even where this kernel lacks what keeps them from your files (Landlock, seccomp)
+    #[arg(long)]
+    pub uncaged: bool,
     /// What to choose by: the verdict and the table are about it alone, and what it costs elsewhere is said
     #[arg(long, value_enum)]
     pub goal: Option<Goal>,
@@ -345,6 +348,9 @@ pub struct Explain {
     /// Give a `const volatile` variable of the scheduler in C a value, as its loader would
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
     pub settings: Vec<Setting>,
+    /// Run schedulers in C even where this kernel lacks what keeps them from your files (Landlock, seccomp)
+    #[arg(long, requires = "scheduler")]
+    pub uncaged: bool,
     /// Which threads, by name (`ui`, or one instance of several, `ui-0`) or pid [default: those by whose
     /// latencies the workload is judged, else all]
     #[arg(long, value_name = "THREAD")]

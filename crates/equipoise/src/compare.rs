@@ -17,16 +17,14 @@ use std::collections::HashSet;
 
 /// Runs the schedulers and shows them side by side.
 pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
-    let Some(workload) = &args.workload else {
+    let Some(load) = &args.workload else {
         return measured::run(&args, output);
     };
     output::check_places(output, args.runs.trace.as_deref())?;
-    let (machine, workload) = subject::find(&args.machine, workload, args.cpunodebind.as_deref())?;
-    let schedulers = schedulers(&args)?;
-    if schedulers.iter().any(Scheduler::is_foreign) {
-        let places = output::places(output, args.runs.trace.as_deref());
-        simulator::cage(&places).map_err(Error::Cage)?;
-    }
+    let (machine, workload) = subject::find(&args.machine, load, args.cpunodebind.as_deref())?;
+    let mut schedulers = schedulers(&args)?;
+    let recipe = subject::recipe(&args.machine, load, args.cpunodebind.as_deref());
+    foreign::send_elsewhere(&mut schedulers, &recipe);
     let runs = args.runs.or(None);
     let progress = Progress::new(schedulers.len() * runs.count as usize);
     interrupt::listen();
@@ -83,6 +81,9 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
         .into_iter()
         .map(|policy| policy.in_kernel(args.kernel));
     let mut schedulers: Vec<Scheduler> = schedulers.collect();
+    if !args.schedulers.is_empty() {
+        foreign::check_cage(args.uncaged)?;
+    }
     let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);

@@ -7,12 +7,15 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The exit status after a scheduler in C has failed.
+const FOREIGN: u8 = 3;
+
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub enum Error {
     /// The command line or a file is wrong: status 2.
     Input(Box<BadInput>),
-    /// A simulation failed: status 1.
+    /// A simulation failed: status 1, or 3 if the scheduler was in C, whose failure it is.
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
@@ -20,8 +23,8 @@ pub enum Error {
     Stopped,
     /// A command that was recorded failed so: its status.
     Command(i32),
-    /// Somebody else's scheduler cannot be kept from harm, so it is not run: status 1.
-    Cage(io::Error),
+    /// The kernel lacks what would keep somebody else's scheduler from harm, so it is not run: status 2.
+    Cage(String),
 }
 
 impl Error {
@@ -44,8 +47,15 @@ impl Error {
                 ExitCode::from(2)
             }
             Error::Run(failure) => {
-                eprintln!("error: {failure}");
-                ExitCode::FAILURE
+                match failure.error {
+                    // It names the scheduler, and which run it was means nothing.
+                    simulator::Error::Fault(ref message) => eprintln!("error: {message}"),
+                    _ => eprintln!("error: {failure}"),
+                }
+                match failure.foreign {
+                    true => ExitCode::from(FOREIGN),
+                    false => ExitCode::FAILURE,
+                }
             }
             Error::Write(message) => {
                 eprintln!("error: {message}");
@@ -56,11 +66,12 @@ impl Error {
                 eprintln!("warning: the command ended with status {status}");
                 ExitCode::from(u8::try_from(status).unwrap_or(1))
             }
-            Error::Cage(error) => {
+            Error::Cage(lacking) => {
                 eprintln!(
-                    "error: this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"
+                    "error: this kernel lacks {lacking}, which keeps a scheduler in C from what is yours; expected \
+                     Linux 5.13 or later with both enabled. To run it all the same: --uncaged"
                 );
-                ExitCode::FAILURE
+                ExitCode::from(2)
             }
         }
     }

@@ -18,10 +18,9 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let (machine, workload) =
         subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
-    let scheduler = scheduler(&args)?;
-    if scheduler.is_foreign() {
-        simulator::cage(&output::places(output, None)).map_err(Error::Cage)?;
-    }
+    let mut scheduler = scheduler(&args)?;
+    let recipe = subject::recipe(&args.machine, &args.workload, args.cpunodebind.as_deref());
+    foreign::send_elsewhere(slice::from_mut(&mut scheduler), &recipe);
     let case = Case {
         machine: &machine,
         workload: &*workload,
@@ -92,6 +91,7 @@ fn scheduler(args: &Explain) -> Result<Scheduler, Error> {
     match &args.scheduler {
         None => Ok(Scheduler::policy(&args.policy)?.in_kernel(args.kernel)),
         Some(files) => {
+            foreign::check_cage(args.uncaged)?;
             let one = foreign::load(
                 slice::from_ref(files),
                 &args.include,

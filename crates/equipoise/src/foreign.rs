@@ -2,10 +2,56 @@
 
 use crate::cli::{Files, Setting};
 use crate::error::Error;
-use lab::Scheduler;
+use lab::{Recipe, Scheduler, Start};
 use machine::input::{self, BadInput};
 use native::Kernel;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// How this program is called to be a worker of itself ([`lab::work`]).
+const WORKER: &str = "--simulate-elsewhere";
+
+/// This program, also where its file has been replaced meanwhile.
+const ITSELF: &str = "/proc/self/exe";
+
+/// Was this process started to be a worker?
+pub fn is_worker() -> bool {
+    std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == WORKER)
+}
+
+/// Says what the kernel lacks that keeps a scheduler in C from harm: an error, unless that is to be so.
+pub fn check_cage(uncaged: bool) -> Result<(), Error> {
+    let lacking = simulator::cage_lacks();
+    if uncaged {
+        native::run_uncaged();
+    }
+    match lacking.join(" and ") {
+        nothing if nothing.is_empty() => Ok(()),
+        what if uncaged => {
+            eprintln!(
+                "warning: this kernel lacks {what}: a scheduler in C may do what you may, with your files, too"
+            );
+            Ok(())
+        }
+        what => Err(Error::Cage(what)),
+    }
+}
+
+/// Has those of `schedulers` that are in C run in processes of their own, on what `recipe` describes.
+pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
+    let start: Start = Arc::new(|| {
+        let mut command = Command::new(ITSELF);
+        command.arg0("equipoise").arg(WORKER).env_clear();
+        command
+    });
+    for scheduler in schedulers {
+        scheduler.run_elsewhere(recipe, &start);
+    }
+}
 
 /// Compiles each of `files` for `kernel`, with headers from `include`, and sets the variables in `settings`. Prints a
 /// warning for each deprecated feature.

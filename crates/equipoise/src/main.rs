@@ -28,7 +28,9 @@ use error::Error;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    simulator::report_scheduler_faults();
+    if foreign::is_worker() {
+        return ExitCode::from(lab::work());
+    }
     let Cli { command, output } = Cli::parse();
     let Some(command) = command else {
         return finished(output::print(FIRST_STEPS));

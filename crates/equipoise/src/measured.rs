@@ -4,7 +4,7 @@ use crate::cli::{Compare, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::{foreign, import, output};
-use lab::{Case, Scheduler};
+use lab::{Case, Described, Recipe, Scheduler};
 use machine::Machine;
 use native::Kernel;
 use report::measured::Pair;
@@ -25,15 +25,26 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     let Some(first) = traces.first() else {
         unreachable!("the command line has a trace")
     };
+    if args.measured.iter().any(|one| is_foreign(&one.policy)) {
+        foreign::check_cage(args.uncaged)?;
+    }
     let mut schedulers = Vec::new();
     for measured in &args.measured {
         schedulers.push(scheduler(&measured.policy, args.kernel)?);
     }
     let name = import::stem(&args.measured[0].trace);
     let replay = Replay::new(&name, first.recording.clone());
-    if schedulers.iter().any(Scheduler::is_foreign) {
-        simulator::cage(&output::places(output, None)).map_err(Error::Cage)?;
-    }
+    let recipe = Recipe {
+        machine: Described::Named(args.machine.clone()),
+        workload: Described::Text {
+            name: name.clone(),
+            file: name.clone(),
+            text: import::text(&first.recording)?,
+            params: None,
+        },
+        nodes: None,
+    };
+    foreign::send_elsewhere(&mut schedulers, &recipe);
     let mut pairs = Vec::new();
     for (scheduler, imported) in schedulers.iter().zip(traces) {
         let case = Case {
@@ -52,9 +63,13 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     output::show(output, &output::file_name(&name), page)
 }
 
+fn is_foreign(name_or_file: &str) -> bool {
+    name_or_file.ends_with(".bpf.c")
+}
+
 /// A policy, or a scheduler in C.
 fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
-    match name_or_file.ends_with(".bpf.c") {
+    match is_foreign(name_or_file) {
         true => foreign::one(&[Path::new(name_or_file)], &[], kernel),
         false => Ok(Scheduler::policy(name_or_file)?.in_kernel(kernel)),
     }

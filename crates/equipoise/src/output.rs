@@ -16,8 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// What of a trace waits in memory until its end, bytes; of a longer one all does in a file beside it, where the cage lets
-/// it be.
+/// What of a trace waits in memory until its end, bytes; of a longer one all does in a file beside it.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A result that has a name of its own.
@@ -217,7 +216,7 @@ fn check_stdout() -> Result<(), Error> {
 }
 
 /// The folders that results will be written to; of one that is not there yet, the one it will be made in.
-pub fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
+fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
     let folders = output.out.as_deref().into_iter();
     folders
         .chain(trace.map(folder_of))

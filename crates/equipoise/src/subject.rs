@@ -1,8 +1,18 @@
 //! What a command is about: a load on a machine.
 
 use crate::error::Error;
+use lab::{Described, Recipe};
 use machine::Machine;
 use workload::Workload;
+
+/// How another process finds the same.
+pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recipe {
+    Recipe {
+        machine: Described::Named(machine.to_owned()),
+        workload: Described::Named(workload.to_owned()),
+        nodes: cpunodebind.map(str::to_owned),
+    }
+}
 
 /// The machine and the load by their names or files, the load kept to `cpunodebind`'s NUMA nodes; they fit each other.
 pub fn find(

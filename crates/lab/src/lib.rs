@@ -6,6 +6,7 @@
 //! else.
 
 mod compare;
+mod elsewhere;
 mod experiment;
 mod limit;
 mod measure;
@@ -19,6 +20,7 @@ mod stats;
 mod verdict;
 
 pub use compare::{Comparison, Entry};
+pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};

@@ -1,5 +1,6 @@
 //! Repeated runs over seeds, in parallel.
 
+use crate::elsewhere::Request;
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
@@ -11,7 +12,7 @@ use std::thread;
 use workload::Workload;
 
 /// A run that simulates a whole day has lost its way.
-const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
+pub(crate) const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A workload on a machine under a scheduler.
 #[derive(Clone, Copy)]
@@ -36,6 +37,16 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// What has to be known of run `run`.
+    fn request(&self, run: u32, traced: bool) -> Request {
+        Request {
+            run,
+            count: self.count,
+            seed: self.seed_of(run),
+            traced,
+        }
+    }
+
     /// The seed of run `run`, counted from 0. It depends on nothing but [`Runs::seed`] and the
     /// number: the same for every case, so that schedulers are compared in pairs of like runs.
     pub fn seed_of(&self, run: u32) -> u64 {
@@ -161,6 +172,8 @@ pub struct Failure {
     pub seed: u64,
     /// What happened.
     pub error: simulator::Error,
+    /// Is the scheduler somebody else's?
+    pub foreign: bool,
 }
 
 /// Runs every case `runs.count` times; the answer is in the order of `cases`, and does not depend on
@@ -217,17 +230,12 @@ fn measure_one(
     if watch.stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    let seed = runs.seed_of(run);
-    let of_run = case.workload.of_run(run, runs.count);
-    let case = Case {
-        workload: of_run.as_deref().unwrap_or(case.workload),
-        ..*case
-    };
     let object = case.scheduler.object();
-    let result = match simulate(&case, object, globals, seed, None, watch.stop) {
+    let request = runs.request(run, false);
+    let result = match simulate(case, object, globals, &request, None, watch.stop) {
         Err(simulator::Error::Stopped) => return Ok(None),
-        Err(error) => Err(failure(&case, run, seed, error)),
-        Ok(outcome) => Ok(Some(keep(&case, outcome))),
+        Err(error) => Err(failure(case, run, request.seed, error)),
+        Ok(outcome) => Ok(Some(keep(case, outcome))),
     };
     (watch.done)();
     result
@@ -283,35 +291,61 @@ fn trace_object(
     trace: &mut dyn Trace,
     stop: &AtomicBool,
 ) -> Result<(), Box<Failure>> {
-    let seed = runs.seed_of(run);
     let globals = case.scheduler.globals(case.machine);
-    let of_run = case.workload.of_run(run, runs.count);
-    let case = Case {
-        workload: of_run.as_deref().unwrap_or(case.workload),
-        ..*case
-    };
-    simulate(&case, object, &globals, seed, Some(trace), stop)
+    let request = runs.request(run, true);
+    simulate(case, object, &globals, &request, Some(trace), stop)
         .map(drop)
-        .map_err(|error| failure(&case, run, seed, error))
+        .map_err(|error| failure(case, run, request.seed, error))
 }
 
-fn simulate<'a>(
-    case: &Case<'a>,
-    scheduler: &'a Object,
-    globals: &'a [Global],
-    seed: u64,
-    trace: Option<&'a mut dyn Trace>,
+/// Runs it, elsewhere if that is where the scheduler is run.
+fn simulate(
+    case: &Case<'_>,
+    object: &Object,
+    globals: &[Global],
+    request: &Request,
+    trace: Option<&mut dyn Trace>,
     stop: &AtomicBool,
 ) -> Result<Outcome, simulator::Error> {
+    match case.scheduler.workers() {
+        Some(workers) => workers.run(case, *request, trace, stop),
+        None => simulate_object(case, object, globals, request, trace, stop),
+    }
+}
+
+/// Runs it in this process, to its end.
+pub(crate) fn simulate_here(
+    case: &Case<'_>,
+    globals: &[Global],
+    request: &Request,
+    trace: Option<&mut dyn Trace>,
+) -> Result<Outcome, simulator::Error> {
+    let object = case.scheduler.object();
+    let stop = Watch::none().stop;
+    simulate_object(case, object, globals, request, trace, stop)
+}
+
+fn simulate_object(
+    case: &Case<'_>,
+    object: &Object,
+    globals: &[Global],
+    request: &Request,
+    trace: Option<&mut dyn Trace>,
+    stop: &AtomicBool,
+) -> Result<Outcome, simulator::Error> {
+    let of_run = case.workload.of_run(request.run, request.count);
     let config = Config {
         machine: case.machine,
-        workload: case.workload,
-        scheduler,
+        workload: of_run.as_deref().unwrap_or(case.workload),
+        scheduler: object,
         globals,
         read: case.scheduler.counters_symbol(),
-        seed,
+        seed: request.seed,
         time_limit_ns: TIME_LIMIT_NS,
-        trace,
+        trace: match trace {
+            Some(trace) => Some(&mut *trace),
+            None => None,
+        },
     };
     simulator::run_until(config, stop)
 }
@@ -339,6 +373,7 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
         run,
         seed,
         error,
+        foreign: case.scheduler.is_foreign(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! A scheduler to measure: one of Equipoise's policies, or somebody else's source file.
 
+use crate::elsewhere::{Recipe, Start, Workers};
 use machine::Machine;
 use machine::input::BadInput;
 use native::{Global, Kernel, Object};
@@ -21,6 +22,8 @@ enum Code {
     Foreign {
         object: Arc<Object>,
         globals: Vec<Global>,
+        /// Where it is run, if that is not in this process.
+        workers: Option<Arc<Workers>>,
     },
 }
 
@@ -86,6 +89,7 @@ impl Scheduler {
             code: Code::Foreign {
                 object: Arc::new(object),
                 globals: Vec::new(),
+                workers: None,
             },
         })
     }
@@ -115,12 +119,37 @@ impl Scheduler {
     /// Gives a variable of a scheduler in C its value, as a loader does. One that it does not have, that is not
     /// `const volatile`, or that is too small for the value, is an error.
     pub fn set(&mut self, variable: &str, value: i64) -> Result<(), Box<BadInput>> {
-        if let Code::Foreign { object, globals } = &mut self.code {
+        if let Code::Foreign {
+            object, globals, ..
+        } = &mut self.code
+        {
             let global = global(&self.name, object, variable, value)?;
             globals.retain(|other| other.symbol != variable);
             globals.push(global);
         }
         Ok(())
+    }
+
+    /// A scheduler in C, with the settings and the name that it has now, is run in processes of its own from here on, which
+    /// `start` starts and which make the machine and the workload of all its runs after `recipe`.
+    pub fn run_elsewhere(&mut self, recipe: &Recipe, start: &Start) {
+        if let Code::Foreign {
+            object,
+            globals,
+            workers,
+        } = &mut self.code
+        {
+            let new = Workers::new(start.clone(), recipe, &self.name, object, globals);
+            *workers = Some(Arc::new(new));
+        }
+    }
+
+    /// Where it is run, if that is not in this process.
+    pub(crate) fn workers(&self) -> Option<&Workers> {
+        match &self.code {
+            Code::Foreign { workers, .. } => workers.as_deref(),
+            Code::Policy(_) => None,
+        }
     }
 
     /// Calls it something else: for two that would have one name.

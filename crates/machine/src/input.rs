@@ -3,10 +3,12 @@
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use serde::de::DeserializeOwned;
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// A line of more bytes is not shown: a program wrote it, and it would bury the message.
@@ -162,17 +164,62 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
 /// The same of what is no text.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
+    let mut files = files();
+    if let Some((_, bytes)) = files.given.iter().find(|(given, _)| given == path) {
+        return Ok(bytes.clone());
+    }
     let bytes = match path == Path::new(STDIN) {
-        false => std::fs::read(path),
+        false => File::open(path).and_then(to_end),
         true if TAKEN.swap(true, Ordering::Relaxed) => {
             Err(io::Error::other("standard input has been read already"))
         }
-        true => {
-            let mut bytes = Vec::new();
-            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
+        true => to_end(io::stdin()),
     };
-    bytes.map_err(|error| unreadable(path, what, &error))
+    let bytes = bytes.map_err(|error| unreadable(path, what, &error))?;
+    files.kept.retain(|(kept, _)| kept != path);
+    files.kept.push((path.to_owned(), bytes.clone()));
+    Ok(bytes)
+}
+
+/// The largest file that is read, bytes: no machine or load is as long, but a device never ends.
+const MOST_BYTES: u64 = 256 << 20;
+
+fn to_end(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MOST_BYTES {
+        true => Err(io::Error::other(format!(
+            "longer than {} MiB",
+            MOST_BYTES >> 20
+        ))),
+        false => Ok(bytes),
+    }
+}
+
+/// Files by their paths.
+type Texts = Vec<(PathBuf, Vec<u8>)>;
+
+struct Files {
+    kept: Texts,
+    given: Texts,
+}
+
+fn files() -> MutexGuard<'static, Files> {
+    static FILES: Mutex<Files> = Mutex::new(Files {
+        kept: Vec::new(),
+        given: Vec::new(),
+    });
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What has been read so far, for another process that is to read the same ([`give`]).
+pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
+    files().kept.clone()
+}
+
+/// From here on these are the files of those paths, whatever is there.
+pub fn give(given: Vec<(PathBuf, Vec<u8>)>) {
+    files().given = given;
 }
 
 /// `path`, a `what`, cannot be read.
@@ -187,7 +234,7 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     toml::from_str(text).map_err(|error| {
         // serde and the TOML parser put what they wanted after the last "expected".
-        let (message, expected) = match error.message().split_once("expected ") {
+        let (message, expected) = match split_expected(error.message()) {
             Some((message, expected)) => (
                 message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
                 format!("expected {expected}"),
@@ -206,9 +253,33 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
     })
 }
 
+/// `message` before and after its first "expected ", which may be the end of "unexpected ".
+fn split_expected(message: &str) -> Option<(&str, &str)> {
+    let mut found = message.match_indices("expected ");
+    let (at, word) =
+        found.find(|&(at, _)| !message[..at].ends_with(|c: char| c.is_alphanumeric()))?;
+    Some((&message[..at], &message[at + word.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unexpected_is_one_word() {
+        let split = split_expected;
+        assert_eq!(split("unexpected key or value"), None);
+        assert_eq!(
+            split("unexpected `=`, expected a key"),
+            Some(("unexpected `=`, ", "a key"))
+        );
+    }
+
+    #[test]
+    fn what_never_ends_is_not_read_to_the_end() {
+        let error = read_bytes(Path::new("/dev/zero"), "machine file").unwrap_err();
+        assert_eq!(error.message(), "/dev/zero: longer than 256 MiB");
+    }
 
     #[test]
     fn the_end_of_a_text_can_be_pointed_at() {

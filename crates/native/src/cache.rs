@@ -5,7 +5,7 @@
 //! quick, and the compiler only for what is new. What can be read may be broken and what is to be written
 //! may not be writable; then the compiler is called, and nobody hears of it.
 
-use crate::compile::{self, Call};
+use crate::compile::Call;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -38,16 +38,16 @@ impl Cache {
         }
     }
 
-    /// The shared object that the `call` makes, or made once. The error is what the compiler said.
-    pub fn compile(&self, call: Call) -> Result<Vec<u8>, String> {
-        let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-        let key = key(call, &work.path().join("source.i"))?;
+    /// The shared object that the `call` makes, or made once; in the folder `work`, which is left with what was needed on
+    /// the way. The error is what the compiler said.
+    pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
+        let key = key(call, &work.join("source.i"))?;
         let entry = self.folder.as_ref().zip(key);
         let entry = entry.map(|(folder, key)| folder.join(key));
         if let Some(object) = entry.as_deref().and_then(read) {
             return Ok(object);
         }
-        let output = work.path().join("object.so");
+        let output = work.join("object.so");
         call.compile(&output)?;
         let object = fs::read(&output).map_err(|error| error.to_string())?;
         if let Some(entry) = &entry {
@@ -68,7 +68,7 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     };
     for source in 0..call.sources.len() {
         let mut command = call.of_source(source);
-        compile::run(command.args(["-E", "-P", "-o"]).arg(preprocessed))?;
+        call.run(command.args(["-E", "-P", "-o"]).arg(preprocessed))?;
         add(&fs::read(preprocessed)
             .map_err(|error| format!("{}: {error}", preprocessed.display()))?);
     }
@@ -140,6 +140,7 @@ fn write(entry: &Path, object: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compile;
 
     /// A source with a header of its own, and a cache.
     struct Setup(tempfile::TempDir);
@@ -171,10 +172,12 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags,
                 include: &[],
-                confine: |_| {},
+                confine: &|_| {},
+                finish: |command| command.output(),
                 sources: &[&self.path("a.c")],
             };
-            cache.compile(call).unwrap()
+            let work = tempfile::tempdir().unwrap();
+            cache.compile(call, work.path()).unwrap()
         }
 
         fn compile(&self) -> Vec<u8> {
@@ -271,10 +274,11 @@ mod tests {
                 compiler: &compile::compiler(),
                 flags: &[],
                 include: &[],
-                confine: |_| {},
+                confine: &|_| {},
+                finish: |command| command.output(),
                 sources: &[&setup.path("a.c")],
             };
-            let error = setup.cache().compile(call).unwrap_err();
+            let error = setup.cache().compile(call, setup.0.path()).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
     }

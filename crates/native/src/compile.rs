@@ -2,8 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Declares the kernel's features. The file in `include/` determines them at run time; compiling for one kernel replaces
 /// it with [`crate::Kernel::header`].
@@ -102,6 +103,9 @@ pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only"];
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &[];
 
+/// Runs a command to its end; what it wrote.
+pub type Finish = fn(&mut Command) -> io::Result<Output>;
+
 /// What is to be compiled, and how.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -112,7 +116,9 @@ pub struct Call<'a> {
     /// The folders to look for headers in.
     pub include: &'a [&'a Path],
     /// What is done to each process that it starts before that runs.
-    pub confine: fn(&mut Command),
+    pub confine: &'a dyn Fn(&mut Command),
+    /// Runs one to its end.
+    pub finish: Finish,
     /// The files in C; the first has what there may be one of alone.
     pub sources: &'a [&'a Path],
 }
@@ -123,7 +129,7 @@ impl Call<'_> {
         let mut command = Command::new(&self.compiler[0]);
         command.args(&self.compiler[1..]).args(self.flags);
         for folder in self.include {
-            command.arg("-I").arg(folder);
+            command.arg("-I").arg(plain(folder));
         }
         command.env("LC_ALL", "C");
         (self.confine)(&mut command);
@@ -139,22 +145,45 @@ impl Call<'_> {
                 .arg("-DEQUIPOISE_FURTHER_FILE")
                 .arg(format!("-D_license=_license_{index}"));
         }
-        command.arg(self.sources[index]);
+        command.arg(plain(self.sources[index]));
         command
     }
 
     /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects beside it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
-            return run(self.of_source(0).arg("-o").arg(output));
+            return self.run(self.of_source(0).arg("-o").arg(output));
         }
         let mut link = self.command();
         for index in 0..self.sources.len() {
             let object = output.with_extension(format!("{index}.o"));
-            run(self.of_source(index).arg("-c").arg("-o").arg(&object))?;
+            self.run(self.of_source(index).arg("-c").arg("-o").arg(&object))?;
             link.arg(object);
         }
-        run(link.arg("-o").arg(output))
+        self.run(link.arg("-o").arg(output))
+    }
+
+    /// The error is what the compiler and the linker said, or why they could not be run.
+    pub fn run(&self, command: &mut Command) -> Result<(), String> {
+        let run = (self.finish)(command).map_err(|error| {
+            format!(
+                "{}: {error}; expected a C compiler (set CC to name another)",
+                command.get_program().to_string_lossy()
+            )
+        })?;
+        match &*String::from_utf8_lossy(&run.stderr) {
+            _ if run.status.success() => Ok(()),
+            "" => Err(format!("the compiler said nothing: {}", run.status)),
+            said => Err(said.to_owned()),
+        }
+    }
+}
+
+/// `path` as no compiler takes it for an option (`-x.c`) or for a file of options (`@x.c`).
+fn plain(path: &Path) -> PathBuf {
+    match path.as_os_str().as_encoded_bytes().first() {
+        Some(b'-' | b'@') => Path::new(".").join(path),
+        _ => path.to_owned(),
     }
 }
 
@@ -175,20 +204,5 @@ fn words(command: OsString) -> Vec<OsString> {
     match words.is_empty() {
         true => vec!["cc".into()],
         false => words,
-    }
-}
-
-/// The error is what the compiler and the linker said, or why they could not be run.
-pub fn run(command: &mut Command) -> Result<(), String> {
-    let run = command.output().map_err(|error| {
-        format!(
-            "{}: {error}; expected a C compiler (set CC to name another)",
-            command.get_program().to_string_lossy()
-        )
-    })?;
-    match &*String::from_utf8_lossy(&run.stderr) {
-        _ if run.status.success() => Ok(()),
-        "" => Err(format!("the compiler said nothing: {}", run.status)),
-        said => Err(said.to_owned()),
     }
 }

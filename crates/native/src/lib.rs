@@ -4,13 +4,16 @@
 
 mod cache;
 mod compile;
+mod confine;
 mod debug_info;
 mod kernels;
 mod limits;
+mod loading;
 mod object;
 mod ops;
 mod schedulers;
 
+pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncaged};
 pub use debug_info::{Inner, MapDefinition};
 pub use kernels::{Feature, Kernel, Kind};
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
@@ -18,9 +21,30 @@ pub use schedulers::SCHEDULERS;
 
 use cache::Cache;
 use compile::Call;
+use confine::Files;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
+
+/// `text`, which somebody else wrote, as a terminal can be shown it: other control characters than line feeds and tabs are
+/// spelt.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The same on one line.
+pub fn one_line(text: &str) -> String {
+    let shown = printable(text.trim_end());
+    shown.replace('\n', "\\n").replace('\t', " ")
+}
 
 /// Why a scheduler could not be compiled or understood. The message is complete: it has the file,
 /// the line and the compiler's own words where it has any.
@@ -73,8 +97,12 @@ impl Object {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
         for source in sources {
             let name = source.display();
-            let opened = std::fs::File::open(source).and_then(|file| file.metadata());
-            match opened {
+            // Opened only if it is a file: a pipe's other end may never come.
+            let found = std::fs::metadata(source).and_then(|found| match found.is_file() {
+                true => std::fs::File::open(source)?.metadata(),
+                false => Ok(found),
+            });
+            match found {
                 Err(error) => return Err(Error(format!("{name}: {error}; {expected}"))),
                 Ok(found) if !found.is_file() || source.extension() != Some("c".as_ref()) => {
                     return Err(Error(format!("{name}: not a C source file; {expected}")));
@@ -138,18 +166,24 @@ pub fn shared_object(
     flags: &[&str],
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
-    Cache::of_user().compile(Call {
-        compiler: &compile::compiler(),
+    let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let compiler = compile::compiler();
+    let files = Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
+    let call = Call {
+        compiler: &compiler,
         flags,
         include,
-        confine: limits::set,
+        confine: &|command| files.confine(command),
+        finish: limits::finish,
         sources,
-    })
+    };
+    Cache::of_user().compile(call, work.path())
 }
 
 /// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does
 /// not have come first, by name and line, however the compiler or the linker put it.
 fn explain(source: &str, said: &str) -> String {
+    let said = &*printable(said);
     let mut told = HashSet::new();
     let lacking = said.lines().filter_map(lacking_function);
     // One message for each function, with its first call.
@@ -377,6 +411,45 @@ mod tests {
             "{MINIMAL}struct s {{ u64 a[100]; }} from, to;\nvoid f(void)\n{{\n\tto = from;\n}}\n"
         ))
         .unwrap();
+    }
+
+    #[test]
+    fn a_weak_function_of_the_c_library_is_refused_and_one_of_the_kernel_is_null() {
+        let weak = |name: &str| {
+            compile(&format!(
+                "{MINIMAL}extern int {name}(int) __ksym __weak;\nint f(void)\n{{\n\treturn {name} ? {name}(1) : 0;\n}}\n"
+            ))
+        };
+        for name in ["chmod", "system", "environ"] {
+            let refused = weak(name).unwrap_err();
+            let expected =
+                format!("test.bpf.c: {name}() is a function of the C library, which BPF");
+            assert!(refused.0.contains(&expected), "{refused}");
+        }
+        weak("bpf_no_such_thing").unwrap();
+    }
+
+    #[test]
+    fn what_would_run_when_it_is_loaded_is_refused() {
+        for (text, part) in [
+            ("void _init(void) { for (;;); }", "an _init()"),
+            ("void _fini(void) { for (;;); }", "a _fini()"),
+            (
+                "asm(\".section run,\\\"awx\\\"\\n.quad 0\\n.text\");",
+                "both code and data",
+            ),
+            (
+                "asm(\".section .note.GNU-stack,\\\"x\\\"\\n.text\");",
+                "an executable stack",
+            ),
+            (
+                "__attribute__((tls_model(\"initial-exec\"))) __thread u64 mine;\nu64 f(void) { return mine++; }",
+                "variables of each thread",
+            ),
+        ] {
+            let refused = compile(&format!("{MINIMAL}{text}\n")).unwrap_err();
+            assert!(refused.0.contains(part), "{text}: {refused}");
+        }
     }
 
     #[test]

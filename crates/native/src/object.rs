@@ -1,17 +1,9 @@
 //! What a compiled scheduler says of itself: its globals, its maps and its ops.
 
 use crate::debug_info::{self, MapDefinition};
-use crate::{Error, Kernel, ops};
-use object::{
-    Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolFlags, SymbolKind,
-};
+use crate::{Error, Kernel, loading, ops};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 use std::collections::{BTreeMap, HashSet};
-
-/// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
-/// `include/` make BPF helpers of.
-const C_LIBRARY: [&str; 9] = [
-    "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
-];
 
 /// The value of a global variable of the scheduler, set before it is loaded, as a loader sets
 /// `skel->rodata`.
@@ -106,21 +98,10 @@ impl Object {
             ))
         };
         let file = object::File::parse(&*image).map_err(|error| unreadable(&error))?;
-        let foreign: Vec<String> = file
-            .dynamic_symbols()
-            .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
-            .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
-            .filter(|name| !name.is_empty() && !C_LIBRARY.contains(&name.as_str()))
-            .map(|name| {
-                format!(
-                    "{source}: {name}() is a function of the C library, which BPF does not have"
-                )
-            })
-            .collect();
-        if !foreign.is_empty() {
-            return Err(Error(foreign.join("\n")));
-        }
-        refuse_what_runs_by_itself(source, &file)?;
+        let object::File::Elf64(elf) = &file else {
+            return Err(unreadable(&"not a 64-bit ELF file"));
+        };
+        loading::check(source, elf)?;
         let mut variables = BTreeMap::new();
         let mut map_symbols = Vec::new();
         let mut tracepoints = Vec::new();
@@ -303,6 +284,11 @@ impl Object {
             .map(|(name, variable)| (&**name, *variable))
     }
 
+    /// The shared object as it was compiled.
+    pub fn bytes(&self) -> &[u8] {
+        &self.image
+    }
+
     /// How much memory it takes from where it is loaded, bytes.
     pub fn loaded_size(&self) -> u64 {
         self.loaded_size
@@ -345,32 +331,4 @@ impl Object {
 fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next();
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
-}
-
-/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that choose a function
-/// run when a shared object is loaded.
-fn refuse_what_runs_by_itself(source: &str, file: &object::File<'_>) -> Result<(), Error> {
-    const SECTIONS: [&str; 7] = [
-        ".preinit_array",
-        ".init_array",
-        ".fini_array",
-        ".ctors",
-        ".dtors",
-        ".init",
-        ".fini",
-    ];
-    let mut sections = file.sections();
-    let section = sections.any(|section| section.name().is_ok_and(|name| SECTIONS.contains(&name)));
-    let mut symbols = file.symbols();
-    let chooses = symbols.any(|symbol| match symbol.flags() {
-        SymbolFlags::Elf { st_info, .. } => st_info.st_type() == object::elf::STT_GNU_IFUNC,
-        _ => false,
-    });
-    if section || chooses {
-        return Err(Error(format!(
-            "{source}: it has a constructor, a destructor or an ifunc, which BPF does not have; expected such work \
-             in ops.init() and ops.exit()"
-        )));
-    }
-    Ok(())
 }

@@ -101,6 +101,13 @@ impl Policy {
 /// The preset `base` with `settings` (`NAME=VALUE,...`), under the name `whole`.
 fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadInput>> {
     let base = Policy::find(base)?;
+    let nothing = settings.split(',').find(|setting| setting.ends_with('='));
+    if let Some(name) = nothing.map(|setting| setting.trim_end_matches('=')) {
+        return Err(Box::new(BadInput::whole(
+            format!("{whole}: `{name}` has no value"),
+            format!("expected {name}=VALUE; `equipoise policy show` says which there are"),
+        )));
+    }
     let text = as_toml(settings.split(','));
     Ok(Policy {
         name: whole.to_owned(),
@@ -244,5 +251,12 @@ mod tests {
                 .message()
                 .starts_with("no/such.toml: ")
         );
+    }
+
+    #[test]
+    fn a_setting_without_a_value_is_named() {
+        let error = Policy::find("cfs:misfit=").unwrap_err();
+        assert_eq!(error.message(), "cfs:misfit=: `misfit` has no value");
+        assert!(error.expected().starts_with("expected misfit=VALUE"));
     }
 }

@@ -47,6 +47,8 @@ pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
 pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     match failure.error {
         simulator::Error::Stopped => stopped(),
+        // It names the scheduler, and which run it was means nothing.
+        simulator::Error::Fault(message) => SimulationError::new_err(message),
         _ => SimulationError::new_err(failure.to_string()),
     }
 }

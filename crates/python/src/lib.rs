@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::reproduce::{experiments, reproduce};
     #[pymodule_export]
-    use super::running::{Stop, cage};
+    use super::running::{Stop, run_uncaged, work};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -5,6 +5,7 @@ use crate::table::{Columns, Table};
 use ::machine::input;
 use arrow_array::types::{UInt16Type, UInt32Type};
 use detect::Found;
+use lab::Described;
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,16 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What another process can make the same of.
+    pub fn described(&self) -> Described {
+        Described::Text {
+            name: self.machine.name.clone(),
+            file: self.file.clone(),
+            text: self.text.clone(),
+            params: None,
+        }
+    }
+
     fn parse(file: &str, text: String) -> PyResult<Machine> {
         let machine = ::machine::Machine::parse(file, &text).map_err(bad_input)?;
         Ok(Machine {

@@ -3,12 +3,12 @@
 use crate::error::{bad, bad_input, failed, stopped};
 use crate::machine::Machine;
 use crate::policy::Policy;
-use crate::running::{Stop, is_caged, run};
+use crate::running::{Stop, run, start_worker};
 use crate::table::{Columns, Table};
 use crate::workload::Workload;
 use ::workload::Workload as _;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-use lab::{Case, Comparison, Entry, Measure, Measured, Pooled, Run, Runs, Scheduler};
+use lab::{Case, Comparison, Entry, Measure, Measured, Pooled, Recipe, Run, Runs, Scheduler};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use report::json::{better_name, decides, goal_name};
@@ -22,23 +22,28 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// The workload must be able to run there, and a scheduler in C only runs in a cage.
-    pub fn new(machine: &Machine, workload: &Workload, policy: &Policy) -> PyResult<Combined> {
+    /// The workload must be able to run there; a scheduler in C gets processes of its own.
+    pub fn new(
+        py: Python<'_>,
+        machine: &Machine,
+        workload: &Workload,
+        policy: &Policy,
+    ) -> PyResult<Combined> {
         workload.load.check(&machine.machine).map_err(bad_input)?;
-        if policy.scheduler.is_foreign() && !is_caged() {
-            let message = format!(
-                "{} is in C, and this process is not caged",
-                policy.scheduler.name()
-            );
-            return Err(bad(
-                message,
-                "expected equipoise.simulate(), which sees to it",
-            ));
+        let mut scheduler = policy.scheduler.clone();
+        if scheduler.is_foreign() {
+            let (workload, nodes) = workload.described();
+            let recipe = Recipe {
+                machine: machine.described(),
+                workload,
+                nodes,
+            };
+            scheduler.run_elsewhere(&recipe, &start_worker(py)?);
         }
         Ok(Combined {
             machine: machine.machine.clone(),
             workload: workload.load.clone(),
-            scheduler: policy.scheduler.clone(),
+            scheduler,
         })
     }
 
@@ -199,7 +204,7 @@ pub fn simulate(
     stop: Option<&Stop>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Table, Table)> {
-    let combined = Combined::new(machine, workload, policy)?;
+    let combined = Combined::new(py, machine, workload, policy)?;
     let runs = Runs {
         count: runs,
         seed,
@@ -240,7 +245,7 @@ pub fn measure_part(
     end: u32,
     stop: Option<&Stop>,
 ) -> PyResult<(Table, Table)> {
-    let combined = Combined::new(machine, workload, policy)?;
+    let combined = Combined::new(py, machine, workload, policy)?;
     let runs = Runs {
         count: runs,
         seed,
@@ -281,7 +286,7 @@ pub fn compare<'py>(
     }
     let mut schedulers: Vec<Scheduler> = Vec::new();
     for policy in &policies {
-        schedulers.push(Combined::new(machine, workload, policy)?.scheduler);
+        schedulers.push(Combined::new(py, machine, workload, policy)?.scheduler);
     }
     let machine = machine.machine.as_ref().clone();
     let workload = Box::new(workload.load.clone());

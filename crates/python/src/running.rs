@@ -1,9 +1,10 @@
 //! Running without the interpreter's lock, until it is done or somebody presses Ctrl-C.
 
 use crate::error::stopped;
-use lab::Watch;
-use pyo3::exceptions::PyOSError;
+use lab::{Start, Watch};
 use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -11,9 +12,6 @@ use std::time::Duration;
 
 /// How often signals are looked for, and progress is reported.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Has this process given up what a scheduler in C must not have?
-static CAGED: AtomicBool = AtomicBool::new(false);
 
 /// Asks whatever was given it to stop, from another thread.
 #[pyclass(frozen, module = "equipoise._native")]
@@ -38,22 +36,45 @@ impl Stop {
     }
 }
 
-/// Gives up, for the rest of this process, what a simulation does not need: only then are schedulers in C run.
+/// What a process does that runs schedulers in C; returns its exit status.
 #[pyfunction]
-pub fn cage() -> PyResult<()> {
-    simulator::cage::<&str>(&[]).map_err(|error| {
-        PyOSError::new_err(format!(
-            "this kernel refuses the limits that a scheduler in C is run with (seccomp, Landlock): {error}"
-        ))
-    })?;
-    simulator::report_scheduler_faults();
-    CAGED.store(true, Ordering::Relaxed);
-    Ok(())
+pub fn work() -> u8 {
+    lab::work()
 }
 
-/// May schedulers in C be run here?
-pub fn is_caged() -> bool {
-    CAGED.load(Ordering::Relaxed)
+/// From here on schedulers in C are run also where this kernel lacks what keeps them from harm (Landlock, seccomp).
+#[pyfunction]
+pub fn run_uncaged() {
+    native::run_uncaged();
+}
+
+/// What a worker's interpreter is told, which needs none of the user's packages but this module's file.
+const WORKER: &str = "\
+import importlib.util, sys
+found = importlib.util.spec_from_file_location('equipoise._native', sys.argv[1])
+native = importlib.util.module_from_spec(found)
+found.loader.exec_module(native)
+sys.exit(native.work())";
+
+/// Where an interpreter that is not installed finds its library.
+const LIBRARIES: &str = "LD_LIBRARY_PATH";
+
+/// How a process is started that runs schedulers in C.
+pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
+    let interpreter: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
+    let module: PathBuf = py
+        .import("equipoise._native")?
+        .getattr("__file__")?
+        .extract()?;
+    Ok(Arc::new(move || {
+        let mut command = Command::new(&interpreter);
+        command.args(["-I", "-S", "-c", WORKER]).arg(&module);
+        command.env_clear();
+        if let Some(libraries) = std::env::var_os(LIBRARIES) {
+            command.env(LIBRARIES, libraries);
+        }
+        command
+    }))
 }
 
 /// What `work` returns, which runs on a thread of its own while other Python threads run. `progress` is called with the

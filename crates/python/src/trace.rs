@@ -86,7 +86,7 @@ pub fn trace<'py>(
             format!("expected 0 to {}", runs - 1),
         ));
     }
-    let combined = Combined::new(machine, workload, policy)?;
+    let combined = Combined::new(py, machine, workload, policy)?;
     let runs = Runs {
         count: runs,
         seed,

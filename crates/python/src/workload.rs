@@ -6,6 +6,7 @@ use crate::table::{Columns, Table};
 use ::machine::Machine as Simulated;
 use ::machine::input::{self, BadInput};
 use ::workload::{CpuBound, Metric, Start, Workload as Load, import};
+use lab::Described;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -31,6 +32,30 @@ struct Source {
     text: Option<(String, String)>,
     params: Vec<String>,
     nodes: Option<String>,
+}
+
+impl Workload {
+    /// What another process can make the same of, and the nodes that it is kept to.
+    pub fn described(&self) -> (Described, Option<String>) {
+        let Source {
+            name,
+            text,
+            params,
+            nodes,
+        } = self.source.clone();
+        let params = Some(params.join(",")).filter(|params| !params.is_empty());
+        let described = match (text, params) {
+            (Some((file, text)), params) => Described::Text {
+                name,
+                file,
+                text,
+                params,
+            },
+            (None, None) => Described::Named(name),
+            (None, Some(params)) => Described::Named(format!("{name}:{params}")),
+        };
+        (described, nodes)
+    }
 }
 
 impl Source {

@@ -89,7 +89,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     if let Some(duration) = duration_ns {
         kernel.events.push(duration, What::End);
     }
-    let watchdog_ns = kernel.scx.watchdog.interval_ns();
+    let watchdog_ns = kernel.scx.watchdog.next_ns(0);
     kernel.events.push(watchdog_ns, What::Watchdog);
     start_shell(&mut kernel, tasks);
     kernel.start_connections();

@@ -274,7 +274,7 @@ fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), S
     }
     let waits = task.on_rq.get() && task.class.get() == Class::Ext && !runs(kernel, task);
     let waited = kernel.now().saturating_sub(task.runnable_at.get());
-    if waits && waited > kernel.scx.watchdog.timeout_ns + kernel.scx.watchdog.interval_ns() {
+    if waits && waited > kernel.scx.watchdog.timeout_ns * 3 / 2 {
         return Err(format!(
             "{} has waited for {waited} ns and the watchdog did not see it",
             label()

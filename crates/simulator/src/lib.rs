@@ -15,14 +15,16 @@ mod run;
 mod scx;
 
 pub use check::Check;
-pub use host::cage::cage;
-pub use host::fault::report_scheduler_faults;
+pub use host::cage::{lacks as cage_lacks, prepare as prepare_cage};
+pub use host::calls::heard;
+pub use host::fault::{STATUS as FAULT_STATUS, report_scheduler_faults};
 pub use hw::energy::{Energy, Part};
 pub use kernel::task::weight_of;
 
 use check::Checker;
 use machine::Machine;
 use native::{Global, Object};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use workload::{Recorder, Workload};
 
@@ -48,7 +50,7 @@ pub struct Config<'a> {
 }
 
 /// What came out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Simulated time, ns.
     pub simulated_ns: u64,
@@ -64,7 +66,7 @@ pub struct Outcome {
 }
 
 /// What the kernel counted over a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Switches from one task (or idle) to another.
     pub context_switches: u64,
@@ -101,17 +103,21 @@ pub trait Trace {
 pub const EXPLAINED_NUMBERS: usize = 4;
 
 /// Scheduling events, named and filled as the kernel's tracepoints of the same names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// They can be told another process, but for decisions, which are this project's own schedulers'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event<'a> {
     /// `sched_switch`; pid 0 is idle (`swapper`).
     Switch {
         /// `prev_comm`, `prev_pid`.
+        #[serde(borrow)]
         prev: (&'a str, i32),
         /// `prev_prio`.
         prev_prio: i32,
         /// `prev_state`: still runnable?
         prev_runnable: bool,
         /// `next_comm`, `next_pid`.
+        #[serde(borrow)]
         next: (&'a str, i32),
         /// `next_prio`.
         next_prio: i32,
@@ -119,6 +125,7 @@ pub enum Event<'a> {
     /// `sched_wakeup` / `sched_wakeup_new`.
     Wakeup {
         /// `comm`, `pid`.
+        #[serde(borrow)]
         task: (&'a str, i32),
         /// `prio`.
         prio: i32,
@@ -130,6 +137,7 @@ pub enum Event<'a> {
     /// `sched_migrate_task`.
     Migrate {
         /// `comm`, `pid`.
+        #[serde(borrow)]
         task: (&'a str, i32),
         /// `prio`.
         prio: i32,
@@ -141,13 +149,16 @@ pub enum Event<'a> {
     /// `sched_process_fork`.
     Fork {
         /// `comm`, `pid` of the parent.
+        #[serde(borrow)]
         parent: (&'a str, i32),
         /// `child_comm`, `child_pid`.
+        #[serde(borrow)]
         child: (&'a str, i32),
     },
     /// `sched_process_exit`.
     Exit {
         /// `comm`, `pid`.
+        #[serde(borrow)]
         task: (&'a str, i32),
         /// `prio`.
         prio: i32,
@@ -172,21 +183,24 @@ pub enum Event<'a> {
         /// kHz.
         khz: u32,
     },
+    /// `bpf_trace_printk`.
+    Printk(&'a str),
     /// The scheduler says why: one that was compiled to ([`Object::explaining`]). No tracepoint of the kernel's.
+    // The last, as it is left out: formats that number variants would count it on one side.
+    #[serde(skip)]
     Decision {
         /// Which decision; the scheduler knows what that means.
         decision: u32,
         /// The task that it is about, `comm` and `pid`, if any.
         task: Option<(&'a str, i32)>,
         /// What that task sleeps for, or last slept for, such as `a timer`.
+        #[serde(skip)]
         waited_for: &'static str,
         /// The CPU that it is about, if any.
         cpu: Option<usize>,
         /// The numbers that it was made by.
         numbers: &'a [i64; EXPLAINED_NUMBERS],
     },
-    /// `bpf_trace_printk`.
-    Printk(&'a str),
 }
 
 /// Why a run ended early.
@@ -237,6 +251,9 @@ pub enum Error {
     /// It was asked to stop ([`run_until`]).
     #[error("stopped on request")]
     Stopped,
+    /// The process that ran it did not get to its end. The message is complete.
+    #[error("{0}")]
+    Fault(String),
     /// The scheduler's object and the configuration do not fit.
     #[error(transparent)]
     Object(#[from] native::Error),

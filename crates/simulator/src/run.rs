@@ -52,7 +52,10 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
         match done {
             Some(cpu) => kernel.done(cpu),
             None if happens(kernel) => {}
-            None => return Ok(()),
+            None => {
+                kernel.check_dispatched();
+                return kernel.failure.take().map_or(Ok(()), Err);
+            }
         }
         if kernel.check.is_some() {
             check_state(kernel);

@@ -1,5 +1,6 @@
 //! Measurements that programs make of themselves.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Index into [`crate::Workload::metrics`].
@@ -93,14 +94,14 @@ impl Metric {
 pub const MAX_SAMPLES: usize = 1 << 20;
 
 /// Collects one run's measurements.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
     series: Vec<Series>,
     /// Where the metrics begin of the workload that is recording, of several.
     base: MetricId,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Series {
     samples: Vec<f64>,
     /// Every how manyth sample is kept; a power of two.
@@ -138,6 +139,14 @@ impl Recorder {
     /// From here on metrics are counted from `base`; returns from where they were.
     pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
         std::mem::replace(&mut self.base, base)
+    }
+
+    /// Is it one that so many metrics may have been recorded with? One that comes from elsewhere may be none.
+    pub fn is_of(&self, metrics: usize) -> bool {
+        let series = |series: &Series| {
+            series.samples.len() <= MAX_SAMPLES && !series.samples.iter().any(|it| it.is_nan())
+        };
+        self.series.len() == metrics && self.series.iter().all(series)
     }
 
     /// The samples of `metric` in the order they were made. Of more than [`MAX_SAMPLES`], every

@@ -57,6 +57,18 @@ fn a_hybrid() {
 }
 
 #[test]
+fn a_cache_above_the_fourth_level_is_left_out() {
+    let fifth = HYBRID.replace(
+        "<object type=\"L3Cache\"",
+        "<object type=\"Cache\" cpuset=\"0x0000003f\" cache_size=\"67108864\" depth=\"5\" cache_type=\"0\"/>\n      \
+         <object type=\"L3Cache\"",
+    );
+    assert_ne!(fifth, HYBRID);
+    let (machine, _) = machine(detect::hwloc("h.xml", &fifth).unwrap());
+    assert_eq!(machine.caches.len(), 4);
+}
+
+#[test]
 fn nodes_have_their_distances() {
     let pu = |number: usize| {
         format!(

@@ -32,6 +32,11 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
         }
     }
 
+    /// Where it is.
+    pub fn file(&self) -> &std::path::Path {
+        &self.file
+    }
+
     /// The command fails with `status` and one message with all of `parts`, and prints nothing else.
     #[track_caller]
     pub fn fails(&self, status: i32, parts: &[&str]) {
@@ -89,14 +94,14 @@ static void today(struct task_struct *p, u64 enq_flags)
 #[test]
 fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
     let wild = Scheduler::new("", "\tsink = *(volatile u64 *)one;");
-    wild.fails(1, &["its enqueue()", LINE, "memory that is not there"]);
+    wild.fails(3, &["its enqueue()", LINE, "memory that is not there"]);
     let deep = Scheduler::new(
         "",
         "\tvolatile u64 frame[1000] = {}; faulty_enqueue(p, enq_flags); sink = frame[5];",
     );
     // Where it needs its stack, at its beginning.
     deep.fails(
-        1,
+        3,
         &[
             "its enqueue()",
             "faulty.bpf.c:5",
@@ -108,7 +113,7 @@ fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
 #[test]
 fn a_call_without_end_is_reported_with_its_line() {
     let endless = Scheduler::new("", "\twhile (zero == 0);");
-    endless.fails(1, &["its enqueue()", LINE, "did not return"]);
+    endless.fails(3, &["its enqueue()", LINE, "did not return"]);
 }
 
 /// `number(a, b, c)` by the instruction itself, as the C library's functions are refused when it is compiled.
@@ -132,7 +137,7 @@ fn a_system_call_is_reported_and_not_made() {
     ];
     for call in calls {
         let faulty = Scheduler::new("", &call);
-        faulty.fails(1, &["scheduler `faulty`", LINE, "made a system call"]);
+        faulty.fails(3, &["scheduler `faulty`", LINE, "made a system call"]);
     }
 }
 
@@ -479,7 +484,7 @@ static void today(struct task_struct *p, u64 enq_flags)
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Its cage has room for what a trace is made in, if that is too long for memory.
+/// Its events come in many messages, and wait in a file for what is written first.
 #[test]
 fn its_trace_is_written_wherever_one_wants_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -5,6 +5,7 @@ mod common;
 
 mod architecture;
 mod bad_input;
+mod cage;
 mod capacity;
 mod catalog;
 mod eevdf;

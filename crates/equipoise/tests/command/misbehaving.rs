@@ -19,7 +19,7 @@ fn what_an_op_takes_it_gives_back_once() {
         "bpf_task_release(p);",
     ];
     for body in unbalanced {
-        Scheduler::new(OBJECT, body).fails(1, &["its enqueue()", "not given back", "verifier"]);
+        Scheduler::new(OBJECT, body).fails(3, &["its enqueue()", "not given back", "verifier"]);
     }
     let twice = [
         "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
@@ -27,7 +27,7 @@ fn what_an_op_takes_it_gives_back_once() {
     ];
     for body in twice {
         Scheduler::new(OBJECT, body)
-            .fails(1, &["its enqueue()", "gives back an object that is none"]);
+            .fails(3, &["its enqueue()", "gives back an object that is none"]);
     }
 }
 
@@ -72,7 +72,7 @@ fn what_is_constant_stays_as_it_is() {
         let source = fifo_with(&today);
         let output = compare(&[("a.bpf.c", &source)], &["--scheduler", "a.bpf.c"]);
         let says = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{says}");
+        assert_eq!(output.status.code(), Some(3), "{says}");
         assert!(says.contains(&format!("wrote to `{variable}`")), "{says}");
     }
     for body in [
@@ -90,17 +90,17 @@ fn what_bpf_does_not_have_is_refused() {
     Scheduler::new("", float).fails(2, &[LINE, "error"]);
     #[cfg(target_arch = "x86_64")]
     Scheduler::new("", "\tasm volatile(\"int3\");")
-        .fails(1, &["its enqueue()", LINE, "breakpoint"]);
+        .fails(3, &["its enqueue()", LINE, "breakpoint"]);
 }
 
 #[test]
 fn memory_has_an_end_and_a_pointer_to_nothing_a_line() {
     let hoard = "for (int i = 0; i < 2000; i++) if (!bpf_obj_new(struct large)) { scx_bpf_error(\"no more\"); break; }";
-    Scheduler::new(OBJECT, hoard).fails(1, &["no more"]);
+    Scheduler::new(OBJECT, hoard).fails(3, &["no more"]);
     let map = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1); __type(key, u32); \
                __type(value, u64); } map SEC(\".maps\");";
     let lookup = "sink = (u64)bpf_map_lookup_elem(&map, (void *)zero);";
-    Scheduler::new(map, lookup).fails(1, &["its enqueue()", LINE, "memory that is not there"]);
+    Scheduler::new(map, lookup).fails(3, &["its enqueue()", LINE, "memory that is not there"]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn maps_that_linux_refuses_are_refused() {
         );
         let output = compare(&[("a.bpf.c", &source)], &["--scheduler", "a.bpf.c"]);
         let says = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{says}");
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{says}");
         assert!(says.contains("`wrong`") && says.contains(part), "{says}");
     }
 }

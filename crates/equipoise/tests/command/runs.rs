@@ -329,7 +329,7 @@ fn a_failed_run_is_named_and_nothing_is_written() {
     args.extend([source.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let output = run(&args);
     let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
     assert_eq!(text(&output.stdout), "");
     for part in ["stalls", "tc2", "run 0", "seed"] {
         assert!(stderr.contains(part), "{part} is not in {stderr}");

@@ -13,7 +13,7 @@ Results are Arrow tables (`Table`), which pandas, polars and pyarrow take as the
 `equipoise.plot` draws.
 """
 
-from equipoise._native import BUILD, BadInput, Machine, Policy, SimulationError, Table, Workload
+from equipoise._native import BUILD, BadInput, Machine, Policy, SimulationError, Table, Workload, run_uncaged
 from equipoise.api import (
     Comparison,
     Reproduction,
@@ -54,6 +54,7 @@ __all__ = [
     "compare",
     "experiments",
     "reproduce",
+    "run_uncaged",
     "simulate",
     "sweep",
     "trace",

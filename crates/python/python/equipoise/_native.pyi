@@ -186,7 +186,10 @@ class Stop:
 
 _Progress = Callable[[int], object] | None
 
-def cage() -> None: ...
+def work() -> int: ...
+def run_uncaged() -> None:
+    """From here on schedulers in C run also where the kernel lacks what keeps them from harm (Landlock, seccomp)."""
+
 def experiments() -> list[str]: ...
 def simulate(
     machine: Machine,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from equipoise import _caged, _native
+from equipoise import _native
 from equipoise._native import Machine, Policy, Table, Workload
 from equipoise.errors import whole
 
@@ -47,14 +47,6 @@ def several(value: Any) -> list[Any]:
     """The items of what may be one item."""
     one = isinstance(value, (str, os.PathLike, Mapping)) or not isinstance(value, Iterable)
     return [value] if one else list(value)
-
-
-def call(name: str, policies: Iterable[Policy], args: tuple[Any, ...], options: tuple[Any, ...] = ()) -> Any:
-    """`equipoise._native.NAME(*args, *options)`; without the options in a process of its own, if a policy is in C."""
-    if any(policy.is_foreign for policy in policies):
-        stop = next((option for option in options if isinstance(option, _native.Stop)), None)
-        return _caged.call(name, args, stop)
-    return getattr(_native, name)(*args, *options)
 
 
 @dataclass(frozen=True)
@@ -183,7 +175,7 @@ def simulate(
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
     args = (one, load, scheduler, whole("runs", runs), seed, whole("jobs", jobs, 0))
-    tables = call("simulate", [scheduler], args, (None, progress))
+    tables = _native.simulate(*args, None, progress)
     return Simulation(one, load, scheduler, seed, runs, *tables)
 
 
@@ -205,7 +197,7 @@ def compare(
     one, load = as_machine(machine), as_workload(workload)
     schedulers = [as_policy(policy) for policy in several(Policy.names() if policies is None else policies)]
     args = (one, load, schedulers, whole("runs", runs), seed, whole("jobs", jobs, 0))
-    parts = call("compare", schedulers, args, (None, progress))
+    parts = _native.compare(*args, None, progress)
     return Comparison(one, load, schedulers, seed, runs, **parts)
 
 
@@ -225,7 +217,7 @@ def _trace(
     machine: Machine, workload: Workload, policy: Policy, run: int, runs: int, seed: int, utilization: bool
 ) -> Trace:
     args = (machine, workload, policy, whole("run", run, 0), runs, seed, utilization)
-    return Trace(**call("trace", [policy], args))
+    return Trace(**_native.trace(*args))
 
 
 def experiments() -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Stop, Table, Workload
-from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, call, several
+from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Axis, Range, points
 from equipoise.engines import Engine, as_engine
 from equipoise.errors import bad_input, whole
@@ -66,8 +66,8 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
 
     def table(case: Case, first: int, end: int) -> Table:
         args = (case.machine, case.workload, case.policy, chunk.runs, chunk.seed, first, end)
-        runs, _ = call("measure_part", [case.policy], args, (stop,))
-        return cast(Table, runs)
+        runs, _ = _native.measure_part(*args, stop)
+        return runs
 
     return [table(case, first, end) for _, case, first, end in chunk.parts]
 

@@ -81,7 +81,7 @@ impl Instance {
         let mut file = std::fs::File::from(file);
         file.write_all(&bytes).map_err(|error| failed(&error))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: loading runs the constructors of the object; one that has any is no `Object`.
+        // SAFETY: loading would run the object's constructors; one that has any is no `Object`.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         // The cause, such as that there is no /proc, is behind what failed.
         let library = library.map_err(|error| match error.source() {
@@ -147,6 +147,8 @@ impl Instance {
             bytes: instance.bytes(variable).to_vec(),
         });
         instance.constants = constants.collect();
+        // From here on its code may run.
+        crate::host::cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;
         Ok(instance)
     }
 

@@ -425,6 +425,10 @@ kfuncs! {
         dsq_id: u64,
         flags: u64
     ) -> bool {
+        if !kernel.bpf.iterations.has(it) {
+            kernel.verifier_error("moves a task by an iteration of a dispatch queue that it has not begun");
+            return false;
+        }
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
         it.flags &= !set;
         // Linux 6.12 allows it in any context without a runqueue lock.
@@ -530,6 +534,11 @@ kfuncs! {
             slice: 0,
             vtime: 0,
         });
+        // Also one that fails is to be ended.
+        if !kernel.bpf.iterations.begin(it) {
+            kernel.verifier_error("begins an iteration of a dispatch queue that it has not ended");
+        }
+        kernel.bpf.table_mut().held.references += 1;
         let found = kernel.scx.dsqs.find(dsq_id);
         if let Some(on) = found {
             kernel.lock_dsq(on);
@@ -549,6 +558,10 @@ kfuncs! {
     }
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
+        if !kernel.bpf.iterations.has(it) {
+            kernel.verifier_error("goes on with an iteration of a dispatch queue that it has not begun");
+            return null_mut();
+        }
         let dsq = kernel.scx.dsqs.iterated(it.queue);
         let Some(task) = dsq.and_then(|dsq| dsq.next(it.iteration as usize)) else {
             return null_mut();
@@ -558,6 +571,10 @@ kfuncs! {
     }
 
     fn iter_dsq_destroy(kernel, it: &mut IterDsq) {
+        if !kernel.bpf.iterations.end(it) {
+            return kernel.verifier_error("ends an iteration of a dispatch queue that it has not begun");
+        }
+        kernel.bpf.table_mut().held.references -= 1;
         if let Some(dsq) = kernel.scx.dsqs.iterated(it.queue) {
             dsq.close(it.iteration as usize);
         }
@@ -587,8 +604,8 @@ kfuncs! {
 
     fn printk(kernel, line: &CStr) {
         if kernel.trace.is_some() {
-            let line = line.to_string_lossy();
-            kernel.traced(kernel.this_cpu(), Event::Printk(line.trim_end()));
+            let line = native::one_line(&line.to_string_lossy());
+            kernel.traced(kernel.this_cpu(), Event::Printk(&line));
         }
     }
 
@@ -823,6 +840,11 @@ kfuncs! {
     }
 
     fn timer_init(kernel, timer: &mut BpfTimer, map: MapVariable, _clock: u64) -> i64 {
+        let address = std::ptr::from_ref(timer).addr();
+        if kernel.bpf.instance.maps.entry_around(map.map(), address).is_none() {
+            kernel.verifier_error("has a timer that is not in a value of its map");
+            return -i64::from(abi::EINVAL);
+        }
         status(kernel.bpf.timers.init(timer, map))
     }
 

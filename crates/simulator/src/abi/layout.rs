@@ -543,6 +543,7 @@ pub const NUMA_NO_NODE: i32 = -1;
 
 pub const ENOENT: i32 = 2;
 pub const E2BIG: i32 = 7;
+pub const ENOMEM: i32 = 12;
 pub const EBUSY: i32 = 16;
 pub const EEXIST: i32 = 17;
 pub const EINVAL: i32 = 22;

@@ -23,8 +23,11 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// An array above this is a slip: every simulation at a time has one of its own.
-const MAX_ARRAY_BYTES: u64 = 1 << 30;
+/// What all maps of a scheduler may take together. More is a slip: every simulation at a time has its own.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// What an entry of a hash takes beside its key and its value, about, bytes.
+const ENTRY: u64 = 64;
 
 /// The maps of a loaded scheduler.
 #[derive(Default)]
@@ -35,6 +38,8 @@ pub struct Maps {
     contents: Vec<Contents>,
     /// How many are task or cgroup storages.
     storages: u32,
+    /// What they take, bytes.
+    bytes: u64,
     /// Values removed from hashes: C may hold pointers to them until its call ends.
     removed: Vec<Shared<[u64]>>,
 }
@@ -167,12 +172,15 @@ impl Maps {
         check_sizes(definition)?;
         let stride = definition.value_size.next_multiple_of(8);
         let mut storage = 0;
-        let array = |copies: usize| {
+        let before = self.bytes;
+        let mut taken = 0;
+        let mut array = |copies: usize| {
             let bytes = copies as u64 * u64::from(definition.max_entries) * u64::from(stride);
-            match bytes <= MAX_ARRAY_BYTES {
+            taken = bytes;
+            match before + bytes <= MOST_BYTES {
                 true => Ok(Contents::Direct(zeroes(bytes as usize / 8))),
                 false => Err(format!(
-                    "an array of {bytes} bytes; expected at most {MAX_ARRAY_BYTES}"
+                    "an array of {bytes} bytes after {before} of other maps; expected at most {MOST_BYTES} together"
                 )),
             }
         };
@@ -193,6 +201,7 @@ impl Maps {
             PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),
         };
+        self.bytes += taken;
         if self.storages as usize > abi::MAX_STORAGES {
             return Err(format!(
                 "more than {} task and cgroup storages",
@@ -262,6 +271,8 @@ impl Maps {
         value: Bytes<'_>,
         flags: u64,
     ) -> Result<(), i32> {
+        let more = ENTRY + u64::from(map.key_size) + u64::from(map.stride);
+        let no_room = self.bytes + more > MOST_BYTES;
         match self.contents(map) {
             Contents::Direct(values) => {
                 let index = key.try_into().map_or(u32::MAX, u32::from_ne_bytes);
@@ -287,8 +298,10 @@ impl Maps {
                     }
                     None if flags & EXIST != 0 => return Err(abi::ENOENT),
                     None if full => return Err(abi::E2BIG),
+                    None if no_room => return Err(abi::ENOMEM),
                     None => {
                         values.insert(key.into(), words(value).collect());
+                        self.bytes += more;
                     }
                 }
             }
@@ -304,6 +317,7 @@ impl Maps {
         };
         let value = values.remove(key).ok_or(abi::ENOENT)?;
         self.removed.push(value);
+        self.bytes -= ENTRY + u64::from(map.key_size) + u64::from(map.stride);
         Ok(())
     }
 
@@ -324,6 +338,11 @@ impl Maps {
     /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest makes room.
     pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
         let full = |len: usize| len >= map.max_entries as usize;
+        let more = u64::from(map.value_size) + ENTRY;
+        if self.bytes + more > MOST_BYTES {
+            return Err(abi::ENOMEM);
+        }
+        let before = self.queued(map);
         match self.contents(map) {
             Contents::Queue(values) => {
                 if full(values.len()) {
@@ -345,7 +364,19 @@ impl Maps {
             }
             _ => return Err(abi::EINVAL),
         }
+        if self.queued(map) > before {
+            self.bytes += more;
+        }
         Ok(())
+    }
+
+    /// How many values a queue or a stack has.
+    fn queued(&mut self, map: &Map) -> usize {
+        match self.contents(map) {
+            Contents::Queue(values) => values.len(),
+            Contents::Stack(values) => values.len(),
+            _ => 0,
+        }
     }
 
     /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if it is to `stay`.
@@ -358,6 +389,9 @@ impl Maps {
             _ => return Err(abi::EINVAL),
         };
         let value = value.ok_or(abi::ENOENT)?;
+        if !stay {
+            self.bytes -= u64::from(map.value_size) + ENTRY;
+        }
         for (to, &byte) in to.iter().zip(&value) {
             to.set(byte);
         }
@@ -462,5 +496,35 @@ mod tests {
             }
             assert_eq!(maps.pop(map, &to, false), Err(abi::ENOENT));
         }
+    }
+
+    #[test]
+    fn all_maps_together_have_an_end() {
+        let mut maps = Maps::default();
+        let definition = |kind, value_size, max_entries| MapDefinition {
+            kind,
+            key_size: 4,
+            value_size,
+            max_entries,
+            values_offset: 0,
+            inner: None,
+        };
+        maps.bytes = MOST_BYTES - (1 << 20);
+        let large = definition(ARRAY, 1 << 10, 1 << 11);
+        let refused = maps.create(&large, 1, || zeroes(0));
+        assert!(refused.unwrap_err().contains("of other maps"));
+        let hash = unsafe { &*create(&mut maps, HASH, u32::MAX) };
+        let mut added = 0u32;
+        let full = loop {
+            match maps.update(hash, 0, &added.to_ne_bytes(), &value(1), 0) {
+                Ok(()) => added += 1,
+                Err(errno) => break errno,
+            }
+        };
+        assert_eq!(full, abi::ENOMEM);
+        assert!((10_000..20_000).contains(&added), "{added}");
+        let first = 0u32.to_ne_bytes();
+        assert_eq!(maps.delete(hash, &first), Ok(()));
+        assert_eq!(maps.update(hash, 0, &first, &value(1), 0), Ok(()));
     }
 }

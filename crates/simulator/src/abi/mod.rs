@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cgroup;
 pub mod instance;
+pub mod iterations;
 pub mod kfuncs;
 pub mod layout;
 pub mod maps;
@@ -16,6 +17,7 @@ use crate::Config;
 use crate::hw::memory::Memory;
 use crate::per_cpu;
 use instance::Instance;
+use iterations::Iterations;
 use kfuncs::{KFUNCS, Kfuncs};
 use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
@@ -36,6 +38,7 @@ pub struct Bpf {
     _idle_tasks: Shared<[TaskStruct]>,
     pub root_cgroup: cgroup::Root,
     pub timers: Timers,
+    pub iterations: Iterations,
     /// Last: the others hold addresses in it.
     pub instance: Instance,
 }
@@ -82,6 +85,7 @@ impl Bpf {
             _idle_tasks: idle_tasks,
             root_cgroup: cgroup::Root::new(),
             timers: Timers::default(),
+            iterations: Iterations::default(),
         })
     }
 

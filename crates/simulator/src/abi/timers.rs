@@ -6,9 +6,20 @@ use crate::abi::maps::MapVariable;
 /// A timer's callback: the map variable, the key and the value that the timer is in.
 pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
 
+/// How many timers a scheduler may have, and how often they may expire in a ms of simulated time: many for each CPU, and few
+/// enough to come to an end.
+const MOST_TIMERS: usize = 1 << 16;
+const MOST_EXPIRIES: u32 = 20_000;
+const PERIOD_NS: u64 = 1_000_000;
+
 /// The timers that the scheduler has initialised.
 #[derive(Default)]
-pub struct Timers(Vec<Timer>);
+pub struct Timers {
+    all: Vec<Timer>,
+    /// When the ms began that is being counted, ns, and how many expiries it has had.
+    period: u64,
+    expiries: u32,
+}
 
 struct Timer {
     /// Where C has it: in a value of `map`.
@@ -49,7 +60,10 @@ impl Timers {
         if timer.id != 0 {
             return Err(abi::EBUSY);
         }
-        self.0.push(Timer {
+        if self.all.len() == MOST_TIMERS {
+            return Err(abi::ENOMEM);
+        }
+        self.all.push(Timer {
             address: std::ptr::from_ref(timer).addr(),
             map,
             callback: None,
@@ -58,14 +72,14 @@ impl Timers {
             generation: 0,
             active: false,
         });
-        timer.id = self.0.len() as u64;
+        timer.id = self.all.len() as u64;
         Ok(())
     }
 
     /// Ids begin at 1; 0 is a timer that was not initialised.
     fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
         let index = timer.id.wrapping_sub(1);
-        let timer = self.0.get_mut(index as usize).ok_or(abi::EINVAL)?;
+        let timer = self.all.get_mut(index as usize).ok_or(abi::EINVAL)?;
         Ok((index as u32, timer))
     }
 
@@ -119,9 +133,18 @@ impl Timers {
         Ok(std::mem::take(&mut timer.active))
     }
 
+    /// One more expires at `now`, ns: do they expire more often than they may?
+    pub fn are_too_many(&mut self, now: u64) -> bool {
+        if now - self.period >= PERIOD_NS {
+            (self.period, self.expiries) = (now, 0);
+        }
+        self.expiries += 1;
+        self.expiries > MOST_EXPIRIES
+    }
+
     /// A timer expires, unless that is void.
     pub fn expire(&mut self, expiry: Expiry) -> Option<Due> {
-        let timer = &mut self.0[expiry.timer as usize];
+        let timer = &mut self.all[expiry.timer as usize];
         if timer.generation != expiry.generation || !std::mem::take(&mut timer.active) {
             return None;
         }

@@ -390,6 +390,10 @@ impl Kernel<'_> {
         while let Some(kick) = self.scx.kicks.next() {
             debug_assert_eq!(self.this_cpu(), cpu);
             let target = kick.cpu as usize;
+            // `kick_one_cpu()` looks whether it is online, as it can be asked of any CPU.
+            if self.machine.offline.contains(target) {
+                continue;
+            }
             let curr = self.cpus[target].curr;
             if kick.is_for_idle() && curr.is_some() {
                 continue;

@@ -1,77 +1,150 @@
 //! What somebody else's scheduler may do to this computer: nothing.
 //!
-//! A scheduler has no business with the operating system, but it is native code and could call it. So the
-//! process gives up, for good, what a simulation does not need: files outside the folders that results go
-//! to (Landlock), and programs, processes, sockets and other processes' memory (seccomp). A system call
-//! from an instruction that was not there before, that is, from the scheduler itself, is refused whichever
-//! it is, and reported as its fault ([`fault`](super::fault)).
+//! A scheduler has no business with the operating system, but it is native code, which can find the C library however its
+//! symbols are checked. So it gets a process of its own, and that gives up, for good, what it will not need. What the
+//! program itself still has to do first it does first: a process that will load one calls [`prepare`], which gives up
+//! files, networks and other processes (Landlock), the terminal, and resources without end. When the scheduler is
+//! loaded and before any of it runs, [`close`] leaves the system calls that computing, memory, time and two pipes take
+//! (seccomp). A system call from an instruction that was not there before, that is, from the scheduler itself, is refused
+//! whichever it is, and reported as its fault ([`fault`](super::fault)).
 //!
 //! What is not protected is the simulation: the scheduler shares its memory, and may falsify its results.
 
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError,
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Is, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads, sock_filter,
 };
-use libc::sock_filter;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::sync::OnceLock;
 
 /// Where `struct seccomp_data` (include/uapi/linux/seccomp.h) has what is asked of it.
 mod data {
-    pub const NR: u32 = 0;
     pub const INSTRUCTION_POINTER: u32 = 8;
-    pub const FIRST_ARGUMENT: u32 = 16;
 }
 
-/// Refused wherever they are called from. What else could harm someone goes through a file's name, which is
-/// Landlock's.
-const REFUSED: [libc::c_long; 14] = [
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_kill,
-    libc::SYS_mount,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_bpf,
-    libc::SYS_keyctl,
-    libc::SYS_io_uring_setup,
+/// What such a process may take, as resources: address space and time (24 h) for any simulation, and no core of it.
+const LIMITS: [(Resource, u64); 5] = [
+    (Resource::As, 8 << 30),
+    (Resource::Cpu, 24 * 3600),
+    (Resource::Core, 0),
+    (Resource::Memlock, 0),
+    (Resource::Msgqueue, 0),
 ];
 
-/// Gives up, for the rest of the process, what a simulation does not need. To be called once all input is
-/// read and compiled, before a scheduler is loaded; files can then be made in the folders `writable` alone.
-/// A kernel without Landlock leaves files as they are; one without seccomp is an error.
-pub fn cage<P: AsRef<Path>>(writable: &[P]) -> io::Result<()> {
+/// What it needs no more once the scheduler is loaded, from a file that is none on a disk.
+const LIMITS_WHEN_LOADED: [(Resource, u64); 3] = [
+    (Resource::Fsize, 0),
+    (Resource::Nofile, 0),
+    (Resource::Nproc, 0),
+];
+
+/// Calls that are allowed whatever they are given: computing, memory, time, and the end.
+const ALLOWED: [libc::c_long; 17] = [
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_restart_syscall,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// Where code was in memory before a scheduler was loaded: this program's, and that of the libraries it came with.
+static CODE: OnceLock<Vec<Range<u64>>> = OnceLock::new();
+
+/// What this kernel lacks of what keeps a scheduler from harm, by name.
+pub fn lacks() -> Vec<&'static str> {
+    let action = libc::SECCOMP_RET_TRAP;
+    // SAFETY: `action` is read.
+    let seccomp = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action,
+        )
+    };
+    let all = [
+        ("Landlock", native::has_landlock()),
+        ("seccomp", seccomp == 0 && architecture().is_some()),
+    ];
+    let lacking = all.into_iter().filter(|(_, there)| !there);
+    lacking.map(|(name, _)| name).collect()
+}
+
+/// Gives up, for this process and those that it forks, what a simulation does not need, as far as it is not needed to load
+/// a scheduler either. To be called while the process has one thread; the scheduler that is loaded next closes the cage
+/// ([`close`]), so each needs a process of its own. What the kernel lacks is an error, unless
+/// [`native::run_uncaged`] was called.
+pub fn prepare() -> io::Result<()> {
+    let lacking = lacks();
+    if !lacking.is_empty() && !native::is_uncaged() {
+        let message = format!("this kernel lacks {}", lacking.join(" and "));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    let code = code()?;
     // Without it neither is to be had for those who are not root.
     rustix::thread::set_no_new_privs(true)?;
-    let code = code()?;
-    restrict_files(writable).map_err(io::Error::other)?;
-    restrict_calls(&code)
-}
-
-fn restrict_files<P: AsRef<Path>>(writable: &[P]) -> Result<(), RulesetError> {
-    let abi = ABI::V4;
-    let all = AccessFs::from_all(abi);
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(all)?
-        .handle_access(AccessNet::from_all(abi))?
-        .create()?;
-    for folder in writable {
-        // One that is not there cannot be written to either.
-        if let Ok(folder) = PathFd::new(folder) {
-            ruleset = ruleset.add_rule(PathBeneath::new(folder, all))?;
-        }
+    // Fails for the leader of a group, which does not matter if it is that of a session.
+    if let Err(error) = rustix::process::setsid()
+        && rustix::process::getsid(None)? != rustix::process::getpid()
+    {
+        return Err(error.into());
     }
-    ruleset.restrict_self().map(drop)
+    LIMITS.iter().try_for_each(limit)?;
+    let rules = native::nothing().map_err(io::Error::other)?;
+    rules.restrict_self().map_err(io::Error::other)?;
+    let _ = CODE.set(code);
+    Ok(())
 }
 
-/// Where code is in memory now: this program's, and that of the libraries it came with.
+/// Keeps a resource to a limit, or below it if it is.
+fn limit(&(resource, most): &(Resource, u64)) -> io::Result<()> {
+    let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let most = most.min(hard);
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    Ok(setrlimit(resource, limit)?)
+}
+
+/// The scheduler is loaded, and none of it has run: gives up, for all threads of the process, what is not needed from here
+/// on, if it was prepared for that.
+pub fn close() -> io::Result<()> {
+    let Some(code) = CODE.get() else {
+        return Ok(());
+    };
+    LIMITS_WHEN_LOADED.iter().try_for_each(limit)?;
+    let allowed = allowed(std::process::id()).map_err(io::Error::other)?;
+    let enter = || {
+        // This one first: the other allows no more of it.
+        apply_filter_all_threads(&from(code))?;
+        match &allowed {
+            Some(allowed) => apply_filter_all_threads(allowed),
+            None => Ok(()),
+        }
+    };
+    match enter() {
+        Err(_) if native::is_uncaged() => Ok(()),
+        result => result.map_err(io::Error::other),
+    }
+}
+
+/// Where code is in memory now.
 fn code() -> io::Result<Vec<Range<u64>>> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let ranges = maps.lines().filter_map(|line| {
@@ -84,29 +157,72 @@ fn code() -> io::Result<Vec<Range<u64>>> {
     Ok(ranges.collect())
 }
 
-fn restrict_calls(code: &[Range<u64>]) -> io::Result<()> {
-    let filter = filter(code);
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_ptr().cast_mut(),
-    };
-    // SAFETY: `program` is what the call reads, and lives as long. TSYNC: all threads, also those of before.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_TSYNC,
-            &raw const program,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+/// This computer's, if there are filters for it.
+fn architecture() -> Option<TargetArch> {
+    std::env::consts::ARCH.try_into().ok()
 }
 
-/// The seccomp program: system calls from `code` but not those [`REFUSED`], threads but not processes.
-fn filter(code: &[Range<u64>]) -> Vec<sock_filter> {
+/// The seccomp program that lets [`ALLOWED`] pass, and of some more calls those with harmless arguments, in the process
+/// `pid`. What comes by another architecture's numbers (i386's `int $0x80`) ends the process; x32's are not among the
+/// allowed ones.
+fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
+    let Some(architecture) = architecture() else {
+        return Ok(None);
+    };
+    let is = |argument: u8, test: Is, value: u64| {
+        SeccompCondition::new(argument, Len::Dword, test, value)
+    };
+    let without = |argument: u8, bits: i32| is(argument, Is::MaskedEq(bits as u64), 0);
+    let with = |argument: u8, bits: i32| is(argument, Is::MaskedEq(bits as u64), bits as u64);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+    let mut when = |call: libc::c_long, conditions: Vec<SeccompCondition>| {
+        let rule = SeccompRule::new(conditions)?;
+        rules.entry(call).or_default().push(rule);
+        Ok::<(), seccompiler::BackendError>(())
+    };
+    // Memory that is nobody else's, and never to be run.
+    when(
+        libc::SYS_mmap,
+        vec![
+            without(2, libc::PROT_EXEC)?,
+            with(3, libc::MAP_ANONYMOUS | libc::MAP_PRIVATE)?,
+        ],
+    )?;
+    when(libc::SYS_mprotect, vec![without(2, libc::PROT_EXEC)?])?;
+    when(libc::SYS_mremap, vec![without(3, !libc::MREMAP_MAYMOVE)?])?;
+    // To whoever reads the results, and the messages; and no longer.
+    for pipe in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        for call in [libc::SYS_write, libc::SYS_writev] {
+            when(call, vec![is(0, Is::Eq, pipe as u64)?])?;
+        }
+    }
+    when(libc::SYS_close, vec![is(0, Is::Gt, 2)?])?;
+    when(libc::SYS_close, vec![is(0, Is::Eq, 0)?])?;
+    // As the standard library does before it closes one.
+    when(libc::SYS_fcntl, vec![is(1, Is::Eq, libc::F_GETFD as u64)?])?;
+    // The watchdog asks one of its threads where it is; abort() ends the process.
+    for signal in [libc::SIGXCPU, libc::SIGABRT] {
+        when(
+            libc::SYS_tgkill,
+            vec![is(0, Is::Eq, pid.into())?, is(2, Is::Eq, signal as u64)?],
+        )?;
+    }
+    when(
+        libc::SYS_rt_sigaction,
+        vec![is(0, Is::Eq, libc::SIGABRT as u64)?],
+    )?;
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Trap,
+        SeccompAction::Allow,
+        architecture,
+    )?;
+    BpfProgram::try_from(filter).map(Some)
+}
+
+/// The seccomp program that lets calls from `code` pass.
+fn from(code: &[Range<u64>]) -> BpfProgram {
     let load = |offset: u32| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |action: u32| op(libc::BPF_RET | libc::BPF_K, action);
     let when = |test: u32, value: u64, yes: u8, no: u8| sock_filter {
@@ -117,24 +233,7 @@ fn filter(code: &[Range<u64>]) -> Vec<sock_filter> {
     };
     let (equal, at_least) = (libc::BPF_JEQ, libc::BPF_JGE);
 
-    let mut filter = vec![load(data::NR)];
-    for call in REFUSED {
-        filter.push(when(equal, call as u64, 0, 1));
-        filter.push(give(libc::SECCOMP_RET_TRAP));
-    }
-    // A filter cannot see clone3()'s flags, which are in memory; where the kernel has no such call, the C
-    // library takes clone().
-    filter.push(when(equal, libc::SYS_clone3 as u64, 0, 1));
-    filter.push(give(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32));
-    #[cfg(target_arch = "x86_64")]
-    for call in [libc::SYS_fork, libc::SYS_vfork] {
-        filter.push(when(equal, call as u64, 0, 1));
-        filter.push(give(libc::SECCOMP_RET_TRAP));
-    }
-    filter.push(when(equal, libc::SYS_clone as u64, 0, 3));
-    filter.push(load(data::FIRST_ARGUMENT));
-    filter.push(when(libc::BPF_JSET, libc::CLONE_THREAD as u64, 1, 0));
-    filter.push(give(libc::SECCOMP_RET_TRAP));
+    let mut filter = Vec::new();
     // The instruction that follows the call's, in two halves.
     for range in code {
         let (first, last) = (range.start + 1, range.end);
@@ -171,15 +270,17 @@ fn op(code: u32, k: u32) -> sock_filter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
+    use std::ptr::{null, null_mut};
 
-    /// What a child process ends with that does `act` in a cage which lets it write to `folder`: its exit status, or
-    /// the signal that ended it as a negative number.
-    fn caged(folder: &Path, act: impl FnOnce() -> i32) -> i32 {
+    /// What a child process ends with that does `act` in a closed cage: its exit status, or the signal that ended it as a
+    /// negative number.
+    fn caged(act: impl FnOnce() -> i32) -> i32 {
         // SAFETY: the child does what may be done after fork() in a process with threads, with the C library's
         // allocator, which sees to it.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let status = match cage(&[folder]) {
+            let status = match prepare().and_then(|()| close()) {
                 Ok(()) => act(),
                 Err(_) => 99,
             };
@@ -197,38 +298,85 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn results_can_be_written_and_nothing_else() {
-        let (results, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let secret = other.path().join("secret");
-        std::fs::write(&secret, "").unwrap();
-        let to_results = || {
-            std::fs::write(results.path().join("a"), "b")
-                .is_err()
-                .into()
+    fn what_a_simulation_takes_is_there() {
+        let computes = || {
+            let mut numbers = vec![0u8; 64 << 20];
+            numbers.resize(128 << 20, 1);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            eprint!("");
+            (numbers.iter().map(|&byte| u64::from(byte)).sum::<u64>() != 64 << 20).into()
         };
-        assert_eq!(caged(results.path(), to_results), 0);
-        let elsewhere = || {
-            let (write, read) = (
-                std::fs::write(other.path().join("a"), "b"),
-                std::fs::read(&secret),
-            );
-            (write.is_ok() || read.is_ok()).into()
-        };
-        assert_eq!(caged(results.path(), elsewhere), 0);
+        assert_eq!(caged(computes), 0);
     }
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn threads_can_be_started_and_programs_and_sockets_cannot() {
+    fn nothing_else_is() {
         let folder = tempfile::tempdir().unwrap();
-        let thread = || std::thread::spawn(|| 3).join().unwrap();
-        assert_eq!(caged(folder.path(), thread), 3);
-        // SAFETY: what they do is refused.
-        let fork = || unsafe { libc::fork() };
-        assert_eq!(caged(folder.path(), fork), -libc::SIGSYS);
-        let socket = || unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) };
-        assert_eq!(caged(folder.path(), socket), -libc::SIGSYS);
-        let program = || unsafe { libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), 0) };
-        assert_eq!(caged(folder.path(), program), -libc::SIGSYS);
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "").unwrap();
+        let secret = CString::new(secret.to_str().unwrap()).unwrap();
+        let parent = std::process::id() as i32;
+        type Call = Box<dyn Fn() -> i64>;
+        // SAFETY: none of these calls is made, and they would be given what they take.
+        macro_rules! calls {
+            ($($name:literal: $call:expr),* $(,)?) => {
+                [$(($name, Box::new(move || unsafe { $call }.into()) as Call)),*]
+            };
+        }
+        let file = secret.as_ptr().addr();
+        let path = move || std::ptr::with_exposed_provenance(file);
+        let page = || {
+            let (data, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new memory.
+            unsafe { libc::mmap(null_mut(), 4096, data, kind, -1, 0) }
+        };
+        let calls = calls! {
+            "open": libc::open(path(), libc::O_RDONLY),
+            "unlink": libc::unlink(path()),
+            "chmod": libc::chmod(path(), 0o4755),
+            "chown": libc::chown(path(), 1, 1),
+            "utimes": libc::utimes(path(), null()),
+            "fork": libc::fork(),
+            "execl": libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), 0),
+            "socket": libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0),
+            "kill": libc::kill(parent, 0),
+            "tgkill": libc::syscall(libc::SYS_tgkill, parent, parent, libc::SIGABRT),
+            "ioctl": libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()),
+            "setpriority": libc::setpriority(libc::PRIO_PROCESS, parent as u32, 10),
+            "prlimit": libc::prlimit(parent, libc::RLIMIT_CORE, null(), null_mut()),
+            "mlockall": libc::mlockall(libc::MCL_CURRENT),
+            "shmget": libc::shmget(libc::IPC_PRIVATE, 4096, 0o600),
+            "inotify": libc::inotify_init1(0),
+            "perf_event": libc::syscall(libc::SYS_perf_event_open, 0, 0, 0, 0, 0),
+            "bpf": libc::syscall(libc::SYS_bpf, 0, 0, 0),
+            "reboot": libc::syscall(libc::SYS_reboot, 0, 0, 0, 0),
+            "sethostname": libc::sethostname(c"x".as_ptr(), 1),
+            "mprotect": libc::mprotect(page(), 4096, libc::PROT_READ | libc::PROT_EXEC),
+            "dup": libc::dup(1),
+            "sigaction": libc::sigaction(libc::SIGSYS, null(), null_mut()),
+        };
+        for (name, call) in calls {
+            let made = || {
+                call();
+                0
+            };
+            assert_eq!(caged(made), -libc::SIGSYS, "{name}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    #[cfg(target_arch = "x86_64")]
+    fn other_architectures_calls_end_the_process() {
+        // SAFETY: getpid() of i386, and of x32, which are not made.
+        let old = || unsafe {
+            let result: i32;
+            std::arch::asm!("int 0x80", inlateout("eax") 20 => result);
+            result.min(0)
+        };
+        assert_eq!(caged(old), -libc::SIGSYS);
+        let x32 = || unsafe { libc::syscall(0x4000_0000 | libc::SYS_getpid) }.min(0) as i32;
+        assert_eq!(caged(x32), -libc::SIGSYS);
     }
 }

@@ -5,8 +5,9 @@ use native::Object;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// An op's name. Thin, as it is swapped in one go.
 type OpName = *mut &'static str;
@@ -119,6 +120,18 @@ impl CallRecord {
         outer.is_null()
     }
 
+    /// How much CPU time its thread has had.
+    pub fn time(&self) -> Duration {
+        let mut clock = 0;
+        // SAFETY: the thread is there while its simulation runs; all zeroes is a timespec.
+        unsafe {
+            let mut time: libc::timespec = std::mem::zeroed();
+            libc::pthread_getcpuclockid(self.thread, &raw mut clock);
+            libc::clock_gettime(clock, &raw mut time);
+            Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        }
+    }
+
     /// The call that it is in the middle of, if any.
     pub fn call(&self) -> Option<Call<'_>> {
         // SAFETY: null or what begin() was given.
@@ -154,37 +167,84 @@ pub fn everywhere() -> Vec<Arc<CallRecord>> {
     all().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Notices a call that does not end.
+/// Notices a call that does not end: one that has had so much of its thread's own time, which does not pass while others
+/// have the CPU, or that has waited for so many samples, as no call does.
 pub struct Patience {
+    time: Duration,
     samples: u32,
-    seen: Vec<(*const CallRecord, u64, u32)>,
+    seen: Vec<Seen>,
+}
+
+/// A call that a sample met.
+#[derive(Clone, Copy)]
+struct Seen {
+    simulation: *const CallRecord,
+    number: u64,
+    /// Its thread's time when it was first met, and now.
+    since: Duration,
+    now: Duration,
+    /// How many samples have met it with no more time than the one before.
+    waited: u32,
 }
 
 impl Patience {
-    /// A call is taken not to end once `samples` samples in a row have met it.
-    pub fn new(samples: u32) -> Patience {
+    /// With calls that take so much time, or wait for so many samples in a row.
+    pub fn new(time: Duration, samples: u32) -> Patience {
         Patience {
+            time,
             samples,
             seen: Vec::new(),
         }
     }
 
-    /// Takes a sample of `simulations`, and gives `lost` a call that does not end.
-    pub fn sample(&mut self, simulations: &[Arc<CallRecord>], mut lost: impl FnMut(&Call<'_>)) {
+    /// Takes a sample of `simulations`, whose threads have had so much `time`, and gives `lost` a call that does not end.
+    pub fn sample(
+        &mut self,
+        simulations: &[Arc<CallRecord>],
+        time: impl Fn(&CallRecord) -> Duration,
+        mut lost: impl FnMut(&Call<'_>),
+    ) {
         let before = std::mem::take(&mut self.seen);
         for record in simulations {
             let Some(call) = record.call() else { continue };
-            let who = Arc::as_ptr(record);
-            let met = before
-                .iter()
-                .find(|&&(other, number, _)| other == who && number == call.number)
-                .map_or(1, |&(.., met)| met + 1);
-            if met == self.samples {
+            let (simulation, now) = (Arc::as_ptr(record), time(record));
+            let same = |seen: &&Seen| (seen.simulation, seen.number) == (simulation, call.number);
+            let seen = match before.iter().find(same) {
+                None => Seen {
+                    simulation,
+                    number: call.number,
+                    since: now,
+                    now,
+                    waited: 0,
+                },
+                Some(seen) => Seen {
+                    now,
+                    waited: if now == seen.now && !IS_HEARD.load(Relaxed) {
+                        seen.waited + 1
+                    } else {
+                        0
+                    },
+                    ..*seen
+                },
+            };
+            if now - seen.since > self.time || seen.waited > self.samples {
                 lost(&call);
             }
-            self.seen.push((who, call.number, met));
+            self.seen.push(seen);
         }
     }
+}
+
+/// Is a simulation just now telling somebody something, who may take their time?
+static IS_HEARD: AtomicBool = AtomicBool::new(false);
+
+/// What `tell` returns, which may wait for somebody else without being taken for a call that does not end. Of one
+/// simulation in a process.
+pub fn heard<R>(tell: impl FnOnce() -> R) -> R {
+    IS_HEARD.store(true, Relaxed);
+    let result = tell();
+    IS_HEARD.store(false, Relaxed);
+    result
 }
 
 #[cfg(test)]
@@ -199,18 +259,20 @@ mod tests {
         };
         let simulation = CallRecord::start("test".into(), code);
         let simulations = [simulation.clone()];
-        let mut patience = Patience::new(3);
+        let second = Duration::from_secs(1);
+        let mut patience = Patience::new(3 * second, 5);
         let mut noticed = Vec::new();
-        let mut sample = |noticed: &mut Vec<String>| {
-            patience.sample(&simulations, |call| {
-                noticed.push(format!("{} {}", call.scheduler, call.op))
-            });
+        let mut time = Duration::ZERO;
+        let mut sample = |passed, noticed: &mut Vec<String>| {
+            time += passed;
+            let lost = |call: &Call<'_>| noticed.push(format!("{} {}", call.scheduler, call.op));
+            patience.sample(&simulations, |_| time, lost);
         };
-        for _ in 0..5 {
+        for _ in 0..8 {
             let outer = simulation.begin(&"tick");
-            sample(&mut noticed);
+            sample(second, &mut noticed);
             assert!(simulation.end(outer));
-            sample(&mut noticed);
+            sample(second, &mut noticed);
         }
         assert!(noticed.is_empty());
         let outer = simulation.begin(&"dispatch");
@@ -219,10 +281,21 @@ mod tests {
         assert_eq!(record(), Arc::as_ptr(&simulation));
         assert_eq!(simulation.call().unwrap().op, "dispatch");
         for _ in 0..4 {
-            sample(&mut noticed);
+            sample(second, &mut noticed);
         }
+        assert!(noticed.is_empty());
+        sample(second, &mut noticed);
         assert!(simulation.end(outer));
         assert_eq!(noticed, ["test dispatch"]);
+        // On a CPU that others have it takes no time; one that waits is noticed, too.
+        let outer = simulation.begin(&"init");
+        for _ in 0..6 {
+            sample(Duration::ZERO, &mut noticed);
+        }
+        assert_eq!(noticed.len(), 1);
+        sample(Duration::ZERO, &mut noticed);
+        assert!(simulation.end(outer));
+        assert_eq!(noticed, ["test dispatch", "test init"]);
         assert!(simulation.call().is_none());
     }
 }

@@ -1,20 +1,26 @@
 //! A native scheduler that does what ends its process: uses a pointer that it did not check, makes a system call (see [`cage`](super::cage)), or recurses
 //! or loops without end (the kernel's verifier refuses such a scheduler).
 
-use crate::host::calls::{self, CallRecord, Patience};
+use crate::host::calls::{self, Call, CallRecord, Patience};
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
+use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often the schedulers are looked at, and how often in a row the same call may be met: ten
-/// seconds for what takes microseconds. Looks are counted, not time, which passes for a stopped
-/// process too.
+/// How often the schedulers are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-const LOOKS: u32 = 100;
 
-/// For a command's `main()`: a scheduler's fault ends the process with a message and exit status 1
+/// How much CPU time a call may take, which usually takes microseconds, and how often in a row it may be met waiting, which
+/// none of them does. Looks are counted, not time, which passes for a stopped process, too.
+const MOST_TIME: Duration = Duration::from_secs(5);
+const MOST_LOOKS: u32 = 150;
+
+/// What a process ends with whose scheduler is at fault.
+pub const STATUS: c_int = 3;
+
+/// For a process that simulates: a scheduler's fault ends it with a message on standard error and exit status [`STATUS`]
 /// instead of a bare signal, and so does a call that does not end. (The simulation cannot go on: its
 /// state is in the middle of a callback.)
 pub fn report_scheduler_faults() {
@@ -32,17 +38,25 @@ pub fn report_scheduler_faults() {
         }
     }
     // Where no thread is to be had, a call that does not end is not noticed, and faults have no line.
-    let _ = std::thread::Builder::new().spawn(|| {
-        let mut patience = Patience::new(LOOKS);
+    let (begins, begun) = mpsc::channel();
+    let watches = std::thread::Builder::new().spawn(move || {
+        // Fails only if nobody waits for it.
+        let _ = begins.send(());
+        let mut patience = Patience::new(MOST_TIME, MOST_LOOKS);
         loop {
             std::thread::sleep(LOOK_EVERY);
             if let Some(fault) = Fault::reported() {
                 fault.end(true);
             }
             // That thread then says where it is.
-            patience.sample(&calls::everywhere(), |call| call.interrupt(SIGXCPU));
+            let interrupt = |call: &Call<'_>| call.interrupt(SIGXCPU);
+            patience.sample(&calls::everywhere(), CallRecord::time, interrupt);
         }
     });
+    if watches.is_ok() {
+        // What a thread needs at its beginning it has now, whatever is given up next.
+        let _ = begun.recv();
+    }
 }
 
 /// What a signal found, left for the thread that looks: to find a line takes more stack than a handler has.
@@ -146,7 +160,6 @@ impl Fault {
         let line = call
             .as_ref()
             .and_then(|call| find_line.then(|| call.line(self.address))?);
-        write("error: ");
         match call {
             Some(call) => {
                 write("scheduler `");
@@ -165,6 +178,6 @@ impl Fault {
         write(self.what());
         write("\n");
         // SAFETY: may be called in a signal handler.
-        unsafe { libc::_exit(1) }
+        unsafe { libc::_exit(STATUS) }
     }
 }

@@ -7,10 +7,11 @@
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A part of the machine that draws power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     /// A hardware thread, by CPU: what its tasks cost.
     Cpu(usize),
@@ -38,7 +39,7 @@ impl fmt::Display for Part {
 }
 
 /// Energy that a run took, by part.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Energy {
     /// Each part's, pJ.
     pub parts: Vec<(Part, u128)>,

@@ -98,6 +98,12 @@ impl Kernel<'_> {
         let Some(due) = self.bpf.timers.expire(expiry) else {
             return;
         };
+        let now = self.now();
+        if self.bpf.timers.are_too_many(now) {
+            return self.scheduler_error(
+                "its timers expire more than 20000 times in 1 ms; expected timers that leave time for tasks",
+            );
+        }
         let (cpu, map, timer_callback) = (due.cpu, due.map, due.callback);
         let maps = &mut self.bpf.instance.maps;
         let Some((mut key, value)) = maps.entry_around(map.map(), due.address) else {

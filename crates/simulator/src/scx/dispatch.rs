@@ -145,7 +145,8 @@ impl Kernel<'_> {
                 task.label()
             ));
         }
-        allowed
+        // What is offline is no error, and gets nothing.
+        allowed && !self.machine.offline.contains(cpu)
     }
 
     /// Moves a runnable task that is on no queue to the runqueue of `cpu`.

@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::call::{call_op, kf};
 use crate::scx::exit::{Exit, reason};
-use crate::scx::watchdog::MAX_TIMEOUT_MS;
+use crate::scx::watchdog::{self, MAX_TIMEOUT_MS};
 use std::ffi::CString;
 use std::fmt::Display;
 use std::ptr::{null, null_mut};
@@ -124,17 +124,44 @@ impl Kernel<'_> {
     /// `scx_watchdog_workfn()`.
     pub fn watchdog(&mut self) {
         let now = self.now();
-        let waiting = self.tasks.iter().copied().filter(|task| {
+        let cpus = self.cpus.iter().take(self.machine.cpus.len());
+        let idle = cpus.map(|cpu| cpu.curr.is_none().then_some(cpu.busy_ns));
+        self.scx.watchdog.look(now, idle);
+        let is_due = self.scx.watchdog.is_due(now);
+        let watchdog = &self.scx.watchdog;
+        let stall = is_due
+            .then(|| watchdog.stall(now, self.waiting()))
+            .flatten()
+            .or_else(|| watchdog.idle_stall(now, self.waiting()));
+        match stall {
+            Some(message) => self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message),
+            None => self
+                .events
+                .push(self.scx.watchdog.next_ns(now), What::Watchdog),
+        }
+    }
+
+    /// The scheduler's tasks that are runnable and do not run.
+    fn waiting(&self) -> impl Iterator<Item = TaskPtr> {
+        self.tasks.iter().copied().filter(|task| {
             task.on_rq.get()
                 && task.class.get() == Class::Ext
                 && self.cpus[task.cpu()].curr != Some(*task)
                 && !task.exited.get()
-        });
-        match self.scx.watchdog.stall(now, waiting) {
-            Some(message) => self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message),
-            None => self
-                .events
-                .push(now + self.scx.watchdog.interval_ns(), What::Watchdog),
+        })
+    }
+
+    /// The workload's time is up: a scheduler that has not run any of the tasks that it had until then has stalled, however
+    /// short that was.
+    pub fn check_dispatched(&mut self) {
+        let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
+        let Some(first) = self.waiting().next() else {
+            return;
+        };
+        if !self.tasks.iter().any(ran) {
+            let message = watchdog::failed_to_run(first, self.now());
+            let message = format!("{message}, and no other task ran");
+            self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message);
         }
     }
 

@@ -401,7 +401,10 @@ fn a_timer_that_restarts_itself_at_once_is_stopped() {
         &scheduler(text, ".init = (void *)start"),
     );
     assert_eq!(reason, "runtime error");
-    assert!(message.contains("without time passing"), "{message}");
+    assert!(
+        message.contains("its timers expire more than 20000 times"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -427,4 +430,134 @@ fn a_map_that_no_simulation_could_hold_is_refused() {
         error.to_string().contains("map `tasks`: an array of"),
         "{error}"
     );
+}
+
+#[test]
+fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
+    let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
+        { if (p->comm[0] != 'b') scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
+    let lose = scheduler(text, ".enqueue = (void *)lose");
+    // The other CPU is busy for long, and not b's to run on.
+    let workload = tasks(|| {
+        [
+            bound("a", 1, [run_for(60_000)]),
+            bound("b", 0, [run_for(1)]),
+        ]
+    });
+    let (reason, message) = exit_of(&machine(2), &workload, &lose);
+    assert_eq!(reason, "runnable task stall");
+    let waited = message.strip_prefix("b[1002] failed to run for ");
+    let (seconds, rest) = waited.unwrap().split_once('.').unwrap();
+    assert!(["3", "4", "5"].contains(&seconds), "{message}");
+    assert!(rest.ends_with("s, and its CPUs idled"), "{message}");
+}
+
+#[test]
+fn a_run_in_which_nothing_is_dispatched_is_a_stall_however_short() {
+    let lose = scheduler(
+        "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags) {}",
+        ".enqueue = (void *)lose",
+    );
+    let workload = workload::load("mixed:duration=100ms").unwrap();
+    let (reason, message) = exit_of(&machine(2), &*workload, &lose);
+    assert_eq!(reason, "runnable task stall");
+    assert_eq!(
+        message,
+        "sh[1000] failed to run for 0.100s, and no other task ran"
+    );
+}
+
+#[test]
+fn iterations_of_queues_begin_and_end_once() {
+    let walks = |body: &str| {
+        let text = format!(
+            "s32 BPF_STRUCT_OPS_SLEEPABLE(walk_init) {{ return scx_bpf_create_dsq(5, -1); }}
+            void BPF_STRUCT_OPS(walk, struct task_struct *p, u64 enq_flags)
+            {{ struct bpf_iter_scx_dsq it = {{}}, other = {{}}; (void)it; (void)other; {body}
+               scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}"
+        );
+        scheduler(&text, ".init = (void *)walk_init, .enqueue = (void *)walk")
+    };
+    let new = "bpf_iter_scx_dsq_new(&it, 5, 0);";
+    let destroy = "bpf_iter_scx_dsq_destroy(&it);";
+    for (body, what) in [
+        (new.to_owned(), "not given back"),
+        (format!("{new} {new} {destroy}"), "that it has not ended"),
+        (
+            format!("{new} {destroy} {destroy}"),
+            "ends an iteration of a dispatch queue that it has not begun",
+        ),
+        (
+            "bpf_iter_scx_dsq_next(&other);".to_owned(),
+            "goes on with an iteration of a dispatch queue that it has not begun",
+        ),
+    ] {
+        let (reason, message) = exit_of(&machine(1), &one(), &walks(&body));
+        assert_eq!(reason, "runtime error");
+        assert!(message.contains(what), "{body}: {message}");
+        assert!(message.contains("verifier refuses"), "{message}");
+    }
+    // One that fails is ended like any other.
+    let twice = format!(
+        "{new} {destroy} bpf_iter_scx_dsq_new(&other, 6, 0); bpf_iter_scx_dsq_destroy(&other); {new} {destroy}"
+    );
+    run(&machine(1), &one(), &walks(&twice));
+}
+
+#[test]
+fn timers_are_in_maps_and_leave_time_for_tasks() {
+    let timers = |count: u32, start: &str| {
+        let text = format!(
+            "struct holder {{ struct bpf_timer timer; }};
+            struct {{ __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, {count}); __type(key, u32);
+                     __type(value, struct holder); }} timers SEC(\".maps\");
+            struct holder outside;
+            static int expired(void *map, int *key, struct holder *holder)
+            {{ bpf_timer_start(&holder->timer, 1, 0); return 0; }}
+            static void start(struct holder *holder)
+            {{
+                bpf_timer_init(&holder->timer, &timers, CLOCK_MONOTONIC);
+                bpf_timer_set_callback(&holder->timer, expired);
+                bpf_timer_start(&holder->timer, 1, 0);
+            }}
+            s32 BPF_STRUCT_OPS_SLEEPABLE(timer_init)
+            {{
+                u32 i;
+                {start}
+                return 0;
+            }}"
+        );
+        scheduler(&text, ".init = (void *)timer_init")
+    };
+    let all = "for (i = 0; i < 1000; i++) { struct holder *h = bpf_map_lookup_elem(&timers, &i); if (h) start(h); }";
+    for (count, start, what) in [
+        (
+            1,
+            "(void)i; start(&outside);",
+            "has a timer that is not in a value of its map",
+        ),
+        (1000, all, "its timers expire more than 20000 times in 1 ms"),
+        (1, all, "its timers expire more than 20000 times in 1 ms"),
+    ] {
+        let (reason, message) = exit_of(&machine(2), &one(), &timers(count, start));
+        assert_eq!(reason, "runtime error");
+        assert!(message.contains(what), "{message}");
+    }
+}
+
+#[test]
+fn an_offline_cpu_is_kicked_in_vain() {
+    let mut machine = machine(4);
+    machine.offline = machine::CpuMask::one(3);
+    let text = "u64 asked;
+        void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags)
+        {
+            scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+            scx_bpf_kick_cpu(3, 0);
+            scx_bpf_kick_cpu(3, SCX_KICK_PREEMPT);
+        }
+        void BPF_STRUCT_OPS(look, s32 cpu, struct task_struct *prev)
+        { if (cpu == 3) scx_bpf_error(\"asked what an offline CPU runs\"); }";
+    let kicks = scheduler(text, ".enqueue = (void *)queue, .dispatch = (void *)look");
+    run(&machine, &one(), &kicks);
 }

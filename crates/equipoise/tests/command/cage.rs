@@ -1,0 +1,254 @@
+//! Where somebody else's scheduler runs: a process that has nothing. What it tries there, `tests/misbehave` tries.
+
+use crate::common::{command, text};
+use crate::foreign::{Scheduler, compare, fifo};
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// The processes that `parent` started, and those that these did.
+fn below(parent: u32) -> Vec<u32> {
+    let folders = fs::read_dir("/proc").unwrap().flatten();
+    let parent_of = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.split(' ').nth(1)?.parse().ok()
+    };
+    let pids: Vec<u32> = folders
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    let children: Vec<u32> = pids
+        .into_iter()
+        .filter(|&pid| parent_of(pid) == Some(parent))
+        .collect();
+    let deeper = children.iter().flat_map(|&child| below(child));
+    deeper.chain(children.clone()).collect()
+}
+
+/// The command while it runs a scheduler that never returns.
+fn running() -> (Scheduler, Child) {
+    let endless = Scheduler::new("", "\twhile (zero == 0);");
+    let args = ["compare", "--machine", "tc2", "--runs", "1"];
+    let child = command(&args)
+        .args(["--workload", "hackbench:groups=1,loops=10", "--scheduler"])
+        .arg(endless.file())
+        .env("SECRET", "swordfish")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    (endless, child)
+}
+
+/// Waits until `found` finds something.
+fn eventually<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn line(status: &str, name: &str) -> String {
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn its_process_has_nothing() {
+    let (_scheduler, mut child) = running();
+    // Filters: one that counts where calls come from, and one that lets few pass.
+    let caged = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        (line(&status, "Seccomp_filters") == "2").then_some((*pid, status))
+    };
+    let (pid, status) = eventually(|| below(child.id()).iter().find_map(caged));
+    let file = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
+    assert_eq!(line(&status, "NoNewPrivs"), "1");
+    assert_eq!(fs::read(file("environ")).unwrap(), b"");
+    let stat = fs::read_to_string(file("stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    // No terminal, in a session of its own.
+    assert_eq!(fields[4], "0");
+    let own = fs::read_to_string("/proc/self/stat").unwrap();
+    assert_ne!(
+        Some(fields[3]),
+        own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
+    );
+    // Two pipes, and what it was loaded from.
+    for entry in fs::read_dir(file("fd")).unwrap().flatten() {
+        let leads = fs::read_link(entry.path()).unwrap();
+        let leads = leads.to_str().unwrap();
+        assert!(
+            leads.starts_with("pipe:") || leads.contains("memfd:scheduler"),
+            "{leads}"
+        );
+    }
+    let limits = fs::read_to_string(file("limits")).unwrap();
+    for name in [
+        "Max file size",
+        "Max core file size",
+        "Max open files",
+        "Max processes",
+    ] {
+        let limit = limits.lines().find_map(|line| line.strip_prefix(name));
+        let most: Vec<&str> = limit.unwrap().split_whitespace().take(2).collect();
+        assert_eq!(most, ["0", "0"], "{name}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn it_ends_with_who_asked() {
+    let (_scheduler, mut child) = running();
+    let all = eventually(|| Some(below(child.id())).filter(|all| all.len() == 2));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists();
+    eventually(|| all.iter().all(gone).then_some(()));
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_processes() {
+    let source = fifo("fifo", "GPL", "");
+    let files = [("a.bpf.c", &*source)];
+    let output = compare(&files, &["--scheduler", "a.bpf.c"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let again = compare(&files, &["--scheduler", "a.bpf.c", "--jobs", "1"]);
+    assert_eq!(output.stdout, again.stdout);
+}
+
+/// As a kernel that lacks `call`: it says that there is no such call.
+fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.bpf.c");
+    fs::write(&file, fifo("fifo", "GPL", "")).unwrap();
+    let args = [
+        "compare",
+        "--machine",
+        "tc2-smp",
+        "--runs",
+        "1",
+        "--workload",
+    ];
+    let mut command = command(&args);
+    command
+        .args(["busy:duration=10ms", "--scheduler"])
+        .arg(&file)
+        .args(more);
+    let lacks = move || {
+        let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let refuse = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+        let mut filter = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            step(
+                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                0,
+                1,
+                call as u32,
+            ),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
+        // SAFETY: `program` is what the call reads, and lives as long.
+        match unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            )
+        } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: it makes system calls alone.
+    unsafe { command.pre_exec(lacks) };
+    command.output().unwrap()
+}
+
+#[test]
+fn what_the_kernel_lacks_is_said_once_and_has_to_be_wanted() {
+    for (call, name) in [
+        (libc::SYS_landlock_create_ruleset, "Landlock"),
+        (libc::SYS_seccomp, "seccomp"),
+    ] {
+        let output = lacking(call, &[]);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{says}");
+        assert!(
+            says.contains(&format!("this kernel lacks {name}")),
+            "{says}"
+        );
+        assert!(says.contains("--uncaged"), "{says}");
+        let output = lacking(call, &["--uncaged"]);
+        let says = text(&output.stderr);
+        assert!(output.status.success(), "{says}");
+        assert_eq!(says.matches(name).count(), 1, "{says}");
+        assert!(says.starts_with("warning: "), "{says}");
+    }
+}
+
+#[test]
+fn the_compiler_reads_headers_and_nothing_else() {
+    let secret = tempfile::tempdir().unwrap();
+    let outside = secret.path().join("secret.h");
+    fs::write(&outside, "swordfish\n").unwrap();
+    for way in [
+        format!("#include \"{}\"", outside.display()),
+        format!("asm(\".incbin \\\"{}\\\"\");", outside.display()),
+        "#include \"/proc/self/environ\"".to_owned(),
+    ] {
+        let output = compare(
+            &[("a.bpf.c", &fifo("a", "GPL", &way))],
+            &["--scheduler", "a.bpf.c"],
+        );
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{way}: {says}");
+        assert!(says.contains("a.bpf.c"), "{says}");
+        assert!(!says.contains("swordfish"), "{says}");
+    }
+    // What is said to be for it, it reads.
+    let source = fifo("a", "GPL", "#include \"here.h\"\n#include <there.h>");
+    let files = [
+        ("a.bpf.c", &*source),
+        ("here.h", "int here;\n"),
+        ("include/there.h", "int there;\n"),
+    ];
+    let output = compare(&files, &["--scheduler", "a.bpf.c", "--include", "include"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_file_is_no_option_of_the_compiler_s() {
+    let source = fifo("a", "GPL", "");
+    for name in ["-x.bpf.c", "@x.bpf.c"] {
+        let scheduler = format!("--scheduler={name}");
+        let output = compare(&[(name, &source)], &[&scheduler]);
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn what_a_scheduler_says_is_shown_and_not_done() {
+    let shouts = Scheduler::new("", "\tscx_bpf_error(\"\\033[2Jone\\nerror: two\");");
+    shouts.fails(3, &["scx_bpf_error: \\u{1b}[2Jone\\nerror: two"]);
+}

@@ -1,0 +1,330 @@
+//! Somebody else's scheduler is native code, so its simulations are run elsewhere: in processes that have nothing to lose
+//! and can do nothing but say what came out ([`work`]). This side asks for runs, and believes what is said as far as it
+//! can be true.
+//!
+//! A worker is a program of its own, without this one's environment, memory, terminal or files. It makes the machine and
+//! the workload from what they are described by ([`Recipe`]), gives up what it will not need, and forks a process for
+//! each run, which loads the scheduler, gives up the rest, and simulates. What goes to and fro is length-prefixed
+//! messages of plain values (`wire`).
+
+mod check;
+mod wire;
+mod work;
+
+pub use wire::{Described, Recipe};
+pub use work::work;
+
+use crate::runs::Case;
+use check::Expected;
+use native::{Global, Object, printable};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use simulator::{Error, FAULT_STATUS, Outcome, Trace};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+pub(crate) use wire::Request;
+use wire::{Job, Reply, send};
+
+/// How often it is seen whether it is to stop, ns.
+const LOOK_EVERY_NS: i64 = 50_000_000;
+
+/// How much is kept of what a worker says on standard error, bytes.
+const MOST_SAID: usize = 1 << 14;
+
+/// What starts a worker: a program that calls [`work`].
+pub type Start = Arc<dyn Fn() -> Command + Send + Sync>;
+
+/// The workers of a scheduler, as many as there are runs at a time.
+pub(crate) struct Workers {
+    start: Start,
+    job: Vec<u8>,
+    scheduler: String,
+    idle: Mutex<Vec<Worker>>,
+}
+
+/// What a run has of a worker.
+struct Worker {
+    process: Child,
+    /// Requests go there, and the ends of the processes that did them come from there. Those processes, in which a scheduler
+    /// is, have `replies` and `errors` alone.
+    control: UnixStream,
+    replies: ChildStdout,
+    errors: ChildStderr,
+    said: Vec<u8>,
+    /// What was read of the reply that comes.
+    read: Vec<u8>,
+}
+
+impl Workers {
+    /// Of `object` with `globals`, called `scheduler`, on what `recipe` describes.
+    pub fn new(
+        start: Start,
+        recipe: &Recipe,
+        scheduler: &str,
+        object: &Object,
+        globals: &[Global],
+    ) -> Workers {
+        let job = Job::new(recipe, scheduler, object, globals);
+        Workers {
+            start,
+            job: wire::encode(&job),
+            scheduler: scheduler.to_owned(),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// A run of `case`, which is that of the recipe.
+    pub fn run(
+        &self,
+        case: &Case<'_>,
+        request: Request,
+        trace: Option<&mut dyn Trace>,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, Error> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = idle().pop();
+        let mut worker = match worker {
+            Some(worker) => worker,
+            None => self
+                .started()
+                .map_err(|error| self.fault(&format!("its process cannot be started: {error}")))?,
+        };
+        let result = match worker.say(&wire::encode(&request)) {
+            // It has ended before it was asked, and says why.
+            Err(_) => Err(Trouble::Ended(None)),
+            Ok(()) => worker.listen(Expected::new(case, trace), stop),
+        };
+        match result {
+            Ok(result) => {
+                idle().push(worker);
+                result
+            }
+            Err(Trouble::Stopped) => Err(Error::Stopped),
+            Err(Trouble::Unbelievable(what)) => Err(self.fault(&format!(
+                "its process said what cannot be ({what}); expected a scheduler that does not write to what is not its own"
+            ))),
+            Err(Trouble::Ended(code)) => Err(self.end(worker, code)),
+        }
+    }
+
+    fn started(&self) -> io::Result<Worker> {
+        let (control, its) = UnixStream::pair()?;
+        let mut command = (self.start)();
+        // SAFETY: it makes a system call.
+        unsafe { command.pre_exec(native::inherit_nothing) };
+        let mut process = command
+            .stdin(OwnedFd::from(its))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let missing = || io::Error::other("no pipe");
+        let mut worker = Worker {
+            control,
+            replies: process.stdout.take().ok_or_else(missing)?,
+            errors: process.stderr.take().ok_or_else(missing)?,
+            process,
+            said: Vec::new(),
+            read: Vec::new(),
+        };
+        // Whoever has ended by now says why when it is asked for a run.
+        let _ = worker.say(&self.job);
+        Ok(worker)
+    }
+
+    fn fault(&self, what: &str) -> Error {
+        Error::Fault(format!("scheduler `{}`: {what}", self.scheduler))
+    }
+
+    /// Why the run ended that `worker` was asked for: its process did so with `code`, or else the worker did.
+    fn end(&self, mut worker: Worker, code: Option<u8>) -> Error {
+        if code.is_some() {
+            let _ = worker.process.kill();
+        }
+        let status = worker.process.wait();
+        let code = code.map(i32::from);
+        let room = MOST_SAID.saturating_sub(worker.said.len());
+        let _ = (&mut worker.errors)
+            .take(room as u64)
+            .read_to_end(&mut worker.said);
+        let said = printable(String::from_utf8_lossy(&worker.said).trim());
+        let code = match (code, status) {
+            (Some(code), _) => code,
+            (None, Ok(status)) => code_of(status),
+            (None, Err(error)) => return self.fault(&format!("its process is lost: {error}")),
+        };
+        match code {
+            // The message is the fault's, and complete.
+            FAULT_STATUS if !said.is_empty() => Error::Fault(said),
+            code => self.fault(&why(code, &said)),
+        }
+    }
+}
+
+/// A status as a shell says it.
+fn code_of(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    status.code().or(signal).unwrap_or(-1)
+}
+
+/// What the process did that ended with `code` and has `said` so much.
+fn why(code: i32, said: &str) -> String {
+    let what = match code.checked_sub(128) {
+        Some(libc::SIGSYS) => {
+            "made a system call by another architecture's rules, which a BPF program cannot; expected what sched_ext \
+             and BPF offer"
+                .to_owned()
+        }
+        Some(libc::SIGABRT) if said.contains("memory allocation") => {
+            "took more memory than the 8 GiB that there are for a simulation; expected less".to_owned()
+        }
+        Some(libc::SIGKILL) => {
+            "was killed, as the kernel does where memory or a day of CPU time runs out; expected less of both"
+                .to_owned()
+        }
+        Some(signal) if (1..64).contains(&signal) => {
+            format!("was ended by signal {signal}; expected a scheduler that writes to its own memory alone")
+        }
+        _ => format!(
+            "ended without a result (status {code}); expected a scheduler that leaves that to the kernel"
+        ),
+    };
+    match said {
+        "" => format!("its process {what}"),
+        said => format!("its process {what}\n{said}"),
+    }
+}
+
+/// Why there is no result of a run.
+enum Trouble {
+    Stopped,
+    /// Of the process that did it, or the worker.
+    Ended(Option<u8>),
+    Unbelievable(&'static str),
+}
+
+impl Worker {
+    fn say(&mut self, message: &[u8]) -> io::Result<()> {
+        send(&mut self.control, message)
+    }
+
+    /// What it says of the run that it was asked for, until that is over.
+    fn listen(
+        &mut self,
+        mut expected: Expected<'_, '_>,
+        stop: &AtomicBool,
+    ) -> Result<Result<Outcome, Error>, Trouble> {
+        let (mut result, mut code) = (None, None);
+        loop {
+            while let Some(length) = self.whole(expected.longest())? {
+                if result.is_some() {
+                    return Err(Trouble::Unbelievable("more than a result"));
+                }
+                let reply = wire::decode::<Reply<'_>>(&self.read[4..length]);
+                let over = match reply.ok_or(Trouble::Unbelievable("no message"))? {
+                    Reply::Events(events) => {
+                        expected.events(events).map_err(Trouble::Unbelievable)?;
+                        None
+                    }
+                    Reply::Done(outcome) => {
+                        expected.outcome(&outcome).map_err(Trouble::Unbelievable)?;
+                        Some(Ok(*outcome))
+                    }
+                    Reply::Failed(failed) => Some(Err(failed.into())),
+                };
+                self.read.drain(..length);
+                result = over;
+            }
+            match (code, result.take()) {
+                (None, none_or_some) => result = none_or_some,
+                (Some(0), Some(result)) if self.read.is_empty() => return Ok(result),
+                (Some(code), _) => return Err(Trouble::Ended(Some(code))),
+            }
+            code = self.wait(stop)?;
+        }
+    }
+
+    /// How long the message is that has been read as a whole, with its length, if one has.
+    fn whole(&self, longest: usize) -> Result<Option<usize>, Trouble> {
+        let Some(length) = self.read.first_chunk() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > longest {
+            return Err(Trouble::Unbelievable("a message that is too long"));
+        }
+        Ok((self.read.len() >= 4 + length).then_some(4 + length))
+    }
+
+    /// Reads what there is, once there is some; with the end of the process that did the run all that it said.
+    fn wait(&mut self, stop: &AtomicBool) -> Result<Option<u8>, Trouble> {
+        let look = Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK_EVERY_NS,
+        };
+        let mut buffer = [0; 1 << 16];
+        let (over, replies, errors) = {
+            let mut all = [
+                PollFd::new(&self.control, PollFlags::IN),
+                PollFd::new(&self.replies, PollFlags::IN),
+                PollFd::new(&self.errors, PollFlags::IN),
+            ];
+            // An interrupted wait is looked at like one that was in vain.
+            let _ = poll(&mut all, Some(&look));
+            all.map(|one| one.revents()).into()
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(Trouble::Stopped);
+        }
+        if errors.contains(PollFlags::IN) {
+            let read = self.errors.read(&mut buffer).unwrap_or(0);
+            let room = MOST_SAID.saturating_sub(self.said.len());
+            self.said.extend_from_slice(&buffer[..read.min(room)]);
+        }
+        if replies.contains(PollFlags::IN) {
+            // Of what cannot be read there is an end, too.
+            let read = self.replies.read(&mut buffer).unwrap_or(0);
+            self.read.extend_from_slice(&buffer[..read]);
+            // What it said before its end comes first.
+            return Ok(None);
+        }
+        if over.is_empty() {
+            return Ok(None);
+        }
+        let mut code = [0];
+        match self.control.read(&mut code) {
+            Ok(1) => Ok(Some(code[0])),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Ok(_) | Err(_) => Err(Trouble::Ended(None)),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Its run's process ends with it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_a_process_is_said() {
+        let killed = ExitStatus::from_raw(libc::SIGKILL);
+        assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
+        let no_memory = "memory allocation of 9 bytes failed";
+        assert!(why(128 + libc::SIGABRT, no_memory).contains("more memory"));
+        assert!(why(code_of(killed), "").contains("was killed"));
+        assert!(
+            why(code_of(ExitStatus::from_raw(7 << 8)), "what")
+                .ends_with("(status 7); expected a scheduler that leaves that to the kernel\nwhat")
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! A worker: what is asked of it comes by standard input, a socket, to which it says how the process ended that did it; what
+//! that says goes to standard output.
+
+use super::wire::{Job, Reply, Request, decode, encode, receive, send};
+use crate::runs::{self, Case};
+use crate::scheduler::Scheduler;
+use machine::input;
+use native::{Global, Object};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use simulator::{Event, Trace};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, FromRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// How much of a trace is told at a time, bytes.
+const TOLD_AT_ONCE: usize = 1 << 16;
+
+/// What a worker does until nobody asks any more; returns its exit status. It is to be called before the process has a second
+/// thread.
+pub fn work() -> u8 {
+    match serve() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+fn serve() -> io::Result<()> {
+    // SAFETY: nobody else in this program has it.
+    let mut control = unsafe { UnixStream::from_raw_fd(libc::STDIN_FILENO) };
+    let Some(job) = receive(&mut control)? else {
+        return Ok(());
+    };
+    let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is no job"))?;
+    if job.uncaged {
+        native::run_uncaged();
+    }
+    input::give(job.files);
+    let bad = |error: Box<input::BadInput>| io::Error::other(error.message().to_owned());
+    let (machine, workload) = job.recipe.make().map_err(bad)?;
+    let object = Object::parse(&job.scheduler, job.image).map_err(io::Error::other)?;
+    let mut scheduler = Scheduler::compiled(Path::new(&job.scheduler), object).map_err(bad)?;
+    scheduler.rename(job.scheduler);
+    let globals: Vec<Global> = job
+        .globals
+        .into_iter()
+        .map(|(symbol, bytes)| Global { symbol, bytes })
+        .collect();
+    let case = Case {
+        machine: &machine,
+        workload: &*workload,
+        scheduler: &scheduler,
+    };
+    simulator::prepare_cage()?;
+    while let Some(request) = receive(&mut control)? {
+        let request = decode(&request).ok_or_else(|| io::Error::other("this is no request"))?;
+        // SAFETY: this process has one thread.
+        match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => {
+                drop(control);
+                let status = i32::from(run(&case, &globals, request).is_err());
+                // SAFETY: always. What its parent would do at its end is not done twice.
+                unsafe { libc::_exit(status) };
+            }
+            child => {
+                let code = wait(child, &control)?;
+                control.write_all(&[code])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the end of a run's process: its status, as a shell says it. If nobody is there any more to be told, this process
+/// ends, and that with it.
+fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
+    let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
+    let ends = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut both = [
+        PollFd::new(&ends, PollFlags::IN),
+        // Hangs up without being asked for.
+        PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
+    ];
+    while both.iter().all(|one| one.revents().is_empty()) {
+        match poll(&mut both, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if both[0].revents().is_empty() {
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: `status` is written.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let code = match libc::WIFSIGNALED(status) {
+        true => 128 + libc::WTERMSIG(status),
+        false => libc::WEXITSTATUS(status),
+    };
+    Ok(code as u8)
+}
+
+/// What a run's process does.
+fn run(case: &Case<'_>, globals: &[Global], request: Request) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    simulator::report_scheduler_faults();
+    // SAFETY: nobody else in this process has it.
+    let mut told = Told {
+        to: unsafe { File::from_raw_fd(libc::STDOUT_FILENO) },
+        events: Vec::new(),
+    };
+    let trace = request.traced.then_some(&mut told as &mut dyn Trace);
+    let result = runs::simulate_here(case, globals, &request, trace);
+    told.tell();
+    let reply = match result {
+        Ok(outcome) => Reply::Done(Box::new(outcome)),
+        Err(error) => Reply::Failed(error.into()),
+    };
+    let sent = send(&mut told.to, &encode(&reply));
+    // It is closed with the process.
+    std::mem::forget(told);
+    sent
+}
+
+/// The events of a run, on their way.
+struct Told {
+    to: File,
+    events: Vec<u8>,
+}
+
+impl Told {
+    fn tell(&mut self) {
+        if self.events.is_empty() {
+            return;
+        }
+        let message = encode(&Reply::Events(&self.events));
+        let sent = simulator::heard(|| send(&mut self.to, &message).and_then(|()| self.to.flush()));
+        if sent.is_err() {
+            // Nobody listens any more.
+            std::process::abort();
+        }
+        self.events.clear();
+    }
+}
+
+impl Trace for Told {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        if let Event::Decision { .. } = event {
+            return;
+        }
+        let event = (now, cpu as u32, event);
+        self.events = postcard::to_extend(&event, std::mem::take(&mut self.events))
+            .expect("memory takes whatever is written to it");
+        if self.events.len() >= TOLD_AT_ONCE {
+            self.tell();
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What a compiler may do with somebody else's source, which has it open whatever files it likes (`#include`,
+//! `.incbin`) and says in its messages what is in them: it reads its own files and the scheduler's headers, writes to a
+//! folder of its own, talks to nobody, has no terminal, and comes to an end.
+
+use crate::{Error, limits};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where compilers, linkers, their libraries and the C library's headers are.
+const OF_COMPILERS: [&str; 23] = [
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/libx32",
+    "/usr/local/bin",
+    "/usr/local/include",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/libexec",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/nix/store",
+    "/gnu/store",
+];
+
+/// Beside the folder of one that is elsewhere.
+const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
+
+/// What they read and write besides.
+const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
+
+/// What headers and sources are called that a scheduler includes from its own folder.
+const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
+
+/// How many of those, and how deep below the source: a source in a home directory is no reason to walk through all of
+/// that.
+const MOST_HEADERS: usize = 4096;
+const MOST_DEPTH: usize = 4;
+
+static UNCAGED: AtomicBool = AtomicBool::new(false);
+
+/// From here on somebody else's schedulers are compiled and run also where the kernel lacks what would keep them from
+/// harm: with as much of it as there is.
+pub fn run_uncaged() {
+    UNCAGED.store(true, Ordering::Relaxed);
+}
+
+/// Was [`run_uncaged`] called?
+pub fn is_uncaged() -> bool {
+    UNCAGED.load(Ordering::Relaxed)
+}
+
+/// Has this kernel Landlock?
+pub fn has_landlock() -> bool {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))
+        .and_then(Ruleset::create);
+    ruleset.is_ok()
+}
+
+/// The rules of a process that may do nothing with files, networks and other processes, as far as the kernel knows such
+/// rules.
+pub fn nothing() -> Result<RulesetCreated, RulesetError> {
+    let abi = ABI::V6;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(Scope::from_all(abi))?
+        .create()
+}
+
+/// Descriptors beyond the standard ones are closed when this process becomes another program, whoever it has them from.
+pub fn inherit_nothing() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: marks descriptors, and may be called between fork and exec.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Which files a compiler may read, and write.
+pub struct Files {
+    rules: Option<RulesetCreated>,
+    /// For what it writes on its way.
+    work: PathBuf,
+}
+
+impl Files {
+    /// Those that `compiler` needs for `sources` with headers in the folders `include`. It writes to the folder `work`
+    /// alone. An error where the kernel has no such rules.
+    pub fn of(
+        compiler: &OsStr,
+        sources: &[&Path],
+        include: &[&Path],
+        work: &Path,
+    ) -> Result<Files, Error> {
+        let failed = |error: RulesetError| Error(format!("the compiler's cage: {error}"));
+        let rules = match has_landlock() {
+            true => Some(rules(compiler, sources, include, work).map_err(failed)?),
+            false if is_uncaged() => None,
+            false => {
+                return Err(Error(
+                    "this kernel lacks Landlock, which keeps a scheduler in C from this computer's files".to_owned(),
+                ));
+            }
+        };
+        Ok(Files {
+            rules,
+            work: work.to_owned(),
+        })
+    }
+
+    /// Keeps what `command` starts to them and within the limits of time and memory.
+    pub fn confine(&self, command: &mut Command) {
+        limits::set(command);
+        // A cache of a compiler's own would be elsewhere.
+        command
+            .env("TMPDIR", &self.work)
+            .env("CCACHE_DISABLE", "1")
+            .stdin(std::process::Stdio::null());
+        let rules = self.rules.as_ref().and_then(|rules| rules.try_clone().ok());
+        let enter = move || {
+            // Without a terminal, and the leader of a group that can be ended together.
+            rustix::process::setsid()?;
+            inherit_nothing()?;
+            match rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
+                Some(rules) => rules
+                    .restrict_self()
+                    .map(drop)
+                    .map_err(|_| io::ErrorKind::PermissionDenied.into()),
+                None => Ok(()),
+            }
+        };
+        // SAFETY: between fork and exec it makes system calls, and copies a few words.
+        unsafe { command.pre_exec(enter) };
+    }
+}
+
+fn rules(
+    compiler: &OsStr,
+    sources: &[&Path],
+    include: &[&Path],
+    work: &Path,
+) -> Result<RulesetCreated, RulesetError> {
+    let abi = ABI::V6;
+    let all = AccessFs::from_all(abi);
+    let read = AccessFs::from_read(abi);
+    let read_file = AccessFs::ReadFile | AccessFs::Execute;
+    let mut rules = nothing()?;
+    // What is not there cannot be read either.
+    let mut add = |path: &Path, access| -> Result<(), RulesetError> {
+        if let Ok(opened) = PathFd::new(path) {
+            let access = match path.is_dir() {
+                true => access,
+                false => access & AccessFs::from_file(abi),
+            };
+            (&mut rules).add_rule(PathBeneath::new(opened, access))?;
+        }
+        Ok(())
+    };
+    for path in OF_COMPILERS.iter().map(Path::new) {
+        add(path, read)?;
+    }
+    for path in of_prefix(compiler) {
+        add(&path, read)?;
+    }
+    for path in DEVICES.iter().map(Path::new) {
+        add(path, AccessFs::ReadFile | AccessFs::WriteFile)?;
+    }
+    for folder in include {
+        add(folder, read)?;
+    }
+    for source in sources {
+        add(source, read_file)?;
+        let mut found = Vec::new();
+        headers(folder_of(source), MOST_DEPTH, &mut found);
+        for header in found {
+            add(&header, read_file)?;
+        }
+    }
+    add(work, all)?;
+    Ok(rules)
+}
+
+/// Where `compiler` is, and its parts, if that is not where compilers are.
+fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
+    let found = match compiler.as_bytes().contains(&b'/') {
+        true => Some(PathBuf::from(compiler)),
+        false => std::env::var_os("PATH").and_then(|path| {
+            std::env::split_paths(&path)
+                .map(|folder| folder.join(compiler))
+                .find(|path| path.is_file())
+        }),
+    };
+    let Some(found) = found else {
+        return Vec::new();
+    };
+    let real = found.canonicalize().unwrap_or_else(|_| found.clone());
+    let folders = [&found, &real].into_iter().filter_map(|path| path.parent());
+    folders
+        .flat_map(|folder| {
+            let parts = folder.parent().map(|prefix| {
+                let parts = OF_A_PREFIX.iter();
+                parts.map(|part| prefix.join(part)).collect::<Vec<_>>()
+            });
+            [vec![folder.to_owned()], parts.unwrap_or_default()].concat()
+        })
+        .collect()
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The files in `folder` that a source may include, and in the folders below it. Links are not followed: what they lead
+/// to may be anything.
+fn headers(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let mut below = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (Ok(kind), path) = (entry.file_type(), entry.path()) else {
+            continue;
+        };
+        let hidden = entry.file_name().as_bytes().first() == Some(&b'.');
+        let extension = path.extension().and_then(OsStr::to_str);
+        if found.len() == MOST_HEADERS {
+            return;
+        } else if kind.is_file() && extension.is_some_and(|it| HEADERS.contains(&it)) {
+            found.push(path);
+        } else if kind.is_dir() && !hidden {
+            below.push(path);
+        }
+    }
+    if depth > 1 {
+        below.sort();
+        below
+            .iter()
+            .for_each(|folder| headers(folder, depth - 1, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_found_below_the_source_and_not_behind_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a.h", "below/b.h", ".hidden/c.h", "secret", "other/d.h"] {
+            std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            std::fs::write(path(name), "").unwrap();
+        }
+        let source = path("below");
+        std::os::unix::fs::symlink(path("secret"), source.join("link.h")).unwrap();
+        std::os::unix::fs::symlink(path("other"), source.join("link")).unwrap();
+        let mut found = Vec::new();
+        headers(folder.path(), MOST_DEPTH, &mut found);
+        found.sort();
+        assert_eq!(found, ["a.h", "below/b.h", "other/d.h"].map(path));
+    }
+}

@@ -1,0 +1,188 @@
+//! What loading a shared object does besides putting it into memory: it runs functions, loads libraries and binds
+//! names. A BPF program has none of these: it is code that the kernel calls, and it calls what the kernel offers.
+//!
+//! The dynamic loader goes by the object's segments, not by its sections' names, so this does, too.
+
+use crate::Error;
+use object::elf::{self, DynamicTag};
+use object::read::elf::{Dynamic, ElfFile64, ProgramHeader as _};
+use object::{
+    Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags,
+    SymbolFlags,
+};
+
+/// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
+/// `include/` make BPF helpers of.
+const C_LIBRARY: [&str; 9] = [
+    "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
+];
+
+/// How the kernel's functions are called. One that is declared weak and that the simulated kernel does not have is
+/// null, as in Linux: a scheduler asks so whether there is one (`bpf_ksym_exists()`). No library has such names.
+const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
+
+/// The libraries that a compiler links with unasked.
+const LIBRARIES: [&str; 4] = ["libc.so", "libgcc_s.so", "ld-linux", "libc.musl"];
+
+/// The entries of the dynamic section that have the loader call functions.
+const CALLS: [DynamicTag; 5] = [
+    elf::DT_INIT,
+    elf::DT_FINI,
+    elf::DT_INIT_ARRAY,
+    elf::DT_FINI_ARRAY,
+    elf::DT_PREINIT_ARRAY,
+];
+
+/// Those that have it load something else, or elsewhere.
+const LOADS: [DynamicTag; 6] = [
+    elf::DT_RPATH,
+    elf::DT_RUNPATH,
+    elf::DT_AUDIT,
+    elf::DT_DEPAUDIT,
+    elf::DT_AUXILIARY,
+    elf::DT_FILTER,
+];
+
+/// The sections that the linker makes such entries of.
+const SECTIONS: [&str; 7] = [
+    ".preinit_array",
+    ".init_array",
+    ".fini_array",
+    ".ctors",
+    ".dtors",
+    ".init",
+    ".fini",
+];
+
+/// An error unless loading `file`, compiled from `source`, puts it into memory and does nothing else.
+pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
+    foreign_symbols(source, file)?;
+    let refused = |what: &str| Err(Error(format!("{source}: {what}")));
+    if runs_functions(file) {
+        return refused(
+            "it has a constructor, a destructor, an _init(), a _fini() or an ifunc, which BPF does not have; \
+             expected such work in ops.init() and ops.exit()",
+        );
+    }
+    if loads_others(file) {
+        return refused("it loads other libraries, which BPF does not; expected C alone");
+    }
+    if runs_data(file) {
+        return refused(
+            "it has memory that is both code and data, or an executable stack, which BPF does not have; expected \
+             code in functions and data in variables",
+        );
+    }
+    if file
+        .dynamic_relocations()
+        .into_iter()
+        .flatten()
+        .any(|(_, relocation)| !is_plain(file.architecture(), relocation.flags()))
+    {
+        return refused(
+            "it has variables of each thread or addresses that only the loader can find, which BPF does not have; \
+             expected plain variables",
+        );
+    }
+    Ok(())
+}
+
+/// Names that the loader would look for in this process: the C library's. Weak ones, too: they are bound like any other.
+fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
+    let undefined = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined());
+    let is_foreign = |name: &str, weak: bool| {
+        let of_kernel = weak && OF_THE_KERNEL.iter().any(|of| name.starts_with(of));
+        !(name.is_empty() || C_LIBRARY.contains(&name) || of_kernel)
+    };
+    let foreign: Vec<String> = undefined
+        .filter_map(|symbol| match symbol.name() {
+            Ok(name) if !is_foreign(name, symbol.is_weak()) => None,
+            Ok(name) => Some(name.to_owned()),
+            Err(_) => Some("a name that is unreadable".to_owned()),
+        })
+        .map(|name| {
+            format!("{source}: {name}() is a function of the C library, which BPF does not have")
+        })
+        .collect();
+    match foreign.is_empty() {
+        true => Ok(()),
+        false => Err(Error(foreign.join("\n"))),
+    }
+}
+
+/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that choose a function run when a
+/// shared object is loaded.
+fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
+    let mut sections = file.sections();
+    let mut symbols = file.symbols();
+    dynamic(file).any(|entry| CALLS.contains(&entry.tag))
+        || sections.any(|section| section.name().is_ok_and(|name| SECTIONS.contains(&name)))
+        || symbols.any(|symbol| match symbol.flags() {
+            SymbolFlags::Elf { st_info, .. } => st_info.st_type() == elf::STT_GNU_IFUNC,
+            _ => false,
+        })
+}
+
+/// Does it have the loader find more than what a compiler links with?
+fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
+    let is_usual = |name: &[u8]| {
+        let mut usual = LIBRARIES.iter();
+        usual.any(|usual| name.starts_with(usual.as_bytes()))
+    };
+    let Ok(table) = file.elf_dynamic_table() else {
+        return true;
+    };
+    dynamic(file).any(|entry| match entry.tag {
+        elf::DT_NEEDED => !table.string(entry).is_ok_and(is_usual),
+        tag => LOADS.contains(&tag),
+    })
+}
+
+/// The entries of the dynamic section.
+fn dynamic<'a>(file: &ElfFile64<'a, Endianness>) -> impl Iterator<Item = Dynamic> + use<'a> {
+    let table = file.elf_dynamic_table();
+    table.into_iter().flat_map(|table| table.iter())
+}
+
+/// Could it run what it has written?
+fn runs_data(file: &ElfFile64<'_, Endianness>) -> bool {
+    let endian = file.endian();
+    let headers = file.elf_program_headers();
+    headers.iter().any(|header| {
+        let flags = header.p_flags(endian);
+        let (runs, writes) = ((flags & elf::PF_X).0 != 0, (flags & elf::PF_W).0 != 0);
+        match header.p_type(endian) {
+            elf::PT_LOAD => runs && writes,
+            elf::PT_GNU_STACK => runs,
+            _ => false,
+        }
+    })
+}
+
+/// An address within the object, or of a symbol.
+fn is_plain(architecture: Architecture, flags: RelocationFlags) -> bool {
+    let RelocationFlags::Elf { r_type } = flags else {
+        return false;
+    };
+    match architecture {
+        Architecture::X86_64 => [
+            elf::R_X86_64_NONE,
+            elf::R_X86_64_64,
+            elf::R_X86_64_GLOB_DAT,
+            elf::R_X86_64_JUMP_SLOT,
+            elf::R_X86_64_RELATIVE,
+        ]
+        .contains(&r_type),
+        Architecture::Aarch64 => [
+            elf::R_AARCH64_NONE,
+            elf::R_AARCH64_ABS64,
+            elf::R_AARCH64_GLOB_DAT,
+            elf::R_AARCH64_JUMP_SLOT,
+            elf::R_AARCH64_RELATIVE,
+        ]
+        .contains(&r_type),
+        _ => true,
+    }
+}
