@@ -240,7 +240,7 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 		u64 idle = idle_of(other, true);
 		u32 to;
 
-		if (!idle || (u64)c->shared_speed * 100 > (u64)other->speed * ALIKE_PCT)
+		if (!idle || (u64)c->shared_speed * 100 > (u64)other->speed * WORTH_A_MOVE_PCT)
 			continue;
 		to = nth_of_cluster(other, __builtin_ctzll(idle));
 		if (!task_allowed(p, to) || !send_to_idle(this, p->pid, to))
