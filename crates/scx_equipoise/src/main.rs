@@ -8,6 +8,7 @@ mod error;
 mod explain;
 mod globals;
 mod host;
+mod limits;
 mod preflight;
 mod profile;
 mod rapl;
@@ -77,6 +78,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         Path::new("/sys/kernel/sched_ext"),
         rustix::process::geteuid(),
     )?;
+    limits::warn(Path::new("/sys/fs/cgroup"));
     let _socket = control.serve()?;
     if let Some(profile) = profile {
         profile.follow(control.clone());
