@@ -11,7 +11,8 @@ fn vtime() -> Library {
         r#"#include <scx/common.bpf.h>
         #include "equipoise/vtime.h"
         u64 bound(u64 vtime, u64 clock, s64 behind, s64 ahead) { return bound_vtime(vtime, clock, behind, ahead); }
-        s64 behind(s64 lag, s64 sleeper, s64 most) { return sleeper_behind(lag, sleeper, most); }"#,
+        s64 behind(s64 lag, s64 sleeper, s64 most) { return sleeper_behind(lag, sleeper, most); }
+        bool before(u64 a, u64 b) { return is_before(a, b); }"#,
     )
 }
 
@@ -24,6 +25,7 @@ fn request() -> Library {
         u32 target(u64 request) { return request_target(request); }
         s32 pid(u64 request) { return request_pid(request); }
         s32 peer(u64 request) { return request_peer(request); }
+        bool asks(u64 request) { return asks_for_task(request); }
         bool post(u64 *word, u64 request) { return post_request(word, request); }
         u64 take(u64 *word) { return take_request(word); }
         bool take_this(u64 *word, u64 request) { return take_this_request(word, request); }"#,
@@ -43,6 +45,42 @@ fn virtual_time_is_bounded_on_both_sides() {
         prop_assert_eq!(clock.wrapping_sub(bounded) as i64, expected);
         prop_assert_eq!(unsafe { bound(bounded, clock, behind, ahead) }, bounded);
     });
+}
+
+/// Any virtual time comes before none, also one that has wrapped; none comes before any.
+#[test]
+fn no_task_comes_last() {
+    let library = vtime();
+    let before: Symbol<unsafe extern "C" fn(u64, u64) -> bool> =
+        unsafe { library.get(b"before") }.unwrap();
+    const NONE: u64 = u64::MAX;
+    for (a, b, expected) in [
+        (1, 2, true),
+        (2, 1, false),
+        (2, 2, false),
+        (NONE - 5, 5, true),
+        (5, NONE - 5, false),
+        (1 << 63, NONE, true),
+        (5, NONE, true),
+        (NONE, 5, false),
+        (NONE, NONE, false),
+    ] {
+        assert_eq!(unsafe { before(a, b) }, expected, "{a}, {b}");
+    }
+}
+
+/// Every request but one to pull is for the running task.
+#[test]
+fn a_pull_does_not_ask_for_the_running_task() {
+    let library = request();
+    let make: Symbol<unsafe extern "C" fn(u32, u32, i32, i32) -> u64> =
+        unsafe { library.get(b"make") }.unwrap();
+    let asks: Symbol<unsafe extern "C" fn(u64) -> bool> = unsafe { library.get(b"asks") }.unwrap();
+    // REQUEST_SEND to REQUEST_PULL.
+    for (kind, expected) in [(1, true), (2, true), (3, true), (4, false)] {
+        assert_eq!(unsafe { asks(make(kind, 3, 5, 7)) }, expected, "{kind}");
+    }
+    assert!(!unsafe { asks(0) });
 }
 
 /// A task that was owed more than sleepers are before it slept is owed it afterwards, up to the most that any is.
