@@ -13,7 +13,7 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
@@ -64,6 +64,14 @@ soak-vm:
 # The digests of whole traces (crates/lab/tests/decisions.rs), for a change that is meant to change decisions.
 record-decisions:
 	INSTA_UPDATE=always cargo test $(CARGO_FLAGS) -p equipoise-lab --test decisions
+
+# `equipoise` against `eevdf` on all machines by all loads, and what is worse: `make matrix MATRIX="--machine smp-8"` does less.
+matrix:
+	tests/matrix $(MATRIX)
+
+# Small changes of meaning to scheduler/equipoise, and which tests notice: `make mutants MUTANTS="vtime.h"` does less.
+mutants:
+	tests/mutants $(MUTANTS)
 
 # In instructions, which takes valgrind; and in time, in 1 GB (of addresses, in KiB), as much as 20,480 tasks
 # on 1024 CPUs may take.

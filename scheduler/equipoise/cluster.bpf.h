@@ -19,10 +19,11 @@
 #define CLUSTER_CPUS 64
 #define MAX_CLUSTERS 64
 /*
- * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz, there are 5 %,
- * and scx_lavd found 30 % too much to tell some hybrids' cores apart (scx 079d40d2a, fbaa88d62).
+ * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz,
+ * there are 5 %, between the two dies of a Ryzen 9 7950X3D 9 %. A Snapdragon 865's prime core is 17 %
+ * faster than its other large cores.
  */
-#define ALIKE_PCT 120
+#define ALIKE_PCT 110
 /*
  * Percent: what of a core's speed a hardware thread has beside another that works. Two get 15 to 30 % more done
  * than one (D. Marr et al., "Hyper-Threading Technology Architecture and Microarchitecture", Intel Technology
@@ -78,6 +79,8 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task lets others go first. */
 	bool yields;
+	/* One more than the cluster in whose queue the task that stops next waits; 0: no cluster was chosen. */
+	u32 gives_to;
 	/* It has been told to stop for a task that wakes up, and when it last was, ns. */
 	bool asked;
 	u64 stopped_at;

@@ -82,10 +82,21 @@ static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 
 		cpu_at(cpu)->hurried_at = now;
 }
 
+/*
+ * The tick of @cpu, which runs @p. What @p has used so far counts at once, and by the work done. The
+ * CPU's own average multiplies running time by the frequency: from a quarter of the highest frequency it
+ * took three times as long to rise. Since Linux 5.1 the kernel scales time instead ("sched/fair: Update
+ * scale invariance of PELT").
+ */
 static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 {
-	if (p)
-		note_hurry(task_of(p), cpu, now);
+	struct task_state *t = p ? task_of(p) : NULL;
+
+	if (t) {
+		note_hurry(t, cpu, now);
+		note_used(p, cpu, now);
+		cpu_util_of(cpu)->estimated = estimated_util(t);
+	}
 	update_cpu_util(cpu, now);
 	update_frequency(cpu, now);
 }

@@ -168,6 +168,9 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
 }
 
+/* Percent: what differs by less is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel). */
+#define WORTH_A_MOVE_PCT 120
+
 /* How much there is to run in @c for what it can do, of 1024 if each of its CPUs has one task and is of the
  * fastest. */
 static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
@@ -184,7 +187,7 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	u32 prev = cpu_at(prev_cpu)->cluster;
-	u64 least = crowd(cluster_at(prev), prev, 1) * 100 / ALIKE_PCT;
+	u64 least = crowd(cluster_at(prev), prev, 1) * 100 / WORTH_A_MOVE_PCT;
 	s32 found = prev_cpu;
 	int i;
 

@@ -143,16 +143,25 @@ static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_fl
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
 }
 
-/* @p waits for any CPU of the cluster of @this. */
-static __always_inline void wait_in_cluster(struct task_struct *p, const struct cpu_state *this, u64 enq_flags)
+/* @p waits for any CPU of @cluster. */
+static __always_inline void wait_in_cluster(struct task_struct *p, u32 cluster, u64 enq_flags)
 {
-	struct cluster *c = cluster_at(this->cluster);
+	struct cluster *c = cluster_at(cluster);
 
-	explain(queued, p->pid, scx_bpf_task_cpu(p), scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)),
-		p->scx.dsq_vtime - c->clock);
+	explain(queued, p->pid, c == cluster_of(scx_bpf_task_cpu(p)) ? scx_bpf_task_cpu(p) : (s32)c->first_cpu,
+		scx_bpf_dsq_nr_queued(cluster_dsq(cluster)), p->scx.dsq_vtime - c->clock);
 	c->waits++;
-	scx_bpf_dsq_insert_vtime(p, cluster_dsq(this->cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	somebody_waits(this->cluster);
+	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	somebody_waits(cluster);
+}
+
+/* @p stopped for a task of another queue: the cluster where it waits instead. -1: it did not. */
+static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
+{
+	s32 cluster = (s32)this->gives_to - 1;
+
+	this->gives_to = 0;
+	return cluster >= 0 && task_allowed(p, cluster_at(cluster)->first_cpu) ? cluster : -1;
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -161,7 +170,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu_state *this = cpu_at(cpu);
 	bool wakes = enq_flags & SCX_ENQ_WAKEUP;
 	u64 request = READ_ONCE(this->request);
-	s32 idle = -1;
+	s32 idle = -1, given;
 
 	becomes_runnable(p);
 	/* It ran here, and was asked for. */
@@ -183,11 +192,14 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
-		if (idle < 0 && stays(p, cpu, wakes)) {
+		given = wakes ? -1 : given_to(p, this);
+		if (given >= 0) {
+			wait_in_cluster(p, given, enq_flags);
+		} else if (idle < 0 && stays(p, cpu, wakes)) {
 			explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 			wait_near(p, cpu, enq_flags);
 		} else {
-			wait_in_cluster(p, this, enq_flags);
+			wait_in_cluster(p, this->cluster, enq_flags);
 		}
 	}
 	if (idle >= 0)
@@ -276,6 +288,7 @@ static __always_inline bool take_next(u32 cpu)
 /* Takes the first task that waits in cluster @from: it is further behind than what runs here. */
 static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
+	struct cpu_state *this = cpu_at(cpu);
 	u64 keeping = READ_ONCE(cluster_at(from)->keeping), dsq = cluster_dsq(from);
 	s32 keeper = keeping ? first_kept(from, keeping, cpu) : -1;
 
@@ -283,6 +296,7 @@ static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 		dsq = own_dsq(keeper);
 	if (!scx_bpf_dsq_move_to_local(dsq, 0) && !pull_kept(from))
 		return false;
+	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
 	explain(takes_for_fairness, 0, cpu, cluster_at(from)->first_cpu);
 	return true;
@@ -295,6 +309,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	u64 request;
 
 	clear_taken(this);
+	this->gives_to = 0;
 	if (runs && goes_on(prev, cpu))
 		return;
 	request = READ_ONCE(this->request);

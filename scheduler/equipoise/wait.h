@@ -16,22 +16,31 @@ static __always_inline bool has_higher_class(u32 cpu)
 	return curr && curr->prio < MAX_RT_PRIO;
 }
 
+/* Is @vtime clearly behind what others of @c have had? */
+static __always_inline bool is_behind(u64 vtime, const struct cluster *c)
+{
+	return (s64)(READ_ONCE(c->clock) - vtime) >= (s64)policy.slice;
+}
+
 /*
  * Does @p, which has been placed, wait for @cpu, whose caches have its data? Not while any CPU idles; nor if a
  * higher class has @cpu; nor if it is new and has no data; nor if it is clearly behind others of its cluster, for
- * then any of its CPUs is to take it; nor if it is light, as the clock does not tell how far light tasks are
- * behind; nor where clusters differ in speed, as these look at each other's queues. A CPU that runs out of work
- * takes it all the same. (kbuild -j32 on two sockets: 31,000 migrations, with one queue for all 144,000; 0.9 % more
- * work for the energy.)
+ * then any of its CPUs is to take it; nor behind one that is: it would have to wait for that one, too; nor if it is
+ * light, as the clock does not tell how far light tasks are behind; nor where clusters differ in speed, as these
+ * look at each other's queues. A CPU that runs out of work takes it all the same. (kbuild -j32 on two sockets:
+ * 31,000 migrations, with one queue for all 144,000; 0.9 % more work for the energy.)
  */
 static __always_inline bool stays(const struct task_struct *p, u32 cpu, bool wakes)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	if (has_higher_class(cpu) || (wakes && scx_bpf_dsq_nr_queued(own_dsq(cpu))))
+
+	if (unlike || !p->se.sum_exec_runtime || is_light(p) || READ_ONCE(idle_clusters) || has_higher_class(cpu) ||
+	    is_behind(p->scx.dsq_vtime, c))
 		return false;
-	return !unlike && p->se.sum_exec_runtime && !is_light(p) && !READ_ONCE(idle_clusters) &&
-	       (s64)(READ_ONCE(c->clock) - p->scx.dsq_vtime) < (s64)policy.slice;
+	if (!scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+		return true;
+	return !wakes && !is_behind(first_vtime(own_dsq(cpu), cpu), c);
 }
 
 /*

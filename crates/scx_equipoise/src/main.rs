@@ -9,6 +9,7 @@ mod explain;
 mod globals;
 mod host;
 mod libbpf_log;
+mod limits;
 mod preflight;
 mod profile;
 mod rapl;
@@ -80,6 +81,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         btf: Path::new("/sys/kernel/btf/vmlinux"),
     };
     preflight::check(&kernel, rustix::process::geteuid())?;
+    limits::warn(Path::new("/sys/fs/cgroup"));
     let _socket = control.serve()?;
     if let Some(profile) = profile {
         profile.follow(control.clone());

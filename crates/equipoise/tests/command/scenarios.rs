@@ -228,6 +228,46 @@ fn a_thread_that_sleeps_little_is_not_starved() {
     }
 }
 
+/// A task whose need steps up gets the frequency for it as fast as under EEVDF: what it has run since it woke up counts
+/// at each tick, as work done and not as running time on a slow CPU.
+#[test]
+fn the_frequency_follows_a_task_that_runs_on() {
+    let tasks = r#""ramp": { "loop": 2, "phases": {
+            "light": { "loop": 50, "run": 1000, "timer": { "ref": "unique", "period": 10000 } },
+            "heavy": { "loop": 50, "run": 8000, "timer": { "ref": "unique", "period": 10000 } } } }"#;
+    for machine in ["snb-laptop", "alder-lake"] {
+        let mine = takes(machine, tasks, "ramp");
+        let eevdf = mean(&run(machine, tasks, "eevdf"), "ramp/run");
+        assert!(mine < 1.02 * eevdf, "{machine}: {mine} us, eevdf {eevdf}");
+    }
+}
+
+/// A thread alone has the fastest core, also where others are nearly as fast: a phone's prime core.
+#[test]
+fn a_thread_alone_has_the_prime_core() {
+    let mine = takes("sm8250", HEAVY, "heavy");
+    let eevdf = mean(&run("sm8250", HEAVY, "eevdf"), "heavy/run");
+    assert!(mine < 1.02 * eevdf, "{mine} us, eevdf {eevdf}");
+}
+
+/// Of equal loops none waits for two rounds of the others: a CPU whose queue is behind takes no more tasks, and CPUs
+/// that take tasks from others give their own in return.
+#[test]
+fn no_loop_waits_for_two_rounds_of_the_others() {
+    let longest = |machine, loops, policy| {
+        let tasks = format!(r#""loop": {{ "instance": {loops}, "loop": -1, "run": 1000 }}"#);
+        entry(&run(machine, &tasks, policy), "loop/run")["max"].as_f64()
+    };
+    for (machine, loops, most) in [("snb-laptop", 48, 1.7), ("smp-2x8", 96, 2.2)] {
+        let equipoise = longest(machine, loops, "equipoise").unwrap();
+        let eevdf = longest(machine, loops, "eevdf").unwrap();
+        assert!(
+            equipoise < most * eevdf,
+            "{machine}: {equipoise} us, eevdf {eevdf}"
+        );
+    }
+}
+
 /// Where a real-time thread has a CPU for good, the threads that waited there share the other. It makes itself a
 /// real-time thread while it runs, as `chrt` does, of which sched_ext tells by ops.disable() alone.
 #[test]

@@ -11,7 +11,8 @@ fn vtime() -> Library {
         r#"#include <scx/common.bpf.h>
         #include "equipoise/vtime.h"
         u64 bound(u64 vtime, u64 clock, s64 behind, s64 ahead) { return bound_vtime(vtime, clock, behind, ahead); }
-        s64 behind(s64 lag, s64 sleeper, s64 most) { return sleeper_behind(lag, sleeper, most); }"#,
+        s64 behind(s64 lag, s64 sleeper, s64 most) { return sleeper_behind(lag, sleeper, most); }
+        bool before(u64 a, u64 b) { return is_before(a, b); }"#,
     )
 }
 
@@ -24,6 +25,7 @@ fn request() -> Library {
         u32 target(u64 request) { return request_target(request); }
         s32 pid(u64 request) { return request_pid(request); }
         s32 peer(u64 request) { return request_peer(request); }
+        bool asks(u64 request) { return asks_for_task(request); }
         bool post(u64 *word, u64 request) { return post_request(word, request); }
         u64 take(u64 *word) { return take_request(word); }
         bool take_this(u64 *word, u64 request) { return take_this_request(word, request); }"#,
@@ -43,6 +45,42 @@ fn virtual_time_is_bounded_on_both_sides() {
         prop_assert_eq!(clock.wrapping_sub(bounded) as i64, expected);
         prop_assert_eq!(unsafe { bound(bounded, clock, behind, ahead) }, bounded);
     });
+}
+
+/// Any virtual time comes before none, also one that has wrapped; none comes before any.
+#[test]
+fn no_task_comes_last() {
+    let library = vtime();
+    let before: Symbol<unsafe extern "C" fn(u64, u64) -> bool> =
+        unsafe { library.get(b"before") }.unwrap();
+    const NONE: u64 = u64::MAX;
+    for (a, b, expected) in [
+        (1, 2, true),
+        (2, 1, false),
+        (2, 2, false),
+        (NONE - 5, 5, true),
+        (5, NONE - 5, false),
+        (1 << 63, NONE, true),
+        (5, NONE, true),
+        (NONE, 5, false),
+        (NONE, NONE, false),
+    ] {
+        assert_eq!(unsafe { before(a, b) }, expected, "{a}, {b}");
+    }
+}
+
+/// Every request but one to pull is for the running task.
+#[test]
+fn a_pull_does_not_ask_for_the_running_task() {
+    let library = request();
+    let make: Symbol<unsafe extern "C" fn(u32, u32, i32, i32) -> u64> =
+        unsafe { library.get(b"make") }.unwrap();
+    let asks: Symbol<unsafe extern "C" fn(u64) -> bool> = unsafe { library.get(b"asks") }.unwrap();
+    // REQUEST_SEND to REQUEST_PULL.
+    for (kind, expected) in [(1, true), (2, true), (3, true), (4, false)] {
+        assert_eq!(unsafe { asks(make(kind, 3, 5, 7)) }, expected, "{kind}");
+    }
+    assert!(!unsafe { asks(0) });
 }
 
 /// A task that was owed more than sleepers are before it slept is owed it afterwards, up to the most that any is.
@@ -119,6 +157,9 @@ fn no_request_is_lost_or_taken_twice() {
                         taken[(request & 0xff) as usize - 1].fetch_add(1, Ordering::Relaxed);
                     } else if last {
                         break;
+                    } else {
+                        // On a busy computer the posters need this CPU.
+                        thread::yield_now();
                     }
                 }
             });
@@ -130,5 +171,552 @@ fn no_request_is_lost_or_taken_twice() {
     });
     for taken in &taken {
         assert_eq!(taken.load(Ordering::Relaxed), EACH);
+    }
+}
+
+/// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Queues have the first task alone.
+const CPUS: &str = r#"#include <scx/common.bpf.h>
+    #include "equipoise/main.bpf.c"
+    #define MS 1000000LL
+    #define CLOCK (100 * NSEC_PER_SEC)
+    const volatile struct policy policy = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
+    const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
+    static struct rq cores[4];
+    static cpumask_t allowed;
+    static struct equipoise_map map;
+    /* Those that run on the CPUs, the one that wakes up, and the first of each queue. */
+    static struct task_struct task[6], first[MAX_CLUSTERS + 4];
+    static struct task_state state[6];
+    static s32 queued[MAX_CLUSTERS + 4];
+
+    static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
+    static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
+    {
+        *it = (struct bpf_iter_scx_dsq){ .dsq_id = dsq };
+        return 0;
+    }
+    static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
+    {
+        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
+    }
+    static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
+    static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
+    static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
+        .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf };
+
+    static void begin_task(struct task_struct *p, s32 pid)
+    {
+        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
+                                   .cpus_ptr = &allowed, .scx = { .dsq_vtime = CLOCK } };
+    }
+
+    void begin(void)
+    {
+        equipoise_kernel = &kernel;
+        *(struct equipoise_map **)&tasks = &map;
+        kernel.now = 50 * NSEC_PER_SEC;
+        allowed.bits[0] = 15;
+        clusters[0] = (struct cluster){ .clock = CLOCK, .cpus = 15, .nr_cpus = 4, .capacity = 1024, .speed = 1024,
+                                        .shared_speed = 1024 };
+        nr_clusters = 1;
+        waiting_clusters = 0;
+        for (u32 i = 0; i < 6; i++) {
+            begin_task(&task[i], i + 1);
+            state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };
+            task[i].equipoise_storage[0] = &state[i];
+        }
+        for (u32 i = 0; i < MAX_CLUSTERS + 4; i++) {
+            begin_task(&first[i], 100 + i);
+            queued[i] = 0;
+        }
+        for (u32 cpu = 0; cpu < 4; cpu++) {
+            clusters[0].cpu[cpu] = cpu;
+            cpu_states[cpu] = (struct cpu_state){ .slot = cpu, .siblings = 1 << cpu, .charged_at = kernel.now };
+            cores[cpu] = (struct rq){ .cpu = cpu, .curr = &task[cpu] };
+        }
+    }
+
+    void set(u32 i, s32 nice, u32 rule, s64 ahead)
+    {
+        task[i].static_prio = 120 + nice;
+        task[i].prio = rule == SCHED_FIFO ? 50 : 120 + nice;
+        task[i].policy = rule;
+        task[i].scx.dsq_vtime = CLOCK + ahead;
+        state[i].weight = task_weight(&task[i]);
+        state[i].inv_weight = (1ULL << 32) / state[i].weight;
+    }
+    void slept_with(u32 i, s64 lag) { state[i].lag = lag; }
+    void pin(u32 i, u32 cpu, s64 clock)
+    {
+        task[i].nr_cpus_allowed = 1;
+        cpu_states[cpu].clock = CLOCK + clock;
+    }
+    void forbid(u32 cpu) { allowed.bits[0] &= ~(1ULL << cpu); }
+    void ran(u32 cpu, u64 ns) { cpu_states[cpu].charged_at = kernel.now - ns; }
+    void stopped(u32 cpu, u64 ago) { cpu_states[cpu].stopped_at = kernel.now - ago; }
+    void asked(u32 cpu) { cpu_states[cpu].asked = true; }
+    /* @count tasks wait: near @cpu, or where every CPU of the cluster takes them if it is negative. */
+    void wait_in(s32 cpu, u32 count, s64 ahead)
+    {
+        u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
+
+        queued[dsq] = count;
+        first[dsq].scx.dsq_vtime = CLOCK + ahead;
+        if (cpu < 0)
+            somebody_waits(0);
+        else
+            clusters[0].keeping |= 1 << cpu;
+    }
+
+    /* Task 4 wakes up. */
+    bool preempts_on(u32 cpu) { return preempts(&task[4], cpu, running_on(cpu), kernel.now); }
+    bool comes_first(u32 cpu) { return is_next(&task[4], cpu); }
+    s32 found_from(u32 cpu) { return preemptible_in(&task[4], 0, cpu); }
+    bool stays_near(u32 cpu, bool wakes) { task[4].se.sum_exec_runtime = 1; return stays(&task[4], cpu, wakes); }
+    s64 ahead_after_waking(u32 cpu) { place_waking(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_on_idle(u32 cpu) { place_on_idle(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 ahead_after_running(u32 cpu) { place_running(&task[4], cpu); return task[4].scx.dsq_vtime - CLOCK; }
+    s64 lag_kept(void) { return lag_to_keep(&task[4], &state[4], CLOCK); }
+    s64 runs_into(u32 cpu, s64 ahead)
+    {
+        task[cpu].scx.dsq_vtime = CLOCK + ahead;
+        advance_clock(&clusters[0], task[cpu].scx.dsq_vtime);
+        return clusters[0].clock - CLOCK;
+    }
+"#;
+
+const MS: i64 = 1_000_000;
+const NORMAL: u32 = 0;
+const FIFO: u32 = 1;
+const BATCH: u32 = 3;
+const IDLE: u32 = 5;
+
+/// [`CPUS`] as they begin: of tasks 0 to 3 each runs on the CPU of its number, task 4 wakes up, all at the clock.
+struct Cpus(Library);
+
+impl Cpus {
+    fn new() -> Cpus {
+        let cpus = Cpus(compile(CPUS));
+        let begin: Symbol<unsafe extern "C" fn()> = unsafe { cpus.0.get(b"begin") }.unwrap();
+        unsafe { begin() };
+        cpus
+    }
+
+    /// Task `i` has this nice level and policy, and is so far ahead of the clock, ns.
+    fn set(&self, i: u32, nice: i32, policy: u32, ahead: i64) {
+        let set: Symbol<unsafe extern "C" fn(u32, i32, u32, i64)> =
+            unsafe { self.0.get(b"set") }.unwrap();
+        unsafe { set(i, nice, policy, ahead) };
+    }
+
+    fn tell(&self, what: &str, cpu: u32, number: i64) {
+        let tell: Symbol<unsafe extern "C" fn(u32, i64)> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { tell(cpu, number) };
+    }
+
+    fn pin(&self, i: u32, cpu: u32, clock: i64) {
+        let pin: Symbol<unsafe extern "C" fn(u32, u32, i64)> =
+            unsafe { self.0.get(b"pin") }.unwrap();
+        unsafe { pin(i, cpu, clock) };
+    }
+
+    fn wait_in(&self, cpu: i32, count: u32, ahead: i64) {
+        let wait_in: Symbol<unsafe extern "C" fn(i32, u32, i64)> =
+            unsafe { self.0.get(b"wait_in") }.unwrap();
+        unsafe { wait_in(cpu, count, ahead) };
+    }
+
+    fn says(&self, what: &str, cpu: u32) -> bool {
+        let says: Symbol<unsafe extern "C" fn(u32) -> bool> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { says(cpu) }
+    }
+
+    fn found_from(&self, cpu: u32) -> i32 {
+        let found: Symbol<unsafe extern "C" fn(u32) -> i32> =
+            unsafe { self.0.get(b"found_from") }.unwrap();
+        unsafe { found(cpu) }
+    }
+
+    fn stays_near(&self, cpu: u32, wakes: bool) -> bool {
+        let stays: Symbol<unsafe extern "C" fn(u32, bool) -> bool> =
+            unsafe { self.0.get(b"stays_near") }.unwrap();
+        unsafe { stays(cpu, wakes) }
+    }
+
+    /// How far ahead of the clock task 4 is then, ns.
+    fn ahead(&self, what: &str, cpu: u32) -> i64 {
+        let ahead: Symbol<unsafe extern "C" fn(u32) -> i64> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { ahead(cpu) }
+    }
+}
+
+/// A wakeup preempts a task that is ahead by 1 ms, a heavy one earlier; no real-time task, and none for SCHED_BATCH;
+/// a SCHED_IDLE one always, unless it is one itself.
+#[test]
+fn a_wakeup_preempts_by_virtual_time_and_policy() {
+    for (nice, policy, (other, running), ahead, expected) in [
+        (0, NORMAL, (0, NORMAL), MS / 2, false),
+        (0, NORMAL, (0, NORMAL), MS + 1, true),
+        (0, NORMAL, (0, NORMAL), -5 * MS, false),
+        (-10, NORMAL, (0, NORMAL), MS / 2, true),
+        (-10, NORMAL, (0, NORMAL), MS / 20, false),
+        (0, BATCH, (0, NORMAL), 20 * MS, false),
+        (0, NORMAL, (0, FIFO), 20 * MS, false),
+        (0, NORMAL, (0, IDLE), -5 * MS, true),
+        (0, IDLE, (0, IDLE), 20 * MS, false),
+        (0, NORMAL, (0, BATCH), 2 * MS, true),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(4, nice, policy, 0);
+        cpus.set(1, other, running, ahead);
+        assert_eq!(
+            cpus.says("preempts_on", 1),
+            expected,
+            "nice {nice}, policy {policy}, against {other}, {running}, {ahead} ns ahead"
+        );
+    }
+}
+
+/// What a task has run since it was last charged counts, by its weight.
+#[test]
+fn time_that_is_not_charged_yet_counts() {
+    for (nice, ran, expected) in [
+        (0, 900_000, false),
+        (0, 1_100_000, true),
+        (19, 50_000, true),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(1, nice, NORMAL, 0);
+        cpus.tell("ran", 1, ran);
+        assert_eq!(cpus.says("preempts_on", 1), expected, "{nice}, {ran} ns");
+    }
+}
+
+/// A CPU that has just stopped does so again for a task alone that has lost turns: more than lag and slice.
+#[test]
+fn a_cpu_stops_once_in_a_while() {
+    for (ago, ahead, expected) in [
+        (MS / 2, 2 * MS, false),
+        (MS, 2 * MS, true),
+        (MS / 2, 9 * MS, false),
+        (MS / 2, 9 * MS + 1, true),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(1, 0, NORMAL, ahead);
+        cpus.tell("stopped", 1, ago);
+        assert_eq!(cpus.says("preempts_on", 1), expected, "{ago}, {ahead}");
+    }
+}
+
+/// Of several CPUs the one whose task is most ahead stops; not one that was asked to already, nor one where the task
+/// may not run.
+#[test]
+fn the_task_most_ahead_is_preempted() {
+    let cpus = Cpus::new();
+    for (cpu, ahead) in [(0, 2 * MS), (1, 5 * MS), (2, 8 * MS), (3, MS / 2)] {
+        cpus.set(cpu, 0, NORMAL, ahead);
+    }
+    assert_eq!(cpus.found_from(3), 2);
+    cpus.tell("asked", 2, 0);
+    assert_eq!(cpus.found_from(3), 1);
+    cpus.tell("forbid", 1, 0);
+    assert_eq!(cpus.found_from(3), 0);
+    cpus.tell("forbid", 0, 0);
+    assert_eq!(cpus.found_from(3), -1);
+}
+
+/// With fewer waiting tasks than CPUs each may have one at once; in a crowd the first alone.
+#[test]
+fn in_a_crowd_the_first_alone_preempts() {
+    let cpus = Cpus::new();
+    cpus.set(4, 0, NORMAL, -MS);
+    cpus.wait_in(-1, 3, -2 * MS);
+    assert!(cpus.says("comes_first", 1));
+    cpus.wait_in(-1, 4, -2 * MS);
+    assert!(!cpus.says("comes_first", 1));
+    cpus.wait_in(-1, 4, 0);
+    assert!(cpus.says("comes_first", 1));
+    cpus.wait_in(1, 1, -2 * MS);
+    assert!(!cpus.says("comes_first", 1));
+    assert!(cpus.says("comes_first", 2));
+}
+
+/// A sleeper is two slices behind at most, unless it was further behind before or others that wait are; a light one
+/// starts a turn ahead, and one that was ahead stays so.
+#[test]
+fn a_waking_task_is_placed_within_bounds() {
+    let placed = |nice, ahead, lag, first: Option<i64>| {
+        let cpus = Cpus::new();
+        cpus.set(4, nice, NORMAL, ahead);
+        cpus.tell("slept_with", 4, lag);
+        if let Some(first) = first {
+            cpus.wait_in(-1, 4, first);
+        }
+        cpus.ahead("ahead_after_waking", 0)
+    };
+    assert_eq!(placed(0, -50 * MS, 0, None), -6 * MS);
+    assert_eq!(placed(0, -3 * MS, 0, None), -3 * MS);
+    assert_eq!(placed(0, -50 * MS, 9 * MS, None), -9 * MS);
+    assert_eq!(placed(0, -50 * MS, 90 * MS, None), -20 * MS);
+    assert_eq!(placed(0, -50 * MS, 0, Some(-8 * MS)), -8 * MS - 1);
+    assert_eq!(placed(0, -50 * MS, 0, Some(-4 * MS)), -6 * MS);
+    assert_eq!(placed(0, 40 * MS, -7 * MS, None), 7 * MS);
+    assert_eq!(placed(0, 40 * MS, 0, None), 0);
+    // As much as 6 ms for a weight of 1024 to 1277, one nice level apart.
+    assert_eq!(placed(-1, -50 * MS, 0, None), -6 * MS * 1277 / 1024);
+    // What 1 ms charges a weight of 335, less that 1 ms.
+    let start = MS * 1024 / 335 - MS;
+    assert_eq!(placed(5, 5 * MS, 0, None), start);
+    assert_eq!(placed(5, -50 * MS, 0, None), start - 6 * MS);
+}
+
+/// A task that is alone on a CPU gives up what it is owed beyond two slices, and is charged for all that it had.
+#[test]
+fn a_task_on_an_idle_cpu_is_owed_no_sleep() {
+    for (ahead, expected) in [(-50 * MS, -6 * MS), (-MS, -MS), (40 * MS, 40 * MS)] {
+        let cpus = Cpus::new();
+        cpus.set(4, 0, NORMAL, ahead);
+        assert_eq!(cpus.ahead("ahead_on_idle", 0), expected);
+    }
+}
+
+/// A task that runs is at most four times the unfairness ahead or behind, or a turn ahead; and less, the more wait.
+#[test]
+fn a_running_task_is_placed_within_bounds() {
+    for (nice, ahead, waiting, expected) in [
+        (0, 15 * MS, 0, 15 * MS),
+        (0, 90 * MS, 0, 20 * MS),
+        (0, -90 * MS, 0, -20 * MS),
+        (0, -15 * MS, 0, -15 * MS),
+        // In 10 s 4,000 tasks on four CPUs have 10 ms each.
+        (0, 90 * MS, 4 * 999, 10 * MS),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(4, nice, NORMAL, ahead);
+        cpus.wait_in(-1, waiting, 0);
+        assert_eq!(
+            cpus.ahead("ahead_after_running", 0),
+            expected,
+            "{ahead}, {waiting}"
+        );
+    }
+    // A turn of 7 ms charges a weight of 15 for 478 ms, and the clock follows light tasks from half a second.
+    let cpus = Cpus::new();
+    cpus.set(4, 19, NORMAL, 5_000 * MS);
+    let ahead = cpus.ahead("ahead_after_running", 0);
+    assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
+}
+
+/// A task goes to sleep ahead by a turn at most, a slice and a tick, and behind by all that it is owed.
+#[test]
+fn lag_is_kept_up_to_a_turn_ahead() {
+    for (ahead, lag) in [(90 * MS, -7 * MS), (3 * MS, -3 * MS), (-90 * MS, 90 * MS)] {
+        let cpus = Cpus::new();
+        cpus.set(4, 0, NORMAL, ahead);
+        assert_eq!(cpus.ahead("lag_kept", 0), lag);
+    }
+}
+
+/// A task that may run on one CPU alone goes by that CPU's clock, which may be far behind the cluster's.
+#[test]
+fn a_pinned_task_goes_by_its_cpus_clock() {
+    let cpus = Cpus::new();
+    cpus.set(4, 0, NORMAL, 0);
+    cpus.pin(4, 2, -900 * MS);
+    assert_eq!(cpus.ahead("ahead_after_running", 2), -880 * MS);
+    cpus.set(4, 0, NORMAL, 0);
+    assert_eq!(cpus.ahead("ahead_after_waking", 2), -900 * MS);
+}
+
+/// A task that is not behind waits for the CPU whose caches have its data: one that stops behind others that are not
+/// behind either, one that wakes up behind none.
+#[test]
+fn a_task_waits_near_its_cpu_unless_it_is_behind() {
+    for (ahead, waiting, wakes, expected) in [
+        (0, None, true, true),
+        (-3 * MS + 1, None, true, true),
+        (-3 * MS, None, true, false),
+        (0, Some(0), true, false),
+        (0, Some(0), false, true),
+        (0, Some(-3 * MS), false, false),
+    ] {
+        let cpus = Cpus::new();
+        cpus.set(4, 0, NORMAL, ahead);
+        if let Some(first) = waiting {
+            cpus.wait_in(1, 1, first);
+        }
+        assert_eq!(
+            cpus.stays_near(1, wakes),
+            expected,
+            "{ahead}, {waiting:?}, {wakes}"
+        );
+    }
+    let cpus = Cpus::new();
+    cpus.set(1, 0, FIFO, 0);
+    assert!(!cpus.stays_near(1, true), "a real-time task has the CPU");
+    cpus.set(4, 5, NORMAL, 0);
+    assert!(!cpus.stays_near(2, true), "a light task");
+}
+
+/// The clock goes forward alone, and not for less than a tenth of a millisecond.
+#[test]
+fn the_clock_goes_forward() {
+    let cpus = Cpus::new();
+    let runs: Symbol<unsafe extern "C" fn(u32, i64) -> i64> =
+        unsafe { cpus.0.get(b"runs_into") }.unwrap();
+    for (vtime, clock) in [(-MS, 0), (MS / 20, 0), (2 * MS, 2 * MS), (MS, 2 * MS)] {
+        assert_eq!(unsafe { runs(0, vtime) }, clock);
+    }
+}
+
+/// Control groups 1 to 7, each in one before it, and what is runnable in each.
+const SHARES: &str = r#"#include <scx/common.bpf.h>
+    #define SCHEDULER_SETTINGS "equipoise/settings.def"
+    #include "equipoise/share.bpf.h"
+    static struct equipoise_map map;
+    void group(u32 index, u32 parent, u32 cpu_weight)
+    {
+        *(struct equipoise_map **)&cgroups = &map;
+        shares[index] = (struct share){ .parent = parent, .level = shares[parent].level + 1,
+                                        .weight = weight_of_cgroup(cpu_weight) };
+    }
+    void weigh(u32 index, u32 cpu_weight)
+    {
+        struct share_of_cgroup of = { .index = index, .own = true };
+        struct cgroup cgroup = { .storage = { &of } };
+
+        set_share_weight(&cgroup, cpu_weight);
+    }
+    void add(u32 index, s64 weight) { add_runnable(index, weight); }
+    s64 runnable(u32 index) { return shares[index].runnable; }
+    s64 counted(u32 index) { return shares[index].counted; }
+    u64 shared(u32 index, u32 weight) { return shared_weight(index, weight); }
+    "#;
+
+const GROUPS: usize = 8;
+
+struct Shares(Library);
+
+impl Shares {
+    fn new(parents: &[usize; GROUPS], weights: &[u32; GROUPS]) -> Shares {
+        let shares = Shares(compile(SHARES));
+        let group: Symbol<unsafe extern "C" fn(u32, u32, u32)> =
+            unsafe { shares.0.get(b"group") }.unwrap();
+        for index in 1..GROUPS {
+            unsafe { group(index as u32, parents[index] as u32, weights[index]) };
+        }
+        shares
+    }
+
+    fn add(&self, group: usize, weight: i64) {
+        let add: Symbol<unsafe extern "C" fn(u32, i64)> = unsafe { self.0.get(b"add") }.unwrap();
+        unsafe { add(group as u32, weight) };
+    }
+
+    fn of(&self, what: &[u8], group: usize) -> i64 {
+        let of: Symbol<unsafe extern "C" fn(u32) -> i64> = unsafe { self.0.get(what) }.unwrap();
+        unsafe { of(group as u32) }
+    }
+
+    fn shared(&self, group: usize, weight: u32) -> f64 {
+        let shared: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
+            unsafe { self.0.get(b"shared") }.unwrap();
+        unsafe { shared(group as u32, weight) as f64 / 1024.0 }
+    }
+
+    fn weigh(&self, group: usize, cpu_weight: u32) {
+        let weigh: Symbol<unsafe extern "C" fn(u32, u32)> =
+            unsafe { self.0.get(b"weigh") }.unwrap();
+        unsafe { weigh(group as u32, cpu_weight) };
+    }
+}
+
+/// What is runnable in each group by definition: its tasks, and its groups in which anything is runnable.
+fn runnable(
+    parents: &[usize; GROUPS],
+    weights: &[u32; GROUPS],
+    tasks: &[(usize, u32)],
+) -> [i64; GROUPS] {
+    let mut sums = [0; GROUPS];
+    for index in (1..GROUPS).rev() {
+        let own = tasks.iter().filter(|(group, _)| *group == index);
+        sums[index] += own.map(|(_, weight)| i64::from(*weight)).sum::<i64>();
+        if sums[index] > 0 && parents[index] > 0 {
+            sums[parents[index]] += i64::from(weights[index] * 1024 / 100);
+        }
+    }
+    sums
+}
+
+/// Each group is in one with a smaller number, of which 0 is the root.
+fn parents() -> impl Strategy<Value = [usize; GROUPS]> {
+    proptest::array::uniform8(0..usize::MAX).prop_map(|random| {
+        std::array::from_fn(|index| if index == 0 { 0 } else { random[index] % index })
+    })
+}
+
+/// After any wakeups, sleeps and changes of weight the sums are those of the definition, and a task has its part of
+/// each group above it.
+#[test]
+fn shares_are_those_of_the_tree() {
+    let wakes = proptest::collection::vec((1..GROUPS, 15u32..20_000, any::<bool>()), 1..40);
+    let weighs = proptest::collection::vec((1..GROUPS, 1u32..=10_000), 0..3);
+    let weights = proptest::array::uniform8(1u32..=10_000);
+    proptest!(ProptestConfig::with_cases(64), |(parents in parents(), weights in weights, wakes in wakes, weighs in weighs)| {
+        let shares = Shares::new(&parents, &weights);
+        let mut weights = weights;
+        for &(group, weight, _) in &wakes {
+            shares.add(group, i64::from(weight));
+        }
+        for &(group, weight, sleeps) in &wakes {
+            if sleeps {
+                shares.add(group, -i64::from(weight));
+            }
+        }
+        for (group, weight) in weighs {
+            shares.weigh(group, weight);
+            weights[group] = weight;
+        }
+        let tasks: Vec<_> = wakes.iter().filter(|wake| !wake.2).map(|wake| (wake.0, wake.1)).collect();
+        let sums = runnable(&parents, &weights, &tasks);
+        for (index, sum) in sums.iter().enumerate().skip(1) {
+            prop_assert_eq!(shares.of(b"runnable", index), *sum, "group {}", index);
+        }
+        for &(group, weight) in &tasks {
+            let (mut expected, mut index) = (f64::from(weight), group);
+            while index > 0 {
+                expected *= f64::from(weights[index] * 1024 / 100) / sums[index] as f64;
+                index = parents[index];
+            }
+            let shared = shares.shared(group, weight);
+            prop_assert!((shared - expected).abs() < 0.02 * expected + 0.1, "{} of {}", shared, expected);
+        }
+    });
+}
+
+/// CPUs that add and remove tasks at the same time leave nothing behind, at no level.
+#[test]
+fn no_share_is_lost_between_cpus() {
+    let parents = [0, 0, 1, 1, 2, 2, 4, 4];
+    let shares = Shares::new(&parents, &[100; GROUPS]);
+    let add: Symbol<unsafe extern "C" fn(u32, i64)> = unsafe { shares.0.get(b"add") }.unwrap();
+    let add = *add;
+    thread::scope(|scope| {
+        for cpu in 0..3u32 {
+            scope.spawn(move || {
+                for turn in 0..30_000 {
+                    let group = 1 + (turn + cpu) % 7;
+                    unsafe { add(group, 1024) };
+                    unsafe { add(group, -1024) };
+                }
+            });
+        }
+    });
+    for group in 1..GROUPS {
+        assert_eq!(shares.of(b"runnable", group), 0, "group {group}");
+        assert_eq!(shares.of(b"counted", group), 0, "group {group}");
     }
 }

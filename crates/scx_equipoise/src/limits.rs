@@ -1,0 +1,95 @@
+//! Limits of control groups that the kernel's fair class enforces and this scheduler does not.
+//!
+//! `cpu.max` holds back the tasks of the fair class alone, and `cpu.idle` is a rule of that class. Tasks that sched_ext
+//! schedules run without either, so a container with a CPU limit becomes unlimited. The loader therefore names the
+//! groups that have one.
+
+use std::fs;
+use std::path::Path;
+
+/// More groups than this are counted, not named.
+const NAMED: usize = 5;
+
+/// Warns of the groups below `root`, where the second version of control groups is mounted, whose limits will not hold.
+pub fn warn(root: &Path) {
+    let mut found = Vec::new();
+    look(root, root, &mut found);
+    let more = found.len().saturating_sub(NAMED);
+    for what in found.iter().take(NAMED) {
+        log::warn!("{what} does not hold while this scheduler runs");
+    }
+    if more > 0 {
+        log::warn!("{more} more control groups have limits that do not hold");
+    }
+}
+
+/// The limits of `folder` and of those below it, in words.
+fn look(root: &Path, folder: &Path, found: &mut Vec<String>) {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let group = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder));
+    if let Some(percent) = bandwidth(&read("cpu.max")) {
+        found.push(format!(
+            "cpu.max of {} ({percent:.0} % of a CPU)",
+            group.display()
+        ));
+    }
+    if read("cpu.idle").trim() == "1" {
+        found.push(format!("cpu.idle of {}", group.display()));
+    }
+    let mut below: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        // Groups are folders; a link could lead round.
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    below.sort();
+    for group in below {
+        look(root, &group, found);
+    }
+}
+
+/// The quota by the period in a `cpu.max`, in per cent; `None` without a limit.
+fn bandwidth(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let (quota, period): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (period > 0.0).then(|| 100.0 * quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups with limits are named, whichever level they are on; those without are not.
+    #[test]
+    fn groups_with_limits_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        for (group, max, idle) in [
+            ("free", "max 100000\n", "0\n"),
+            ("limited", "20000 100000\n", "0\n"),
+            ("limited/idle", "max 100000\n", "1\n"),
+        ] {
+            let folder = root.path().join(group);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("cpu.max"), max).unwrap();
+            fs::write(folder.join("cpu.idle"), idle).unwrap();
+        }
+        let mut found = Vec::new();
+        look(root.path(), root.path(), &mut found);
+        assert_eq!(
+            found,
+            [
+                "cpu.max of /limited (20 % of a CPU)",
+                "cpu.idle of /limited/idle"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_quota_is_a_part_of_its_period() {
+        assert_eq!(bandwidth("max 100000"), None);
+        assert_eq!(bandwidth("150000 100000"), Some(150.0));
+        assert_eq!(bandwidth(""), None);
+    }
+}
