@@ -435,7 +435,7 @@ fn a_map_that_no_simulation_could_hold_is_refused() {
 #[test]
 fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
-        { if (p->comm[0] != 'b') scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
+        { if (p->comm[0] != 'b') scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
     let lose = scheduler(text, ".enqueue = (void *)lose");
     // The other CPU is busy for long, and not b's to run on.
     let workload = tasks(|| {
@@ -474,7 +474,7 @@ fn iterations_of_queues_begin_and_end_once() {
             "s32 BPF_STRUCT_OPS_SLEEPABLE(walk_init) {{ return scx_bpf_create_dsq(5, -1); }}
             void BPF_STRUCT_OPS(walk, struct task_struct *p, u64 enq_flags)
             {{ struct bpf_iter_scx_dsq it = {{}}, other = {{}}; (void)it; (void)other; {body}
-               scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}"
+               scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }}"
         );
         scheduler(&text, ".init = (void *)walk_init, .enqueue = (void *)walk")
     };
@@ -552,7 +552,7 @@ fn an_offline_cpu_is_kicked_in_vain() {
     let text = "u64 asked;
         void BPF_STRUCT_OPS(queue, struct task_struct *p, u64 enq_flags)
         {
-            scx_bpf_dispatch(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+            scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
             scx_bpf_kick_cpu(3, 0);
             scx_bpf_kick_cpu(3, SCX_KICK_PREEMPT);
         }
