@@ -574,6 +574,8 @@ fn the_clock_goes_forward() {
 
 /// Control groups 1 to 7, each in one before it, and what is runnable in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
+    /* One thread simulates, so that this need not be atomic; threads are what is tested here. */
+    #undef __sync_fetch_and_add
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
     static struct equipoise_map map;
