@@ -8,8 +8,8 @@ CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simple
-# Debian's kernels that every policy must load into: the last of each version in its archive. The newest is in
-# `make test`, beside the oldest, which vm/build-kernel builds.
+# Debian's kernels that every policy must load into: the last of each version in its archive. In `make test` a policy
+# of each scheduler is loaded into the newest, beside the tests in the oldest, which vm/build-kernel builds.
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
@@ -96,8 +96,8 @@ test-vm:
 
 # Every policy in each of Debian's kernels, and what its programs cost the verifier there.
 test-kernels:
-	vm/test --quick verifier
-	set -e; for kernel in $(KERNELS); do vm/test --quick --kernel $$kernel verifier; done
+	vm/test verifier
+	set -e; for kernel in $(KERNELS); do vm/test --kernel $$kernel verifier; done
 
 # Schedulers in turn in one boot, against EEVDF.
 bench-vm:
