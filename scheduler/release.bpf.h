@@ -13,15 +13,4 @@
 /* Set by the loader. */
 const volatile bool released_by_switch;
 
-#ifdef __EQUIPOISE_SIMULATED_H
-static __always_inline void reenqueue_at_switch(void)
-{
-}
-#else
-static __always_inline void reenqueue_at_switch(void)
-{
-	scx_bpf_reenqueue_local_from_anywhere();
-}
-#endif
-
 #endif /* __EQUIPOISE_RELEASE_H */

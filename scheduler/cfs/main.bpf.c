@@ -376,7 +376,7 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 
 	switch_cpu_util(cpu, next);
 	if (released_by_switch && outranks_fair(cpu_util_of(cpu)->running)) {
-		reenqueue_at_switch();
+		scx_bpf_reenqueue_local_from_anywhere();
 		start_timer(&class_timers, cpu, machine.tick_ns);
 	}
 	if (tracks_util() && outranks_fair(cpu_util_of(cpu)->running))

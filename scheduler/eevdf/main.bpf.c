@@ -371,7 +371,7 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 	else if (!rq->util_changed)
 		return 0;
 	if (released_by_switch && outranks_fair(cpu_util_of(cpu)->running)) {
-		reenqueue_at_switch();
+		scx_bpf_reenqueue_local_from_anywhere();
 		start_timer(&class_timers, cpu, machine.tick_ns);
 	}
 	rq->util_changed = false;
