@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linux 6.12's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing. What most machines
- * run today, and so what other schedulers are held against; the same source runs in Linux as BPF, where it can be
- * held against the original, and in the simulated kernel as a native object.
+ * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or Linux 6.12's,
+ * where the policy says so (settings.def). It is what other schedulers are held against. The same source runs in
+ * Linux as BPF, where it can be held against the original, and in the simulated kernel as a native object.
  *
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() decides.
@@ -40,6 +40,18 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 		start_timer(&balance_timers, cpu, 0);
 	nohz_balance_exit_idle(cpu);
 	nohz_balancer_kick(cpu, jiffies);
+}
+
+/* The end of a slice (hrtick.bpf.h). */
+static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (hrtick_expired(cpu, bpf_ktime_get_ns())) {
+		rq_of(cpu)->need_resched = true;
+		kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
 }
 
 /* Ticks while a task of a higher class has the CPU: of these sched_ext does not tell. */
@@ -132,13 +144,16 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	queue_task(p, se, cpu, enq_flags);
 	if (slice_over && !rq->need_resched) {
-		rq->need_resched = true;
-		kick_cpu(cpu, SCX_KICK_PREEMPT);
+		if (resched_curr(cpu))
+			kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (arrives && !waits) {
 		check_preempt_curr(p, cpu);
 	} else if (!arrives && enq_flags & SCX_ENQ_LAST) {
 		kick_cpu(cpu, 0);
 	}
+	if (arrives)
+		hrtick_update(cpu);
+	resched_if_lazy(bpf_get_smp_processor_id());
 }
 
 void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
@@ -149,7 +164,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	/* May prev go on? */
 	if (!(prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid))
 		prev = NULL;
-	rq->need_resched = false;
+	rq->need_resched = rq->resched_lazy = false;
 	rq->dispatching = true;
 	if (rq->exec_pid && exec_balance(cpu, prev, now))
 		prev = NULL;
@@ -164,6 +179,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	rq->dispatching = false;
 
 	pick_next_entity(cpu, prev, now);
+	if (prev)
+		hrtick_answer(cpu, now);
 }
 
 void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
@@ -179,6 +196,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 	else if (se->cpu != cpu)
 		migrate_entity(se, cpu);
 	set_curr(cpu, p, se, bpf_ktime_get_ns());
+	hrtick_start_fair(cpu, bpf_ktime_get_ns());
 	update_misfit_status(cpu, p, se);
 	ask_before_switch(cpu);
 }
@@ -220,7 +238,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	if (slice_over)
 		explain(slice_over, p->pid, cpu, rq->curr.slice, rq->nr_running - 1);
 	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
-	if (slice_over || rq->exec_pid || rq->active_balance) {
+	if (slice_over || rq->resched_lazy || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
 	}
@@ -245,7 +263,7 @@ bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struc
 			__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * rest);
 			curr->vruntime = curr->deadline;
 			curr->deadline += calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
-			curr->protected = false;
+			clear_buddy(rq, curr->pid);
 		}
 	}
 	from->scx.slice = 0;
@@ -321,6 +339,7 @@ static __always_inline void set_timers(void)
 	bpf_for(cpu, 0, nr_cpus()) {
 		set_timer(&balance_timers, cpu, run_rebalance_domains);
 		set_timer(&class_timers, cpu, run_class_tick);
+		set_timer(&hrtick_timers, cpu, run_hrtick);
 	}
 }
 
@@ -390,6 +409,7 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 	init_cpu_util(cpu, now);
 	llc->nr_busy_cpus++;
 	llc->nr_idle_scan = levels_of(cpu)->llc_weight;
+	llc->nr_asym_idle_scan = nr_cpus();
 	llc->has_idle_cores = true;
 	/* One without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
@@ -401,6 +421,8 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 		err = init_timer(&balance_timers, cpu);
 	if (!err)
 		err = init_timer(&class_timers, cpu);
+	if (!err)
+		err = init_timer(&hrtick_timers, cpu);
 	return err ? err : init_frequency(cpu);
 }
 

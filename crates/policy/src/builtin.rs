@@ -17,6 +17,7 @@ macro_rules! builtin {
 /// Name, file, text; each after what it extends, and first what others are compared with, and what we suggest.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
+    "eevdf-6.12",
     "equipoise",
     "equipoise-performance",
     "equipoise-power",

@@ -1,4 +1,4 @@
-//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or 6.12 makes
+//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or 6.12 to 7.3 makes
 //! them of the machine's topology, without those that add nothing.
 
 use machine::{CpuMask, Machine};
@@ -11,7 +11,7 @@ use std::ops::BitOr;
 pub enum Linux {
     /// 3.9
     V3_9,
-    /// 6.12
+    /// 6.12 to 7.3. One flag differs, which the scheduler leaves out where its policy is 6.12's (`asym_prefer_sibling`).
     V6_12,
     /// None: 6.12's levels, and of each CPU what the machine's description says that it can do, whatever Linux is told.
     Described,
@@ -326,14 +326,12 @@ impl fmt::Display for Domains {
     }
 }
 
-/// `asym_cpu_capacity_classify()`: which domains have CPUs of unlike capacity. Their children are not to be preferred
-/// to each other.
+/// `asym_cpu_capacity_classify()`: which domains have CPUs of unlike capacity.
 fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
     let capacities = |span: &CpuMask| -> BTreeSet<u32> {
         span.iter().map(|cpu| machine.cpus[cpu].capacity).collect()
     };
     let all = capacities(&machine.all_cpus());
-    let mut marked = Vec::new();
     for domain in domains.iter_mut() {
         let found = capacities(&domain.span);
         if found.len() < 2 {
@@ -342,12 +340,6 @@ fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
         domain.flags = domain.flags | Flags::ASYM_CPUCAPACITY;
         if found == all {
             domain.flags = domain.flags | Flags::ASYM_CPUCAPACITY_FULL;
-        }
-        marked.push(domain.groups.clone());
-    }
-    for domain in domains.iter_mut() {
-        if marked.iter().any(|groups| groups.contains(&domain.span)) {
-            domain.flags = domain.flags.without(Flags::PREFER_SIBLING);
         }
     }
 }
@@ -568,11 +560,11 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_unlike_cpus_do_not_prefer_siblings_in_6_12() {
+    fn domains_of_unlike_cpus_are_marked_in_6_12() {
         let tc2 = of_6_12("tc2");
         let asymmetric = Flags::ASYM_CPUCAPACITY | Flags::ASYM_CPUCAPACITY_FULL;
         let flags: Vec<_> = tc2.domains.iter().map(|domain| domain.flags).collect();
-        assert!(!flags[0].has(asymmetric | Flags::PREFER_SIBLING));
+        assert!(!flags[0].has(asymmetric) && flags[0].has(Flags::PREFER_SIBLING));
         assert!(
             flags[2].has(Flags::ASYM_CPUCAPACITY) && flags[2].has(Flags::ASYM_CPUCAPACITY_FULL)
         );

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Preferred CPUs: where the firmware ranks them (ITMT, AMD's preferred cores), tasks are packed onto those of the
- * highest priority, of SMT cores only onto one that idles altogether. SD_ASYM_PACKING of Linux 6.12.
+ * highest priority, of SMT cores only onto one that idles altogether. SD_ASYM_PACKING of Linux 7.3.
  */
 #ifndef __EQUIPOISE_ASYM_PACKING_H
 #define __EQUIPOISE_ASYM_PACKING_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq() and
- * sched_balance_domains() of Linux 6.12. Runs where tasks may be moved between dispatch queues: in ops.dispatch()
+ * sched_balance_domains() of Linux 7.3. Runs where tasks may be moved between dispatch queues: in ops.dispatch()
  * and in timers.
  */
 #ifndef __EQUIPOISE_BALANCE_H
@@ -19,6 +19,8 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 {
 	if (p->policy == SCHED_IDLE || env_domain(env)->flags & SD_SHARE_CPUPOWER)
 		return false;
+	if (policy.cache_hot_buddy && rq_of(env->src_cpu)->buddy == p->pid && cpu_nr_running(env->dst_cpu))
+		return true;
 	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) < (s64)policy.sched_migration_cost;
 }
 
@@ -37,6 +39,12 @@ static __always_inline void note_pinned(struct task_struct *p, struct balance_en
 	env->new_dst_cpu = cpu;
 }
 
+/* Would @se, which has had more than its part, only wait on dst_cpu? */
+static __always_inline bool is_ineligible_on_dst(const struct fair_entity *se, const struct balance_env *env)
+{
+	return rq_of(env->dst_cpu)->nr_running && !eligible(peek_vruntime(rq_of(env->src_cpu)), se->vruntime);
+}
+
 /* May and should @p, which waits on src_cpu, move to dst_cpu? */
 __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct balance_env *env __arg_nonnull)
 {
@@ -44,6 +52,9 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 
 	/* One that is bound to its CPU, as the kernel's own threads are, is where it should be. */
 	if (!se || is_per_cpu_kthread(p))
+		return false;
+	if (!policy.migrate_ineligible && !env_domain_state(env)->nr_balance_failed &&
+	    is_ineligible_on_dst(se, env))
 		return false;
 	if (!task_allowed(p, env->dst_cpu)) {
 		note_pinned(p, env);
@@ -162,7 +173,7 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)
 		return true;
 	/* It has a CPU that others take much of. */
-	return is_idle_balance(env) && rq_of(src_cpu)->nr_running == 1 &&
+	return is_idle_balance(env) && balanced_nr_running(src_cpu) == 1 &&
 	       check_cpu_capacity(src_cpu, sd->imbalance_pct) &&
 	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
 }

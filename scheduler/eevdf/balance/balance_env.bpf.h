@@ -47,6 +47,8 @@ struct balance_env {
 	u32 pulled;
 	/* Does the core of dst_cpu idle but for it? */
 	bool dst_core_idle;
+	/* Has dst_cpu clearly more capacity than any CPU of the group that is looked at? */
+	bool dst_is_larger;
 	/* Is there a CPU with more than a task, with more to do than fits it? */
 	bool overloaded;
 	bool overutilized;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a group of CPUs has to do, and what kind of group that makes it: group types of Linux 6.12, from the idlest
+ * What a group of CPUs has to do, and what kind of group that makes it: group types of Linux 7.3, from the idlest
  * to the busiest.
  */
 #ifndef __EQUIPOISE_GROUP_H
@@ -39,6 +39,8 @@ struct group_stats {
 	u32 sum_h_nr_running;
 	u32 idle_cpus;
 	u32 group_weight;
+	/* A CPU has more to do than fits it. */
+	bool overutilized;
 	bool smt_balance;
 	bool asym_packing;
 	enum group_kind type;
@@ -68,6 +70,8 @@ static __always_inline struct group_state *group_state_at(u32 index)
 /* More tasks than CPUs, and they use or ask for more than these have? */
 static __always_inline bool group_is_overloaded(u32 imbalance_pct, const struct group_stats *sgs)
 {
+	if (policy.overload_needs_overutilized && sched_energy_enabled() && !sgs->overutilized)
+		return false;
 	if (sgs->sum_nr_running <= sgs->group_weight)
 		return false;
 	return sgs->group_capacity * 100 < sgs->group_util * imbalance_pct ||

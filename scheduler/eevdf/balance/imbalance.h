@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How much should move from the busiest group to the local one, and of what: calculate_imbalance() of Linux 6.12.
+/* How much should move from the busiest group to the local one, and of what: calculate_imbalance() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IMBALANCE_H
 #define __EQUIPOISE_IMBALANCE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * New-idle balance: a CPU that runs out of work looks for some before it idles, unless it usually idles for less
- * time than the looking takes, and the less often the less it has brought. sched_balance_newidle() of Linux 6.12.
+ * time than the looking takes, and the less often the less it has brought. sched_balance_newidle() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -9,14 +9,24 @@
 #include "balance.h"
 #include "nohz.bpf.h"
 
-/* One attempt of which @success were worth their while, of 1024 (NI_RANDOM). */
-static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success)
+/* One attempt of which @success were worth their while, of 1024 (NI_RANDOM); ended at @now, ns. */
+static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
+	u64 ratio;
+
 	ds->newidle_call++;
 	ds->newidle_success += success;
 	if (ds->newidle_call < 1024)
 		return;
-	ds->newidle_ratio = ds->newidle_success;
+	ratio = ds->newidle_success;
+	/* Attempts that are rare do little harm: one of 1024 more for each 4 ms that 512 took (NI_RATE). */
+	if (policy.ni_rate) {
+		ratio += (now - ds->newidle_stamp) >> 22;
+		if (ratio > 1024)
+			ratio = 1024;
+	}
+	ds->newidle_stamp = now;
+	ds->newidle_ratio = ratio;
 	ds->newidle_call /= 2;
 	ds->newidle_success /= 2;
 }
@@ -29,21 +39,25 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 						  bool *balance)
 {
 	struct domain_state *ds = domain_state_of(cpu, level);
-	u32 weight = 1 + ds->newidle_ratio, pulled;
+	u32 weight = 1, pulled;
 	u64 now, took;
 
-	if (bpf_get_prandom_u32() % 1024 > weight) {
-		update_newidle_stats(ds, 0);
-		return 0;
+	/* Linux 6.12 throws the dice also where nothing is against it, which changes nothing else. */
+	if (policy.ni_random && (ds->newidle_ratio < 1024 || !policy.ni_rate)) {
+		weight = 1 + ds->newidle_ratio;
+		if (bpf_get_prandom_u32() % 1024 > weight) {
+			update_newidle_stats(ds, 0, *since);
+			return 0;
+		}
+		/* Each time that it is done stands for so many. */
+		weight = (1024 + weight / 2) / weight;
 	}
-	/* Each time that it is done stands for so many. */
-	weight = (1024 + weight / 2) / weight;
 	pulled = load_balance(cpu, level, LB_NEWLY_IDLE, balance);
 	now = bpf_ktime_get_ns();
 	took = now - *since;
 	*since = now;
 	*cost += took;
-	update_newidle_stats(ds, pulled ? weight : 0);
+	update_newidle_stats(ds, pulled ? weight : 0, now);
 	update_newidle_cost(ds, took, jiffies);
 	return pulled;
 }

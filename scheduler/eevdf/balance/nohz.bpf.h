@@ -2,7 +2,7 @@
 /*
  * Balancing for CPUs that have no tick. A busy CPU whose tick sees a reason kicks an idle CPU, which then balances
  * on behalf of all of them, or only brings their averages up to date. nohz_balancer_kick() and nohz_idle_balance()
- * of Linux 6.12.
+ * of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
@@ -102,7 +102,7 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 		return false;
 	if (cpu_nr_running(cpu) >= 2)
 		return true;
-	if (levels_of(cpu)->nr_levels && rq->nr_running &&
+	if (levels_of(cpu)->nr_levels && balanced_nr_running(cpu) &&
 	    check_cpu_capacity(cpu, domain_of(cpu, 0)->imbalance_pct))
 		return true;
 	if (preferred_cpu_idles(cpu))
@@ -113,7 +113,7 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 	return llc_of(cpu)->nr_busy_cpus > 1;
 }
 
-/* The first idle CPU without a tick, or -1. */
+/* The first idle CPU without a tick, if there is one of those whose core idles altogether; or -1. */
 __noinline s32 find_new_ilb(void)
 {
 	u32 this_cpu = bpf_get_smp_processor_id();
@@ -122,6 +122,11 @@ __noinline s32 find_new_ilb(void)
 
 	bpf_for(cpu, 0, nr_cpus())
 		if (cpu != (int)this_cpu && nohz_idle_cpu(cpu) && idle_cpu(cpu)) {
+			if (policy.ilb_idle_core && !is_core_idle(cpu)) {
+				if (found < 0)
+					found = cpu;
+				continue;
+			}
 			found = cpu;
 			break;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Is a domain imbalanced, and which group, which runqueue is the busiest? sched_balance_find_src_group() and
- * sched_balance_find_src_rq() of Linux 6.12, with what imbalance.h says about how much to move.
+ * sched_balance_find_src_rq() of Linux 7.3, with what imbalance.h says about how much to move.
  */
 #ifndef __EQUIPOISE_SRC_GROUP_H
 #define __EQUIPOISE_SRC_GROUP_H
@@ -24,12 +24,12 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	sgs->group_load += load;
 	sgs->group_util += cpu_fair_util(cpu);
 	sgs->group_runnable += cpu_runnable(cpu);
-	sgs->sum_h_nr_running += rq->nr_running;
+	sgs->sum_h_nr_running += balanced_nr_running(cpu);
 	sgs->sum_nr_running += nr_running;
 	if (nr_running > 1)
 		env->overloaded = true;
 	if (cpu_overutilized(cpu))
-		env->overutilized = true;
+		env->overutilized = sgs->overutilized = true;
 	if (!nr_running && idle_cpu(cpu)) {
 		sgs->idle_cpus++;
 		return true;
@@ -37,11 +37,13 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	if (local_group)
 		return true;
 	if (sd->flags & SD_ASYM_CPUCAPACITY) {
-		if (sgs->misfit_task_load < rq->misfit_task_load) {
-			sgs->misfit_task_load = rq->misfit_task_load;
+		if (rq->misfit_task_load)
 			env->overloaded = true;
-		}
-	} else if (is_idle_balance(env) && rq->nr_running == 1 && check_cpu_capacity(cpu, sd->imbalance_pct)) {
+		if (sgs->misfit_task_load < rq->misfit_task_load &&
+		    (!policy.misfit_for_larger || env->dst_is_larger))
+			sgs->misfit_task_load = rq->misfit_task_load;
+	} else if (is_idle_balance(env) && balanced_nr_running(cpu) == 1 &&
+		   check_cpu_capacity(cpu, sd->imbalance_pct)) {
 		if (sgs->misfit_task_load < load)
 			sgs->misfit_task_load = load;
 	}
@@ -57,6 +59,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	int i;
 
 	__builtin_memset(sgs, 0, sizeof(*sgs));
+	env->dst_is_larger = capacity_greater(power_of(env->dst_cpu), group_state_at(group)->max_capacity);
 	bpf_for(i, 0, sg->weight)
 		add_cpu_stats(env, nth_cpu(sg, i), local_group);
 	sgs->group_capacity = sg->power;
@@ -136,16 +139,22 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 {
 	const struct domain *sd = env_domain(env);
-	u32 llc_weight = levels_of(env->cpu)->llc_weight;
+	bool llc = sd->flags & SD_SHARE_PKG_RESOURCES && sd->weight == levels_of(env->cpu)->llc_weight;
+	bool asym = sd->flags & SD_ASYM_CPUCAPACITY_FULL && !(sd->flags & SD_NUMA);
 	u64 util, used;
+	u32 nr;
 
-	if (env->idle == LB_NEWLY_IDLE || sd->weight != llc_weight || !(sd->flags & SD_SHARE_PKG_RESOURCES))
+	if (env->idle == LB_NEWLY_IDLE || !(llc || asym))
 		return;
-	util = env->sum_util / llc_weight;
+	util = env->sum_util / sd->weight;
 	used = util * util * sd->imbalance_pct * sd->imbalance_pct / (10000 * SCHED_POWER_SCALE);
 	if (used > SCHED_POWER_SCALE)
 		used = SCHED_POWER_SCALE;
-	llc_of(env->cpu)->nr_idle_scan = (SCHED_POWER_SCALE - used) * llc_weight / SCHED_POWER_SCALE;
+	nr = (SCHED_POWER_SCALE - used) * sd->weight / SCHED_POWER_SCALE;
+	if (llc)
+		llc_of(env->cpu)->nr_idle_scan = nr;
+	if (asym)
+		llc_of(domain_cpu(sd, 0))->nr_asym_idle_scan = nr;
 }
 
 /* The statistics of the whole domain, local group first. */
@@ -177,7 +186,8 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 		env->sum_util += env->sgs.group_util;
 	}
 	env->prefer_sibling = env->busiest_group >= 0 &&
-			      group_state_at(env->busiest_group)->flags & SD_PREFER_SIBLING;
+			      group_state_at(env->busiest_group)->flags & SD_PREFER_SIBLING &&
+			      (policy.asym_prefer_sibling || !(sd->flags & SD_ASYM_CPUCAPACITY));
 	if (env->level + 1 == levels_of(env->cpu)->nr_levels) {
 		whole_machine.overloaded = env->overloaded;
 		whole_machine.overutilized = env->overutilized;
@@ -238,7 +248,7 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu, u64 *capacity)
 {
 	const struct fair_rq *rq = rq_of(cpu);
-	u32 nr_running = rq->nr_running;
+	u32 nr_running = balanced_nr_running(cpu);
 	u64 load = cpu_load(cpu);
 
 	*capacity = 1;
@@ -261,14 +271,14 @@ static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu
 /* Considers @cpu as one to pull from. */
 __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 {
-	u32 nr_running = rq_of(cpu)->nr_running;
+	u32 nr_running = balanced_nr_running(cpu);
 	u64 load, capacity;
 
 	if (excluded(env, cpu) || !nr_running)
 		return false;
-	/* A lone task stays where it is at least as well off. */
+	/* A lone task stays where it is at least as well off, unless it shares its core. */
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY && nr_running == 1 &&
-	    !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
+	    !(policy.asym_smt && !is_core_idle(cpu)) && !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
 		return false;
 	/* One that is to be preferred keeps its task, unless it shares its core. */
 	if (nr_running == 1 && sched_asym(env_domain(env), cpu, env->dst_cpu))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Earliest eligible virtual deadline first, as in kernel/sched/fair.c of Linux 6.12 with its features at their
- * defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT, WAKEUP_PREEMPTION.
+ * Earliest eligible virtual deadline first, as in kernel/sched/fair.c of Linux 7.3 or 6.12 with its features at
+ * their defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT,
+ * WAKEUP_PREEMPTION.
  *
  * A task's vruntime is the time it has had over its weight. V is the average over the runnable tasks by weight,
  * what each would have had if all ran at once. A task that has had no more than V is eligible, and V less its
@@ -50,14 +51,19 @@ static __always_inline bool eligible(u64 avg, u64 vruntime)
 	return (s64)(vruntime - avg) <= 0;
 }
 
-/* The lag of @se, which does not get beyond two slices, or a tick if that is longer; the average is @avg. */
-static __always_inline s64 entity_lag(u64 avg, const struct fair_entity *se)
+/*
+ * The lag of @se on @rq, where the average is @avg. It does not get beyond the longest slice of the runqueue and a
+ * tick; in Linux 6.12 not beyond two of its own slices, or a tick if that is longer.
+ */
+static __always_inline s64 entity_lag(const struct fair_rq *rq, u64 avg, const struct fair_entity *se)
 {
 	u64 longest = 2 * se->slice;
 	s64 lag = avg - se->vruntime, limit;
 
 	if (longest < machine.tick_ns)
 		longest = machine.tick_ns;
+	if (policy.max_slice_lag)
+		longest = rq_max_slice(rq) + machine.tick_ns;
 	limit = calc_delta_fair(longest, se->weight, se->inv_weight);
 	if (lag > limit)
 		return limit;
@@ -90,10 +96,63 @@ static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity 
 	se->deadline = se->vruntime + vslice;
 }
 
+static __always_inline u64 min_vruntime(u64 a, u64 b)
+{
+	return time_before(a, b) ? a : b;
+}
+
+/* V of all on @rq but @curr, and a little more: what a task has had that is just not eligible among them. */
+static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const struct running *curr)
+{
+	u64 zero = rq->zero_vruntime, weight = READ_ONCE(rq->load_weight) - curr->weight;
+	s64 key = READ_ONCE(rq->weighted_vruntime) - curr->weight * curr->vruntime - weight * zero;
+
+	if ((s64)weight <= 0)
+		return zero + 1;
+	if (key < 0)
+		return zero - ((u64)-key + weight - 1) / weight + 1;
+	return zero + (u64)key / weight + 1;
+}
+
+/*
+ * Until which vruntime @curr, which gets the CPU of @rq, is protected: until its deadline, or where a task asks for
+ * a shorter slice, until it has had its part (set_protect_slice()).
+ */
+static __always_inline u64 protect_slice(const struct fair_rq *rq, const struct running *curr)
+{
+	if (!policy.min_slice_protection || rq_min_slice(rq) >= curr->slice)
+		return curr->deadline;
+	return min_vruntime(curr->deadline, ineligible_vruntime(rq, curr));
+}
+
+static __always_inline bool is_protected(const struct running *curr)
+{
+	return time_before(curr->vruntime, curr->vprot);
+}
+
+/* @curr of @rq goes on although another has come: for one slice of the shortest at most (update_protect_slice()).
+ */
+static __always_inline void shorten_protection(struct fair_rq *rq, struct running *curr)
+{
+	u64 from, until;
+
+	if (!policy.min_slice_protection)
+		return;
+	from = min_vruntime(curr->vruntime, peek_vruntime(rq));
+	until = from + calc_delta_fair(rq_min_slice(rq), curr->weight, curr->inv_weight);
+	curr->vprot = min_vruntime(curr->vprot, until);
+}
+
+static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
+{
+	if (rq->buddy == pid)
+		rq->buddy = 0;
+}
+
 /*
  * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with its
- * clock up to date. True if others wait, and it has had what it asked for; or has gone on after that, as it was
- * still the best, and has had more than its part now (did_preempt_short()).
+ * clock up to date. True if others wait, and it has had what it asked for, or is no longer protected; in Linux 6.12
+ * only if it also has had more than its part (did_preempt_short()).
  */
 static __always_inline bool update_curr(u32 cpu)
 {
@@ -108,9 +167,10 @@ static __always_inline bool update_curr(u32 cpu)
 	curr->vruntime += delta_fair;
 	__sync_fetch_and_add(&rq->weighted_vruntime, curr->weight * delta_fair);
 	if (time_before(curr->vruntime, curr->deadline))
-		return !curr->protected && rq->nr_running > 1 && !eligible(peek_vruntime(rq), curr->vruntime);
+		return rq->nr_running > 1 && !is_protected(curr) &&
+		       (policy.min_slice_protection || !eligible(peek_vruntime(rq), curr->vruntime));
 	curr->deadline = curr->vruntime + calc_delta_fair(curr->slice, curr->weight, curr->inv_weight);
-	curr->protected = false;
+	clear_buddy(rq, curr->pid);
 	avg_vruntime(rq);
 	return rq->nr_running > 1;
 }
@@ -132,10 +192,11 @@ static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struc
 		.vruntime = se->vruntime,
 		.deadline = se->deadline,
 		.exec_start = rq->clock_task,
-		.protected = true,
 	};
+	rq->curr.vprot = protect_slice(rq, &rq->curr);
+	clear_buddy(rq, p->pid);
 	se->listed_at = now;
-	rq->need_resched = false;
+	rq->need_resched = rq->resched_lazy = false;
 }
 
 /* The running task, @se, leaves @cpu. */
@@ -156,19 +217,24 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 /*
  * @se, which was delayed as it went to sleep, wakes up on @cpu. True if it has its old place: that is still more
  * than its part. If not, nothing is owed to it, but where it was woken up on another CPU: what it owes it takes
- * along.
+ * along. It owes no more than when it went to sleep, also if the average has gone back (not so in Linux 6.12).
  */
 static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 cpu)
 {
-	u64 avg = peek_vruntime(rq_of(se->cpu));
-	s64 lag;
+	const struct fair_rq *rq = rq_of(se->cpu);
+	u64 avg = peek_vruntime(rq);
+	s64 owed = se->vlag, lag;
 
 	se->vlag = 0;
 	if (!end_delay(se->cpu, se->delayed_slot, se->pid))
 		return false;
-	lag = entity_lag(avg, se);
+	lag = entity_lag(rq, avg, se);
+	if (policy.delayed_keeps_lag && lag < owed)
+		lag = owed;
 	if (lag < 0)
 		se->vlag = lag;
+	if (policy.delayed_keeps_lag && avg - se->vlag != se->vruntime)
+		return false;
 	return lag <= 0 && se->cpu == cpu;
 }
 
@@ -191,6 +257,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	if (!se->delayed || !requeue_delayed_entity(se, cpu))
 		place_entity(rq, se, se->forked, 0);
 	se->delayed = false;
+	se->is_new = se->forked;
 	se->forked = false;
 	se->listed_at = now;
 	bpf_spin_lock(&se->lock);
@@ -210,7 +277,8 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 	update_entity_load_avg(se, rq_clock_pelt(rq), false);
 	update_rq_load_avg(rq);
 	avg = avg_vruntime(rq);
-	se->vlag = entity_lag(avg, se);
+	se->vlag = entity_lag(rq, avg, se);
+	clear_buddy(rq, se->pid);
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
 		se->delayed = sleeps && !eligible(avg, se->vruntime) && delay_entity(se);
@@ -234,7 +302,8 @@ static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 
 	bpf_spin_lock(&se->lock);
 	if (se->on_rq) {
-		se->vlag = entity_lag(avg, se);
+		se->vlag = entity_lag(src, avg, se);
+		clear_buddy(src, se->pid);
 		remove_entity(se);
 		detach_entity(se);
 		place_entity(dst, se, false, rel_deadline);
@@ -351,55 +420,77 @@ __noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
 /* @se, which has become runnable, does not take the CPU from @curr. */
 static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
 {
-	if (curr->protected)
-		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->deadline - curr->vruntime);
+	if (is_protected(curr))
+		explain(protected_turn, se->pid, se->cpu, curr->pid, curr->vprot - curr->vruntime);
 	else
 		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+}
+
+/* Is @se the one of those on @rq that would be picked now, with the average at @avg? It says why not. */
+static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
+{
+	struct running *curr = &rq->curr;
+
+	if (!eligible(avg, se->vruntime)) {
+		explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
+		return false;
+	}
+	/* One that asks for less at a time need not wait for the end of the slice. */
+	if (se->slice < curr->slice) {
+		/* In Linux 6.12 only if it would be first without that (do_preempt_short()). */
+		if (policy.min_slice_protection)
+			return true;
+		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))
+			curr->vprot = curr->vruntime;
+	}
+	if (eligible(avg, curr->vruntime) && (is_protected(curr) || time_before(curr->deadline, se->deadline))) {
+		explain_turn(curr, se);
+		return false;
+	}
+	if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
+		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
+		return false;
+	}
+	return !rq->nr_delayed || !delayed_is_better(se->cpu, avg, se->deadline);
+}
+
+/* @se preempts for its shorter slice: it is to run next, unless one with a shorter one still is
+ * (set_short_buddy()). */
+static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
+{
+	if (!policy.pick_buddy || (rq->buddy && rq->buddy_slice < se->slice))
+		return;
+	rq->buddy = se->pid;
+	rq->buddy_slice = se->slice;
 }
 
 /*
  * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
  * one that would be picked now. Then the CPU is to reschedule.
  */
-static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy, const struct fair_entity *se)
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_of_task,
+						 const struct fair_entity *se)
 {
 	struct running *curr = &rq->curr;
-	bool curr_idle = curr->policy == SCHED_IDLE;
-	u64 avg;
+	bool curr_idle = curr->policy == SCHED_IDLE, idle = policy_of_task == SCHED_IDLE;
+	bool shorter = se->slice < curr->slice;
 
 	if (rq->need_resched)
 		return false;
-	if (curr_idle != (policy == SCHED_IDLE)) {
-		if (!curr_idle)
-			return false;
-		curr->protected = false;
-	} else {
-		/* Batch and idle tasks wait for the end of the slice. */
-		if (policy == SCHED_BATCH || policy == SCHED_IDLE)
-			return false;
-		avg = avg_vruntime(rq);
-		if (!eligible(avg, se->vruntime)) {
-			explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
+	if (!curr_idle || idle) {
+		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 so do new ones. */
+		if (curr_idle != idle || policy_of_task == SCHED_BATCH || idle ||
+		    (se->is_new && !shorter && !policy.fork_preempts) ||
+		    !wakeup_is_best(rq, se, avg_vruntime(rq))) {
+			shorten_protection(rq, curr);
 			return false;
 		}
-		/* Who asks for less at a time need not wait for the end of the slice (do_preempt_short()). */
-		if (se->slice < curr->slice &&
-		    (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime)))
-			curr->protected = false;
-		if (eligible(avg, curr->vruntime) &&
-		    (curr->protected || time_before(curr->deadline, se->deadline))) {
-			explain_turn(curr, se);
-			return false;
-		}
-		if (rq->first_deadline != ~0ULL && time_before(rq->first_deadline, se->deadline)) {
-			explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
-			return false;
-		}
-		if (rq->nr_delayed && delayed_is_better(se->cpu, avg, se->deadline))
-			return false;
+		if (shorter)
+			set_short_buddy(rq, se);
 	}
+	if (policy.min_slice_protection || curr_idle)
+		curr->vprot = curr->vruntime;
 	explain(earlier_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
-	rq->need_resched = true;
 	this_counters()->wakeup_preemptions++;
 	return true;
 }

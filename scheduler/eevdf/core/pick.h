@@ -120,7 +120,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 		return true;
 	avg = avg_vruntime(rq);
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
-	if (prev_eligible && rq->curr.protected)
+	if (prev_eligible && is_protected(&rq->curr))
 		return true;
 	/* Each sleeper that is found to be the best leaves, which raises the average. */
 	bpf_for(i, 0, MAX_DELAYED) {
@@ -140,6 +140,30 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }
 
+/* Lets the task run next on @cpu that has preempted for its shorter slice, if it is eligible (PICK_BUDDY). */
+__noinline bool pick_buddy(u32 cpu)
+{
+	forget_origin(cpu);
+	struct fair_rq *rq = rq_of(cpu);
+	u64 avg = avg_vruntime(rq);
+	struct task_struct *p;
+	bool picked = false;
+
+	bpf_for_each(scx_dsq, p, eligible_dsq(cpu), 0) {
+		const struct fair_entity *se;
+
+		if (p->pid != rq->buddy)
+			continue;
+		se = entity_of(p);
+		if (se && eligible(avg, se->vruntime))
+			picked = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+		break;
+	}
+	if (picked)
+		find_first_eligible(cpu, avg);
+	return picked;
+}
+
 /* Lets the next task run on @cpu; @prev is the running one if it could go on. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, u64 now)
 {
@@ -149,6 +173,8 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 		update_rq_clock(cpu, now);
 		update_curr(cpu);
 	}
+	if (rq->buddy && pick_buddy(cpu))
+		return;
 	if (!prev_is_best(cpu, prev)) {
 		/* The others' queue only if rounding has left nobody eligible. */
 		if (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0)) {

@@ -3,8 +3,39 @@
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
-#include "../../kick.bpf.h"
+#include "hrtick.bpf.h"
 #include "pick.h"
+
+/*
+ * The task that runs on @cpu is to stop. True if the CPU is to be told so now. Where preemption is lazy the task of
+ * another CPU stops when that next enters the kernel (resched_curr_lazy()), unless it is about to, to set a timer.
+ */
+static __always_inline bool resched_curr(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (policy.preempt_lazy && cpu != bpf_get_smp_processor_id()) {
+		rq->resched_lazy = true;
+		return false;
+	}
+	rq->need_resched = true;
+	return true;
+}
+
+/* This CPU, @cpu, is in the kernel: what was to stop when it enters it stops. */
+static __always_inline void resched_if_lazy(u32 cpu)
+{
+	struct fair_rq *rq;
+
+	if (!policy.preempt_lazy)
+		return;
+	rq = rq_of(cpu);
+	if (!rq->resched_lazy || rq->dispatching)
+		return;
+	rq->resched_lazy = false;
+	rq->need_resched = true;
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
 
 /* @p has joined a queue of @cpu: make the CPU look, if it should. True if it does. */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
@@ -18,7 +49,7 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 		kick_cpu(cpu, SCX_KICK_IDLE);
 		return true;
 	}
-	if (!check_preempt_wakeup(rq, p->policy, se))
+	if (!check_preempt_wakeup(rq, p->policy, se) || !resched_curr(cpu))
 		return false;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
@@ -44,7 +75,7 @@ static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, c
 		return false;
 	if (!rq->curr.pid)
 		return rq->idle && rq->nr_running == 1;
-	*waits = !check_preempt_wakeup(rq, p->policy, se);
+	*waits = !check_preempt_wakeup(rq, p->policy, se) || !resched_curr(cpu);
 	return !*waits;
 }
 

@@ -29,8 +29,8 @@ struct running {
 	u64 deadline;
 	/* vruntime counts until here, ns of clock_task. */
 	u64 exec_start;
-	/* Until its deadline it is not to be interrupted for another whose deadline is earlier (RUN_TO_PARITY). */
-	bool protected;
+	/* Until this vruntime no task with an earlier deadline interrupts it (RUN_TO_PARITY). */
+	u64 vprot;
 };
 
 /* What the kernel keeps in each CPU's struct sched_domain. */
@@ -48,7 +48,12 @@ struct domain_state {
 	u32 newidle_success;
 	u32 newidle_ratio;
 	u32 pad;
+	/* When that was last counted, ns (NI_RATE). */
+	u64 newidle_stamp;
 };
+
+/* Slices are told apart by the power of two that they are of 100 us, the least that a task may ask for. */
+#define SLICE_CLASSES 12
 
 struct fair_rq {
 	struct running curr;
@@ -72,6 +77,10 @@ struct fair_rq {
 	 * that are SCHED_IDLE. */
 	u32 nr_running;
 	u32 nr_idle_policy;
+	/* Those of them that ask for another slice than usual, and by slice_class() how many and for what, ns. */
+	u32 nr_custom_slice;
+	u32 nr_slice[SLICE_CLASSES];
+	u64 slice[SLICE_CLASSES];
 	/* The sleepers among them, their slots, and the least vruntime of theirs, or less. */
 	u32 nr_delayed;
 	u64 delayed_mask;
@@ -79,14 +88,22 @@ struct fair_rq {
 	u64 first_delayed;
 	/* Does the idle task have the CPU? */
 	bool idle;
-	/* curr has been told to stop. */
+	/* curr has been told to stop; or to stop when it next enters the kernel (TIF_NEED_RESCHED_LAZY). */
 	bool need_resched;
+	bool resched_lazy;
 	/* Inside ops.dispatch(): what arrives here needs no preemption. */
 	bool dispatching;
 	/* Its utilization is not what a frequency was last asked for by. */
 	bool util_changed;
 	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
+
+	/* Who preempts for its shorter slice, and that, ns; 0: none (cfs_rq->next). */
+	s32 buddy;
+	u64 buddy_slice;
+	/* When the slice of curr is over, and when the timer for that expires; 0: none. ns (hrtick.bpf.h) */
+	u64 hrtick_at;
+	u64 hrtick_armed;
 
 	/* The clocks, ns: less interrupts; and by what the CPU can do, with what it idled too little to make up
 	 * for. */
@@ -130,8 +147,10 @@ struct llc {
 	bool has_idle_cores;
 	/* CPUs that have a tick. */
 	u32 nr_busy_cpus;
-	/* How many CPUs a search for an idle one may look at (SIS_UTIL). */
+	/* How many CPUs a search for an idle one may look at (SIS_UTIL); and the same of the domain with CPUs of
+	 * every capacity that begins with this cache. */
 	u32 nr_idle_scan;
+	u32 nr_asym_idle_scan;
 } __attribute__((aligned(64)));
 
 struct llc llcs[MAX_CPUS];
@@ -185,9 +204,76 @@ static __always_inline bool sched_idle_cpu(u32 cpu)
 	return rq->nr_running && rq->nr_running == rq->nr_idle_policy;
 }
 
-static __always_inline bool available_cpu(u32 cpu)
+/* Does @cpu idle for @p, which is SCHED_IDLE or not? */
+static __always_inline bool sched_idle_cpu_for(u32 cpu, const struct task_struct *p)
 {
-	return idle_cpu(cpu) || sched_idle_cpu(cpu);
+	return sched_idle_cpu(cpu) && !(policy.idle_policy_is_busy && p->policy == SCHED_IDLE);
+}
+
+static __always_inline bool available_cpu(u32 cpu, const struct task_struct *p)
+{
+	return idle_cpu(cpu) || sched_idle_cpu_for(cpu, p);
+}
+
+/* Our tasks on @cpu that balancing counts. */
+static __always_inline u32 balanced_nr_running(u32 cpu)
+{
+	const struct fair_rq *rq = rq_of(cpu);
+
+	return policy.balance_delayed ? rq->nr_running : rq->nr_running - rq->nr_delayed;
+}
+
+static __always_inline u32 slice_class(u64 slice)
+{
+	u32 class = 0;
+
+	for (u32 i = 1; i < SLICE_CLASSES; i++)
+		if (slice >= 100000ULL << i)
+			class = i;
+	return class;
+}
+
+/* One task more or less (@by) on @rq asks for @slice. */
+static __always_inline void count_slice(struct fair_rq *rq, u64 slice, s32 by)
+{
+	u32 class;
+
+	if (slice == policy.sched_base_slice)
+		return;
+	class = slice_class(slice);
+	rq->slice[class] = slice;
+	__sync_fetch_and_add(&rq->nr_slice[class], by);
+	__sync_fetch_and_add(&rq->nr_custom_slice, by);
+}
+
+/* The shortest slice that a task of @rq asks for: cfs_rq_min_slice(). Of one class the last that came counts. */
+static __always_inline u64 rq_min_slice(const struct fair_rq *rq)
+{
+	u64 least = policy.sched_base_slice;
+
+	if (!rq->nr_custom_slice)
+		return least;
+	if (rq->nr_running <= rq->nr_custom_slice)
+		least = ~0ULL;
+	for (u32 i = 0; i < SLICE_CLASSES; i++)
+		if (rq->nr_slice[i] && rq->slice[i] < least)
+			least = rq->slice[i];
+	return least;
+}
+
+/* The longest: cfs_rq_max_slice(). */
+static __always_inline u64 rq_max_slice(const struct fair_rq *rq)
+{
+	u64 most = policy.sched_base_slice;
+
+	if (!rq->nr_custom_slice)
+		return most;
+	if (rq->nr_running <= rq->nr_custom_slice)
+		most = 0;
+	for (u32 i = 0; i < SLICE_CLASSES; i++)
+		if (rq->nr_slice[i] && rq->slice[i] > most)
+			most = rq->slice[i];
+	return most;
 }
 
 /* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
@@ -314,6 +400,7 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 			.newidle_call = 512,
 			.newidle_success = 256,
 			.newidle_ratio = 512,
+			.newidle_stamp = now,
 		};
 }
 

@@ -34,8 +34,9 @@ struct fair_entity {
 	bool idle_policy;
 	/* Its averages are part of the runqueue's. */
 	bool attached;
-	/* Forked and not yet woken. */
+	/* Forked and not yet woken; and woken for the first time just now. */
 	bool forked;
+	bool is_new;
 	/* It went to sleep when it was not eligible, and waits for that asleep, in a slot of its CPU (delayed.h).
 	 */
 	bool delayed;
@@ -102,10 +103,16 @@ static __always_inline void check_update_overutilized(u32 cpu)
 		whole_machine.overutilized = true;
 }
 
-/* Is placement by energy possible (sched_energy_enabled()), and is no CPU too small for what it has? */
+/* Is placement by energy possible? */
+static __always_inline bool sched_energy_enabled(void)
+{
+	return machine.nr_energy_domains && policy.frequency;
+}
+
+/* And is no CPU too small for what it has? */
 static __always_inline bool energy_aware(void)
 {
-	return machine.nr_energy_domains && policy.frequency && !READ_ONCE(whole_machine.overutilized);
+	return sched_energy_enabled() && !READ_ONCE(whole_machine.overutilized);
 }
 
 /* Is there noticeably more of @cap1 than of @cap2 (5 %)? */
@@ -172,7 +179,8 @@ static __always_inline void update_util_est(struct fair_entity *se)
 
 	if (!se->util_changed)
 		return;
-	if (util + UTIL_EST_MARGIN <= se->util_est && util > power_orig_of(se->cpu))
+	if (!policy.util_est_beyond_capacity && util + UTIL_EST_MARGIN <= se->util_est &&
+	    util > power_orig_of(se->cpu))
 		return;
 	/* A smaller one may be that of a task that had to wait. */
 	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
@@ -205,6 +213,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
 	__sync_fetch_and_add(&rq->util_est, se->util_est);
+	count_slice(rq, se->slice, 1);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
@@ -221,6 +230,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	end_move(rq);
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
+	count_slice(rq, se->slice, -1);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Energy-aware placement: as long as no CPU is too small for what it has, a task wakes up where it takes the least
- * energy by the machine's energy model. find_energy_efficient_cpu() of Linux 6.12.
+ * energy by the machine's energy model. find_energy_efficient_cpu() of Linux 7.3.
  *
  * CPUs that share a frequency are a performance domain. It runs as fast as its busiest CPU needs, and each of its
  * frequencies costs so much for a unit of utilization.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* An idle CPU that shares a cache with where a task wakes up: select_idle_sibling() of Linux 6.12. */
+/* An idle CPU that shares a cache with where a task wakes up: select_idle_sibling() of Linux 7.3. */
 #ifndef __EQUIPOISE_IDLE_SIBLING_H
 #define __EQUIPOISE_IDLE_SIBLING_H
 
@@ -58,7 +58,7 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 			idle = false;
 			if (*idle_cpu_found >= 0)
 				break;
-			if (sched_idle_cpu(sibling) && task_allowed(p, sibling)) {
+			if (sched_idle_cpu_for(sibling, p) && task_allowed(p, sibling)) {
 				*idle_cpu_found = sibling;
 				break;
 			}
@@ -95,7 +95,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, 
 		} else {
 			if (--nr < 0)
 				return -1;
-			if (available_cpu(cpu))
+			if (available_cpu(cpu, p))
 				return cpu;
 		}
 	}
@@ -117,7 +117,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 	bpf_for(i, 0, sd->weight) {
 		u32 sibling = domain_cpu(sd, i);
 
-		if (sibling != cpu && task_allowed(p, sibling) && available_cpu(sibling)) {
+		if (sibling != cpu && task_allowed(p, sibling) && available_cpu(sibling, p)) {
 			found = sibling;
 			break;
 		}
@@ -139,16 +139,24 @@ static __always_inline u32 asym_levels(u32 cpu)
 	return found;
 }
 
-/* Of the CPUs of @sd from @target on, the first idle one that @util fits, or the idle one of the most capacity. */
+/*
+ * Of the CPUs of @sd from @target on, the first idle one that @util fits, or the idle one of the most capacity.
+ * Linux 7.3 prefers cores that idle altogether, as long as it knows of any: a core's other thread takes more away
+ * than a CPU that is too small.
+ */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
 {
 	forget_origin(target);
 	forget_origin(level);
 	forget_origin(util);
 	const struct domain *sd = domain_of(target, level);
-	u32 best_cap = 0, start = 0;
-	s32 best = -1;
+	bool idle_core = policy.asym_smt && smt_domain(target) && llc_of(target)->has_idle_cores;
+	u32 best_rank = ~0U, best_cap = 0, start = 0;
+	s32 best = -1, nr = sd->weight;
 	int i;
+
+	if (policy.asym_smt && !(nr = llc_of(domain_cpu(sd, 0))->nr_asym_idle_scan))
+		return -1;
 
 	bpf_for(i, 0, sd->weight)
 		if (domain_cpu(sd, i) == target)
@@ -156,22 +164,34 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 tar
 	bpf_for(i, 0, sd->weight) {
 		u32 n = start + i, cpu = domain_cpu(sd, n < sd->weight ? n : n - sd->weight);
 
-		if (!task_allowed(p, cpu) || !available_cpu(cpu))
+		bool fits, whole_core = !idle_core || is_core_idle(cpu);
+		u32 rank;
+
+		if (!task_allowed(p, cpu))
 			continue;
-		if (util_fits_cpu(util, cpu))
+		if (policy.asym_smt && !idle_core && --nr < 0)
+			return best;
+		if (!available_cpu(cpu, p))
+			continue;
+		fits = util_fits_cpu(util, cpu);
+		if (fits && whole_core)
 			return cpu;
-		if (power_of(cpu) > best_cap) {
+		rank = whole_core ? 0 : fits ? 1 : 2;
+		if (rank < best_rank || (rank == best_rank && power_of(cpu) > best_cap)) {
+			best_rank = rank;
 			best_cap = power_of(cpu);
 			best = cpu;
 		}
 	}
+	if (idle_core && best_rank > 0)
+		llc_of(target)->has_idle_cores = false;
 	return best;
 }
 
 /* Does a task of @util fit @cpu, where they are not all alike? */
 static __always_inline bool asym_fits_cpu(u64 util, u32 cpu)
 {
-	return !machine.asymmetric || util_fits_cpu(util, cpu);
+	return !machine.asymmetric || ((!policy.asym_smt || is_core_idle(cpu)) && util_fits_cpu(util, cpu));
 }
 
 /* @target, or an idle CPU near it for @p, which was on @prev_cpu. */
@@ -186,11 +206,11 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 	if (!se)
 		return target;
 	util = task_util_est(se);
-	if (available_cpu(target) && asym_fits_cpu(util, target)) {
+	if (available_cpu(target, p) && asym_fits_cpu(util, target)) {
 		explain(target_idle, p->pid, target, prev_cpu);
 		return target;
 	}
-	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && available_cpu(prev_cpu) &&
+	if (prev_cpu != target && cpus_share_cache(prev_cpu, target) && available_cpu(prev_cpu, p) &&
 	    asym_fits_cpu(util, prev_cpu)) {
 		explain(prev_idle, p->pid, prev_cpu, target);
 		return prev_cpu;
@@ -203,8 +223,8 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 
 	recent = se->recent_used_cpu;
 	se->recent_used_cpu = prev_cpu;
-	if (recent != prev_cpu && recent != target && cpus_share_cache(recent, target) && available_cpu(recent) &&
-	    task_allowed(p, recent) && asym_fits_cpu(util, recent)) {
+	if (recent != prev_cpu && recent != target && cpus_share_cache(recent, target) &&
+	    available_cpu(recent, p) && task_allowed(p, recent) && asym_fits_cpu(util, recent)) {
 		explain(recent_idle, p->pid, recent, target);
 		return recent;
 	}

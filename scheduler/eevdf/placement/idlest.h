@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Where a task goes that has no cache to lose, forked or starting another program: from the top down into the
- * idlest group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 6.12.
+ * idlest group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IDLEST_H
 #define __EQUIPOISE_IDLEST_H
@@ -54,7 +54,7 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 		util = left > estimate ? left : estimate;
 	}
 	sgs->group_util += util;
-	sgs->sum_h_nr_running += rq_of(cpu)->nr_running - local;
+	sgs->sum_h_nr_running += balanced_nr_running(cpu) - local;
 	sgs->sum_nr_running += nr_running;
 	if (!nr_running && (idle_cpu(cpu) || local))
 		sgs->idle_cpus++;
@@ -203,7 +203,7 @@ __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u
 
 		if (!task_allowed(p, cpu))
 			continue;
-		if (sched_idle_cpu(cpu))
+		if (sched_idle_cpu_for(cpu, p))
 			return cpu;
 		if (idle_cpu(cpu)) {
 			if (idle < 0 || rq_of(cpu)->idle_stamp > latest) {

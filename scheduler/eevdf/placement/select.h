@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a task goes when it is woken, forked, or starts another program: select_task_rq_fair() of Linux 6.12. */
+/* Where a task goes when it is woken, forked, or starts another program: select_task_rq_fair() of Linux 7.3. */
 #ifndef __EQUIPOISE_SELECT_H
 #define __EQUIPOISE_SELECT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Near which CPU a task wakes up: the one it was on, or the one that wakes it. Linux 6.12's rules. */
+/* Near which CPU a task wakes up: the one it was on, or the one that wakes it. Linux 7.3's rules. */
 #ifndef __EQUIPOISE_WAKE_AFFINE_H
 #define __EQUIPOISE_WAKE_AFFINE_H
 

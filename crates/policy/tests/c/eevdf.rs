@@ -4,13 +4,13 @@
 use crate::common;
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 const CODE: &str = r#"#include <scx/common.bpf.h>
 #include "eevdf/main.bpf.c"
 #define TASKS 12
 #define SLICE 3000000
-const volatile struct policy policy = { .sched_base_slice = SLICE };
+const volatile struct policy policy = { .sched_base_slice = SLICE, ROWS };
 const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
 static struct rq core;
 static struct task_struct tasks[TASKS];
@@ -149,7 +149,7 @@ s32 pick(bool *kept)
 	if (prev) {
 		update_rq_clock(0, kernel.now);
 		update_curr(0);
-		*kept = rq->curr.protected;
+		*kept = is_protected(&rq->curr);
 	}
 	local = NULL;
 	pick_next_entity(0, prev, kernel.now);
@@ -209,7 +209,12 @@ struct State {
     vlag: i64,
 }
 
-/// The only one, by turns.
+/// The rows of the policy that this is about: those of Linux 7.3, and of 6.12.
+const V7_3: &str =
+    ".max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1";
+const V6_12: &str = ".fork_preempts = 1";
+
+/// The only one of its kernel, by turns.
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
@@ -220,9 +225,18 @@ impl Cpu {
 
     /// The same, with what each asks for at a time, ns.
     fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
-        static LIBRARY: LazyLock<Mutex<Library>> =
-            LazyLock::new(|| Mutex::new(common::compile_with_tables(CODE, "eevdf", "smp-2")));
-        let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+        Cpu::of(V7_3, nice, slices)
+    }
+
+    /// The same by these rows.
+    fn of(rows: &str, nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
+        let compile = |rows: &str| {
+            let code = CODE.replace("ROWS", rows);
+            Mutex::new(common::compile_with_tables(&code, "eevdf", "smp-2"))
+        };
+        static LIBRARIES: [OnceLock<Mutex<Library>>; 2] = [const { OnceLock::new() }; 2];
+        let library = LIBRARIES[usize::from(rows == V7_3)].get_or_init(|| compile(rows));
+        let library = library.lock().unwrap_or_else(PoisonError::into_inner);
         let start: Symbol<unsafe extern "C" fn(*const i32, *const u64)> =
             unsafe { library.get(b"start") }.unwrap();
         unsafe { start(nice.as_ptr(), slices.as_ptr()) };
@@ -319,8 +333,9 @@ proptest! {
         nice in proptest::array::uniform12(-20..20i32),
         slices in proptest::array::uniform12(prop_oneof![Just(0), 100_000..100_000_000u64]),
         steps in steps(),
+        rows in prop_oneof![Just(V7_3), Just(V6_12)],
     ) {
-        let cpu = Cpu::with_slices(&nice, &slices);
+        let cpu = Cpu::of(rows, &nice, &slices);
         for step in steps {
             match step {
                 Step::Wake(task) => cpu.wake(task),
@@ -377,22 +392,24 @@ proptest! {
         } else if caught_up {
             prop_assert!(lag.abs() <= 1, "{lag}");
         } else {
-            prop_assert_eq!(tasks[sleeper].vruntime, vruntime);
+            // Owing no more than before.
+            prop_assert!(tasks[sleeper].vruntime <= vruntime && lag <= 0, "{lag}");
+            prop_assert!(lag >= before - 2, "{before} {lag}");
         }
     }
 }
 
-/// In its slice a task runs on though it has had more than its part; after it, for as long as it has not.
+/// In its slice a task runs on though it has had more than its part; after it, in Linux 6.12 for as long as it has not.
 #[test]
-fn who_goes_on_after_his_slice_stops_with_his_part() {
-    let cpu = Cpu::start(&[0; TASKS]);
+fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
+    let cpu = Cpu::of(V6_12, &[0; TASKS], &[0; TASKS]);
     cpu.wake(0);
     cpu.pick();
     cpu.wake(1);
     cpu.pass(1_000_000);
     assert!(!cpu.is_over());
     drop(cpu);
-    let cpu = Cpu::start(&[0; TASKS]);
+    let cpu = Cpu::of(V6_12, &[0; TASKS], &[0; TASKS]);
     cpu.wake(0);
     cpu.pick();
     cpu.pass(4_000_000);
@@ -400,6 +417,70 @@ fn who_goes_on_after_his_slice_stops_with_his_part() {
     cpu.wake(1);
     cpu.pass(1_000_000);
     assert!(cpu.is_over());
+}
+
+/// In Linux 7.3 the protection ends with the deadline, and what comes after that is a matter of each tick.
+#[test]
+fn a_task_is_not_protected_after_its_slice() {
+    let cpu = Cpu::start(&[0; TASKS]);
+    cpu.wake(0);
+    cpu.pick();
+    cpu.pass(4_000_000);
+    assert!(!cpu.is_over(), "no other task is there");
+    cpu.wake(1);
+    cpu.pass(1_000);
+    assert!(cpu.is_over());
+}
+
+/// In Linux 7.3 a task that waits with a shorter slice ends the protection of the running one, which then has had its
+/// part; before, it was protected until its deadline.
+#[test]
+fn a_shorter_slice_that_waits_shortens_the_protection() {
+    let mut slices = [0; TASKS];
+    slices[1] = 200_000;
+    for (rows, over) in [(V7_3, true), (V6_12, false)] {
+        let cpu = Cpu::of(rows, &[0; TASKS], &slices);
+        cpu.wake(0);
+        cpu.wake(1);
+        // The one of the shorter slice has the earlier deadline, and runs first.
+        assert_eq!(cpu.pick().0, Some(1));
+        cpu.pass(210_000);
+        assert_eq!(cpu.pick().0, Some(0));
+        cpu.pass(250_000);
+        assert_eq!(cpu.is_over(), over, "{rows}");
+    }
+}
+
+/// A new task waits in Linux 7.3, whatever its deadline.
+#[test]
+fn a_new_task_does_not_preempt() {
+    for (rows, preempts) in [(V7_3, false), (V6_12, true)] {
+        let cpu = Cpu::of(rows, &[0; TASKS], &[0; TASKS]);
+        cpu.wake(0);
+        cpu.pick();
+        cpu.pass(4_000_000);
+        assert!(!cpu.is_over());
+        cpu.wake(1);
+        cpu.pass(100_000);
+        assert_eq!(cpu.preempts(1), preempts, "{rows}");
+    }
+}
+
+/// Lag is limited to two slices, and in Linux 7.3 to the longest slice that is there and a tick.
+#[test]
+fn lag_is_limited_by_the_longest_slice() {
+    let mut slices = [0; TASKS];
+    slices[1] = 50_000_000;
+    for (rows, limit) in [(V7_3, 51_000_000i64), (V6_12, 6_000_000)] {
+        let cpu = Cpu::of(rows, &[0; TASKS], &slices);
+        cpu.wake(0);
+        cpu.wake(1);
+        let first = cpu.pick().0;
+        cpu.pass(120_000_000);
+        assert_eq!(first, Some(0));
+        cpu.sleep();
+        assert_eq!(cpu.tasks()[0].vlag, -limit, "{rows}");
+    }
 }
 
 /// Weights are what the time is shared by: of tasks that never sleep each has its part, but for a slice or two.

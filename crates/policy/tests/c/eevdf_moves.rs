@@ -9,7 +9,7 @@ const CODE: &str = r#"#include <scx/common.bpf.h>
 #define TASKS 8
 const volatile struct policy policy = {
 	.sched_base_slice = 3000000, .sched_migration_cost = 500000, .sched_nr_migrate = 32,
-	.scale_rt_capacity = RT_CAPACITY_PELT,
+	.scale_rt_capacity = RT_CAPACITY_PELT, .ni_random = true, .ni_rate = true,
 };
 const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 2 };
 static struct rq core[2];
@@ -171,6 +171,29 @@ s64 nohz_due(bool idle)
 	nohz_idle_balance(1, NOHZ_STATS_KICK | NOHZ_NEXT_KICK, kernel.now);
 	return nohz.next_balance - jiffies;
 }
+
+/* CPU 1 is newly idle so often, each @apart ns, and never finds anything: how often of 1024 does it look after that? */
+u64 newidle_ratio(u64 times, u64 apart)
+{
+	u64 now = kernel.now;
+
+	for (u64 i = 0; i < times; i++)
+		update_newidle_stats(domain_state_of(1, 0), 0, now += apart);
+	return domain_state_of(1, 0)->newidle_ratio;
+}
+
+/* CPU 1 has a task, and waiting task 1 has had @more ns than its part; balancing has failed so often. Is it pulled? */
+u64 pulls_ineligible(u64 more, u64 failed)
+{
+	struct fair_entity *se = &of_task[1];
+
+	remove_entity(se);
+	se->vruntime = avg_vruntime(rq_of(0)) + more;
+	add_entity(se, 0);
+	rq_of(1)->nr_running = 1;
+	domain_state_of(1, 0)->nr_balance_failed = failed;
+	return pull(LB_NOT_IDLE, 1);
+}
 "#;
 
 /// Of `enum balance_idle`.
@@ -247,6 +270,29 @@ fn who_goes_idle_is_due_by_the_interval_of_idle_cpus() {
     let cpus = Cpus::new(&[]);
     assert_eq!(cpus.call("due_after_idling", 100, 0), 2);
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
+}
+
+/// NI_RANDOM and NI_RATE: looks that bring nothing become rarer, by a quarter of what they were; but where 512 take
+/// long, there is no harm in more.
+#[test]
+fn looks_that_bring_nothing_become_rare_unless_they_are() {
+    let cpus = Cpus::new(&[]);
+    assert_eq!(cpus.call("newidle_ratio", 511, 0), 512);
+    assert_eq!(cpus.call("newidle_ratio", 1, 0), 256);
+    assert_eq!(cpus.call("newidle_ratio", 512, 0), 128);
+    let rare = Cpus::new(&[]);
+    assert_eq!(rare.call("newidle_ratio", 512, 1 << 22), 256 + 512);
+    assert_eq!(rare.call("newidle_ratio", 512, 3 << 22), 1024);
+}
+
+/// A task that would only wait is left where it is, until balancing has failed.
+#[test]
+fn a_task_that_is_not_eligible_stays_until_balancing_has_failed() {
+    for (more, failed, pulled) in [(0, 0, true), (1_000_000, 0, false), (1_000_000, 1, true)] {
+        let cpus = Cpus::new(&[1]);
+        let pulled_it = cpus.call("pulls_ineligible", more, failed) != 0;
+        assert_eq!(pulled_it, pulled, "{more} {failed}");
+    }
 }
 
 #[test]
