@@ -23,6 +23,12 @@ pub enum What {
     Wake { task: TaskPtr },
     /// A timer of a deadline task's.
     Dl(dl_timer::Timer),
+    /// The timer of the deadline server of a CPU, unless the server's generation is another; and then its handler.
+    DlServer {
+        cpu: u32,
+        generation: u32,
+        handled: bool,
+    },
     /// An interrupt of `cpu` is done with some of the softirqs.
     Softirq { cpu: u32 },
     /// A `bpf_timer` expires.

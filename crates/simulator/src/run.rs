@@ -76,6 +76,11 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
         What::BpfTimer(expiry) => kernel.bpf_timer_expired(expiry),
         What::Hardware(event) => kernel.hardware_event(event),
         What::Dl(timer) => kernel.dl_timer(timer),
+        What::DlServer {
+            cpu,
+            generation,
+            handled,
+        } => kernel.server_timer(cpu as usize, generation, handled),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
         What::Watchdog => kernel.watchdog(),
         What::End => return false,

@@ -101,6 +101,9 @@ impl Kernel<'_> {
         let rq = self.rq(cpu);
         rq.scx.nr_running += 1;
         rq.nr_running += 1;
+        if rq.scx.nr_running == 1 {
+            self.server_start(cpu);
+        }
         if let Some(runnable) = self.scx.ops.runnable {
             call_op!(self, kf::REST, runnable, task.abi(), flags);
         }
@@ -216,8 +219,9 @@ impl Kernel<'_> {
     }
 
     /// `update_curr_scx()`.
-    fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
+    pub fn update_curr_ext(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
+        self.server_update(cpu, delta);
         let slice = &task.abi.scx.slice;
         if slice.get() != abi::SLICE_INF {
             slice.update(|left| left.saturating_sub(delta));

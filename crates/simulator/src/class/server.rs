@@ -65,7 +65,7 @@ impl DlEntity {
     /// `dl_entity_overflow()`: would using up the budget by the deadline take more than the bandwidth?
     pub fn overflows(&self, now: u64) -> bool {
         let left = i128::from(self.dl_deadline) * i128::from(self.runtime);
-        let right = i128::from(self.deadline - now) * i128::from(self.dl_runtime);
+        let right = i128::from(self.deadline.saturating_sub(now)) * i128::from(self.dl_runtime);
         right < left
     }
 
@@ -77,14 +77,18 @@ impl DlEntity {
             self.new_period(now);
         } else if self.overflows(now) {
             if constrained {
-                // update_dl_revised_wakeup(): what the time left is worth.
-                let laxity = u128::from(self.deadline - now);
-                let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
-                self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
+                self.revise(now);
             } else {
                 self.new_period(now);
             }
         }
+    }
+
+    /// `update_dl_revised_wakeup()`: the budget is what the time left is worth.
+    pub fn revise(&mut self, now: u64) {
+        let laxity = u128::from(self.deadline - now);
+        let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
+        self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
     }
 
     /// The 0-lag time: until when the budget left would last at the bandwidth, ns.

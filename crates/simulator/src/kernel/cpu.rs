@@ -1,5 +1,6 @@
 //! A CPU, as the kernel keeps it.
 
+use crate::class::dl_server::DlServer;
 use crate::hw::cores;
 use crate::kernel::task::TaskPtr;
 use crate::per_cpu::PerCpu;
@@ -47,6 +48,8 @@ pub struct Cpu {
     pub rt: VecDeque<TaskPtr>,
     /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
     pub dl: VecDeque<TaskPtr>,
+    /// What sched_ext's tasks get beside the tasks of these.
+    pub server: DlServer,
 }
 
 const _: () = assert!(std::mem::offset_of!(Cpu, frequency) == 64);
@@ -66,6 +69,7 @@ impl Cpu {
                 curr: None,
                 rt: VecDeque::new(),
                 dl: VecDeque::new(),
+                server: DlServer::default(),
                 need_resched: false,
                 debt: 0,
                 irq_debt: 0,

@@ -38,7 +38,11 @@ impl Kernel<'_> {
         let first = prev.map_or(Class::Ext, |task| task.class.get());
         if first == Class::Ext && self.dl.queued == 0 && self.rt.queued == 0 {
             self.balance_ext(cpu, prev);
-            return self.pick_ext(cpu, prev);
+            let task = self.pick_ext(cpu, prev);
+            if task.is_none() && self.cpus[cpu].server.deadline().is_some() {
+                self.server_stop(cpu);
+            }
+            return task;
         }
         let runnable = prev.filter(|task| task.on_rq.get());
         let rt_prev = runnable.filter(|task| task.class.get() == Class::Rt);
@@ -55,7 +59,15 @@ impl Kernel<'_> {
             }
             self.balance_ext(cpu, prev);
         }
-        if let Some(task) = self.pick_dl(cpu, dl_prev) {
+        let dl = self.pick_dl(cpu, dl_prev);
+        let server = self.cpus[cpu].server.deadline();
+        let first = |deadline: &u64| dl.is_none_or(|task| *deadline < task.dl.get().deadline);
+        if server.filter(first).is_some()
+            && let Some(task) = self.pick_server(cpu, prev)
+        {
+            return Some(task);
+        }
+        if let Some(task) = dl {
             return Some(task);
         }
         if let Some(task) = self.pick_rt(cpu, rt_prev) {
@@ -146,6 +158,7 @@ impl Kernel<'_> {
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
         self.end_idle_irq(cpu);
+        self.server_idled(cpu);
         self.share_core(cpu);
         self.cpus[cpu].busy_since = self.now();
         self.start_tick(cpu);
@@ -161,6 +174,7 @@ impl Kernel<'_> {
         state.debt = 0;
         state.idle_since = now;
         state.busy_ns += now - state.busy_since;
+        self.server_idles(cpu);
         self.share_core(cpu);
         self.idle(cpu);
     }

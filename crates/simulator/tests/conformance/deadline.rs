@@ -4,7 +4,7 @@
 use crate::case::config;
 use crate::support::*;
 use machine::{CpuMask, Machine};
-use native::Object;
+use native::{Kernel, Object};
 use proptest::prelude::*;
 use simulator::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +65,26 @@ fn the_earliest_deadline_runs_first_and_before_all_priorities() {
     let ends = ends(&machine(1), &workload);
     let order: Vec<&str> = ends.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(order[..3], ["early", "late", "fifo"], "{ends:?}");
+}
+
+/// Beside a real-time task that never sleeps the others have nothing in Linux 6.12, and in 7.3 what their server is for:
+/// 50 ms at the end of the first second, and then of each.
+#[test]
+fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
+    let workload = tasks(|| {
+        let from = |ms| Op::SleepUntil { at: ms * MS };
+        let other = bound("other", 0, [from(10), run_for(90)]);
+        [fifo("hog", 0, [from(5), run_for(4000)]), other]
+    });
+    for (kernel, expected) in [(Kernel::V6_12, 4005..4200), (Kernel::V7_3, 1900..2200)] {
+        let scheduler = scheduler_in(kernel, FIFO, "FIFO_OPS").unwrap();
+        let mut recording = Recording::default();
+        let machine = machine(1);
+        try_run(&machine, &workload, &scheduler, &[], Some(&mut recording))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let other = end_of(&recording.ends(), "other") / MS;
+        assert!(expected.contains(&other), "{kernel:?}: {other} ms");
+    }
 }
 
 #[test]

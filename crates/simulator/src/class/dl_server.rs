@@ -1,0 +1,349 @@
+//! The deadline server of a CPU's sched_ext tasks (`rq->ext_server`), which Linux 7.3 has: where higher classes leave
+//! them nothing, they get 50 ms of each second as if they were a deadline task. `kernel/sched/deadline.c` has its
+//! states in a picture.
+//!
+//! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget is used up and its
+//! period begins anew. Only when what is left of the period is as long as the budget does it run. Its bandwidth is not
+//! part of what is asked for by frequencies.
+
+use crate::class::server::DlEntity;
+use crate::events::What;
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, TaskPtr};
+
+/// `sched_init_dl_servers()`: budget and period, ns.
+const RUNTIME_NS: u64 = 50_000_000;
+const PERIOD_NS: u64 = 1_000_000_000;
+/// `dl_server_min_res`: a timer that is early by more than this is set anew, ns.
+const MIN_RES_NS: u64 = 1_000_000;
+
+/// A CPU's server: what `struct sched_dl_entity` has for it.
+#[derive(Clone, Copy)]
+pub struct DlServer {
+    entity: DlEntity,
+    /// `dl_server_active`: a task is there, or was a short time ago.
+    active: bool,
+    /// `dl_defer_armed`: its timer is for when it has to run.
+    armed: bool,
+    /// `dl_defer_running`: it has had to run, and has not been deferred since.
+    running: bool,
+    /// `dl_defer_idle`: the budget was used up by an idle CPU.
+    idle: bool,
+    /// It is on the runqueue: its tasks are picked as a deadline task would be.
+    queued: bool,
+    /// Until when the time that the CPU idles has been accounted for, ns.
+    idle_from: u64,
+}
+
+impl Default for DlServer {
+    fn default() -> DlServer {
+        // setup_new_dl_entity(): a period begins at boot.
+        DlServer {
+            entity: DlEntity {
+                dl_runtime: RUNTIME_NS,
+                dl_deadline: PERIOD_NS,
+                dl_period: PERIOD_NS,
+                runtime: RUNTIME_NS as i64,
+                deadline: PERIOD_NS,
+                ..DlEntity::default()
+            },
+            active: false,
+            armed: false,
+            running: false,
+            idle: false,
+            queued: false,
+            idle_from: 0,
+        }
+    }
+}
+
+impl DlServer {
+    /// `replenish_dl_new_period()`: unless it is running it waits.
+    fn new_period(&mut self, now: u64) {
+        self.entity.new_period(now);
+        if !self.running {
+            self.armed = true;
+            self.entity.throttled = true;
+        }
+    }
+
+    /// `update_dl_entity()`, when its first task comes.
+    fn wake(&mut self, now: u64) {
+        let over = self.entity.deadline < now;
+        if over || self.entity.overflows(now) {
+            if self.running && !over {
+                return self.entity.revise(now);
+            }
+            self.running = false;
+            self.new_period(now);
+        } else if !self.running {
+            self.armed = true;
+            self.entity.throttled = true;
+        }
+    }
+
+    /// `replenish_dl_entity()`, when its timer has expired. False: it is deferred again.
+    fn replenish(&mut self, now: u64) -> bool {
+        if self.armed && self.entity.overflows(now) {
+            self.entity.new_period(now);
+        }
+        self.entity.replenish(now);
+        if std::mem::take(&mut self.armed) {
+            return true;
+        }
+        if !self.running && now < self.zero_laxity() {
+            self.armed = true;
+            self.entity.throttled = true;
+            return false;
+        }
+        true
+    }
+
+    /// When it must begin to run to have its budget by the deadline, ns.
+    fn zero_laxity(&self) -> u64 {
+        self.entity
+            .deadline
+            .saturating_add_signed(-self.entity.runtime)
+    }
+
+    /// Is it to be considered when the next task is picked, and for which deadline (ns)?
+    pub fn deadline(&self) -> Option<u64> {
+        self.queued.then_some(self.entity.deadline)
+    }
+}
+
+impl Kernel<'_> {
+    /// `dl_server_start()`: the first sched_ext task becomes runnable on `cpu`.
+    pub fn server_start(&mut self, cpu: usize) {
+        if !self.scx.is_7_3() {
+            return;
+        }
+        let now = self.now();
+        let server = &mut self.cpus[cpu].server;
+        server.idle = false;
+        if server.active {
+            return;
+        }
+        server.active = true;
+        server.wake(now);
+        if server.entity.throttled && self.start_server_timer(cpu) {
+            return;
+        }
+        self.queue_server(cpu);
+    }
+
+    /// It is to run now.
+    fn queue_server(&mut self, cpu: usize) {
+        let server = &mut self.cpus[cpu].server;
+        server.entity.throttled = false;
+        server.armed = false;
+        server.queued = true;
+        let deadline = server.entity.deadline;
+        let runs_dl = self.cpus[cpu].curr.is_some_and(|curr| {
+            curr.class.get() == Class::Dl && curr.dl.get().deadline <= deadline
+        });
+        if !runs_dl {
+            self.resched(cpu);
+        }
+    }
+
+    /// `dl_server_stop()`: it has no task to run.
+    pub fn server_stop(&mut self, cpu: usize) {
+        let server = &mut self.cpus[cpu].server;
+        server.active = false;
+        server.armed = false;
+        server.idle = false;
+        server.queued = false;
+        server.entity.throttled = false;
+        server.entity.generation += 1;
+    }
+
+    /// `dl_server_update()`: a task of `cpu` ran for `delta` ns.
+    #[inline]
+    pub fn server_update(&mut self, cpu: usize, delta: u64) {
+        let server = &mut self.cpus[cpu].server;
+        if !server.active || delta == 0 {
+            return;
+        }
+        server.entity.runtime -= delta as i64;
+        server.idle = false;
+        if server.entity.runtime <= 0 {
+            self.server_exceeded(cpu, false);
+        }
+    }
+
+    /// `cpu` begins to idle.
+    pub fn server_idles(&mut self, cpu: usize) {
+        let now = self.now();
+        self.cpus[cpu].server.idle_from = now;
+    }
+
+    /// `dl_server_update_idle()`: `cpu` has idled until now, which is time that its tasks could have had.
+    pub fn server_idled(&mut self, cpu: usize) {
+        let now = self.now();
+        let server = &mut self.cpus[cpu].server;
+        let delta = now.saturating_sub(std::mem::replace(&mut server.idle_from, now));
+        if !server.active || delta == 0 {
+            return;
+        }
+        server.entity.runtime -= delta as i64;
+        if server.entity.runtime <= 0 {
+            self.server_exceeded(cpu, true);
+        }
+    }
+
+    /// `update_curr_dl_se()`: the budget is used up.
+    #[cold]
+    fn server_exceeded(&mut self, cpu: usize, idle: bool) {
+        let now = self.now();
+        let server = &mut self.cpus[cpu].server;
+        if server.entity.throttled {
+            // In the background: it is not needed in this period.
+            if server.idle && idle {
+                server.entity.runtime = 0;
+                return;
+            }
+            server.running = false;
+            server.new_period(now);
+            server.idle |= idle;
+            self.start_server_timer(cpu);
+            return;
+        }
+        server.entity.throttled = true;
+        server.queued = false;
+        if !self.start_server_timer(cpu) {
+            self.cpus[cpu].server.new_period(now);
+            self.start_server_timer(cpu);
+        }
+        self.cpus[cpu].need_resched = true;
+    }
+
+    /// `start_dl_timer()`. False if its time has passed.
+    fn start_server_timer(&mut self, cpu: usize) -> bool {
+        let now = self.now();
+        let server = &mut self.cpus[cpu].server;
+        server.entity.generation += 1;
+        let at = match server.armed {
+            true => server.zero_laxity(),
+            false => server.entity.next_period(),
+        };
+        if at < now {
+            return false;
+        }
+        let (cpu, generation) = (cpu as u32, server.entity.generation);
+        let handled = false;
+        self.events.push(
+            at,
+            What::DlServer {
+                cpu,
+                generation,
+                handled,
+            },
+        );
+        true
+    }
+
+    /// The timer's time has come, or its handler's (`handled`).
+    pub fn server_timer(&mut self, cpu: usize, generation: u32, handled: bool) {
+        if self.cpus[cpu].server.entity.generation != generation {
+            return;
+        }
+        if !handled {
+            let at = self.timer_interrupt(cpu);
+            let what = What::DlServer {
+                cpu: cpu as u32,
+                generation,
+                handled: true,
+            };
+            self.events.push(at, what);
+            return self.timer_interrupt_done(cpu);
+        }
+        self.enter(cpu);
+        self.server_timer_expired(cpu);
+        self.leave(cpu);
+    }
+
+    /// `dl_server_timer()`
+    fn server_timer_expired(&mut self, cpu: usize) {
+        let generation = self.cpus[cpu].server.entity.generation;
+        match self.cpus[cpu].curr {
+            Some(curr) if curr.class.get() == Class::Ext => self.update_curr_ext(cpu, curr),
+            Some(_) => {}
+            None => self.server_idled(cpu),
+        }
+        if self.cpus[cpu].server.idle {
+            return self.server_stop(cpu);
+        }
+        if self.cpus[cpu].server.entity.generation != generation {
+            return;
+        }
+        let now = self.now();
+        let server = &mut self.cpus[cpu].server;
+        if server.armed {
+            if now + MIN_RES_NS < server.zero_laxity() {
+                self.start_server_timer(cpu);
+                return;
+            }
+            server.running = true;
+        }
+        if !self.cpus[cpu].server.replenish(now) && self.start_server_timer(cpu) {
+            return;
+        }
+        self.queue_server(cpu);
+    }
+
+    /// Picks a task of `cpu` for its server (`pick_task_dl()`), which stops if there is none.
+    pub fn pick_server(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
+        self.balance_ext(cpu, prev);
+        let task = self.pick_ext(cpu, prev);
+        if task.is_none() {
+            self.server_stop(cpu);
+        }
+        task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At the first task it waits until the budget is all that is left of the period.
+    #[test]
+    fn it_is_deferred() {
+        let mut server = DlServer::default();
+        server.wake(10);
+        assert!(server.armed && server.entity.throttled);
+        assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
+    }
+
+    /// Its tasks had nothing: it runs, for its budget, by the deadline.
+    #[test]
+    fn at_its_zero_laxity_it_runs() {
+        let mut server = DlServer::default();
+        server.wake(10);
+        let at = server.zero_laxity();
+        server.running = true;
+        assert!(server.replenish(at));
+        assert!(!server.entity.throttled && !server.armed);
+        assert_eq!(
+            (server.entity.runtime, server.entity.deadline),
+            (RUNTIME_NS as i64, 10 + PERIOD_NS)
+        );
+    }
+
+    /// Having run, it gets its next budget a period later, and is not deferred again.
+    #[test]
+    fn after_its_budget_it_waits_for_the_next_period() {
+        let mut server = DlServer::default();
+        server.wake(10);
+        server.running = true;
+        server.replenish(server.zero_laxity());
+        server.entity.runtime = -5;
+        server.entity.throttled = true;
+        let next = server.entity.next_period();
+        assert_eq!(next, 10 + PERIOD_NS);
+        assert!(server.replenish(next));
+        assert_eq!(server.entity.runtime, RUNTIME_NS as i64 - 5);
+        assert_eq!(server.entity.deadline, 10 + 2 * PERIOD_NS);
+    }
+}
