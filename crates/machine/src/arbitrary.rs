@@ -83,6 +83,7 @@ fn assemble(
             policies: mc.clone(),
             transition_latency_ns: 200_000,
             rate_limit_ns: 1_000_000,
+            governor: Default::default(),
         });
     let fastest = core_types.iter().map(|core| core.opps.last());
     let turbo = fastest.collect::<Option<Vec<_>>>().map(|fastest| Turbo {

@@ -13,6 +13,61 @@ pub struct Cpufreq {
     pub transition_latency_ns: u64,
     /// schedutil leaves a new frequency alone for this long (`rate_limit_us`), ns.
     pub rate_limit_ns: u64,
+    /// What decides on frequencies.
+    pub governor: Governor,
+}
+
+/// What decides on the frequencies of a machine as it ships. Only schedutil looks at what a scheduler asks for
+/// (`scx_bpf_cpuperf_set()`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Governor {
+    /// Linux: utilization as the scheduler tells it.
+    #[default]
+    Schedutil,
+    /// Nothing: the highest frequency, always.
+    Performance,
+    /// The processor, by Intel's hardware-managed P-states (intel_pstate's active mode).
+    Hwp(Preference),
+    /// The processor, by AMD's CPPC (amd-pstate's active mode).
+    AmdPstate(Preference),
+}
+
+/// `energy_performance_preference`: what the processor is told to aim at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Preference {
+    Performance,
+    BalancePerformance,
+    BalancePower,
+    Power,
+}
+
+impl Preference {
+    /// All of them, by the kernel's words.
+    pub const ALL: [(&str, Preference); 4] = [
+        ("performance", Preference::Performance),
+        ("balance_performance", Preference::BalancePerformance),
+        ("balance_power", Preference::BalancePower),
+        ("power", Preference::Power),
+    ];
+
+    /// The kernel's word.
+    pub fn name(self) -> &'static str {
+        let found = Preference::ALL.iter().find(|(_, one)| *one == self);
+        found.expect("all are there").0
+    }
+}
+
+/// `hwp, balance_performance`
+impl std::fmt::Display for Governor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Governor::Schedutil => f.write_str("schedutil"),
+            Governor::Performance => f.write_str("performance"),
+            Governor::Hwp(preference) => write!(f, "hwp, {}", preference.name()),
+            Governor::AmdPstate(preference) => write!(f, "amd-pstate, {}", preference.name()),
+        }
+    }
 }
 
 impl Cpufreq {
@@ -55,6 +110,12 @@ impl CoreType {
 }
 
 impl Machine {
+    /// Does a frequency follow what a scheduler asks for?
+    pub fn follows_requests(&self) -> bool {
+        let governor = self.cpufreq.as_ref().map(|cpufreq| cpufreq.governor);
+        governor == Some(Governor::Schedutil)
+    }
+
     /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in one; where frequencies
     /// never change it is in one of its own.
     pub fn policies(&self) -> Vec<CpuMask> {

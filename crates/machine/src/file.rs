@@ -93,6 +93,18 @@ struct CpufreqFile {
     /// schedutil's tunable of this name. Without it: what Linux 6.12 sets it to, see
     /// `Cpufreq::default_rate_limit_ns`.
     rate_limit_us: Option<Spanned<u64>>,
+    governor: Option<Spanned<GovernorFile>>,
+    energy_performance_preference: Option<Spanned<String>>,
+}
+
+/// See `Governor`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum GovernorFile {
+    Schedutil,
+    Performance,
+    Hwp,
+    AmdPstate,
 }
 
 /// See `Network`.

@@ -165,7 +165,7 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
 
 /// Does some CPU's frequency follow what is asked for?
 pub(crate) fn scales(machine: &Machine) -> bool {
-    machine.governor_adds || machine.cpufreq.is_some()
+    machine.governor_adds || machine.follows_requests()
 }
 
 /// The CPUs of the highest capacity, and the rest if there is one.
@@ -325,8 +325,8 @@ impl Tables {
         tables
     }
 
-    /// The energy model of `machine`, if it says what all its CPUs take at more than one frequency, and none has
-    /// hardware threads (`sched_is_eas_possible()`).
+    /// The energy model of `machine`, if it says what all its CPUs take at more than one frequency, none has hardware
+    /// threads, and schedutil governs them (`sched_is_eas_possible()`).
     fn add_energy_model(&mut self, machine: &Machine) {
         let policies = machine.policies();
         let known = machine
@@ -334,7 +334,7 @@ impl Tables {
             .iter()
             .all(|core| core.power.is_some() && core.opps.len() > 1);
         let threads = (0..machine.cpus.len()).any(|cpu| machine.siblings(cpu).count() > 1);
-        if machine.cpufreq.is_none() || !known || threads || policies.len() > MAX_ENERGY_DOMAINS {
+        if !machine.follows_requests() || !known || threads || policies.len() > MAX_ENERGY_DOMAINS {
             return;
         }
         for cpus in &policies {

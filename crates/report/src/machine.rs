@@ -229,13 +229,20 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
             opps.iter().map(mhz).collect::<Vec<_>>().join(" ").into(),
             us(cpufreq.transition_latency_ns),
             us(cpufreq.rate_limit_ns),
+            cpufreq.governor.to_string().into(),
         ]
     });
     Table {
         title: "Frequencies".to_owned(),
-        header: ["policy", "OPPs, MHz", "transition, us", "rate limit, us"]
-            .map(str::to_owned)
-            .to_vec(),
+        header: [
+            "policy",
+            "OPPs, MHz",
+            "transition, us",
+            "rate limit, us",
+            "governor",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         text_columns: 2,
         rows: rows.collect(),
     }

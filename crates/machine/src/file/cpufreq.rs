@@ -2,9 +2,11 @@
 
 use super::reader::{Reader, Result};
 use super::topology::Topology;
-use super::{CoreFile, MachineFile, SharedBy};
-use crate::{CoreType, CpuMask, Cpufreq, Opp};
+use super::{CoreFile, CpufreqFile, GovernorFile, MachineFile, SharedBy};
+use crate::input;
+use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
 use std::ops::RangeInclusive;
+use toml::Spanned;
 
 /// From 1 MHz to 10 GHz: what is beyond is a slip of units.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
@@ -94,7 +96,49 @@ impl Reader<'_> {
             policies,
             transition_latency_ns,
             rate_limit_ns,
+            governor: self.governor(file)?,
         }))
+    }
+
+    /// A processor that decides by itself is told what to aim at, and no other governor is.
+    fn governor(&self, file: &CpufreqFile) -> Result<Governor> {
+        let kind = file.governor.as_ref().map(Spanned::get_ref);
+        let by_preference = match kind {
+            Some(GovernorFile::Hwp) => Governor::Hwp,
+            Some(GovernorFile::AmdPstate) => Governor::AmdPstate,
+            _ => {
+                if let Some(preference) = &file.energy_performance_preference {
+                    return self.bad(
+                        preference.span(),
+                        "a preference, and no processor that decides by it".to_owned(),
+                        "expected governor = \"hwp\" or \"amd-pstate\"",
+                    );
+                }
+                return Ok(match kind {
+                    Some(GovernorFile::Performance) => Governor::Performance,
+                    _ => Governor::Schedutil,
+                });
+            }
+        };
+        let Some(word) = &file.energy_performance_preference else {
+            let governor = file.governor.as_ref().expect("it is one of two");
+            return self.bad(
+                governor.span(),
+                "the processor decides on frequencies, and nothing says what it aims at".to_owned(),
+                "expected an energy_performance_preference",
+            );
+        };
+        let found = Preference::ALL
+            .iter()
+            .find(|(name, _)| name == word.get_ref());
+        match found {
+            Some((_, preference)) => Ok(by_preference(*preference)),
+            None => self.bad(
+                word.span(),
+                format!("no preference is called `{}`", word.get_ref()),
+                input::one_of(word.get_ref(), Preference::ALL.map(|(name, _)| name)),
+            ),
+        }
     }
 }
 
@@ -115,7 +159,7 @@ fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CpuMask, Cpufreq, Machine, Opp};
+    use crate::{CpuMask, Cpufreq, Governor, Machine, Opp, Preference};
 
     const GOOD: &str = r#"name = "board"
 description = "two clusters"

@@ -6,6 +6,10 @@
 //! decided for the rate limit, unless a CPU's deadline tasks need more than when it last asked; a thread makes
 //! the change, which takes the driver's transition latency, and a decision made meanwhile is carried out after it. What is asked for is the scheduler's alone:
 //! schedutil itself adds what real-time, deadline and interrupt time use and a margin to it.
+//!
+//! Under any other governor what is asked for decides nothing, and CPUs stay at the highest frequency, below which turbo
+//! may keep them. For `performance` that is the rule. What a processor that decides by itself (HWP, amd-pstate's active
+//! mode) makes of its preference is not published: here it lets a CPU that has work run as fast as it can.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};
@@ -17,6 +21,8 @@ pub struct Cpufreq {
     cpus: Vec<Cpu>,
     rate_limit_ns: u64,
     transition_latency_ns: u64,
+    /// The governor is schedutil.
+    follows_requests: bool,
 }
 
 /// What cpufreq knows of a CPU.
@@ -110,6 +116,7 @@ impl Cpufreq {
             cpus: (0..machine.cpus.len()).map(cpu).collect(),
             rate_limit_ns: cpufreq.map_or(0, |cpufreq| cpufreq.rate_limit_ns),
             transition_latency_ns: cpufreq.map_or(0, |cpufreq| cpufreq.transition_latency_ns),
+            follows_requests: machine.follows_requests(),
         }
     }
 
@@ -123,6 +130,9 @@ impl Cpufreq {
     /// will have, ns.
     pub fn request(&mut self, cpu: usize, perf: u32, bw_dl: u64, now: u64) -> Option<(u32, u64)> {
         self.cpus[cpu].target = perf;
+        if !self.follows_requests {
+            return None;
+        }
         let Cpu {
             policy: index,
             capacity,
@@ -162,6 +172,7 @@ impl Cpufreq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::{Governor, Preference};
 
     /// 208, 432, 729, 960 and 1200 MHz.
     fn hikey() -> Cpufreq {
@@ -196,6 +207,28 @@ mod tests {
         assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
         assert_eq!((opp, khz, next), (1, 432_000, None));
+    }
+
+    /// Of a processor that decides by itself, and where no governor decides anything.
+    #[test]
+    fn a_request_is_only_schedutil_s_to_answer() {
+        let preference = Preference::BalancePerformance;
+        for governor in [
+            Governor::Performance,
+            Governor::Hwp(preference),
+            Governor::AmdPstate(preference),
+        ] {
+            let mut machine = Machine::find("hikey-6220").unwrap();
+            machine.cpufreq.as_mut().unwrap().governor = governor;
+            let mut cpufreq = Cpufreq::new(&machine);
+            for cpu in 0..8 {
+                assert_eq!(cpufreq.request(cpu, 0, 0, 1 << 40), None, "{governor}");
+            }
+            assert_eq!(
+                cpufreq.policies[0].current,
+                cpufreq.policies[0].khz.len() - 1
+            );
+        }
     }
 
     #[test]

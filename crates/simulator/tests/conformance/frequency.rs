@@ -17,6 +17,7 @@ fn scaling(cpus: usize) -> Machine {
         policies: vec![machine.all_cpus()],
         transition_latency_ns: 100_000,
         rate_limit_ns: 1_000_000,
+        governor: Default::default(),
     });
     machine
 }
