@@ -13,6 +13,7 @@ mod equipoise;
 mod explain;
 mod foreign;
 mod guide;
+mod headline;
 mod hmp;
 mod import;
 mod interrupt;

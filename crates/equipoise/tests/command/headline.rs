@@ -1,0 +1,63 @@
+//! README's table of `equipoise` against today's Linux is what the command prints, by the rule that stands beside it: each
+//! load lasts at least 2 s, and a build has a job for each CPU. When a figure changes for a good reason the failure has
+//! the table to put there.
+
+use crate::common::{json, root};
+use machine::Machine;
+
+/// What a table has in backticks.
+fn quoted(cell: &str) -> Option<&str> {
+    cell.split('`').nth(1)
+}
+
+fn cells(row: &str) -> Vec<&str> {
+    row.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// `equipoise` against `eevdf` on `machine`, by `goal`: as the table has it.
+fn cell(machine: &str, workload: &str, goal: &str) -> String {
+    let cpus = Machine::find(machine).unwrap().cpus.len();
+    let workload = workload.replace("=N", &format!("={cpus}"));
+    let found = json(&[
+        "compare", "--machine", machine, "--workload", &workload, "--policy", "eevdf", "--policy", "equipoise",
+        "--runs", "20", "--format", "json",
+    ]);
+    let all = |key: &str| found[key].as_array().unwrap().clone();
+    for result in all("results") {
+        if let (Some("time"), Some(seconds)) = (result["metric"].as_str(), result["mean"].as_f64()) {
+            assert!(seconds >= 2.0, "{workload} on {machine} lasts {seconds} s");
+        }
+    }
+    let verdict = all("verdict").into_iter().find(|verdict| verdict["goal"] == goal).unwrap();
+    let standing = &verdict["standings"][1];
+    let number = |key: &str| standing[key].as_f64().unwrap();
+    format!("{:.1} ± {:.1} %", number("change_pct"), number("change_margin_pct"))
+}
+
+#[test]
+fn readme_has_what_the_command_prints() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let table: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("| machine | `mixed`"))
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    let loads: Vec<(&str, &str)> = cells(table[0])[1..]
+        .iter()
+        .map(|head| match head.contains(": latency") {
+            true => (quoted(head).unwrap(), "latency"),
+            false => (quoted(head).unwrap(), "throughput"),
+        })
+        .collect();
+    assert!(table.len() >= 8 && loads.len() == 3, "{table:?}");
+    let rows: Vec<String> = table[2..]
+        .iter()
+        .map(|row| {
+            let name = cells(row)[0];
+            let machine = quoted(name).unwrap();
+            let found = loads.iter().map(|(load, goal)| cell(machine, load, goal));
+            format!("| {name} | {} |", found.collect::<Vec<_>>().join(" | "))
+        })
+        .collect();
+    assert_eq!(table[2..].join("\n"), rows.join("\n"), "\n{}\n", rows.join("\n"));
+}
