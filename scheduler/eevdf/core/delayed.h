@@ -26,6 +26,7 @@ struct delayed_slot {
 	u64 vruntime;
 	u64 deadline;
 	u64 slice;
+	bool custom_slice;
 	bool idle_policy;
 };
 
@@ -65,6 +66,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 	slot->vruntime = se->vruntime;
 	slot->deadline = se->deadline;
 	slot->slice = se->slice;
+	slot->custom_slice = se->custom_slice;
 	slot->idle_policy = se->idle_policy;
 	WRITE_ONCE(slot->pid, se->pid);
 	if (!rq->nr_delayed || time_before(se->vruntime, rq->first_delayed))
@@ -91,7 +93,7 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 	__sync_fetch_and_add(&rq->weighted_vruntime, -(slot->weight * slot->vruntime));
 	end_move(rq);
 	__sync_fetch_and_add(&rq->nr_running, -1);
-	count_slice(rq, slot->slice, -1);
+	count_slice(rq, slot->custom_slice, slot->slice, -1);
 	if (slot->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	__sync_fetch_and_add(&rq->nr_delayed, -1);

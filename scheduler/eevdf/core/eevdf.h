@@ -17,7 +17,7 @@
 /* What @p asks for at a time, ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
-	return p->se.custom_slice ? p->se.slice : policy.sched_base_slice;
+	return p->se.custom_slice ? p->se.slice : tunables.sched_base_slice;
 }
 
 /*
@@ -344,6 +344,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	se->weight = weight;
 	se->inv_weight = (1ULL << 32) / weight;
 	se->idle_policy = p->policy == SCHED_IDLE;
+	se->custom_slice = p->se.custom_slice;
 	se->slice = slice_of(p);
 	se->avg.load_avg = weight * se->avg.load_sum / load_divider(&se->avg);
 	if (on_rq) {

@@ -233,12 +233,12 @@ static __always_inline u32 slice_class(u64 slice)
 	return class;
 }
 
-/* One task more or less (@by) on @rq asks for @slice. */
-static __always_inline void count_slice(struct fair_rq *rq, u64 slice, s32 by)
+/* One task more or less (@by) on @rq asks for @slice, its own (@custom) or what all do. */
+static __always_inline void count_slice(struct fair_rq *rq, bool custom, u64 slice, s32 by)
 {
 	u32 class;
 
-	if (slice == policy.sched_base_slice)
+	if (!custom)
 		return;
 	class = slice_class(slice);
 	rq->slice[class] = slice;
@@ -249,7 +249,7 @@ static __always_inline void count_slice(struct fair_rq *rq, u64 slice, s32 by)
 /* The shortest slice that a task of @rq asks for: cfs_rq_min_slice(). Of one class the last that came counts. */
 static __always_inline u64 rq_min_slice(const struct fair_rq *rq)
 {
-	u64 least = policy.sched_base_slice;
+	u64 least = tunables.sched_base_slice;
 
 	if (!rq->nr_custom_slice)
 		return least;
@@ -264,7 +264,7 @@ static __always_inline u64 rq_min_slice(const struct fair_rq *rq)
 /* The longest: cfs_rq_max_slice(). */
 static __always_inline u64 rq_max_slice(const struct fair_rq *rq)
 {
-	u64 most = policy.sched_base_slice;
+	u64 most = tunables.sched_base_slice;
 
 	if (!rq->nr_custom_slice)
 		return most;
@@ -389,8 +389,8 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 	rq->idle = true;
 	update_rq_clock(cpu, now);
 	rq->avg.last_update_time = rq->clock_pelt;
-	rq->max_idle_balance_cost = policy.sched_migration_cost;
-	rq->avg_idle = 2 * policy.sched_migration_cost;
+	rq->max_idle_balance_cost = tunables.sched_migration_cost;
+	rq->avg_idle = 2 * tunables.sched_migration_cost;
 	rq->next_balance = jiffies;
 	for (u32 level = 0; level < MAX_LEVELS; level++)
 		rq->sd[level] = (struct domain_state){

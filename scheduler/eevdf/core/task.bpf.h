@@ -19,8 +19,9 @@ struct fair_entity {
 	u64 vruntime;
 	/* When it should have had its slice, in vruntime. */
 	u64 deadline;
-	/* What it asks for at a time, ns. */
+	/* What it asks for at a time, ns; and whether that is its own. */
 	u64 slice;
+	bool custom_slice;
 	/* How much less than the average it has had, in vruntime, when it last stopped being runnable. */
 	s64 vlag;
 	/* When it last ran, ns of clock_task; 0: it has been moved since. */
@@ -213,7 +214,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
 		whole_machine.overloaded = true;
 	__sync_fetch_and_add(&rq->util_est, se->util_est);
-	count_slice(rq, se->slice, 1);
+	count_slice(rq, se->custom_slice, se->slice, 1);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
@@ -230,7 +231,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	end_move(rq);
 	__sync_fetch_and_add(&rq->nr_running, -1);
 	__sync_fetch_and_add(&rq->util_est, -se->util_est);
-	count_slice(rq, se->slice, -1);
+	count_slice(rq, se->custom_slice, se->slice, -1);
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))

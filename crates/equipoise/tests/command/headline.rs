@@ -19,19 +19,38 @@ fn cell(machine: &str, workload: &str, goal: &str) -> String {
     let cpus = Machine::find(machine).unwrap().cpus.len();
     let workload = workload.replace("=N", &format!("={cpus}"));
     let found = json(&[
-        "compare", "--machine", machine, "--workload", &workload, "--policy", "eevdf", "--policy", "equipoise",
-        "--runs", "20", "--format", "json",
+        "compare",
+        "--machine",
+        machine,
+        "--workload",
+        &workload,
+        "--policy",
+        "eevdf",
+        "--policy",
+        "equipoise",
+        "--runs",
+        "20",
+        "--format",
+        "json",
     ]);
     let all = |key: &str| found[key].as_array().unwrap().clone();
     for result in all("results") {
-        if let (Some("time"), Some(seconds)) = (result["metric"].as_str(), result["mean"].as_f64()) {
+        if let (Some("time"), Some(seconds)) = (result["metric"].as_str(), result["mean"].as_f64())
+        {
             assert!(seconds >= 2.0, "{workload} on {machine} lasts {seconds} s");
         }
     }
-    let verdict = all("verdict").into_iter().find(|verdict| verdict["goal"] == goal).unwrap();
+    let verdict = all("verdict")
+        .into_iter()
+        .find(|verdict| verdict["goal"] == goal)
+        .unwrap();
     let standing = &verdict["standings"][1];
     let number = |key: &str| standing[key].as_f64().unwrap();
-    format!("{:.1} ± {:.1} %", number("change_pct"), number("change_margin_pct"))
+    format!(
+        "{:.1} ± {:.1} %",
+        number("change_pct"),
+        number("change_margin_pct")
+    )
 }
 
 #[test]
@@ -59,5 +78,10 @@ fn readme_has_what_the_command_prints() {
             format!("| {name} | {} |", found.collect::<Vec<_>>().join(" | "))
         })
         .collect();
-    assert_eq!(table[2..].join("\n"), rows.join("\n"), "\n{}\n", rows.join("\n"));
+    assert_eq!(
+        table[2..].join("\n"),
+        rows.join("\n"),
+        "\n{}\n",
+        rows.join("\n")
+    );
 }
