@@ -53,7 +53,7 @@ struct domain_state {
 };
 
 /* Slices are told apart by the power of two that they are of 100 us, the least that a task may ask for. */
-#define SLICE_CLASSES 12
+#define SLICE_CLASSES 16
 
 struct fair_rq {
 	struct running curr;
@@ -223,14 +223,14 @@ static __always_inline u32 balanced_nr_running(u32 cpu)
 	return policy.balance_delayed ? rq->nr_running : rq->nr_running - rq->nr_delayed;
 }
 
+/* Without branches, each of which the verifier would follow with an index of its own. */
 static __always_inline u32 slice_class(u64 slice)
 {
-	u32 class = 0;
+	u64 class = 0;
 
 	for (u32 i = 1; i < SLICE_CLASSES; i++)
-		if (slice >= 100000ULL << i)
-			class = i;
-	return class;
+		class += ((100000ULL << i) - 1 - slice) >> 63;
+	return class & (SLICE_CLASSES - 1);
 }
 
 /* One task more or less (@by) on @rq asks for @slice, its own (@custom) or what all do. */
