@@ -12,12 +12,14 @@ mod loading;
 mod object;
 mod ops;
 mod schedulers;
+mod system_calls;
 
 pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncaged};
 pub use debug_info::{Inner, MapDefinition};
 pub use kernels::{Feature, Kernel, Kind};
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 pub use schedulers::SCHEDULERS;
+pub use system_calls::has_seccomp;
 
 use cache::Cache;
 use compile::Call;
