@@ -174,8 +174,8 @@ impl Server {
     }
 
     /// On which totals are asked for and sent, one for each request.
-    pub fn channels(&self) -> (&Sender<Totals>, &Receiver<()>) {
-        (&self.answers, &self.requests)
+    pub fn channels(&self) -> (Sender<Totals>, Receiver<()>) {
+        (self.answers.clone(), self.requests.clone())
     }
 }
 /// Answers requests of scx_stats.
