@@ -312,6 +312,27 @@ mod tests {
     }
 
     #[test]
+    fn a_global_pointer_to_a_task_gets_a_warning() {
+        let object = compile(
+            "#include <scx/common.bpf.h>
+             typedef struct task_struct task;
+             struct task_struct *kept;
+             static task *volatile many[2][3];
+             u64 number, *pointer;
+             void f(struct task_struct *p) { struct task_struct *local = p; many[1][2] = local; pointer = &number; }
+             SCX_OPS_DEFINE(ops, .name = \"x\");",
+        );
+        let warnings = object.unwrap().warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        for name in ["`kept`", "`many`"] {
+            assert!(
+                warnings.iter().any(|warning| warning.starts_with(name)),
+                "{warnings:?}"
+            );
+        }
+    }
+
+    #[test]
     fn maps_are_read_as_they_are_defined() {
         let object = compile(
             "#include <scx/common.bpf.h>
