@@ -14,7 +14,7 @@ const WORKER: &str = "--simulate-elsewhere";
 const MACHINE: &str = "tc2";
 
 /// One that is done at once, which shows what a process costs, and one that takes seconds.
-const LOADS: [&str; 2] = ["busy:duration=10ms", "hackbench:groups=4,loops=500"];
+const LOADS: [&str; 2] = ["busy:duration=10ms", "hackbench:groups=4,loops=10000"];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
