@@ -25,7 +25,7 @@
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
-	if (policy.prefer != PREFER_POWER && time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS))
+	if (tunables.prefer != PREFER_POWER && time_before(bpf_ktime_get_ns(), cpu_at(cpu)->hurried_at + HURRY_NS))
 		return cpu_scale(cpu);
 	return cpu_util_cfs(cpu);
 }
@@ -113,7 +113,7 @@ static __always_inline void note_boost(struct cluster *c, u32 cpu)
 {
 	bool held_back;
 
-	if (unlike || nr_clusters == 1 || policy.prefer != PREFER_BALANCED)
+	if (unlike || nr_clusters == 1 || tunables.prefer != PREFER_BALANCED)
 		return;
 	held_back = scx_bpf_cpuperf_cur(cpu) * GREATER_PCT < SCX_CPUPERF_ONE * 100 &&
 		    (!follows() || frequency_request(cpu) == cpu_scale(cpu));

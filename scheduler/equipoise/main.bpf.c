@@ -42,16 +42,16 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
 	/* It goes past those who wait: for no longer than one need not be told to stop for. */
-	if (this->ran_past >= policy.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
+	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
 	if (unlike && c->speed < SCHED_POWER_SCALE)
 		return false;
 	t = task_of(waker);
-	if (!t || t->burst >= policy.sync_burst || !task_allowed(p, this_cpu))
+	if (!t || t->burst >= tunables.sync_burst || !task_allowed(p, this_cpu))
 		return false;
 	if (is_waited_for(this_cpu))
 		return false;
-	explain(with_waker, p->pid, this_cpu, t->burst, policy.sync_burst);
+	explain(with_waker, p->pid, this_cpu, t->burst, tunables.sync_burst);
 	return true;
 }
 
@@ -69,7 +69,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
 	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
-	else if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)policy.preempt_after)
+	else if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)tunables.preempt_after)
 		cpu = find_preemptible(p, prev_cpu);
 	if (cpu >= 0 && !is_next(p, cpu))
 		return -1;
@@ -81,7 +81,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 /* Is @p, which has been placed on @cpu, further behind than sleeping alone makes it? */
 static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
 {
-	return (s64)(READ_ONCE(cluster_of(cpu)->clock) - p->scx.dsq_vtime) > (s64)policy.lag;
+	return (s64)(READ_ONCE(cluster_of(cpu)->clock) - p->scx.dsq_vtime) > (s64)tunables.lag;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -90,8 +90,12 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 
 	if (follows())
 		note_waker(p, bpf_get_current_task_btf());
-	if (!(wake_flags & SCX_WAKE_SYNC) || !stays_with_waker(p, cpu))
+	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
+		this_counters()->waker_hits++;
+	} else {
 		cpu = claim_idle_cpu(p, prev_cpu, wake_flags & SCX_WAKE_FORK);
+		this_counters()->idle_hits += cpu >= 0;
+	}
 	if (cpu >= 0) {
 		becomes_runnable(p);
 		place_on_idle(p, cpu);
@@ -139,6 +143,7 @@ static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_fl
 {
 	struct cpu_state *this = cpu_at(cpu);
 
+	this_counters()->queue_waits++;
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));
 }
@@ -151,6 +156,7 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cluster, 
 	explain(queued, p->pid, c == cluster_of(scx_bpf_task_cpu(p)) ? scx_bpf_task_cpu(p) : (s32)c->first_cpu,
 		scx_bpf_dsq_nr_queued(cluster_dsq(cluster)), p->scx.dsq_vtime - c->clock);
 	c->waits++;
+	this_counters()->queue_waits++;
 	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	somebody_waits(cluster);
 }
@@ -247,7 +253,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		if (!READ_ONCE(c->keeping))
 			forgive(this, c, prev, t);
 		/* None waits. The next that comes need not wait for all of a slice. */
-		prev->scx.slice = SLICE_MAX - policy.slice;
+		prev->scx.slice = SLICE_MAX - tunables.slice;
 		return true;
 	}
 	/* Also if both are as far ahead as any may be. */
@@ -396,10 +402,10 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 
 	if (!waiting && !READ_ONCE(c->keeping))
 		forgive(this, c, p, t);
-	if (ran_of(p) < policy.slice || (!waiting && !is_waited_for(cpu)))
+	if (ran_of(p) < tunables.slice || (!waiting && !is_waited_for(cpu)))
 		return false;
 	if (p->scx.slice)
-		explain(turn_over, p->pid, cpu, ran_of(p), policy.slice,
+		explain(turn_over, p->pid, cpu, ran_of(p), tunables.slice,
 			scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
 	return true;
 }
@@ -407,7 +413,7 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 /* @p shares its core, and a whole core idles. */
 static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
-	return READ_ONCE(idle_clusters) && policy.prefer != PREFER_POWER && t->burst >= policy.pull_burst &&
+	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && t->burst >= tunables.pull_burst &&
 	       offer_core(p, cpu);
 }
 
@@ -518,7 +524,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	if (!t)
 		return -ENOMEM;
 	/* Until it has shown what it does, it may run for long. */
-	t->burst = policy.slice;
+	t->burst = tunables.slice;
 	t->forked = args->fork;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
 	if (args->fork && follows())

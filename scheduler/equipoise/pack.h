@@ -52,7 +52,7 @@ static __always_inline bool pack_running(struct task_struct *p, const struct tas
 	struct cpu_state *this = cpu_at(cpu);
 	s32 to;
 
-	if (policy.prefer != PREFER_POWER || t->burst_so_far < policy.pack_after || is_pinned(p) ||
+	if (tunables.prefer != PREFER_POWER || t->burst_so_far < tunables.pack_after || is_pinned(p) ||
 	    READ_ONCE(this->request))
 		return false;
 	to = find_packed(cpu);

@@ -48,7 +48,7 @@ static __always_inline u64 clock_of(const struct task_struct *p, const struct cp
  */
 static __always_inline s64 turn_of(const struct task_struct *p, const struct task_state *t)
 {
-	return charge_of(t, policy.slice + machine.tick_ns, SCHED_POWER_SCALE) + (is_light(p) ? LIGHT_BEHIND : 0);
+	return charge_of(t, tunables.slice + machine.tick_ns, SCHED_POWER_SCALE) + (is_light(p) ? LIGHT_BEHIND : 0);
 }
 
 /*
@@ -86,7 +86,7 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 	u64 clock = clock_of(p, this, cluster_at(this->cluster)), first;
 	s64 lag = t ? t->lag : 0;
 	s64 behind = sleeper_behind(lag, lag_of(p), MOST_BEHIND);
-	s64 ahead = sleeper_ahead(lag, unlike ? policy.unfairness : 0);
+	s64 ahead = sleeper_ahead(lag, unlike ? tunables.unfairness : 0);
 
 	if ((s64)(clock - p->scx.dsq_vtime) > behind) {
 		first = first_queue(cpu).vtime;

@@ -37,7 +37,7 @@ static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const 
 /* How far a CPU's task must be ahead of @p to be stopped for it: less, the heavier @p is (wakeup_gran()). */
 static __always_inline s64 preempt_after(const struct task_struct *p)
 {
-	return is_heavy(p) ? fair_time(p, policy.preempt_after) : policy.preempt_after;
+	return is_heavy(p) ? fair_time(p, tunables.preempt_after) : tunables.preempt_after;
 }
 
 /*
@@ -45,7 +45,7 @@ static __always_inline s64 preempt_after(const struct task_struct *p)
  * to be by sleeping, as that one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where
  * all are behind some other, it is most of the work (12 times the switches, 35 % more time on tc2).
  */
-#define FAR_AHEAD ((s64)(policy.lag + policy.slice))
+#define FAR_AHEAD ((s64)(tunables.lag + tunables.slice))
 
 /* Has @cpu not been stopped lately, so that it may be for @p? */
 static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)

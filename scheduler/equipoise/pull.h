@@ -159,7 +159,7 @@ static __always_inline u64 waits_below(const struct cluster *c)
 static __always_inline bool is_awaited(struct cpu_state *this, const struct cluster *c)
 {
 	u64 now = bpf_ktime_get_ns(), waits = waits_below(c);
-	bool awaited = now - this->waits_seen_at < (waits - this->waits_seen) * policy.pull_interval;
+	bool awaited = now - this->waits_seen_at < (waits - this->waits_seen) * tunables.pull_interval;
 
 	this->waits_seen = waits;
 	this->waits_seen_at = now;
@@ -308,10 +308,10 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	struct seen_running *best = &seen_running[cpu & (MAX_CPUS - 1)];
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster), *other = next_to_compare(p, this);
-	u64 before = p->scx.dsq_vtime - policy.unfairness, vtime;
+	u64 before = p->scx.dsq_vtime - tunables.unfairness, vtime;
 	bool pulls;
 
-	this->look_at = now + policy.unfairness;
+	this->look_at = now + tunables.unfairness;
 	if (!other)
 		return false;
 	best->pid = 0;
@@ -329,7 +329,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 		 * @best comes. */
 		if (!is_before(best->vtime, first_waiting(this->cluster, cpu)))
 			return false;
-		p->scx.slice = SLICE_MAX - policy.slice;
+		p->scx.slice = SLICE_MAX - tunables.slice;
 	}
 	if (!ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
 		return false;

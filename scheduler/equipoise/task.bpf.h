@@ -53,7 +53,7 @@ struct {
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
 /* Nobody is owed more: before that, tasks of different clusters change places. */
-#define MOST_BEHIND (4 * policy.unfairness)
+#define MOST_BEHIND (4 * tunables.unfairness)
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
 static __always_inline struct task_state *task_of(struct task_struct *p)
@@ -170,7 +170,7 @@ static __always_inline u64 fair_time(const struct task_struct *p, u64 ran)
  */
 static __always_inline s64 start_of(const struct task_struct *p)
 {
-	return is_light(p) ? fair_time(p, policy.preempt_after) - policy.preempt_after : 0;
+	return is_light(p) ? fair_time(p, tunables.preempt_after) - tunables.preempt_after : 0;
 }
 
 /*
@@ -179,7 +179,7 @@ static __always_inline s64 start_of(const struct task_struct *p)
  */
 static __always_inline s64 lag_of(const struct task_struct *p)
 {
-	u64 lag = policy.lag;
+	u64 lag = tunables.lag;
 
 	if (is_heavy(p))
 		lag = lag * task_weight(p) / NICE_0_LOAD;

@@ -19,7 +19,7 @@ static __always_inline bool has_higher_class(u32 cpu)
 /* Is @vtime clearly behind what others of @c have had? */
 static __always_inline bool is_behind(u64 vtime, const struct cluster *c)
 {
-	return (s64)(READ_ONCE(c->clock) - vtime) >= (s64)policy.slice;
+	return (s64)(READ_ONCE(c->clock) - vtime) >= (s64)tunables.slice;
 }
 
 /*
@@ -59,6 +59,7 @@ static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
 		return;
 	explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 	becomes_runnable(p);
+	this_counters()->queue_waits++;
 	set_bit_once(&c->keeping, this->slot);
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, 0);
 }

@@ -90,7 +90,7 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 	if (!policy.frequency)
 		return false;
 	bw_dl = cpu_bw_dl(cpu);
-	if (now - util->asked_at < policy.frequency_rate_limit && bw_dl <= util->asked_bw_dl)
+	if (now - util->asked_at < tunables.frequency_rate_limit && bw_dl <= util->asked_bw_dl)
 		return false;
 	util->asked_at = now;
 	util->asked_bw_dl = bw_dl;

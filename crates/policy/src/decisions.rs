@@ -221,15 +221,15 @@ impl Decided<'_> {
         match self.decision.about {
             About::Placed => format!("{task} goes to {cpu}"),
             About::Queued => format!("{task} waits for {cpu}"),
-            About::Preempts => format!("{task} takes {cpu}"),
-            About::Waits => format!("{task} does not take {cpu}"),
+            About::Preempts => format!("{task} preempts on {cpu}"),
+            About::Waits => format!("{task} does not preempt on {cpu}"),
             About::Keeps => format!("{task} keeps {cpu}"),
-            About::Yields => format!("{task} is to let others have {cpu}"),
-            About::Pulled => format!("{cpu} takes {task}"),
+            About::Yields => format!("{task} yields {cpu}"),
+            About::Pulled => format!("{cpu} pulls {task}"),
             About::Asked => format!("{cpu} asks for {task}"),
             About::Sent => format!("{task} is sent to {cpu}"),
             About::Idle => format!("{cpu} stays idle"),
-            About::Frequency => format!("{cpu} asks for a frequency"),
+            About::Frequency => format!("{cpu} requests a frequency"),
         }
     }
 
@@ -315,11 +315,10 @@ mod tests {
             cpu: Some(3),
             numbers: &[1007, 420_000, -1_250_000, 1_000_000],
         };
-        assert_eq!(decided.what(), "ui does not take CPU 3");
+        assert_eq!(decided.what(), "ui does not preempt on CPU 3");
         assert_eq!(
             decided.why(|pid| format!("render {pid}").into()),
-            "render 1007 had run for 420 us and was 1.25 ms behind it; it would have to have run for \
-             1.00 ms, and be as much ahead"
+            "render 1007 had run for 420 us and was 1.25 ms behind it; both have to exceed 1.00 ms"
         );
     }
 
@@ -341,8 +340,7 @@ mod tests {
         };
         assert_eq!(
             line(&record).unwrap(),
-            "12.000345 CPU 1: sh 77 goes to CPU 3: it idles, and is where the task ran last or was woken up; it ran on \
-             CPU 2 last"
+            "12.000345 CPU 1: sh 77 goes to CPU 3: idle, and it last ran or was woken up here; it last ran on CPU 2"
         );
         record.decision = 1000;
         assert_eq!(line(&record), None);

@@ -103,7 +103,8 @@ struct CpuLevelsC {
 pub(crate) fn globals(settings: &Settings, machine: &Machine, linux: Linux) -> Vec<Global> {
     let tables = Tables::new(machine, linux);
     vec![
-        global("policy", &policy(settings, machine.cpus.len())),
+        global("policy", &values(settings, machine.cpus.len(), false)),
+        tunables(settings, machine.cpus.len()),
         global("machine", &[machine_c(machine, &tables)]),
         global("domains", &tables.domains),
         global("groups", &tables.groups),
@@ -122,14 +123,20 @@ fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
     }
 }
 
-/// `struct policy`
-fn policy(settings: &Settings, cpus: usize) -> Vec<u64> {
+/// The variable that may change while the scheduler runs, on a machine of so many CPUs.
+pub(crate) fn tunables(settings: &Settings, cpus: usize) -> Global {
+    global("tunables", &values(settings, cpus, true))
+}
+
+/// `struct tunables` if they are `live`, else `struct policy`.
+fn values(settings: &Settings, cpus: usize, live: bool) -> Vec<u64> {
     let factor = tunable_scaling(settings.get("tunable_scaling").unwrap_or(0), cpus);
     let value = |(setting, value): (&Setting, u64)| match setting.kind {
         Kind::Number { scaled: true, .. } => value * factor,
         _ => value,
     };
-    settings.list().map(value).collect()
+    let of_kind = settings.list().filter(|(setting, _)| setting.live == live);
+    of_kind.map(value).collect()
 }
 
 /// By which tunables grow for so many CPUs, by `TUNABLE_SCALING_*`; more than 8 count as 8

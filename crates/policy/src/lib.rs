@@ -61,6 +61,20 @@ impl Policy {
         layout::globals(&self.settings, machine, Linux::of(self.scheduler))
     }
 
+    /// Those of its variables that may change while the scheduler runs.
+    pub fn tunables(&self, machine: &Machine) -> Global {
+        layout::tunables(&self.settings, machine.cpus.len())
+    }
+
+    /// Does it differ from `other` in tunables at most? Then a scheduler that runs for one can go on for the other.
+    pub fn is_tuned(&self, other: &Policy) -> bool {
+        let fixed = |policy: &Policy| -> Vec<u64> {
+            let fixed = policy.settings.list().filter(|(setting, _)| !setting.live);
+            fixed.map(|(_, value)| value).collect()
+        };
+        self.scheduler == other.scheduler && fixed(self) == fixed(other)
+    }
+
     /// Does it ask for frequencies, on a machine where something follows that?
     pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
         self.settings.get("frequency") == Some(1) && layout::scales(machine)

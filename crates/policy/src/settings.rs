@@ -14,6 +14,8 @@ pub struct Setting {
     pub kind: Kind,
     /// Its value in a policy that extends no other.
     pub default: u64,
+    /// It is one of `struct tunables`: it may change while the scheduler runs. Else of `struct policy`.
+    pub live: bool,
 }
 
 /// Which values a setting may have.
@@ -56,7 +58,7 @@ enum Row {
         &'static str,
     ),
     Switch(&'static str, bool, &'static str),
-    Choice(&'static str, &'static str, &'static str),
+    Choice(&'static str, &'static str, bool, &'static str),
     Option(Choice),
 }
 
@@ -74,7 +76,10 @@ macro_rules! row {
         Row::Switch(stringify!($name), $default, concat!($($meaning),+))
     };
     (CHOICE $name:ident, $default:ident, $($meaning:literal)+) => {
-        Row::Choice(stringify!($name), stringify!($default), concat!($($meaning),+))
+        Row::Choice(stringify!($name), stringify!($default), false, concat!($($meaning),+))
+    };
+    (LIVE_CHOICE $name:ident, $default:ident, $($meaning:literal)+) => {
+        Row::Choice(stringify!($name), stringify!($default), true, concat!($($meaning),+))
     };
     (OPTION $name:ident, $value:literal, $word:literal, $($meaning:literal)+) => {
         Row::Option(Choice {
@@ -93,7 +98,7 @@ macro_rules! settings {
 /// By scheduler, the rows of its tables.
 const TABLES: &[(&str, &[Row])] = include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
-/// What policies for `scheduler` can set, in the order of `struct policy`.
+/// What policies for `scheduler` can set, in the order of `struct policy` and `struct tunables`.
 pub fn of(scheduler: &str) -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Vec<Setting>>> = OnceLock::new();
     let all = SETTINGS.get_or_init(|| TABLES.iter().map(|(_, rows)| read(rows)).collect());
@@ -116,6 +121,7 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                         scaled,
                     },
                     default,
+                    live: true,
                 });
             }
             Row::Switch(name, default, meaning) => settings.push(Setting {
@@ -123,14 +129,16 @@ fn read(rows: &[Row]) -> Vec<Setting> {
                 meaning,
                 kind: Kind::Switch,
                 default: default.into(),
+                live: false,
             }),
-            Row::Choice(name, default, meaning) => {
+            Row::Choice(name, default, live, meaning) => {
                 default_name = default;
                 settings.push(Setting {
                     key: name.to_owned(),
                     meaning,
                     kind: Kind::Choice(Vec::new()),
                     default: 0,
+                    live,
                 });
             }
             Row::Option(choice) => {
@@ -221,7 +229,7 @@ impl Settings {
         }
     }
 
-    /// Each with its value, in the order of `struct policy`.
+    /// Each with its value, in the order of `struct policy` and `struct tunables`.
     pub fn list(&self) -> impl Iterator<Item = (&'static Setting, u64)> {
         self.table.iter().zip(self.values.iter().copied())
     }

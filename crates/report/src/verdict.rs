@@ -1,16 +1,15 @@
-//! The verdict in words: for each goal who serves it best, by how much, and at what price.
+//! The verdict in words: for each goal the best schedulers, by how much, and at what price.
 
 use crate::number::number;
 use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
 use workload::{Better, Goal};
 
-/// So many of those who are equally good are named.
+/// The most schedulers that a line names where several are equally good.
 const MOST_NAMES: usize = 3;
-/// So many of the measures in which the best is worse are named.
+/// The most measures that a line names in which the best is worse.
 const MOST_PRICES: usize = 2;
 
-/// A line for each goal, or for `goal` alone, and what follows for who wants everything. `names` are
-/// of the schedulers.
+/// A line for each goal, or for `goal` alone, and one that says which scheduler is best for every goal.
 pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String> {
     let entries = comparison.entries();
     let words = Words {
@@ -26,8 +25,7 @@ pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String
         return Vec::new();
     }
     if comparison.runs.count < 2 {
-        let say =
-            "No verdict: a single run says nothing of chance. With --runs 5 or more there is one.";
+        let say = "No verdict: one run cannot show which differences are significant. Use --runs 5 or more.";
         return vec![say.to_owned()];
     }
     let wanted = |verdict: &&GoalVerdict| goal.is_none_or(|goal| verdict.goal == goal);
@@ -40,7 +38,7 @@ pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String
         .collect();
     match goal {
         Some(goal) if lines.is_empty() => {
-            lines.push(format!("{}: nothing here is measured by it.", title(goal)));
+            lines.push(format!("{}: this workload has no measure of it.", title(goal)));
         }
         Some(_) => {}
         None => lines.extend(words.altogether()),
@@ -70,30 +68,31 @@ impl Words<'_> {
         let title = title(verdict.goal);
         let winners = verdict.winners(0);
         let Some(&winner) = winners.first() else {
-            return format!("{title}: no difference of 1 % that is more than chance.");
+            return format!("{title}: no significant difference of 1 % or more.");
         };
-        // What one has is what all others are to be held against; where it is as good as any, the worst is.
+        // The first scheduler is the baseline. Where nothing beats it, the line says how far the worst is behind it.
         let is_kept = winners.contains(&0);
-        let (who, against) = match is_kept {
-            true => (
-                format!("{} is as good as any", self.names[0]),
-                verdict.worst,
-            ),
-            false => {
+        let (winner, against) = if is_kept { (0, verdict.worst) } else { (winner, Some(0)) };
+        let mut line = match (is_kept, against) {
+            (false, _) => {
                 let are = if winners.len() == 1 { "is" } else { "are" };
-                (format!("{} {are} best", self.list(&winners)), Some(0))
+                format!("{title}: {} {are} best", self.list(&winners))
             }
+            (true, None) => format!("{title}: nothing is better than {}", self.names[0]),
+            (true, Some(worst)) => format!(
+                "{title}: nothing is better than {}, and {} is worst",
+                self.names[0], self.names[worst]
+            ),
         };
-        let winner = if is_kept { 0 } else { winner };
-        let mut line = format!("{title}: {who}");
-        if let Some(against) = against
-            && let Some(how) = self.difference(verdict, winner, against)
+        let (one, other) = if is_kept { (against, Some(0)) } else { (Some(winner), against) };
+        if let (Some(one), Some(other)) = (one, other)
+            && let Some(how) = self.difference(verdict, one, other)
         {
-            line += &format!(", {how} under {}", self.names[against]);
+            line += &format!(": {how}");
         }
         let prices = self.prices(verdict, winner, against.unwrap_or(0));
         if !prices.is_empty() {
-            line += &format!("; but {}", prices.join(", "));
+            line += &format!(". {} has a price: {}", self.names[winner], prices.join(", "));
         }
         line + "."
     }
@@ -101,7 +100,7 @@ impl Words<'_> {
     /// `a`, `a and b`, `a, b, c and 4 others`.
     fn list(&self, schedulers: &[usize]) -> String {
         let named = match schedulers.len() {
-            // One more is named as quickly as counted.
+            // To name one more takes no more room than to count it.
             few if few <= MOST_NAMES + 1 => few,
             _ => MOST_NAMES,
         };
@@ -112,7 +111,7 @@ impl Words<'_> {
             .collect();
         let more = schedulers.len() - names.len();
         if more > 0 {
-            names.push(format!("{more} more"));
+            names.push(format!("{more} others"));
         }
         let last = names.pop().unwrap_or_default();
         match names.is_empty() {
@@ -121,28 +120,29 @@ impl Words<'_> {
         }
     }
 
-    /// How `one` differs from `other` in what `verdict` is about, up to "than" or "not".
+    /// How `one` differs from `other` in the measures of `verdict`'s goal; `None` if not significantly.
     fn difference(&self, verdict: &GoalVerdict, one: usize, other: usize) -> Option<String> {
         let [own, others] = [one, other].map(|index| &verdict.standings[index]);
+        let name = self.names[other];
         if let Some(lacks) = &others.lacks {
-            return Some(format!("while some runs never got to {lacks}"));
+            return Some(format!("some runs under {name} never reached {lacks}"));
         }
         if let Some(lacks) = &own.lacks {
-            return Some(format!("some runs never get to {lacks}, unlike"));
+            return Some(format!("some runs never reached {lacks}, as all under {name} did"));
         }
         if let (Some(own), Some(others)) = (own.share_pct, others.share_pct)
             && verdict.shares_differ(one, other)
         {
             let [own, others] = [own, others].map(share);
             return Some(match verdict.goal {
-                Goal::Fairness => format!("equal threads {own} apart, not {others} as"),
-                _ => format!("{own} of all periods missed, not {others} as"),
+                Goal::Fairness => format!("equal threads {own} apart ({name}: {others})"),
+                _ => format!("{own} of periods missed ({name}: {others})"),
             });
         }
         let change = verdict.change(other, one)?;
         change
             .is_significant()
-            .then(|| amount(verdict, &change) + " than")
+            .then(|| format!("{} than under {name}", amount(verdict, &change)))
     }
 
     /// What the best for one goal costs: in other goals, and in parts of this one.
@@ -154,7 +154,7 @@ impl Words<'_> {
                 && other.is_better(best, winner)
                 && let Some(how) = self.difference(other, winner, best)
             {
-                prices.push(format!("{how} under {}", self.names[best]));
+                prices.push(how);
             }
         }
         let mut parts: Vec<(f64, String)> = self
@@ -166,15 +166,14 @@ impl Words<'_> {
                     && !measure.is_part
                     && row[against].is_better(&row[winner])
             })
-            .filter_map(|row| part(&row[winner], &row[against]))
+            .filter_map(|row| part(&row[winner], &row[against], self.names[against]))
             .collect();
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let named = |(_, say)| format!("{say} as under {}", self.names[against]);
-        prices.extend(parts.into_iter().take(MOST_PRICES).map(named));
+        prices.extend(parts.into_iter().take(MOST_PRICES).map(|(_, say)| say));
         prices
     }
 
-    /// What is best for everything, if that is a question.
+    /// Which scheduler is best for every goal, if more than one goal has a best.
     fn altogether(&self) -> Option<String> {
         let goals: Vec<Vec<usize>> = self
             .verdict
@@ -192,15 +191,15 @@ impl Words<'_> {
             .filter(|index| goals.iter().all(|winners| winners.contains(index)))
             .collect();
         Some(match all.is_empty() {
-            true => "None is best for everything: --goal chooses by one.".to_owned(),
-            false => format!("Best for everything: {}.", self.list(&all)),
+            true => "No policy is best for every goal; --goal judges by one.".to_owned(),
+            false => format!("Best for every goal: {}.", self.list(&all)),
         })
     }
 }
 
-/// How many times worse `own` is than `other` in a part of a goal, and that in words; not where runs differ and all of them
-/// together do not, so that a reader would see the same number twice.
-fn part(own: &Entry<'_>, other: &Entry<'_>) -> Option<(f64, String)> {
+/// The logarithm of how many times worse `own` is than `other`, which is called `name`, in one measure of a goal, and that
+/// in words. `None` if both numbers read the same.
+fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)> {
     let judged = own.measure.judged;
     let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));
     let (own_value, other_value) = (of(own)?, of(other)?);
@@ -218,7 +217,7 @@ fn part(own: &Entry<'_>, other: &Entry<'_>) -> Option<(f64, String)> {
         Judged::P99 => " (p99)",
     };
     let say = format!(
-        "{}{which} {} {}, not {}",
+        "{}{which} {} {} ({name}: {})",
         metric.name,
         number(own_value),
         metric.unit,
@@ -231,16 +230,16 @@ fn part(own: &Entry<'_>, other: &Entry<'_>) -> Option<(f64, String)> {
 fn amount(verdict: &GoalVerdict, change: &Change) -> String {
     let more = change.mean_pct > 0.0;
     let what = match (verdict.goal, more) {
-        (Goal::Latency, true) => "longer latency",
-        (Goal::Latency, false) => "shorter latency",
-        (Goal::Throughput, true) if verdict.higher_is_better => "more done",
-        (Goal::Throughput, false) if verdict.higher_is_better => "less done",
+        (Goal::Latency, true) => "higher latency",
+        (Goal::Latency, false) => "lower latency",
+        (Goal::Throughput, true) if verdict.higher_is_better => "higher throughput",
+        (Goal::Throughput, false) if verdict.higher_is_better => "lower throughput",
         (Goal::Throughput, true) => "more time",
         (Goal::Throughput, false) => "less time",
         (Goal::Energy, true) => "more energy",
         (Goal::Energy, false) => "less energy",
-        (Goal::Fairness, true) => "less even",
-        (Goal::Fairness, false) => "more even",
+        (Goal::Fairness, true) => "less even progress",
+        (Goal::Fairness, false) => "more even progress",
     };
     let margin = match change.margin_pct {
         Some(margin) if margin >= 0.05 => format!(" ± {margin:.1}"),
@@ -252,7 +251,7 @@ fn amount(verdict: &GoalVerdict, change: &Change) -> String {
 /// A share with as many digits as matter.
 fn share(per_cent: f64) -> String {
     match per_cent {
-        0.0 => "none".to_owned(),
+        0.0 => "0 %".to_owned(),
         small if small < 1.0 => format!("{small:.2} %"),
         large => format!("{large:.1} %"),
     }

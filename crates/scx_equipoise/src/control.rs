@@ -1,7 +1,7 @@
 //! `scx_equipoise get` and `set`: what a loaded scheduler does can be read by all, and changed by root.
 //!
-//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change loads the scheduler
-//! anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
+//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of tunables is in effect
+//! at once. Any other loads the scheduler anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
 
 use crate::error::Error;
 use anyhow::{Context, Result, anyhow, bail};
@@ -71,6 +71,21 @@ struct State {
     waiting: Option<Sender<Reply>>,
 }
 
+impl State {
+    /// Is a change asked for that needs no other scheduler?
+    fn asks_for_tuning(&self) -> bool {
+        let asked = self.asked.as_ref();
+        asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
+    }
+
+    /// The policy that is asked for. Who asks waits until it is in effect.
+    fn take(&mut self) -> Option<Policy> {
+        let (policy, client) = self.asked.take()?;
+        self.waiting = Some(client);
+        Some(policy)
+    }
+}
+
 impl Control {
     pub fn new(policy: Policy) -> Control {
         Control {
@@ -90,7 +105,7 @@ impl Control {
         self.tell();
     }
 
-    /// Has a message when [`Control::wants_it_gone`] may have become true.
+    /// Has a message when [`Control::wants_it_gone`] may have become true, or [`Control::next_tuning`] has one.
     pub fn news(&self) -> &crossbeam::channel::Receiver<()> {
         &self.news.1
     }
@@ -106,18 +121,22 @@ impl Control {
 
     /// The scheduler is to leave, for good or for another policy.
     pub fn wants_it_gone(&self) -> bool {
-        self.is_shut_down() || self.state().asked.is_some()
+        let state = self.state();
+        self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())
     }
 
     /// The policy to load next.
     pub fn next_policy(&self) -> Policy {
         let mut state = self.state();
-        match state.asked.take() {
-            Some((policy, client)) => {
-                state.waiting = Some(client);
-                policy
-            }
-            None => state.policy.clone(),
+        state.take().unwrap_or_else(|| state.policy.clone())
+    }
+
+    /// The policy that the scheduler is to go on for, with other tunables; [`Control::attached`] says that it does.
+    pub fn next_tuning(&self) -> Option<Policy> {
+        let mut state = self.state();
+        match state.asks_for_tuning() {
+            true => state.take(),
+            false => None,
         }
     }
 
@@ -381,6 +400,20 @@ mod tests {
         control.attached(&next);
         assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
         assert_eq!(control.next_policy().name, "cfs");
+    }
+
+    #[test]
+    fn tunables_change_in_a_running_scheduler() {
+        let control = control();
+        let set = |change: &str| control.answer(Request::Set(words(change)), true);
+        let later = set("sched_nr_migrate=8").unwrap_err();
+        assert!(!control.wants_it_gone());
+        let tuned = control.next_tuning().unwrap();
+        assert_eq!(tuned.settings.get("sched_nr_migrate"), Some(8));
+        control.attached(&tuned);
+        assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
+        let _later = set("sched_nr_migrate=9 misfit=false").unwrap_err();
+        assert!(control.wants_it_gone() && control.next_tuning().is_none());
     }
 
     #[test]

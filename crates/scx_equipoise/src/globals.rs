@@ -8,6 +8,7 @@ use libbpf_rs::{AsRawLibbpf, OpenObject};
 use native::Global;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
 /// The `bool` of this name, set to true.
 pub fn switched_on(symbol: &str) -> Global {
@@ -42,6 +43,18 @@ pub fn set(object: &mut OpenObject, globals: &[Global]) -> Result<()> {
             .copy_from_slice(bytes);
     }
     Ok(())
+}
+
+/// A variable of whole words, which the scheduler reads while they change.
+///
+/// # Safety
+///
+/// `T` has no padding.
+pub unsafe fn words<T>(variable: &mut T) -> &[AtomicU64] {
+    const { assert!(align_of::<T>() >= align_of::<AtomicU64>()) }
+    let count = size_of::<T>() / size_of::<AtomicU64>();
+    // SAFETY: aligned, within the variable, and borrowed as long as it is.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_mut(variable).cast(), count) }
 }
 
 /// Does the object have this variable?

@@ -17,6 +17,7 @@ use libbpf_rs::libbpf_sys::bpf_map__set_autoattach;
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{AsRawLibbpf, Link, OpenObject};
 use machine::{CpuMask, Machine};
+use native::Global;
 use policy::{Counters, Explained, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use scx_stats::prelude::StatsServer;
@@ -24,6 +25,7 @@ use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
@@ -48,7 +50,7 @@ pub fn run(
 ) -> Result<Next> {
     let scheduler = Scheduler::load(opts, policy, machine, online, object)?;
     control.attached(policy);
-    scheduler.run(control)
+    scheduler.run(machine, control)
 }
 
 /// Control groups' weights: a kernel may be built without them, and one before 6.18 wants to be told that they count.
@@ -156,7 +158,7 @@ impl<'object> Scheduler<'object> {
     }
 
     /// Serves statistics until the scheduler leaves or is to. An error if it failed.
-    fn run(self, control: &Control) -> Result<Next> {
+    fn run(mut self, machine: &Machine, control: &Control) -> Result<Next> {
         // The kernel tells of CPUs that came or went since the scheduler was opened. One that was
         // about to go then may have been taken for online all the same.
         let moved_on = host::online()? != self.online;
@@ -168,6 +170,11 @@ impl<'object> Scheduler<'object> {
         let wait = if self.explains { LISTEN } else { WATCH };
         let mut lost = 0;
         while !moved_on && !control.wants_it_gone() && !uei_exited!(&self.skeleton, uei) {
+            if let Some(policy) = control.next_tuning() {
+                self.tune(&policy.tunables(machine))?;
+                log::info!("policy {}", policy.name);
+                control.attached(&policy);
+            }
             if let Some(explanations) = &explanations {
                 explanations.consume().context("cannot read the scheduler's decisions")?;
                 explain::warn_of_lost(&mut lost, self.explanations_lost());
@@ -192,6 +199,18 @@ impl<'object> Scheduler<'object> {
         } else {
             Next::Stop
         })
+    }
+
+    /// Changes what may change while it runs, a word at a time.
+    fn tune(&mut self, tunables: &Global) -> Result<()> {
+        let bss = self.skeleton.maps.bss_data.as_mut().context("the scheduler has no variables")?;
+        // SAFETY: they are of 64 bits each (scheduler/policy.bpf.h).
+        let words = unsafe { globals::words(&mut bss.tunables) };
+        anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler's tunables are others");
+        for (word, bytes) in words.iter().zip(tunables.bytes.as_chunks().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// So many decisions were made that it had no room for.

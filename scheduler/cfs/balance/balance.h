@@ -26,7 +26,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	if (cpu_nr_running(bpf_get_smp_processor_id()) &&
 	    (src_rq->next_pid == p->pid || src_rq->last_pid == p->pid))
 		return true;
-	return (s64)(now - se->exec_start) < (s64)policy.sched_migration_cost;
+	return (s64)(now - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
 /* What dst_cpu itself may not have, another CPU of its group may: new_dst_cpu. */
@@ -78,7 +78,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	if (env->imbalance <= 0)
 		return 0;
 	env->loop = 0;
-	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
+	env->loop_max = nr_running < tunables.sched_nr_migrate ? nr_running : tunables.sched_nr_migrate;
 	env->pulled = 0;
 	/* Linux has both runqueues locked all the while. */
 	simulated_lock_rqs(src_cpu, dst_cpu);

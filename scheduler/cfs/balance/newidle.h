@@ -12,9 +12,9 @@
 static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
 {
 	rq->idle_stamp = now;
-	if (rq->avg_idle < policy.sched_migration_cost) {
+	if (rq->avg_idle < tunables.sched_migration_cost) {
 		this_counters()->newidle_skipped++;
-		explain(idle_too_short, 0, bpf_get_smp_processor_id(), rq->avg_idle, policy.sched_migration_cost);
+		explain(idle_too_short, 0, bpf_get_smp_processor_id(), rq->avg_idle, tunables.sched_migration_cost);
 		return false;
 	}
 	if (hook_newidle_limited(rq, now)) {
@@ -81,7 +81,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 /* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
-	u64 max = 2 * policy.sched_migration_cost, delta;
+	u64 max = 2 * tunables.sched_migration_cost, delta;
 
 	if (!rq->idle_stamp)
 		return;

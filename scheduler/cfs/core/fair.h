@@ -14,17 +14,17 @@
 /* sched_nr_latency: more tasks than that cannot each run within one latency. */
 static __always_inline u64 sched_nr_latency(void)
 {
-	u64 min_granularity = policy.sched_min_granularity;
+	u64 min_granularity = tunables.sched_min_granularity;
 
-	return (policy.sched_latency + min_granularity - 1) / min_granularity;
+	return (tunables.sched_latency + min_granularity - 1) / min_granularity;
 }
 
 /* The period in which each of @nr_running tasks runs once, ns. */
 static __always_inline u64 sched_period(u64 nr_running)
 {
-	u64 stretched = nr_running * policy.sched_min_granularity;
+	u64 stretched = nr_running * tunables.sched_min_granularity;
 
-	return stretched > policy.sched_latency ? stretched : policy.sched_latency;
+	return stretched > tunables.sched_latency ? stretched : tunables.sched_latency;
 }
 
 /* The part of it for a task of @weight among @nr_running of @load together, ns. */
@@ -152,7 +152,7 @@ static __always_inline u64 max_vruntime(u64 a, u64 b)
 /* A sleeper gets half a latency of credit, and never gains time by it. */
 static __always_inline void place_sleeper(struct fair_rq *rq, struct fair_entity *se)
 {
-	se->vruntime = max_vruntime(se->vruntime, rq->min_vruntime - policy.sched_latency / 2);
+	se->vruntime = max_vruntime(se->vruntime, rq->min_vruntime - tunables.sched_latency / 2);
 }
 
 /* task_fork_fair(): a child starts where its parent is, but after the slice it will get. */
@@ -176,7 +176,7 @@ static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u
 
 	if (vdiff <= 0)
 		return -1;
-	return (u64)vdiff > calc_delta_fair(policy.sched_wakeup_granularity, weight, inv_weight);
+	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
 }
 
 /* Should the tick end the running task's turn? */
@@ -192,7 +192,7 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 		clear_buddies(rq, curr->pid);
 		return true;
 	}
-	if (curr->delta_exec < policy.sched_min_granularity || rq->leftmost == ~0ULL)
+	if (curr->delta_exec < tunables.sched_min_granularity || rq->leftmost == ~0ULL)
 		return false;
 	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
 }
@@ -216,7 +216,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 			return false;
 		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1) {
 			explain(near_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
-				calc_delta_fair(policy.sched_wakeup_granularity, se->weight, se->inv_weight));
+				calc_delta_fair(tunables.sched_wakeup_granularity, se->weight, se->inv_weight));
 			return false;
 		}
 		rq->next_pid = p->pid;
@@ -224,7 +224,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	if (!curr_idle && rq->nr_running >= sched_nr_latency())
 		rq->last_pid = curr->pid;
 	explain(less_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
-		calc_delta_fair(policy.sched_wakeup_granularity, se->weight, se->inv_weight));
+		calc_delta_fair(tunables.sched_wakeup_granularity, se->weight, se->inv_weight));
 	rq->need_resched = true;
 	this_counters()->wakeup_preemptions++;
 	return true;

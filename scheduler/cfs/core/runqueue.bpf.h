@@ -180,7 +180,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 	/* Far enough from 0 that no vruntime is ever below it. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
-	rq->avg_idle = 2 * policy.sched_migration_cost;
+	rq->avg_idle = 2 * tunables.sched_migration_cost;
 	hook_init_rq(rq);
 	rq->last_load_update_tick = jiffies;
 	rq->next_balance = jiffies;

@@ -19,7 +19,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 {
 	if (p->policy == SCHED_IDLE || env_domain(env)->flags & SD_SHARE_CPUPOWER)
 		return false;
-	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) < (s64)policy.sched_migration_cost;
+	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
 /* @p may not use dst_cpu. Another CPU of its group may have it: new_dst_cpu. */
@@ -138,7 +138,7 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 	u32 nr_running = cpu_nr_running(env->src_cpu), moved = 0;
 	int i;
 
-	env->loop_max = nr_running < policy.sched_nr_migrate ? nr_running : policy.sched_nr_migrate;
+	env->loop_max = nr_running < tunables.sched_nr_migrate ? nr_running : tunables.sched_nr_migrate;
 	bpf_for(i, 0, group_at(env->local_group)->weight) {
 		moved += move_tasks(env);
 		if (!(env->flags & LBF_DST_PINNED) || env->imbalance <= 0)
@@ -351,8 +351,8 @@ __noinline bool decay_idle_balance_cost(u32 cpu)
 
 	bpf_for(level, 0, levels_of(cpu)->nr_levels)
 		max_cost += domain_state_of(cpu, level)->max_newidle_lb_cost;
-	if (max_cost < policy.sched_migration_cost)
-		max_cost = policy.sched_migration_cost;
+	if (max_cost < tunables.sched_migration_cost)
+		max_cost = tunables.sched_migration_cost;
 	rq_of(cpu)->max_idle_balance_cost = max_cost;
 	return true;
 }

@@ -228,7 +228,7 @@ static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 /* @cpu is about to idle, for a while by the looks of it: it may as well see to idle CPUs' averages. */
 static __always_inline void nohz_newidle_balance(u32 cpu, u64 now)
 {
-	if (rq_of(cpu)->avg_idle < policy.sched_migration_cost || !nohz_update.has_blocked ||
+	if (rq_of(cpu)->avg_idle < tunables.sched_migration_cost || !nohz_update.has_blocked ||
 	    time_before(jiffies_at(now), nohz_update.next_blocked))
 		return;
 	nohz_idle_balance(cpu, NOHZ_STATS_KICK, now);

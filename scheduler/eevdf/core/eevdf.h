@@ -16,7 +16,7 @@
 /* What @p asks for at a time, ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
-	return p->se.custom_slice ? p->se.slice : policy.sched_base_slice;
+	return p->se.custom_slice ? p->se.slice : tunables.sched_base_slice;
 }
 
 /*

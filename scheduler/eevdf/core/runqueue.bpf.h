@@ -303,8 +303,8 @@ static __always_inline void init_rq(u32 cpu, u64 now)
 	rq->idle = true;
 	update_rq_clock(cpu, now);
 	rq->avg.last_update_time = rq->clock_pelt;
-	rq->max_idle_balance_cost = policy.sched_migration_cost;
-	rq->avg_idle = 2 * policy.sched_migration_cost;
+	rq->max_idle_balance_cost = tunables.sched_migration_cost;
+	rq->avg_idle = 2 * tunables.sched_migration_cost;
 	rq->next_balance = jiffies;
 	for (u32 level = 0; level < MAX_LEVELS; level++)
 		rq->sd[level] = (struct domain_state){

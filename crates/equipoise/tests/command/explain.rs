@@ -85,7 +85,7 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     let taken = &wait["chain"][0];
     assert_eq!(
         (&wait["after"], &taken["says"]),
-        (&"running".into(), &"light takes CPU 0".into())
+        (&"running".into(), &"light preempts on CPU 0".into())
     );
     let number = |name: &str| taken["numbers"][name].as_i64().unwrap();
     assert!(

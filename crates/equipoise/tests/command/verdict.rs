@@ -58,7 +58,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &[],
     ));
     assert!(
-        line(&text, "Fairness").starts_with("Fairness: hperf is best, equal threads "),
+        line(&text, "Fairness").starts_with("Fairness: hperf is best: equal threads "),
         "{text}"
     );
     let only = stdout(&args(
@@ -77,7 +77,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &["--goal", "latency"],
     ));
     assert!(
-        none.contains("Latency: nothing here is measured by it."),
+        none.contains("Latency: this workload has no measure of it."),
         "{none}"
     );
 }
@@ -91,7 +91,7 @@ fn nothing_is_marked_where_nothing_differs() {
     assert!(!text.contains("-0.0"), "{text}");
     for goal in ["Latency", "Throughput", "Fairness"] {
         assert!(
-            line(&text, goal).ends_with("no difference of 1 % that is more than chance."),
+            line(&text, goal).ends_with("no significant difference of 1 % or more."),
             "{text}"
         );
     }
@@ -106,7 +106,7 @@ fn one_run_is_no_verdict() {
         &["--runs", "1"],
     ));
     assert!(
-        text.contains("No verdict: a single run says nothing of chance."),
+        text.contains("No verdict: one run cannot show which differences are significant."),
         "{text}"
     );
 }

@@ -10,7 +10,7 @@ const CODE: &str = r#"#include <scx/common.bpf.h>
 #include "eevdf/main.bpf.c"
 #define TASKS 12
 #define SLICE 3000000
-const volatile struct policy policy = { .sched_base_slice = SLICE };
+volatile struct tunables tunables = { .sched_base_slice = SLICE };
 const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
 static struct rq core;
 static struct task_struct tasks[TASKS];

@@ -7,9 +7,9 @@ use libloading::{Library, Symbol};
 const CODE: &str = r#"#include <scx/common.bpf.h>
 #include "eevdf/main.bpf.c"
 #define TASKS 8
-const volatile struct policy policy = {
+const volatile struct policy policy = { .scale_rt_capacity = RT_CAPACITY_PELT };
+volatile struct tunables tunables = {
 	.sched_base_slice = 3000000, .sched_migration_cost = 500000, .sched_nr_migrate = 32,
-	.scale_rt_capacity = RT_CAPACITY_PELT,
 };
 const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 2 };
 static struct rq core[2];

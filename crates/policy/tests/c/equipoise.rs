@@ -179,7 +179,7 @@ const CPUS: &str = r#"#include <scx/common.bpf.h>
     #include "equipoise/main.bpf.c"
     #define MS 1000000LL
     #define CLOCK (100 * NSEC_PER_SEC)
-    const volatile struct policy policy = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
     const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
     static struct rq cores[4];
     static cpumask_t allowed;

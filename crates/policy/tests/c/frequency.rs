@@ -41,6 +41,7 @@ impl Scheduler {
             for (u32 cpu = 0; cpu < 2; cpu++)
                 init_cpu_util(cpu, kernel.now);
         }}
+        void limit_rate(u64 ns) {{ tunables.frequency_rate_limit = ns; }}
         void idle(s32 cpu) {{ equipoise_update_idle(cpu, true); }}
         /* Time passes, of which interrupts have so much on CPU 0, ns. CPU 1 has a tick, and looks after it. */
         void pass(u64 ns, u64 irq)
@@ -86,6 +87,12 @@ impl Scheduler {
     fn pass(&self, ns: u64, irq: u64) {
         let pass: Symbol<unsafe extern "C" fn(u64, u64)> = unsafe { self.0.get(b"pass") }.unwrap();
         unsafe { pass(ns, irq) }
+    }
+
+    fn limit_rate(&self, ns: u64) {
+        let limit_rate: Symbol<unsafe extern "C" fn(u64)> =
+            unsafe { self.0.get(b"limit_rate") }.unwrap();
+        unsafe { limit_rate(ns) }
     }
 
     fn request(&self, cpu: u32) -> u32 {
@@ -235,7 +242,8 @@ fn where_the_governor_adds_only_fair_tasks_are_asked_for() {
 
 #[test]
 fn the_rate_limit_does_not_hold_for_more_deadline_bandwidth() {
-    let scheduler = Scheduler::new(".frequency = true, .frequency_rate_limit = 10000000", "");
+    let scheduler = Scheduler::new(".frequency = true", "");
+    scheduler.limit_rate(10 * MS);
     let bw_dl = |bw_dl| {
         scheduler.set(
             0,

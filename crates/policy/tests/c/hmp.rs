@@ -45,8 +45,9 @@ impl Scheduler {
             &format!(
                 r#"#include <scx/common.bpf.h>
             #include "cfs/main.bpf.c"
-            const volatile struct policy policy = {{
-                .hmp = HMP_LINARO, .hmp_up_threshold = 700, .hmp_down_threshold = 256,
+            const volatile struct policy policy = {{ .hmp = HMP_LINARO }};
+            volatile struct tunables tunables = {{
+                .hmp_up_threshold = 700, .hmp_down_threshold = 256,
                 .hmp_full_threshold = {full_threshold}, .hmp_next_up = 4194304, .hmp_next_down = 4194304,
             }};
             const volatile struct machine machine = {{

@@ -11,7 +11,7 @@ fn scheduler(limit_ns: u64) -> Library {
     common::compile(&format!(
         r#"#include <scx/common.bpf.h>
         #include "cfs/main.bpf.c"
-        const volatile struct policy policy = {{ .newidle_limit = {limit_ns}ULL, .sched_migration_cost = 500000 }};
+        volatile struct tunables tunables = {{ .newidle_limit = {limit_ns}ULL, .sched_migration_cost = 500000 }};
         const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 1 }};
         static struct equipoise_kernel kernel;
         void init(void)

@@ -36,8 +36,8 @@ impl Scheduler {
             #include "cfs/main.bpf.c"
             const volatile struct policy policy = {
                 .load_tracking = LOAD_WEIGHT, .sched_balance_policy = BALANCE_POWERSAVING,
-                .sched_burst_threshold = 100000,
             };
+            volatile struct tunables tunables = { .sched_burst_threshold = 100000 };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 8 };
             static struct equipoise_kernel kernel;
             void set_rq(u32 cpu, u32 nr, u32 util, u64 avg_idle)

@@ -195,22 +195,27 @@ fn tables_mean_the_same_to_c() {
         r#"#include <scx/common.bpf.h>
         #include "cfs/main.bpf.c"
         const u32 sizes[] = {
-            sizeof(struct policy), sizeof(struct machine), sizeof(struct domain) * MAX_DOMAINS,
+            sizeof(struct policy), sizeof(struct tunables), sizeof(struct machine), sizeof(struct domain) * MAX_DOMAINS,
             sizeof(struct group) * MAX_GROUPS, sizeof(u16) * MAX_DOMAINS * MAX_LEVELS,
             sizeof(struct cpu_levels) * MAX_CPUS, sizeof(struct counters) * MAX_CPUS,
         };
         u64 policy_field(const struct policy *p, int i)
         {
             switch (i) {
-            case 0: return p->sched_latency;
-            case 1: return p->sched_min_granularity;
-            case 2: return p->sched_wakeup_granularity;
-            case 3: return p->sched_migration_cost;
-            case 4: return p->sched_nr_migrate;
-            case 5: return p->load_tracking == LOAD_PELT;
-            case 6: return p->misfit;
-            case 7: return p->idle_pull;
-            default: return p->newidle_limit;
+            case 0: return p->load_tracking == LOAD_PELT;
+            case 1: return p->misfit;
+            default: return p->idle_pull;
+            }
+        }
+        u64 tunable_field(const struct tunables *t, int i)
+        {
+            switch (i) {
+            case 0: return t->sched_latency;
+            case 1: return t->sched_min_granularity;
+            case 2: return t->sched_wakeup_granularity;
+            case 3: return t->sched_migration_cost;
+            case 4: return t->sched_nr_migrate;
+            default: return t->newidle_limit;
             }
         }
         u64 machine_field(const struct machine *m, int i) { return i ? m->nr_cpus : m->tick_ns; }
@@ -263,10 +268,11 @@ fn tables_mean_the_same_to_c() {
             .bytes
     };
 
-    let sizes: Symbol<*const [u32; 7]> = unsafe { library.get(b"sizes") }.unwrap();
+    let sizes: Symbol<*const [u32; 8]> = unsafe { library.get(b"sizes") }.unwrap();
     let sizes = unsafe { **sizes };
     let ours = [
         "policy",
+        "tunables",
         "machine",
         "domains",
         "groups",
@@ -274,7 +280,7 @@ fn tables_mean_the_same_to_c() {
         "cpu_levels",
     ]
     .map(|name| bytes(name).len() as u32);
-    assert_eq!(ours, sizes[..6]);
+    assert_eq!(ours, sizes[..7]);
 
     type Field = unsafe extern "C" fn(*const u8, i32) -> u64;
     let row =
@@ -283,10 +289,11 @@ fn tables_mean_the_same_to_c() {
             let at = bytes(symbol)[index * stride..].as_ptr();
             (0..fields).map(|i| unsafe { field(at, i) }).collect()
         };
+    assert_eq!(row("policy_field", "policy", 0, 0, 3), [1, 1, 1]);
     // Five CPUs: 1 + log2(5) = 3.
     assert_eq!(
-        row("policy_field", "policy", 0, 0, 9),
-        [18_000_000, 2_250_000, 3_000_000, 500_000, 32, 1, 1, 1, 0]
+        row("tunable_field", "tunables", 0, 0, 6),
+        [18_000_000, 2_250_000, 3_000_000, 500_000, 32, 0]
     );
     assert_eq!(row("machine_field", "machine", 0, 0, 2), [10_000_000, 5]);
 
@@ -314,9 +321,9 @@ fn tables_mean_the_same_to_c() {
         [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
     );
 
-    let mut counters = vec![0u8; sizes[6] as usize];
+    let mut counters = vec![0u8; sizes[7] as usize];
     // Two CPUs whose counters are 0, 1, 2, ... in the order of their fields.
-    let words = sizes[6] as usize / 8 / machine::MAX_CPUS;
+    let words = sizes[7] as usize / 8 / machine::MAX_CPUS;
     for (index, word) in counters.chunks_exact_mut(8).enumerate().take(2 * words) {
         word.copy_from_slice(&(index as u64).to_ne_bytes());
     }

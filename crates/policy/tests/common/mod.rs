@@ -47,7 +47,7 @@ pub fn compile_with_tables_of(code: &str, policy: &str, machine: &Machine) -> Li
     let tables = Policy::find(policy).unwrap().globals(machine);
     for table in tables
         .iter()
-        .filter(|table| !["policy", "machine"].contains(&table.symbol.as_str()))
+        .filter(|table| !["policy", "tunables", "machine"].contains(&table.symbol.as_str()))
     {
         let variable: Symbol<*mut u8> = unsafe { library.get(table.symbol.as_bytes()) }.unwrap();
         // SAFETY: the variable has this size; `tables_mean_the_same_to_c` compares them.

@@ -494,12 +494,12 @@ mod tests {
             [
                 "woken Some(\"bytes in a stream\") Some(\"writer\")",
                 "none_near_idle ui goes to CPU 0",
-                "near_vruntime ui does not take CPU 0",
+                "near_vruntime ui does not preempt on CPU 0",
                 "other Some(\"loop (8)\") 10",
-                "share_over loop (8) is to let others have CPU 0",
+                "share_over loop (8) yields CPU 0",
                 "other Some(\"loop (9)\") 50",
                 "moved 0 2",
-                "takes_waiting CPU 2 takes ui",
+                "takes_waiting CPU 2 pulls ui",
                 "runs 160",
             ]
         );

@@ -183,7 +183,7 @@ __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev
 		u32 cpu = nth_cpu(sg, i);
 
 		if (task_allowed(p, cpu) &&
-		    READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio) + ratio <= policy.hmp_full_threshold) {
+		    READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio) + ratio <= tunables.hmp_full_threshold) {
 			found = cpu;
 			break;
 		}
@@ -200,20 +200,20 @@ __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, 
 	if (!se)
 		return -1;
 	if (!is_fast(prev_cpu)) {
-		if (!policy.hmp_full_threshold)
+		if (!tunables.hmp_full_threshold)
 			return -1;
-	} else if (!hmp_stable(se->design.hmp.last_down, policy.hmp_next_down, now) ||
-		   se->design.hmp.load_avg_ratio >= policy.hmp_down_threshold ||
+	} else if (!hmp_stable(se->design.hmp.last_down, tunables.hmp_next_down, now) ||
+		   se->design.hmp.load_avg_ratio >= tunables.hmp_down_threshold ||
 		   first_allowed_cpu(p, machine.slow_group) < 0) {
 		return -1;
 	}
-	if (policy.hmp_full_threshold && se->design.hmp.load_avg_ratio <= HMP_LARGE_TASK)
+	if (tunables.hmp_full_threshold && se->design.hmp.load_avg_ratio <= HMP_LARGE_TASK)
 		cpu = hmp_best_little_cpu(p, prev_cpu, se->design.hmp.load_avg_ratio);
 	else
 		cpu = hmp_min_load_cpu(p, machine.slow_group);
 	if (cpu < 0 || cpu == (s32)prev_cpu)
 		return -1;
-	explain(light_down, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_down_threshold, prev_cpu);
+	explain(light_down, p->pid, cpu, se->design.hmp.load_avg_ratio, tunables.hmp_down_threshold, prev_cpu);
 	hmp_next_down_delay(se, cpu, now);
 	return cpu;
 }
@@ -226,11 +226,11 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 
 	if (!se)
 		return new_cpu;
-	if (!is_fast(prev_cpu) && se->design.hmp.load_avg_ratio >= policy.hmp_up_threshold &&
-	    hmp_stable(se->design.hmp.last_up, policy.hmp_next_up, now)) {
+	if (!is_fast(prev_cpu) && se->design.hmp.load_avg_ratio >= tunables.hmp_up_threshold &&
+	    hmp_stable(se->design.hmp.last_up, tunables.hmp_next_up, now)) {
 		cpu = hmp_min_load_cpu(p, machine.fast_group);
 		if (cpu >= 0 && !hmp_busy(cpu)) {
-			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, policy.hmp_up_threshold,
+			explain(heavy_up, p->pid, cpu, se->design.hmp.load_avg_ratio, tunables.hmp_up_threshold,
 				prev_cpu);
 			hmp_next_up_delay(se, cpu, now);
 			return cpu;
@@ -279,8 +279,8 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 		return false;
 	look_for(best, KEY_RATIO, false, dst);
 	consider_rq(best, cpu, HMP_MAX_TASKS, now);
-	if (!best->pid || best->key < (s64)policy.hmp_up_threshold ||
-	    !hmp_stable(best->hmp_last_up, policy.hmp_next_up, now))
+	if (!best->pid || best->key < (s64)tunables.hmp_up_threshold ||
+	    !hmp_stable(best->hmp_last_up, tunables.hmp_next_up, now))
 		return false;
 	rq_for_update(dst)->design.hmp.wake_for_idle_pull = true;
 	kick_cpu(dst, SCX_KICK_IDLE);
@@ -344,11 +344,11 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 		if (rq_of(cpu)->curr.pid)
 			consider_rq(best, cpu, HMP_MAX_TASKS, now);
 	}
-	if (best->pid && best->key >= (s64)policy.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
+	if (best->pid && best->key >= (s64)tunables.hmp_up_threshold && !rq_of(best->cpu)->active_balance) {
 		hmp_note_migration(best, true, now);
 		pulled = move_candidate(best, now);
 		if (pulled)
-			explain(heavy_pulled, best->pid, this_cpu, best->key, policy.hmp_up_threshold, best->cpu);
+			explain(heavy_pulled, best->pid, this_cpu, best->key, tunables.hmp_up_threshold, best->cpu);
 	}
 	unlock_candidates();
 	return pulled;
@@ -362,7 +362,7 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 __noinline s32 hmp_find_new_ilb(u32 call_cpu)
 {
 	const struct group *sg = group_at(is_fast(call_cpu) ? machine.fast_group : machine.slow_group);
-	bool packed = !is_fast(call_cpu) && policy.hmp_full_threshold, needed = false;
+	bool packed = !is_fast(call_cpu) && tunables.hmp_full_threshold, needed = false;
 	s32 ilb = -1;
 	int i;
 
@@ -373,7 +373,7 @@ __noinline s32 hmp_find_new_ilb(u32 call_cpu)
 		if (rq->tick_stopped) {
 			if (ilb < 0)
 				ilb = cpu;
-			needed |= packed && rq->design.hmp.load_avg_ratio > policy.hmp_full_threshold;
+			needed |= packed && rq->design.hmp.load_avg_ratio > tunables.hmp_full_threshold;
 		} else {
 			needed |= !packed && cpu_nr_running(cpu) > 1;
 		}

@@ -54,7 +54,7 @@ static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 loa
 /* How far @vruntime, of all CPUs, is ahead of the clock; at most a latency either way, ns. */
 static __always_inline s64 hperf_ahead(u64 vruntime)
 {
-	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = policy.sched_latency;
+	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = tunables.sched_latency;
 
 	if (ahead > limit)
 		return limit;

@@ -14,7 +14,7 @@
 
 static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
 {
-	rq->design.newidle_limit.avg_time_between_ib = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
+	rq->design.newidle_limit.avg_time_between_ib = NEWIDLE_LIMIT_MAX * tunables.newidle_limit;
 }
 
 /*
@@ -25,18 +25,18 @@ static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
 static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 {
 	struct newidle_limit_rq *limit = &rq->design.newidle_limit;
-	u64 since = now - limit->prev_idle_balance, max = NEWIDLE_LIMIT_MAX * policy.newidle_limit;
+	u64 since = now - limit->prev_idle_balance, max = NEWIDLE_LIMIT_MAX * tunables.newidle_limit;
 
-	if (!policy.newidle_limit)
+	if (!tunables.newidle_limit)
 		return false;
 	limit->prev_idle_balance = now;
 	if (since > max)
 		limit->avg_time_between_ib = max;
 	else
 		limit->avg_time_between_ib += (s64)(since - limit->avg_time_between_ib) >> 3;
-	if (limit->avg_time_between_ib >= policy.newidle_limit)
+	if (limit->avg_time_between_ib >= tunables.newidle_limit)
 		return false;
-	explain(idle_too_often, 0, bpf_get_smp_processor_id(), limit->avg_time_between_ib, policy.newidle_limit);
+	explain(idle_too_often, 0, bpf_get_smp_processor_id(), limit->avg_time_between_ib, tunables.newidle_limit);
 	return true;
 }
 

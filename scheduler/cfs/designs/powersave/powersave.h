@@ -49,7 +49,7 @@ __noinline u64 max_rq_util(u32 cpu, bool wakeup)
 	struct fair_rq *rq = rq_of(cpu);
 	u64 nr_running = READ_ONCE(rq->nr_running), util, left;
 
-	if (wakeup && rq->avg_idle < policy.sched_burst_threshold)
+	if (wakeup && rq->avg_idle < tunables.sched_burst_threshold)
 		return cpu_nr_running(cpu) * FULL_UTIL;
 	util = rq_util(rq);
 	left = scale_rt_capacity(cpu);
