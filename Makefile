@@ -74,12 +74,13 @@ mutants:
 	tests/mutants $(MUTANTS)
 
 # In instructions, which takes valgrind; and in time, in 1 GB (of addresses, in KiB), as much as 20,480 tasks
-# on 1024 CPUs may take.
+# on 1024 CPUs may take; and what a process of its own costs a scheduler in C.
 bench:
 	command -v valgrind >/dev/null || apt-get install -y -qq --no-install-recommends valgrind
 	cargo bench --locked -p equipoise-simulator --bench instructions
 	cargo bench --locked -p equipoise-simulator --bench context_switches --no-run
 	ulimit -v 976562 && cargo bench --locked -p equipoise-simulator --bench context_switches
+	cargo bench --locked -p equipoise-lab --bench cage
 
 # How long the import of a million recorded events takes, and how much memory.
 bench-import:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policy: switches and numbers over the one body of code, which user space sets before it loads the scheduler,
- * and the tunables among them later, too. A preset in policies/ is a set of these. All are 64 bits wide, so that the table alone says how they lie.
+ * The policy: switches and numbers over the one body of code. User space sets them before it loads the scheduler,
+ * and the tunables among them later, too. A preset in policies/ is a set of these. All are 64 bits wide, so that
+ * the table alone says how they lie.
  */
 #ifndef __EQUIPOISE_POLICY_H
 #define __EQUIPOISE_POLICY_H

@@ -135,7 +135,8 @@ __noinline u32 roomiest(u32 prev_cpu)
  */
 static __always_inline bool spreads(const struct cluster *c)
 {
-	return tunables.prefer == PREFER_PERFORMANCE || (tunables.prefer == PREFER_BALANCED && READ_ONCE(c->held_back));
+	return tunables.prefer == PREFER_PERFORMANCE ||
+	       (tunables.prefer == PREFER_BALANCED && READ_ONCE(c->held_back));
 }
 
 /*

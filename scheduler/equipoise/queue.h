@@ -10,9 +10,9 @@
 #define TASKS_LOOKED_AT 256
 
 /*
- * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on the first task is
- * read without the queue's lock, and mostly that is all: an iterator takes the lock three times. (Until 7.1 the kernel
- * may miss the first task of a FIFO queue; these are ordered by virtual time.)
+ * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on the first task
+ * is read without the queue's lock, and mostly that is all: an iterator takes the lock three times. (Until 7.1 the
+ * kernel may miss the first task of a FIFO queue; these are ordered by virtual time.)
  */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
 {

@@ -2,17 +2,19 @@
 //! `.incbin`) and says in its messages what is in them: it reads its own files and the scheduler's headers, writes to a
 //! folder of its own, talks to nobody, has no terminal, and comes to an end.
 
-use crate::{Error, limits};
+use crate::{Error, limits, system_calls};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
+use seccompiler::BpfProgram;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where compilers, linkers, their libraries and the C library's headers are.
@@ -108,9 +110,10 @@ pub fn inherit_nothing() -> io::Result<()> {
     }
 }
 
-/// Which files a compiler may read, and write.
+/// Which files a compiler may read, and write, and which system calls it may make.
 pub struct Files {
     rules: Option<RulesetCreated>,
+    calls: Option<Arc<BpfProgram>>,
     /// For what it writes on its way.
     work: PathBuf,
 }
@@ -134,8 +137,19 @@ impl Files {
                 ));
             }
         };
+        let calls = match system_calls::has_seccomp() {
+            true => system_calls::filter()
+                .map_err(|error| Error(format!("the compiler's cage: {error}")))?,
+            false if is_uncaged() => None,
+            false => {
+                return Err(Error(
+                    "this kernel lacks seccomp, which keeps a compiler from this computer's networks".to_owned(),
+                ));
+            }
+        };
         Ok(Files {
             rules,
+            calls: calls.map(Arc::new),
             work: work.to_owned(),
         })
     }
@@ -149,17 +163,20 @@ impl Files {
             .env("CCACHE_DISABLE", "1")
             .stdin(std::process::Stdio::null());
         let rules = self.rules.as_ref().and_then(|rules| rules.try_clone().ok());
+        let calls = self.calls.clone();
         let enter = move || {
             // Without a terminal, and the leader of a group that can be ended together.
             rustix::process::setsid()?;
             inherit_nothing()?;
-            match rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
-                Some(rules) => rules
-                    .restrict_self()
-                    .map(drop)
-                    .map_err(|_| io::ErrorKind::PermissionDenied.into()),
-                None => Ok(()),
+            if let Some(rules) = rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
+                let entered = rules.restrict_self();
+                entered.map_err(|_| io::ErrorKind::PermissionDenied)?;
             }
+            if let Some(calls) = &calls {
+                let entered = seccompiler::apply_filter(calls);
+                entered.map_err(|_| io::ErrorKind::PermissionDenied)?;
+            }
+            Ok(())
         };
         // SAFETY: between fork and exec it makes system calls, and copies a few words.
         unsafe { command.pre_exec(enter) };

@@ -98,6 +98,39 @@ pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Erro
     Ok(found)
 }
 
+/// The global variables that are pointers to a `struct task_struct`, or arrays of them.
+pub fn task_pointers(file: &object::File<'_>) -> Result<Vec<String>, gimli::Error> {
+    let mut found = Vec::new();
+    each_global(file, |dwarf, unit, name, kind| {
+        if points_to_task(dwarf, unit, kind)? {
+            found.push(name.to_owned());
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn points_to_task(
+    dwarf: &gimli::Dwarf<Slice<'_>>,
+    unit: &Unit<Slice<'_>>,
+    kind: UnitOffset,
+) -> Result<bool, gimli::Error> {
+    let mut entry = resolve(unit, kind)?;
+    while entry.tag() == gimli::DW_TAG_array_type {
+        let Some(element) = reference(&entry) else {
+            return Ok(false);
+        };
+        entry = resolve(unit, element)?;
+    }
+    let (gimli::DW_TAG_pointer_type, Some(pointee)) = (entry.tag(), reference(&entry)) else {
+        return Ok(false);
+    };
+    let Some(name) = resolve(unit, pointee)?.attr_value(gimli::DW_AT_name) else {
+        return Ok(false);
+    };
+    Ok(dwarf.attr_string(unit, name)?.slice() == b"task_struct")
+}
+
 /// Is the type at `offset` `const`, or an array of what is?
 fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, gimli::Error> {
     loop {

@@ -12,12 +12,14 @@ mod loading;
 mod object;
 mod ops;
 mod schedulers;
+mod system_calls;
 
 pub use confine::{has_landlock, inherit_nothing, is_uncaged, nothing, run_uncaged};
 pub use debug_info::{Inner, MapDefinition};
 pub use kernels::{Feature, Kernel, Kind};
 pub use object::{Global, Image, Map, Object, Tracepoint, Variable};
 pub use schedulers::SCHEDULERS;
+pub use system_calls::has_seccomp;
 
 use cache::Cache;
 use compile::Call;
@@ -307,6 +309,27 @@ mod tests {
         let expected =
             "a.bpf.c: `ops` is in more than one of the files; expected those of one scheduler";
         assert!(error.0.ends_with(expected), "{error}");
+    }
+
+    #[test]
+    fn a_global_pointer_to_a_task_gets_a_warning() {
+        let object = compile(
+            "#include <scx/common.bpf.h>
+             typedef struct task_struct task;
+             struct task_struct *kept;
+             static task *volatile many[2][3];
+             u64 number, *pointer;
+             void f(struct task_struct *p) { struct task_struct *local = p; many[1][2] = local; pointer = &number; }
+             SCX_OPS_DEFINE(ops, .name = \"x\");",
+        );
+        let warnings = object.unwrap().warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        for name in ["`kept`", "`many`"] {
+            assert!(
+                warnings.iter().any(|warning| warning.starts_with(name)),
+                "{warnings:?}"
+            );
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Object {
     image: Vec<u8>,
     variables: BTreeMap<String, Variable>,
     constants: HashSet<String>,
+    /// Global variables that point to tasks.
+    task_pointers: Vec<String>,
     maps: Vec<Map>,
     tracepoints: Vec<Tracepoint>,
     ops: u64,
@@ -176,6 +178,9 @@ impl Object {
         };
         tracepoints.sort_by_key(|tracepoint| tracepoint.address);
         let constants = debug_info::constants(&file).map_err(|error| unreadable(&error))?;
+        let mut task_pointers =
+            debug_info::task_pointers(&file).map_err(|error| unreadable(&error))?;
+        task_pointers.retain(|name| variables.contains_key(name));
         let license = file
             .section_by_name("license")
             .and_then(|section| section.data().ok())
@@ -195,6 +200,7 @@ impl Object {
             image,
             variables,
             constants,
+            task_pointers,
             maps,
             tracepoints,
             ops,
@@ -282,6 +288,11 @@ impl Object {
                 self.constants.contains(*name) || variable.address == self.ops
             })
             .map(|(name, variable)| (&**name, *variable))
+    }
+
+    /// The global variables that point to tasks, as far as their types say it.
+    pub(crate) fn task_pointers(&self) -> &[String] {
+        &self.task_pointers
     }
 
     /// The shared object as it was compiled.

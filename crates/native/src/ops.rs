@@ -73,11 +73,17 @@ fn implemented(object: &Object) -> impl Iterator<Item = &'static Feature> {
 }
 
 impl Object {
-    /// A warning for each deprecated op that the scheduler implements.
+    /// A warning for each deprecated op that the scheduler implements, and for each global variable that
+    /// may outlive the task that it points to.
     pub fn warnings(&self) -> Vec<String> {
-        implemented(self)
-            .filter_map(|feature| feature.warning(self.kernel()))
-            .collect()
+        let deprecated = implemented(self).filter_map(|feature| feature.warning(self.kernel()));
+        let pointers = self.task_pointers().iter().map(|name| {
+            format!(
+                "`{name}` points to a task; unless it is a __kptr, Linux's verifier refuses to read through it, and \
+                 here a read after the task's end is not noticed"
+            )
+        });
+        deprecated.chain(pointers).collect()
     }
 
     /// Is it a cid-form scheduler (`SCX_OPS_CID_DEFINE()`)?

@@ -38,7 +38,10 @@ pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String
         .collect();
     match goal {
         Some(goal) if lines.is_empty() => {
-            lines.push(format!("{}: this workload has no measure of it.", title(goal)));
+            lines.push(format!(
+                "{}: this workload has no measure of it.",
+                title(goal)
+            ));
         }
         Some(_) => {}
         None => lines.extend(words.altogether()),
@@ -72,7 +75,11 @@ impl Words<'_> {
         };
         // The first scheduler is the baseline. Where nothing beats it, the line says how far the worst is behind it.
         let is_kept = winners.contains(&0);
-        let (winner, against) = if is_kept { (0, verdict.worst) } else { (winner, Some(0)) };
+        let (winner, against) = if is_kept {
+            (0, verdict.worst)
+        } else {
+            (winner, Some(0))
+        };
         let mut line = match (is_kept, against) {
             (false, _) => {
                 let are = if winners.len() == 1 { "is" } else { "are" };
@@ -84,7 +91,11 @@ impl Words<'_> {
                 self.names[0], self.names[worst]
             ),
         };
-        let (one, other) = if is_kept { (against, Some(0)) } else { (Some(winner), against) };
+        let (one, other) = if is_kept {
+            (against, Some(0))
+        } else {
+            (Some(winner), against)
+        };
         if let (Some(one), Some(other)) = (one, other)
             && let Some(how) = self.difference(verdict, one, other)
         {
@@ -92,7 +103,11 @@ impl Words<'_> {
         }
         let prices = self.prices(verdict, winner, against.unwrap_or(0));
         if !prices.is_empty() {
-            line += &format!(". {} has a price: {}", self.names[winner], prices.join(", "));
+            line += &format!(
+                ". {} has a price: {}",
+                self.names[winner],
+                prices.join(", ")
+            );
         }
         line + "."
     }
@@ -128,7 +143,9 @@ impl Words<'_> {
             return Some(format!("some runs under {name} never reached {lacks}"));
         }
         if let Some(lacks) = &own.lacks {
-            return Some(format!("some runs never reached {lacks}, as all under {name} did"));
+            return Some(format!(
+                "some runs never reached {lacks}, as all under {name} did"
+            ));
         }
         if let (Some(own), Some(others)) = (own.share_pct, others.share_pct)
             && verdict.shares_differ(one, other)

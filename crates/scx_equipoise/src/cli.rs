@@ -1,7 +1,10 @@
 //! The command line, with the options that sched_ext's schedulers have in common.
 
+use crate::group;
+use crate::server::Access;
 use clap::{Parser, Subcommand, ValueEnum};
 use policy::Policy;
+use rustix::process::Gid;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 /// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
@@ -51,6 +54,11 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
+    /// Let the members of this group read statistics, too, by its name or number; without it only root may. Reading
+    /// them makes the kernel measure all BPF programs
+    #[arg(long, value_name = "GROUP", value_parser = group::find)]
+    pub stats_group: Option<Gid>,
+
     /// Print each decision of the scheduler to standard output, as it is made: which task, which CPU, why, and by which
     /// numbers. Of more than it can keep up with, some are lost, and it says how many
     #[arg(long)]
@@ -77,6 +85,13 @@ pub struct Opts {
 
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Opts {
+    /// The users who may read statistics.
+    pub fn stats_access(&self) -> Access {
+        self.stats_group.map_or(Access::Root, Access::Group)
+    }
 }
 
 /// The setting `prefer`, or where it comes from.

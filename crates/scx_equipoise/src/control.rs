@@ -4,33 +4,20 @@
 //! at once. Any other loads the scheduler anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
 
 use crate::error::Error;
-use anyhow::{Context, Result, anyhow, bail};
+use crate::server::{self, Access, Answer, Service, Socket};
+use anyhow::{Context, Result, anyhow};
 use machine::input;
 use policy::Policy;
-use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::env;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::{Duration, Instant};
 
-const SOCKET: &str = "/run/scx_equipoise.sock";
-
-/// How long a client may take to send its line, all in all.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// So many clients are served at a time, each by a thread with a stack of so many bytes. More are turned away.
-const MOST_CLIENTS: usize = 1024;
-const STACK: usize = 128 << 10;
-
-/// The longest line that is read, bytes.
-const LONGEST: usize = 64 << 10;
+/// Where the socket is of a loader that systemd has not started.
+const FOLDER: &str = "/run/scx_equipoise";
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub enum Request {
@@ -203,86 +190,35 @@ impl Control {
         }
     }
 
-    /// Answers requests until the process ends, from a thread of its own.
+    /// Answers requests as long as the socket lives.
     pub fn serve(self: &Arc<Control>) -> Result<Socket> {
-        self.serve_at(Path::new(SOCKET))
+        self.serve_at(&path())
     }
 
-    fn serve_at(self: &Arc<Control>, path: &Path) -> Result<Socket> {
-        // One that a killed loader has left.
-        let _ = fs::remove_file(path);
-        let listener = UnixListener::bind(path)
-            .and_then(|listener| {
-                fs::set_permissions(path, Permissions::from_mode(0o666)).map(|()| listener)
-            })
-            .with_context(|| format!("cannot listen on {}", path.display()))?;
-        let control = self.clone();
-        thread::spawn(move || {
-            let clients = Arc::new(());
-            for client in listener.incoming().flatten() {
-                if Arc::strong_count(&clients) > MOST_CLIENTS {
-                    continue;
-                }
-                let (control, one_more) = (control.clone(), clients.clone());
-                let serve = move || {
-                    let _served = one_more;
-                    // A client that is gone, or sends what is none of a request, has itself to blame.
-                    if let Err(error) = control.talk(client) {
-                        log::debug!("a client of {SOCKET}: {error:#}");
-                    }
-                };
-                if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(serve) {
-                    log::debug!("a client of {SOCKET} is turned away: {error}");
-                }
-            }
-        });
-        Ok(Socket(path.to_owned()))
-    }
-
-    fn talk(&self, client: UnixStream) -> Result<()> {
-        let is_root = socket_peercred(&client)?.uid.is_root();
-        let line = read_line(&client, Instant::now() + PATIENCE)?;
-        let reply = match self.answer(serde_json::from_slice(&line)?, is_root) {
-            Ok(reply) => reply,
-            Err(later) => later.recv()?,
-        };
-        client.set_write_timeout(Some(PATIENCE))?;
-        send(&client, &reply)
+    pub fn serve_at(self: &Arc<Control>, path: &Path) -> Result<Socket> {
+        server::serve(path, Access::All, self.clone())
     }
 }
 
-/// What `client` sends up to the end of a line, before the `deadline`.
-fn read_line(mut client: &UnixStream, deadline: Instant) -> Result<Vec<u8>> {
-    let (mut line, mut part) = (Vec::new(), [0; 4096]);
-    while !line.ends_with(b"\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            bail!("no whole line within {} s", PATIENCE.as_secs());
-        }
-        client.set_read_timeout(Some(left))?;
-        match client.read(&mut part)? {
-            0 => break,
-            read => line.extend_from_slice(&part[..read]),
-        }
-        if line.len() > LONGEST {
-            bail!("a line of over {LONGEST} bytes");
-        }
-    }
-    Ok(line)
-}
+impl Service for Arc<Control> {
+    type Memory = ();
 
-/// Where the loader listens, as long as this lives.
-pub struct Socket(PathBuf);
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+    fn reply(&mut self, (): &mut (), is_root: bool, line: &[u8]) -> Result<Answer> {
+        match Control::answer(self, serde_json::from_slice(line)?, is_root) {
+            Ok(reply) => Ok(Answer::Now(server::line(&reply)?)),
+            // Of root's, one at a time.
+            Err(later) => Ok(Answer::Later(Box::new(move || {
+                server::line(&later.recv()?)
+            }))),
+        }
     }
 }
 
-fn send(mut stream: &UnixStream, message: &impl Serialize) -> Result<()> {
-    let line = serde_json::to_string(message)? + "\n";
-    Ok(stream.write_all(line.as_bytes())?)
+/// In the folder that systemd made for the service, which clients take for that of [`FOLDER`].
+fn path() -> PathBuf {
+    let folders = env::var_os("RUNTIME_DIRECTORY");
+    let first = folders.iter().flat_map(env::split_paths).next();
+    first.unwrap_or_else(|| FOLDER.into()).join("control")
 }
 
 /// `NAME = VALUE` each, as in a policy file.
@@ -332,17 +268,13 @@ fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
 
 /// The client's side: what the loader answers.
 pub fn ask(request: &Request) -> Result<String, Error> {
-    ask_at(Path::new(SOCKET), request)
+    ask_at(&path(), request)
 }
 
-fn ask_at(path: &Path, request: &Request) -> Result<String, Error> {
-    let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            anyhow!("no scx_equipoise is running: expected one to ask")
-        }
-        _ => anyhow!(error).context(format!("cannot reach {}", path.display())),
-    })?;
-    send(&stream, request)?;
+pub fn ask_at(path: &Path, request: &Request) -> Result<String, Error> {
+    let mut stream = server::connect(path)?;
+    let sent = stream.write_all(&server::line(request)?);
+    sent.context("scx_equipoise does not listen")?;
     let mut line = String::new();
     let answered = BufReader::new(stream).read_line(&mut line);
     answered.context("scx_equipoise does not answer")?;
@@ -446,35 +378,12 @@ mod tests {
         let get = Request::Get(words("policy"));
         assert!(matches!(ask_at(&path, &get), Err(Error::Run(_))));
         let socket = control().serve_at(&path).unwrap();
-        UnixStream::connect(&path)
+        server::connect(&path)
             .unwrap()
             .write_all(b"nonsense\n")
             .unwrap();
         assert_eq!(ask_at(&path, &get).unwrap(), "policy = \"capacity\"\n");
         drop(socket);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn slow_clients_keep_nobody_waiting() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let _socket = control().serve_at(&path).unwrap();
-        let slow: Vec<UnixStream> = (0..100)
-            .map(|_| {
-                let mut client = UnixStream::connect(&path).unwrap();
-                client.write_all(b"{").unwrap();
-                client
-            })
-            .collect();
-        let get = Request::Get(words("policy"));
-        assert_eq!(ask_at(&path, &get).unwrap(), "policy = \"capacity\"\n");
-        // None of them is waited for any longer than one's own line may take, however it sends.
-        for client in &slow {
-            let mut end = Vec::new();
-            let mut client = client;
-            client.read_to_end(&mut end).unwrap();
-            assert_eq!(end, b"");
-        }
     }
 }

@@ -7,6 +7,7 @@ mod cost;
 mod error;
 mod explain;
 mod globals;
+mod group;
 mod host;
 mod libbpf_log;
 mod limits;
@@ -14,6 +15,7 @@ mod preflight;
 mod profile;
 mod rapl;
 mod schedulers;
+mod server;
 mod stats;
 
 use anyhow::Context;
@@ -49,7 +51,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         return Ok(());
     }
     if opts.help_stats {
-        stats::server_data().describe_meta(&mut std::io::stdout(), None)?;
+        stats::describe(&mut std::io::stdout())?;
         return Ok(());
     }
     if let Some(command) = &opts.command {

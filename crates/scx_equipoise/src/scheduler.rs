@@ -20,7 +20,6 @@ use machine::{CpuMask, Machine};
 use native::Global;
 use policy::{Counters, Explained, Policy};
 use super::skeleton::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
-use scx_stats::prelude::StatsServer;
 use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
@@ -86,7 +85,7 @@ fn reenqueues_anywhere() -> Result<bool> {
 struct Scheduler<'object> {
     skeleton: BpfSkel<'object>,
     link: Link,
-    stats: StatsServer<(), Totals>,
+    stats: stats::Server,
     /// The CPUs that it was configured for.
     online: CpuMask,
     /// Does it say why, and of which task?
@@ -136,7 +135,7 @@ impl<'object> Scheduler<'object> {
         let mut skeleton = loaded.map_err(refused)?;
         let link = scx_ops_attach!(skeleton, equipoise_ops)?;
         libbpf_log::forget();
-        let stats = stats::serve()?;
+        let stats = stats::Server::start(opts.stats_access())?;
         log::info!("policy {} on {} CPUs", policy.name, online.count());
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(

@@ -3,20 +3,23 @@
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
 use crate::rapl;
-use anyhow::{Context, Result, bail};
+use crate::server::{self, Access, Answer, Service, Socket};
+use anyhow::{Result, bail};
+use crossbeam::channel::{Receiver, Sender, unbounded};
 use policy::Counters;
+use rustix::io::Errno;
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Where clients of scx_stats look for the scheduler that is loaded.
-const SOCKET: &str = "/var/run/scx/root/stats";
+const SOCKET: &str = "/run/scx/root/stats";
 
 /// All since the scheduler was loaded; where it is known.
 #[derive(Clone, Debug, Default)]
@@ -133,55 +136,141 @@ impl Metrics {
     }
 }
 
-/// The server's side: a client gets what happened since it last asked. The kernel measures callbacks
-/// only while there is a client.
-pub fn server_data() -> StatsServerData<(), Totals> {
-    let open: Box<dyn StatsOpener<(), Totals>> = Box::new(move |(requests, answers)| {
-        let measuring = Measuring::start()?;
-        requests.send(())?;
-        let mut before = answers.recv()?;
-        let read: Box<dyn StatsReader<(), Totals>> = Box::new(move |_, (requests, answers)| {
-            let _ = &measuring;
-            requests.send(())?;
-            let after = answers.recv()?;
-            let metrics = Metrics::between(&before, &after);
-            before = after;
-            metrics.to_json()
-        });
-        Ok(read)
-    });
-    StatsServerData::new()
+/// What the statistics are, for people.
+pub fn describe(out: &mut impl Write) -> Result<()> {
+    StatsServerData::<(), ()>::new()
         .add_meta(Callback::meta())
         .add_meta(Metrics::meta())
-        .add_ops("top", StatsOps { open, close: None })
+        .describe_meta(out, None)
 }
 
-/// Serves them to anybody, as the control socket does: a client changes nothing. The server's own socket is its user's
-/// alone.
-pub fn serve() -> Result<StatsServer<(), Totals>> {
-    let server = StatsServer::new(server_data())
-        .set_path(SOCKET)
-        .launch()
-        .context("cannot serve statistics")?;
-    fs::set_permissions(SOCKET, Permissions::from_mode(0o666))
-        .with_context(|| format!("cannot let everybody read {SOCKET}"))?;
-    Ok(server)
+/// The server's side.
+pub struct Server {
+    _socket: Socket,
+    requests: Receiver<()>,
+    answers: Sender<Totals>,
 }
 
-/// An error if no scheduler serves statistics.
-pub fn find_server() -> Result<()> {
-    match UnixStream::connect(SOCKET) {
-        Ok(_) => Ok(()),
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::NotFound | ErrorKind::ConnectionRefused
-            ) =>
-        {
-            bail!("no scheduler serves statistics at {SOCKET}: start scx_equipoise first")
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot reach {SOCKET}")),
+impl Server {
+    /// Serves clients of scx_stats. `access` bounds who they are, as a client switches on the kernel's measuring of all
+    /// BPF programs, which costs.
+    pub fn start(access: Access) -> Result<Server> {
+        Server::start_at(Path::new(SOCKET), access)
     }
+
+    pub fn start_at(path: &Path, access: Access) -> Result<Server> {
+        let (asking, requests) = unbounded();
+        let (answers, answered) = unbounded();
+        let statistics = Statistics {
+            requests: asking,
+            answers: answered,
+            measuring: Weak::new(),
+        };
+        Ok(Server {
+            _socket: server::serve(path, access, statistics)?,
+            requests,
+            answers,
+        })
+    }
+
+    /// On which totals are asked for and sent, one for each request.
+    pub fn channels(&self) -> (Sender<Totals>, Receiver<()>) {
+        (self.answers.clone(), self.requests.clone())
+    }
+}
+/// Answers requests of scx_stats.
+struct Statistics {
+    requests: Sender<()>,
+    answers: Receiver<Totals>,
+    /// Of all clients that have asked for statistics.
+    measuring: Weak<Measuring>,
+}
+
+/// What a client was told last.
+struct Session {
+    totals: Totals,
+    measuring: Arc<Measuring>,
+}
+
+impl Service for Statistics {
+    type Memory = Option<Session>;
+
+    fn reply(&mut self, session: &mut Option<Session>, _: bool, line: &[u8]) -> Result<Answer> {
+        let (errno, resp) = match self.resp(session, line) {
+            Ok(resp) => (0, resp),
+            Err(error) => (Errno::INVAL.raw_os_error(), format!("{error:#}").into()),
+        };
+        let args = [("resp".to_owned(), resp)].into();
+        Ok(Answer::Now(server::line(&StatsResponse { errno, args })?))
+    }
+}
+
+impl Statistics {
+    fn resp(&mut self, session: &mut Option<Session>, line: &[u8]) -> Result<Value> {
+        let request: StatsRequest = serde_json::from_slice(line)?;
+        let target = request.args.get("target").map_or("top", |target| target);
+        match (&*request.req, target) {
+            ("stats", "top") => self.interval(session)?.to_json(),
+            ("stats", target) => bail!("unknown target {target:?}: expected \"top\""),
+            ("stats_meta", _) => {
+                let all = [Callback::meta(), Metrics::meta()];
+                let by_name = all.into_iter().map(|meta| (meta.name.clone(), meta));
+                Ok(serde_json::to_value(by_name.collect::<BTreeMap<_, _>>())?)
+            }
+            (other, _) => {
+                bail!("unknown request {other:?}: expected \"stats\" or \"stats_meta\"")
+            }
+        }
+    }
+
+    /// What happened since the client last asked. The kernel measures callbacks only while there is a client.
+    fn interval(&mut self, session: &mut Option<Session>) -> Result<Metrics> {
+        let before = match session.take() {
+            Some(before) => before,
+            None => Session {
+                measuring: self.measure()?,
+                totals: self.totals()?,
+            },
+        };
+        let totals = self.totals()?;
+        let metrics = Metrics::between(&before.totals, &totals);
+        *session = Some(Session {
+            totals,
+            measuring: before.measuring,
+        });
+        Ok(metrics)
+    }
+
+    fn measure(&mut self) -> Result<Arc<Measuring>> {
+        if let Some(measuring) = self.measuring.upgrade() {
+            return Ok(measuring);
+        }
+        let measuring = Arc::new(Measuring::start()?);
+        self.measuring = Arc::downgrade(&measuring);
+        Ok(measuring)
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        self.requests.send(())?;
+        Ok(self.answers.recv()?)
+    }
+}
+
+/// An error if no scheduler serves statistics to this user.
+pub fn find_server() -> Result<()> {
+    server::connect(Path::new(SOCKET))
+        .map(drop)
+        .map_err(|error| {
+            let is_denied =
+                error.downcast_ref().map(io::Error::kind) == Some(ErrorKind::PermissionDenied);
+            if is_denied {
+                error.context(
+                    "statistics require root, or a user of the group that --stats-group names",
+                )
+            } else {
+                error
+            }
+        })
 }
 
 /// The client's side: prints statistics every `interval` until it `is_over`.
@@ -235,9 +324,48 @@ mod tests {
     }
 
     #[test]
+    fn a_client_of_scx_stats_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root/stats");
+        let server = Server::start_at(&path, Access::Root).unwrap();
+        let mut client = StatsClient::new().set_path(&path).connect(None).unwrap();
+        let meta: BTreeMap<String, StatsMeta> = client.request("stats_meta", vec![]).unwrap();
+        assert!(meta["Metrics"].fields.contains_key("misfit_moves"));
+        for (request, target) in [("stats", "bottom"), ("stop", "top")] {
+            let target = vec![("target".to_owned(), target.to_owned())];
+            let error = client.request::<Value>(request, target).unwrap_err();
+            assert!(format!("{error:#}").contains("expected"), "{error:#}");
+        }
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    /// The first answer begins a client's interval; each other one ends it.
+    #[test]
+    fn a_client_gets_what_happened_since_it_last_asked() {
+        let (asking, requests) = unbounded();
+        let (answers, answered) = unbounded();
+        let measuring = Arc::new(Measuring::nothing());
+        let mut statistics = Statistics {
+            requests: asking,
+            answers: answered,
+            measuring: Arc::downgrade(&measuring),
+        };
+        for pulled in [5, 7, 10] {
+            answers.send(totals(pulled, 0, 0)).unwrap();
+        }
+        let mut session = None;
+        for expected in [2, 3] {
+            let metrics = statistics.interval(&mut session).unwrap();
+            assert_eq!(metrics.pulled, expected);
+        }
+        assert_eq!(requests.len(), 3);
+    }
+
+    #[test]
     fn every_statistic_is_described() {
         let mut text = Vec::new();
-        server_data().describe_meta(&mut text, None).unwrap();
+        describe(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(
             text.contains("misfit_moves") && text.contains("ns_per_call"),

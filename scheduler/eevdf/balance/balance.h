@@ -19,7 +19,8 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 {
 	if (p->policy == SCHED_IDLE || env_domain(env)->flags & SD_SHARE_CPUPOWER)
 		return false;
-	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) < (s64)tunables.sched_migration_cost;
+	return (s64)(rq_clock_task_at(env->src_cpu, env->now) - se->exec_start) <
+	       (s64)tunables.sched_migration_cost;
 }
 
 /* @p may not use dst_cpu. Another CPU of its group may have it: new_dst_cpu. */

@@ -6,10 +6,10 @@ use machine::Machine;
 use machine::input::BadInput;
 use scx_stats::StatsClient;
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,6 +24,8 @@ pub struct Computer {
     pub machine: Machine,
     /// The connection with scx_equipoise's statistics: the first answer begins an interval, each other one ends it.
     stats: RefCell<Option<StatsClient>>,
+    /// May this user not read them?
+    is_refused: Cell<bool>,
 }
 
 impl Computer {
@@ -37,6 +39,7 @@ impl Computer {
             root: root.to_owned(),
             machine,
             stats: RefCell::new(None),
+            is_refused: Cell::new(false),
         })
     }
 
@@ -55,7 +58,9 @@ impl Computer {
         let ops = self.read("sys/kernel/sched_ext/root/ops");
         match (ops, self.policy()) {
             (Some(ops), Some(policy)) if ops.starts_with("equipoise") => {
-                format!("scx_equipoise, policy {policy}")
+                let refused = " (statistics require root, or the group of --stats-group)";
+                let refused = if self.is_refused.get() { refused } else { "" };
+                format!("scx_equipoise{refused}, policy {policy}")
             }
             (Some(ops), _) => format!("scx_{}", ops.trim()),
             (None, _) => "Linux's own scheduler".to_owned(),
@@ -64,7 +69,7 @@ impl Computer {
 
     /// That of the scx_equipoise that runs.
     fn policy(&self) -> Option<String> {
-        let stream = UnixStream::connect(self.root.join("run/scx_equipoise.sock")).ok()?;
+        let stream = UnixStream::connect(self.root.join("run/scx_equipoise/control")).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         writeln!(&stream, "{}", json!({ "Get": ["policy"] })).ok()?;
         let mut line = String::new();
@@ -80,7 +85,14 @@ impl Computer {
         let is_first = stats.is_none();
         if is_first {
             let client = StatsClient::new().set_path(self.root.join("run/scx/root/stats"));
-            *stats = Some(client.connect(Some(PATIENCE.as_millis() as u64)).ok()?);
+            let connected = client.connect(Some(PATIENCE.as_millis() as u64));
+            let refusal = connected
+                .as_ref()
+                .err()
+                .and_then(|error| error.downcast_ref());
+            self.is_refused
+                .set(refusal.map(io::Error::kind) == Some(io::ErrorKind::PermissionDenied));
+            *stats = Some(connected.ok()?);
         }
         let target = vec![("target".to_owned(), "top".to_owned())];
         let answer: Option<Value> = stats.as_mut()?.request("stats", target).ok();
@@ -148,11 +160,12 @@ impl Moment {
         let khz = cpus
             .keys()
             .filter_map(|&cpu| Some((cpu, computer.khz(cpu)?)));
+        let counted = computer.counted();
         Ok(Moment {
             khz: khz.collect(),
             cpus,
             scheduler: computer.scheduler(),
-            counted: computer.counted(),
+            counted,
             at: Instant::now(),
         })
     }

@@ -3,6 +3,7 @@
 use crate::common::{command, text};
 use crate::foreign::{Scheduler, compare, fifo};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -235,6 +236,40 @@ fn the_compiler_reads_headers_and_nothing_else() {
     ];
     let output = compare(&files, &["--scheduler", "a.bpf.c", "--include", "include"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// Landlock lets a process change the modes of files that it may not read.
+#[test]
+fn the_compiler_changes_no_modes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, compiler, victim) = (
+        folder.path().join("a.bpf.c"),
+        folder.path().join("bin/cc"),
+        folder.path().join("victim"),
+    );
+    fs::create_dir(folder.path().join("bin")).unwrap();
+    fs::write(&source, fifo("fifo", "GPL", "")).unwrap();
+    fs::write(&victim, "").unwrap();
+    let tries = format!(
+        "#!/bin/sh\nchmod 4777 {} && echo done\necho tried >&2\nexit 1\n",
+        victim.display()
+    );
+    fs::write(&compiler, tries).unwrap();
+    for (file, mode) in [(&compiler, 0o755), (&victim, 0o644)] {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let args = ["compare", "--machine", "tc2-smp", "--runs", "1"];
+    let output = command(&args)
+        .args(["--workload", "busy:duration=10ms", "--scheduler"])
+        .arg(&source)
+        .env("CC", &compiler)
+        .output()
+        .unwrap();
+    let says = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{says}");
+    assert!(says.contains("tried"), "{says}");
+    let mode = fs::metadata(&victim).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o644, "{says}");
 }
 
 #[test]

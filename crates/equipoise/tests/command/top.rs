@@ -80,7 +80,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     let at = |name: &str| root.path().join(name);
     write(&at("sys/kernel/sched_ext/root/ops"), "equipoise\n");
     serve(
-        &at("run/scx_equipoise.sock"),
+        &at("run/scx_equipoise/control"),
         json!({ "Done": "policy = \"hperf\"\n" }).to_string(),
     );
     let counted = json!({

@@ -67,19 +67,9 @@ static CODE: OnceLock<Vec<Range<u64>>> = OnceLock::new();
 
 /// What this kernel lacks of what keeps a scheduler from harm, by name.
 pub fn lacks() -> Vec<&'static str> {
-    let action = libc::SECCOMP_RET_TRAP;
-    // SAFETY: `action` is read.
-    let seccomp = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_GET_ACTION_AVAIL,
-            0,
-            &raw const action,
-        )
-    };
     let all = [
         ("Landlock", native::has_landlock()),
-        ("seccomp", seccomp == 0 && architecture().is_some()),
+        ("seccomp", native::has_seccomp()),
     ];
     let lacking = all.into_iter().filter(|(_, there)| !there);
     lacking.map(|(name, _)| name).collect()

@@ -1,0 +1,314 @@
+//! System calls that a compiler has no use for. The compiler reads a stranger's source, and an error in
+//! it may run the stranger's code; Landlock does not restrict networks on older kernels, nor file modes,
+//! signals, tracing, keys or terminals on any.
+//!
+//! This is a list of what is refused, since compilers, linkers and the wrappers around them differ in
+//! what they need. A refused call fails as on a kernel that does not have it.
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Is,
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
+};
+use std::collections::BTreeMap;
+
+/// Refused whatever their arguments are, by what they could harm.
+const REFUSED: &[libc::c_long] = &[
+    // Networks and other processes' sockets. io_uring makes sockets and files without system calls.
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_io_uring_setup,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // Files by name, beyond what Landlock knows.
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    libc::SYS_fchown,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_inotify_init1,
+    libc::SYS_fanotify_init,
+    // Memory and messages that outlive it.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_semget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // More of the kernel than a compiler has ever asked for.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_personality,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_vhangup,
+    // Its flags are in memory, where a filter cannot see them. The C library falls back to clone().
+    libc::SYS_clone3,
+];
+
+/// As above, where the architecture has them besides.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_BESIDES: &[libc::c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_inotify_init,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_kexec_file_load,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_BESIDES: &[libc::c_long] = &[];
+
+/// fchmodat2() has this number on every architecture (Linux 6.6, include/uapi/asm-generic/unistd.h).
+const FCHMODAT2: libc::c_long = 452;
+
+/// A clone() with one of these makes a namespace.
+const NAMESPACES: [libc::c_int; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+
+/// ioctl()s that type into a terminal.
+const TYPING: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+
+/// The filter; `None` on an architecture whose system calls it does not know.
+pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
+    let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else {
+        return Ok(None);
+    };
+    let always = [REFUSED, REFUSED_BESIDES, &[FCHMODAT2]].concat();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        always.into_iter().map(|call| (call, Vec::new())).collect();
+    let when = |argument, operator, value| {
+        let condition = SeccompCondition::new(argument, Len::Qword, operator, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    let namespaces = NAMESPACES.map(|flag| flag as u64);
+    let namespaces = namespaces.map(|flag| when(0, Is::MaskedEq(flag), flag));
+    rules.insert(
+        libc::SYS_clone,
+        namespaces.into_iter().collect::<Result<_, _>>()?,
+    );
+    // The kernel looks at the lower half alone.
+    let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
+    rules.insert(
+        libc::SYS_ioctl,
+        typing.into_iter().collect::<Result<_, _>>()?,
+    );
+    // Of another process.
+    rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
+
+    let refused = SeccompAction::Errno(libc::ENOSYS as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?;
+    let mut program = without_x32();
+    program.extend(BpfProgram::try_from(filter)?);
+    Ok(Some(program))
+}
+
+/// Refuses the calls of x32, whose numbers the filter does not know and whose architecture is x86-64's.
+fn without_x32() -> BpfProgram {
+    const X32: u32 = 0x4000_0000;
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let step = |code: u32, jf: u8, k: u32| sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf,
+        k,
+    };
+    vec![
+        // The number is the first word of struct seccomp_data (include/uapi/linux/seccomp.h).
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+        ),
+    ]
+}
+
+/// Does this kernel have seccomp's filters?
+pub fn has_seccomp() -> bool {
+    let action = libc::SECCOMP_RET_TRAP;
+    // SAFETY: `action` is read.
+    let available = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_ACTION_AVAIL,
+            0,
+            &raw const action,
+        )
+    };
+    available == 0 && TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    /// `act` behind the filter, in a process between fork and exec: an error where it fails.
+    fn behind(act: fn() -> libc::c_long) -> io::Result<()> {
+        let filter = filter().unwrap().unwrap();
+        let mut command = Command::new("true");
+        let enter = move || {
+            seccompiler::apply_filter(&filter).map_err(|_| io::ErrorKind::Other)?;
+            match act() {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        // SAFETY: it makes system calls alone.
+        unsafe { command.pre_exec(enter) };
+        command.status().map(|status| assert!(status.success()))
+    }
+
+    // SAFETY of all: what they are given is what they take, and those that are refused are not made.
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn what_a_compiler_does_passes() {
+        behind(|| {
+            unsafe { libc::prlimit(0, libc::RLIMIT_CORE, std::ptr::null(), std::ptr::null_mut()) }
+                .into()
+        })
+        .unwrap();
+        behind(|| {
+            let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+            if child == 0 {
+                unsafe { libc::_exit(0) };
+            }
+            unsafe { libc::waitpid(child as i32, std::ptr::null_mut(), 0) }.into()
+        })
+        .unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn what_it_has_no_use_for_does_not() {
+        let refused: [(&str, fn() -> libc::c_long); 12] = [
+            ("socket", || {
+                unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
+            }),
+            ("kill", || unsafe { libc::kill(libc::getppid(), 0) }.into()),
+            ("tgkill", || unsafe {
+                libc::syscall(libc::SYS_tgkill, libc::getppid(), libc::getppid(), 0)
+            }),
+            ("chmod", || {
+                unsafe { libc::chmod(c"/nowhere".as_ptr(), 0o755) }.into()
+            }),
+            ("fchmodat2", || unsafe {
+                libc::syscall(FCHMODAT2, -100, c"/nowhere".as_ptr(), 0o755, 0)
+            }),
+            ("ptrace", || unsafe {
+                libc::syscall(libc::SYS_ptrace, 16, libc::getppid(), 0, 0)
+            }),
+            ("keyctl", || unsafe {
+                libc::syscall(libc::SYS_keyctl, 0, -3, 0)
+            }),
+            ("unshare", || unsafe { libc::unshare(0) }.into()),
+            ("clone", || unsafe {
+                libc::syscall(libc::SYS_clone, libc::CLONE_NEWUSER, 0, 0, 0, 0)
+            }),
+            ("prlimit", || {
+                unsafe {
+                    libc::prlimit(
+                        libc::getppid(),
+                        libc::RLIMIT_CORE,
+                        std::ptr::null(),
+                        std::ptr::null_mut(),
+                    )
+                }
+                .into()
+            }),
+            ("TIOCSTI", || {
+                unsafe { libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()) }.into()
+            }),
+            ("TIOCSTI, upper half", || unsafe {
+                libc::syscall(
+                    libc::SYS_ioctl,
+                    0,
+                    libc::TIOCSTI as u64 | 1 << 32,
+                    c"x".as_ptr(),
+                )
+            }),
+        ];
+        for (name, call) in refused {
+            let error = behind(call).expect_err(name);
+            assert_eq!(error.raw_os_error(), Some(libc::ENOSYS), "{name}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            let x32 = || unsafe { libc::syscall(0x4000_0000 | libc::SYS_getpid) };
+            assert_eq!(behind(x32).unwrap_err().raw_os_error(), Some(libc::ENOSYS));
+        }
+    }
+}

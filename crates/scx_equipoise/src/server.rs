@@ -1,0 +1,567 @@
+//! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
+//!
+//! Any user may connect to a socket of the loader, so one thread serves all clients, and each of them is
+//! bounded: the length of a line, the time for it, the connections and the requests of a user. A user
+//! above its number of connections loses the one that has been silent for longest. A new client is
+//! therefore never turned away, and slow ones cost no more than their connections.
+
+use anyhow::{Context, Result, anyhow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Gid, Uid, chown};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown, sockopt::socket_peercred};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time for a client's line: from the connection for the first one, from its first byte for others; and
+/// for a client to take a late answer.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest line, bytes. A request to change every setting is shorter by far.
+const LONGEST: usize = 16 << 10;
+
+/// Connections at a time, of all users and of each. They are open files, of which a process often may
+/// have 1,024, and each may hold a line.
+const MOST: usize = 256;
+const MOST_OF_A_USER: usize = 64;
+
+/// Requests of a user in a `SECOND`. Root may send more.
+const MOST_REQUESTS: u32 = 100;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a server does.
+pub trait Service: Send + 'static {
+    /// What it knows of a client between two requests.
+    type Memory: Default;
+
+    /// The answer to `line`. An error ends the connection.
+    fn reply(&mut self, memory: &mut Self::Memory, is_root: bool, line: &[u8]) -> Result<Answer>;
+}
+
+/// The line that a client gets.
+pub enum Answer {
+    Now(Vec<u8>),
+    /// The last one of the connection, from a thread that may wait for it. The service bounds how many
+    /// there are.
+    Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
+}
+
+/// `message` as a line of JSON.
+pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The users who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    All,
+    Root,
+    /// Root and the members of a group.
+    Group(Gid),
+}
+
+/// A socket that is served as long as this lives.
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        // The thread sees the end of its listener, and ends.
+        let _ = shutdown(&self.listener, Shutdown::Both);
+    }
+}
+
+/// Serves `path`, whose folder is made if there is none, from a thread of its own.
+pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socket> {
+    let listener =
+        listen(path, access).with_context(|| format!("cannot listen on {}", path.display()))?;
+    let socket = Socket {
+        listener: listener.try_clone()?,
+        path: path.to_owned(),
+    };
+    thread::Builder::new().spawn(move || Server::new(listener, service).run())?;
+    Ok(socket)
+}
+
+fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        fs::create_dir_all(folder)?;
+        // Whatever the umask: a client has to get through.
+        fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    }
+    // One that a killed loader has left.
+    let _ = fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    let mode = match access {
+        Access::All => 0o666,
+        Access::Root => 0o600,
+        Access::Group(group) => {
+            chown(path, None, Some(group))?;
+            0o660
+        }
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+/// The client's side: a connection with the loader that runs.
+pub fn connect(path: &Path) -> Result<UnixStream> {
+    UnixStream::connect(path).map_err(|error| {
+        let nobody = matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused
+        );
+        if nobody {
+            anyhow!(
+                "no scx_equipoise is running: nothing listens on {}",
+                path.display()
+            )
+        } else {
+            anyhow!(error).context(format!("cannot connect to {}", path.display()))
+        }
+    })
+}
+
+struct Server<S: Service> {
+    listener: UnixListener,
+    service: S,
+    clients: Vec<Client<S::Memory>>,
+    /// Of the users with requests in a second that has not passed: when it began, and how many.
+    rates: BTreeMap<u32, (Instant, u32)>,
+}
+
+struct Client<M> {
+    stream: UnixStream,
+    user: Uid,
+    /// What has come of its line.
+    line: Vec<u8>,
+    /// When its line must be whole; `None` between two.
+    deadline: Option<Instant>,
+    /// When it connected or last sent a whole line.
+    active: Instant,
+    memory: M,
+}
+
+impl<S: Service> Server<S> {
+    fn new(listener: UnixListener, service: S) -> Server<S> {
+        Server {
+            listener,
+            service,
+            clients: Vec::new(),
+            rates: BTreeMap::new(),
+        }
+    }
+
+    /// Until the listener is shut down.
+    fn run(mut self) {
+        loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    // Out of files or memory, which may pass.
+                    log::debug!("a socket of the loader: {error}");
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        }
+    }
+
+    /// Waits for clients and serves those that are ready. False at the end.
+    fn turn(&mut self) -> io::Result<bool> {
+        let now = Instant::now();
+        self.forget(now);
+        let may_send: Vec<usize> = (0..self.clients.len())
+            .filter(|&index| self.may_send(self.clients[index].user))
+            .collect();
+        let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        polled.extend(
+            may_send
+                .iter()
+                .map(|&index| PollFd::new(&self.clients[index].stream, PollFlags::IN)),
+        );
+        let timeout = self.next_deadline().map(|deadline| {
+            Timespec::try_from(deadline.saturating_duration_since(now)).expect("a second at most")
+        });
+        match poll(&mut polled, timeout.as_ref()) {
+            Err(Errno::INTR) => return Ok(true),
+            result => result?,
+        };
+        let ends = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        let listener = polled[0].revents();
+        let ready: Vec<usize> = may_send
+            .into_iter()
+            .zip(&polled[1..])
+            .filter(|(_, polled)| !polled.revents().is_empty())
+            .map(|(index, _)| index)
+            .collect();
+        if listener.intersects(ends) {
+            return Ok(false);
+        }
+        // From the last: a client that ends is replaced by one that has been served.
+        for index in ready.into_iter().rev() {
+            self.read(index);
+        }
+        if listener.contains(PollFlags::IN) {
+            self.accept()?;
+        }
+        Ok(true)
+    }
+
+    /// Ends connections whose lines are late, and seconds that have passed.
+    fn forget(&mut self, now: Instant) {
+        self.clients
+            .retain(|client| client.deadline.is_none_or(|deadline| deadline > now));
+        self.rates
+            .retain(|_, (began, _)| now.duration_since(*began) < SECOND);
+    }
+
+    /// When a line is late or a user may send again.
+    fn next_deadline(&self) -> Option<Instant> {
+        let lines = self.clients.iter().filter_map(|client| client.deadline);
+        let rates = self.rates.values().map(|(began, _)| *began + SECOND);
+        lines.chain(rates).min()
+    }
+
+    fn may_send(&self, user: Uid) -> bool {
+        let rate = self.rates.get(&user.as_raw());
+        user.is_root() || rate.is_none_or(|&(_, requests)| requests < MOST_REQUESTS)
+    }
+
+    /// Takes the connections that wait, but returns now and then to those that there are.
+    fn accept(&mut self) -> io::Result<()> {
+        for _ in 0..MOST_OF_A_USER {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            };
+            stream.set_nonblocking(true)?;
+            let user = socket_peercred(&stream)?.uid;
+            let now = Instant::now();
+            self.clients.push(Client {
+                stream,
+                user,
+                line: Vec::new(),
+                deadline: Some(now + PATIENCE),
+                active: now,
+                memory: S::Memory::default(),
+            });
+            let of_user = self.clients.iter().filter(|client| client.user == user);
+            if of_user.count() > MOST_OF_A_USER {
+                self.drop_most_silent(|client| client.user == user);
+            } else if self.clients.len() > MOST {
+                self.drop_most_silent(|client| !client.user.is_root());
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_most_silent(&mut self, among: impl Fn(&Client<S::Memory>) -> bool) {
+        let clients = self.clients.iter().enumerate();
+        let of_them = clients.filter(|(_, client)| among(client));
+        if let Some((index, _)) = of_them.min_by_key(|(_, client)| client.active) {
+            self.clients.swap_remove(index);
+        }
+    }
+
+    /// Serves a client that has sent something.
+    fn read(&mut self, index: usize) {
+        let goes_on = self.talk(index).unwrap_or_else(|error| {
+            log::debug!("a client of the loader: {error:#}");
+            false
+        });
+        if !goes_on {
+            self.clients.swap_remove(index);
+        }
+    }
+
+    /// Takes what the client sends, and answers if its line is whole. False if that was all.
+    fn talk(&mut self, index: usize) -> Result<bool> {
+        let client = &mut self.clients[index];
+        let Some(line) = client.read_line()? else {
+            return Ok(true);
+        };
+        let rate = self.rates.entry(client.user.as_raw());
+        rate.or_insert((client.active, 0)).1 += 1;
+        let is_root = client.user.is_root();
+        match self.service.reply(&mut client.memory, is_root, &line)? {
+            // A client that has read the last answer has room for this one.
+            Answer::Now(line) => {
+                (&client.stream).write_all(&line)?;
+                Ok(true)
+            }
+            Answer::Later(wait) => {
+                let stream = client.stream.try_clone()?;
+                thread::Builder::new().spawn(move || answer_late(&stream, wait))?;
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl<M> Client<M> {
+    /// Its line, once it is whole. An error ends the connection.
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut part = [0; 4096];
+        let read = match self.stream.read(&mut part) {
+            Ok(0) => return Err(anyhow!("it has gone")),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let now = Instant::now();
+        self.deadline.get_or_insert(now + PATIENCE);
+        self.line.extend_from_slice(&part[..read]);
+        if self.line.len() > LONGEST {
+            return Err(anyhow!("a line of over {LONGEST} bytes"));
+        }
+        match self.line.iter().position(|&byte| byte == b'\n') {
+            None => Ok(None),
+            Some(end) if end + 1 < self.line.len() => {
+                Err(anyhow!("a line before the last one was answered"))
+            }
+            Some(_) => {
+                self.deadline = None;
+                self.active = now;
+                Ok(Some(std::mem::take(&mut self.line)))
+            }
+        }
+    }
+}
+
+fn answer_late(stream: &UnixStream, wait: Box<dyn FnOnce() -> Result<Vec<u8>> + Send>) {
+    let answered = wait().and_then(|line| {
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut stream = stream;
+        Ok(stream.write_all(&line)?)
+    });
+    if let Err(error) = answered {
+        log::debug!("a client of the loader: {error:#}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{self, Control, Request};
+    use crate::stats;
+    use policy::Policy;
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    use scx_stats::StatsClient;
+    use serde_json::Value;
+    use std::io::{BufRead, BufReader};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Counts a client's requests.
+    struct Counting;
+
+    impl Service for Counting {
+        type Memory = u32;
+
+        fn reply(&mut self, count: &mut u32, _: bool, line: &[u8]) -> Result<Answer> {
+            *count += 1;
+            let count = *count;
+            match line {
+                b"late\n" => Ok(Answer::Later(Box::new(move || super::line(&count)))),
+                b"end\n" => Err(anyhow!("as it wishes")),
+                _ => Ok(Answer::Now(super::line(&count)?)),
+            }
+        }
+    }
+
+    struct Place {
+        folder: tempfile::TempDir,
+        _socket: Socket,
+    }
+
+    fn place() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let _socket = serve(&folder.path().join("s"), Access::All, Counting).unwrap();
+        Place { folder, _socket }
+    }
+
+    impl Place {
+        fn connect(&self) -> UnixStream {
+            connect(&self.folder.path().join("s")).unwrap()
+        }
+    }
+
+    /// What the server sends for `line`; `None` if it hangs up.
+    fn ask(stream: &UnixStream, line: &[u8]) -> Option<String> {
+        let mut sending = stream;
+        let _ = sending.write_all(line);
+        let mut answer = String::new();
+        let read = BufReader::new(stream).read_line(&mut answer);
+        read.is_ok_and(|bytes| bytes > 0)
+            .then(|| answer.trim_end().to_owned())
+    }
+
+    #[test]
+    fn a_client_asks_as_often_as_it_likes_and_has_a_memory_of_its_own() {
+        let place = place();
+        let (first, second) = (place.connect(), place.connect());
+        for expected in ["1", "2", "3"] {
+            assert_eq!(ask(&first, b"now\n").as_deref(), Some(expected));
+        }
+        assert_eq!(ask(&second, b"late\n").as_deref(), Some("1"));
+        assert_eq!(ask(&second, b"now\n"), None);
+        assert_eq!(ask(&first, b"end\n"), None);
+    }
+
+    #[test]
+    fn a_long_line_and_two_at_a_time_end_the_connection() {
+        let place = place();
+        let longest = [vec![b'x'; LONGEST - 1], vec![b'\n']].concat();
+        assert!(ask(&place.connect(), &longest).is_some());
+        assert_eq!(ask(&place.connect(), &vec![b'x'; LONGEST + 1]), None);
+        assert_eq!(ask(&place.connect(), b"now\nnow\n"), None);
+    }
+
+    #[test]
+    fn a_line_has_a_second() {
+        let place = place();
+        let client = place.connect();
+        let began = Instant::now();
+        assert_eq!(ask(&client, b"begun"), None);
+        assert!(began.elapsed() >= PATIENCE / 2);
+        // Between two lines there is any time.
+        let client = place.connect();
+        assert!(ask(&client, b"now\n").is_some());
+        thread::sleep(2 * PATIENCE);
+        assert_eq!(ask(&client, b"now\n").as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn a_user_has_so_many_connections_and_keeps_the_latest() {
+        let place = place();
+        let clients: Vec<UnixStream> = (0..MOST_OF_A_USER + 2)
+            .map(|_| {
+                let client = place.connect();
+                assert!(ask(&client, b"now\n").is_some());
+                client
+            })
+            .collect();
+        let answered = clients.iter().map(|client| ask(client, b"now\n").is_some());
+        let expected = (0..clients.len()).map(|index| index >= 2);
+        assert!(answered.eq(expected));
+    }
+
+    /// Without a server: the tests may be root's, which has no rate.
+    #[test]
+    fn a_user_may_send_so_often_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = listen(&folder.path().join("s"), Access::Root).unwrap();
+        let mut server = Server::new(listener, Counting);
+        let user = Uid::from_raw(1000);
+        let now = Instant::now();
+        server.rates.insert(1000, (now, MOST_REQUESTS - 1));
+        assert!(server.may_send(user));
+        server.rates.insert(1000, (now, MOST_REQUESTS));
+        assert!(!server.may_send(user) && server.may_send(Uid::ROOT));
+        assert!(server.may_send(Uid::from_raw(1001)));
+        assert_eq!(server.next_deadline(), Some(now + SECOND));
+        // It waits for the second to end, as nobody sends.
+        assert!(server.turn().unwrap());
+        assert!(now.elapsed() >= SECOND);
+        server.forget(Instant::now());
+        assert!(server.may_send(user));
+    }
+
+    #[test]
+    fn the_socket_is_for_whom_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("of/us/s");
+        let group = rustix::process::getgid();
+        for (access, mode) in [
+            (Access::All, 0o666),
+            (Access::Root, 0o600),
+            (Access::Group(group), 0o660),
+        ] {
+            let socket = serve(&path, access, Counting).unwrap();
+            let found = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode, "{access:?}");
+            drop(socket);
+            assert!(connect(&path).is_err());
+        }
+    }
+
+    /// Of this process, KiB.
+    fn resident() -> usize {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
+    }
+
+    /// Sends a byte a second to each of `paths` over 1,000 connections, and connects again where they end.
+    fn drip(paths: &[&Path], is_over: &AtomicBool) {
+        let mut clients: Vec<(&Path, Option<UnixStream>)> = (0..1000)
+            .flat_map(|_| paths.iter().map(|&path| (path, None)))
+            .collect();
+        while !is_over.load(Ordering::Relaxed) {
+            let round = Instant::now();
+            for (path, client) in &mut clients {
+                let sent = client
+                    .as_mut()
+                    .is_some_and(|client| client.write_all(b"{").is_ok());
+                if !sent {
+                    *client = connect(path).ok();
+                }
+            }
+            thread::sleep(SECOND.saturating_sub(round.elapsed()));
+        }
+    }
+
+    #[test]
+    fn a_thousand_slow_clients_of_both_sockets_keep_nobody_waiting() {
+        let mut files = getrlimit(Resource::Nofile);
+        files.current = files.maximum;
+        setrlimit(Resource::Nofile, files).unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["control", "stats"].map(|name| folder.path().join(name));
+        let [at_control, at_stats] = paths.each_ref().map(|path| path.as_path());
+        let control = Arc::new(Control::new(Policy::find("capacity").unwrap()));
+        let _control = control.serve_at(at_control).unwrap();
+        let _stats = stats::Server::start_at(at_stats, Access::All).unwrap();
+
+        let before = resident();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| drip(&[at_control, at_stats], &is_over));
+            let mut longest = Duration::ZERO;
+            for _ in 0..30 {
+                thread::sleep(SECOND / 10);
+                let began = Instant::now();
+                let policy = Request::Get(vec!["policy".to_owned()]);
+                let answer = control::ask_at(at_control, &policy).unwrap();
+                assert_eq!(answer, "policy = \"capacity\"\n");
+                let client = StatsClient::new().set_path(at_stats).connect(None);
+                client
+                    .unwrap()
+                    .request::<Value>("stats_meta", vec![])
+                    .unwrap();
+                longest = longest.max(began.elapsed());
+            }
+            let grown = resident().saturating_sub(before);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(longest < SECOND, "{longest:?}");
+            assert!(grown < 64 << 10, "{grown} KiB");
+        });
+    }
+}
