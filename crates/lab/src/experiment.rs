@@ -13,6 +13,11 @@ use workload::{Better, Workload};
 /// The experiments that come with Equipoise: name, file, text.
 const BUILTIN: &[(&str, &str, &str)] = &[
     (
+        "aim7-rates",
+        "experiments/aim7-rates.toml",
+        include_str!("../experiments/aim7-rates.toml"),
+    ),
+    (
         "idle-balance-limit",
         "experiments/idle-balance-limit.toml",
         include_str!("../experiments/idle-balance-limit.toml"),

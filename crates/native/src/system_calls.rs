@@ -134,7 +134,7 @@ const NAMESPACES: [libc::c_int; 7] = [
 ];
 
 /// ioctl()s that type into a terminal.
-const TYPING: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
 /// The filter; `None` on an architecture whose system calls it does not know.
 pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
@@ -254,7 +254,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore)]
     fn what_it_has_no_use_for_does_not() {
-        let refused: [(&str, fn() -> libc::c_long); 12] = [
+        type Call = (&'static str, fn() -> libc::c_long);
+        let refused: [Call; 12] = [
             ("socket", || {
                 unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) }.into()
             }),
@@ -293,12 +294,7 @@ mod tests {
                 unsafe { libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()) }.into()
             }),
             ("TIOCSTI, upper half", || unsafe {
-                libc::syscall(
-                    libc::SYS_ioctl,
-                    0,
-                    libc::TIOCSTI as u64 | 1 << 32,
-                    c"x".as_ptr(),
-                )
+                libc::syscall(libc::SYS_ioctl, 0, libc::TIOCSTI | 1 << 32, c"x".as_ptr())
             }),
         ];
         for (name, call) in refused {

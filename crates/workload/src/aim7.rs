@@ -230,7 +230,9 @@ impl Setup {
             Call::Link => self.link,
             Call::Open => self.lookup,
             Call::List => self.list,
-            Call::Fork | Call::Exec => self.vma * process::AREAS.len() as u64,
+            Call::Fork | Call::Exec => {
+                self.vma * process::AREAS.len() as u64 + self.spin * process::anonymous()
+            }
             Call::Sync | Call::Sleep => 0,
         }
     }
@@ -238,15 +240,14 @@ impl Setup {
 
 /// How many cache lines `call` changes under its lock, the lock's included: of the directory that gets or loses
 /// an entry its inode, its block and that block's buffer and journal heads, and of a new or old file's those of
-/// its group of inodes (bitmap, descriptor, counters); of a directory that is read its inode; and of the tree
-/// of a file's or a parent's mappings the nodes beside a new or old one. Counted in Linux 3.10.
+/// its group of inodes (bitmap, descriptor, counters); and of a directory that is read its inode. Counted in
+/// Linux 3.10.
 fn lines(call: Call) -> u32 {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 8,
         Call::Link => 5,
         Call::Open | Call::List => 2,
-        Call::Fork | Call::Exec => 4,
-        Call::Sync | Call::Sleep => 0,
+        Call::Fork | Call::Exec | Call::Sync | Call::Sleep => 0,
     }
 }
 
@@ -286,10 +287,11 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: jobs done, and whether that is enough; then those of the journals.
+/// The shared words: jobs done, whether that is enough, and how many users there are; then those of the journals.
 const DONE: usize = 0;
 const ENOUGH: usize = 1;
-const WORDS: usize = 2;
+const USERS: usize = 2;
+const WORDS: usize = 3;
 
 /// How often the jobs done are looked at, ns.
 const INTERVAL: u64 = 1_000_000;
@@ -361,6 +363,7 @@ impl Program for Parent {
             .get_or_insert_with(|| least + env.rng.below(most - least + 1));
         if self.created < users {
             self.created += 1;
+            env.shared[USERS] = self.created;
             let user = TaskSpec {
                 timer_slack_ns: Some(0),
                 ..TaskSpec::new("user", User::new(setup))

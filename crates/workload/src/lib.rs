@@ -275,6 +275,9 @@ pub enum Op {
         /// Cache lines that it changes, the lock's own among them: from wherever the lock was last, where a
         /// machine says what that costs.
         lines: u32,
+        /// Nodes of the tree that the lock protects which it reads, a line each. Each was changed last by
+        /// another of those that had the lock before. A spinlock has none.
+        nodes: u32,
         /// Which kind of lock it is, the same for all who take it.
         kind: KernelLock,
         /// Has it until [`Op::Release`], for locks to be taken under it. Not a spinlock.

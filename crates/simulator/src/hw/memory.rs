@@ -2,11 +2,14 @@
 //! that others read, and to take a lock that others want. Only on a machine that describes it
 //! ([`machine::Memory`]).
 //!
-//! A runqueue's fields that other CPUs look at are one cache line, the scheduler's of it another. A read
-//! costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last read; a
-//! write costs the longest transfer that is needed to take the line from whoever has it. So does the task
-//! that one meets on another CPU's queue. Who takes a lock waits for its turn ([`crate::hw::lock`]), then for its
-//! line; the longer the more others poll that line, if it is a ticket lock ([`machine::Spinlock`]).
+//! A runqueue's fields that other CPUs look at are in four cache lines of Linux 3.10's `struct rq`: the lock with
+//! `nr_running`, and `wake_list`, which are the kernel's here; the load, and `curr` with `idle`, which are the
+//! scheduler's. Both halves are read and written as one: where their lines are is known, so that these come
+//! together. A read costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last
+//! read; a write costs the longest transfer that is needed to take the lines from whoever has them. A task that
+//! one meets on another CPU's queue has four lines, too. Who takes a lock waits for its turn
+//! ([`crate::hw::lock`]), then for its line; the longer the more others poll that line, if it is a ticket lock
+//! ([`machine::Spinlock`]).
 //!
 //! The time is spent by the CPU whose code is running: it is collected in the table, where C adds to it
 //! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
@@ -23,6 +26,8 @@ pub struct Memory {
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
     line_ns: Shared<[u32]>,
+    /// The same of half a runqueue.
+    half_ns: Shared<[u32]>,
     node: Shared<[u16]>,
     nodes: usize,
     lock_ns: u64,
@@ -31,6 +36,13 @@ pub struct Memory {
     rq_locks: Box<[Lock]>,
     /// Those that the code that is running holds, and since when.
     held: [Option<(usize, Turn)>; 2],
+}
+
+/// What so many lines take that are asked for together, given what one takes, ns: each further one a fifth, as those
+/// of a working set do (the machines' `refill_near_ns` and `refill_far_ns`).
+#[inline]
+fn together(ns: u64, lines: u64) -> u64 {
+    ns + ns * (lines - 1) / 5
 }
 
 /// Code that is running on a CPU.
@@ -56,10 +68,12 @@ impl Memory {
         let lines: Shared<[abi::Line]> = (0..nr_lines).map(line).collect();
         let seen = Shared::from(vec![0; cpus * nr_lines].into_boxed_slice());
         let line_ns: Shared<[u32]> = memory.line_ns.iter().flatten().copied().collect();
+        let half = |&ns: &u32| together(ns.into(), 2) as u32;
+        let half_ns: Shared<[u32]> = line_ns.iter().map(half).collect();
         let table = Shared::from(Box::new(abi::Memory {
             lines: lines.as_ptr().cast(),
             seen: seen.as_ptr().cast(),
-            line_ns: line_ns.as_ptr().cast(),
+            line_ns: half_ns.as_ptr().cast(),
             node: node.as_ptr().cast(),
             nr_lines: nr_lines as u32,
             nr_nodes: nodes as u32,
@@ -71,6 +85,7 @@ impl Memory {
             lines,
             _seen: seen,
             line_ns,
+            half_ns,
             node,
             nodes,
             lock_ns: memory.lock_ns.into(),
@@ -91,6 +106,12 @@ impl Memory {
         self.line_ns[from * self.nodes + to].into()
     }
 
+    /// Half of what other CPUs look at of a runqueue from `from` to `to`, ns.
+    fn half_ns(&self, from: usize, to: usize) -> u64 {
+        let (from, to) = (self.node[from] as usize, self.node[to] as usize);
+        self.half_ns[from * self.nodes + to].into()
+    }
+
     /// A line that `last` was the last to change, for `cpu`, ns.
     #[inline]
     pub fn fetch_ns(&self, last: usize, cpu: usize) -> u64 {
@@ -100,13 +121,19 @@ impl Memory {
         }
     }
 
+    /// A task that `last` was the last to change, for `cpu`, ns.
+    #[inline]
+    pub fn fetch_task_ns(&self, last: usize, cpu: usize) -> u64 {
+        together(self.fetch_ns(last, cpu), 4)
+    }
+
     /// `cpu` writes what other CPUs look at of the runqueue of `rq`; what that costs, ns.
     fn write(&mut self, cpu: usize, rq: usize) -> u64 {
         let line = self.lines[rq];
         let shared = u64::from(line.shared_ns);
         let ns = match line.writer as usize {
             writer if writer == cpu => shared,
-            writer => self.transfer_ns(writer, cpu).max(shared),
+            writer => self.half_ns(writer, cpu).max(shared),
         };
         self.lines[rq] = abi::Line {
             version: line.version.wrapping_add(1),
@@ -170,6 +197,19 @@ impl Memory {
         self.take(lock, code, 0, self.lock_ns)
     }
 
+    /// `code` takes `lock`, to keep it; what that costs, ns.
+    pub fn begin(&self, lock: &mut Lock, code: Code) -> (Turn, u64) {
+        lock.forget(code.now);
+        let asked = code.now + code.spent;
+        let turn = lock.turn(code.cpu, asked, &self.node, |_| 0, 1);
+        (turn, turn.from + self.handover(&turn, code.cpu) - asked)
+    }
+
+    /// `code`, whose turn it was, lets go of `lock` once it has done what takes `ns` besides.
+    pub fn end(&self, lock: &mut Lock, turn: &Turn, code: Code, ns: u64) {
+        lock.held(code.cpu, turn, code.now + code.spent + ns);
+    }
+
     /// `code` takes the lock of the runqueue of `rq` and changes it; what that costs, ns.
     pub fn change_rq(&mut self, rq: usize, code: Code) -> u64 {
         let mut lock = std::mem::take(&mut self.rq_locks[rq]);
@@ -228,20 +268,29 @@ mod tests {
     fn read(memory: &Memory, cpu: usize, rq: usize) {
         // SAFETY: it points to the memory's lines.
         let line = unsafe { &mut *(*memory.table()).lines.add(rq) };
-        let ns = memory.transfer_ns(line.writer as usize, cpu) as u32;
+        let ns = memory.half_ns(line.writer as usize, cpu) as u32;
         line.shared_ns = line.shared_ns.max(ns);
     }
 
     #[test]
     fn a_write_takes_the_line_from_whoever_has_it() {
         let mut memory = memory(Spinlock::Queued);
+        let (near, far) = (NEAR + NEAR / 5, FAR + FAR / 5);
         assert_eq!(memory.write(0, 0), 0);
-        assert_eq!(memory.write(1, 0), NEAR);
+        assert_eq!(memory.write(1, 0), near);
         assert_eq!(memory.write(1, 0), 0);
         read(&memory, 2, 0);
         read(&memory, 79, 0);
-        assert_eq!(memory.write(1, 0), FAR);
+        assert_eq!(memory.write(1, 0), far);
         assert_eq!(memory.write(1, 0), 0);
+    }
+
+    #[test]
+    fn a_tasks_lines_come_together() {
+        let memory = memory(Spinlock::Queued);
+        assert_eq!(memory.fetch_task_ns(3, 3), 0);
+        assert_eq!(memory.fetch_task_ns(0, 1), NEAR + 3 * NEAR / 5);
+        assert_eq!(memory.fetch_task_ns(0, 79), FAR + 3 * FAR / 5);
     }
 
     #[test]
@@ -317,6 +366,17 @@ mod tests {
         // All that is over.
         lock.forget(1_000_000);
         assert!(lock.is_free());
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_for_a_wakeup_is_waited_for() {
+        let memory = memory(Spinlock::Queued);
+        let (mut lock, now) = (Lock::of(0), 1000);
+        let code = |cpu, spent| Code { cpu, now, spent };
+        let (turn, ns) = memory.begin(&mut lock, code(1, 0));
+        assert_eq!(ns, NEAR);
+        memory.end(&mut lock, &turn, code(1, ns + 400), 1500);
+        assert_eq!(memory.lock(&mut lock, code(0, 0)), NEAR + 400 + 1500 + NEAR);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::abi::Bpf;
 use crate::check::check_state;
+use crate::hw::lock::Turn;
 use crate::hw::memory::{Code, Memory};
 use crate::kernel::Kernel;
 use crate::kernel::task::{Section, TaskPtr};
@@ -326,10 +327,46 @@ impl Kernel<'_> {
         });
     }
 
+    /// The code that is running takes the `wait_lock` of a lock of the kernel's, for a few instructions.
+    pub fn take_wait_lock(&mut self, mutex: u32) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.lock(self.programs.mutexes.spinlock(mutex), code)
+        });
+    }
+
+    /// The same, to keep it.
+    pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
+        let mut begun = None;
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            let (turn, ns) = memory.begin(self.programs.mutexes.spinlock(mutex), code);
+            begun = Some(turn);
+            ns
+        });
+        begun
+    }
+
+    /// The code that is running, which kept it, lets go once it has done what takes `ns` besides.
+    pub fn end_wait_lock(&mut self, mutex: u32, turn: Turn, ns: u64) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);
+            0
+        });
+    }
+
+    /// The code that is running reads nodes of the tree that a lock of the kernel's protects.
+    pub fn fetch_nodes(&mut self, mutex: u32, nodes: u32) {
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            let before = self.programs.mutexes.holders(mutex, nodes);
+            before.map(|cpu| memory.fetch_ns(cpu, code.cpu)).sum()
+        });
+    }
+
     /// The code that is running looks at `task`, which last ran, or was queued, on its CPU.
     #[inline]
     pub fn read_task(&mut self, task: TaskPtr) {
-        self.fetch_lines(task.cpu(), 1);
+        spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
+            memory.fetch_task_ns(task.cpu(), code.cpu)
+        });
     }
 
     /// The code that is running changes lines that `last` was the last to change.

@@ -4,6 +4,7 @@
 pub mod cpu;
 pub mod entry;
 pub mod interrupts;
+pub mod locks;
 pub mod softirq;
 pub mod switch;
 pub mod syscalls;

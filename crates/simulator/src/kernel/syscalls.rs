@@ -10,19 +10,16 @@ use crate::program::polling::PollUntil;
 use crate::program::stream::Transfer;
 use crate::scx::tracepoints;
 use std::mem::ManuallyDrop;
-use workload::{KernelLock, Op, Program, SchedPolicy};
+use workload::{Op, Program, SchedPolicy};
 
 /// How many ops a task may do without time passing before it is taken to be stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
 
 /// Work that a task is never done with, ns.
-const ENDLESS: u64 = 1 << 50;
+pub const ENDLESS: u64 = 1 << 50;
 
 /// What a task sleeps for that waits for a mutex of user space's.
 pub const MUTEX: &str = "a mutex";
-
-/// What a task sleeps for that waits for a lock of the kernel's.
-const KERNEL_LOCK: &str = "a lock of the kernel's";
 
 /// What a task does after a step of its program.
 pub enum Step {
@@ -156,7 +153,7 @@ impl Kernel<'_> {
     }
 
     /// The task has `amount` to compute.
-    fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
+    pub fn set_left(&mut self, task: TaskPtr, amount: u64, own_time: bool) {
         task.left.set(amount);
         task.own_time.set(own_time);
         if let Some(check) = &mut self.check {
@@ -353,108 +350,6 @@ impl Kernel<'_> {
         self.wake_readers(stream);
     }
 
-    /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
-    fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section, kind: KernelLock) -> Step {
-        if kind == KernelLock::Spinlock {
-            self.take_spinlock(section);
-            return self.compute(task, section.work, false, Continuation::NextOp);
-        }
-        if self.acquire(task, section, false) {
-            return self.work_under(task, section);
-        }
-        if kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
-            let until = PollUntil::KernelLock(section.mutex);
-            self.programs.pollers.start(task, until);
-            return self.poll_for(task, section);
-        }
-        self.programs.mutexes.queue(task, section.mutex);
-        self.sleep_for(cpu, task, section)
-    }
-
-    /// Takes a lock of the kernel's if it is free, and the lines that it protects from who had it last.
-    fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
-        let last = self.programs.mutexes.acquire(task, section.mutex, waited);
-        if let Some(last) = last {
-            self.fetch_lines(last, section.lines);
-        }
-        last.is_some()
-    }
-
-    /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
-    fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
-        if self.acquire(task, section, false) {
-            return self.work_under(task, section);
-        }
-        let until = PollUntil::KernelLock(section.mutex);
-        self.programs.pollers.go_on(task, until);
-        self.poll_for(task, section)
-    }
-
-    /// After sleeping for a lock of the kernel's: takes it, or sleeps again.
-    fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
-        match self.acquire(task, section, true) {
-            true => self.work_under(task, section),
-            false => self.sleep_for(cpu, task, section),
-        }
-    }
-
-    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
-        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
-    }
-
-    fn work_under(&mut self, task: TaskPtr, section: Section) -> Step {
-        let Section { mutex, keeps, .. } = section;
-        task.in_kernel.set(true);
-        self.compute(
-            task,
-            section.work,
-            false,
-            Continuation::LockHeld { mutex, keeps },
-        )
-    }
-
-    /// Releases a lock of the kernel's: who has polled for it the longest is next, and who waits first is woken.
-    fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
-        task.in_kernel.set(false);
-        let Ok(first) = self.programs.mutexes.release(task, mutex) else {
-            self.task_error(
-                task,
-                format_args!("releases the kernel's lock {mutex}, which it does not have"),
-            );
-            return Step::Go;
-        };
-        let pollers = &mut self.programs.pollers;
-        let next = pollers.stop_first(|until| until == PollUntil::KernelLock(mutex));
-        if let Some(next) = next {
-            self.end_poll(cpu, next);
-        }
-        if let Some(first) = first {
-            self.wake(first, 0);
-        }
-        Step::Go
-    }
-
-    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
-        task.continuation.set(Continuation::LockSleep(section));
-        self.sleep(cpu, task, KERNEL_LOCK)
-    }
-
-    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
-    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
-    pub fn sleep_instead(&mut self, task: TaskPtr) {
-        let Continuation::LockPoll(section) = task.continuation.get() else {
-            return;
-        };
-        if !self.programs.pollers.stop(task) {
-            return;
-        }
-        self.set_left(task, 0, false);
-        self.programs.mutexes.queue(task, section.mutex);
-        task.continuation.set(Continuation::LockSleep(section));
-        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
-        task.waits_for.set(KERNEL_LOCK);
-    }
-
     /// The task on `cpu` may have written shared words.
     fn words_written(&mut self, cpu: usize) {
         while let Some(task) = self.programs.stop_changed() {
@@ -469,7 +364,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn end_poll(&mut self, by: usize, task: TaskPtr) {
+    pub fn end_poll(&mut self, by: usize, task: TaskPtr) {
         let cpu = task.cpu();
         let polls = self.cpus[cpu].curr == Some(task) && self.cpus[cpu].armed;
         if polls {
@@ -569,6 +464,7 @@ impl Kernel<'_> {
                 mutex,
                 work,
                 lines,
+                nodes,
                 kind,
                 keeps,
             } => {
@@ -576,9 +472,11 @@ impl Kernel<'_> {
                     mutex,
                     work,
                     lines,
+                    nodes,
+                    kind,
                     keeps,
                 };
-                self.hold(cpu, task, section, kind)
+                self.hold(cpu, task, section)
             }
             Op::Release(mutex) => self.release(cpu, task, mutex),
             Op::BroadcastRequeue(cond) => {

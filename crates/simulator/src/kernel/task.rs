@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use workload::{Program, SchedPolicy, TaskSpec};
+use workload::{KernelLock, Program, SchedPolicy, TaskSpec};
 
 /// The pid of the first task.
 pub const FIRST_PID: i32 = 1000;
@@ -162,6 +162,9 @@ pub struct Section {
     pub work: u64,
     /// Cache lines.
     pub lines: u32,
+    /// Nodes of a tree.
+    pub nodes: u32,
+    pub kind: KernelLock,
     /// And it is kept then.
     pub keeps: bool,
 }

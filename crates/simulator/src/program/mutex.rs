@@ -3,11 +3,13 @@
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
+use workload::KernelLock;
 
 /// The mutexes of a run.
 pub struct Mutexes {
     mutexes: Vec<Mutex>,
-    /// What each is in place of that, if it is a spinlock of the kernel's.
+    /// What each is in place of that, if it is a spinlock of the kernel's, and the spinlock inside each other of the
+    /// kernel's (`wait_lock`).
     spinlocks: Vec<Lock>,
 }
 
@@ -19,6 +21,35 @@ struct Mutex {
     cpu: u32,
     contended: bool,
     waiters: WaitQueue,
+    /// Of the kernel's: what kind it is, and who had it before.
+    kind: KernelLock,
+    holders: Holders,
+}
+
+/// The CPUs that had a lock of the kernel's, the last [`Holders::MOST`] of them.
+#[derive(Clone, Copy)]
+struct Holders {
+    cpus: [u16; Holders::MOST],
+    /// How many there were.
+    count: u32,
+}
+
+impl Holders {
+    /// As deep as a balanced tree of 4 billion nodes.
+    const MOST: usize = 32;
+
+    fn push(&mut self, cpu: usize) {
+        self.cpus[self.count as usize % Holders::MOST] = cpu as u16;
+        self.count += 1;
+    }
+
+    /// The last `count` that there are before the one that has it now.
+    fn before(&self, count: u32) -> impl Iterator<Item = usize> {
+        let before = self.count.saturating_sub(1);
+        let known = before.min(Holders::MOST as u32 - 1);
+        let from = before - count.min(known);
+        (from..before).map(|index| self.cpus[index as usize % Holders::MOST].into())
+    }
 }
 
 const NO_CPU: u32 = u32::MAX;
@@ -30,6 +61,11 @@ impl Mutex {
             cpu: NO_CPU,
             contended: false,
             waiters: WaitQueue::default(),
+            kind: KernelLock::Mutex,
+            holders: Holders {
+                cpus: [0; Holders::MOST],
+                count: 0,
+            },
         }
     }
 
@@ -55,6 +91,9 @@ pub enum TryLock {
     /// The task has it already, which is an error of its program.
     Owned,
 }
+
+/// Of which kind a lock is, and who waits first.
+pub type Released = (KernelLock, Option<TaskPtr>);
 
 /// A task unlocks what it does not own: an error of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +146,13 @@ impl Mutexes {
 
     /// Takes a lock of the kernel's if it is free, even before others that wait (`mutex_lock()`), and returns which
     /// CPU had it last. One that `waited` was the first of them, and still is if it is not free.
-    pub fn acquire(&mut self, task: TaskPtr, mutex: u32, waited: bool) -> Option<usize> {
+    pub fn acquire(
+        &mut self,
+        task: TaskPtr,
+        mutex: u32,
+        kind: KernelLock,
+        waited: bool,
+    ) -> Option<usize> {
         let state = &mut self.mutexes[mutex as usize];
         if state.owner.is_some() {
             return None;
@@ -115,17 +160,30 @@ impl Mutexes {
         if waited {
             state.waiters.pop();
         }
+        state.kind = kind;
+        state.holders.push(task.cpu());
         Some(state.take(task))
     }
 
-    /// Releases a lock of the kernel's, and returns who waits first, who stays so until it has it.
-    pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
-        let state = self.owned(task, mutex)?;
-        state.owner = None;
-        Ok(state.waiters.first())
+    /// Has nobody this lock of the kernel's?
+    pub fn is_free(&self, mutex: u32) -> bool {
+        self.mutexes[mutex as usize].owner.is_none()
     }
 
-    /// The spinlock that `mutex` is.
+    /// The CPUs that had a lock of the kernel's before the one that has it now, the last `count` of them.
+    pub fn holders(&self, mutex: u32, count: u32) -> impl Iterator<Item = usize> {
+        self.mutexes[mutex as usize].holders.before(count)
+    }
+
+    /// Releases a lock of the kernel's, and returns of which kind it is and who waits first, who stays so until it
+    /// has it.
+    pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
+        let state = self.owned(task, mutex)?;
+        state.owner = None;
+        Ok((state.kind, state.waiters.first()))
+    }
+
+    /// The spinlock that `mutex` is; of another lock of the kernel's its `wait_lock`.
     pub fn spinlock(&mut self, mutex: u32) -> &mut Lock {
         &mut self.spinlocks[mutex as usize]
     }
@@ -144,6 +202,7 @@ impl Mutexes {
 mod tests {
     use super::*;
     use crate::kernel::task::idle_tasks;
+    use workload::KernelLock::Rwsem;
 
     #[test]
     fn the_first_to_come_after_an_unlock_has_it() {
@@ -174,15 +233,38 @@ mod tests {
         let tasks = idle_tasks(3);
         let [a, b, c] = [tasks[0], tasks[1], tasks[2]];
         let mut locks = Mutexes::new(1);
-        assert_eq!(locks.acquire(a, 0, false), Some(0));
-        assert_eq!(locks.acquire(b, 0, false), None);
+        assert_eq!(locks.acquire(a, 0, Rwsem, false), Some(0));
+        assert_eq!(locks.acquire(b, 0, Rwsem, false), None);
         locks.queue(b, 0);
-        assert_eq!(locks.release(a, 0), Ok(Some(b)));
-        assert_eq!(locks.acquire(c, 0, false), Some(0), "c comes before b runs");
-        assert_eq!(locks.acquire(b, 0, true), None);
-        assert_eq!(locks.release(c, 0), Ok(Some(b)));
-        assert_eq!(locks.acquire(b, 0, true), Some(0));
-        assert_eq!(locks.release(b, 0), Ok(None));
+        assert_eq!(locks.release(a, 0), Ok((Rwsem, Some(b))));
+        assert_eq!(
+            locks.acquire(c, 0, Rwsem, false),
+            Some(0),
+            "c comes before b runs"
+        );
+        assert_eq!(locks.acquire(b, 0, Rwsem, true), None);
+        assert_eq!(locks.release(c, 0), Ok((Rwsem, Some(b))));
+        assert_eq!(locks.acquire(b, 0, Rwsem, true), Some(0));
+        assert_eq!(locks.release(b, 0), Ok((Rwsem, None)));
         assert_eq!(locks.release(b, 0), Err(NotOwner));
+    }
+
+    #[test]
+    fn those_who_had_a_lock_before_are_known() {
+        let tasks = idle_tasks(40);
+        let mut locks = Mutexes::new(1);
+        let mut takes = |cpu: usize| {
+            tasks[cpu].abi.thread_info.cpu.set(cpu as u32);
+            locks.acquire(tasks[cpu], 0, Rwsem, false);
+            let before: Vec<_> = locks.holders(0, 3).collect();
+            let all = locks.holders(0, 99).count();
+            locks.release(tasks[cpu], 0).unwrap();
+            (before, all)
+        };
+        assert_eq!(takes(0), (vec![], 0));
+        assert_eq!(takes(1), (vec![0], 1));
+        assert_eq!(takes(2), (vec![0, 1], 2));
+        (3..39).for_each(|cpu| drop(takes(cpu)));
+        assert_eq!(takes(39), (vec![36, 37, 38], 31));
     }
 }

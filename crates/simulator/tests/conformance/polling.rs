@@ -144,6 +144,7 @@ fn hold(ms: u64) -> Op {
         mutex: 0,
         work: ms * MS,
         lines: 1,
+        nodes: 0,
         kind: KernelLock::Rwsem,
         keeps: false,
     }
@@ -155,6 +156,7 @@ fn spin(ms: u64) -> Op {
         mutex: 0,
         work: ms * MS,
         lines: 1,
+        nodes: 0,
         kind: KernelLock::Mutex,
         keeps: false,
     }
@@ -179,6 +181,7 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
         mutex: 0,
         work: MS,
         lines,
+        nodes: 0,
         kind: KernelLock::Rwsem,
         keeps: false,
     };
@@ -195,6 +198,55 @@ fn what_a_lock_protects_comes_from_where_it_was_last() {
     assert_eq!(second(79, 101) - second(79, 1), 100 * 580);
     assert_eq!(second(1, 101) - second(1, 1), 100 * 60);
     assert_eq!(second(0, 101), second(0, 1));
+}
+
+#[test]
+fn nodes_of_a_tree_come_from_those_who_had_its_lock_before() {
+    let held = |nodes| Op::Hold {
+        mutex: 0,
+        work: MS,
+        lines: 0,
+        nodes,
+        kind: KernelLock::Rwsem,
+        keeps: false,
+    };
+    let third = |nodes| {
+        let times = done(&Machine::find("hp-8s-80c").unwrap(), |times| {
+            vec![
+                noting("a", 0, times, vec![held(0)]),
+                noting("b", 79, times, vec![sleep_for(10), held(0)]),
+                noting("c", 10, times, vec![sleep_for(20), held(nodes)]),
+            ]
+        });
+        times[2].1
+    };
+    assert_eq!(third(1) - third(0), 580);
+    assert_eq!(third(2) - third(0), 580 + 300);
+    // No more have had it.
+    assert_eq!(third(9), third(2));
+}
+
+#[test]
+fn those_who_queue_for_a_lock_wait_for_its_own_spinlock() {
+    // All come at once, and sleep: what each spends on the spinlock grows with those before it.
+    let spent = |waiters: usize| {
+        let workload = Script(|| {
+            let times = Times::default();
+            let waiter = |cpu| noting("waiter", cpu, &times, vec![sleep_for(1), hold(1)]);
+            let mut tasks = vec![noting("holder", 0, &times, vec![hold(10)])];
+            tasks.extend((1..=waiters).map(waiter));
+            Start {
+                tasks,
+                mutexes: 1,
+                ..Start::default()
+            }
+        });
+        let hp = Machine::find("hp-8s-80c").unwrap();
+        let ran = run(&hp, &workload, &scheduler(FIFO, "FIFO_OPS"));
+        ran.outcome.counters.memory_ns
+    };
+    let (few, more, most) = (spent(3), spent(6), spent(9));
+    assert!(most - more > more - few + 1000, "{few} {more} {most}");
 }
 
 #[test]
@@ -227,6 +279,7 @@ fn a_lock_is_kept_until_it_is_released() {
         mutex: 0,
         work: ms * MS,
         lines: 1,
+        nodes: 0,
         kind: KernelLock::Mutex,
         keeps: true,
     };
@@ -247,6 +300,7 @@ fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
         mutex: 0,
         work: ms * MS,
         lines: 3,
+        nodes: 0,
         kind: KernelLock::Spinlock,
         keeps: false,
     };

@@ -83,6 +83,7 @@ pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op 
         mutex: lock.id(directory, setup),
         work: around(setup.spin, env),
         lines: lock.lines(),
+        nodes: 0,
         kind: KernelLock::Spinlock,
         keeps: false,
     }

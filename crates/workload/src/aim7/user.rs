@@ -150,7 +150,7 @@ impl User {
             Call::Search => tree(filesystem),
             Call::Fifo => CWD,
             Call::List => BIN,
-            Call::Fork | Call::Exec => return self.fork(Areas::FORKED, call, env),
+            Call::Fork | Call::Exec => return self.fork(Areas::COPIED, call, env),
             Call::Sync => {
                 let [ask, wait] = journal::sync(filesystem, env);
                 self.doing = Doing::Syncs(wait);
@@ -170,6 +170,7 @@ impl User {
             mutex,
             work: around(self.setup.hold(call), env),
             lines: lines(call),
+            nodes: 0,
             kind: KernelLock::Mutex,
             keeps: creates,
         }

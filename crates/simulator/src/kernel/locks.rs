@@ -1,0 +1,153 @@
+//! Locks of the kernel's that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters sleep,
+//! and spinlocks.
+//!
+//! Those who sleep for a mutex or rwsem are in a list under a spinlock of its own (`wait_lock`). A task takes
+//! that to get into the list and to leave it, and keeps it while it wakes the first that waits
+//! (kernel/mutex.c, lib/rwsem.c).
+
+use crate::abi::layout as abi;
+use crate::kernel::Kernel;
+use crate::kernel::syscalls::{ENDLESS, Step};
+use crate::kernel::task::{Continuation, Section, TaskPtr};
+use crate::program::polling::PollUntil;
+use workload::KernelLock;
+
+/// What a task sleeps for that waits for a lock of the kernel's.
+const KERNEL_LOCK: &str = "a lock of the kernel's";
+
+impl Kernel<'_> {
+    /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
+    pub fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        if section.kind == KernelLock::Spinlock {
+            self.take_spinlock(section);
+            return self.compute(task, section.work, false, Continuation::NextOp);
+        }
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
+        }
+        if section.kind == KernelLock::Mutex && !self.cpus[cpu].need_resched {
+            let until = PollUntil::KernelLock(section.mutex);
+            self.programs.pollers.start(task, until);
+            return self.poll_for(task, section);
+        }
+        self.queue_for(task, section);
+        self.sleep_for(cpu, task, section)
+    }
+
+    /// Takes a lock of the kernel's if it is free, and the lines that it protects from those who had it before.
+    fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
+        let Section {
+            mutex,
+            lines,
+            nodes,
+            kind,
+            ..
+        } = section;
+        let last = self.programs.mutexes.acquire(task, mutex, kind, waited);
+        if let Some(last) = last {
+            self.fetch_lines(last, lines);
+            self.fetch_nodes(mutex, nodes);
+        }
+        last.is_some()
+    }
+
+    /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
+    pub fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
+        if self.acquire(task, section, false) {
+            return self.work_under(task, section);
+        }
+        let until = PollUntil::KernelLock(section.mutex);
+        self.programs.pollers.go_on(task, until);
+        self.poll_for(task, section)
+    }
+
+    /// After sleeping for a lock of the kernel's: takes it, or sleeps again. Who waits for an rwsem looks before
+    /// it takes `wait_lock`.
+    pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        let looks = section.kind == KernelLock::Rwsem;
+        if looks && !self.programs.mutexes.is_free(section.mutex) {
+            return self.sleep_for(cpu, task, section);
+        }
+        self.take_wait_lock(section.mutex);
+        match self.acquire(task, section, true) {
+            true => self.work_under(task, section),
+            false => self.sleep_for(cpu, task, section),
+        }
+    }
+
+    fn poll_for(&mut self, task: TaskPtr, section: Section) -> Step {
+        self.compute(task, ENDLESS, false, Continuation::LockPoll(section))
+    }
+
+    fn work_under(&mut self, task: TaskPtr, section: Section) -> Step {
+        task.in_kernel.set(true);
+        let held = Continuation::LockHeld {
+            mutex: section.mutex,
+            keeps: section.keeps,
+        };
+        self.compute(task, section.work, false, held)
+    }
+
+    /// Releases a lock of the kernel's: who has polled for it the longest is next, and who waits first is woken.
+    pub fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
+        task.in_kernel.set(false);
+        let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
+            self.task_error(
+                task,
+                format_args!("releases the kernel's lock {mutex}, which it does not have"),
+            );
+            return Step::Go;
+        };
+        let pollers = &mut self.programs.pollers;
+        let next = pollers.stop_first(|until| until == PollUntil::KernelLock(mutex));
+        if let Some(next) = next {
+            self.end_poll(cpu, next);
+        }
+        if let Some(first) = first {
+            self.wake_first(cpu, mutex, kind, first);
+        }
+        Step::Go
+    }
+
+    /// Wakes the first that waits for a lock, under its `wait_lock`. A mutex of which that one knows already is
+    /// released without: its count says so until the one that was woken has tried in vain.
+    fn wake_first(&mut self, cpu: usize, mutex: u32, kind: KernelLock, first: TaskPtr) {
+        if kind == KernelLock::Mutex && first.on_rq.get() {
+            return;
+        }
+        let turn = self.begin_wait_lock(mutex);
+        let debt = self.cpus[cpu].debt;
+        self.wake(first, 0);
+        let woke = self.cpus[cpu].debt - debt;
+        if let Some(turn) = turn {
+            self.end_wait_lock(mutex, turn, woke);
+        }
+    }
+
+    /// The task waits behind the others that sleep for a lock.
+    fn queue_for(&mut self, task: TaskPtr, section: Section) {
+        self.take_wait_lock(section.mutex);
+        self.programs.mutexes.queue(task, section.mutex);
+    }
+
+    fn sleep_for(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
+        task.continuation.set(Continuation::LockSleep(section));
+        self.sleep(cpu, task, KERNEL_LOCK)
+    }
+
+    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
+    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
+    pub fn sleep_instead(&mut self, task: TaskPtr) {
+        let Continuation::LockPoll(section) = task.continuation.get() else {
+            return;
+        };
+        if !self.programs.pollers.stop(task) {
+            return;
+        }
+        self.set_left(task, 0, false);
+        self.queue_for(task, section);
+        task.continuation.set(Continuation::LockSleep(section));
+        task.abi.state.set(abi::TASK_INTERRUPTIBLE);
+        task.waits_for.set(KERNEL_LOCK);
+    }
+}
