@@ -46,9 +46,11 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
+	struct fair_rq *rq = rq_of(cpu);
 
 	if (hrtick_expired(cpu, bpf_ktime_get_ns())) {
-		rq_of(cpu)->need_resched = true;
+		explain(slice_over, rq->curr.pid, cpu, rq->curr.slice, rq->nr_running - 1);
+		rq->need_resched = true;
 		kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	return 0;
@@ -237,6 +239,8 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	update_frequency(cpu, now);
 	if (slice_over)
 		explain(slice_over, p->pid, cpu, rq->curr.slice, rq->nr_running - 1);
+	else if (rq->resched_lazy)
+		explain(lazy_preemption, p->pid, cpu);
 	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
 	if (slice_over || rq->resched_lazy || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;

@@ -32,6 +32,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	rq = rq_of(cpu);
 	if (!rq->resched_lazy || rq->dispatching)
 		return;
+	explain(lazy_preemption, rq->curr.pid, cpu);
 	rq->resched_lazy = false;
 	rq->need_resched = true;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);

@@ -316,7 +316,8 @@ mod tests {
         assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
     }
 
-    /// Its tasks had nothing: it runs, for its budget, by the deadline.
+    /// Its tasks had nothing: it runs, in a period that begins then, as the old one's rest is too short for its budget at its
+    /// bandwidth (`dl_entity_overflow()`).
     #[test]
     fn at_its_zero_laxity_it_runs() {
         let mut server = DlServer::default();
@@ -327,7 +328,7 @@ mod tests {
         assert!(!server.entity.throttled && !server.armed);
         assert_eq!(
             (server.entity.runtime, server.entity.deadline),
-            (RUNTIME_NS as i64, 10 + PERIOD_NS)
+            (RUNTIME_NS as i64, at + PERIOD_NS)
         );
     }
 
@@ -337,13 +338,14 @@ mod tests {
         let mut server = DlServer::default();
         server.wake(10);
         server.running = true;
-        server.replenish(server.zero_laxity());
+        let began = server.zero_laxity();
+        server.replenish(began);
         server.entity.runtime = -5;
         server.entity.throttled = true;
         let next = server.entity.next_period();
-        assert_eq!(next, 10 + PERIOD_NS);
+        assert_eq!(next, began + PERIOD_NS);
         assert!(server.replenish(next));
         assert_eq!(server.entity.runtime, RUNTIME_NS as i64 - 5);
-        assert_eq!(server.entity.deadline, 10 + 2 * PERIOD_NS);
+        assert_eq!(server.entity.deadline, began + 2 * PERIOD_NS);
     }
 }
