@@ -159,7 +159,7 @@ fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CpuMask, Cpufreq, Governor, Machine, Opp, Preference};
+    use crate::{CpuMask, Cpufreq, Machine, Opp};
 
     const GOOD: &str = r#"name = "board"
 description = "two clusters"
