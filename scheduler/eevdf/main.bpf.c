@@ -46,9 +46,10 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct fair_rq *rq = rq_of(cpu);
 
 	if (hrtick_expired(cpu, bpf_ktime_get_ns())) {
+		struct fair_rq *rq = rq_of(cpu);
+
 		explain(slice_over, rq->curr.pid, cpu, rq->curr.slice, rq->nr_running - 1);
 		rq->need_resched = true;
 		kick_cpu(cpu, SCX_KICK_PREEMPT);
