@@ -10,6 +10,7 @@ use machine::input;
 use policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::env;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -214,11 +215,16 @@ impl Service for Arc<Control> {
     }
 }
 
-/// In the folder that systemd made for the service, which clients take for that of [`FOLDER`].
+/// In the folder of this name that systemd made for the service; clients look in [`FOLDER`].
 fn path() -> PathBuf {
-    let folders = env::var_os("RUNTIME_DIRECTORY");
-    let first = folders.iter().flat_map(env::split_paths).next();
-    first.unwrap_or_else(|| FOLDER.into()).join("control")
+    path_in(env::var_os("RUNTIME_DIRECTORY").as_deref())
+}
+
+/// systemd lists all of the service's folders, in an order of its own.
+fn path_in(folders: Option<&OsStr>) -> PathBuf {
+    let mut folders = folders.into_iter().flat_map(env::split_paths);
+    let own = folders.find(|folder| folder.file_name() == Path::new(FOLDER).file_name());
+    own.unwrap_or_else(|| FOLDER.into()).join("control")
 }
 
 /// `NAME = VALUE` each, as in a policy file.
@@ -332,6 +338,17 @@ mod tests {
         control.attached(&next);
         assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
         assert_eq!(control.next_policy().name, "cfs");
+    }
+
+    #[test]
+    fn its_own_folder_has_the_socket() {
+        let path = |folders: &str| path_in(Some(folders.as_ref()));
+        let expected = Path::new("/run/scx_equipoise/control");
+        assert_eq!(path("/run/scx/root:/run/scx_equipoise"), expected);
+        assert_eq!(path("/run/scx/root"), expected);
+        assert_eq!(path_in(None), expected);
+        let user = path("/run/user/0/scx_equipoise:/run/user/0/scx/root");
+        assert_eq!(user, Path::new("/run/user/0/scx_equipoise/control"));
     }
 
     #[test]
