@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What `init` and `disk-init` share: the command that vm/run left in $VM_WORK, its output and its status. Both source this.
+# What `init` and `disk-init` share: the command that vm/run left in $VM_WORK, its output and its status, and what it finds. Both source this.
 
 # port NAME: waits until the host has named its port, and prints the device.
 port() {
@@ -16,6 +16,12 @@ mount_out() {
 		mkdir -p /out
 		mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 out /out
 	fi
+}
+
+# give_config COMMAND: a kernel that does not hold its own configuration, as Debian's do not, has it in /boot, where
+# libbpf looks for it
+give_config() {
+	[ -e /proc/config.gz ] || cp "$(sed -n 's/.*VM_KERNEL=\([^ ]*\) .*/\1/p' <<<"$1")/config" "/boot/config-$(uname -r)"
 }
 
 # run_command COMMAND THEN: runs it, then THEN, a command that may end what still holds its output open (all but $copies

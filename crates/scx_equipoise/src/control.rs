@@ -66,7 +66,7 @@ impl State {
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
     }
 
-    /// The policy that is asked for. Who asks waits until it is in effect.
+    /// Takes the policy that is asked for. The client waits until it is in effect.
     fn take(&mut self) -> Option<Policy> {
         let (policy, client) = self.asked.take()?;
         self.waiting = Some(client);

@@ -475,7 +475,7 @@ mod tests {
         assert!(!server.may_send(user) && server.may_send(Uid::ROOT));
         assert!(server.may_send(Uid::from_raw(1001)));
         assert_eq!(server.next_deadline(), Some(now + SECOND));
-        // It waits for the second to end, as nobody sends.
+        // It waits for the second to end, as no client may send.
         assert!(server.turn().unwrap());
         assert!(now.elapsed() >= SECOND);
         server.forget(Instant::now());

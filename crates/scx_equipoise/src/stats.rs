@@ -178,6 +178,7 @@ impl Server {
         (self.answers.clone(), self.requests.clone())
     }
 }
+
 /// Answers requests of scx_stats.
 struct Statistics {
     requests: Sender<()>,

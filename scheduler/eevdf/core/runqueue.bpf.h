@@ -98,7 +98,7 @@ struct fair_rq {
 	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 
-	/* Who preempts for its shorter slice, and that, ns; 0: none (cfs_rq->next). */
+	/* The task that preempts for its shorter slice, and that slice, ns; 0: none (cfs_rq->next). */
 	s32 buddy;
 	u64 buddy_slice;
 	/* When the slice of curr is over, and when the timer for that expires; 0: none. ns (hrtick.bpf.h) */

@@ -6,8 +6,8 @@
 //! `nr_running`, and `wake_list`, which are the kernel's here; the load, and `curr` with `idle`, which are the
 //! scheduler's. Both halves are read and written as one: where their lines are is known, so that these come
 //! together. A read costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last
-//! read; a write costs the longest transfer that is needed to take the lines from whoever has them. A task that
-//! one meets on another CPU's queue has four lines, too. Who takes a lock waits for its turn
+//! read; a write costs the longest transfer that is needed to take the lines from whoever has them. A task on
+//! another CPU's queue has four lines, too. A CPU that takes a lock waits for its turn
 //! ([`crate::hw::lock`]), then for its line; the longer the more others poll that line, if it is a ticket lock
 //! ([`machine::Spinlock`]).
 //!

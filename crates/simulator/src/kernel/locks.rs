@@ -61,7 +61,7 @@ impl Kernel<'_> {
         self.poll_for(task, section)
     }
 
-    /// After sleeping for a lock of the kernel's: takes it, or sleeps again. Who waits for an rwsem looks before
+    /// After sleeping for a lock of the kernel's: takes it, or sleeps again. A waiter of an rwsem looks at it before
     /// it takes `wait_lock`.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
@@ -88,7 +88,8 @@ impl Kernel<'_> {
         self.compute(task, section.work, false, held)
     }
 
-    /// Releases a lock of the kernel's: who has polled for it the longest is next, and who waits first is woken.
+    /// Releases a lock of the kernel's: the task that has polled for it the longest is next, and the first sleeper is
+    /// woken.
     pub fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         task.in_kernel.set(false);
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
@@ -136,7 +137,7 @@ impl Kernel<'_> {
     }
 
     /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
-    /// if its turn has come, as nobody might wake it then: it takes the lock when it runs next.
+    /// if its turn has come, as it might then never be woken: it takes the lock when it runs next.
     pub fn sleep_instead(&mut self, task: TaskPtr) {
         let Continuation::LockPoll(section) = task.continuation.get() else {
             return;

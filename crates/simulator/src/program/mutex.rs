@@ -92,7 +92,7 @@ pub enum TryLock {
     Owned,
 }
 
-/// Of which kind a lock is, and who waits first.
+/// The kind of a lock, and the task that waits first.
 pub type Released = (KernelLock, Option<TaskPtr>);
 
 /// A task unlocks what it does not own: an error of its program.
@@ -165,7 +165,7 @@ impl Mutexes {
         Some(state.take(task))
     }
 
-    /// Has nobody this lock of the kernel's?
+    /// Is this lock of the kernel's free?
     pub fn is_free(&self, mutex: u32) -> bool {
         self.mutexes[mutex as usize].owner.is_none()
     }
@@ -175,8 +175,8 @@ impl Mutexes {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a lock of the kernel's, and returns of which kind it is and who waits first, who stays so until it
-    /// has it.
+    /// Releases a lock of the kernel's, and returns its kind and the task that waits first, which stays the first until
+    /// it has the lock.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
         state.owner = None;

@@ -97,14 +97,14 @@ pub struct Areas {
     links: Option<u32>,
 }
 
-/// Whose areas these are, and what becomes of them.
+/// The owner of the areas, and their fate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// A user's, which its child gets.
     Parent,
     /// A child's, which it gives up.
     Child,
-    /// A program's that is started. Its anonymous memory is nobody else's.
+    /// Those of a program that starts. Its anonymous memory is its own.
     Start,
     /// A program's that ends.
     End,
