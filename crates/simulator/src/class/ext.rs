@@ -97,15 +97,20 @@ impl Kernel<'_> {
         let cpu = task.cpu();
         self.set_runnable(task);
         task.abi.scx.flags.update(|flags| flags | abi::TASK_QUEUED);
+        self.joins_rq(cpu);
+        if let Some(runnable) = self.scx.ops.runnable {
+            call_op!(self, kf::REST, runnable, task.abi(), flags);
+        }
+    }
+
+    /// A runnable task comes to the runqueue of `cpu`.
+    pub fn joins_rq(&mut self, cpu: usize) {
         self.change_rq(cpu);
         let rq = self.rq(cpu);
         rq.scx.nr_running += 1;
         rq.nr_running += 1;
         if rq.scx.nr_running == 1 {
             self.server_start(cpu);
-        }
-        if let Some(runnable) = self.scx.ops.runnable {
-            call_op!(self, kf::REST, runnable, task.abi(), flags);
         }
     }
 

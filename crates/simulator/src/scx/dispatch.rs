@@ -152,14 +152,11 @@ impl Kernel<'_> {
     /// Moves a runnable task that is on no queue to the runqueue of `cpu`.
     pub fn migrate(&mut self, task: TaskPtr, cpu: usize) {
         self.change_rq(task.cpu());
-        self.change_rq(cpu);
         let from = self.rq(task.cpu());
         from.nr_running -= 1;
         from.scx.nr_running -= 1;
         self.set_task_cpu(task, cpu);
-        let to = self.rq(cpu);
-        to.nr_running += 1;
-        to.scx.nr_running += 1;
+        self.joins_rq(cpu);
     }
 
     /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.

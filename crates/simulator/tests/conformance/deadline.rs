@@ -87,6 +87,24 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     }
 }
 
+/// The first task that comes to a CPU starts its server, also one that was running elsewhere until its affinity
+/// changed.
+#[test]
+fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
+    let workload = tasks(|| {
+        let moves = Op::SetAffinity(Box::new(CpuMask::one(0)));
+        let other = bound("other", 1, [run_for(10), moves, run_for(90)]);
+        [fifo("hog", 0, [run_for(4000)]), other]
+    });
+    let scheduler = scheduler_in(Kernel::V7_3, FIFO, "FIFO_OPS").unwrap();
+    let mut recording = Recording::default();
+    let machine = machine(2);
+    try_run(&machine, &workload, &scheduler, &[], Some(&mut recording))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let other = end_of(&recording.ends(), "other") / MS;
+    assert!((1900..2200).contains(&other), "{other} ms");
+}
+
 #[test]
 fn an_overrun_is_throttled_to_its_bandwidth() {
     // 20 ms of work at 2 ms in 10, beside a task that takes what is left.
