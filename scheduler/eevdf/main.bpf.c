@@ -167,6 +167,11 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	/* May prev go on? */
 	if (!(prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid))
 		prev = NULL;
+	if (prev && hrtick_asked_alone(rq)) {
+		prev->scx.slice = SCX_SLICE_INF;
+		hrtick_start_fair(cpu, now);
+		return;
+	}
 	rq->need_resched = rq->resched_lazy = false;
 	rq->dispatching = true;
 	if (rq->exec_pid && exec_balance(cpu, prev, now))

@@ -60,6 +60,16 @@ static __always_inline void hrtick_answer(u32 cpu, u64 now)
 		hrtick_start_fair(cpu, now);
 }
 
+/*
+ * Has @rq's CPU been interrupted for the timer alone? In the kernel that interrupt sets the timer and nothing else
+ * (__hrtick_start()), and the task goes on, whoever would be picked.
+ */
+static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
+{
+	return rq->hrtick_at == HRTICK_ASKED_FOR && !rq->need_resched && !rq->resched_lazy && !rq->exec_pid &&
+	       !rq->active_balance && !rq->nohz_kick;
+}
+
 /* A task has come to @cpu, and maybe the first that the running one has to share with. */
 static __always_inline void hrtick_update(u32 cpu)
 {
