@@ -245,6 +245,7 @@ fn cpu(
         priority: None,
         opps,
         assumed_opps: false,
+        decider: None,
         transition_latency_ns: latencies.max(),
         idle_states,
         costs: None,

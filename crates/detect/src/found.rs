@@ -1,6 +1,7 @@
 //! What was found of a machine, whatever told it.
 
 use crate::capacity::Measure;
+use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub struct Cpu {
     pub opps: Vec<OppFound>,
     /// The OPPs between the lowest and the highest are made up.
     pub assumed_opps: bool,
+    /// What decides on its frequency, where something says so.
+    pub decider: Option<Decider>,
     /// From asking for a frequency until it is there, ns.
     pub transition_latency_ns: Option<u64>,
     /// From the shallowest to the deepest, without polling.

@@ -2,6 +2,7 @@
 
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found, OppFound};
+use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use rustix::time::{ClockId, clock_getres};
 use std::collections::BTreeMap;
@@ -14,15 +15,15 @@ const ASSUMED_OPPS: u32 = 8;
 const MICROWATTS: u64 = 1;
 
 /// A folder of small files.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn at(&self, path: impl AsRef<Path>) -> Folder {
+    pub(crate) fn at(&self, path: impl AsRef<Path>) -> Folder {
         Folder(self.0.join(path))
     }
 
     /// A file's content without white space around it; `None` if it cannot be read or is empty.
-    fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.0.join(name)).ok()?;
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         (!text.is_empty()).then(|| text.to_owned())
@@ -37,7 +38,7 @@ impl Folder {
     }
 
     /// The numbers of the entries that are called `prefix` and a number, rising.
-    fn numbered(&self, prefix: &str) -> Vec<usize> {
+    pub(crate) fn numbered(&self, prefix: &str) -> Vec<usize> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let mut numbers: Vec<usize> = entries
             .filter_map(|entry| {
@@ -195,6 +196,7 @@ fn read_cpu(
         priority: priority(&all, folder, &cpufreq),
         opps,
         assumed_opps,
+        decider: Decider::read(&cpufreq),
         transition_latency_ns: cpufreq
             .number::<u64>("cpuinfo_transition_latency")
             // CPUFREQ_ETERNAL, and what else cannot be meant.

@@ -2,7 +2,8 @@
 
 use crate::capacity::{Capacities, capacities};
 use crate::found::{Cpu, Found, Measured, OppFound};
-use machine::{Cache, CpuMask, Numa};
+use crate::governor;
+use machine::{Cache, CpuMask, Governor, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -32,10 +33,13 @@ impl Found {
     pub fn machine_file(mut self, name: &str) -> MachineFile {
         let capacities = capacities(&mut self);
         self.nest();
+        let deciders = self.cpus.values().filter_map(|cpu| cpu.decider.as_ref());
+        let (governor, warnings) = governor::most(deciders);
+        self.warnings.extend(warnings);
         let kinds = kinds(&self, &capacities);
         let mut out = String::new();
         // Writing to a String cannot fail.
-        let _ = self.write(&mut out, name, &kinds, &capacities);
+        let _ = self.write(&mut out, name, &kinds, &capacities, governor);
         MachineFile {
             text: out,
             warnings: self.warnings,
@@ -132,6 +136,7 @@ impl Found {
         name: &str,
         kinds: &[Kind],
         capacities: &Capacities,
+        governor: Option<Governor>,
     ) -> std::fmt::Result {
         writeln!(
             out,
@@ -179,7 +184,7 @@ impl Found {
         for kind in kinds {
             write_kind(out, kind, powers)?;
         }
-        self.write_cpufreq(out, kinds)?;
+        self.write_cpufreq(out, kinds, governor)?;
         self.write_preferred(out)?;
         if powers {
             writeln!(
@@ -291,7 +296,12 @@ impl Found {
         Ok(())
     }
 
-    fn write_cpufreq(&self, out: &mut String, kinds: &[Kind]) -> std::fmt::Result {
+    fn write_cpufreq(
+        &self,
+        out: &mut String,
+        kinds: &[Kind],
+        governor: Option<Governor>,
+    ) -> std::fmt::Result {
         if kinds.iter().all(|kind| kind.like.opps.is_empty()) {
             return Ok(());
         }
@@ -337,7 +347,18 @@ impl Found {
             out,
             "\n[cpufreq]\nsource = {}\nshared_by = \"{shared_by}\"\ntransition_latency_us = {us}",
             quoted(&source)
-        )
+        )?;
+        if let Some(governor) = governor {
+            writeln!(out, "governor = \"{}\"", governor.kind())?;
+        }
+        if let Some(preference) = governor.and_then(Governor::preference) {
+            writeln!(
+                out,
+                "energy_performance_preference = \"{}\"",
+                preference.name()
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,12 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
         Catalog::List => {
             let machines =
                 Machine::names().map(|name| Ok((name, Machine::find(name)?.description)));
-            list("machines", machines.collect::<Result<_, Error>>()?, output)
+            list(
+                "machines",
+                machines.collect::<Result<_, Error>>()?,
+                Vec::new(),
+                output,
+            )
         }
         Catalog::Show { name } => {
             let machine = Machine::find(&name)?;
@@ -39,7 +44,12 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
 /// The workloads.
 pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
-        Catalog::List => list("workloads", workload::builtin().collect(), output),
+        Catalog::List => list(
+            "workloads",
+            workload::builtin().collect(),
+            Vec::new(),
+            output,
+        ),
         Catalog::Show { name } => {
             let workload = workload::load(&name)?;
             let page = workload_page(&name, workload.as_ref());
@@ -62,12 +72,26 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
+/// Of what `scx_bpf_cpuperf_set()` sets (kernel/sched/cpufreq_schedutil.c is its only reader).
+const SCHEDUTIL_ALONE: &str = "these take effect under the governor schedutil alone";
+
 /// The policies.
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
-            let policies = Policy::names().map(|name| Ok((name, Policy::find(name)?.description)));
-            list("policies", policies.collect::<Result<_, Error>>()?, output)
+            let policies = Policy::names()
+                .map(|name| Ok((name, Policy::find(name)?)))
+                .collect::<Result<Vec<_>, Error>>()?;
+            let set: Vec<&str> = policies
+                .iter()
+                .filter(|(_, policy)| policy.sets_frequencies())
+                .map(|(name, _)| *name)
+                .collect();
+            let note = format!("{} set frequencies; {SCHEDUTIL_ALONE}", set.join(", "));
+            let policies = policies
+                .into_iter()
+                .map(|(name, policy)| (name, policy.description));
+            list("policies", policies.collect(), vec![note], output)
         }
         Catalog::Show { name } => {
             let policy = Policy::find(&name)?;
@@ -80,12 +104,18 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
-fn list(what: &str, entries: Vec<(&str, String)>, output: &Output) -> Result<(), Error> {
+fn list(
+    what: &str,
+    entries: Vec<(&str, String)>,
+    notes: Vec<String>,
+    output: &Output,
+) -> Result<(), Error> {
     let rows = entries
         .into_iter()
         .map(|(name, about)| vec![name.into(), about.into()]);
     let page = Page {
         title: what.to_owned(),
+        notes,
         tables: vec![table("", &["name", "description"], rows.collect())],
         ..Page::default()
     };
@@ -150,6 +180,10 @@ fn policy_page(policy: &Policy) -> Page {
     });
     Page {
         title: format!("{}: {}", policy.name, policy.description),
+        notes: match policy.sets_frequencies() {
+            true => vec![format!("It sets frequencies; {SCHEDUTIL_ALONE}")],
+            false => Vec::new(),
+        },
         tables: vec![table(
             "Settings",
             &["name", "value", "meaning"],

@@ -58,14 +58,33 @@ impl Preference {
     }
 }
 
+impl Governor {
+    /// The machine file's word.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Governor::Schedutil => "schedutil",
+            Governor::Performance => "performance",
+            Governor::Hwp(_) => "hwp",
+            Governor::AmdPstate(_) => "amd-pstate",
+        }
+    }
+
+    /// What a processor that decides by itself aims at.
+    pub fn preference(self) -> Option<Preference> {
+        match self {
+            Governor::Schedutil | Governor::Performance => None,
+            Governor::Hwp(preference) | Governor::AmdPstate(preference) => Some(preference),
+        }
+    }
+}
+
 /// `hwp, balance_performance`
 impl std::fmt::Display for Governor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Governor::Schedutil => f.write_str("schedutil"),
-            Governor::Performance => f.write_str("performance"),
-            Governor::Hwp(preference) => write!(f, "hwp, {}", preference.name()),
-            Governor::AmdPstate(preference) => write!(f, "amd-pstate, {}", preference.name()),
+        f.write_str(self.kind())?;
+        match self.preference() {
+            Some(preference) => write!(f, ", {}", preference.name()),
+            None => Ok(()),
         }
     }
 }

@@ -75,8 +75,13 @@ impl Policy {
         self.scheduler == other.scheduler && fixed(self) == fixed(other)
     }
 
-    /// Does it ask for frequencies, on a machine where something follows that?
+    /// Does it set frequencies (`scx_bpf_cpuperf_set()`)? They take effect under schedutil alone.
+    pub fn sets_frequencies(&self) -> bool {
+        self.settings.get("frequency") == Some(1)
+    }
+
+    /// Does it set frequencies, on a machine where something follows that?
     pub fn asks_for_frequencies(&self, machine: &Machine) -> bool {
-        self.settings.get("frequency") == Some(1) && layout::scales(machine)
+        self.sets_frequencies() && layout::scales(machine)
     }
 }

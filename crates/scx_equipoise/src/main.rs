@@ -7,6 +7,7 @@ mod cost;
 mod error;
 mod explain;
 mod globals;
+mod governor;
 mod group;
 mod host;
 mod libbpf_log;

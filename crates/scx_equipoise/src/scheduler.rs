@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::cost;
 use crate::explain;
 use crate::globals;
+use crate::governor;
 use crate::host;
 use crate::libbpf_log;
 use crate::preflight;
@@ -24,6 +25,7 @@ use scx_utils::{
     compat, scx_ops_attach, scx_ops_load, scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -137,6 +139,9 @@ impl<'object> Scheduler<'object> {
         libbpf_log::forget();
         let stats = stats::Server::start(opts.stats_access())?;
         log::info!("policy {} on {} CPUs", policy.name, online.count());
+        if let Some(warning) = governor::warning(policy, &detect::deciders(Path::new("/sys"))) {
+            log::warn!("{warning}");
+        }
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(
                 "it preempts by the rule of Linux 3.9, which may switch at every message between tasks; \

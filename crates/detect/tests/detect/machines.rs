@@ -17,6 +17,8 @@ fn alder_lake(capacity: Option<u32>) -> Tree {
         capacity,
         highest_perf: Some(66),
         driver: "intel_pstate",
+        governor: "powersave",
+        preference: "balance_performance",
         // intel_idle's adl_cstates.
         idle: &[
             ("POLL", 0, 0),
@@ -83,6 +85,7 @@ fn alder_lake_has_two_kinds_of_core_under_one_cache() {
         (cpufreq.policies.len(), cpufreq.policies[0].to_string()),
         (16, "0-1".to_owned())
     );
+    assert_eq!(cpufreq.governor.to_string(), "hwp, balance_performance");
     let states: Vec<&str> = machine.core_types[0]
         .idle_states
         .iter()

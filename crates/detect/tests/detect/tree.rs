@@ -36,6 +36,9 @@ pub struct Cpus<'a> {
     pub highest_perf: Option<u32>,
     /// The cpufreq driver; none: nothing says it.
     pub driver: &'a str,
+    /// `scaling_governor` and `energy_performance_preference`; empty where there is no such file.
+    pub governor: &'a str,
+    pub preference: &'a str,
     /// `amd_pstate_prefcore_ranking`.
     pub ranking: Option<u32>,
     /// Name, latency and residency in us.
@@ -148,6 +151,12 @@ impl Tree {
             write("cpufreq/related_cpus", &policy.join(" "));
             if !group.driver.is_empty() {
                 write("cpufreq/scaling_driver", &group.driver);
+            }
+            if !group.governor.is_empty() {
+                write("cpufreq/scaling_governor", &group.governor);
+            }
+            if !group.preference.is_empty() {
+                write("cpufreq/energy_performance_preference", &group.preference);
             }
             if let Some(ranking) = group.ranking {
                 write("cpufreq/amd_pstate_prefcore_ranking", &ranking);

@@ -24,6 +24,23 @@ fn what_is_listed_can_be_shown() {
 }
 
 #[test]
+fn policies_that_set_frequencies_say_under_which_governor() {
+    let list = stdout(&["policy", "list"]);
+    let note = list.lines().find(|line| line.contains("schedutil alone"));
+    let note = note.expect("policy list has a note");
+    assert!(
+        note.contains("equipoise,") && note.contains("eevdf,"),
+        "{note}"
+    );
+    assert!(
+        !note.contains("cfs-pelt") && !note.contains("hperf"),
+        "{note}"
+    );
+    assert!(stdout(&["policy", "show", "equipoise"]).contains("the governor schedutil alone"));
+    assert!(!stdout(&["policy", "show", "cfs"]).contains("schedutil alone"));
+}
+
+#[test]
 fn the_files_of_the_source_tree_are_well_formed() {
     for (what, folder) in [
         ("machine", "machines"),
