@@ -28,6 +28,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/mixed-capacity.toml"),
     ),
     (
+        "newidle-history",
+        "experiments/newidle-history.toml",
+        include_str!("../experiments/newidle-history.toml"),
+    ),
+    (
         "power-aware",
         "experiments/power-aware.toml",
         include_str!("../experiments/power-aware.toml"),
@@ -50,8 +55,8 @@ pub struct Experiment {
     pub name: String,
     /// One line for a person.
     pub title: String,
-    /// Where the table was published.
-    pub source: Source,
+    /// Where the table was published; `None` if it is simulated only.
+    pub source: Option<Source>,
     /// How often it is run unless somebody says otherwise.
     pub runs: Option<u32>,
     /// What the table compares: schedulers, of which the first is the baseline, or changes.
@@ -137,7 +142,7 @@ pub struct Row {
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
-    /// Index into its [`metrics`] on the machine.
+    /// Index into the samples of a [`Run`](crate::Run): into its [`metrics`](crate::metrics()) on the machine, or beyond.
     pub metric: usize,
     /// The metric's unit.
     pub unit: &'static str,

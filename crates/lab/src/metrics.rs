@@ -19,6 +19,13 @@ static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lowe
 /// are busy.
 static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
 
+/// New-idle balancing: how often a CPU that ran out of work looked for some, and the share of all CPUs' time that this
+/// took. Only Equipoise's own schedulers count these; a comparison, which may be of any, shows them as counters.
+static NEWIDLE: [Metric; 2] = [
+    Metric::new("newidle_attempts", "1/s/CPU", Better::Lower, Role::Detail),
+    Metric::new("newidle_time", "%", Better::Lower, Role::Detail),
+];
+
 /// The metrics of `workload` on `machine`, the workload's own first.
 pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
     let power: &[Metric] = if machine.power.is_some() { &POWER } else { &[] };
@@ -31,6 +38,28 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
         .chain(frequency)
         .chain(memory)
         .collect()
+}
+
+/// The metrics that a row of an experiment can be about: those of [`metrics`], and what Equipoise's schedulers count.
+pub(crate) fn countable<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Metric> {
+    let mut metrics = metrics(workload, machine);
+    metrics.extend(&NEWIDLE);
+    metrics
+}
+
+/// The samples of [`NEWIDLE`] that `counted` has of a run; none of a scheduler that does not count.
+pub(crate) fn newidle_samples(
+    outcome: &Outcome,
+    counted: Option<&policy::Counters>,
+) -> [Vec<f64>; 2] {
+    let cpu_s = outcome.simulated_ns as f64 / 1e9 * outcome.counters.busy_ns.len() as f64;
+    let Some(counted) = counted.filter(|_| cpu_s > 0.0) else {
+        return [Vec::new(), Vec::new()];
+    };
+    [
+        vec![counted.newidle_calls as f64 / cpu_s],
+        vec![100.0 * counted.newidle_ns as f64 / 1e9 / cpu_s],
+    ]
 }
 
 /// The machine's samples of a run, after the workload's.
@@ -54,6 +83,37 @@ pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
 mod tests {
     use super::*;
     use crate::{Case, Runs, Scheduler, Watch, measure};
+    use std::path::Path;
+
+    #[test]
+    fn new_idle_balancing_is_measured_of_schedulers_that_count_it() {
+        let workload = workload::load("hackbench:groups=1,loops=10").unwrap();
+        let machine = Machine::find("snb-ep-2s").unwrap();
+        let foreign = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decisions/slices.bpf.c");
+        let schedulers = [
+            (Scheduler::policy("cfs").unwrap(), true),
+            (Scheduler::foreign(&[&foreign], &[]).unwrap(), false),
+        ];
+        for (scheduler, counts) in &schedulers {
+            let case = Case {
+                machine: &machine,
+                workload: workload.as_ref(),
+                scheduler,
+            };
+            let runs = Runs {
+                count: 1,
+                seed: 1,
+                jobs: 1,
+            };
+            let measured = measure(&[case], &runs, Watch::none()).unwrap();
+            let first = metrics(workload.as_ref(), &machine).len();
+            let attempts = measured[0].means(first);
+            assert_eq!(attempts.is_some(), *counts);
+            assert!(attempts.is_none_or(|attempts| attempts[0] > 0.0));
+            let time = measured[0].means(first + 1);
+            assert!(time.is_none_or(|time| time[0] > 0.0 && time[0] < 100.0));
+        }
+    }
 
     #[test]
     fn memory_takes_time_only_where_a_machine_describes_it() {
@@ -75,7 +135,8 @@ mod tests {
                 scheduler: &scheduler,
             };
             let measured = measure(&[case], &runs, Watch::none()).unwrap();
-            assert_eq!(measured[0].runs[0].samples.len(), found.len());
+            let countable = countable(workload.as_ref(), &machine);
+            assert_eq!(measured[0].runs[0].samples.len(), countable.len());
             if let Some(metric) = metric {
                 let share = measured[0].means(metric).unwrap()[0];
                 assert!(share > 0.1 && share < 100.0, "{share}");

@@ -63,7 +63,7 @@ impl Runs {
 /// What is kept of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// For each of its metrics ([`metrics`](crate::metrics())).
+    /// For each of its metrics ([`metrics`](crate::metrics())), and then those of new-idle balancing.
     pub samples: Vec<Samples>,
     /// What it took, by part of the machine; `None` where power is not known.
     pub energy: Option<simulator::Energy>,
@@ -353,13 +353,16 @@ fn simulate_object(
 fn keep(case: &Case<'_>, outcome: Outcome) -> Run {
     let own = 0..case.workload.metrics().len();
     let machines = metrics::samples(case.machine, &outcome);
+    let balancing = case.scheduler.counters(&outcome.read);
+    let newidle = metrics::newidle_samples(&outcome, balancing.as_ref());
     Run {
         samples: own
             .map(|metric| Samples::new(outcome.recorder.samples(metric)))
             .chain(machines.iter().map(|sample| Samples::new(sample)))
+            .chain(newidle.iter().map(|samples| Samples::new(samples)))
             .collect(),
         energy: outcome.energy,
-        balancing: case.scheduler.counters(&outcome.read),
+        balancing,
         counters: outcome.counters,
         simulated_ns: outcome.simulated_ns,
     }

@@ -3,7 +3,8 @@
 //! alone, and no value of a single run.)
 //!
 //! `reproduce`:
-//! - `experiments[]`: `name`; `source` (author, date, list and title in one string); `runs`, and `asked_runs`, more than there are if they
+//! - `experiments[]`: `name`; `source` (author, date, list and title in one string; null if the
+//!   table was not published); `runs`, and `asked_runs`, more than there are if they
 //!   were stopped; `seed`.
 //! - `cells[]`: `block`, `row`, `column` as the table calls them; `machine`, `workload`, `policy` that
 //!   were run; `stat` (`avg`, `min`, `max`, `p95`, or `change`, of the mean against another policy in %);
@@ -59,7 +60,7 @@ struct Reproductions<'a> {
 #[derive(Serialize)]
 struct Experiment<'a> {
     name: &'a str,
-    source: String,
+    source: Option<String>,
     runs: u32,
     asked_runs: u32,
     seed: u64,
@@ -257,14 +258,15 @@ fn text(value: &impl Serialize) -> String {
 
 fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
     let (experiment, runs) = (&reproduction.experiment, &reproduction.runs);
-    let source = &experiment.source;
     let summary = reproduction.summary();
     Experiment {
         name: &experiment.name,
-        source: format!(
-            "{}, {}, {}: {}",
-            source.author, source.date, source.list, source.title
-        ),
+        source: experiment.source.as_ref().map(|source| {
+            format!(
+                "{}, {}, {}: {}",
+                source.author, source.date, source.list, source.title
+            )
+        }),
         runs: runs.count,
         asked_runs: reproduction.asked,
         seed: runs.seed,

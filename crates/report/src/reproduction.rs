@@ -8,15 +8,18 @@ use lab::{Block, Experiment, NO_DIFFERENCE_PCT, Reproduction, Scheduler, Stat};
 /// The page of `reproduction`.
 pub fn reproduction(reproduction: &Reproduction) -> Page {
     let experiment = &reproduction.experiment;
-    let (source, runs) = (&experiment.source, &reproduction.runs);
+    let runs = &reproduction.runs;
     let cells = reproduction.cells();
     Page {
         title: format!("{}: {}", experiment.name, experiment.title),
         notes: vec![
-            format!(
-                "{}, {}, {}: \"{}\"",
-                source.author, source.date, source.list, source.title
-            ),
+            match &experiment.source {
+                Some(source) => format!(
+                    "{}, {}, {}: \"{}\"",
+                    source.author, source.date, source.list, source.title
+                ),
+                None => "not a published table: simulated only".to_owned(),
+            },
             number_of_runs(runs, reproduction.asked),
         ],
         verdict: Vec::new(),
@@ -33,11 +36,17 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
     let columns = experiment.columns.len().max(1);
     let mut groups = cells.chunks(columns);
     let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
+    let published = experiment.source.is_some();
     for column in &experiment.columns {
-        header.push(format!("{}\npublished", column.name));
         let schedulers: Vec<&str> = column.schedulers().map(Scheduler::name).collect();
-        header.push(format!("{}\nsimulated", schedulers.join(" > ")));
-        header.push("\nerror".to_owned());
+        let simulated = schedulers.join(" > ");
+        if published {
+            header.push(format!("{}\npublished", column.name));
+            header.push(format!("{simulated}\nsimulated"));
+            header.push("\nerror".to_owned());
+        } else {
+            header.push(format!("{}\n{simulated}", column.name));
+        }
     }
     experiment
         .blocks
@@ -51,7 +60,7 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
             let lengths = lengths.chain(block.average.iter().map(|_| 1));
             let lines = lengths.flat_map(|length| {
                 let stats: Vec<_> = groups.by_ref().take(length).collect();
-                rows(&stats, &shown)
+                rows(&stats, &shown, published)
             });
             Table {
                 title: title(experiment, block),
@@ -64,8 +73,9 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
 }
 
 /// The lines of one row of the published table: one for each statistic that is `shown`, and how far from
-/// the limit the averages are.
-fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
+/// the limit the averages are. Of a table that was not published each cell is what was simulated.
+fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<Cell>> {
+    let columns = if published { 0..3 } else { 1..2 };
     let mut rows = Vec::new();
     let shown = |cells: &&&[lab::Cell<'_>]| shown.contains(&cells[0].stat);
     for (index, cells) in stats.iter().filter(shown).enumerate() {
@@ -76,7 +86,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
             cells[0].unit.into(),
         ];
         for cell in *cells {
-            line.extend(numbers(cell));
+            line.extend_from_slice(&numbers(cell)[columns.clone()]);
         }
         rows.push(line);
     }
@@ -90,11 +100,12 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
             .map(|text| Cell::new(text, Tone::Dim))
             .into();
         for cell in *cells {
-            line.extend([
+            let cells = [
                 times(cell.published),
                 times(cell.simulated),
                 Cell::default(),
-            ]);
+            ];
+            line.extend_from_slice(&cells[columns.clone()]);
         }
         rows.push(line);
     }
@@ -154,6 +165,9 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
 
 /// Errors and sign agreement, of numbers, of changes, or of both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
+    if reproduction.experiment.source.is_none() {
+        return Vec::new();
+    }
     let summary = reproduction.summary();
     let agreement = summary
         .sign_agreement_pct

@@ -33,10 +33,10 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 
 /*
  * Looks in @cpu's domain at @level, as often as that has been of use. *@since: when the last such look ended, or
- * all of this began; what the look took, from then on, is added to *@cost. ns
+ * all of this began; what the look took, from then on, is added to *@cost. ns. *@looked becomes true if it looks.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
-						  bool *balance)
+						  bool *balance, bool *looked)
 {
 	struct domain_state *ds = domain_state_of(cpu, level);
 	u32 weight = 1, pulled;
@@ -52,6 +52,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 		/* Each time that it is done stands for so many. */
 		weight = (1024 + weight / 2) / weight;
 	}
+	*looked = true;
 	pulled = load_balance(cpu, level, LB_NEWLY_IDLE, balance);
 	now = bpf_ktime_get_ns();
 	took = now - *since;
@@ -90,23 +91,26 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), cost = 0, since = now;
 	u32 nr_levels = levels_of(cpu)->nr_levels, pulled = 0;
 	struct fair_rq *rq = rq_of(cpu);
-	bool balance = true;
+	bool balance = true, looked = false;
 	int level;
 
-	this_counters()->newidle_calls++;
 	update_blocked_averages(cpu, now);
 	bpf_for(level, 0, nr_levels) {
 		next_balance = earlier(next_balance, idle_balance_due(cpu, level));
 		if (rq->avg_idle < cost + domain_state_of(cpu, level)->max_newidle_lb_cost)
 			break;
 		if (domain_of(cpu, level)->flags & SD_BALANCE_NEWIDLE)
-			pulled = newidle_balance_domain(cpu, level, jiffies, &since, &cost, &balance);
+			pulled = newidle_balance_domain(cpu, level, jiffies, &since, &cost, &balance, &looked);
 		if (pulled || !balance)
 			break;
 	}
 	if (cost > rq->max_idle_balance_cost)
 		rq->max_idle_balance_cost = cost;
 	advance_next_balance(rq, next_balance);
+	if (looked)
+		this_counters()->newidle_calls++;
+	else
+		this_counters()->newidle_limited++;
 	this_counters()->newidle_ns += cost;
 	this_counters()->newidle_pulled += pulled;
 	if (!pulled)

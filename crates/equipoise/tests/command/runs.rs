@@ -34,6 +34,42 @@ fn has(value: &Value, wanted: &[&str]) {
     }
 }
 
+/// Without a source nothing is published: a column for each scheduler, and what the schedulers count.
+#[test]
+fn a_table_that_was_not_published_has_what_is_simulated_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("counted.toml");
+    let row = |name: &str, unit: &str| {
+        format!(
+            "[[block.row]]\nname = \"{name}\"\nworkload = \"hackbench:groups=2,loops=20\"\n\
+             metric = \"{name}\"\nunit = \"{unit}\"\n"
+        )
+    };
+    let file = [
+        "name = \"counted\"\ntitle = \"What is counted\"\nruns = 1\n".to_owned(),
+        "[[column]]\nname = \"one\"\npolicy = \"cfs\"\npublished = false\n".to_owned(),
+        "[[block]]\nname = \"all\"\nmachine = \"smp-8\"\n".to_owned(),
+        row("newidle_attempts", "1/s/CPU"),
+        row("newidle_time", "%"),
+    ];
+    std::fs::write(&path, file.concat()).unwrap();
+    let path = path.to_str().unwrap();
+    let table = stdout(&["reproduce", path]);
+    assert!(table.contains("simulated only"), "{table}");
+    assert_eq!(table.matches("published").count(), 1, "{table}");
+    assert!(!table.contains("agreement"), "{table}");
+    let result = json(&["reproduce", path, "--format", "json"]);
+    let experiment = &result["experiments"][0];
+    assert!(experiment["source"].is_null());
+    let average = |row: &str| {
+        let mut cells = experiment["cells"].as_array().unwrap().iter();
+        let cell = cells.find(|cell| cell["row"] == row && cell["stat"] == "avg");
+        cell.unwrap()["simulated"].as_f64().unwrap()
+    };
+    assert!(average("newidle_attempts") > 1.0);
+    assert!((0.0..100.0).contains(&average("newidle_time")));
+}
+
 #[test]
 fn reproduce_keeps_its_contract() {
     let result = json(&[

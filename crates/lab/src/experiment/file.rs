@@ -5,7 +5,7 @@
 //! title = "..."
 //! runs = 20                           # of each cell, unless the command says (optional)
 //!
-//! [source]
+//! [source]                            # of a published table
 //! author = "..."
 //! date = "2013-03-25"
 //! title = "[RFC PATCH 0/2] ..."       # of the mail or paper
@@ -38,7 +38,8 @@
 //! ```
 
 use super::{Average, Block, Column, Experiment, Published, Result, Row, Source, Stat};
-use crate::{Scheduler, metrics};
+use crate::Scheduler;
+use crate::metrics::countable;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
@@ -56,7 +57,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Experiment> {
 struct ExperimentFile {
     name: String,
     title: String,
-    source: Source,
+    source: Option<Source>,
     runs: Option<u32>,
     /// Changes smaller than this were not published, per cent: cells `"~"`.
     noise_pct: Option<f64>,
@@ -215,7 +216,7 @@ impl Reader<'_> {
         if let Some(nodes) = nodes {
             workload = workload::bind(workload, nodes);
         }
-        let metrics = metrics(workload.as_ref(), machine);
+        let metrics = countable(workload.as_ref(), machine);
         let names: Vec<&str> = metrics.iter().map(|m| &*m.name).collect();
         let Some(metric) = names.iter().position(|name| name == row.metric.get_ref()) else {
             return Err(self.bad(
