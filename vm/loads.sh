@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The loads that vm/replay and vm/order record; sourced.
 
-all_loads=(hackbench sysbench-cpu sysbench-mutex browser-short mp3-short compile pipe)
+all_loads=(hackbench sysbench-cpu sysbench-mutex browser-short mp3-short compile pipe schbench)
 
 # prepare_load LOAD: writes what it needs into the current folder, and what starts it into `command`.
 prepare_load() {
@@ -25,6 +25,10 @@ prepare_load() {
 		command=(make --silent -j4)
 		;;
 	pipe) command=(perf bench sched pipe -l 1000) ;;
+	schbench)
+		cc -O2 -pthread -o schbench "$vm/in-guest/schbench.c"
+		command=(./schbench "$(nproc)" 1)
+		;;
 	*)
 		echo "vm: $load: no such load; there are ${all_loads[*]}" >&2
 		exit 2

@@ -49,7 +49,7 @@ struct Figure {
     of: fn(&Summary) -> f64,
 }
 
-const FIGURES: [Figure; 5] = [
+const FIGURES: [Figure; 6] = [
     Figure {
         name: "makespan, ms",
         of: |summary| summary.makespan_ns as f64 / NS_PER_MS,
@@ -68,6 +68,10 @@ const FIGURES: [Figure; 5] = [
     Figure {
         name: "wakeup latency p95, us",
         of: |summary| latency(summary, 95),
+    },
+    Figure {
+        name: "wakeup latency p99, us",
+        of: |summary| latency(summary, 99),
     },
     Figure {
         name: "switches to its threads",
