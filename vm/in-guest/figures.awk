@@ -1,0 +1,84 @@
+# Figures of an rt-app file's tasks, from the text of an ftrace, the kernel's or the simulator's (sched_switch,
+# sched_wakeup), between `from` and `to`, in ms from when the first of `tasks` got a CPU. A line for each of `shown`:
+#
+#	share	of one CPU's time, %
+#	turn	how long it runs at a time, ms, on average
+#	wait	from a wakeup until it runs, ms, on average
+#
+# by `what`. Instances of a task are alike.
+
+BEGIN {
+	split(tasks, list, " ")
+	for (i in list)
+		ours[list[i]] = 1
+}
+
+# The value of `name` in the event, up to the next space.
+function field(name,    rest) {
+	rest = substr($0, index($0, " " name "=") + length(name) + 2)
+	sub(/ .*/, "", rest)
+	return rest
+}
+
+# The name of the task `comm`, if it is one of ours; instances have a number.
+function task(comm) {
+	sub(/-[0-9]+$/, "", comm)
+	return comm in ours ? comm : ""
+}
+
+# The part of `since` to `now` that counts, s.
+function counted(since,    a, b) {
+	a = since > began + from / 1000 ? since : began + from / 1000
+	b = now < began + to / 1000 ? now : began + to / 1000
+	return b > a ? b - a : 0
+}
+
+function in_window() {
+	return now >= began + from / 1000 && now <= began + to / 1000
+}
+
+match($0, / [0-9]+\.[0-9]+: sched_/) {
+	now = substr($0, RSTART + 1) + 0
+}
+
+/: sched_switch: / {
+	prev = field("prev_pid")
+	next_one = field("next_pid")
+	if (prev in since) {
+		ran[name[prev]] += counted(since[prev])
+		delete since[prev]
+	}
+	if ((who = task(field("next_comm"))) != "") {
+		if (began == "")
+			began = now
+		name[next_one] = who
+		since[next_one] = now
+		if (in_window())
+			turns[who]++
+		if (next_one in woken) {
+			if (in_window()) {
+				waited[who] += now - woken[next_one]
+				waits[who]++
+			}
+			delete woken[next_one]
+		}
+	}
+}
+
+/: sched_wakeup: / {
+	if (task(field("comm")) != "")
+		woken[field("pid")] = now
+}
+
+END {
+	n = split(shown, order, " ")
+	for (i = 1; i <= n; i++) {
+		who = order[i]
+		if (what == "share")
+			printf "share of %s: %.1f %%\n", who, 100000 * ran[who] / (to - from)
+		else if (what == "turn")
+			printf "turn of %s: %.2f ms\n", who, turns[who] ? 1000 * ran[who] / turns[who] : 0
+		else
+			printf "wait of %s: %.2f ms\n", who, waits[who] ? 1000 * waited[who] / waits[who] : 0
+	}
+}
