@@ -24,15 +24,21 @@ static __always_inline bool is_overdue(const struct task_struct *p)
 	return (bpf_jiffies64() - p->scx.runnable_at) * machine.tick_ns >= LONGEST_HELD;
 }
 
-/* May @p not run because of its group? A task that exits gives back what it has. */
-static __always_inline bool is_held_back(struct task_struct *p)
+/* Is @p, which runs, to stop because of its group? A task that exits gives back what it has. */
+static __always_inline bool is_to_stop(struct task_struct *p)
 {
 	const struct task_state *t;
 
 	if (!READ_ONCE(nr_throttled) || p->flags & PF_EXITING)
 		return false;
 	t = task_of(p);
-	return t && t->share && is_throttled(t->share) && !is_overdue(p);
+	return t && t->share && is_throttled(t->share);
+}
+
+/* The same of @p, which waits, or is about to. */
+static __always_inline bool is_held_back(struct task_struct *p)
+{
+	return is_to_stop(p) && !is_overdue(p);
 }
 
 /*
@@ -162,13 +168,13 @@ static __always_inline void init_refill(u32 share)
 /* The limit of @cgrp changes, or is the first that it has; see limit_share(). */
 static __always_inline void limit_group(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
 {
-	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+	u32 share = own_share(cgrp);
 
-	if (!of || !of->own)
+	if (!share)
 		return;
 	init_refill(0);
-	init_refill(of->index);
-	limit_share(of->index, period_us, quota_us, burst_us);
+	init_refill(share);
+	limit_share(share, period_us, quota_us, burst_us);
 }
 
 #endif /* __EQUIPOISE_HELD_H */

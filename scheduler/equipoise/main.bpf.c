@@ -327,7 +327,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	check_held(this);
 	this->gives_to = 0;
 	/* It stops, and waits aside. */
-	if (runs && is_held_back(prev))
+	if (runs && is_to_stop(prev))
 		runs = false;
 	if (runs && goes_on(prev, cpu))
 		return;
@@ -461,7 +461,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	/* A task that was queued as a CPU began to idle, or that waited alone, was announced to none. */
 	if (has_waiting(this, c) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
-	if (turn_is_over(p, t, cpu) || is_held_back(p))
+	if (turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
 	    is_ahead_elsewhere(p, t, cpu))
@@ -574,10 +574,10 @@ s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup
 
 void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 {
-	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
+	u32 share = own_share(cgrp);
 
-	if (of && of->own)
-		forget_limit(of->index);
+	if (share)
+		forget_limit(share);
 	exit_share(cgrp);
 }
 

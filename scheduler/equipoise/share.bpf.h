@@ -13,6 +13,7 @@
 
 #include <scx/common.bpf.h>
 
+#include "../verifier.h"
 #include "../weight.h"
 
 /* Groups that have cpu.weight, the root among them; and levels of these below it. A further one counts as part of
@@ -77,10 +78,12 @@ static __always_inline bool counts(const struct share *s)
 	return READ_ONCE(s->runnable) > 0 && !READ_ONCE(s->held);
 }
 
-/* Has what @s counts for in the group above agree with whether anything of it is runnable: by how much that
+/* Has what the group @index counts for in the one above agree with whether anything of it is runnable: by how much that
  * changes. */
-static __always_inline s64 settle_share(struct share *s)
+__noinline s64 settle_share(u32 index)
 {
+	forget_origin(index);
+	struct share *s = share_at(index);
 	s64 change = 0, weight;
 	int i;
 
@@ -99,6 +102,7 @@ __noinline int add_runnable(u32 index, s64 weight)
 {
 	int level;
 
+	forget_origin(index);
 	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
 		struct share *s = share_at(index);
 		s64 before;
@@ -108,7 +112,7 @@ __noinline int add_runnable(u32 index, s64 weight)
 		before = __sync_fetch_and_add(&s->runnable, weight);
 		if ((before > 0) == (before + weight > 0))
 			break;
-		weight = settle_share(s);
+		weight = settle_share(index);
 		index = s->parent;
 	}
 	return level;
@@ -212,37 +216,39 @@ static __always_inline void exit_share(struct cgroup *cgrp)
 	__sync_fetch_and_add(&nr_shares, -1);
 }
 
-/* The share that @cgrp has of its own; NULL if it has none. */
-static __always_inline struct share *own_share(struct cgroup *cgrp)
+/* The share that @cgrp has of its own; 0 if it has none. */
+static __always_inline u32 own_share(struct cgroup *cgrp)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
 
-	return of && of->own ? share_at(of->index) : NULL;
+	return of && of->own ? of->index : 0;
 }
 
-static __always_inline void weigh_share(struct share *s, u32 weight)
+static __always_inline void weigh_share(u32 index, u32 weight)
 {
+	struct share *s = share_at(index);
+
 	WRITE_ONCE(s->weight, weight);
-	add_runnable(s->parent, settle_share(s));
+	add_runnable(s->parent, settle_share(index));
 }
 
 /* The kernel takes no cpu.weight for a group with cpu.idle. */
 static __always_inline void set_share_weight(struct cgroup *cgrp, u32 cpu_weight)
 {
-	struct share *s = own_share(cgrp);
+	u32 index = own_share(cgrp), weight = weight_of_cgroup(cpu_weight);
 
-	if (!s)
+	if (!index)
 		return;
-	s->given = weight_of_cgroup(cpu_weight);
-	weigh_share(s, s->given);
+	share_at(index)->given = weight;
+	weigh_share(index, weight);
 }
 
 static __always_inline void set_share_idle(struct cgroup *cgrp, bool idle)
 {
-	struct share *s = own_share(cgrp);
+	u32 index = own_share(cgrp);
 
-	if (s)
-		weigh_share(s, idle ? IDLE_GROUP_WEIGHT : s->given);
+	if (index)
+		weigh_share(index, idle ? IDLE_GROUP_WEIGHT : share_at(index)->given);
 }
 
 #endif /* __EQUIPOISE_SHARE_H */

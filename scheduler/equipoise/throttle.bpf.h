@@ -39,6 +39,7 @@ __noinline bool is_throttled(u32 share)
 {
 	int level;
 
+	forget_origin(share);
 	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
 		if (!share)
 			break;
@@ -67,23 +68,26 @@ static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
 }
 
 /* Nothing in the group @share runs from now on, or all may. False if that was so before. */
-static __always_inline bool hold_share(u32 share, u32 held)
+__noinline bool hold_share(u32 share, u32 held)
 {
+	forget_origin(share);
 	struct share *s = share_at(share);
 
 	if (__sync_lock_test_and_set(&s->held, held) == held)
 		return false;
 	__sync_fetch_and_add(&nr_throttled, held ? 1 : -1);
-	add_runnable(s->parent, settle_share(s));
+	add_runnable(s->parent, settle_share(share));
 	return true;
 }
 
-static __always_inline void throttle(u32 share, u64 now)
+__noinline bool throttle(u32 share, u64 now)
 {
-	if (hold_share(share, 1)) {
-		this_counters()->throttled++;
-		start_refill(share, until_refill(limit_at(share), now));
-	}
+	forget_origin(share);
+	if (!hold_share(share, 1))
+		return false;
+	this_counters()->throttled++;
+	start_refill(share, until_refill(limit_at(share), now));
+	return true;
 }
 
 /* A task of the group @share has run for @ran: all limits above it are used by that. */
@@ -92,6 +96,7 @@ __noinline int charge_limits(u32 share, u64 ran)
 	u64 now = bpf_ktime_get_ns();
 	int level;
 
+	forget_origin(share);
 	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
 		struct bandwidth *b = limit_at(share);
 
