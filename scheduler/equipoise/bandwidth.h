@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst). Each
- * period adds the quota; what is left over at the end of a period is kept up to the burst. CPUs notice at a tick or a
- * switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many periods the
- * group gets its quota.
+ * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
+ *Each period adds the quota; what is left over at the end of a period is kept up to the burst. CPUs notice at a
+ *tick or a switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many
+ *periods the group gets its quota.
  *
  *	left
  *	quota + burst ----------------------------------  a refill adds no more than up to here
@@ -24,9 +24,9 @@
 #include "../intf.h"
 
 /*
- * What a group has overdrawn keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which a
- * task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by 256 ms
- * before its CPUs have a tick of 4 ms.
+ * What a group has overdrawn keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which
+ * a task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by
+ * 256 ms before its CPUs have a tick of 4 ms.
  */
 #define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
 
@@ -52,8 +52,8 @@ static __always_inline bool has_run_out(const struct bandwidth *b)
 }
 
 /*
- * Begins a limit at the time @now, with a full quota. Any larger quota than all CPUs can use is that much, so that no
- * sum overflows.
+ * Begins a limit at the time @now, with a full quota. Any larger quota than all CPUs can use is that much, so that
+ * no sum overflows.
  */
 static __always_inline void begin_bandwidth(struct bandwidth *b, u64 period_us, u64 quota_us, u64 burst_us, u64 now)
 {

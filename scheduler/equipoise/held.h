@@ -2,8 +2,8 @@
 /*
  * Tasks of throttled groups (throttle.bpf.h): they wait in a queue that no CPU takes from, until the group goes on.
  *
- * A task that runs as its group is throttled comes there when it stops, at the next tick; one that waits in a queue,
- * when it is the first there, before a CPU takes it.
+ * A task that runs as its group is throttled comes there when it stops, at the next tick; one that waits in a
+ * queue, when it is the first there, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -14,8 +14,8 @@
 #define HELD_DSQ (MAX_CLUSTERS + MAX_CPUS)
 
 /*
- * A task runs all the same that has waited for this long, ns: sched_ext ends a scheduler under which a task waits for
- * 30 s, and many tasks with a small quota do.
+ * A task runs all the same that has waited for this long, ns: sched_ext ends a scheduler under which a task waits
+ * for 30 s, and many tasks with a small quota do.
  */
 #define LONGEST_HELD LONGEST_WAIT
 

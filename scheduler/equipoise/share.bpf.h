@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among what is runnable in it,
- * its tasks and its groups, by their weights, as the kernel's fair class does it.
+ * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among what is
+ * runnable in it, its tasks and its groups, by their weights, as the kernel's fair class does it.
  *
  * The tree is flattened, as scx_flatcg does it: a task counts with its weight times, for each group above it, that
  * group's weight by the sum of what is runnable there. The sums are kept for the machine as a whole, and exactly,
@@ -78,8 +78,8 @@ static __always_inline bool counts(const struct share *s)
 	return READ_ONCE(s->runnable) > 0 && !READ_ONCE(s->held);
 }
 
-/* Has what the group @index counts for in the one above agree with whether anything of it is runnable: by how much that
- * changes. */
+/* Has what the group @index counts for in the one above agree with whether anything of it is runnable: by how much
+ * that changes. */
 __noinline s64 settle_share(u32 index)
 {
 	forget_origin(index);

@@ -130,7 +130,8 @@ static __always_inline void refill_share(u32 share)
 	start_refill(share, until_refill(b, now));
 }
 
-/* Without a quota (~0) there is no limit. A new limit begins with a full quota, and no task waits for the old one. */
+/* Without a quota (~0) there is no limit. A new limit begins with a full quota, and no task waits for the old one.
+ */
 static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	struct bandwidth *b = limit_at(share);
