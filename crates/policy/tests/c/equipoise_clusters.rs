@@ -59,7 +59,7 @@ const CLUSTERS: &str = r#"#include <scx/common.bpf.h>
         for (u32 i = 0; i < 2; i++)
             clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .capacity = capacity[i],
                 .speed = capacity[i], .shared_speed = threads ? capacity[i] * SHARED_PCT / 100 : capacity[i],
-                .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 }, .order = { i, !i } };
+                .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 }, .order = { capacity[!i] > capacity[i] ? !i : i, capacity[!i] > capacity[i] ? i : !i } };
         for (u32 i = 0; i < 5; i++) {
             begin_task(&task[i], i + 1, &allowed);
             state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };
