@@ -79,6 +79,8 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task lets others go first. */
 	bool yields;
+	/* It has woken others with SCX_WAKE_SYNC since it started to run. */
+	bool woke_sync;
 	/* One more than the cluster in whose queue the task that stops next waits; 0: no cluster was chosen. */
 	u32 gives_to;
 	/* It has been told to stop for a task that wakes up, and when it last was, ns. */

@@ -1,7 +1,6 @@
 //! What can go wrong, how it is said, and the exit status.
 
 use machine::input::BadInput;
-use miette::{MietteHandlerOpts, Report};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -21,13 +20,7 @@ impl Error {
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {
-                // A broken line is for a person's eyes; a program looks for the whole message.
-                let wrap = io::stderr().is_terminal();
-                // Fails only where a hook is set already, and there is none before this.
-                let _ = miette::set_hook(Box::new(move |_| {
-                    Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
-                }));
-                eprintln!("{:?}", Report::new(*bad));
+                eprintln!("{}", bad.render(io::stderr().is_terminal()));
                 ExitCode::from(2)
             }
             Error::Request(message) => {
