@@ -96,7 +96,12 @@ mod tests {
         ] {
             let mut found = Vec::new();
             let (bandwidth, idle) = kept;
-            look(root.path(), root.path(), Kept { bandwidth, idle }, &mut found);
+            look(
+                root.path(),
+                root.path(),
+                Kept { bandwidth, idle },
+                &mut found,
+            );
             assert_eq!(found, expected, "{kept:?}");
         }
     }

@@ -374,7 +374,10 @@ impl Machinery {
                     .push((task.spec.name.to_string(), policy));
                 task.spec.policy = policy;
             }
-            Op::EnterGroup(group) => self.kernel.groups.push((self.tasks[task].spec.name.to_string(), group)),
+            Op::EnterGroup(group) => self
+                .kernel
+                .groups
+                .push((self.tasks[task].spec.name.to_string(), group)),
             Op::Exit => {
                 let held = self.mutexes.iter().any(|mutex| mutex.owner == Some(task));
                 assert!(!held, "exits with a mutex");
