@@ -3,7 +3,7 @@
 
 # Looked for when it is used: what `tools` installs is not there before.
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
-C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c vm/in-guest/*.c)
+C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.c vm/in-guest/*.c)
 CARGO_FLAGS := --locked
 # Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
 # loads every policy.
@@ -29,7 +29,7 @@ test: check
 	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test --quick $(VM_TESTS)
-	vm/test --quick --kernel $(NEWEST) verifier
+	vm/test --quick --kernel $(NEWEST) verifier bandwidth
 
 # The Python package: its wheel in an empty virtual environment.
 test-python:

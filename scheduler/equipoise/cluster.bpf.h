@@ -101,6 +101,8 @@ struct cpu_state {
 	 * was, ns. */
 	u64 waits_seen;
 	u64 waits_seen_at;
+	/* The share of the task that it held back last (held.h), until it has looked again; 0: none. */
+	u32 held;
 } __attribute__((aligned(64)));
 
 struct cpu_state cpu_states[MAX_CPUS];

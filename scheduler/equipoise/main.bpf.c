@@ -93,6 +93,9 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		note_waker(p, bpf_get_current_task_btf());
 	if (wake_flags & SCX_WAKE_SYNC)
 		WRITE_ONCE(cpu_at(cpu)->woke_sync, true);
+	/* ops.enqueue() has it wait. */
+	if (is_held_back(p))
+		return prev_cpu;
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
 		this_counters()->waker_hits++;
 	} else {
@@ -159,6 +162,12 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 	s32 idle = -1, given;
 
 	becomes_runnable(p);
+	if (is_held_back(p)) {
+		if (asks_for_task(request))
+			drop_request(take_request(&this->request));
+		hold_back(p, cpu, enq_flags);
+		return;
+	}
 	/* It ran here, and was asked for. */
 	if (asks_for_task(request) && push(p, cpu, request, SLICE_MAX, enq_flags))
 		return;
@@ -268,17 +277,17 @@ static __always_inline bool take_next(u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 dsq = next_dsq(cpu, this, c);
-	bool taken = scx_bpf_dsq_move_to_local(dsq, 0);
+	bool taken = take_first(dsq);
 
 	this->ran_past = 0;
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
 	if (taken)
 		return true;
-	if (dsq != cluster_dsq(this->cluster) && scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
+	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */
-	return scx_bpf_dsq_move_to_local(own_dsq(cpu), 0);
+	return take_first(own_dsq(cpu));
 }
 
 /* Takes the first task that waits in cluster @from: it is further behind than what runs here. */
@@ -290,7 +299,7 @@ static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 
 	if (keeper >= 0 && is_before(first_vtime(own_dsq(keeper), cpu), first_vtime(dsq, cpu)))
 		dsq = own_dsq(keeper);
-	if (!scx_bpf_dsq_move_to_local(dsq, 0) && !pull_kept(from))
+	if (!take_first(dsq) && !pull_kept(from))
 		return false;
 	this->gives_to = 1 + waits_after_pull(this->cluster, from);
 	this_counters()->pulled++;
@@ -305,7 +314,11 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	u64 request;
 
 	clear_taken(this);
+	check_held(this);
 	this->gives_to = 0;
+	/* It stops, and waits aside. */
+	if (runs && is_to_stop(prev))
+		runs = false;
 	if (runs && goes_on(prev, cpu))
 		return;
 	request = READ_ONCE(this->request);
@@ -438,7 +451,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	/* A task that was queued as a CPU began to idle, or that waited alone, was announced to none. */
 	if (has_waiting(this, c) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
-	if (turn_is_over(p, t, cpu))
+	if (turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
 	    is_ahead_elsewhere(p, t, cpu))
@@ -539,19 +552,38 @@ void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 		set_taken(cpu);
 }
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+/* Not sleepable, as the callback of a group's timer, which iterates over a queue, is set here. */
+s32 BPF_STRUCT_OPS(equipoise_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
-	return init_share(cgrp, args->weight);
+	s32 err = init_share(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
+
+	if (!err && bpf_core_field_exists(args->bw_quota_us))
+		limit_group(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+	return err;
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_exit, struct cgroup *cgrp)
 {
+	u32 share = own_share(cgrp);
+
+	if (share)
+		forget_limit(share);
 	exit_share(cgrp);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	set_share_weight(cgrp, weight);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	set_share_idle(cgrp, idle);
+}
+
+void BPF_STRUCT_OPS(equipoise_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	limit_group(cgrp, period_us, quota_us, burst_us);
 }
 
 void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
@@ -586,6 +618,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(equipoise_init)
 	int cpu;
 	s32 err = init_clusters();
 
+	if (!err)
+		err = scx_bpf_create_dsq(HELD_DSQ, -1);
+
 	bpf_for(cpu, 0, nr_cpus())
 		if (!err)
 			err = init_follow(cpu);
@@ -617,6 +652,8 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .cgroup_init = (void *)equipoise_cgroup_init,
 	       .cgroup_exit = (void *)equipoise_cgroup_exit,
 	       .cgroup_set_weight = (void *)equipoise_cgroup_set_weight,
+	       .cgroup_set_idle = (void *)equipoise_cgroup_set_idle,
+	       .cgroup_set_bandwidth = (void *)equipoise_cgroup_set_bandwidth,
 	       .cgroup_move = (void *)equipoise_cgroup_move,
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,

@@ -5,7 +5,7 @@
 #ifndef __EQUIPOISE_PULL_H
 #define __EQUIPOISE_PULL_H
 
-#include "idle.h"
+#include "held.h"
 #include "preempt.h"
 
 /* Takes a task that another CPU of @cluster keeps to itself. */
@@ -22,7 +22,7 @@ __noinline bool pull_kept(u32 cluster)
 
 		if (!(keeping >> (slot & 63) & 1))
 			continue;
-		if (scx_bpf_dsq_move_to_local(own_dsq(cpu), 0)) {
+		if (take_first(own_dsq(cpu))) {
 			this_counters()->pulled++;
 			explain(takes_kept, 0, bpf_get_smp_processor_id(), cpu);
 			return true;
@@ -50,7 +50,7 @@ __noinline bool pull_waiting(u32 cluster)
 		}
 		if (!may_wait(other))
 			continue;
-		if (scx_bpf_dsq_move_to_local(cluster_dsq(other), 0)) {
+		if (take_first(cluster_dsq(other))) {
 			this_counters()->newidle_pulled++;
 			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->first_cpu);
 			return true;

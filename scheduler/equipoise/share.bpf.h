@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shares of control groups: cpu.weight, as a tree. The weight of a group is divided among what is runnable in it,
- * its tasks and its groups, by their weights, as the kernel's fair class does it.
+ * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among what is
+ * runnable in it, its tasks and its groups, by their weights, as the kernel's fair class does it.
  *
  * The tree is flattened, as scx_flatcg does it: a task counts with its weight times, for each group above it, that
  * group's weight by the sum of what is runnable there. The sums are kept for the machine as a whole, and exactly,
@@ -13,6 +13,7 @@
 
 #include <scx/common.bpf.h>
 
+#include "../verifier.h"
 #include "../weight.h"
 
 /* Groups that have cpu.weight, the root among them; and levels of these below it. A further one counts as part of
@@ -21,6 +22,8 @@
 #define MAX_SHARE_LEVELS 12
 /* The default cpu.weight, which is worth as much as a task of nice 0. */
 #define CGROUP_WEIGHT_DFL 100
+/* The weight of a group with cpu.idle, as of a task with SCHED_IDLE (WEIGHT_IDLEPRIO). */
+#define IDLE_GROUP_WEIGHT 3
 /* Fractions of a weight: of 1024. */
 #define SHARE_SHIFT 10
 
@@ -33,6 +36,10 @@ struct share {
 	u32 level;
 	/* As a task's: 1024 is usual. 0: there is no such group. */
 	u32 weight;
+	/* What it is without cpu.idle. */
+	u32 given;
+	/* It is throttled (throttle.bpf.h): nothing in it counts. */
+	u32 held;
 } __attribute__((aligned(64)));
 
 /* The first is the root's, which divides nothing. */
@@ -65,18 +72,26 @@ static __always_inline bool has_shares(void)
 	return READ_ONCE(nr_shares);
 }
 
-/* Has what @s counts for in the group above agree with whether anything of it is runnable: by how much that
- * changes. */
-static __always_inline s64 settle_share(struct share *s)
+/* Does @s count in the group above? */
+static __always_inline bool counts(const struct share *s)
 {
+	return READ_ONCE(s->runnable) > 0 && !READ_ONCE(s->held);
+}
+
+/* Has what the group @index counts for in the one above agree with whether anything of it is runnable: by how much
+ * that changes. */
+__noinline s64 settle_share(u32 index)
+{
+	forget_origin(index);
+	struct share *s = share_at(index);
 	s64 change = 0, weight;
 	int i;
 
 	/* Who comes last sees what is the case; two that come in turn need two rounds. */
 	for (i = 0; i < 4; i++) {
-		weight = READ_ONCE(s->runnable) > 0 ? READ_ONCE(s->weight) : 0;
+		weight = counts(s) ? READ_ONCE(s->weight) : 0;
 		change += weight - __sync_lock_test_and_set(&s->counted, weight);
-		if ((READ_ONCE(s->runnable) > 0) == (weight > 0))
+		if (counts(s) == (weight > 0))
 			break;
 	}
 	return change;
@@ -87,6 +102,7 @@ __noinline int add_runnable(u32 index, s64 weight)
 {
 	int level;
 
+	forget_origin(index);
 	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
 		struct share *s = share_at(index);
 		s64 before;
@@ -96,7 +112,7 @@ __noinline int add_runnable(u32 index, s64 weight)
 		before = __sync_fetch_and_add(&s->runnable, weight);
 		if ((before > 0) == (before + weight > 0))
 			break;
-		weight = settle_share(s);
+		weight = settle_share(index);
 		index = s->parent;
 	}
 	return level;
@@ -155,7 +171,7 @@ __noinline u32 find_free_share(void)
 }
 
 /* Groups come from the root downwards, one at a time. */
-static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight)
+static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight, bool idle)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct cgroup *above;
@@ -177,10 +193,11 @@ static __always_inline s32 init_share(struct cgroup *cgrp, u32 cpu_weight)
 		return 0;
 	}
 	s = share_at(index);
-	s->runnable = s->counted = 0;
+	s->runnable = s->counted = s->held = 0;
 	s->parent = parent;
 	s->level = share_at(parent)->level + 1;
-	s->weight = weight_of_cgroup(cpu_weight);
+	s->given = weight_of_cgroup(cpu_weight);
+	s->weight = idle ? IDLE_GROUP_WEIGHT : s->given;
 	of->index = last_share = index;
 	of->own = true;
 	__sync_fetch_and_add(&nr_shares, 1);
@@ -199,16 +216,39 @@ static __always_inline void exit_share(struct cgroup *cgrp)
 	__sync_fetch_and_add(&nr_shares, -1);
 }
 
-static __always_inline void set_share_weight(struct cgroup *cgrp, u32 cpu_weight)
+/* The share that @cgrp has of its own; 0 if it has none. */
+static __always_inline u32 own_share(struct cgroup *cgrp)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
-	struct share *s;
 
-	if (!of || !of->own)
+	return of && of->own ? of->index : 0;
+}
+
+static __always_inline void weigh_share(u32 index, u32 weight)
+{
+	struct share *s = share_at(index);
+
+	WRITE_ONCE(s->weight, weight);
+	add_runnable(s->parent, settle_share(index));
+}
+
+/* The kernel takes no cpu.weight for a group with cpu.idle. */
+static __always_inline void set_share_weight(struct cgroup *cgrp, u32 cpu_weight)
+{
+	u32 index = own_share(cgrp), weight = weight_of_cgroup(cpu_weight);
+
+	if (!index)
 		return;
-	s = share_at(of->index);
-	WRITE_ONCE(s->weight, weight_of_cgroup(cpu_weight));
-	add_runnable(s->parent, settle_share(s));
+	share_at(index)->given = weight;
+	weigh_share(index, weight);
+}
+
+static __always_inline void set_share_idle(struct cgroup *cgrp, bool idle)
+{
+	u32 index = own_share(cgrp);
+
+	if (index)
+		weigh_share(index, idle ? IDLE_GROUP_WEIGHT : share_at(index)->given);
 }
 
 #endif /* __EQUIPOISE_SHARE_H */

@@ -10,7 +10,7 @@
 #include "../signals/utilization.bpf.h"
 #include "../weight.h"
 #include "cluster.bpf.h"
-#include "share.bpf.h"
+#include "throttle.bpf.h"
 #include "vtime.h"
 
 struct task_state {
@@ -113,6 +113,8 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, s
 	t->charged += vtime;
 	p->scx.dsq_vtime += vtime;
 	WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
+	if (READ_ONCE(nr_limits) && t->share)
+		charge_limits(t->share, ran);
 	return ran;
 }
 

@@ -99,6 +99,10 @@ struct cgroup;
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+	/* The simulated kernel's own: the first group below it, and the next beside it. */
+	struct cgroup_subsys_state *equipoise_child;
+	struct cgroup_subsys_state *equipoise_sibling;
 };
 
 enum cgroup_subsys_id { cpu_cgrp_id, CGROUP_SUBSYS_COUNT };
@@ -712,6 +716,7 @@ struct bpf_iter_css {
 	struct cgroup_subsys_state *start;
 	struct cgroup_subsys_state *last;
 	u32 flags;
+	bool ended;
 };
 
 /* [abi] */

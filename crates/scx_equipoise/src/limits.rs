@@ -1,8 +1,8 @@
 //! Limits of control groups that the kernel's fair class enforces and this scheduler does not.
 //!
-//! `cpu.max` holds back the tasks of the fair class alone, and `cpu.idle` is a rule of that class. Tasks that sched_ext
-//! schedules run without either, so a container with a CPU limit becomes unlimited. The loader therefore names the
-//! groups that have one.
+//! `cpu.max` holds back the tasks of the fair class alone, and `cpu.idle` is a rule of that class. `equipoise` keeps both where
+//! the kernel reports them: from Linux 6.17 and 7.3 on. Elsewhere tasks run without them, so a container with a CPU limit
+//! becomes unlimited. The loader therefore names the groups that have one.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,17 @@ use std::path::Path;
 /// More groups than this are counted, not named.
 const NAMED: usize = 5;
 
+/// Which limits the scheduler keeps on this kernel.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    pub bandwidth: bool,
+    pub idle: bool,
+}
+
 /// Warns of the groups below `root`, where the second version of control groups is mounted, whose limits will not hold.
-pub fn warn(root: &Path) {
+pub fn warn(root: &Path, kept: Kept) {
     let mut found = Vec::new();
-    look(root, root, &mut found);
+    look(root, root, kept, &mut found);
     let more = found.len().saturating_sub(NAMED);
     for what in found.iter().take(NAMED) {
         log::warn!("{what} does not hold while this scheduler runs");
@@ -24,16 +31,18 @@ pub fn warn(root: &Path) {
 }
 
 /// The limits of `folder` and of those below it, in words.
-fn look(root: &Path, folder: &Path, found: &mut Vec<String>) {
+fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let group = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder));
-    if let Some(percent) = bandwidth(&read("cpu.max")) {
+    if !kept.bandwidth
+        && let Some(percent) = bandwidth(&read("cpu.max"))
+    {
         found.push(format!(
             "cpu.max of {} ({percent:.0} % of a CPU)",
             group.display()
         ));
     }
-    if read("cpu.idle").trim() == "1" {
+    if !kept.idle && read("cpu.idle").trim() == "1" {
         found.push(format!("cpu.idle of {}", group.display()));
     }
     let mut below: Vec<_> = fs::read_dir(folder)
@@ -46,7 +55,7 @@ fn look(root: &Path, folder: &Path, found: &mut Vec<String>) {
         .collect();
     below.sort();
     for group in below {
-        look(root, &group, found);
+        look(root, &group, kept, found);
     }
 }
 
@@ -61,7 +70,7 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits are named, whichever level they are on; those without are not.
+    /// Groups with limits that are not kept are named, whichever level they are on; others are not.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();
@@ -75,15 +84,26 @@ mod tests {
             fs::write(folder.join("cpu.max"), max).unwrap();
             fs::write(folder.join("cpu.idle"), idle).unwrap();
         }
-        let mut found = Vec::new();
-        look(root.path(), root.path(), &mut found);
-        assert_eq!(
-            found,
-            [
-                "cpu.max of /limited (20 % of a CPU)",
-                "cpu.idle of /limited/idle"
-            ]
+        let (max, idle) = (
+            "cpu.max of /limited (20 % of a CPU)",
+            "cpu.idle of /limited/idle",
         );
+        for (kept, expected) in [
+            ((false, false), &[max, idle][..]),
+            ((true, false), &[idle]),
+            ((false, true), &[max]),
+            ((true, true), &[]),
+        ] {
+            let mut found = Vec::new();
+            let (bandwidth, idle) = kept;
+            look(
+                root.path(),
+                root.path(),
+                Kept { bandwidth, idle },
+                &mut found,
+            );
+            assert_eq!(found, expected, "{kept:?}");
+        }
     }
 
     #[test]

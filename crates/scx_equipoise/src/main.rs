@@ -84,7 +84,6 @@ fn run(opts: &Opts) -> Result<(), Error> {
         btf: Path::new("/sys/kernel/btf/vmlinux"),
     };
     preflight::check(&kernel, rustix::process::geteuid())?;
-    limits::warn(Path::new("/sys/fs/cgroup"));
     let _socket = control.serve()?;
     if let Some(profile) = profile {
         profile.follow(control.clone());

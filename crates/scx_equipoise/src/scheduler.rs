@@ -8,6 +8,7 @@ use crate::globals;
 use crate::governor;
 use crate::host;
 use crate::libbpf_log;
+use crate::limits;
 use crate::preflight;
 use crate::rapl;
 use crate::schedulers::Next;
@@ -55,11 +56,23 @@ pub fn run(
     scheduler.run(machine, control)
 }
 
-/// Control groups' weights: a kernel may be built without them, and one before 6.18 wants to be told that they count.
-/// A macro, as the type of `ops` is the skeleton's.
+/// Does this kernel have the field? One that does not even have the structure does not.
+fn has_field(structure: &str, field: &str) -> bool {
+    compat::struct_has_field(structure, field).unwrap_or(false)
+}
+
+/// Control groups: a kernel may be built without them, and one before 6.18 requires a flag for weights. Evaluates to the
+/// limits that the scheduler keeps. A macro, as the type of `ops` is the skeleton's.
 macro_rules! fit_cgroups {
-    ($ops:expr) => {
-        if !compat::struct_has_field("sched_ext_ops", "cgroup_set_weight").unwrap_or(false) {
+    ($ops:expr) => {{
+        // Linux 6.17 and 6.19; what a group had before is told from 7.3 on.
+        if !has_field("sched_ext_ops", "cgroup_set_bandwidth") {
+            $ops.cgroup_set_bandwidth = std::ptr::null_mut();
+        }
+        if !has_field("sched_ext_ops", "cgroup_set_idle") || !has_field("scx_cgroup_init_args", "sched_idle") {
+            $ops.cgroup_set_idle = std::ptr::null_mut();
+        }
+        if !has_field("sched_ext_ops", "cgroup_set_weight") {
             $ops.cgroup_init = std::ptr::null_mut();
             $ops.cgroup_exit = std::ptr::null_mut();
             $ops.cgroup_move = std::ptr::null_mut();
@@ -67,7 +80,11 @@ macro_rules! fit_cgroups {
         } else if !$ops.cgroup_set_weight.is_null() {
             $ops.flags |= compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
         }
-    };
+        limits::Kept {
+            bandwidth: !$ops.cgroup_set_bandwidth.is_null(),
+            idle: !$ops.cgroup_set_idle.is_null(),
+        }
+    }};
 }
 
 /// How the programs are called that are of use only where frequencies are asked for.
@@ -112,7 +129,8 @@ impl<'object> Scheduler<'object> {
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
         // A scheduler without them has none to leave out.
         let ops = skeleton.struct_ops.equipoise_ops_mut();
-        fit_cgroups!(ops);
+        let kept = fit_cgroups!(ops);
+        limits::warn(Path::new("/sys/fs/cgroup"), kept);
         // scx_ops_attach!() attaches the ops. Attaching all there is, libbpf would warn of them.
         let ops = skeleton.maps.equipoise_ops.as_libbpf_object();
         // SAFETY: the map is the object's, which is alive.

@@ -35,10 +35,11 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         streams,
         connections,
         shared,
+        groups,
         duration_ns,
     } = config.workload.start(machine);
     let hw = Hardware::new(machine, connections);
-    let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref())?;
+    let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref(), groups)?;
     let ops = bpf.instance.ops;
     let code = Code::new(config.scheduler, bpf.instance.base());
     let mut kernel = Kernel {

@@ -1,7 +1,7 @@
 //! A kernel for this crate's tests: CPUs of the reference speed, first in first out with a slice, no
 //! costs. It checks what a program may do and nothing about scheduling.
 
-use crate::{Env, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
+use crate::{Env, GroupId, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
 use machine::{CoreType, Cpu, CpuMask, Machine};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -78,6 +78,8 @@ pub struct Kernel {
     pub fullest_stream: u64,
     /// Policies that tasks asked for, with their names.
     pub policies: Vec<(String, SchedPolicy)>,
+    /// Control groups that tasks entered, with their names.
+    pub groups: Vec<(String, Option<GroupId>)>,
     /// Affinities that tasks asked for, with their names.
     pub affinities: Vec<(String, CpuMask)>,
     /// Names of all tasks there were, and whether they exited.
@@ -372,6 +374,10 @@ impl Machinery {
                     .push((task.spec.name.to_string(), policy));
                 task.spec.policy = policy;
             }
+            Op::EnterGroup(group) => self
+                .kernel
+                .groups
+                .push((self.tasks[task].spec.name.to_string(), group)),
             Op::Exit => {
                 let held = self.mutexes.iter().any(|mutex| mutex.owner == Some(task));
                 assert!(!held, "exits with a mutex");

@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub use bound::bind;
 pub use catalog::{builtin, load, parameters, parse};
 pub use env::{Env, Shared};
+pub use group::{Bandwidth, ControlGroup, GroupId};
 pub use params::{Param, Unit, nanoseconds};
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
 pub use rng::Rng;
@@ -28,6 +29,7 @@ mod cyclictest;
 mod env;
 #[cfg(test)]
 mod fake;
+mod group;
 mod hackbench;
 pub mod import;
 mod iperf;
@@ -108,6 +110,8 @@ pub struct Start {
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
+    /// Control groups below the root, in which all tasks begin.
+    pub groups: Vec<ControlGroup>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
 }
@@ -351,6 +355,8 @@ pub enum Op {
     SetAffinity(Box<CpuMask>),
     /// `sched_setattr`.
     SetPolicy(SchedPolicy),
+    /// Writes its own pid to a group's `cgroup.procs`; `None` is the root.
+    EnterGroup(Option<GroupId>),
     /// End of the task.
     Exit,
 }

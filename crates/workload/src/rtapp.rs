@@ -26,8 +26,9 @@
 //!   same name is the same mutex.
 //! - A forked thread's timers count from the first thread's start too, so its first ones are missed.
 //!
-//! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`,
-//! `taskgroup`; and where logs go.
+//! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user.
+//!
+//! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
 use crate::params::{Param, Unit};
 use crate::{Better, Goal, Metric, MetricId, Role, Start, Workload};
@@ -44,6 +45,7 @@ mod deadlines;
 mod event;
 mod field;
 mod grammar;
+mod groups;
 mod json;
 mod sched;
 #[cfg(test)]
@@ -333,6 +335,7 @@ impl Workload for RtApp {
                 .chain(config.barriers.iter().copied())
                 .collect(),
             shared,
+            groups: config.groups.clone(),
             duration_ns: self.duration,
             ..Start::default()
         }

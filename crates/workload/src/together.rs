@@ -5,7 +5,7 @@
 //! have one of the same name. The run ends when all tasks have exited, or at the first duration that one
 //! of the workloads asks for.
 
-use crate::{Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
+use crate::{ControlGroup, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
 use machine::input::BadInput;
 
@@ -90,6 +90,7 @@ impl Workload for Together {
                 barriers: all.barriers.len() as u32,
                 streams: all.streams.len() as u32,
                 first_word: all.shared.len(),
+                groups: all.groups.len() as u32,
             };
             metrics += part.metrics().len();
             all.tasks
@@ -108,6 +109,11 @@ impl Workload for Together {
             all.connections
                 .extend(connections.map(|(stream, way)| (stream + place.streams, way)));
             all.shared.extend(start.shared);
+            all.groups
+                .extend(start.groups.into_iter().map(|group| ControlGroup {
+                    parent: group.parent.map(|parent| parent + place.groups),
+                    ..group
+                }));
             all.duration_ns = match (all.duration_ns, start.duration_ns) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -126,6 +132,7 @@ struct Place {
     barriers: u32,
     streams: u32,
     first_word: usize,
+    groups: u32,
 }
 
 impl Place {
@@ -190,6 +197,7 @@ impl Place {
                 bytes,
                 work,
             },
+            Op::EnterGroup(group) => Op::EnterGroup(group.map(|group| group + self.groups)),
             Op::Fork { child, work } => Op::Fork {
                 child: Box::new(self.task(*child)),
                 work,

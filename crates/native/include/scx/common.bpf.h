@@ -402,8 +402,6 @@ static inline bool is_migration_disabled(const struct task_struct *p)
 	return p->migration_disabled;
 }
 
-/* Control groups: the simulated kernel has the root group alone. */
-
 static inline struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
 {
 	return __equipoise_take(p->cgroups->dfl_cgrp);
@@ -411,7 +409,11 @@ static inline struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
 
 static inline struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)
 {
-	return __equipoise_take(level == cgrp->level ? cgrp : NULL);
+	struct cgroup *above = level < 0 || level > cgrp->level ? NULL : cgrp;
+
+	while (above && above->level > level)
+		above = above->self.parent->cgroup;
+	return __equipoise_take(above);
 }
 
 static inline struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)
@@ -435,11 +437,47 @@ static inline int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys
 	return 0;
 }
 
+static inline struct cgroup_subsys_state *__equipoise_leftmost(struct cgroup_subsys_state *css)
+{
+	while (css->equipoise_child)
+		css = css->equipoise_child;
+	return css;
+}
+
+/* The first after @last, in the order of @it; the simulated kernel has one controller, so that any css is of it. */
+static inline struct cgroup_subsys_state *__equipoise_css_after(struct bpf_iter_css *it)
+{
+	struct cgroup_subsys_state *start = it->start, *last = it->last;
+
+	switch (it->flags) {
+	case BPF_CGROUP_ITER_DESCENDANTS_PRE:
+		if (!last)
+			return start;
+		if (last->equipoise_child)
+			return last->equipoise_child;
+		while (last != start && !last->equipoise_sibling)
+			last = last->parent;
+		return last == start ? NULL : last->equipoise_sibling;
+	case BPF_CGROUP_ITER_DESCENDANTS_POST:
+		if (!last)
+			return __equipoise_leftmost(start);
+		if (last == start)
+			return NULL;
+		return last->equipoise_sibling ? __equipoise_leftmost(last->equipoise_sibling) : last->parent;
+	case BPF_CGROUP_ITER_ANCESTORS_UP:
+		return last ? last->parent : start;
+	default:
+		return last ? NULL : start;
+	}
+}
+
 static inline struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it)
 {
-	if (it->last)
+	if (it->ended)
 		return NULL;
-	return it->last = it->start;
+	it->last = __equipoise_css_after(it);
+	it->ended = !it->last;
+	return it->last;
 }
 
 static inline void bpf_iter_css_destroy(struct bpf_iter_css *it)

@@ -1,12 +1,21 @@
-//! Control groups: there is the root group, and every task is in it.
+//! Control groups: the root, and those of the workload. They are there from boot on.
 
-use crate::abi::layout::{Cgroup, CssSet, KernfsNode, TaskGroup};
+use crate::abi::layout::{Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, TaskGroup};
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
+use std::ffi::CString;
 use std::ptr::null_mut;
+use workload::{Bandwidth, ControlGroup, GroupId};
 
-/// The root control group and what points to it.
-pub struct Root(Shared<Parts>);
+/// All groups, from the root downwards: each after the one above it.
+pub struct Groups(Vec<Group>);
+
+struct Group {
+    parts: Shared<Parts>,
+    settings: ControlGroup,
+    /// What `kn->name` points to.
+    _name: CString,
+}
 
 struct Parts {
     cgroup: Cgroup,
@@ -15,66 +24,188 @@ struct Parts {
     set: CssSet,
 }
 
-/// `kn->id` of the root of the default hierarchy.
+/// `kn->id` of the root of the default hierarchy. The others follow.
 const ROOT_ID: u64 = 1;
 
-impl Root {
-    pub fn new() -> Root {
+/// `default_bw_period_us()`
+const DEFAULT_PERIOD_US: u64 = 100_000;
+
+fn css() -> Css {
+    Css {
+        cgroup: null_mut(),
+        parent: null_mut(),
+        child: null_mut(),
+        sibling: null_mut(),
+    }
+}
+
+impl Parts {
+    fn new(id: u64, level: i32, name: &CString, weight: u32) -> Shared<Parts> {
         let parts = Shared::from(Box::new(Parts {
             cgroup: Cgroup {
-                self_css: null_mut(),
+                self_css: css(),
                 kn: null_mut(),
-                level: 0,
+                level,
                 cpu_css: null_mut(),
                 storage: Default::default(),
             },
             node: KernfsNode {
-                id: ROOT_ID,
-                name: c"".as_ptr(),
+                id,
+                name: name.as_ptr(),
             },
-            group: TaskGroup {
-                css: null_mut(),
-                weight: 100,
-            },
+            group: TaskGroup { css: css(), weight },
             set: CssSet {
                 dfl_cgrp: null_mut(),
             },
         }));
-        let root = parts.as_ptr();
+        let own = parts.as_ptr();
         // SAFETY: just made.
         unsafe {
-            (*root).cgroup.self_css = &raw mut (*root).cgroup;
-            (*root).cgroup.kn = &raw mut (*root).node;
-            (*root).cgroup.cpu_css = &raw mut (*root).group;
-            (*root).group.css = &raw mut (*root).cgroup;
-            (*root).set.dfl_cgrp = &raw mut (*root).cgroup;
+            (*own).cgroup.self_css.cgroup = &raw mut (*own).cgroup;
+            (*own).cgroup.kn = &raw mut (*own).node;
+            (*own).cgroup.cpu_css = &raw mut (*own).group;
+            (*own).group.css.cgroup = &raw mut (*own).cgroup;
+            (*own).set.dfl_cgrp = &raw mut (*own).cgroup;
         }
-        Root(parts)
+        parts
+    }
+}
+
+/// Makes `child` the last of the groups right below `parent`.
+///
+/// # Safety
+/// Both are alive.
+unsafe fn link(parent: *mut Css, child: *mut Css) {
+    // SAFETY: as are those that they lead to.
+    unsafe {
+        (*child).parent = parent;
+        let mut last = &raw mut (*parent).child;
+        while !(*last).is_null() {
+            last = &raw mut (**last).sibling;
+        }
+        *last = child;
+    }
+}
+
+impl Groups {
+    /// The root, and `groups` below it.
+    pub fn new(groups: Vec<ControlGroup>) -> Groups {
+        let mut all = Groups(Vec::new());
+        let root = ControlGroup::new("", None);
+        for settings in std::iter::once(root).chain(groups) {
+            all.add(settings);
+        }
+        all
     }
 
-    pub fn cgroup(&self) -> *mut Cgroup {
+    fn add(&mut self, settings: ControlGroup) {
+        let id = ROOT_ID + self.0.len() as u64;
+        let above = (!self.0.is_empty()).then(|| self.parts(self.place(settings.parent)));
+        // SAFETY: it is alive.
+        let level = above.map_or(0, |above| unsafe { (*above).cgroup.level } + 1);
+        let name = CString::new(settings.name.replace('\0', "")).unwrap_or_default();
+        let parts = Parts::new(id, level, &name, settings.weight);
+        if let Some(above) = above {
+            let own = parts.as_ptr();
+            // SAFETY: both are alive.
+            unsafe {
+                link(
+                    &raw mut (*above).cgroup.self_css,
+                    &raw mut (*own).cgroup.self_css,
+                );
+                link(&raw mut (*above).group.css, &raw mut (*own).group.css);
+            }
+        }
+        self.0.push(Group {
+            parts,
+            settings,
+            _name: name,
+        });
+    }
+
+    /// Where `group` of the workload is.
+    fn place(&self, group: Option<GroupId>) -> usize {
+        group.map_or(0, |group| 1 + group as usize)
+    }
+
+    fn parts(&self, index: usize) -> *mut Parts {
+        self.0[index].parts.as_ptr()
+    }
+
+    /// How many there are, the root among them.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn group(&self, index: usize) -> *mut Cgroup {
         // SAFETY: it is alive; only the address is taken.
-        unsafe { &raw mut (*self.0.as_ptr()).cgroup }
+        unsafe { &raw mut (*self.parts(index)).cgroup }
     }
 
-    pub fn css_set(&self) -> *mut CssSet {
+    /// The css_set of the tasks in `group` of the workload; `None` is the root.
+    pub fn css_set(&self, group: Option<GroupId>) -> *mut CssSet {
         // SAFETY: as above.
-        unsafe { &raw mut (*self.0.as_ptr()).set }
+        unsafe { &raw mut (*self.parts(self.place(group))).set }
+    }
+
+    /// The group of the tasks with this css_set.
+    pub fn of(&self, set: *mut CssSet) -> *mut Cgroup {
+        // SAFETY: of one of the groups, which are alive.
+        unsafe { (*set).dfl_cgrp }
+    }
+
+    /// Do the tasks with this css_set have a limit of CPU time, their group's or of one above it?
+    pub fn is_limited(&self, set: *mut CssSet) -> bool {
+        // SAFETY: of one of the groups, which are alive.
+        let id = unsafe { (*(*self.of(set)).kn).id };
+        let mut index = (id - ROOT_ID) as usize;
+        while index > 0 {
+            let settings = &self.0[index].settings;
+            if settings.max.is_some() {
+                return true;
+            }
+            index = self.place(settings.parent);
+        }
+        false
     }
 
     /// The group of this id.
     pub fn find(&self, id: u64) -> *mut Cgroup {
-        match id {
-            ROOT_ID => self.cgroup(),
+        match id.checked_sub(ROOT_ID) {
+            Some(index) if (index as usize) < self.len() => self.group(index as usize),
             _ => null_mut(),
         }
     }
+
+    /// A group and what `ops.cgroup_init()` is told of it.
+    pub fn init(&self, index: usize) -> (*mut Cgroup, CgroupInitArgs) {
+        let settings = &self.0[index].settings;
+        let Bandwidth {
+            quota_us,
+            period_us,
+            burst_us,
+        } = settings.max.unwrap_or(Bandwidth {
+            quota_us: u64::MAX,
+            period_us: DEFAULT_PERIOD_US,
+            burst_us: 0,
+        });
+        let args = CgroupInitArgs {
+            weight: settings.weight,
+            bw_period_us: period_us,
+            bw_quota_us: quota_us,
+            bw_burst_us: burst_us,
+            sched_idle: settings.idle,
+        };
+        (self.group(index), args)
+    }
 }
 
-impl Drop for Root {
+impl Drop for Groups {
     fn drop(&mut self) {
-        for slot in self.0.cgroup.storage {
-            release(slot);
+        for group in &self.0 {
+            for slot in group.parts.cgroup.storage {
+                release(slot);
+            }
         }
     }
 }

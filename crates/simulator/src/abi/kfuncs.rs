@@ -772,7 +772,7 @@ kfuncs! {
     }
 
     fn cgroup(kernel, id: u64) -> *mut Cgroup {
-        kernel.bpf.root_cgroup.find(id)
+        kernel.bpf.groups.find(id)
     }
 
     fn storage_get(

@@ -233,16 +233,26 @@ pub struct KernfsNode {
     pub name: *const c_char,
 }
 
+/// `struct cgroup_subsys_state`.
+#[repr(C)]
+pub struct Css {
+    pub cgroup: *mut Cgroup,
+    pub parent: *mut Css,
+    /// The first group below it, and the next in the group above; of `Cgroup::self_css` alone.
+    pub child: *mut Css,
+    pub sibling: *mut Css,
+}
+
 /// `struct task_group`.
 #[repr(C)]
 pub struct TaskGroup {
-    pub css: *mut Cgroup,
+    pub css: Css,
     pub weight: u32,
 }
 
 #[repr(C)]
 pub struct Cgroup {
-    pub self_css: *mut Cgroup,
+    pub self_css: Css,
     pub kn: *mut KernfsNode,
     pub level: i32,
     pub cpu_css: *mut TaskGroup,

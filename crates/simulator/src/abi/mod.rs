@@ -25,6 +25,7 @@ use shared::Shared;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use timers::Timers;
+use workload::ControlGroup;
 
 /// What C reads of the kernel, and calls in it.
 type Table = layout::Table<Kfuncs>;
@@ -36,7 +37,7 @@ pub struct Bpf {
     /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
-    pub root_cgroup: cgroup::Root,
+    pub groups: cgroup::Groups,
     pub timers: Timers,
     pub iterations: Iterations,
     /// Last: the others hold addresses in it.
@@ -50,6 +51,7 @@ impl Bpf {
         config: &Config<'_>,
         tick_ns: u64,
         memory: Option<&Memory>,
+        groups: Vec<ControlGroup>,
     ) -> Result<Bpf, native::Error> {
         let machine = config.machine;
         let nr_cpus = machine.cpus.len();
@@ -83,7 +85,7 @@ impl Bpf {
             table,
             rqs,
             _idle_tasks: idle_tasks,
-            root_cgroup: cgroup::Root::new(),
+            groups: cgroup::Groups::new(groups),
             timers: Timers::default(),
             iterations: Iterations::default(),
         })

@@ -13,7 +13,7 @@ pub mod tasks;
 pub mod wake;
 
 use crate::abi::Bpf;
-use crate::abi::layout::{CssSet, Rq};
+use crate::abi::layout::Rq;
 use crate::check::Checker;
 use crate::class::{dl::Dl, rt::Rt};
 use crate::events::Events;
@@ -119,11 +119,6 @@ impl<'a> Kernel<'a> {
             .get(index)
             .copied()
             .filter(|task| !task.exited.get())
-    }
-
-    /// The task group's css_set, for a new task.
-    pub fn css_set(&mut self) -> *mut CssSet {
-        self.bpf.root_cgroup.css_set()
     }
 
     #[inline]

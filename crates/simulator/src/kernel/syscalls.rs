@@ -525,6 +525,10 @@ impl Kernel<'_> {
                 self.change_policy(cpu, task, policy);
                 Step::Pass
             }
+            Op::EnterGroup(group) => {
+                self.enter_group(cpu, task, group);
+                Step::Pass
+            }
             Op::Exit => {
                 self.exit(cpu, task);
                 Step::Pass

@@ -5,7 +5,7 @@ use crate::abi::layout as abi;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Task, TaskPtr};
 use machine::CpuMask;
-use workload::{SchedPolicy, TaskSpec};
+use workload::{GroupId, SchedPolicy, TaskSpec};
 
 impl Kernel<'_> {
     /// A new task, on no runqueue yet: `copy_process()`.
@@ -20,7 +20,10 @@ impl Kernel<'_> {
         let inherited = parent.map_or(all, |parent| parent.abi.cpus_mask.get());
         let mask = spec.affinity.map_or(inherited, |mask| mask.and(&all));
         let task = Task::new(spec, parent, cpu, self.now());
-        task.abi.cgroups.set(self.css_set());
+        task.abi.cgroups.set(match parent {
+            Some(parent) => parent.abi.cgroups.get(),
+            None => self.bpf.groups.css_set(None),
+        });
         let task = self.tasks.add(task);
         if mask.is_empty() {
             self.task_error(task, "expected an affinity that has a CPU of the machine");
@@ -135,6 +138,25 @@ impl Kernel<'_> {
         self.change(cpu, task, |kernel, task| {
             task.set_allowed(mask);
             kernel.affinity_changed(task);
+        });
+    }
+
+    /// The task that runs on `cpu` moves itself to the control group `group` (`cgroup_attach_task()`).
+    pub fn enter_group(&mut self, cpu: usize, task: TaskPtr, group: Option<GroupId>) {
+        let from = self.bpf.groups.of(task.abi.cgroups.get());
+        let css_set = self.bpf.groups.css_set(group);
+        let to = self.bpf.groups.of(css_set);
+        if from == to {
+            return;
+        }
+        let refused = self.prep_move(task, from, to);
+        if refused != 0 {
+            let message = format!("cgroup.procs: ops.cgroup_prep_move() failed ({refused})");
+            return self.task_error(task, message);
+        }
+        self.change(cpu, task, |kernel, task| {
+            task.abi.cgroups.set(css_set);
+            kernel.moved(task, from, to);
         });
     }
 

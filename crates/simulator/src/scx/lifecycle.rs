@@ -2,7 +2,7 @@
 //! to `ops.exit_task()`.
 
 use crate::Error;
-use crate::abi::layout as abi;
+use crate::abi::layout::{self as abi, Cgroup};
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
@@ -132,13 +132,20 @@ impl Kernel<'_> {
         let stall = is_due
             .then(|| watchdog.stall(now, self.waiting()))
             .flatten()
-            .or_else(|| watchdog.idle_stall(now, self.waiting()));
+            .or_else(|| {
+                watchdog.idle_stall(now, self.waiting().filter(|task| self.may_run(*task)))
+            });
         match stall {
             Some(message) => self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message),
             None => self
                 .events
                 .push(self.scx.watchdog.next_ns(now), What::Watchdog),
         }
+    }
+
+    /// A task whose group has a limit may have to wait on idle CPUs.
+    fn may_run(&self, task: TaskPtr) -> bool {
+        !self.bpf.groups.is_limited(task.abi.cgroups.get())
     }
 
     /// The scheduler's tasks that are runnable and do not run.
@@ -219,19 +226,31 @@ impl Kernel<'_> {
             }
         }
         if let Some(cgroup_init) = self.scx.ops.cgroup_init {
-            // The defaults of a control group: no bandwidth limit.
-            let mut args = abi::CgroupInitArgs {
-                weight: 100,
-                bw_period_us: 100_000,
-                bw_quota_us: u64::MAX,
-                bw_burst_us: 0,
-                sched_idle: false,
-            };
-            let root = self.bpf.root_cgroup.cgroup();
-            let result = call_op!(self, kf::UNLOCKED, cgroup_init, root, &raw mut args);
-            if result != 0 {
-                self.scheduler_error(format_args!("ops.cgroup_init() failed ({result})"));
+            for index in 0..self.bpf.groups.len() {
+                let (group, mut args) = self.bpf.groups.init(index);
+                let result = call_op!(self, kf::UNLOCKED, cgroup_init, group, &raw mut args);
+                if result != 0 {
+                    let message = format!("ops.cgroup_init() failed ({result})");
+                    return self.scheduler_error(message);
+                }
             }
+        }
+    }
+
+    /// `scx_cgroup_can_attach()`: an errno if the scheduler refuses.
+    pub fn prep_move(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) -> i32 {
+        match self.scx.ops.cgroup_prep_move {
+            Some(cgroup_prep_move) => {
+                call_op!(self, kf::UNLOCKED, cgroup_prep_move, task.abi(), from, to)
+            }
+            None => 0,
+        }
+    }
+
+    /// `scx_cgroup_move_task()`: `task`, which is on no runqueue, is in another control group.
+    pub fn moved(&mut self, task: TaskPtr, from: *mut Cgroup, to: *mut Cgroup) {
+        if let Some(cgroup_move) = self.scx.ops.cgroup_move {
+            call_op!(self, kf::REST, cgroup_move, task.abi(), from, to);
         }
     }
 
@@ -248,8 +267,11 @@ impl Kernel<'_> {
             self.dump_scheduler(&exit);
         }
         if let Some(cgroup_exit) = self.scx.ops.cgroup_exit {
-            let root = self.bpf.root_cgroup.cgroup();
-            call_op!(self, kf::UNLOCKED, cgroup_exit, root);
+            // Those below first; the groups are made from the root downwards.
+            for index in (0..self.bpf.groups.len()).rev() {
+                let group = self.bpf.groups.group(index);
+                call_op!(self, kf::UNLOCKED, cgroup_exit, group);
+            }
         }
         for index in 0..self.tasks.len() {
             let task = self.tasks[index];
@@ -310,7 +332,7 @@ impl Kernel<'_> {
         if let Some(init_task) = self.scx.ops.init_task {
             let mut args = abi::InitTaskArgs {
                 fork,
-                cgroup: self.bpf.root_cgroup.cgroup(),
+                cgroup: self.bpf.groups.of(task.abi.cgroups.get()),
             };
             let result = call_op!(self, kf::UNLOCKED, init_task, task.abi(), &raw mut args);
             if result != 0 {

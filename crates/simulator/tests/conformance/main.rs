@@ -13,6 +13,7 @@ mod energy;
 mod errors;
 mod exec;
 mod frequency;
+mod groups;
 mod guarantee;
 mod hmp;
 mod kernel_tree;

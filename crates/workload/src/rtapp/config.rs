@@ -1,6 +1,6 @@
 //! An rt-app file, read and checked: what its threads do, with every name resolved.
 
-use crate::SchedPolicy;
+use crate::{ControlGroup, GroupId, SchedPolicy};
 use machine::CpuMask;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,6 +25,8 @@ pub struct Config {
     pub timers: Vec<TimerMode>,
     /// All `cpus`, and where they stand.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
+    /// Control groups.
+    pub groups: Vec<ControlGroup>,
 }
 
 /// One entry of `tasks`.
@@ -41,6 +43,8 @@ pub struct Task {
     pub policy: SchedPolicy,
     /// `cpus`.
     pub affinity: Option<CpuMask>,
+    /// `taskgroup`, if there is one.
+    pub group: Option<Option<GroupId>>,
     /// At least one.
     pub phases: Vec<Phase>,
     /// The timers of which each thread has its own.
@@ -53,6 +57,8 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// `cpus`; without it, the task's.
     pub affinity: Option<CpuMask>,
+    /// `taskgroup`; without it, the task's.
+    pub group: Option<Option<GroupId>>,
     /// A change of policy or priority.
     pub policy: Option<SchedPolicy>,
     /// In order; at least one.

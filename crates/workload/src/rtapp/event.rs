@@ -2,6 +2,7 @@
 
 use super::config::{Action, Event, Timer, TimerMode};
 use super::field::{Field, NATURAL, no_repeats};
+use super::groups::Groups;
 use machine::CpuMask;
 use machine::input::BadInput;
 use std::collections::BTreeMap;
@@ -156,6 +157,8 @@ pub struct Resources {
     pub tasks: BTreeMap<String, usize>,
     /// All `cpus`, and where they stand.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
+    /// Control groups, for `taskgroup`.
+    pub groups: Groups,
     /// `global.mem_buffer_size`, bytes.
     pub buffer: u64,
 }

@@ -38,17 +38,18 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
     };
     let sections = fields(source, entries);
     no_repeats(&sections, |_| false)?;
-    let (mut global, mut tasks) = (None, None);
+    let (mut global, mut tasks, mut groups) = (None, None, None);
     for section in sections {
         match section.key() {
             "global" => global = Some(section),
             "tasks" => tasks = Some(section),
+            "taskgroups" => groups = Some(section),
             // rt-app makes resources when events name them; this section is from older releases.
             "resources" => drop(section.object("resources by name")?),
             key => {
                 return Err(section.bad_key(
                     format!("unknown key `{key}`"),
-                    "expected tasks, global or resources",
+                    "expected tasks, global, taskgroups or resources",
                 ));
             }
         }
@@ -66,7 +67,7 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
         cumulative_slack: global.cumulative_slack,
         ..Config::default()
     };
-    read_tasks(tasks, &global, &mut config)?;
+    read_tasks(tasks, groups, &global, &mut config)?;
     Ok(config)
 }
 
@@ -155,13 +156,21 @@ impl Global {
     }
 }
 
-fn read_tasks(section: Field<'_>, global: &Global, config: &mut Config) -> Read<()> {
+fn read_tasks(
+    section: Field<'_>,
+    groups: Option<Field<'_>>,
+    global: &Global,
+    config: &mut Config,
+) -> Read<()> {
     let tasks = section.object("tasks by name")?;
     no_repeats(&tasks, |_| false)?;
     let mut resources = Resources {
         buffer: global.buffer,
         ..Resources::default()
     };
+    if let Some(groups) = groups {
+        resources.groups.read(groups)?;
+    }
     for (index, task) in tasks.iter().enumerate() {
         resources.tasks.insert(task.key().to_owned(), index);
     }
@@ -190,6 +199,7 @@ fn read_tasks(section: Field<'_>, global: &Global, config: &mut Config) -> Read<
     config.condvars = resources.condvars.len();
     config.timers = resources.timers.modes;
     config.bindings = resources.bindings;
+    config.groups = resources.groups.all();
     Ok(())
 }
 
@@ -198,7 +208,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
     no_repeats(&fields, event::is_event)?;
     let phases = fields.iter().find(|field| field.key() == "phases").copied();
     let mut settings = Settings::default();
-    let (mut instances, mut delay, mut affinity, mut loops) = (1, 0, None, None);
+    let (mut instances, mut delay, mut affinity, mut loops, mut group) = (1, 0, None, None, None);
     for &field in &fields {
         let is_legacy_runtime = field.key() == "runtime";
         if settings.take(field, true)? && !is_legacy_runtime {
@@ -210,6 +220,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             }
             "delay" => delay = field.microseconds("a time to wait at the start")?,
             "cpus" => affinity = Some(read_cpus(field, resources)?),
+            "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
             key if event::is_event(key) => {
@@ -251,6 +262,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             read.push(Phase {
                 loops: loops.unwrap_or(Some(1)),
                 affinity: None,
+                group: None,
                 policy: None,
                 events,
             });
@@ -265,6 +277,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         loops,
         policy,
         affinity,
+        group,
         phases: read,
         timers: timers.modes,
     })
@@ -280,13 +293,14 @@ fn read_phase(
     let fields = phase.object("a phase")?;
     no_repeats(&fields, event::is_event)?;
     let mut settings = Settings::default();
-    let (mut affinity, mut loops) = (None, Some(1));
+    let (mut affinity, mut group, mut loops) = (None, None, Some(1));
     for &field in &fields {
         if settings.take(field, false)? {
             continue;
         }
         match field.key() {
             "cpus" => affinity = Some(read_cpus(field, resources)?),
+            "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = read_loops(field)?,
             key if event::is_event(key) => {}
             _ if ignored(field)? => {}
@@ -301,6 +315,7 @@ fn read_phase(
     Ok(Phase {
         loops,
         affinity,
+        group,
         policy: settings.of_phase(current)?,
         events: read_events(phase, &fields, task, timers, resources)?,
     })
@@ -344,15 +359,10 @@ fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
     }
 }
 
-/// Keys that place memory and cgroups, neither of which is simulated.
+/// The key that places memory, which is not simulated.
 fn ignored(field: Field<'_>) -> Read<bool> {
     match field.key() {
         "nodes_membind" => drop(field.cpus()?),
-        "taskgroup" => {
-            if !field.string("a cgroup's path")?.starts_with('/') {
-                return Err(field.bad("a cgroup's path that begins with `/`"));
-            }
-        }
         _ => return Ok(false),
     }
     Ok(true)

@@ -3,7 +3,7 @@
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
-use crate::{Env, Op, Program, SchedPolicy, TaskSpec};
+use crate::{Env, GroupId, Op, Program, SchedPolicy, TaskSpec};
 use machine::CpuMask;
 use std::sync::Arc;
 
@@ -56,6 +56,9 @@ pub struct Thread {
     thread_loops: u32,
     forked: bool,
     policy: SchedPolicy,
+    /// The control group that it is in, and the one of the thread that made it.
+    group: Option<GroupId>,
+    inherited_group: Option<GroupId>,
     affinity: Box<Affinity>,
 }
 
@@ -65,6 +68,7 @@ enum Step {
     TaskPolicy,
     Affinity,
     PhasePolicy,
+    Group,
     Begin,
     Events,
     EndLoop(Next),
@@ -140,6 +144,8 @@ impl Thread {
                 nice: 0,
                 slice_ns: 0,
             },
+            group: None,
+            inherited_group: None,
             affinity: Box::default(),
             line: Line::default(),
         };
@@ -160,6 +166,8 @@ impl Thread {
         let thread = Thread {
             forked: true,
             policy: self.policy,
+            group: self.group,
+            inherited_group: self.group,
             affinity: Box::new(Affinity {
                 default: self.affinity.own,
                 own: self.affinity.own,
@@ -181,6 +189,13 @@ impl Thread {
         (self.policy != policy).then(|| {
             self.policy = policy;
             Op::SetPolicy(policy)
+        })
+    }
+
+    fn set_group(&mut self, wanted: Option<GroupId>) -> Option<Op> {
+        (self.group != wanted).then(|| {
+            self.group = wanted;
+            Op::EnterGroup(wanted)
         })
     }
 
@@ -413,8 +428,13 @@ impl Thread {
                 let wanted = self.phase(task).affinity.or(task.affinity);
                 self.set_affinity(env, wanted)
             }
-            Step::PhasePolicy => {
+            Step::Group => {
                 self.step = Step::Begin;
+                let wanted = self.phase(task).group.or(task.group);
+                self.set_group(wanted.unwrap_or(self.inherited_group))
+            }
+            Step::PhasePolicy => {
+                self.step = Step::Group;
                 let policy = self.phase(task).policy.unwrap_or(self.policy);
                 self.set_policy(policy)
             }

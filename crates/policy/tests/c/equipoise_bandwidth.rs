@@ -1,0 +1,187 @@
+//! `scheduler/equipoise/bandwidth.h`: the CPU time that a control group may use.
+
+use crate::common::compile;
+use libloading::{Library, Symbol};
+use proptest::prelude::*;
+
+const BANDWIDTH: &str = r#"#include <scx/common.bpf.h>
+    #include "equipoise/bandwidth.h"
+    static struct bandwidth limit;
+    void begin(u64 period_us, u64 quota_us, u64 burst_us, u64 now)
+    {
+        begin_bandwidth(&limit, period_us, quota_us, burst_us, now);
+    }
+    void end(void) { end_bandwidth(&limit); }
+    bool limited(void) { return is_limited(&limit); }
+    bool out(void) { return has_run_out(&limit); }
+    void refill(u64 now) { refill_bandwidth(&limit, now); }
+    bool spend(u64 ran) { return spend_bandwidth(&limit, ran); }
+    s64 left(void) { return limit.left; }
+    u64 period_end(void) { return limit.period_end; }"#;
+
+const US: u64 = 1000;
+/// `LONGEST_DEBT`, ns.
+const LONGEST_DEBT: u64 = 10_000_000_000;
+
+struct Limit(Library);
+
+impl Limit {
+    fn new() -> Limit {
+        Limit(compile(BANDWIDTH))
+    }
+
+    fn begin(&self, period_us: u64, quota_us: u64, burst_us: u64, now: u64) {
+        let begin: Symbol<unsafe extern "C" fn(u64, u64, u64, u64)> =
+            unsafe { self.0.get(b"begin") }.unwrap();
+        unsafe { begin(period_us, quota_us, burst_us, now) };
+    }
+
+    fn refill(&self, now: u64) {
+        let refill: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"refill") }.unwrap();
+        unsafe { refill(now) };
+    }
+
+    fn spend(&self, ran: u64) -> bool {
+        let spend: Symbol<unsafe extern "C" fn(u64) -> bool> =
+            unsafe { self.0.get(b"spend") }.unwrap();
+        unsafe { spend(ran) }
+    }
+
+    fn says(&self, what: &str) -> bool {
+        let says: Symbol<unsafe extern "C" fn() -> bool> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { says() }
+    }
+
+    fn number(&self, what: &str) -> i64 {
+        let number: Symbol<unsafe extern "C" fn() -> i64> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        unsafe { number() }
+    }
+}
+
+/// The kernel's limits of a period, us, and of a quota that is not more than 64 CPUs can use; a burst is at most the quota.
+fn limits() -> impl Strategy<Value = (u64, u64, u64)> {
+    (1_000..=1_000_000u64).prop_flat_map(|period| {
+        (1_000..=64 * period.max(1_000)).prop_flat_map(move |quota| {
+            (Just(period), Just(quota), prop_oneof![Just(0), 0..=quota])
+        })
+    })
+}
+
+/// What is left by definition, period by period: each adds the quota, up to quota and burst, and to a debt that is paid back
+/// in 10 s at most.
+struct Model {
+    period: u64,
+    quota: i64,
+    most: i64,
+    left: i64,
+    period_end: u64,
+}
+
+impl Model {
+    fn refill(&mut self, now: u64) {
+        let least = -((LONGEST_DEBT / self.period) as i64) * self.quota;
+        if now >= self.period_end {
+            self.left = self.left.max(least);
+        }
+        while now >= self.period_end {
+            self.left = (self.left + self.quota).min(self.most);
+            self.period_end += self.period;
+        }
+    }
+}
+
+/// However time passes and is spent, what is left is that of the definition, also after long pauses; a group that spends only
+/// while something is left gets no more than its quotas, its burst and what it has overdrawn once.
+#[test]
+fn what_is_left_is_that_of_each_period() {
+    let limit = Limit::new();
+    let steps = proptest::collection::vec((0..3_000_000_000u64, 0..8_000_000u64, 0..10u32), 1..80);
+    proptest!(|((period, quota, burst) in limits(), start in 0..1u64 << 50, steps in steps)| {
+        limit.begin(period, quota, burst, start);
+        let mut model = Model {
+            period: period * US,
+            quota: (quota * US) as i64,
+            most: ((quota + burst) * US) as i64,
+            left: (quota * US) as i64,
+            period_end: start + period * US,
+        };
+        let (mut now, mut spent, mut overdrawn) = (start, 0, 0);
+        for (pause, ran, often) in steps {
+            // Mostly within a period, sometimes after many.
+            now += if often == 0 { pause } else { pause % (period * US) };
+            limit.refill(now);
+            model.refill(now);
+            prop_assert_eq!(limit.number("left"), model.left);
+            prop_assert_eq!(limit.number("period_end") as u64, model.period_end);
+            if !limit.says("out") {
+                let before = model.left;
+                model.left -= ran as i64;
+                spent += ran;
+                prop_assert_eq!(limit.spend(ran), model.left <= 0, "{} left, {} spent", before, ran);
+                overdrawn = overdrawn.max((-model.left).max(0) as u64);
+            }
+            let periods = 1 + (now - start) / (period * US);
+            prop_assert!(spent <= periods * quota * US + burst * US + overdrawn);
+        }
+    });
+}
+
+/// A group that always has something to run and notices only after up to 4 ms that nothing is left gets its quota to 1 % over
+/// time, whatever it is.
+#[test]
+fn what_is_overdrawn_is_paid_back() {
+    let limit = Limit::new();
+    proptest!(ProptestConfig::with_cases(64), |(period in 5_000..=1_000_000u64, percent in 5..95u64, tick in 1..4_000u64)| {
+        let quota = (period * percent / 100).max(1_000);
+        limit.begin(period, quota, 0, 0);
+        let (mut now, mut ran) = (0, 0);
+        while now < 200 * period * US {
+            limit.refill(now);
+            if limit.says("out") {
+                now = limit.number("period_end") as u64;
+                continue;
+            }
+            limit.spend(tick * US);
+            ran += tick * US;
+            now += tick * US;
+        }
+        let due = now as f64 * quota as f64 / period as f64;
+        let off = (ran as f64 - due).abs() / due;
+        prop_assert!(off < 0.01 + 1.0 / 200.0 + tick as f64 / (200.0 * quota as f64), "{ran} of {due}");
+    });
+}
+
+/// One that spends finds that nothing is left, the others that it was so before.
+#[test]
+fn it_runs_out_once() {
+    let limit = Limit::new();
+    limit.begin(100_000, 20_000, 0, 0);
+    assert!(limit.says("limited"));
+    assert!(!limit.spend(19_999 * US));
+    assert!(!limit.says("out"));
+    assert!(limit.spend(US));
+    assert!(limit.says("out"));
+    assert!(!limit.spend(US));
+    limit.refill(100_000 * US - 1);
+    assert!(limit.says("out"));
+    limit.refill(100_000 * US);
+    assert!(!limit.says("out"));
+    assert_eq!(limit.number("left"), 19_999 * US as i64);
+    let end: Symbol<unsafe extern "C" fn()> = unsafe { limit.0.get(b"end") }.unwrap();
+    unsafe { end() };
+    assert!(!limit.says("limited"));
+}
+
+/// The largest quota that the kernel takes (`max_bw_runtime_us`, about 2^44 us) is no more than all CPUs can use, and
+/// overflows nowhere.
+#[test]
+fn a_huge_quota_is_no_limit() {
+    let limit = Limit::new();
+    limit.begin(1_000, 1 << 44, 1 << 44, 0);
+    for second in 1..100 {
+        limit.refill(second * 1_000_000_000);
+        assert!(!limit.spend(1_000_000_000));
+    }
+}

@@ -1,0 +1,468 @@
+//! `scheduler/equipoise` on two clusters of two CPUs: which CPU takes or gives what, and what a tick and a stop do.
+
+use crate::common::compile;
+use libloading::{Library, Symbol};
+
+/// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each runs the task of its number; task 4 wakes up or is new. Queues have the
+/// first task alone.
+const CLUSTERS: &str = r#"#include <scx/common.bpf.h>
+    #include "equipoise/main.bpf.c"
+    #define MS 1000000LL
+    #define CLOCK (100 * NSEC_PER_SEC)
+    volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
+        .sync_burst = MS / 20, .pull_interval = MS / 5, .pull_burst = 2 * MS, .prefer = PREFER_BALANCED };
+    const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
+    static struct rq cores[4];
+    static cpumask_t allowed;
+    static struct equipoise_map map;
+    static struct task_struct task[5], first[MAX_CLUSTERS + 4];
+    static struct task_state state[5];
+    static s32 queued[MAX_CLUSTERS + 4];
+    static u32 kicks[4];
+    static cpumask_t of_first;
+
+    static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
+    static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
+    {
+        *it = (struct bpf_iter_scx_dsq){ .dsq_id = dsq };
+        return 0;
+    }
+    static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
+    {
+        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
+    }
+    static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
+    static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
+    static void kick(void *k, s32 cpu, u64 flags) { kicks[cpu]++; }
+    static u32 reenqueue(void *k) { return 0; }
+    static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
+        .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
+        .reenqueue_local = reenqueue };
+
+    static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
+    {
+        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
+            .cpus_ptr = mask, .scx = { .dsq_vtime = CLOCK, .slice = SLICE_MAX } };
+    }
+
+    /* Capacities, of 1024, and whether each cluster is a core of two threads. */
+    void begin(u32 capacity0, u32 capacity1, bool threads)
+    {
+        u32 capacity[] = { capacity0, capacity1 };
+
+        equipoise_kernel = &kernel;
+        *(struct equipoise_map **)&tasks = &map;
+        kernel.now = 50 * NSEC_PER_SEC;
+        allowed.bits[0] = of_first.bits[0] = 15;
+        nr_clusters = 2;
+        unlike = capacity0 != capacity1;
+        for (u32 i = 0; i < 2; i++)
+            clusters[i] = (struct cluster){ .clock = CLOCK, .cpus = 3, .nr_cpus = 2, .capacity = capacity[i],
+                .speed = capacity[i], .shared_speed = threads ? capacity[i] * SHARED_PCT / 100 : capacity[i],
+                .first_cpu = 2 * i, .cpu = { 2 * i, 2 * i + 1 }, .order = { capacity[!i] > capacity[i] ? !i : i, capacity[!i] > capacity[i] ? i : !i } };
+        for (u32 i = 0; i < 5; i++) {
+            begin_task(&task[i], i + 1, &allowed);
+            state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };
+            task[i].equipoise_storage[0] = &state[i];
+            task[i].thread_info.cpu = i & 3;
+        }
+        for (u32 i = 0; i < MAX_CLUSTERS + 4; i++)
+            begin_task(&first[i], 100 + i, &of_first);
+        for (u32 cpu = 0; cpu < 4; cpu++) {
+            cpu_states[cpu] = (struct cpu_state){ .cluster = cpu / 2, .slot = cpu % 2,
+                .siblings = threads ? 3 : 1 << cpu % 2, .charged_at = kernel.now };
+            cores[cpu] = (struct rq){ .cpu = cpu, .curr = &task[cpu] };
+        }
+    }
+
+    void set_vtime(u32 i, s64 ahead) { task[i].scx.dsq_vtime = CLOCK + ahead; }
+    void set_nice(u32 i, s64 nice)
+    {
+        task[i].static_prio = task[i].prio = 120 + nice;
+        state[i].weight = task_weight(&task[i]);
+        state[i].inv_weight = (1ULL << 32) / state[i].weight;
+    }
+    void pin(u32 i) { task[i].nr_cpus_allowed = 1; }
+    void idles(u32 cpu)
+    {
+        cores[cpu].curr = NULL;
+        set_idle(cpu);
+    }
+    void waits(u32 cluster, u32 count, s64 ahead)
+    {
+        queued[cluster_dsq(cluster)] = count;
+        first[cluster_dsq(cluster)].scx.dsq_vtime = CLOCK + ahead;
+        somebody_waits(cluster);
+    }
+    void is_kept(u32 cpu, s64 ahead)
+    {
+        queued[own_dsq(cpu)] = 1;
+        first[own_dsq(cpu)].scx.dsq_vtime = CLOCK + ahead;
+        set_bit_once(&cluster_of(cpu)->keeping, cpu_at(cpu)->slot);
+    }
+    void first_may_run_on(u64 cpus) { of_first.bits[0] = cpus; }
+    void came_to_wait(u32 cluster, u64 count, u64 within)
+    {
+        cpu_at(0)->waits_seen_at = kernel.now - within;
+        cluster_at(cluster)->waits += count;
+    }
+    void ran(u32 i, s64 ns)
+    {
+        task[i].se.sum_exec_runtime += ns;
+        task[i].scx.slice -= ns;
+    }
+    void bursts(u32 i, u64 ns) { state[i].burst = ns; }
+    void exits(u32 i) { task[i].flags |= PF_EXITING; }
+    void ran_past(u32 cpu, u64 ns) { cpu_at(cpu)->ran_past = ns; }
+    void yields_on(u32 cpu) { cpu_at(cpu)->yields = true; }
+    void ask(u32 cpu, u32 kind, u32 target, s32 pid) { cpu_at(cpu)->request = make_request(kind, target, pid, 0); }
+
+    u32 kind(u32 cpu) { return request_kind(cpu_at(cpu)->request); }
+    u32 target(u32 cpu) { return request_target(cpu_at(cpu)->request); }
+    s32 pid(u32 cpu) { return request_pid(cpu_at(cpu)->request); }
+    u32 kicked(u32 cpu) { return kicks[cpu]; }
+    s64 clock_ahead(u32 cluster) { return clusters[cluster].clock - CLOCK; }
+    s64 ahead(u32 i) { return task[i].scx.dsq_vtime - CLOCK; }
+    u64 burst(u32 i) { return state[i].burst; }
+    u64 slice(u32 i) { return task[i].scx.slice; }
+
+    u32 gives_way(u32 here, u32 from) { return waits_after_pull(here, from); }
+    u32 evens_out(u32 cpu) { return even_out(&task[cpu], cpu, kernel.now); }
+    u32 pulls_running(u32 cpu) { return pull_running(cpu); }
+    u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
+    u32 offers_core(u32 cpu) { return offer_core(&task[cpu], cpu); }
+    u32 offers_waiting(u32 cluster) { return offer_waiting(cluster); }
+    u32 with_waker(u32 cpu)
+    {
+        kernel.cpu = cpu;
+        kernel.current = &task[cpu];
+        return stays_with_waker(&task[4], cpu);
+    }
+    u32 goes_on_at(u32 cpu) { return goes_on(&task[cpu], cpu); }
+    void ticks(u32 cpu)
+    {
+        kernel.cpu = cpu;
+        equipoise_tick(&task[cpu]);
+    }
+    void stops(u32 cpu, u32 runnable) { equipoise_stopping(&task[cpu], runnable); }
+    void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
+    u32 takes_from(u32 cpu) { return first_queue(cpu).dsq; }
+    u32 own_queue(u32 cpu) { return own_dsq(cpu); }
+    s64 forked_by(u32 i, u32 cluster) { return inherited_vtime(&task[i], &clusters[cluster]) - CLOCK; }
+"#;
+
+const MS: i64 = 1_000_000;
+const SEND: i64 = 1;
+const PULL: i64 = 4;
+
+struct Clusters(Library);
+
+impl Clusters {
+    fn new(capacity0: u32, capacity1: u32, threads: bool) -> Clusters {
+        let clusters = Clusters(compile(CLUSTERS));
+        let begin: Symbol<unsafe extern "C" fn(u32, u32, bool)> =
+            unsafe { clusters.0.get(b"begin") }.unwrap();
+        unsafe { begin(capacity0, capacity1, threads) };
+        clusters
+    }
+
+    /// Equal CPUs of one thread each.
+    fn equal() -> Clusters {
+        Clusters::new(1024, 1024, false)
+    }
+
+    /// Calls a function of up to four arguments, each of which the ABI passes in a register of its own.
+    fn call(&self, what: &str, arguments: &[i64]) -> i64 {
+        let function: Symbol<unsafe extern "C" fn(i64, i64, i64, i64) -> i64> =
+            unsafe { self.0.get(what.as_bytes()) }.unwrap();
+        let argument = |i: usize| arguments.get(i).copied().unwrap_or(0);
+        unsafe { function(argument(0), argument(1), argument(2), argument(3)) }
+    }
+
+    /// The same of one that returns 32 bits.
+    fn number(&self, what: &str, arguments: &[i64]) -> i64 {
+        i64::from(self.call(what, arguments) as i32)
+    }
+
+    fn says(&self, what: &str, arguments: &[i64]) -> bool {
+        self.number(what, arguments) != 0
+    }
+
+    /// What `cpu` is asked for, if anything: kind, target and pid.
+    fn request(&self, cpu: i64) -> Option<(i64, i64, i64)> {
+        let kind = self.number("kind", &[cpu]);
+        let request = (
+            kind,
+            self.number("target", &[cpu]),
+            self.number("pid", &[cpu]),
+        );
+        (kind != 0).then_some(request)
+    }
+}
+
+/// A task that gives way to one of another cluster waits there, unless more waits there than here.
+#[test]
+fn a_task_that_gives_way_waits_where_less_does() {
+    for (here, there, expected) in [(0, 0, 1), (0, 3, 0), (3, 0, 1), (2, 2, 1)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, here, 0]);
+        clusters.call("waits", &[1, there, 0]);
+        assert_eq!(
+            clusters.number("gives_way", &[0, 1]),
+            expected,
+            "{here}, {there}"
+        );
+    }
+}
+
+/// A tick takes what waits in another cluster once that is further behind than the unfairness, not before.
+#[test]
+fn a_tick_takes_what_is_far_behind_elsewhere() {
+    for (ahead, expected) in [(-4 * MS, None), (-6 * MS, Some((PULL, 1, 0)))] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[1, 1, ahead]);
+        assert_eq!(clusters.says("evens_out", &[0]), expected.is_some());
+        assert_eq!(clusters.request(0), expected, "{ahead}");
+    }
+}
+
+/// A fast CPU without work takes over the task that is most behind on a slower one; not one that may run there alone, not
+/// where a task will come to wait for it soon, and not beside another thread of its core.
+#[test]
+fn a_fast_cpu_takes_over_what_a_slow_one_runs() {
+    let clusters = Clusters::new(1024, 512, false);
+    clusters.call("idles", &[0]);
+    clusters.call("set_vtime", &[3, -MS]);
+    clusters.call("pulls_running", &[0]);
+    assert_eq!(clusters.request(3), Some((SEND, 0, 4)));
+    assert_eq!(clusters.request(2), None);
+    assert!(clusters.says("kicked", &[3]));
+
+    let clusters = Clusters::new(1024, 512, false);
+    clusters.call("set_vtime", &[3, -MS]);
+    clusters.call("pin", &[3]);
+    clusters.call("pulls_running", &[0]);
+    assert_eq!(clusters.request(3), None);
+    assert_eq!(clusters.request(2), Some((SEND, 0, 3)));
+
+    // Each 200 us a task comes to wait here.
+    for (came, asks) in [(4, true), (6, false)] {
+        let clusters = Clusters::new(1024, 512, false);
+        clusters.call("came_to_wait", &[0, came, MS]);
+        assert_eq!(clusters.says("pulls_running", &[0]), asks, "{came}");
+    }
+
+    let clusters = Clusters::new(1024, 512, true);
+    assert!(!clusters.says("pulls_running", &[0]));
+    clusters.call("idles", &[1]);
+    assert!(clusters.says("pulls_running", &[0]));
+
+    let equal = Clusters::equal();
+    assert!(!equal.says("pulls_running", &[0]));
+}
+
+/// The tick of a slow CPU sends its task to a fast one that idles, and claims that for it.
+#[test]
+fn a_slow_cpu_sends_its_task_to_a_fast_one() {
+    let clusters = Clusters::new(512, 1024, false);
+    assert!(!clusters.says("offers_running", &[0]));
+    clusters.call("idles", &[2]);
+    assert!(clusters.says("offers_running", &[0]));
+    assert_eq!(clusters.request(0), Some((SEND, 2, 1)));
+    assert!(!clusters.says("offers_running", &[1]), "it is claimed");
+
+    let clusters = Clusters::new(512, 1024, false);
+    clusters.call("idles", &[2]);
+    clusters.call("pin", &[0]);
+    assert!(!clusters.says("offers_running", &[0]));
+    let clusters = Clusters::new(1024, 512, false);
+    clusters.call("idles", &[2]);
+    assert!(!clusters.says("offers_running", &[0]), "it is slower");
+}
+
+/// Of two tasks that share a core one goes to a core that idles.
+#[test]
+fn one_of_two_threads_leaves_its_core() {
+    let clusters = Clusters::new(1024, 1024, true);
+    clusters.call("idles", &[2]);
+    assert!(!clusters.says("offers_core", &[1]), "half a core idles");
+    clusters.call("idles", &[3]);
+    assert!(!clusters.says("offers_core", &[0]), "the other one goes");
+    assert!(clusters.says("offers_core", &[1]));
+    assert_eq!(clusters.request(1), Some((SEND, 2, 2)));
+}
+
+/// A CPU that idles elsewhere is called for a task that waits, if that may run there.
+#[test]
+fn an_idle_cpu_is_called_for_what_it_may_run() {
+    for (cpus, called) in [(0b1111, true), (0b0011, false)] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, 1, 0]);
+        clusters.call("first_may_run_on", &[cpus]);
+        clusters.call("idles", &[2]);
+        assert_eq!(clusters.says("offers_waiting", &[0]), called);
+        assert_eq!(clusters.request(2), called.then_some((PULL, 0, 0)));
+        assert_eq!(clusters.says("kicked", &[2]), called);
+    }
+}
+
+/// Its own tick calls it as well: for a task that no wakeup has announced.
+#[test]
+fn a_tick_calls_an_idle_cpu() {
+    let clusters = Clusters::equal();
+    clusters.call("waits", &[0, 1, 0]);
+    clusters.call("idles", &[2]);
+    clusters.call("ticks", &[0]);
+    assert!(clusters.says("kicked", &[2]));
+}
+
+/// A task's slice ends at a tick after 3 ms, if others wait.
+#[test]
+fn a_slice_ends_at_a_tick() {
+    for (ran, waits, ends) in [
+        (2 * MS, true, false),
+        (4 * MS, true, true),
+        (90 * MS, false, false),
+    ] {
+        let clusters = Clusters::equal();
+        if waits {
+            clusters.call("waits", &[0, 1, 0]);
+        }
+        clusters.call("ran", &[0, ran]);
+        clusters.call("ticks", &[0]);
+        assert_eq!(
+            clusters.call("slice", &[0]) == 0,
+            ends,
+            "{ran} ns, waits: {waits}"
+        );
+    }
+}
+
+/// A task whose slice is over goes on if it is the most behind, and has not yielded; the clock follows it.
+#[test]
+fn the_most_behind_goes_on() {
+    for (first, yields, goes_on) in [
+        (5 * MS, false, true),
+        (MS, false, false),
+        (5 * MS, true, false),
+    ] {
+        let clusters = Clusters::equal();
+        clusters.call("waits", &[0, 1, first]);
+        clusters.call("ran", &[0, 3 * MS]);
+        if yields {
+            clusters.call("yields_on", &[0]);
+        }
+        assert_eq!(clusters.says("goes_on_at", &[0]), goes_on, "{first}");
+        let clock = if goes_on { 3 * MS } else { 0 };
+        assert_eq!(clusters.call("clock_ahead", &[0]), clock);
+    }
+    let alone = Clusters::equal();
+    alone.call("ran", &[0, 3 * MS]);
+    assert!(alone.says("goes_on_at", &[0]));
+    assert_eq!(
+        alone.call("clock_ahead", &[0]),
+        3 * MS,
+        "what it got alone is not held against it"
+    );
+}
+
+/// The clock follows the starts of tasks; those of light ones from half a second.
+#[test]
+fn the_clock_follows_starts() {
+    for (nice, ahead, clock) in [
+        (0, 40 * MS, 40 * MS),
+        (5, 40 * MS, 0),
+        (5, 700 * MS, 200 * MS),
+    ] {
+        let clusters = Clusters::equal();
+        clusters.call("set_nice", &[0, nice]);
+        clusters.call("set_vtime", &[0, ahead]);
+        clusters.call("waits", &[0, 1, 0]);
+        clusters.call("stops", &[0, 1]);
+        assert_eq!(clusters.call("clock_ahead", &[0]), clock, "nice {nice}");
+    }
+}
+
+/// Where a CPU was claimed for a task that then sleeps, that CPU is called, and looks for another.
+#[test]
+fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
+    for (runnable, called) in [(1, false), (0, true)] {
+        let clusters = Clusters::equal();
+        clusters.call("ask", &[0, SEND, 2, 1]);
+        clusters.call("stops", &[0, runnable]);
+        assert_eq!(clusters.says("kicked", &[2]), called);
+        assert_eq!(clusters.request(0).is_none(), called);
+    }
+}
+
+/// What waits for a CPU that a real-time task has is for the others of its cluster.
+#[test]
+fn a_real_time_task_keeps_none_waiting() {
+    let clusters = Clusters::equal();
+    clusters.call("is_kept", &[1, -MS]);
+    assert_eq!(clusters.number("takes_from", &[0]), 0);
+    clusters.call("released", &[1]);
+    assert_eq!(
+        clusters.number("takes_from", &[0]),
+        clusters.number("own_queue", &[1])
+    );
+}
+
+/// A task stays with a waker that sleeps soon; not with one that usually runs on, that exits, or whose CPU has passed over
+/// those that wait for as long as a wakeup waits to preempt.
+#[test]
+fn a_task_stays_with_a_waker_that_sleeps_soon() {
+    let stays = |prepare: &dyn Fn(&Clusters)| {
+        let clusters = Clusters::equal();
+        clusters.call("bursts", &[0, 20_000]);
+        clusters.call("waits", &[0, 1, 0]);
+        prepare(&clusters);
+        clusters.says("with_waker", &[0])
+    };
+    assert!(stays(&|_| {}));
+    assert!(!stays(&|clusters| {
+        clusters.call("bursts", &[0, MS]);
+    }));
+    assert!(!stays(&|clusters| {
+        clusters.call("exits", &[0]);
+    }));
+    assert!(!stays(&|clusters| {
+        clusters.call("ran_past", &[0, MS]);
+    }));
+}
+
+/// A new task begins where the one that made it is, and not before the clock.
+#[test]
+fn a_new_task_begins_where_its_parent_is() {
+    let clusters = Clusters::equal();
+    clusters.call("set_vtime", &[0, 4 * MS]);
+    clusters.call("ran", &[0, 2 * MS]);
+    assert_eq!(clusters.call("forked_by", &[0, 0]), 6 * MS);
+    clusters.call("set_vtime", &[0, -4 * MS]);
+    assert_eq!(clusters.call("forked_by", &[0, 0]), 0);
+}
+
+/// A task's usual burst is an average, to which the last one adds a quarter.
+#[test]
+fn a_burst_is_an_average() {
+    let clusters = Clusters::equal();
+    clusters.call("bursts", &[0, 8 * MS]);
+    clusters.call("ran", &[0, 4 * MS]);
+    clusters.call("stops", &[0, 0]);
+    assert_eq!(clusters.call("burst", &[0]), 7 * MS);
+}
+
+/// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and on a thread beside another 62 %.
+#[test]
+fn a_slow_cpu_charges_less() {
+    let ran = |clusters: &Clusters, cpu: i64| {
+        clusters.call("ran", &[cpu, 4 * MS]);
+        clusters.call("stops", &[cpu, 1]);
+        clusters.call("ahead", &[cpu])
+    };
+    let clusters = Clusters::new(1024, 512, false);
+    assert_eq!(ran(&clusters, 0), 4 * MS);
+    assert_eq!(ran(&clusters, 2), 2 * MS);
+    let threads = Clusters::new(1024, 512, true);
+    assert_eq!(ran(&threads, 0), 4 * MS * (1024 * 62 / 100) / 1024);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The words that CPUs share in scheduler/equipoise, each CPU a thread: built with ThreadSanitizer by
+ * equipoise_threads.rs. Ends with a status other than 0, and says what went wrong.
+ */
+#include <scx/common.bpf.h>
+
+int sched_yield(void);
+
+/*
+ * Now and then another thread goes first: between what a CPU has seen and what it does by that, and before it
+ * changes something.
+ */
+static void let_others(void)
+{
+	static __thread unsigned int state;
+	static unsigned int threads;
+
+	if (!state)
+		state = 1 + 7919 * __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
+	state = state * 1664525 + 1013904223;
+	if (!(state >> 8 & 15))
+		sched_yield();
+}
+
+/* One thread simulates, so that these need not be atomic there; threads are what is tested here. */
+#undef __sync_fetch_and_add
+#undef READ_ONCE
+#undef WRITE_ONCE
+#define READ_ONCE(x)                                                          \
+	({                                                                    \
+		typeof(x) ___value = __atomic_load_n(&(x), __ATOMIC_RELAXED); \
+		let_others();                                                 \
+		___value;                                                     \
+	})
+#define WRITE_ONCE(x, value) (let_others(), __atomic_store_n(&(x), value, __ATOMIC_RELAXED))
+
+#define SCHEDULER_SETTINGS "equipoise/settings.def"
+#include "equipoise/cluster.bpf.h"
+#include "equipoise/throttle.bpf.h"
+
+/* Of the C library, whose headers do not go with the kernel's. */
+int pthread_create(unsigned long *thread, const void *attributes, void *(*run)(void *), void *argument);
+int pthread_join(unsigned long thread, void **result);
+int printf(const char *format, ...);
+int fflush(void *file);
+void _exit(int status) __attribute__((noreturn));
+unsigned int sleep(unsigned int seconds);
+
+#define CPUS 4
+/* Threads often yield, and on a busy computer each time takes milliseconds. */
+#define ROUNDS 200
+
+volatile struct tunables tunables;
+const volatile struct machine machine = { .tick_ns = 4000000, .nr_cpus = CPUS };
+
+static void fail(const char *what, long number)
+{
+	printf("%s: %ld\n", what, number);
+	fflush(NULL);
+	_exit(1);
+}
+
+static void run_threads(int count, void *(*run)(void *))
+{
+	unsigned long threads[CPUS];
+
+	for (long i = 0; i < count; i++)
+		pthread_create(&threads[i], NULL, run, (void *)i);
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static u32 next_seed(void)
+{
+	static u32 seeds;
+
+	return 7919 * __sync_fetch_and_add(&seeds, 1);
+}
+
+static u32 random_below(u32 *state, u32 bound)
+{
+	*state = *state * 1664525 + 1013904223;
+	return (*state >> 8) % bound;
+}
+
+/* --- Idle CPUs and requests -------------------------------------------------------------------------- */
+
+/* How often each CPU was kicked, and was sent a task. */
+static u64 kicks[CPUS], arrivals[CPUS];
+
+static void kick(void *kernel, s32 cpu, u64 flags)
+{
+	__sync_fetch_and_add(&kicks[cpu], 1);
+}
+
+static struct equipoise_kernel kernel = { .nr_cpu_ids = CPUS, .kick_cpu = kick };
+
+static u64 news_of(u32 cpu)
+{
+	return READ_ONCE(kicks[cpu]) + READ_ONCE(arrivals[cpu]);
+}
+
+/* This CPU switches: what is pending is done, or dropped. */
+static void switch_tasks(u32 cpu, bool drops)
+{
+	u64 request = take_request(&cpu_at(cpu)->request);
+
+	if (!asks_for_task(request))
+		return;
+	if (request_pid(request) != (s32)cpu + 1)
+		fail("asked for the task of another CPU", request_pid(request));
+	if (drops)
+		drop_request(request);
+	else
+		__sync_fetch_and_add(&arrivals[request_target(request)], 1);
+}
+
+/*
+ * A CPU idles until it is kicked or sent a task, then runs a task that it offers to idle CPUs: whoever claims it is
+ * to bring it a task or have it look. Others ask it to pull meanwhile.
+ */
+static void *cpu_thread(void *argument)
+{
+	u32 cpu = (long)argument, random = cpu + 1;
+	struct cpu_state *this = cpu_at(cpu);
+
+	for (int round = 0; round < ROUNDS; round++) {
+		u64 news = news_of(cpu);
+		long waited = 0;
+
+		set_idle(cpu);
+		while (news_of(cpu) == news) {
+			/* It runs by itself now and then, as for a task of another class. */
+			if (++waited % 4 == 0 && clear_idle(cpu))
+				break;
+			if (waited > 200000)
+				fail("a claimed CPU is lost", cpu);
+			sched_yield();
+		}
+		clear_idle(cpu);
+		for (int tick = 0; tick < 3; tick++) {
+			u32 to = random_below(&random, CPUS);
+
+			if (to != cpu)
+				send_to_idle(this, cpu + 1, to);
+			to = random_below(&random, CPUS);
+			post_request(&cpu_at(to)->request, make_request(REQUEST_PULL, 0, 0, 0));
+		}
+		switch_tasks(cpu, random_below(&random, 2));
+	}
+	return NULL;
+}
+
+static void test_claims(void)
+{
+	equipoise_kernel = &kernel;
+	nr_clusters = 2;
+	for (u32 cpu = 0; cpu < CPUS; cpu++) {
+		struct cluster *c = &clusters[cpu / 2];
+
+		c->cpu[cpu % 2] = cpu;
+		c->nr_cpus++;
+		cpu_states[cpu] = (struct cpu_state){ .cluster = cpu / 2,
+						      .slot = cpu % 2,
+						      .siblings = 1 << cpu % 2 };
+	}
+	for (int round = 0; round < 3; round++) {
+		run_threads(CPUS, cpu_thread);
+		for (u32 i = 0; i < nr_clusters; i++) {
+			if (clusters[i].idle)
+				fail("a CPU idles that does not", clusters[i].idle);
+			if (idle_clusters >> i & 1)
+				fail("a cluster has idle CPUs that has none", i);
+		}
+	}
+}
+
+/* CPUs become idle and are claimed, and after each round those that idle can be found: their cluster says that it
+ * has some. */
+static void *idle_thread(void *argument)
+{
+	u32 cpu = (long)argument, random = next_seed();
+
+	/* Few, as the next that changes the words may put right what was wrong. */
+	for (int i = 0; i < 3; i++) {
+		set_idle(cpu);
+		clear_idle(random_below(&random, CPUS));
+	}
+	if (cpu & 1)
+		clear_idle(cpu);
+	return NULL;
+}
+
+static void test_hints(void)
+{
+	for (int round = 0; round < ROUNDS / 2; round++) {
+		run_threads(CPUS, idle_thread);
+		for (u32 i = 0; i < nr_clusters; i++)
+			if (clusters[i].idle && !(idle_clusters >> i & 1))
+				fail("idle CPUs that none finds", clusters[i].idle);
+	}
+	for (u32 cpu = 0; cpu < CPUS; cpu++)
+		clear_idle(cpu);
+}
+
+/* --- Shares and limits of control groups ---------------------------------------------------------------- */
+
+/* 1 is above 2 and 3, 3 above 4; tasks come and go in each, and groups are throttled and released. */
+static void *share_thread(void *argument)
+{
+	u32 random = next_seed();
+
+	for (int i = 0; i < 3; i++) {
+		u32 group = 1 + random_below(&random, 4), other = 1 + random_below(&random, 4);
+
+		add_runnable(group, 1024);
+		hold_share(other, 1);
+		add_runnable(group, -1024);
+		hold_share(other, 0);
+	}
+	return NULL;
+}
+
+static void test_shares(void)
+{
+	static const u32 parents[] = { 0, 0, 1, 1, 3 };
+
+	for (u32 i = 1; i < 5; i++)
+		shares[i] = (struct share){ .parent = parents[i], .level = i, .weight = 1024, .given = 1024 };
+	for (int round = 0; round < ROUNDS / 2; round++) {
+		run_threads(4, share_thread);
+		for (u32 i = 1; i < 5; i++) {
+			if (shares[i].held)
+				fail("a group is throttled for ever", i);
+			if (shares[i].runnable || shares[i].counted)
+				fail("a group has something runnable that has nothing", i);
+		}
+		if (nr_throttled)
+			fail("groups are counted as throttled", nr_throttled);
+	}
+}
+
+static struct bandwidth limit;
+static u64 now = 1, spent, exhausted;
+
+static void *spend_thread(void *argument)
+{
+	u32 random = (long)argument + 1;
+
+	for (int i = 0; i < 10 * ROUNDS; i++) {
+		u64 time = __sync_fetch_and_add(&now, 50000), ran = 50000 + random_below(&random, 50000);
+
+		refill_bandwidth(&limit, time);
+		/* Of those that spend at the same time one finds that nothing is left. */
+		__sync_fetch_and_add(&exhausted, spend_bandwidth(&limit, ran));
+		__sync_fetch_and_add(&spent, ran);
+	}
+	return NULL;
+}
+
+/* Half as much again is spent as a period of 1 ms gives: no time is lost or given twice. */
+static void test_limits(void)
+{
+	u64 periods;
+
+	begin_bandwidth(&limit, 1000, 1000, 0, 0);
+	run_threads(4, spend_thread);
+	periods = limit.period_end / 1000000 - 1;
+	if (limit.left > 1000000 || (s64)(1000000 * (1 + periods) - spent) < limit.left)
+		fail("more is left than there was", limit.left);
+	if (!exhausted || exhausted > 2 * (1 + periods))
+		fail("found so often that nothing is left", exhausted);
+}
+
+/* All that is spent and refilled without bounds is there at the end. */
+static void *count_thread(void *argument)
+{
+	for (int i = 0; i < 10 * ROUNDS; i++)
+		spend_bandwidth(&limit, 10);
+	return NULL;
+}
+
+static void test_sums(void)
+{
+	begin_bandwidth(&limit, 1000000, 400000, 0, 0);
+	exhausted = 0;
+	run_threads(4, count_thread);
+	if (limit.left != 400000000LL - 4 * 10 * ROUNDS * 10)
+		fail("left", limit.left);
+}
+
+int main(void)
+{
+	test_claims();
+	test_hints();
+	test_shares();
+	test_limits();
+	test_sums();
+	return 0;
+}

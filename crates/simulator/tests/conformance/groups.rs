@@ -1,0 +1,370 @@
+//! Control groups: what a scheduler is told of them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
+
+use crate::support::*;
+use machine::Machine;
+use policy::Policy;
+use simulator::{Check, Config, Event, Trace};
+use std::collections::HashMap;
+use workload::{Bandwidth, ControlGroup, Op, Start, Workload};
+
+/// Notes every op that is called for control groups.
+const GROUPS: &str = r#"
+#define SHARED 0
+s32 BPF_STRUCT_OPS_SLEEPABLE(all_init) { return scx_bpf_create_dsq(SHARED, -1); }
+void BPF_STRUCT_OPS(all_enqueue, struct task_struct *p, u64 flags) { scx_bpf_dsq_insert(p, SHARED, 8 * 1000000, flags); }
+void BPF_STRUCT_OPS(all_dispatch, s32 cpu, struct task_struct *prev) { scx_bpf_dsq_move_to_local(SHARED); }
+s32 BPF_STRUCT_OPS(all_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	note("id", NULL, cgrp->kn->id);
+	note("level", NULL, cgrp->level);
+	note("weight", NULL, args->weight);
+	note("quota", NULL, args->bw_quota_us);
+	note("idle", NULL, args->sched_idle);
+	return 0;
+}
+void BPF_STRUCT_OPS(all_cgroup_exit, struct cgroup *cgrp) { note("exit", NULL, cgrp->kn->id); }
+s32 BPF_STRUCT_OPS(all_prep_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	note("prep_move", p, from->kn->id * 100 + to->kn->id);
+	return 0;
+}
+void BPF_STRUCT_OPS(all_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct cgroup *now = scx_bpf_task_cgroup(p);
+
+	note("move", p, from->kn->id * 100 + now->kn->id);
+	bpf_cgroup_release(now);
+}
+s32 BPF_STRUCT_OPS(all_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct cgroup_subsys_state *css;
+	struct cgroup *root = bpf_cgroup_from_id(1), *above;
+
+	note("in", p, args->cgroup->kn->id);
+	above = bpf_cgroup_ancestor(args->cgroup, 1);
+	if (above) {
+		note("above", p, above->kn->id);
+		bpf_cgroup_release(above);
+	}
+	if (!root)
+		return -ENOENT;
+	bpf_rcu_read_lock();
+	bpf_for_each(css, css, &root->self, BPF_CGROUP_ITER_DESCENDANTS_PRE)
+		note("pre", p, css->cgroup->kn->id);
+	bpf_for_each(css, css, &root->self, BPF_CGROUP_ITER_DESCENDANTS_POST)
+		note("post", p, css->cgroup->kn->id);
+	bpf_for_each(css, css, &args->cgroup->self, BPF_CGROUP_ITER_ANCESTORS_UP)
+		note("up", p, css->cgroup->kn->id);
+	bpf_rcu_read_unlock();
+	bpf_cgroup_release(root);
+	return 0;
+}
+"#;
+
+const OPS: &str = ".init = (void *)all_init, .enqueue = (void *)all_enqueue, .dispatch = (void *)all_dispatch,
+    .cgroup_init = (void *)all_cgroup_init, .cgroup_exit = (void *)all_cgroup_exit,
+    .cgroup_prep_move = (void *)all_prep_move, .cgroup_move = (void *)all_move, .init_task = (void *)all_init_task";
+
+/// 2 and 4 are below the root, 3 is below 2.
+#[test]
+fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
+    let workload = Script(|| Start {
+        groups: vec![
+            ControlGroup::new("a", None),
+            ControlGroup {
+                weight: 300,
+                max: Some(Bandwidth {
+                    quota_us: 20_000,
+                    period_us: 100_000,
+                    burst_us: 0,
+                }),
+                ..ControlGroup::new("b", Some(0))
+            },
+            ControlGroup {
+                idle: true,
+                ..ControlGroup::new("c", None)
+            },
+        ],
+        tasks: vec![task(
+            "a",
+            [
+                run_for(1),
+                Op::EnterGroup(Some(1)),
+                run_for(1),
+                Op::EnterGroup(Some(1)),
+                Op::Fork {
+                    child: Box::new(task("child", [run_for(1)])),
+                    work: 0,
+                },
+                Op::EnterGroup(None),
+                run_for(1),
+            ],
+        )],
+        ..Start::default()
+    });
+    let ran = run(&machine(1), &workload, &scheduler(GROUPS, OPS));
+    assert_eq!(ran.numbers("id"), [1, 2, 3, 4]);
+    assert_eq!(ran.numbers("level"), [0, 1, 2, 1]);
+    assert_eq!(ran.numbers("weight"), [100, 100, 300, 100]);
+    assert_eq!(ran.numbers("quota"), [-1, -1, 20_000, -1]);
+    assert_eq!(ran.numbers("idle"), [0, 0, 0, 1]);
+    assert_eq!(ran.numbers("prep_move"), [103, 301]);
+    assert_eq!(ran.numbers("move"), [103, 301]);
+    assert_eq!(ran.numbers("in"), [1, 3], "a child is where its parent is");
+    assert_eq!(ran.numbers("above"), [2]);
+    assert_eq!(ran.numbers("pre")[..4], [1, 2, 3, 4]);
+    assert_eq!(ran.numbers("post")[..4], [3, 2, 4, 1]);
+    assert_eq!(ran.numbers("up"), [1, 3, 2, 1]);
+    assert_eq!(ran.numbers("exit"), [4, 3, 2, 1]);
+}
+
+/// CPU time, ns, by task, from `from` on.
+struct CpuTime {
+    from: u64,
+    on: HashMap<usize, (String, u64)>,
+    of: HashMap<String, u64>,
+}
+
+impl Trace for CpuTime {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        let Event::Switch { next, .. } = event else {
+            return;
+        };
+        let last = self.on.insert(cpu, (next.0.to_owned(), now));
+        if let Some((task, since)) = last {
+            *self.of.entry(task).or_default() += now.max(self.from) - since.max(self.from);
+        }
+    }
+}
+
+/// What the tasks of each name get under `equipoise` of a CPU, of the seconds from the second on. `json` is an rt-app file
+/// without its braces; its threads are NAME-NUMBER.
+fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
+    let json = format!(
+        "{{ \"global\": {{ \"duration\": {} }}, {json} }}",
+        seconds + 1
+    );
+    let workload = workload::parse("groups", "groups.json", &json, None).unwrap();
+    let got = run_equipoise(&machine(cpus), &*workload);
+    let mut shares = HashMap::new();
+    for (task, ns) in got {
+        let name = task.split('-').next().unwrap().to_owned();
+        *shares.entry(name).or_insert(0.0) += ns as f64 / (seconds * 1000 * MS) as f64;
+    }
+    shares
+}
+
+fn run_equipoise(machine: &Machine, workload: &dyn Workload) -> HashMap<String, u64> {
+    let policy = Policy::find("equipoise").unwrap();
+    let mut times = CpuTime {
+        from: 1000 * MS,
+        on: HashMap::new(),
+        of: HashMap::new(),
+    };
+    simulator::run_checked(
+        Config {
+            machine,
+            workload,
+            scheduler: policy.object(),
+            globals: &policy.globals(machine),
+            read: &[],
+            seed: 1,
+            time_limit_ns: 1_000_000 * MS,
+            trace: Some(&mut times),
+        },
+        Check::INVARIANTS,
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    times.of
+}
+
+/// Each gets its share to 5 %.
+#[track_caller]
+fn assert_shares(got: &HashMap<String, f64>, expected: &[(&str, f64)]) {
+    for &(task, share) in expected {
+        let is = got.get(task).copied().unwrap_or(0.0);
+        assert!(
+            (0.95 * share..=1.05 * share).contains(&is),
+            "{task} got {is:.4} of a CPU, expected {share:.4}: {got:?}"
+        );
+    }
+}
+
+/// Loops of so many threads in a group.
+fn loops(name: &str, group: &str, threads: u32) -> String {
+    format!(
+        "\"{name}\": {{ \"instance\": {threads}, \"taskgroup\": \"{group}\", \"loop\": -1, \"run\": 1000 }}"
+    )
+}
+
+/// Groups of three levels divide what the group above them gets by their weights, however many tasks they have: as many on
+/// each CPU as on one.
+#[test]
+fn groups_get_their_shares_of_a_tree() {
+    for cpus in [1, 4] {
+        let tasks = [
+            loops("ax1", "/a/x/1", cpus),
+            loops("ax2", "/a/x/2", 2 * cpus),
+            loops("ay", "/a/y", cpus),
+            loops("b", "/b", 3 * cpus),
+        ]
+        .join(", ");
+        let groups = r#""/a": {}, "/a/y": { "cpu.weight": 200 }, "/a/x/2": { "cpu.weight": 300 },
+            "/b": { "cpu.weight": 300 }"#;
+        let json = format!(r#""taskgroups": {{ {groups} }}, "tasks": {{ {tasks} }}"#);
+        let part = f64::from(cpus) / 48.0;
+        assert_shares(
+            &shares(cpus as usize, 12, &json),
+            &[
+                ("ax1", part),
+                ("ax2", 3.0 * part),
+                ("ay", 8.0 * part),
+                ("b", 36.0 * part),
+            ],
+        );
+    }
+}
+
+/// A group gets its quota and no more, on one CPU, on several, beside others and alone; what it does not use is theirs.
+#[test]
+fn a_quota_is_kept() {
+    let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);
+    for (cpus, threads, quota, expected) in [
+        (1, 1, "20000 100000", 0.2),
+        (1, 3, "20000 100000", 0.2),
+        (2, 2, "20000 100000", 0.2),
+        (2, 4, "150000 100000", 1.5),
+        (4, 4, "5000 50000", 0.1),
+        (8, 16, "300000 100000", 3.0),
+        (1, 2, "1000 10000", 0.1),
+    ] {
+        let limited = loops("limited", "/limited", threads);
+        let json = format!(r#"{}, "tasks": {{ {limited} }}"#, max(quota));
+        assert_shares(&shares(cpus, 5, &json), &[("limited", expected)]);
+        let others = loops("others", "/others", cpus as u32);
+        let json = format!(r#"{}, "tasks": {{ {limited}, {others} }}"#, max(quota));
+        // By weight a group gets half of all CPUs.
+        let limited = expected.min(cpus as f64 / 2.0);
+        assert_shares(
+            &shares(cpus, 5, &json),
+            &[("limited", limited), ("others", cpus as f64 - limited)],
+        );
+    }
+}
+
+/// Threads that sleep between short runs are held to their group's quota as loops are.
+#[test]
+fn a_quota_holds_for_sleepers() {
+    let json = r#""taskgroups": { "/limited": { "cpu.max": "30000 100000" } },
+        "tasks": { "limited": { "instance": 4, "taskgroup": "/limited", "loop": -1, "run": 700, "sleep": 300 } }"#;
+    for cpus in [1, 2, 4] {
+        assert_shares(&shares(cpus, 5, json), &[("limited", 0.3)]);
+    }
+}
+
+/// A limit holds within that of the group above; what one group below it leaves is its neighbour's.
+#[test]
+fn quotas_are_nested() {
+    let tasks = [
+        loops("inner", "/outer/inner", 2),
+        loops("beside", "/outer/beside", 2),
+        loops("others", "/others", 2),
+    ]
+    .join(", ");
+    let json = format!(
+        r#""taskgroups": {{ "/outer": {{ "cpu.max": "80000 100000" }}, "/outer/inner": {{ "cpu.max": "20000 100000" }} }},
+        "tasks": {{ {tasks} }}"#
+    );
+    assert_shares(
+        &shares(2, 10, &json),
+        &[("inner", 0.2), ("beside", 0.6), ("others", 1.2)],
+    );
+    // The outer limit is the narrower.
+    let json = json.replace("80000 100000", "10000 100000");
+    let got = shares(2, 10, &json);
+    assert_shares(&got, &[("others", 1.9)]);
+    assert!(
+        (0.095..=0.105).contains(&(got["inner"] + got["beside"])),
+        "{got:?}"
+    );
+}
+
+/// A throttled group's weight is its neighbours': they get all that is the group's above them, but for what it used.
+#[test]
+fn a_throttled_group_has_no_weight() {
+    let tasks = [
+        loops("limited", "/a/limited", 1),
+        loops("beside", "/a/beside", 1),
+        loops("others", "/b", 1),
+    ]
+    .join(", ");
+    let json = format!(
+        r#""taskgroups": {{ "/a/limited": {{ "cpu.max": "5000 100000" }} }},
+        "tasks": {{ {tasks} }}"#
+    );
+    assert_shares(
+        &shares(1, 20, &json),
+        &[("limited", 0.05), ("beside", 0.45), ("others", 0.5)],
+    );
+}
+
+/// After a second without work a group may use its burst beside the quota: 60 ms of work are done in one period, and take
+/// six without a burst.
+#[test]
+fn a_burst_is_what_was_left_over() {
+    let took = |burst: &str| {
+        let json = format!(
+            r#"{{ "taskgroups": {{ "/g": {{ "cpu.max": "30000 100000"{burst} }} }},
+            "tasks": {{ "t": {{ "taskgroup": "/g", "loop": 5, "run": 60000, "timer": {{ "ref": "x", "period": 1000000 }} }} }} }}"#
+        );
+        let workload = workload::parse("burst", "burst.json", &json, None).unwrap();
+        let policy = Policy::find("equipoise").unwrap();
+        let machine = machine(1);
+        let outcome = simulator::run(Config {
+            machine: &machine,
+            workload: &*workload,
+            scheduler: policy.object(),
+            globals: &policy.globals(&machine),
+            read: &[],
+            seed: 1,
+            time_limit_ns: 1_000_000 * MS,
+            trace: None,
+        })
+        .unwrap();
+        let run = workload
+            .metrics()
+            .iter()
+            .position(|metric| metric.name == "t/run")
+            .unwrap();
+        outcome.recorder.samples(run).to_vec()
+    };
+    // The first loop is without a pause before it.
+    for ms in &took(r#", "cpu.max.burst": 30000"#)[1..] {
+        assert!((59_000.0..66_000.0).contains(ms), "{ms} us");
+    }
+    for ms in &took("")[1..] {
+        assert!((100_000.0..200_000.0).contains(ms), "{ms} us");
+    }
+}
+
+/// A group with cpu.idle has the weight of a SCHED_IDLE task, 3 to 1024.
+#[test]
+fn an_idle_group_gets_little() {
+    let tasks = [loops("idle", "/idle", 1), loops("others", "/others", 1)].join(", ");
+    let json = format!(
+        r#""taskgroups": {{ "/idle": {{ "cpu.weight": 100, "cpu.idle": 1 }} }}, "tasks": {{ {tasks} }}"#
+    );
+    let got = shares(1, 30, &json);
+    assert!(got["idle"] > 0.0 && got["idle"] < 0.01, "{got:?}");
+}
+
+/// sched_ext ends a scheduler under which a task waits for 30 s: not so where many share a quota of 1 ms a second.
+#[test]
+fn a_small_quota_stalls_no_task() {
+    let limited = loops("limited", "/limited", 60);
+    let json = format!(
+        r#""taskgroups": {{ "/limited": {{ "cpu.max": "1000 1000000" }} }}, "tasks": {{ {limited} }}"#
+    );
+    let got = shares(4, 60, &json);
+    assert!(got["limited"] < 0.05, "{got:?}");
+}

@@ -1,0 +1,46 @@
+//! Control groups that tasks of a workload are in.
+
+/// Index into the workload's control groups, see [`crate::Start::groups`].
+pub type GroupId = u32;
+
+/// A control group with the settings of its cpu controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlGroup {
+    /// Its name in the group above it.
+    pub name: String,
+    /// The group above it, which comes before it; `None` is the root.
+    pub parent: Option<GroupId>,
+    /// `cpu.weight`, 1 to 10,000.
+    pub weight: u32,
+    /// `cpu.max`; `None` is no limit.
+    pub max: Option<Bandwidth>,
+    /// `cpu.idle`.
+    pub idle: bool,
+}
+
+/// `cpu.max` and `cpu.max.burst`, us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// CPU time that the group may use in each period, at least 1000.
+    pub quota_us: u64,
+    /// 1000 to 1,000,000.
+    pub period_us: u64,
+    /// How much of what is left over is kept, at most the quota.
+    pub burst_us: u64,
+}
+
+impl ControlGroup {
+    /// The default of `cpu.weight`.
+    pub const WEIGHT: u32 = 100;
+
+    /// A group with the kernel's defaults.
+    pub fn new(name: impl Into<String>, parent: Option<GroupId>) -> ControlGroup {
+        ControlGroup {
+            name: name.into(),
+            parent,
+            weight: Self::WEIGHT,
+            max: None,
+            idle: false,
+        }
+    }
+}

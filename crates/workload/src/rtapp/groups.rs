@@ -1,0 +1,146 @@
+//! Control groups: `taskgroup` of a task or phase, as rt-app has it, and the section `taskgroups` with their settings,
+//! which rt-app skips:
+//!
+//! ```text
+//! "taskgroups": { "/a/b": { "cpu.weight": 200, "cpu.max": "20000 100000", "cpu.max.burst": 5000, "cpu.idle": 0 } }
+//! ```
+
+use super::field::{Field, no_repeats};
+use crate::group::{Bandwidth, ControlGroup, GroupId};
+use machine::input::BadInput;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+type Read<T> = Result<T, Box<BadInput>>;
+
+/// What the kernel takes: `cpu.weight`, and us of quota and period (kernel/sched/core.c).
+const WEIGHT: RangeInclusive<i64> = 1..=10_000;
+const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
+const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
+/// The period of a `cpu.max` that names none, us.
+const DEFAULT_PERIOD: u64 = 100_000;
+/// The most groups that a file may have.
+const MAX_GROUPS: usize = 4_000;
+
+/// The groups of a file, each after the one above it.
+#[derive(Default)]
+pub struct Groups {
+    all: Vec<ControlGroup>,
+    by_path: BTreeMap<String, GroupId>,
+}
+
+impl Groups {
+    /// The group of this `taskgroup` or key; those above it are made with it. `None` is the root.
+    pub fn find(&mut self, field: Field<'_>, path: &str) -> Read<Option<GroupId>> {
+        let Some(names) = path.strip_prefix('/') else {
+            return Err(field.bad("a cgroup's path that begins with `/`"));
+        };
+        let (mut group, mut so_far) = (None, String::new());
+        for name in names.split('/').filter(|name| !name.is_empty()) {
+            if name == "." || name == ".." {
+                return Err(field.bad("a cgroup's path without `.` and `..`"));
+            }
+            so_far = format!("{so_far}/{name}");
+            group = Some(match self.by_path.get(&so_far) {
+                Some(&group) => group,
+                None if self.all.len() == MAX_GROUPS => {
+                    return Err(field.bad(format!("at most {MAX_GROUPS} control groups")));
+                }
+                None => {
+                    self.all.push(ControlGroup::new(name, group));
+                    let group = self.all.len() as GroupId - 1;
+                    self.by_path.insert(so_far.clone(), group);
+                    group
+                }
+            });
+        }
+        Ok(group)
+    }
+
+    /// `taskgroup`.
+    pub fn of_task(&mut self, field: Field<'_>) -> Read<Option<GroupId>> {
+        let path = field.string("a cgroup's path")?;
+        self.find(field, path)
+    }
+
+    /// The section `taskgroups`.
+    pub fn read(&mut self, section: Field<'_>) -> Read<()> {
+        let groups = section.object("control groups by path")?;
+        no_repeats(&groups, |_| false)?;
+        for field in groups {
+            let expected = "a path below `/`: the root has no settings";
+            if !field.key().starts_with('/') {
+                let message = format!("`{}` is no cgroup's path", field.key());
+                return Err(field.bad_key(message, "expected a path that begins with `/`"));
+            }
+            let Some(group) = self.find(field, field.key())? else {
+                return Err(field.bad_key("`/` is the root", format!("expected {expected}")));
+            };
+            set(&mut self.all[group as usize], field)?;
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn all(self) -> Vec<ControlGroup> {
+        self.all
+    }
+}
+
+fn set(group: &mut ControlGroup, section: Field<'_>) -> Read<()> {
+    let fields = section.object("the settings of a control group")?;
+    no_repeats(&fields, |_| false)?;
+    let mut burst = None;
+    for field in fields {
+        match field.key() {
+            "cpu.weight" => group.weight = field.integer(WEIGHT, "a weight")? as u32,
+            "cpu.idle" => group.idle = field.integer(0..=1, "whether the group is idle")? == 1,
+            "cpu.max" => group.max = bandwidth(field)?,
+            "cpu.max.burst" => burst = Some((field, field.integer(0..=*QUOTA.end() as i64, "us")?)),
+            key => {
+                return Err(field.bad_key(
+                    format!("unknown key `{key}` in control group `{}`", section.key()),
+                    "expected cpu.weight, cpu.max, cpu.max.burst or cpu.idle",
+                ));
+            }
+        }
+    }
+    if let Some((field, us)) = burst {
+        match &mut group.max {
+            Some(max) if us as u64 <= max.quota_us => max.burst_us = us as u64,
+            Some(max) => return Err(field.bad(format!("us up to the quota of {}", max.quota_us))),
+            None => return Err(field.bad_key("a burst without a quota", "expected cpu.max")),
+        }
+    }
+    Ok(())
+}
+
+/// `cpu.max`: a quota or `max`, and a period.
+fn bandwidth(field: Field<'_>) -> Read<Option<Bandwidth>> {
+    let text = field.string("a quota and a period in us")?;
+    let mut words = text.split_ascii_whitespace();
+    let (quota, period) = (words.next(), words.next());
+    let expected = || {
+        field.bad(format!(
+            "\"QUOTA PERIOD\" in us, such as \"20000 100000\", with a quota from {} or `max`, and a period from {} to {}",
+            QUOTA.start(),
+            PERIOD.start(),
+            PERIOD.end()
+        ))
+    };
+    let number = |word: &str, range: RangeInclusive<u64>| match word.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(expected()),
+    };
+    let period_us = period.map_or(Ok(DEFAULT_PERIOD), |word| number(word, PERIOD))?;
+    match quota {
+        _ if words.next().is_some() => Err(expected()),
+        None => Err(expected()),
+        Some("max") => Ok(None),
+        Some(word) => Ok(Some(Bandwidth {
+            quota_us: number(word, QUOTA)?,
+            period_us,
+            burst_us: 0,
+        })),
+    }
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
+ *Each period adds the quota; what is left over at the end of a period is kept up to the burst. CPUs notice at a
+ *tick or a switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many
+ *periods the group gets its quota.
+ *
+ *	left
+ *	quota + burst ----------------------------------  a refill adds no more than up to here
+ *	                  \         .\
+ *	                   \       .  \
+ *	            0 ------\-----.----\----------------  the group is throttled below
+ *	                     \...'      \...
+ *	      - owed ------------------------------------  a refill forgives what is below
+ *	              |---- period ---|---- period ---|
+ *
+ * Without kfuncs, so that the tests run it natively, with threads.
+ */
+#ifndef __EQUIPOISE_BANDWIDTH_H
+#define __EQUIPOISE_BANDWIDTH_H
+
+#include <scx/common.bpf.h>
+
+#include "../intf.h"
+
+/*
+ * What a group has overdrawn keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which
+ * a task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by
+ * 256 ms before its CPUs have a tick of 4 ms.
+ */
+#define LONGEST_DEBT (10ULL * 1000 * 1000 * 1000)
+
+struct bandwidth {
+	/* ns; a period of 0: there is no limit. */
+	u64 period;
+	u64 quota;
+	u64 burst;
+	/* CPU time that may still be used, ns. */
+	s64 left;
+	/* When the current period ends, ns. */
+	u64 period_end;
+} __attribute__((aligned(64)));
+
+static __always_inline bool is_limited(const struct bandwidth *b)
+{
+	return READ_ONCE(b->period);
+}
+
+static __always_inline bool has_run_out(const struct bandwidth *b)
+{
+	return READ_ONCE(b->left) <= 0;
+}
+
+/*
+ * Begins a limit at the time @now, with a full quota. Any larger quota than all CPUs can use is that much, so that
+ * no sum overflows.
+ */
+static __always_inline void begin_bandwidth(struct bandwidth *b, u64 period_us, u64 quota_us, u64 burst_us, u64 now)
+{
+	u64 period = period_us * 1000;
+	u64 most_us = period_us * MAX_CPUS;
+
+	WRITE_ONCE(b->quota, (quota_us < most_us ? quota_us : most_us) * 1000);
+	WRITE_ONCE(b->burst, (burst_us < most_us ? burst_us : most_us) * 1000);
+	WRITE_ONCE(b->left, b->quota);
+	WRITE_ONCE(b->period_end, now + period);
+	WRITE_ONCE(b->period, period);
+}
+
+static __always_inline void end_bandwidth(struct bandwidth *b)
+{
+	WRITE_ONCE(b->period, 0);
+}
+
+/* By how much @left changes where @periods of @period ns begin. */
+static __always_inline s64 refill_of(const struct bandwidth *b, u64 period, s64 left, u64 periods)
+{
+	u64 quota = READ_ONCE(b->quota);
+	s64 most = quota + READ_ONCE(b->burst), least = -(s64)(LONGEST_DEBT / period * quota), refilled;
+	/* After so many the group has all that it can have: the kernel bounds the burst by the quota. */
+	u64 enough = LONGEST_DEBT / period + 2;
+
+	refilled = left > least ? left : least;
+	refilled += (periods < enough ? periods : enough) * quota;
+	return (refilled < most ? refilled : most) - left;
+}
+
+/* Adds what the periods give that have begun until @now. One CPU does so for each period. */
+static __always_inline void refill_bandwidth(struct bandwidth *b, u64 now)
+{
+	u64 end = READ_ONCE(b->period_end), period = READ_ONCE(b->period), periods;
+
+	if (!period || (s64)(now - end) < 0)
+		return;
+	periods = (now - end) / period + 1;
+	if (__sync_val_compare_and_swap(&b->period_end, end, end + periods * period) == end)
+		__sync_fetch_and_add(&b->left, refill_of(b, period, READ_ONCE(b->left), periods));
+}
+
+/* A task has run for @ran. True for one caller: by that nothing is left. */
+static __always_inline bool spend_bandwidth(struct bandwidth *b, u64 ran)
+{
+	s64 left = __sync_fetch_and_add(&b->left, -(s64)ran);
+
+	return left > 0 && left <= (s64)ran;
+}
+
+#endif /* __EQUIPOISE_BANDWIDTH_H */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group whose time is
+ * used up is throttled until a period begins: its tasks wait aside (held.h), and it counts for nothing in the group
+ * above. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
+ *
+ * A period is noticed to have begun where the group's time is looked at, so a group that stays within its limit
+ * needs no timer; a throttled one is called back. Where no group has a limit all of this costs a look at nr_limits.
+ */
+#ifndef __EQUIPOISE_THROTTLE_H
+#define __EQUIPOISE_THROTTLE_H
+
+#include "../timers.bpf.h"
+#include "../verifier.h"
+#include "bandwidth.h"
+#include "share.bpf.h"
+
+/* By the group's share. */
+struct bandwidth limits[MAX_SHARES];
+/* Groups that have one, and that are throttled. */
+u32 nr_limits __attribute__((aligned(64)));
+u32 nr_throttled;
+
+/* By the group's share, too. The root has no limit: its timer is for tasks that came to wait as a group went on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SHARES);
+	__type(key, u32);
+	__type(value, struct scheduler_timer);
+} refills SEC(".maps");
+
+static __always_inline struct bandwidth *limit_at(u32 share)
+{
+	return &limits[share & (MAX_SHARES - 1)];
+}
+
+/* Is the group @share throttled, or one above it? */
+__noinline bool is_throttled(u32 share)
+{
+	int level;
+
+	forget_origin(share);
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+		if (!share)
+			break;
+		if (READ_ONCE(share_at(share)->held))
+			return true;
+		share = share_at(share)->parent;
+	}
+	return false;
+}
+
+/* Calls the timer of @share in @delay ns. */
+static __always_inline void start_refill(u32 share, u64 delay)
+{
+	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
+
+	if (timer)
+		bpf_timer_start(&timer->timer, delay, 0);
+}
+
+/* When the next period of @b begins: in so many ns. */
+static __always_inline u64 until_refill(const struct bandwidth *b, u64 now)
+{
+	s64 delay = READ_ONCE(b->period_end) - now;
+
+	return delay > 0 ? delay : 0;
+}
+
+/* Nothing in the group @share runs from now on, or all may. False if that was so before. */
+__noinline bool hold_share(u32 share, u32 held)
+{
+	forget_origin(share);
+	struct share *s = share_at(share);
+
+	if (__sync_lock_test_and_set(&s->held, held) == held)
+		return false;
+	__sync_fetch_and_add(&nr_throttled, held ? 1 : -1);
+	add_runnable(s->parent, settle_share(share));
+	return true;
+}
+
+__noinline bool throttle(u32 share, u64 now)
+{
+	forget_origin(share);
+	if (!hold_share(share, 1))
+		return false;
+	this_counters()->throttled++;
+	start_refill(share, until_refill(limit_at(share), now));
+	return true;
+}
+
+/* A task of the group @share has run for @ran: all limits above it are used by that. */
+__noinline int charge_limits(u32 share, u64 ran)
+{
+	u64 now = bpf_ktime_get_ns();
+	int level;
+
+	forget_origin(share);
+	for (level = 0; level < MAX_SHARE_LEVELS; level++) {
+		struct bandwidth *b = limit_at(share);
+
+		if (!share)
+			break;
+		if (is_limited(b)) {
+			refill_bandwidth(b, now);
+			if (spend_bandwidth(b, ran))
+				throttle(share, now);
+		}
+		share = share_at(share)->parent;
+	}
+	return level;
+}
+
+/*
+ * The timer of the throttled group @share: it goes on if the period gives it time, or if it has no limit any more.
+ * A CPU that uses that up in the meantime has found it throttled still.
+ */
+static __always_inline void refill_share(u32 share)
+{
+	struct bandwidth *b = limit_at(share);
+	u64 now = bpf_ktime_get_ns();
+
+	refill_bandwidth(b, now);
+	if (!is_limited(b) || !has_run_out(b))
+		hold_share(share, 0);
+	if (!is_limited(b) || !has_run_out(b))
+		return;
+	hold_share(share, 1);
+	start_refill(share, until_refill(b, now));
+}
+
+/* Without a quota (~0) there is no limit. A new limit begins with a full quota, and no task waits for the old one.
+ */
+static __always_inline void limit_share(u32 share, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	struct bandwidth *b = limit_at(share);
+	bool was_limited = is_limited(b), limited = period_us && quota_us != ~0ULL;
+
+	if (limited)
+		begin_bandwidth(b, period_us, quota_us, burst_us, bpf_ktime_get_ns());
+	else
+		end_bandwidth(b);
+	if (limited != was_limited)
+		__sync_fetch_and_add(&nr_limits, limited ? 1 : -1);
+	if (READ_ONCE(share_at(share)->held))
+		start_refill(share, 0);
+}
+
+/* The group @share is gone. */
+static __always_inline void forget_limit(u32 share)
+{
+	struct scheduler_timer *timer = bpf_map_lookup_elem(&refills, &share);
+
+	limit_share(share, 0, ~0ULL, 0);
+	hold_share(share, 0);
+	if (timer)
+		bpf_timer_cancel(&timer->timer);
+}
+
+#endif /* __EQUIPOISE_THROTTLE_H */

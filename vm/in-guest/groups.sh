@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# Control groups, for the tests of them; sourced after loader.sh. (groups.awk is about groups of CPUs.)
+
+root=/sys/fs/cgroup
+
+# add_group PATH [FILE VALUE]...: a group with settings of its cpu controller
+add_group() {
+	local path=$1
+	shift
+	mkdir "$root/$path" || return 1
+	while [ $# -gt 0 ]; do
+		echo "$2" >"$root/$path/$1" || return 1
+		shift 2
+	done
+}
+
+# controls PATH: the groups below it have a cpu controller
+controls() {
+	echo +cpu >"$root/$1/cgroup.subtree_control"
+}
+
+enter() { # PATH PID
+	echo "$2" >"$root/$1/cgroup.procs"
+}
+
+# us of CPU time that each group has had
+usages() { # PATH...
+	local path
+	for path; do
+		sed -n 's/^usage_usec //p' "$root/$path/cpu.stat"
+	done
+}
+
+# is_kernel MAJOR MINOR: this kernel or a later one
+is_kernel() {
+	local major minor
+	IFS=.- read -r major minor _ <<<"$(uname -r)"
+	((major > $1 || (major == $1 && minor >= $2)))
+}
