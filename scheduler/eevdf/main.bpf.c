@@ -7,7 +7,7 @@
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() decides.
  *
- * What the kernel has and is not here, and what it would change, is in ARCHITECTURE.md.
+ * docs/design/eevdf.md lists what the kernel has and this scheduler leaves out, with the effects.
  */
 
 #include <scx/common.bpf.h>

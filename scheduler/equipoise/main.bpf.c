@@ -1,14 +1,85 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Equipoise's own scheduler: one queue for each set of like CPUs that share a cache, and what little has to be done
- * between them.
+ * The scheduler `equipoise`: low latency and full use of heterogeneous CPUs, with few rules.
  *
- *  - What wakes up goes straight to an idle CPU, if there is one: nothing else is looked at.
- *  - Else it waits in its cluster's queue, ordered by virtual time, for the first CPU that is free. Nobody is
- *    preempted unless he has had his share and is well ahead.
- *  - A task is charged once a stop. One that nobody waits for goes on, charged or not.
- *  - A CPU with nothing to do takes what waits elsewhere; a faster one what runs on slower ones. Where tasks of
- *    different clusters get too far apart in what they got done, they change places (pull.h).
+ * What it believes
+ * ================
+ *
+ * Most wakeups find an idle CPU, so that path must be short. When there is none, the order of tasks matters more
+ * than their place, and a shared queue keeps the order without balancing. Balancing is needed only where sharing a
+ * queue would be wrong or slow: between CPUs of different speed, or without a common cache.
+ *
+ * 1. Clusters (cluster.bpf.h)
+ * ---------------------------
+ *
+ * CPUs with capacities within 10 % of each other that share a cache form a cluster. It has one queue, ordered by
+ * virtual time; each CPU also has a queue of its own, for tasks that stay near their data or may run nowhere else:
+ *
+ *        cluster 0: fast CPUs                      cluster 1: slow CPUs
+ *
+ *     ┌─────────────────────────┐               ┌─────────────────────────┐
+ *     │ cluster queue, by vtime │               │ cluster queue, by vtime │
+ *     └──┬───────┬───────┬──────┘               └──┬───────┬───────┬──────┘
+ *        ▼       ▼       ▼        pull.h           ▼       ▼       ▼
+ *      CPU 0   CPU 1   CPU 2   <───────────>     CPU 3   CPU 4   CPU 5
+ *        ▲       ▲       ▲    take, exchange       ▲       ▲       ▲
+ *     ┌──┴──┐ ┌──┴──┐ ┌──┴──┐                   ┌──┴──┐ ┌──┴──┐ ┌──┴──┐
+ *     │ own │ │ own │ │ own │                   │ own │ │ own │ │ own │
+ *     └─────┘ └─────┘ └─────┘                   └─────┘ └─────┘ └─────┘
+ *
+ * 2. Waking up (idle.h)
+ * ---------------------
+ *
+ * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
+ * per cluster has the idle CPUs, so that no other CPU's state is read. Idle fast cores come first, then slow ones,
+ * then the second hardware threads of fast cores. If the waker usually sleeps again within 50 us, the task runs on
+ * the waker's CPU instead: its data is in that cache.
+ *
+ * 3. Virtual time (vtime.h, place.h)
+ * ----------------------------------
+ *
+ * A task pays for the work that it received, once per stop: time, times the CPU's speed, by its weight. Equal
+ * virtual times therefore mean equal progress, on fast and slow CPUs alike. The cluster's clock is the virtual time
+ * of the task that started last. A sleeping task keeps its lag, within bounds: a task that sleeps briefly must not
+ * lose the time that it is owed, and one that sleeps long must not save up time.
+ *
+ * 4. Waiting (wait.h, queue.h)
+ * ----------------------------
+ *
+ * A task that finds no idle CPU waits in its cluster's queue; the first CPU that becomes free takes the task that
+ * is most behind. Where all CPUs are alike and busy, a task that is not behind waits in its last CPU's own queue,
+ * unless the first task there is already a slice behind the clock. Any CPU of the cluster without work takes it
+ * from there.
+ *
+ * 5. Preemption (preempt.h)
+ * -------------------------
+ *
+ * A wakeup preempts a task only if that task has had its share and is clearly ahead in virtual time. An interrupt
+ * and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice is over
+ * stops only if another task waits; the last task continues without a switch.
+ *
+ * 6. Between clusters (pull.h, request.h)
+ * ---------------------------------------
+ *
+ * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
+ * one, unless a task is likely to come by itself first. Tasks of different clusters whose progress is 5 ms apart
+ * change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so that none is
+ * lost.
+ *
+ * 7. Power and frequency (pack.h, follow.bpf.h)
+ * ---------------------------------------------
+ *
+ * `prefer` chooses between time, work per energy, and power. Under `power`, long-running tasks are packed into few
+ * cores and caches. CPUs ask for the frequency that their utilization needs, and for the highest if another task
+ * waits for the one that runs.
+ *
+ * 8. Control groups and higher classes (share.bpf.h, ../release.bpf.h)
+ * --------------------------------------------------------------------
+ *
+ * `cpu.weight` multiplies a task's weight, level by level. When a real-time task takes a CPU, the cluster's other
+ * CPUs take the tasks that wait there.
+ *
+ * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
  */
 #include <scx/common.bpf.h>
 

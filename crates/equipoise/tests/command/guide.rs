@@ -78,7 +78,7 @@ fn the_guide_names_all_of_its_pages() {
     for page in &named {
         assert!(docs.join(page).is_file(), "{page}");
     }
-    for folder in [docs.clone(), docs.join("tutorials")] {
+    for folder in [docs.clone(), docs.join("tutorials"), docs.join("design")] {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let page = path.strip_prefix(&docs).unwrap();
