@@ -178,8 +178,10 @@ pub enum Format {
     Json,
     /// Comma-separated values: of `compare` a line for each measure, policy and run
     Csv,
-    /// A page that stands alone, with charts
+    /// A self-contained page with charts
     Html,
+    /// The charts of the page as a picture
+    Svg,
 }
 
 /// All runs are kept until the last is done: of more, memory would not suffice.

@@ -9,7 +9,7 @@ use console::Term;
 use lab::{Case, Runs};
 use machine::input::BadInput;
 use report::trace::Kind;
-use report::{Page, Style, csv, html, json, terminal};
+use report::{Chart, Page, Style, csv, html, json, picture, terminal};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -89,6 +89,13 @@ pub fn emit(
     all: Option<All>,
     mut staged: Staged,
 ) -> Result<(), Error> {
+    let mut charts = documents.iter().flat_map(|document| &document.page.charts);
+    if output.format == Format::Svg && charts.next().is_none() {
+        return Err(Error::Input(Box::new(BadInput::whole(
+            "--format svg: this result has no chart".to_owned(),
+            "expected a result of `compare` or `reproduce`",
+        ))));
+    }
     let Some(folder) = &output.out else {
         staged.commit()?;
         return print(&text(output.format, documents, all));
@@ -103,6 +110,7 @@ pub fn emit(
                 "html",
                 html(&document.name, std::slice::from_ref(&document.page)),
             ),
+            Format::Svg => ("svg", picture(&document.page.charts)),
         };
         let path = folder.join(format!("{}.{extension}", document.name));
         staged.add(&path, |out| {
@@ -150,6 +158,10 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
                 .map(|document| document.page.clone())
                 .collect();
             html("Equipoise", &pages)
+        }
+        Format::Svg => {
+            let charts = documents.iter().flat_map(|document| &document.page.charts);
+            picture(&charts.cloned().collect::<Vec<Chart>>())
         }
         Format::Table => {
             let term = Term::stdout();

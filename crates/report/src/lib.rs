@@ -22,7 +22,7 @@ mod terminal;
 pub mod trace;
 mod verdict;
 
-pub use chart::{Bar, Chart};
+pub use chart::{Bar, Chart, picture};
 pub use comparison::{Shown, comparison};
 pub use html::{Figures, FirstRun, Recorder, html};
 pub use machine::machine;
