@@ -95,7 +95,7 @@ struct cpu_state {
 	/* It has been asked to stop for a waking task, and the time of the last such request, ns. */
 	bool asked;
 	u64 stopped_at;
-	/* What it has to do at its next switch; see request.h. */
+	/* Its request for the next switch; see request.h. */
 	u64 request;
 	/* The virtual time at which the last task that was chosen by virtual time started here. */
 	u64 clock;

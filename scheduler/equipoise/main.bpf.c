@@ -2,8 +2,8 @@
 /*
  * The scheduler `equipoise`: low latency and full use of heterogeneous CPUs, with few rules.
  *
- * What it believes
- * ================
+ * Principles
+ * ==========
  *
  * Most wakeups find an idle CPU, so that path must be short. When there is none, the order of tasks matters more
  * than their place, and a shared queue keeps the order without balancing. Balancing is needed only where sharing a

@@ -7,7 +7,7 @@
  *
  *	        clock - behind            clock              clock + ahead
  *	  ------------|---------------------|---------------------|------------> virtual time
- *	   owed too   |     owed a turn     |     had its turn    |  charged too
+ *	   owed too   |     owed a slice    |     used its slice  |  charged too
  *	   much: cut  |                     |                     |  much: cut
  *
  * bound_vtime() is the only place where virtual time changes other than by running. This file uses

@@ -5,7 +5,7 @@
  * policy.scale_rt_capacity selects the measure:
  *
  *	rt_avg, in steps of half a second, until Linux 4.18
- * the utilization of these classes, after
+ *	the utilization of these classes, after
  *		[PATCH 09/11] sched: use pelt for scale_rt_capacity(), Vincent Guittot, 2018-06-28
  *
  * Groups sum it over their CPUs, one level each time that it is balanced (update_group_power()).

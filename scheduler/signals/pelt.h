@@ -2,13 +2,13 @@
 /*
  * Per-entity load tracking.
  *
- * Time is cut into periods of 1024 us (here, as in the kernel, a "us" is 1024 ns). What an entity did
- * in the period i periods ago counts y^i, where y^32 = 1/2:
+ * Time is divided into periods of 1024 us (here, as in the kernel, a "us" is 1024 ns). The activity
+ * of an entity i periods ago counts y^i, where y^32 = 1/2:
  *
  *	sum = u_0 + u_1 * y + u_2 * y^2 + ...		0 <= u_i <= 1024
  *
- * All that is ever needed is a sum and how far the current period has come. When d us have passed
- * and with them p period boundaries,
+ * The state is a sum and the elapsed part of the current period. When d us have passed and with
+ * them p period boundaries,
  *
  *	 d1          d2           d3
  *	 ^           ^            ^
