@@ -94,7 +94,7 @@ static void today(struct task_struct *p, u64 enq_flags)
 #[test]
 fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
     let wild = Scheduler::new("", "\tsink = *(volatile u64 *)one;");
-    wild.fails(3, &["its enqueue()", LINE, "memory that is not there"]);
+    wild.fails(3, &["its enqueue()", LINE, "accessed an invalid address"]);
     let deep = Scheduler::new(
         "",
         "\tvolatile u64 frame[1000] = {}; faulty_enqueue(p, enq_flags); sink = frame[5];",
@@ -105,7 +105,7 @@ fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
         &[
             "its enqueue()",
             "faulty.bpf.c:5",
-            "memory that is not there",
+            "accessed an invalid address",
         ],
     );
 }

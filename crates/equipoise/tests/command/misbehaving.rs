@@ -100,7 +100,7 @@ fn memory_has_an_end_and_a_pointer_to_nothing_a_line() {
     let map = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1); __type(key, u32); \
                __type(value, u64); } map SEC(\".maps\");";
     let lookup = "sink = (u64)bpf_map_lookup_elem(&map, (void *)zero);";
-    Scheduler::new(map, lookup).fails(3, &["its enqueue()", LINE, "memory that is not there"]);
+    Scheduler::new(map, lookup).fails(3, &["its enqueue()", LINE, "accessed an invalid address"]);
 }
 
 #[test]
