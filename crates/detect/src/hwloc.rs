@@ -102,7 +102,7 @@ impl Reader<'_> {
                     nodes.insert(self.number(object, "os_index")?, self.cpuset(object)?);
                 }
                 "Cache" | "L2Cache" | "L3Cache" | "L4Cache" => {
-                    // 2 is for instructions alone; a machine file has no level above the fourth.
+                    // 2 means an instruction cache; a machine file has at most four levels.
                     if object.attribute("cache_type") == Some("2")
                         || !(2..=4).contains(&self.number::<u32>(object, "depth")?)
                     {
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// What kinds of CPU there are (since hwloc 2.4).
+    /// The kinds of CPU (since hwloc 2.4).
     fn kinds(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for kind in root
             .descendants()
@@ -177,7 +177,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Between `nodes`, in their order; empty if the file has none for all of them.
+    /// Between `nodes`, in their order; empty if the file does not have them for all nodes.
     fn distances(
         &self,
         root: Node,
@@ -226,7 +226,7 @@ impl Reader<'_> {
     }
 }
 
-/// The model of its CPUs, and how many packages of them.
+/// The model of its CPUs, and the number of packages.
 fn description(root: Node) -> String {
     let objects = || {
         root.descendants()

@@ -1,4 +1,4 @@
-//! A machine file of what was found.
+//! The machine file of a detected machine.
 
 use crate::capacity::{Capacities, capacities};
 use crate::found::{Cpu, Found, Measured, OppFound};
@@ -6,12 +6,12 @@ use machine::{Cache, CpuMask, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What two threads of a core do together, of what one does, where nobody measured it: a usual gain.
+/// The throughput of two threads of a core, relative to one, if not measured: a typical gain.
 const SMT_THROUGHPUT: f64 = 1.25;
-/// The transition latency where the driver does not say (CPPC's and intel_pstate's do not), us.
+/// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), us.
 const TRANSITION_LATENCY_US: u64 = 10;
 
-/// CPUs that are the same: a core type.
+/// Equal CPUs: a core type.
 struct Kind<'a> {
     name: String,
     capacity: u32,
@@ -19,16 +19,16 @@ struct Kind<'a> {
     cpus: CpuMask,
 }
 
-/// A machine file, and what a person should know about it.
+/// A machine file, and remarks for its reader.
 pub struct MachineFile {
     /// TOML, as `docs/machine-format.md` says.
     pub text: String,
-    /// A line each.
+    /// One line each.
     pub warnings: Vec<String>,
 }
 
 impl Found {
-    /// The machine file of a machine that is to be called `name`.
+    /// The machine file of a machine, under the name `name`.
     pub fn machine_file(mut self, name: &str) -> MachineFile {
         let capacities = capacities(&mut self);
         self.nest();
@@ -42,7 +42,7 @@ impl Found {
         }
     }
 
-    /// What the format cannot say is left out, with a warning.
+    /// Leaves out facts that the format cannot express, with a warning.
     fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
@@ -89,7 +89,7 @@ impl Found {
         self.even_distances();
     }
 
-    /// Distances must be the same both ways, and make groups of groups.
+    /// Distances must be symmetric, and form nested groups.
     fn even_distances(&mut self) {
         let count = self.nodes.len();
         if self.distances.is_empty() {
@@ -198,7 +198,8 @@ impl Found {
         Ok(())
     }
 
-    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if cores do.
+    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if
+    /// cores do.
     fn clusters<'k>(&self, node: &CpuMask, kinds: &'k [Kind]) -> Vec<(&'k Kind<'k>, CpuMask)> {
         let mut clusters: BTreeMap<(usize, usize, usize), (&Kind, CpuMask)> = BTreeMap::new();
         for cpu in node.iter() {
@@ -209,7 +210,7 @@ impl Found {
             else {
                 continue;
             };
-            // Without caches what the kernel calls a cluster.
+            // Without caches, the kernel's cluster.
             let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
             let largest = of_cpu
                 .max_by_key(|cache| cache.level)
@@ -249,7 +250,7 @@ impl Found {
         if threads == 1 {
             return Ok(());
         }
-        // The first threads of all cores, then the second ones: as `threads` has it.
+        // The first threads of all cores, then the second ones: the order of `threads`.
         let all: Vec<usize> = cpus.iter().collect();
         let numbered = |index: usize| {
             all[index..]
@@ -341,7 +342,7 @@ impl Found {
     }
 }
 
-/// What a core draws at its highest frequency, mW, if all of its frequencies' powers are known.
+/// The power of a core at its highest frequency, mW, if the power at all frequencies is known.
 fn power_mw(cpu: &Cpu) -> Option<u64> {
     let known = cpu
         .opps
@@ -354,8 +355,8 @@ fn power_mw(cpu: &Cpu) -> Option<u64> {
         .map(|uw| (uw / 1000).max(1))
 }
 
-/// The voltage that a power is for, beside that of the highest OPP, which is taken to have 1 V: power goes with
-/// frequency times voltage squared.
+/// The voltage that corresponds to a power, relative to that of the highest OPP, which is assumed
+/// to have 1 V: power is proportional to frequency times voltage squared.
 fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
     let ratio = opp.power_uw? as f64 / highest.power_uw? as f64;
     let frequency = f64::from(opp.khz) / f64::from(highest.khz);
@@ -365,7 +366,7 @@ fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
         .then_some((volt * 1e6).round() as u32)
 }
 
-/// CPUs that agree in all that makes a core type, the fastest first.
+/// CPUs that agree in all properties of a core type, the fastest first.
 fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
     let mut kinds: Vec<Kind> = Vec::new();
     for (number, cpu) in &found.cpus {
@@ -397,7 +398,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // Of one capacity, and unlike in something else.
+    // Of equal capacity, but different in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()

@@ -118,7 +118,7 @@ pub struct Feature {
     until: Until,
 }
 
-/// What became of a feature.
+/// The later history of a feature.
 #[derive(Clone, Copy, Debug)]
 enum Until {
     /// The newest kernel has it.

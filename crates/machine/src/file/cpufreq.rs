@@ -8,7 +8,7 @@ use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// From 1 MHz to 10 GHz: what is beyond is a slip of units.
+/// From 1 MHz to 10 GHz: other values are probably in the wrong unit.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
 /// From 0.1 V to 5 V, likewise.
 const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
@@ -100,7 +100,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// A processor that decides by itself is told what to aim at, and no other governor is.
+    /// Only a processor that decides by itself has a preference, and it must have one.
     fn governor(&self, file: &CpufreqFile) -> Result<Governor> {
         let kind = file.governor.as_ref().map(Spanned::get_ref);
         let by_preference = match kind {
@@ -142,7 +142,7 @@ impl Reader<'_> {
     }
 }
 
-/// The spans of what shares a frequency, by their first CPU.
+/// The spans that share a frequency, by their first CPU.
 fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
     let level = |name| topology.levels.iter().find(|found| found.name == name);
     let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
@@ -151,7 +151,7 @@ fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
         SharedBy::Cluster => Some(topology.clusters.clone()),
         SharedBy::Package => level("PKG").map(|level| level.spans.clone()),
     }
-    // Where no core has two threads, a core is a CPU.
+    // If no core has two threads, a core is a CPU.
     .unwrap_or_else(|| online.iter().map(CpuMask::one).collect());
     policies.sort_by_key(CpuMask::first);
     policies

@@ -1,4 +1,4 @@
-//! Power: what cores, clusters and packages draw, and turbo.
+//! The power of cores, clusters and packages, and turbo.
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
@@ -6,11 +6,11 @@ use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// Up to 10 kW: what is beyond is a slip of units.
+/// Up to 10 kW: other values are probably in the wrong unit.
 const MW: RangeInclusive<u32> = 0..=10_000_000;
 /// Up to 1 J, likewise.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
-/// Of cores whose file does not say: Sandy Bridge's (machines/snb-ep-2s.toml).
+/// The default, of Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Power in an idle state of a core, mW, and what entering it takes, pJ.
+    /// The power of a core's idle state, mW, and the energy for entering it, pJ.
     pub(super) fn idle_power(&self, state: &IdleFile) -> Result<(u32, u64)> {
         let mw = match &state.power_mw {
             Some(mw) => self.within(mw, "power_mw", MW)?,
@@ -179,7 +179,7 @@ impl Reader<'_> {
                     "expected window_ms, over which it is the average's",
                 );
             }
-            // A window that limits nothing.
+            // A window without a limit.
             (None, Some(window)) => {
                 self.time(window, 1_000_000)?;
                 None
