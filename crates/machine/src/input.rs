@@ -76,7 +76,7 @@ impl BadInput {
         &self.message
     }
 
-    /// What was expected.
+    /// The expectation.
     pub fn expected(&self) -> &str {
         self.help.as_deref().unwrap_or(&self.expected)
     }

@@ -35,9 +35,10 @@ pub struct Machine {
     pub offline: CpuMask,
     /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
-    /// Topology levels from the smallest span to the largest, as the kernel's
-    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level cache or
-    /// cluster), PKG. Levels that add nothing are left in; whoever builds sched domains drops them.
+    /// Topology levels from the smallest span to the largest, as in the kernel's
+    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level
+    /// cache or cluster), PKG. Redundant levels are included; building the sched domains removes
+    /// them.
     pub levels: Vec<Level>,
     /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if they
     /// equal the last-level caches.
@@ -48,8 +49,9 @@ pub struct Machine {
     pub cpufreq: Option<Cpufreq>,
     /// Its network adapter, if any.
     pub network: Option<Network>,
-    /// The kernel's cpufreq governor adds what real-time, deadline and interrupt time use, and a margin,
-    /// to what a scheduler asks for, as Linux 6.12's schedutil does. The simulated kernel's does not.
+    /// The kernel's cpufreq governor adds the utilization of real-time, deadline and interrupt
+    /// time, and a margin, to a scheduler's request, as Linux 6.12's schedutil does. The simulated
+    /// kernel's does not.
     pub governor_adds: bool,
     /// The distances between its packages, each of which is a NUMA node.
     pub numa: Numa,
@@ -57,8 +59,8 @@ pub struct Machine {
     pub power: Option<Power>,
     /// Limits below the requested frequency; `None` if there are none.
     pub turbo: Option<Turbo>,
-    /// How much the firmware would rather have a task on each CPU than on others, as Linux on x86 takes it (ITMT, AMD's
-    /// preferred cores); empty if it says nothing. See [`Machine::linux_capacity`].
+    /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred
+    /// cores); empty if it has none. See [`Machine::linux_capacity`].
     pub priorities: Vec<u32>,
     /// Oddities of the description that are not errors: one line each, with file and line.
     pub warnings: Vec<String>,
@@ -90,10 +92,10 @@ pub struct Cache {
 pub struct CoreType {
     /// Its name, such as `cortex-a15`.
     pub name: String,
-    /// Work done a nanosecond at the highest frequency, relative to the machine's fastest core type, in
-    /// units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
+    /// Work per nanosecond at the highest frequency, relative to the machine's fastest core type,
+    /// in units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
-    /// What all hardware threads of a core do together when all are busy, of what one does alone, in
+    /// Throughput of all hardware threads of a core when all are busy, relative to one alone, in
     /// units of 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
     pub smt_throughput: u32,
     /// The costs of kernel operations on it, at the highest frequency.
@@ -133,9 +135,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What is taken where a machine file does not say: round numbers of the order that perf bench sched and
-    /// cyclictest show on x86 servers and desktops of the last decade. What the core itself does takes the longer the
-    /// slower it is than `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
+    /// The costs if a machine file omits them: round numbers in the range that perf bench sched and
+    /// cyclictest show on x86 servers and desktops of the last decade. Costs of the core's own work
+    /// grow with `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
     pub fn usual(reference: f64) -> Costs {
         let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
         Costs {

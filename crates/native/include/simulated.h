@@ -26,14 +26,14 @@ struct equipoise_map {
 /* A cache line that CPUs share. [abi] */
 struct equipoise_line {
 	u32 version;   /* counts writes */
-	u32 shared_ns; /* what it costs the next writer that others have read it since */
-	u32 writer;    /* who wrote last */
+	u32 shared_ns; /* cost for the next writer if others have read it since */
+	u32 writer;    /* the last writer */
 };
 
-/* What shared memory costs, on a machine that says so. [abi] */
+/* The costs of shared memory, on a machine that has them. [abi] */
 struct equipoise_memory {
-	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of nobody's */
-	u32 *seen;		      /* which version a CPU saw last, by CPU and line */
+	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of no CPU */
+	u32 *seen;		      /* the version that a CPU saw last, by CPU and line */
 	const u32 *line_ns;	      /* from node to node */
 	const u16 *node;	      /* of each CPU */
 	u32 nr_lines;

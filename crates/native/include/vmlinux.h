@@ -358,7 +358,7 @@ enum scx_pick_idle_cpu_flags {
 	SCX_PICK_IDLE_IN_NODE = __enumerator_SCX_PICK_IDLE_IN_NODE(1 << 1),
 };
 
-/* What a sub-scheduler may do on a CPU. The root's scheduler has all capabilities. */
+/* The capabilities of a sub-scheduler on a CPU. The root's scheduler has all of them. */
 enum scx_cap_flags {
 	SCX_CAP_ENQ_IMMED = 1 << 0,
 	SCX_CAP_ENQ = 1 << 1,

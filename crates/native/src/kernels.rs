@@ -88,7 +88,7 @@ fn header_of_all() -> String {
     header(&Feature::condition, None)
 }
 
-/// What a feature is.
+/// The kind of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function that the kernel gives BPF programs.
@@ -112,7 +112,7 @@ pub enum Kind {
 pub struct Feature {
     /// Its name in C.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     since: Release,
     until: Until,

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Horizontal bars on a common scale that begins at 0.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What the bars are of, with the unit.
+    /// The bars' quantity, with the unit.
     pub title: String,
     /// From top to bottom.
     pub bars: Vec<Bar>,
@@ -16,11 +16,11 @@ pub struct Chart {
 /// A bar of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What it is of.
+    /// Its label.
     pub label: String,
-    /// How long it is.
+    /// Its length.
     pub value: f64,
-    /// From the smallest to the largest of what the value is the mean of.
+    /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
     /// Drawn as a given, not as a result.
     pub muted: bool,
@@ -120,7 +120,7 @@ fn bars(chart: &Chart) -> String {
     out
 }
 
-/// What the bars show, for those who cannot see them.
+/// The chart in words, for people who cannot see it.
 fn words(chart: &Chart) -> String {
     let bars = chart.bars.iter();
     let words: Vec<String> = bars

@@ -63,8 +63,8 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .collect()
 }
 
-/// The lines of one row of the published table: one for each statistic that is `shown`, and how far from
-/// the limit the averages are.
+/// The lines of one row of the published table: one for each statistic in `shown`, and the distance
+/// of the averages from the limit.
 fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     let shown = |cells: &&&[lab::Cell<'_>]| shown.contains(&cells[0].stat);
@@ -101,7 +101,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat]) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// The block, and the machine if it is one.
+/// The block, and its machine if there is one.
 fn title(experiment: &Experiment, block: &Block) -> String {
     let mut machines = experiment
         .columns
@@ -115,7 +115,7 @@ fn title(experiment: &Experiment, block: &Block) -> String {
     }
 }
 
-/// What was published, what was simulated, and how far it is off.
+/// The published number, the simulated one, and the error.
 fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     let dash = || "-".to_owned();
     let (published, simulated, error) = if cell.stat == Stat::Change {
@@ -143,7 +143,7 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     ]
 }
 
-/// What the blocks' files have to say of them, then how well the table is reproduced.
+/// The remarks of the blocks' files, then the quality of the reproduction.
 fn remarks(reproduction: &Reproduction) -> Vec<String> {
     let blocks = reproduction.experiment.blocks.iter();
     blocks
@@ -152,7 +152,7 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
         .collect()
 }
 
-/// Errors and sign agreement, of numbers, of changes, or of both.
+/// Errors and sign agreement, for numbers, for changes, or for both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
     let summary = reproduction.summary();
     let agreement = summary
@@ -193,7 +193,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// One chart for each row's averages, and one for its changes where it has any.
+/// One chart for each row's averages, and one for its changes, if any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

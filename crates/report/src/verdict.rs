@@ -1,15 +1,16 @@
-//! The verdict in words: for each goal the best schedulers, by how much, and at what price.
+//! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
 use crate::number::number;
 use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
 use workload::{Better, Goal};
 
-/// The most schedulers that a line names where several are equally good.
+/// The maximum number of schedulers that a line names if several are equal.
 const MOST_NAMES: usize = 3;
-/// The most measures that a line names in which the best is worse.
+/// The maximum number of measures that a line names in which the best is worse.
 const MOST_PRICES: usize = 2;
 
-/// A line for each goal, or for `goal` alone, and one that says which scheduler is best for every goal.
+/// A line for each goal, or only for `goal`, and one that names the scheduler that is best for
+/// every goal.
 pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String> {
     let entries = comparison.entries();
     let words = Words {

@@ -1,5 +1,6 @@
-//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs, threads and
-//! frequencies, and tracks of its own for utilization, power, energy and the scheduler's decisions.
+//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs,
+//! threads and frequencies, and tracks of our own for utilization, power, energy and the
+//! scheduler's decisions.
 
 use super::Sink;
 use super::linux::Format;
@@ -14,9 +15,9 @@ use simulator::Part;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// So many of a CPU's events make a packet.
+/// The number of a CPU's events in a packet.
 const BUNDLE: usize = 256;
-/// The energy so far is said once in so many ns.
+/// The interval between records of the total energy, ns.
 const ENERGY_EVERY_NS: u64 = 1_000_000;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
@@ -26,7 +27,7 @@ pub(crate) struct Perfetto<W> {
     sink: Sink<W>,
     bundles: Vec<Vec<FtraceEvent>>,
     tracks: BTreeMap<Track, u64>,
-    /// Of each CPU's classes.
+    /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,
     energy: Energy,
     packet: Vec<u8>,
@@ -43,7 +44,7 @@ enum Track {
     Decisions(usize),
 }
 
-/// Of all parts.
+/// The energy of all parts.
 #[derive(Default)]
 struct Energy {
     parts: BTreeMap<Part, u64>,
@@ -105,7 +106,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// The number of a track, which is described when it is first asked for.
+    /// The number of a track, which is described at its first use.
     fn track(&mut self, track: Track, name: &str, group: Option<&'static str>, unit: &str) -> u64 {
         if let Some(&uuid) = self.tracks.get(&track) {
             return uuid;
@@ -213,7 +214,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Says how much it was so far, mJ.
+    /// Records the energy so far, mJ.
     fn energy(&mut self, now: u64) {
         self.energy.pass(now);
         self.energy.said = Some(now);
@@ -324,7 +325,7 @@ impl<W: Write> Format for Perfetto<W> {
                 let event = proto::CpuState { state, cpu_id };
                 self.ftrace(&record, event::Event::CpuFrequency(event));
             }
-            // CpuFrequency says as much.
+            // CpuFrequency has the same information.
             Tracepoint::SchedCpuCapacity { .. } => {}
             Tracepoint::SchedPeltSe { task, average, .. } => {
                 self.task_utilization(now, task, average.levels().util);
@@ -358,7 +359,7 @@ impl<W: Write> Format for Perfetto<W> {
     }
 }
 
-/// The messages of perfetto_trace.proto that are written, with those of their fields that are.
+/// The messages of perfetto_trace.proto that are written, with the fields in use.
 mod proto {
     use prost::{Message, Oneof};
 

@@ -1,5 +1,5 @@
-//! Perfetto's traces (`perfetto_trace.proto`): of each packet the bundle of ftrace events, also in the compact form that
-//! Perfetto itself records switches and wakeups in.
+//! Perfetto's traces (`perfetto_trace.proto`): from each packet the bundle of ftrace events, also
+//! in the compact form in which Perfetto itself records switches and wakeups.
 
 use super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
 use super::{ITS_MACHINE, Sink};
@@ -15,7 +15,7 @@ const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
 const EXPECTED: &str = "expected a whole trace of Perfetto's, with ftrace events";
 
-/// Is it such a file that begins with `head`? It begins with a packet, which is no text.
+/// Is it such a file, by its first bytes `head`? It begins with a packet, which is no text.
 pub fn is(head: &[u8]) -> bool {
     let head = &head[..head.len().min(64)];
     let control = |&byte: &u8| byte < 0x20 && !byte.is_ascii_whitespace();
@@ -84,7 +84,7 @@ fn packet(left: &mut &[u8]) -> Result<Packet, String> {
 
 /// A task: its name's place, pid and prio.
 #[derive(Clone, Copy)]
-struct Who {
+struct Named {
     comm: u32,
     pid: i32,
     prio: i32,
@@ -92,18 +92,18 @@ struct Who {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Without `prev` it is who ran on the CPU.
+    /// Without `prev` it is the task that ran on the CPU.
     Switch {
-        prev: Option<Who>,
+        prev: Option<Named>,
         state: i64,
-        next: Who,
+        next: Named,
     },
-    Waking(Who),
-    Wakeup(Who),
-    New(Who),
+    Waking(Named),
+    Wakeup(Named),
+    New(Named),
     Fork {
         parent: i32,
-        child: Who,
+        child: Named,
     },
     Frequency {
         cpu: u32,
@@ -113,15 +113,15 @@ enum Kind {
     Lost,
 }
 
-/// What all packets have.
+/// The content of all packets.
 #[derive(Default)]
 struct All {
-    /// ns, CPU, in an interrupt, and what.
+    /// ns, CPU, in an interrupt, and the event.
     events: Vec<(u64, usize, bool, Kind)>,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// Who runs on each CPU, where events are given on.
-    runs: HashMap<usize, Who>,
+    /// The running task of each CPU, when events are passed on.
+    runs: HashMap<usize, Named>,
 }
 
 impl All {
@@ -135,9 +135,9 @@ impl All {
         number
     }
 
-    fn who(&mut self, comm: &str, pid: i32, prio: i32) -> Who {
+    fn named(&mut self, comm: &str, pid: i32, prio: i32) -> Named {
         let comm = self.name(comm);
-        Who { comm, pid, prio }
+        Named { comm, pid, prio }
     }
 
     fn bundle(&mut self, bundle: &Bundle) {
@@ -158,29 +158,29 @@ impl All {
         }
     }
 
-    /// An event that is written in full; nothing if it is of another kind.
+    /// An event in the full form; `None` if it is of another kind.
     fn full(&mut self, event: &FtraceEvent) -> Option<Kind> {
         if let Some(it) = &event.sched_switch {
             return Some(Kind::Switch {
-                prev: Some(self.who(&it.prev_comm, it.prev_pid, it.prev_prio)),
+                prev: Some(self.named(&it.prev_comm, it.prev_pid, it.prev_prio)),
                 state: it.prev_state,
-                next: self.who(&it.next_comm, it.next_pid, it.next_prio),
+                next: self.named(&it.next_comm, it.next_pid, it.next_prio),
             });
         }
         let kinds = [
-            (&event.sched_waking, Kind::Waking as fn(Who) -> Kind),
+            (&event.sched_waking, Kind::Waking as fn(Named) -> Kind),
             (&event.sched_wakeup, Kind::Wakeup),
             (&event.sched_wakeup_new, Kind::New),
         ];
         for (woken, kind) in kinds {
             if let Some(it) = woken {
-                return Some(kind(self.who(&it.comm, it.pid, it.prio)));
+                return Some(kind(self.named(&it.comm, it.pid, it.prio)));
             }
         }
         if let Some(it) = &event.sched_process_fork {
             return Some(Kind::Fork {
                 parent: it.parent_pid,
-                child: self.who(&it.child_comm, it.child_pid, DEFAULT_PRIO),
+                child: self.named(&it.child_comm, it.child_pid, DEFAULT_PRIO),
             });
         }
         if let Some(it) = &event.cpu_frequency {
@@ -191,7 +191,7 @@ impl All {
         Some(Kind::Mark(self.name(&print.buf)))
     }
 
-    /// Times are since the one before; names are numbers in a table.
+    /// Times are relative to the one before; names are indices into a table.
     fn compact(&mut self, cpu: usize, compact: &Compact) {
         let names: Vec<u32> = compact.names.iter().map(|name| self.name(name)).collect();
         let name = |number: u32| names.get(number as usize).copied();
@@ -208,7 +208,7 @@ impl All {
         for ((delta, &state), ((&pid, &prio), &comm)) in switches.zip(next) {
             at = at.saturating_add(*delta);
             let Some(comm) = name(comm) else { continue };
-            let next = Who { comm, pid, prio };
+            let next = Named { comm, pid, prio };
             let prev = None;
             let kind = Kind::Switch { prev, state, next };
             self.events.push((at, cpu, false, kind));
@@ -220,23 +220,23 @@ impl All {
             at = at.saturating_add(*delta);
             let Some(comm) = name(comm) else { continue };
             let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
-            let kind = Kind::Waking(Who { comm, pid, prio });
+            let kind = Kind::Waking(Named { comm, pid, prio });
             self.events.push((at, cpu, in_interrupt(flags), kind));
         }
     }
 
-    fn task(&self, who: Who) -> Task<'_> {
+    fn task(&self, named: Named) -> Task<'_> {
         Task {
-            comm: &self.names[who.comm as usize],
-            pid: who.pid,
-            prio: who.prio,
+            comm: &self.names[named.comm as usize],
+            pid: named.pid,
+            prio: named.prio,
         }
     }
 
     fn event(&self, cpu: usize, kind: Kind) -> Event<'_> {
         match kind {
             Kind::Switch { prev, state, next } => {
-                // Who ran before the trace began is not known.
+                // The task that ran before the trace began is unknown.
                 let idle = Task {
                     comm: "",
                     pid: 0,
@@ -244,7 +244,7 @@ impl All {
                 };
                 let ran = prev.or_else(|| self.runs.get(&cpu).copied());
                 Event::Switch {
-                    prev: ran.map_or(idle, |who| self.task(who)),
+                    prev: ran.map_or(idle, |named| self.task(named)),
                     state: match state {
                         state if state & DEAD != 0 => State::Dead,
                         state if state & BLOCKED != 0 => State::Blocked,
@@ -253,9 +253,9 @@ impl All {
                     next: self.task(next),
                 }
             }
-            Kind::Waking(who) => Event::Waking(self.task(who)),
-            Kind::Wakeup(who) => Event::Wakeup(self.task(who)),
-            Kind::New(who) => Event::New(self.task(who)),
+            Kind::Waking(named) => Event::Waking(self.task(named)),
+            Kind::Wakeup(named) => Event::Wakeup(self.task(named)),
+            Kind::New(named) => Event::New(self.task(named)),
             Kind::Fork { parent, child } => Event::Fork {
                 parent,
                 child: self.task(child),
@@ -270,7 +270,7 @@ impl All {
     }
 }
 
-/// `TracePacket`, as far as it is read; so are the others.
+/// `TracePacket`, as far as needed, like the others.
 #[derive(Clone, PartialEq, Message)]
 struct Packet {
     #[prost(message, optional, tag = "1")]
@@ -340,7 +340,7 @@ struct SchedSwitch {
     next_prio: i32,
 }
 
-/// `SchedWakingFtraceEvent` and its like.
+/// `SchedWakingFtraceEvent` and similar ones.
 #[derive(Clone, PartialEq, Message)]
 struct Woken {
     #[prost(string, tag = "1")]
@@ -431,7 +431,7 @@ mod tests {
         };
         let second = Compact {
             names,
-            // A little later: packets are in no order.
+            // A little later: packets are not ordered.
             switch_timestamp: vec![11 * ms + 1, 2 * ms],
             switch_prev_state: vec![0, 1],
             switch_next_pid: vec![8, 0],
