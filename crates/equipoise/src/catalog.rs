@@ -92,7 +92,7 @@ fn list(what: &str, entries: Vec<(&str, String)>, output: &Output) -> Result<(),
     output::show(output, what, page)
 }
 
-/// A line for each file; the first that is not well-formed is the error, and nothing else is said.
+/// Prints a line for each well-formed file. The first file that is not well-formed is the error.
 fn check(
     files: &[PathBuf],
     output: &Output,

@@ -99,11 +99,11 @@ fn run(scheduler: Scheduler, recipe: &Recipe) -> Taken {
 
 /// CPU time of this process and of the children that have ended.
 fn used() -> Duration {
-    let of = |whom| {
+    let of = |target| {
         // SAFETY: numbers, for which zeroes are valid; the call writes them.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(whom, &raw mut usage);
+            libc::getrusage(target, &raw mut usage);
             usage
         };
         [usage.ru_utime, usage.ru_stime].map(|time| {

@@ -120,7 +120,7 @@ fn bars(chart: &Chart) -> String {
     out
 }
 
-/// The chart in words, for people who cannot see it.
+/// The chart in words, for screen readers.
 fn words(chart: &Chart) -> String {
     let bars = chart.bars.iter();
     let words: Vec<String> = bars

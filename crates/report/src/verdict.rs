@@ -163,7 +163,7 @@ impl Words<'_> {
             .then(|| format!("{} than under {name}", amount(verdict, &change)))
     }
 
-    /// What the best for one goal costs: in other goals, and in parts of this one.
+    /// The price of the best for one goal: in other goals, and in parts of this one.
     fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
         let mut prices = Vec::new();
         for other in &self.verdict.goals {
@@ -191,7 +191,7 @@ impl Words<'_> {
         prices
     }
 
-    /// Which scheduler is best for every goal, if more than one goal has a best.
+    /// The scheduler that is best for every goal, if more than one goal has a best.
     fn altogether(&self) -> Option<String> {
         let goals: Vec<Vec<usize>> = self
             .verdict

@@ -1,29 +1,29 @@
-//! What can go wrong, how it is said, and the exit status.
+//! Errors, their messages and the exit status.
 
 use machine::input::BadInput;
 use miette::{MietteHandlerOpts, Report};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// Why the scheduler is not, or no longer, loaded.
+/// The reason why the scheduler is not, or no longer, loaded.
 #[derive(Debug)]
 pub enum Error {
     /// A policy or machine file is wrong: status 2.
     Input(Box<BadInput>),
-    /// A setting that a running loader does not take: status 2.
+    /// A setting that a running loader refuses: status 2.
     Request(String),
-    /// It cannot be loaded, or it failed: status 1.
+    /// Loading failed, or the scheduler failed: status 1.
     Run(anyhow::Error),
 }
 
 impl Error {
-    /// Says it on standard error.
+    /// Prints the message on standard error.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {
-                // A broken line is for a person's eyes; a program looks for the whole message.
+                // Lines are broken for a terminal only; a program looks for the whole message.
                 let wrap = io::stderr().is_terminal();
-                // Fails only where a hook is set already, and there is none before this.
+                // This fails only if a hook is set already, and none is set before this.
                 let _ = miette::set_hook(Box::new(move |_| {
                     Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
                 }));

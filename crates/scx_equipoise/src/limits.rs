@@ -1,8 +1,8 @@
 //! Limits of control groups that the kernel's fair class enforces and this scheduler does not.
 //!
-//! `cpu.max` holds back the tasks of the fair class alone, and `cpu.idle` is a rule of that class. Tasks that sched_ext
-//! schedules run without either, so a container with a CPU limit becomes unlimited. The loader therefore names the
-//! groups that have one.
+//! `cpu.max` limits the tasks of the fair class alone, and `cpu.idle` is a rule of that class.
+//! Tasks that sched_ext schedules run without either, so a container with a CPU limit becomes
+//! unlimited. The loader therefore names the groups with limits.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use std::path::Path;
 /// More groups than this are counted, not named.
 const NAMED: usize = 5;
 
-/// Warns of the groups below `root`, where the second version of control groups is mounted, whose limits will not hold.
+/// Warns of the groups below `root`, where version 2 of control groups is mounted, whose limits
+/// will not hold.
 pub fn warn(root: &Path) {
     let mut found = Vec::new();
     look(root, root, &mut found);
@@ -23,7 +24,7 @@ pub fn warn(root: &Path) {
     }
 }
 
-/// The limits of `folder` and of those below it, in words.
+/// The limits of `folder` and of the groups below it, in words.
 fn look(root: &Path, folder: &Path, found: &mut Vec<String>) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let group = Path::new("/").join(folder.strip_prefix(root).unwrap_or(folder));
@@ -40,7 +41,7 @@ fn look(root: &Path, folder: &Path, found: &mut Vec<String>) {
         .into_iter()
         .flatten()
         .flatten()
-        // Groups are folders; a link could lead round.
+        // Groups are folders; a link could lead to a loop.
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .collect();
@@ -61,7 +62,7 @@ fn bandwidth(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Groups with limits are named, whichever level they are on; those without are not.
+    /// Groups with limits are named, whichever level they are on; groups without are not.
     #[test]
     fn groups_with_limits_are_named() {
         let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `machine|workload|policy list|show|check`, and what every command does with its output.
+//! `machine|workload|policy list|show|check`, and the output options of every command.
 
 use crate::common::{command, files, json, root, run, stdout, text};
 use std::io::Read;
@@ -79,7 +79,7 @@ fn html_is_a_whole_page_without_anything_from_elsewhere() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
-    // More than a pipe holds, so that the command is still writing when the reader is gone.
+    // More output than a pipe holds: the command is still writing when the reader is gone.
     let names: Vec<String> = std::iter::repeat_n(root().join("machines/tc2.toml"), 2000)
         .map(|path| path.to_str().unwrap().to_owned())
         .collect();

@@ -3,7 +3,7 @@
 use crate::common::{command, root, text};
 use std::path::Path;
 
-/// The pieces of `page` between fences: what stands behind the first fence, and the lines.
+/// The pieces of `page` between fences: the text behind the first fence, and the lines.
 fn blocks(page: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut inside = false;
@@ -25,7 +25,7 @@ fn blocks(page: &str) -> Vec<(&str, String)> {
     blocks
 }
 
-/// Follows a tutorial in an empty folder, and says how many commands it has.
+/// Follows a tutorial in an empty folder, and returns the number of its commands.
 fn follow(name: &str) -> usize {
     let page = root().join("docs/tutorials").join(name);
     let page = std::fs::read_to_string(page).unwrap();
@@ -93,7 +93,8 @@ fn the_guide_names_all_of_its_pages() {
     }
 }
 
-/// Those of docs/recording.md that need neither root nor a real kernel, with what the others would have left.
+/// Runs the commands of docs/recording.md that need neither root nor a real kernel, with the files
+/// that the others would have left.
 #[test]
 fn a_recorder_s_commands_work() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");

@@ -1,5 +1,5 @@
-//! What Linux's verifier would refuse of somebody else's scheduler, and what would end the command by a signal, is one
-//! message. `tests/misbehave` has hundreds of such schedulers.
+//! Errors that Linux's verifier would refuse in a foreign scheduler, and faults that would end the
+//! command by a signal, give one message. `tests/misbehave` has hundreds of such schedulers.
 
 use crate::common::text;
 use crate::foreign::{LINE, Scheduler, compare, fifo, fifo_with};
@@ -151,7 +151,7 @@ fn the_message_says_what_the_linker_found() {
     );
 }
 
-/// `tests/misbehave` has those that take the compiler long, or much memory.
+/// `tests/misbehave` has the sources that take the compiler long, or much memory.
 #[test]
 fn the_compiler_writes_no_more_than_there_is_room_for() {
     Scheduler::new("u64 large[1 << 28] = { 1 };", "sink = large[one];").fails(

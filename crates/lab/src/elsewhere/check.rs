@@ -52,7 +52,7 @@ impl<'c, 't> Expected<'c, 't> {
             self.event(&event)?;
             match &mut self.trace {
                 Some(trace) => trace.event(now, cpu as usize, event),
-                None => return Err("an event that nobody asked for"),
+                None => return Err("an unrequested event"),
             }
         }
         Ok(())

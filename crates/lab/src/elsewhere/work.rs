@@ -142,7 +142,7 @@ impl Told {
         let message = encode(&Reply::Events(&self.events));
         let sent = simulator::heard(|| send(&mut self.to, &message).and_then(|()| self.to.flush()));
         if sent.is_err() {
-            // Nobody listens any more.
+            // The client is gone.
             std::process::abort();
         }
         self.events.clear();

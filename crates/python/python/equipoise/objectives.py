@@ -11,9 +11,9 @@ from typing import Any
 
 from equipoise.errors import bad_input
 
-#: Below that a latency is as good as none, us: the verdict's own rule (crates/lab/src/verdict.rs).
+# A latency below this does not count, us: the verdict's own rule (crates/lab/src/verdict.rs).
 _SHORTEST_LATENCY_US = 1.0
-#: How bad a measure counts of which some run has nothing, where the baseline has it: ten times.
+# The penalty for a measure that some run lacks although the baseline has it: ten times.
 _LACKING = math.log(10)
 
 _GOALS = ("latency", "throughput", "energy", "fairness")
@@ -80,7 +80,7 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
     if after is None:
         return _LACKING
     if old["unit"] == "%":
-        # A share may be 0: one point more of nothing counts as twice as much.
+        # A share may be 0: with one point added, zero to one counts as twice as much.
         before, after = before + 1, after + 1
     elif old["unit"] == "us":
         before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)

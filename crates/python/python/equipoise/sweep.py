@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The version of a sweep's folder.
 SCHEMA = 1
-#: Simulations of a task, unless somebody says otherwise: a second of work or so.
+# The default number of simulations in a task: about a second of work.
 CHUNK = 20
 
 
@@ -45,7 +45,7 @@ class Chunk:
     number: int
     #: (number of the case, case, first, end).
     parts: tuple[tuple[int, Case, int, int], ...]
-    #: How many runs each case has in all.
+    # The number of runs of each case.
     runs: int
     seed: int
 
@@ -91,13 +91,13 @@ def work_file(chunk: Chunk, stop: Stop) -> bytes:
 class Sweep:
     """A finished sweep."""
 
-    #: What was run, in the order of the column `point`.
+    # The cases, in the order of the column `point`.
     cases: list[Case]
-    #: How many runs each has.
+    # The number of runs of each case.
     runs: int
-    #: The folder that has the results; None if they are in memory.
+    # The folder of the results; None if they are in memory.
     out: Path | None
-    #: How many chunks there are, and how many of them were there before.
+    # The number of chunks, and the number that existed before.
     chunks: int
     resumed: int
     _tables: list[pyarrow.Table] = field(repr=False, default_factory=list)

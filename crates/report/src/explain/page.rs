@@ -20,7 +20,7 @@ const MOST_BESIDE: usize = 4;
 const MOST_COUNTED: usize = 8;
 
 /// The remark about a scheduler that records nothing.
-const UNSAID: &str = "A scheduler in C of somebody else's reports no decisions: here is what the trace shows, and those lines of its \
+const UNSAID: &str = "A foreign scheduler in C reports no decisions: here is what the trace shows, and those lines of its \
                       bpf_printk() that have the thread's name or pid.";
 
 /// A table for each wait, then the total waits of the threads, and the decisions about them.

@@ -1,5 +1,5 @@
 //! The figures of a comparison's page: the data for the page's script, as JSON, and tables, also
-//! for people who cannot see the figures.
+//! for screen readers.
 
 use super::first_run::{FirstRun, Thread};
 use crate::number::number;
@@ -69,7 +69,7 @@ pub(super) struct PolicyFigure {
     pub description: String,
     /// A sentence about the timeline.
     pub summary: String,
-    /// What ran where.
+    /// The running time of each thread on each type of CPU.
     pub threads: Table,
     /// There are lanes of load, and of frequency.
     pub busy: bool,
