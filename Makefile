@@ -18,7 +18,7 @@ NEWEST := $(lastword $(KERNELS))
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
-# What one runs after each change: no virtual machines.
+# Checks to run after each change, without virtual machines.
 check: check-format lint
 	cargo test $(CARGO_FLAGS)
 
@@ -104,7 +104,7 @@ test-kernels:
 bench-vm:
 	vm/bench --json target/bench-vm.json
 
-# What the tests use beyond Rust and a C compiler.
+# Tools that the tests use beyond Rust and a C compiler.
 tools:
 	tests/install-tools
 

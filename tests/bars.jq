@@ -1,6 +1,6 @@
-# The bars of `equipoise`: from what `reproduce` and `compare` printed of one table to a line a bar.
+# The bars of `equipoise`: turns the output of `reproduce` and `compare` for one table into a line for each bar.
 
-# How much worse $value is than $base: 1 is as good. What is neither good nor bad by itself, as watts, is held to be a cost.
+# The ratio by which $value is worse than $base: 1 is as good. A measure without a better direction, such as watts, is a cost.
 def worse($value; $base; $better):
 	if $base == 0 then (if $value == 0 then 1 else infinite end)
 	elif $better == "higher" then $base / $value

@@ -32,7 +32,7 @@ static int set_mask(const char *list, struct cpumask *mask, int cpu)
 	return !err && !cpumask_test_cpu(cpu, mask) ? -EINVAL : err;
 }
 
-/* What one line says of a CPU. */
+/* Reads one line about a CPU. */
 static int set_cpu(const char *line, bool *threads)
 {
 	char smt[64], cluster[64], cache[64];

@@ -23,7 +23,7 @@ OPS = {
     "cgroup_init": ("s32", "struct cgroup *cgrp, struct scx_cgroup_init_args *args", "NULL", False, "return 0;"),
     "init": ("s32", "void", "NULL", False, "start_timer(); return scx_bpf_create_dsq(0, -1) ?: scx_bpf_create_dsq(1, -1);"),
     "exit": ("void", "struct scx_exit_info *info", "NULL", False, ""),
-    # What is not an op and is called as one.
+    # Not an op, but called like one.
     "timer": ("int", "void *map, u32 *key, struct bpf_timer *timer", "NULL", True,
               "bpf_timer_start(timer, 1000000, 0); return 0;"),
     "sched_switch": ("int", "bool preempt, struct task_struct *prev, struct task_struct *next", "next", True, "return 0;"),

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What in-guest tests share. A test sources this, calls check or skip for each thing it shows, and ends
+# Functions that in-guest tests share. A test sources this, calls check or skip for each thing it shows, and ends
 # with done_testing. It prints TAP (Test Anything Protocol), which vm/test counts.
 
 tests=0

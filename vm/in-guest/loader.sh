@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the loader's tests share; sourced after lib.sh. The loader is the scx_equipoise on PATH, where vm/test
+# Functions that the loader's tests share; sourced after lib.sh. The loader is the scx_equipoise on PATH, where vm/test
 # puts the one it has built.
 
 sched_ext=/sys/kernel/sched_ext

@@ -7,7 +7,7 @@ function kind(name) {
 	return name
 }
 
-# What stands in the line between `before` and `after`
+# The text between `before` and `after` in the line
 function between(before, after, text) {
 	text = substr($0, index($0, before) + length(before))
 	return substr(text, 1, index(text, after) - 1)

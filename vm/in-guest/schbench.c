@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: schbench WORKERS SECONDS\n");
 		return 2;
 	}
-	/* Nobody has asked yet. */
+	/* There is no request yet. */
 	for (int i = 0; i < nr_workers; i++)
 		atomic_store(&workers[i].message, 1);
 	start = now();
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < nr_workers; i++)
 		requests += workers[i].requests;
 	atomic_store(&over, true);
-	/* Who has just begun to wait is woken up again. */
+	/* Threads that have just begun to wait are woken up again. */
 	for (int round = 0; round < 10; round++) {
 		wake(&asked);
 		for (int i = 0; i < nr_workers; i++)

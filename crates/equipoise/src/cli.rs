@@ -140,7 +140,7 @@ Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-What scx_equipoise does and costs, and energy, is there while it runs, for those who may ask it: root.")]
+The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to users whom it lets read them: root.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\
@@ -292,7 +292,6 @@ pub struct Compare {
     pub measured: Vec<Measured>,
     /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl; the
     /// other nodes stay idle
-    /// the machine is there, and idle
     #[arg(long, value_name = "NODES")]
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings as in
@@ -302,7 +301,6 @@ pub struct Compare {
     pub policies: Vec<String>,
     /// A sched_ext scheduler in C to compile with $CC and run beside the policies; separate several
     /// files of one scheduler with commas
-    /// files of one with commas between
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
     pub schedulers: Vec<Files>,
     /// A folder with headers for the schedulers in C
@@ -313,7 +311,6 @@ pub struct Compare {
     pub kernel: Kernel,
     /// Set a `const volatile` variable of the schedulers in C, as their loader would: of the
     /// scheduler called NAME, else of all that have the variable
-    /// else of all that have it
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<Setting>,
     /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
@@ -346,7 +343,6 @@ pub struct Explain {
     /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files
     /// with commas. It reports no decisions; the trace shows which threads ran, which waited and
     /// which CPUs idled
-    /// reports no decisions, so the trace says who ran, who waited and which CPUs idled
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
     /// A folder with headers for the scheduler in C
@@ -363,7 +359,6 @@ pub struct Explain {
     pub uncaged: bool,
     /// Threads to explain, by name (`ui`, or one instance of several, `ui-0`) or pid [default: the
     /// threads whose latencies judge the workload, else all]
-    /// latencies the workload is judged, else all]
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
     /// Explain the waits at this time, such as 1.204s or 1204ms, instead of the longest waits
@@ -486,7 +481,6 @@ pub struct Record {
     pub machine: Option<String>,
     /// Also record pipes, Unix sockets and affinities, with kernel probes, which slow the load
     /// down. Not for guests emulated by QEMU before 8.1: Linux may crash there
-    /// Not in a guest that QEMU before 8.1 emulates: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
     /// Also record futex calls: the workload then has the mutexes that threads waited for. This

@@ -88,7 +88,7 @@ pub struct Opts {
 }
 
 impl Opts {
-    /// The users who may read statistics.
+    /// The users that may read statistics.
     pub fn stats_access(&self) -> Access {
         self.stats_group.map_or(Access::Root, Access::Group)
     }

@@ -31,13 +31,12 @@ use std::time::Duration;
 /// The interval of the check whether the scheduler is still there, long enough to let a CPU sleep.
 /// If it has left, tasks run under Linux's own scheduler meanwhile.
 const WATCH: Duration = Duration::from_secs(4);
-/// The interval of fetching the reported decisions; the buffer is limited.
+/// The interval of fetching the reported decisions, and the size of their buffer.
 const LISTEN: Duration = Duration::from_millis(10);
 const BUFFER_BYTES: u32 = 4 << 20;
 
 /// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's
 /// own scheduler (`vm/in-guest/storm`).
-/// (`vm/in-guest/storm`).
 const CALM: u64 = 10_000_000;
 
 /// Loads the scheduler, and runs it until it leaves; see [`crate::schedulers::Run`].

@@ -55,7 +55,7 @@ fn policies(criterion: &mut Criterion) {
     }
 }
 
-/// What the lines and locks of `hp-8s-80c-ht` cost, every package as far from every other.
+/// The costs of the lines and locks of `hp-8s-80c-ht`, every package as far from every other.
 fn memory(packages: usize) -> Memory {
     let hp = Machine::find("hp-8s-80c-ht").expect("it is built in");
     let hp = hp.numa.memory.expect("it describes its memory");

@@ -1,10 +1,10 @@
-//! How much the simulator has to do, in instructions of the machine that it runs on: for each context
-//! switch, or message operation of hackbench. Unlike time these do not depend on what else the machine
-//! does, nor (much) on which machine it is.
+//! The simulator's work, in instructions of the machine that it runs on: for each context switch, or
+//! message operation of hackbench. Unlike time, instructions do not depend on the machine's other load,
+//! nor (much) on the machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. What the longer run takes more is the
-//! switches' cost; what is then left of the shorter one is what starting up takes ("boot"). Beside it the
-//! time is printed, of the best of some runs without callgrind, which does depend on the machine.
+//! Each load is run at two lengths under valgrind's callgrind. The difference is the
+//! switches' cost; the rest of the shorter run is the cost of starting up ("boot"). Beside it the bench
+//! prints the time, of the best of some runs without callgrind, which does depend on the machine.
 //!
 //! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names have
 //! one of these in them.
@@ -27,7 +27,7 @@ const SHORTEST_NS: u64 = 20_000_000;
 /// How often a load is timed.
 const TIMES: usize = 3;
 
-/// What is counted.
+/// The counted unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Switch,
@@ -117,7 +117,7 @@ impl Load {
     fn units(&self, outcome: &Outcome, length: u64) -> u64 {
         match self.unit() {
             Unit::Switch => outcome.counters.context_switches,
-            // Ten groups of 20 senders, which write to 20 receivers each, who read.
+            // Ten groups of 20 senders, which write to 20 receivers each.
             Unit::Operation => 2 * 10 * 20 * 20 * 10 * length,
         }
     }
@@ -148,7 +148,7 @@ fn periodic(number: usize) -> String {
     )
 }
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     units: u64,
@@ -229,8 +229,8 @@ fn call(command: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). What runs in no
-/// file is the scheduler, which is loaded from memory. What programs take is what their callers say.
+/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). Code in no file
+/// is the scheduler, which is loaded from memory. The cost of programs is what their callers count.
 fn instructions(profile: &str) -> Result<Instructions, String> {
     let mut names = HashMap::new();
     let mut found = Instructions::default();

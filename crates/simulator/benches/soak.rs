@@ -1,6 +1,6 @@
 //! Random loads on random machines under every policy, with the simulation's invariants checked after each event, for
-//! as long as one likes (`make soak`): ends with how much that was. What fails is made as small as it gets and written
-//! down, with the seed that finds it again.
+//! any time (`make soak`). Prints the amount of work at the end. A failing case is made as small as possible and saved,
+//! with the seed that finds it again.
 
 use clap::Parser;
 use policy::Policy;
@@ -40,7 +40,7 @@ struct Args {
     bench: bool,
 }
 
-/// What was done.
+/// The work so far.
 #[derive(Default)]
 struct Done {
     cases: AtomicU64,

@@ -27,7 +27,7 @@ class Engine(Protocol):
     """Does tasks, in any order."""
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Each task with what `work(task, stop)` returns, as they are done. Whoever stops asking stops it."""
+        """Yields each finished task with the result of `work(task, stop)`. Closing the iterator stops the work."""
         ...
 
 
@@ -150,7 +150,7 @@ def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, li
     for task in tasks:
         try:
             results.append(work(task, Stop()))
-        except Exception as error:  # whatever it is, it belongs to the one who asked
+        except Exception as error:  # any exception belongs to the caller
             failed = error
             break
         if time.monotonic() - begun > 2 * _BATCH_S:

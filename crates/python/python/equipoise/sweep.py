@@ -40,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some simulations, one after another: runs `first` to before `end` of some cases. What a task does."""
+    """The work of a task: some simulations, one after another, of runs `first` to before `end` of some cases."""
 
     number: int
     #: (number of the case, case, first, end).
@@ -78,7 +78,7 @@ def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
 
 
 def work_file(chunk: Chunk, stop: Stop) -> bytes:
-    """The same as a Parquet file: who does the work also writes it down, so that whoever asked can ask many."""
+    """The same as a Parquet file: the worker also encodes the result, so that the caller can serve many workers."""
     import pyarrow
     import pyarrow.parquet
 
@@ -145,14 +145,14 @@ def sweep(
     """Runs a design over `machines`, `workloads`, `policies`, and the policies' `settings` and workloads' `parameters`
     (by name a list, or a `Range` for designs that choose), `runs` times each point.
 
-    `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with so many `samples`, chosen by `seed`. Run i
+    `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with `samples` points, chosen by `seed`. Run i
     has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: as many as there are
     CPUs), `"ray"`, or an `equipoise.Ray`; results, their order and their bytes are the same. A task is a `chunk` of
-    simulations. With `out`, a folder, results go to a Parquet dataset as they come (`runs/`), and a sweep that was
-    stopped goes on where it was; without, they stay in memory. `progress`: a bar with the time left (None: on a
+    simulations. With `out`, a folder, results go to a Parquet dataset as they arrive (`runs/`), and an
+    interrupted sweep resumes there; without, they stay in memory. `progress`: a bar with the time left (None: on a
     terminal).
 
-    Raises `BadInput` for what is not well-formed, does not fit together, or is not the sweep that `out` has, and
+    Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`, and
     `SimulationError` if a run fails. Needs `equipoise[sweep]`.
     """
     cases = list(

@@ -102,12 +102,12 @@ def tune(
     """Searches the settings of `policy` (one of Equipoise's) for `objectives` over all pairs of `machines` and
     `workloads`, within `constraints`.
 
-    Several objectives are one by their weights, or with `pareto` a front. `space` is a `Range` or a list for each
-    setting that is searched (default: all; numbers from an eighth to eight times what they are). Optuna's TPE proposes
+    Several objectives are combined by their weights, or with `pareto` give a front. `space` is a `Range` or a list for each
+    setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE proposes
     `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
-    times (not with `pareto`). The best are measured once more with other seeds, `final_runs` times. The answer is
-    what is best then, keeps the constraints, and is better by more than chance (95 %): `policy` itself, if none is. `held_out` are pairs that the
-    search never sees. `out` is where to write the policy file. The same arguments give the same answer.
+    times (not with `pareto`). The best are measured again with other seeds, `final_runs` times. The answer is
+    the best of these that keeps the constraints and is better by more than chance (95 %), or else `policy` itself.
+    `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give the same answer.
 
     Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
     """

@@ -8,7 +8,7 @@ use workload::arbitrary::{MAX_TASKS, workload};
 #[derive(Clone, Debug)]
 pub struct Case {
     pub machine: Machine,
-    /// What the random workload is made from.
+    /// The plan of the random workload.
     pub workload_seed: u64,
     pub tasks: usize,
     pub seed: u64,

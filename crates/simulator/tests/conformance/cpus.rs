@@ -55,7 +55,7 @@ fn an_idle_cpu_is_kicked_to_dispatch() {
         a_runs(&queueing("scx_bpf_kick_cpu(1, 0);", "SCX_SLICE_DFL")),
         (1, 2 * MS)
     );
-    // Nobody else is told: a waits for the spinner's slice to end.
+    // No other CPU is told: a waits for the spinner's slice to end.
     let (cpu, at) = a_runs(&queueing("", "SCX_SLICE_DFL"));
     assert!(cpu == 0 && at >= 20 * MS, "{cpu} {at}");
 }

@@ -1,5 +1,5 @@
-//! Deadline tasks: who runs first, what budgets do, what is refused, and that what was promised is kept, also where
-//! frequencies follow what is used.
+//! Deadline tasks: their order, budgets and admission, and that they get their guarantee, also if frequencies follow
+//! the use.
 
 use crate::case::config;
 use crate::support::*;
@@ -336,7 +336,7 @@ proptest! {
     }
 }
 
-/// What deadline tasks take the CPU from.
+/// The tasks that deadline tasks preempt.
 fn task_beside() -> TaskSpec {
     task("normal", [run_for(100)])
 }

@@ -1,4 +1,4 @@
-//! What ends a run: errors of the scheduler, with ext.c's messages, and of the workload.
+//! Errors that end a run: of the scheduler, with ext.c's messages, and of the workload.
 
 use crate::support::*;
 use native::Object;

@@ -18,7 +18,7 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
 
-/// What a task does until the end.
+/// A task's behaviour until the end.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Spin,
@@ -108,7 +108,7 @@ impl Task {
     }
 }
 
-/// What is due to each, of a CPU: no task gets more than it asks for, and what is left goes to the others by weight.
+/// The fair share of each task, in CPUs: no task gets more than it asks for, and the rest goes to the others by weight.
 fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
     let mut due = vec![None; tasks.len()];
     loop {
@@ -182,7 +182,7 @@ fn nice() -> impl Strategy<Value = i8> {
     prop_oneof![3 => Just(0), 1 => prop::sample::select(WEIGHTS.map(|(nice, _)| nice).to_vec())]
 }
 
-/// What each task got, of a CPU.
+/// The share that each task got, in CPUs.
 fn run(machine: &Machine, tasks: &[Task], seed: u64) -> Result<Vec<f64>, simulator::Error> {
     let workload = Script(|| Start {
         tasks: tasks

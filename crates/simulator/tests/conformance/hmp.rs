@@ -1,5 +1,5 @@
-//! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task. And how many of
-//! them get one at once.
+//! The policy hperf's promise for every moment: no fast CPU sleeps while a slow one has a task. And the number of fast
+//! CPUs that get a task at once.
 
 use crate::support::{MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task};
 use machine::{CpuMask, Level, Machine};
@@ -137,7 +137,7 @@ fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
 #[derive(Default)]
 struct FastTime {
     from: u64,
-    /// Of each CPU: whom it has had since when.
+    /// The running task of each CPU, and the time since when.
     running: [(i32, u64); 8],
     time: BTreeMap<i32, u64>,
 }
@@ -263,8 +263,8 @@ fn clusters_of_one_cpu_are_balanced_too() {
     assert!(ends("linaro-mp")[1] < fast_alone * 9 / 10);
 }
 
-/// Both tasks of a swap must be able to make it: tasks of the fast CPUs that may not leave them stay, and so does who
-/// would have come.
+/// Both tasks of a swap must be able to move: tasks of the fast CPUs that may not leave them stay, and so does the task
+/// that would have come.
 #[test]
 fn no_half_swaps() {
     let workload = Script(|| Start {

@@ -1,5 +1,5 @@
-//! Whatever the machine and the workload: the invariants hold, all tasks finish, the same inputs give
-//! the same run, and runs at the same time do not meet.
+//! Properties for random machines and workloads: the invariants hold, all tasks finish, the same inputs give
+//! the same run, and concurrent runs do not influence each other.
 
 use crate::case::{Case, case, config};
 use crate::support::{MS, Recording, Script, run_for, task};
@@ -54,7 +54,7 @@ static GLOBAL_FIFO: LazyLock<Object> =
 static VTIME_SCHEDULER: LazyLock<Object> =
     LazyLock::new(|| crate::support::scheduler(VTIME, VTIME_OPS));
 
-/// What our scheduler promises for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
+/// Our scheduler's promise for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
 /// domain, here 64 at most, and at a tick, 10 ms apart at most.
 const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
 /// A policy that packs has them to spread again, which takes another round.

@@ -1,4 +1,4 @@
-//! What the policies schedutil and schedutil-cfs make of a board's frequencies.
+//! The policies schedutil and schedutil-cfs and a board's frequencies.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};

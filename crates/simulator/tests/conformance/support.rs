@@ -137,7 +137,7 @@ static void write_line(const char *what, struct task_struct *p, s64 number)
 #define note(what, p, number) write_line(what, p, number)
 "#;
 
-/// What the ops of a scheduler need not say when a test is not about it: one FIFO for all.
+/// The ops of a scheduler for tests of other things: one FIFO for all tasks.
 pub const FIFO: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }
@@ -288,7 +288,7 @@ pub fn exit_of(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Recording {
     pub text: String,
-    /// What was printed with bpf_printk().
+    /// The output of bpf_printk().
     pub printed: Vec<String>,
 }
 
