@@ -21,10 +21,10 @@ use workload::rtapp::RtApp;
 
 mod machines;
 
-/// A length in which there are some ticks.
+/// A length that includes some ticks.
 const SHORTEST_NS: u64 = 20_000_000;
 
-/// How often a load is timed.
+/// The number of timed runs of a load.
 const TIMES: usize = 3;
 
 /// The counted unit.
@@ -38,9 +38,9 @@ enum Unit {
 enum Kind {
     /// Two pairs of tasks a CPU that wake each other.
     Pairs,
-    /// A hundred of such pairs a CPU, of which one task each is runnable.
+    /// A hundred such pairs a CPU, with one runnable task each.
     Crowd,
-    /// Periodic tasks, so many that CPUs are busy nine tenths of the time.
+    /// Periodic tasks that keep CPUs busy for nine tenths of the time.
     Periodic,
     Hackbench,
 }
@@ -94,8 +94,8 @@ impl Load {
         }
     }
 
-    /// The workload, so many times as long as it has to be at least. On most machines that makes for as many
-    /// switches.
+    /// The workload, `length` times as long as the shortest. On most machines it makes that many
+    /// times as many switches.
     fn workload(&self, length: u64) -> Box<dyn Workload> {
         let cpus = self.machine.cpus.len();
         let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
@@ -129,7 +129,7 @@ fn rt_app(tasks: &str, duration_ns: u64) -> Box<dyn Workload> {
     Box::new(parsed.unwrap_or_else(|bad| panic!("{bad:?}")))
 }
 
-/// So many pairs of tasks that wake each other, of which one runs for 20 us while the other sleeps.
+/// `number` pairs of tasks that wake each other; one runs for 20 us while the other sleeps.
 fn pairs(number: usize) -> String {
     let pair = |number| {
         format!(
@@ -140,7 +140,7 @@ fn pairs(number: usize) -> String {
     (0..number).map(pair).collect::<Vec<_>>().join(", ")
 }
 
-/// So many tasks that run for 300 us every ms.
+/// `number` tasks that run for 300 us every ms.
 fn periodic(number: usize) -> String {
     format!(
         r#""periodic": {{ "instance": {number}, "loop": -1, "run": 300,
@@ -152,7 +152,7 @@ fn periodic(number: usize) -> String {
 #[derive(Clone, Copy, Default)]
 struct Taken {
     units: u64,
-    /// Of the best of some runs without callgrind.
+    /// The time of the best of some runs without callgrind.
     ns: u64,
     instructions: Instructions,
 }
@@ -165,7 +165,7 @@ struct Instructions {
     programs: u64,
 }
 
-/// In the process that is measured: runs the load and says how many units it did, and how long that took.
+/// In the measured process: runs the load, and prints the number of units and the time.
 fn measured(name: &str, length: u64) {
     let loads = Load::all();
     let load = loads.iter().find(|load| load.name == name);
@@ -213,7 +213,7 @@ fn measure(load: &Load, length: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command and returns what it printed.
+/// Runs a command and returns its output.
 fn call(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])
@@ -280,7 +280,7 @@ fn cost(line: &str) -> Result<u64, String> {
         .map_err(|_| format!("callgrind's profile has `{line}`; expected a cost"))
 }
 
-/// Prints what one load takes.
+/// Prints the costs of one load.
 fn report(load: &Load) -> Result<(), String> {
     let (short, long) = (measure(load, 1)?, measure(load, 2)?);
     let units = (long.units - short.units) as f64;
@@ -303,7 +303,7 @@ fn report(load: &Load) -> Result<(), String> {
     Ok(())
 }
 
-/// The first argument in the process that is measured.
+/// The first argument of the measured process.
 const MEASURED: &str = "--measured";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The checker itself: what it is asked to see, it sees.
+//! The checker itself finds the errors that it is meant to find.
 
 use crate::support::*;
 use native::Object;

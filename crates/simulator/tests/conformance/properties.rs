@@ -57,7 +57,7 @@ static VTIME_SCHEDULER: LazyLock<Object> =
 /// Our scheduler's promise for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
 /// domain, here 64 at most, and at a tick, 10 ms apart at most.
 const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
-/// A policy that packs has them to spread again, which takes another round.
+/// Tasks of a packing policy must spread again, which takes another round.
 const RESPREAD: Check = Check::work_conserving(2 * (2 * 64 + 2 * 10) * MS);
 
 fn run(
@@ -83,7 +83,7 @@ fn run(
     )
 }
 
-/// Runs twice, with a record of everything that happened.
+/// Runs twice and records all events.
 fn same_twice(
     case: &Case,
     scheduler: &Object,
@@ -154,8 +154,8 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
         let machine = Machine::find(machine).unwrap();
         for (name, tasks) in Policy::names().flat_map(|name| loads.clone().map(move |n| (name, n)))
         {
-            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing leaves three
-            // there; packing is the only policy that has them come to it.
+            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing
+            // leaves three there; only packing brings them there.
             if name == "powersaving" && machine.name == "tc2" {
                 continue;
             }
