@@ -140,7 +140,7 @@ Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to users whom it lets read them: root.")]
+The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\

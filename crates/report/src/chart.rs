@@ -155,4 +155,17 @@ mod tests {
             "{svg}"
         );
     }
+
+    #[test]
+    fn charts_of_a_picture_stand_one_below_the_other() {
+        let chart = |title: &str| Chart {
+            title: title.to_owned(),
+            bars: vec![Bar::default(), Bar::default()],
+        };
+        let picture = picture(&[chart("time, s"), chart("a < b")]);
+        let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 670 136\"";
+        assert!(picture.starts_with(head), "{picture}");
+        assert!(picture.contains("translate(0 0)") && picture.contains("translate(0 68)"));
+        assert!(picture.contains(">a &lt; b<"), "{picture}");
+    }
 }

@@ -60,7 +60,7 @@ pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The users who may connect.
+/// The users that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     All,
@@ -120,11 +120,11 @@ fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
 /// The client's side: a connection with the running loader.
 pub fn connect(path: &Path) -> Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| {
-        let nobody = matches!(
+        let absent = matches!(
             error.kind(),
             ErrorKind::NotFound | ErrorKind::ConnectionRefused
         );
-        if nobody {
+        if absent {
             anyhow!(
                 "no scx_equipoise is running: nothing listens on {}",
                 path.display()

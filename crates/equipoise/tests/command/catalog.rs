@@ -23,6 +23,16 @@ fn what_is_listed_can_be_shown() {
     }
 }
 
+/// A list has no chart to draw.
+#[test]
+fn a_list_is_no_picture() {
+    let output = run(&["machine", "list", "--format", "svg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let message = text(&output.stderr);
+    assert!(message.contains("this result has no chart"), "{message}");
+}
+
 #[test]
 fn the_files_of_the_source_tree_are_well_formed() {
     for (what, folder) in [

@@ -131,8 +131,8 @@ fn who_is_waited_for_has_its_cpu_in_a_hurry() {
     assert!(ratio < 1.01, "{ratio} of the limit");
 }
 
-/// Pairs of tasks that wake each other in turn on one CPU do not go on for ever: waiting tasks have
-/// their turn.
+/// Pairs of tasks that wake each other in turn on one CPU do not keep it: waiting tasks have their
+/// turn.
 #[test]
 fn pairs_do_not_hold_up_others() {
     let result = compare(

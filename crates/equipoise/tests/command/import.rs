@@ -88,7 +88,7 @@ fn a_trace_replayed_is_the_trace() {
         let (then, now) = (read(&trace, machine), read(&replayed, machine));
         let (runs_then, runs_now) = (ran(&then), ran(&now));
         assert_eq!(runs_then.len(), runs_now.len(), "{what}");
-        // On unlike CPUs the running time depends on the scheduler; the amount of work is the same.
+        // On heterogeneous CPUs the running time depends on the scheduler; the amount of work is the same.
         let (measure, unit) = match alike {
             true => (0, "ns"),
             false => (1, "ns of the fastest core"),

@@ -223,7 +223,7 @@ fn the_seed_decides() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for format in ["table", "json", "csv", "html"] {
+    for format in ["table", "json", "csv", "html", "svg"] {
         let text = || stdout(&compare(&["--runs", "2", "--all", "--format", format]));
         assert!(text() == text(), "{format}");
     }

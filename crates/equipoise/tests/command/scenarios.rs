@@ -136,9 +136,9 @@ fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     );
 }
 
-/// However far apart tasks of unlike CPUs may get before they change places, a wakeup does not wait
-/// for that, but at most for a turn (4 ms: a slice, to the next tick) of each of the 60 others on
-/// two CPUs.
+/// However far apart tasks of fast and slow CPUs may get before they change places, a wakeup does
+/// not wait for that, but at most for a turn (4 ms: a slice, to the next tick) of each of the 60
+/// others on two CPUs.
 #[test]
 fn unfairness_between_clusters_delays_no_wakeup() {
     let tasks = r#""loop": { "instance": 40, "loop": -1, "run": 100000 },

@@ -106,7 +106,7 @@ def tune(
     setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE proposes
     `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
     times (not with `pareto`). The best are measured again with other seeds, `final_runs` times. The answer is
-    the best of these that keeps the constraints and is better by more than chance (95 %), or else `policy` itself.
+    the best of these that keeps the constraints and is significantly better (95 %), or else `policy` itself.
     `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give the same answer.
 
     Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
