@@ -66,7 +66,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
             measures.push((measure, known));
         } else if !known.is_empty() {
             found.warnings.push(format!(
-                "{measure} is known of {} CPUs of {}: not used",
+                "{measure} is known for only {} of {} CPUs: not used",
                 known.len(),
                 found.cpus.len()
             ));
@@ -85,7 +85,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
             found
                 .warnings
-                .push("nothing says how fast CPUs are: all the same".to_owned());
+                .push("no data on the CPUs' speeds: all count as equal".to_owned());
         }
         return Capacities {
             of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
@@ -95,11 +95,11 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     for (other, others) in &measures {
         if flat(others) && !flat(values) {
             found.warnings.push(format!(
-                "{other} is the same for all CPUs, {measure} is not: by {measure}"
+                "{other} is the same for all CPUs, {measure} is not: used {measure}"
             ));
         } else if let Some((a, b)) = contradiction(values, others) {
             found.warnings.push(format!(
-                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: by {measure}"
+                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: used {measure}"
             ));
         }
     }

@@ -75,7 +75,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
     let mut found = Found {
         description: root
             .text("model")
-            .unwrap_or("a machine, as its device tree describes it")
+            .unwrap_or("a machine described by its device tree")
             .to_owned(),
         source: "a device tree".to_owned(),
         ..Found::default()

@@ -36,7 +36,7 @@ pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     if !root.has_tag_name("topology") {
         return Err(reader.bad(
             root,
-            "this is no topology",
+            "this is not a topology",
             "expected <topology>, as lstopo writes it",
         ));
     }
@@ -56,13 +56,7 @@ impl Reader<'_> {
 
     fn cpuset(&self, node: Node) -> Result<CpuMask, Box<BadInput>> {
         let set = node.attribute("cpuset").and_then(hex_mask);
-        set.ok_or_else(|| {
-            self.bad(
-                node,
-                "no cpuset that fits",
-                "expected one such as 0x0000000f",
-            )
-        })
+        set.ok_or_else(|| self.bad(node, "no valid cpuset", "expected one such as 0x0000000f"))
     }
 
     fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<T, Box<BadInput>> {
@@ -241,6 +235,6 @@ fn description(root: Node) -> String {
     match model {
         Some(model) if count > 1 => format!("{count} x {}", model.trim()),
         Some(model) => model.trim().to_owned(),
-        None => "a machine, as hwloc describes it".to_owned(),
+        None => "a machine described by hwloc".to_owned(),
     }
 }

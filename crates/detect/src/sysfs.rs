@@ -142,7 +142,7 @@ fn description(sys: &Folder) -> String {
         false => named.join(" "),
         true => sys
             .text("firmware/devicetree/base/model")
-            .unwrap_or_else(|| "a machine, as sysfs describes it".to_owned()),
+            .unwrap_or_else(|| "a machine described by sysfs".to_owned()),
     }
 }
 

@@ -119,7 +119,7 @@ impl Found {
         let nests = |level: u32| numa.partition(count, level).is_some();
         if !numa.levels(count).into_iter().all(nests) {
             self.warnings.push(
-                "the nodes' distances make no groups: left out, which is 20 between any two"
+                "the nodes' distances form no groups: left out, so that any two nodes are 20 apart"
                     .to_owned(),
             );
             self.distances.clear();
@@ -141,17 +141,17 @@ impl Found {
         match capacities.by {
             Some(measure) => writeln!(
                 out,
-                "# Capacities are by {measure}; speeds are taken to be as the capacities."
+                "# Capacities are from {measure}; speeds are assumed to follow the capacities."
             )?,
             None => writeln!(
                 out,
-                "# Nothing said how fast CPUs are beside each other: all are taken to be the same."
+                "# No data on the CPUs' relative speeds: all are assumed to be equal."
             )?,
         }
         let measured = self.cpus.values().any(|cpu| cpu.costs.is_some());
         writeln!(
             out,
-            "# Costs{} are usual ones: `equipoise machine show` marks them.",
+            "# Costs{} are typical values: `equipoise machine show` marks them.",
             if measured {
                 " that were not measured"
             } else {
@@ -165,7 +165,7 @@ impl Found {
         writeln!(out, "description = {}", quoted(&self.description))?;
         match self.hz {
             Some(hz) => writeln!(out, "hz = {hz}")?,
-            None => writeln!(out, "# Nothing says what hz is: 250, the kernel's default.")?,
+            None => writeln!(out, "# hz is unknown: 250, the kernel's default.")?,
         }
         if !self.offline.is_empty() {
             writeln!(out, "offline = \"{}\"", self.offline)?;
@@ -329,7 +329,7 @@ impl Found {
         let source = match latency {
             Some(_) => format!("{}: cpufreq", self.source),
             None => format!(
-                "{}; the latency is a usual one, nothing says it",
+                "{}; the latency is unknown, this is a typical value",
                 self.source
             ),
         };
@@ -420,7 +420,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.siblings.count() > 1 {
         writeln!(
             out,
-            "# Not measured: a usual gain.\nsmt_throughput = {SMT_THROUGHPUT}"
+            "# Not measured: a typical gain.\nsmt_throughput = {SMT_THROUGHPUT}"
         )?;
     }
     for state in &kind.like.idle_states {
@@ -438,7 +438,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.assumed_opps {
         writeln!(
             out,
-            "\n# Only the lowest and the highest are known, the steps between are made up."
+            "\n# Only the lowest and the highest are known, the steps between are estimates."
         )?;
     }
     for opp in &kind.like.opps {

@@ -120,7 +120,7 @@ fn judged(workload: &dyn Workload) -> Vec<String> {
 fn unknown_thread(unknown: &explain::Unknown) -> Error {
     let names = unknown.names.iter().map(String::as_str);
     Error::Input(Box::new(BadInput::whole(
-        format!("--task {}: no thread is called so", unknown.thread),
+        format!("--task {}: no thread has this name", unknown.thread),
         input::one_of(&unknown.thread, names),
     )))
 }

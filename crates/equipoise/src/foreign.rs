@@ -34,7 +34,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             eprintln!(
-                "warning: this kernel lacks {what}: a scheduler in C may do what you may, with your files, too"
+                "warning: this kernel lacks {what}: a scheduler in C has all your rights, also on your files"
             );
             Ok(())
         }

@@ -78,7 +78,7 @@ pub fn say(summary: &Summary) {
         summary.threads.len()
     );
     if summary.lost > 0 {
-        eprintln!("warning: of what was lost, runs are too long and wakeups missing");
+        eprintln!("warning: lost events make runs too long and leave out wakeups");
     }
     for note in &summary.notes {
         eprintln!("note: {note}");

@@ -27,7 +27,7 @@ pub fn listen() {
             }
             process::exit(STATUS.into());
         }
-        eprintln!("stopping; what is complete follows (once more to end at once)");
+        eprintln!("stopping; the complete results follow (interrupt again to end at once)");
     });
 }
 

@@ -253,7 +253,7 @@ fn folder_of(path: &Path) -> &Path {
 fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
-            format!("{}: no such kind of trace", file.display()),
+            format!("{}: unknown kind of trace", file.display()),
             format!("expected a name that ends in {}", report::trace::EXTENSIONS),
         )))
     })

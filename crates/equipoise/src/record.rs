@@ -37,7 +37,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some("json") => Some(machine(args)?),
         _ => {
             return Err(bad(
-                format!("{}: no such kind of recording", args.output.display()),
+                format!("{}: unknown kind of recording", args.output.display()),
                 "expected a name that ends in .dat, trace-cmd's trace, or .json, a workload",
             ));
         }
@@ -45,7 +45,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
-            false => " (it takes root, or a tracefs that one may write to)",
+            false => " (this requires root, or a writable tracefs)",
         };
         Error::Write(format!("cannot record: {error}{root}"))
     };
@@ -80,7 +80,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!("warning: of what was lost, runs are too long and wakeups missing; try --buffer");
+        eprintln!("warning: lost events make runs too long and leave out wakeups; try --buffer");
     }
     match status {
         0 => Ok(()),
@@ -98,7 +98,7 @@ fn say_calls(instance: &Instance) {
     }
     if calls.seen > 0 {
         eprintln!(
-            "{} calls were probed, each longer by about {} ns for it, which counts as work",
+            "{} calls were probed; probing made each about {} ns longer, which counts as work",
             calls.seen, calls.cost_ns
         );
     }

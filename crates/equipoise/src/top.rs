@@ -24,7 +24,7 @@ pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     }
     if !io::stdout().is_terminal() {
         let bad = BadInput::whole(
-            "standard output is no terminal",
+            "standard output is not a terminal",
             "expected a terminal, or --once",
         );
         return Err(Box::new(bad).into());

@@ -257,7 +257,7 @@ fn page_size(tracefs: &Path) -> io::Result<usize> {
     let size = number("offset:").zip(number("size:"));
     let size = size.map(|(offset, size)| offset + size);
     size.filter(|&size| size >= 4096).ok_or_else(|| {
-        let message = format!("{}: no layout of a page", path.display());
+        let message = format!("{}: no page layout", path.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     })
 }

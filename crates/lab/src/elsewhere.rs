@@ -105,7 +105,7 @@ impl Workers {
             }
             Err(Trouble::Stopped) => Err(Error::Stopped),
             Err(Trouble::Unbelievable(what)) => Err(self.fault(&format!(
-                "its process said what cannot be ({what}); expected a scheduler that does not write to what is not its own"
+                "its process sent an impossible message ({what}); expected a scheduler that writes only to its own memory"
             ))),
             Err(Trouble::Ended(code)) => Err(self.end(worker, code)),
         }
@@ -180,17 +180,17 @@ fn why(code: i32, said: &str) -> String {
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
-            "took more memory than the 8 GiB that there are for a simulation; expected less".to_owned()
+            "used more memory than a simulation's 8 GiB; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
-            "was killed, as the kernel does where memory or a day of CPU time runs out; expected less of both"
+            "was killed, probably for lack of memory or after a day of CPU time; expected less of both"
                 .to_owned()
         }
         Some(signal) if (1..64).contains(&signal) => {
-            format!("was ended by signal {signal}; expected a scheduler that writes to its own memory alone")
+            format!("was ended by signal {signal}; expected a scheduler that writes only to its own memory")
         }
         _ => format!(
-            "ended without a result (status {code}); expected a scheduler that leaves that to the kernel"
+            "ended without a result (status {code}); expected a scheduler that does not exit"
         ),
     };
     match said {
@@ -325,7 +325,7 @@ mod tests {
         assert!(why(code_of(killed), "").contains("was killed"));
         assert!(
             why(code_of(ExitStatus::from_raw(7 << 8)), "what")
-                .ends_with("(status 7); expected a scheduler that leaves that to the kernel\nwhat")
+                .ends_with("(status 7); expected a scheduler that does not exit\nwhat")
         );
     }
 }

@@ -66,10 +66,10 @@ impl Scheduler {
         let license = object.license().unwrap_or_default();
         if !GPL_COMPATIBLE.contains(&license) {
             let message = match license {
-                "" => "no licence; Linux lends its functions to programs under the GPL alone"
+                "" => "no licence; Linux offers its functions only to programs under the GPL"
                     .to_owned(),
                 other => format!(
-                    "its licence is `{other}`; Linux lends its functions to programs under the GPL alone"
+                    "its licence is `{other}`; Linux offers its functions only to programs under the GPL"
                 ),
             };
             return Err(refused(

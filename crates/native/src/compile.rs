@@ -175,7 +175,10 @@ impl Call<'_> {
         })?;
         match &*String::from_utf8_lossy(&run.stderr) {
             _ if run.status.success() => Ok(()),
-            "" => Err(format!("the compiler said nothing: {}", run.status)),
+            "" => Err(format!(
+                "the compiler failed without a message: {}",
+                run.status
+            )),
             said => Err(said.to_owned()),
         }
     }

@@ -107,7 +107,7 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     if let Some(name) = nothing.map(|setting| setting.trim_end_matches('=')) {
         return Err(Box::new(BadInput::whole(
             format!("{whole}: `{name}` has no value"),
-            format!("expected {name}=VALUE; `equipoise policy show` says which there are"),
+            format!("expected {name}=VALUE; `equipoise policy show` lists the settings"),
         )));
     }
     let text = as_toml(settings.split(','));

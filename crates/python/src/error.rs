@@ -9,7 +9,7 @@ create_exception!(
     equipoise,
     BadInput,
     PyValueError,
-    "What was given is wrong: a name, a value, or a file.\n\n\
+    "Wrong input: a name, a value, or a file.\n\n\
      `file` and `line` (from 1) say where, and are None of what has no place in a file; `message` what is wrong, and\n\
      `expected` what should stand there."
 );

@@ -98,7 +98,7 @@ fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
             let all: usize = row.iter().map(|entry| entry.runs.len()).sum();
             (left > 0).then(|| {
                 format!(
-                    "{}: not in the result for {left} of {all} runs, which the duration of {} s ended before it was done",
+                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
                     row[0].measure.metric.name,
                     number(duration_ns as f64 / 1e9)
                 )
@@ -214,7 +214,7 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
         }
     }
     Table {
-        title: "All that was measured".to_owned(),
+        title: "All measures".to_owned(),
         header,
         text_columns: 3,
         rows: lines,
@@ -362,7 +362,7 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} kept every CPU's frequency, {} did not: what they differ by is first of all that.",
+        "energy: {} kept every CPU's frequency, {} did not: this explains most of their difference.",
         names(&never),
         names(&change)
     ))

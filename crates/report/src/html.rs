@@ -109,7 +109,7 @@ fn contents(out: &mut String, figures: &Figures) {
     let parts = [
         ("machine", "Machine", true),
         ("results", "Results", true),
-        ("timelines", "What ran where", true),
+        ("timelines", "Timelines", true),
         ("latencies", "Wakeup latencies", figures.has_latencies()),
         ("energy", "Energy", figures.energy.is_some()),
     ];
@@ -147,7 +147,7 @@ fn machine(out: &mut String, machine: &MachineFigure) {
 /// For each policy, what ran when on which CPU, and the CPUs' load and frequency.
 fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str(
-        "<section id=\"timelines\">\n<h2>What ran where: the first run of each policy</h2>\n\
+        "<section id=\"timelines\">\n<h2>Timelines: the first run of each policy</h2>\n\
          <p>Drag over a chart to zoom in, or use the buttons; with a chart in focus, the keys + and -, left and \
          right, and Home. All charts show the same time.</p>\n\
          <div class=\"tools\" role=\"group\" aria-label=\"Time shown\">\n",
@@ -179,7 +179,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             out,
             "timeline",
             &format!(
-                "Timeline of {}: which thread ran when on which CPU; the table What ran where \
+                "Timeline of {}: which thread ran when on which CPU; the table Running times by CPU \
                                           below has the shares",
                 policy.name
             ),

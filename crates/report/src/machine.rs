@@ -44,7 +44,8 @@ fn notes(machine: &Machine) -> Vec<String> {
         .any(|core| !core.usual_costs.is_empty())
     {
         notes.push(
-            "costs with * are not in the file: usual ones, by the speed of the core".to_owned(),
+            "costs with * are not in the file: typical values, scaled by the core's speed"
+                .to_owned(),
         );
     }
     notes.extend(

@@ -34,9 +34,7 @@ pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Page {
     }
     Page {
         title: format!("{name} on {machine}"),
-        notes: vec![
-            "measured in a real kernel, and simulated of the first of its traces".to_owned(),
-        ],
+        notes: vec!["measured in a real kernel, and simulated from the first trace".to_owned()],
         tables,
         remarks,
         ..Page::default()

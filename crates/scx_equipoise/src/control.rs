@@ -182,7 +182,7 @@ impl Control {
                 Ok(Reply::Failed(message.to_owned()))
             }
             Request::Set(_) if state.asked.is_some() || state.waiting.is_some() => Ok(
-                Reply::Failed("another change is on its way; try again".to_owned()),
+                Reply::Failed("another change is under way; try again".to_owned()),
             ),
             Request::Set(changes) => match changed(&state.policy, &changes) {
                 Ok(policy) if policy == state.policy => Ok(Reply::Done(String::new())),
@@ -341,7 +341,7 @@ mod tests {
         let next = control.next_policy();
         assert!(later.try_recv().is_err());
         let second = control.answer(Request::Set(words("misfit=true")), true);
-        assert!(matches!(second, Ok(Reply::Failed(message)) if message.contains("on its way")));
+        assert!(matches!(second, Ok(Reply::Failed(message)) if message.contains("under way")));
         control.attached(&next);
         assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
         assert_eq!(control.next_policy().name, "cfs");

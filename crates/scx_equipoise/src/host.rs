@@ -26,7 +26,10 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
         }
     };
     if machine.cpus.len() > MAX_CPUS {
-        bail!("{} CPUs are more than {MAX_CPUS}", machine.cpus.len());
+        bail!(
+            "{} CPUs exceed the maximum of {MAX_CPUS}",
+            machine.cpus.len()
+        );
     }
     keep_online(&mut machine, &online);
     machine.hz = tick_hz();
@@ -87,7 +90,7 @@ fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     }
     Err(Box::new(BadInput::whole(
         format!(
-            "machine `{}` does not fit: it has {} CPUs, and this machine has {cpus}",
+            "machine `{}` does not fit: it has {} CPUs, but this machine has {cpus}",
             described.name,
             described.cpus.len(),
         ),
@@ -168,7 +171,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
     kinds.dedup();
     Machine {
         name: "host".to_owned(),
-        description: "this machine, as sysfs describes it".to_owned(),
+        description: "this machine, described by sysfs".to_owned(),
         hz: tick_hz(),
         cpus: capacities
             .iter()
@@ -308,7 +311,7 @@ mod tests {
         assert!(
             error
                 .message()
-                .contains("has 5 CPUs, and this machine has 4")
+                .contains("has 5 CPUs, but this machine has 4")
         );
     }
 }

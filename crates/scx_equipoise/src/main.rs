@@ -93,7 +93,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         thread::spawn(move || {
             let interval = Duration::from_secs_f64(seconds);
             if let Err(error) = stats::monitor(interval, || control.is_shut_down()) {
-                log::warn!("no more statistics: {error:#}");
+                log::warn!("statistics have ended: {error:#}");
             }
         });
     }
@@ -106,7 +106,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         match run(opts, &policy, &machine, online, &mut object, &control) {
             Ok(Next::Stop) => return Ok(()),
             Ok(Next::Restart) if control.is_shut_down() => return Ok(()),
-            Ok(Next::Restart) => log::info!("what it runs for has changed: starting again"),
+            Ok(Next::Restart) => log::info!("the CPUs or the policy have changed: starting again"),
             Err(error) if control.failed(&error) => log::warn!("{}: {error:#}", policy.name),
             Err(error) => return Err(error.into()),
         }

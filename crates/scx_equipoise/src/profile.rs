@@ -65,7 +65,7 @@ impl Profile {
                     Err(error) => break error,
                 }
             };
-            log::warn!("the platform profile is followed no more: {error:#}");
+            log::warn!("no longer following the platform profile: {error:#}");
         });
     }
 }

@@ -209,7 +209,7 @@ impl<'object> Scheduler<'object> {
         let bss = self.skeleton.maps.bss_data.as_mut().context("the scheduler has no variables")?;
         // SAFETY: they are of 64 bits each (scheduler/policy.bpf.h).
         let words = unsafe { globals::words(&mut bss.tunables) };
-        anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler's tunables are others");
+        anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler has other tunables");
         for (word, bytes) in words.iter().zip(tunables.bytes.as_chunks().0) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }

@@ -126,7 +126,7 @@ pub fn connect(path: &Path) -> Result<UnixStream> {
         );
         if absent {
             anyhow!(
-                "no scx_equipoise is running: nothing listens on {}",
+                "no scx_equipoise is running: no socket at {}",
                 path.display()
             )
         } else {

@@ -52,7 +52,7 @@ macro_rules! metrics {
             $(#[stat(desc = $what)] pub $name: u64,)*
             #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
             pub energy_uj: BTreeMap<String, u64>,
-            #[stat(desc = "What frequencies asked for were on average, of 1024 for the highest of the largest CPU")]
+            #[stat(desc = "Average of the requested frequencies; 1024 is the highest of the largest CPU")]
             pub frequency_request: f64,
             #[stat(desc = "The BPF side's cost, by callback")]
             pub callbacks: BTreeMap<String, Callback>,

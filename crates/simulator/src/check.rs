@@ -128,7 +128,7 @@ impl Checker {
         };
         if !(least..=most).contains(&done) {
             self.violation(format!(
-                "{} was to compute {asked} and did {:.3}",
+                "{} had to compute {asked} and computed {:.3}",
                 task.label(),
                 done as f64 / f64::from(1 << 20)
             ));
@@ -211,7 +211,10 @@ fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), Strin
         places[task.index()] += 1;
         match right {
             true => Ok(()),
-            false => Err(format!("{} is {place} and does not know it", task.label())),
+            false => Err(format!(
+                "{} is {place}, but its state differs",
+                task.label()
+            )),
         }
     };
     for (id, cpu) in kernel.cpus.iter().enumerate() {

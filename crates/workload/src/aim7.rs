@@ -66,13 +66,13 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the fewest users; runs sweep from here, or a single one draws"
+        "the smallest number of users; runs go from here evenly, or a single run draws"
     ),
     count!(
         "users_max",
         2000,
         20_000,
-        "the most users (default 2000, as many as published averages are over)"
+        "the largest number of users (default 2000, as in the published averages)"
     ),
     count!(
         "filesystems",
@@ -84,13 +84,13 @@ const PARAMS: &[Param] = &[
         "jobs",
         100,
         1_000_000,
-        "jobs of a user until it begins anew, each subtest one or more (AIM7's -j)"
+        "jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
     ),
     count!(
         "part",
         20,
         1_000_000,
-        "a job is one part of so many of AIM7's, all of which would take long to simulate"
+        "divide AIM7's jobs by this, as whole ones would take long to simulate"
     ),
     time!(
         "least",

@@ -20,7 +20,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "how long they do (default 1 s)",
+        help: "how long they compute (default 1 s)",
     },
 ];
 

@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
         default: 500_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "how much longer each next thread's interval is; cyclictest's -d (default 500us)",
+        help: "the increase of the interval from thread to thread; cyclictest's -d (default 500us)",
     },
     Param {
         name: "priority",

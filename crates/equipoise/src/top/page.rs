@@ -108,7 +108,7 @@ fn decisions(counted: &Value, seconds: f64) -> Table {
         (!is_sum).then(|| vec![counter.what.into(), rate.into()])
     };
     let rows = Counters::ALL.iter().filter_map(row).collect();
-    table("What the scheduler did", &["what", "a second"], rows)
+    table("Scheduler activity", &["what", "a second"], rows)
 }
 
 fn callbacks(counted: &Value, seconds: f64) -> Table {
@@ -125,7 +125,7 @@ fn callbacks(counted: &Value, seconds: f64) -> Table {
     };
     let rows = callbacks.filter_map(row).collect();
     let header = ["callback", "calls/s", "ns a call", "% of a CPU"];
-    table("What its callbacks cost", &header, rows)
+    table("Callback costs", &header, rows)
 }
 
 fn energy(counted: &Value, seconds: f64) -> Table {

@@ -52,7 +52,10 @@ fn eventually<T>(mut found: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = found() {
             return found;
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "nothing was found in 30 s");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "nothing was found in 30 s"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }

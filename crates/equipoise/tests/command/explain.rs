@@ -127,7 +127,7 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
         &["--policy", "cfs", "--task", "ui", "--at", "0"],
     ));
     assert!(
-        early.contains("Nobody of these waited at 0.000000 s"),
+        early.contains("None of these threads waited at 0.000000 s"),
         "{early}"
     );
     assert!(early.contains("ui runs"), "{early}");
@@ -143,8 +143,8 @@ fn the_answer_is_in_words() {
     for words in [
         "Why threads wait: mixed",
         "ui waited ",
-        "What was decided about them, and why",
-        "From waking up to running",
+        "Decisions about them and their reasons",
+        "Time from wakeup to running",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

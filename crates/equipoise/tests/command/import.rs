@@ -252,7 +252,7 @@ fn what_cannot_be_recorded_is_said() {
         (vec!["record", "--all", "--", "true"], "cannot be used with"),
         (
             vec!["record", "--output", "t.txt", "--", "true"],
-            "t.txt: no such kind of recording",
+            "t.txt: unknown kind of recording",
         ),
         (vec!["record", "--all", "--seconds", "-1"], "seconds"),
     ] {

@@ -47,7 +47,7 @@ fn what_is_complete_is_shown() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(
-        stderr.contains("stopping; what is complete follows"),
+        stderr.contains("stopping; the complete results follow"),
         "{stderr}"
     );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -19,15 +19,17 @@ fn what_an_op_takes_it_gives_back_once() {
         "bpf_task_release(p);",
     ];
     for body in unbalanced {
-        Scheduler::new(OBJECT, body).fails(3, &["its enqueue()", "not given back", "verifier"]);
+        Scheduler::new(OBJECT, body).fails(3, &["its enqueue()", "without releasing", "verifier"]);
     }
     let twice = [
         "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
         "struct large *o = bpf_obj_new(struct large); bpf_obj_drop(o); bpf_obj_drop(o);",
     ];
     for body in twice {
-        Scheduler::new(OBJECT, body)
-            .fails(3, &["its enqueue()", "gives back an object that is none"]);
+        Scheduler::new(OBJECT, body).fails(
+            3,
+            &["its enqueue()", "releases an object that does not exist"],
+        );
     }
 }
 

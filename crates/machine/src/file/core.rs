@@ -89,7 +89,7 @@ impl Reader<'_> {
             return self.bad(
                 first_name.span(),
                 format!("`{}` has neither speed nor capacity", first_name.get_ref()),
-                "expected either, where there are several core types",
+                "expected one of them if there are several core types",
             );
         }
         for (name, core) in cores {

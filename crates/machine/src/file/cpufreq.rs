@@ -48,7 +48,7 @@ impl Reader<'_> {
                 return self.bad(
                     name.span(),
                     format!(
-                        "`{}` has OPPs, and nothing says how they change",
+                        "`{}` has OPPs, but the machine does not say how they change",
                         name.get_ref()
                     ),
                     "expected a [cpufreq] section",
@@ -57,7 +57,7 @@ impl Reader<'_> {
             (Some(file), None) => {
                 return self.bad(
                     file.span(),
-                    "a [cpufreq] section, and no core type has OPPs".to_owned(),
+                    "a [cpufreq] section, but no core type has OPPs".to_owned(),
                     "expected [[core.NAME.opp]]",
                 );
             }
@@ -81,7 +81,7 @@ impl Reader<'_> {
             return self.bad(
                 span,
                 format!(
-                    "CPUs {mixed} share a frequency, and are {}",
+                    "CPUs {mixed} share a frequency, but are {}",
                     names.join(" and ")
                 ),
                 "expected CPUs of one core type to share one",
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 if let Some(preference) = &file.energy_performance_preference {
                     return self.bad(
                         preference.span(),
-                        "a preference, and no processor that decides by it".to_owned(),
+                        "a preference, but no processor that follows it".to_owned(),
                         "expected governor = \"hwp\" or \"amd-pstate\"",
                     );
                 }
@@ -124,7 +124,7 @@ impl Reader<'_> {
             let governor = file.governor.as_ref().expect("it is one of two");
             return self.bad(
                 governor.span(),
-                "the processor decides on frequencies, and nothing says what it aims at".to_owned(),
+                "the processor sets frequencies, but has no preference".to_owned(),
                 "expected an energy_performance_preference",
             );
         };

@@ -34,7 +34,7 @@ impl Reader<'_> {
                 let (residency, latency) = (&state.min_residency_us, &state.exit_latency_us);
                 if latency.get_ref() > residency.get_ref() {
                     let message =
-                        format!("`{}` takes longer to leave than it is worth", state.name);
+                        format!("`{}` takes longer to leave than its residency", state.name);
                     self.warn(latency.span(), message);
                 }
             }

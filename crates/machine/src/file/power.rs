@@ -62,7 +62,10 @@ impl Reader<'_> {
                 None => Ok(None),
                 Some((name, _)) => self.bad(
                     name.span(),
-                    format!("`{}` has power, and the machine has none", name.get_ref()),
+                    format!(
+                        "`{}` has power data, but the machine has none",
+                        name.get_ref()
+                    ),
                     "expected a [power] section",
                 ),
             };
@@ -70,7 +73,10 @@ impl Reader<'_> {
         if let Some((name, _)) = without {
             return self.bad(
                 name.span(),
-                format!("the machine has power, and `{}` has none", name.get_ref()),
+                format!(
+                    "the machine has power data, but `{}` has none",
+                    name.get_ref()
+                ),
                 format!("expected [core.{}.power]", name.get_ref()),
             );
         }
@@ -78,7 +84,7 @@ impl Reader<'_> {
         if let Some(state) = states.into_iter().find(|state| state.power_mw.is_none()) {
             return self.bad(
                 state.min_residency_us.span(),
-                "the machine has power, and this idle state has none".to_owned(),
+                "the machine has power data, but this idle state has none".to_owned(),
                 "expected power_mw",
             );
         }
@@ -168,15 +174,15 @@ impl Reader<'_> {
             (Some(limit), Some(_)) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on a power that is not known".to_owned(),
+                    "a limit on an unknown power".to_owned(),
                     "expected a [power] section, or no limit_mw",
                 );
             }
             (Some(limit), None) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on the power at no time".to_owned(),
-                    "expected window_ms, over which it is the average's",
+                    "a limit on the power without a time window".to_owned(),
+                    "expected window_ms, the time over which the power is averaged",
                 );
             }
             // A window without a limit.

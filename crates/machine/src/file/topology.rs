@@ -242,7 +242,7 @@ impl Reader<'_> {
             if !core.is_subset(&left) || core.count() > MAX_THREADS {
                 return self.bad(
                     list.span(),
-                    format!("CPUs {core} are no core of the cluster"),
+                    format!("CPUs {core} are not a core of the cluster"),
                     format!("expected at most {MAX_THREADS} CPUs of {span}, each in one core"),
                 );
             }
@@ -509,7 +509,7 @@ size_kib = 12288
                 "[\"0-1\", \"2-3\"]\n",
                 "[\"0-1\", \"1-3\"]\n",
                 0,
-                "no core of the cluster",
+                "not a core of the cluster",
             ),
             (
                 "[\"0-1\", \"2-3\"]\n",

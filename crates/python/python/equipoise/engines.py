@@ -1,4 +1,4 @@
-"""Who does a sweep's tasks: this computer, or a Ray cluster. Results are the same."""
+"""Engines for a sweep's tasks: this computer, or a Ray cluster. Results are the same."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ class _Pace:
 
 
 def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, list[Any], float, Exception | None]:
-    """What a Ray worker does, which finds this module in its own installation: its build, the results of the first
-    tasks, of one at least, until the time is up or one fails, how long that took (s), and how it failed."""
+    """Runs in a Ray worker, which finds this module in its own installation. Returns its build, the results of the
+    first tasks (at least one, until the time is up or one fails), the time (s), and the exception if one failed."""
     results: list[Any] = []
     begun = time.monotonic()
     failed = None

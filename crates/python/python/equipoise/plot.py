@@ -133,7 +133,7 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
 
 
 def running(trace: Trace) -> pandas.DataFrame:
-    """What ran where: a row for each time that a thread was on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
+    """The running times: a row for each time that a thread was on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
     frame = trace.event("sched_switch").to_pandas().sort_values(["cpu", "time_ns"], kind="stable")
     end = trace.events.to_pandas()["time_ns"].max()
     frame["end_ns"] = frame.groupby("cpu")["time_ns"].shift(-1).fillna(end).astype("int64")

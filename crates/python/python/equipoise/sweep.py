@@ -55,7 +55,7 @@ class Chunk:
         return sum(end - first for _, _, first, end in self.parts)
 
     def digest(self, sources: dict[int, str]) -> str:
-        """What all it depends on comes to: equal digests, equal results."""
+        """A digest of all inputs: equal digests, equal results."""
         parts = [(point, _digest(case, sources), first, end) for point, case, first, end in self.parts]
         text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, parts])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -256,7 +256,7 @@ def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
 
 
 def _digest(case: Case, sources: dict[int, str]) -> str:
-    """What makes the case, as a digest; `sources` remembers those of its parts, which many cases share."""
+    """The digest of a case; `sources` caches the digests of its parts, which many cases share."""
 
     def of(one: Machine | Workload | Policy, source: Callable[[], object]) -> str:
         if id(one) not in sources:

@@ -32,8 +32,8 @@ _SPREAD = 8
 
 @dataclass(frozen=True)
 class Gain:
-    """What the settings change on one load: per cent of what the policy had, below 0 being better, with half the
-    95 % confidence interval over runs paired by seed."""
+    """The settings' change on one load: per cent of the policy's value, below 0 being better, with half the 95 %
+    confidence interval over runs paired by seed."""
 
     machine: str
     workload: str
@@ -47,7 +47,7 @@ class Gain:
 
 @dataclass
 class Tuning:
-    """What a search found."""
+    """The result of a search."""
 
     # The tuned policy, and the result; the same if no better one was found.
     base: Policy
@@ -204,7 +204,7 @@ class _Loads:
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
-        """What `policy` changes, load by load."""
+        """The changes by `policy`, load by load."""
         if not self.loads:
             return []
         logs = self.logs([policy], 0, self.runs)[0]

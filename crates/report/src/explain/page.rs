@@ -38,7 +38,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
     }
     let missed = of.missed.map(|at| {
         format!(
-            "Nobody of these waited at {}: below is the wait that is nearest.",
+            "None of these threads waited at {}: the nearest wait is below.",
             seconds(at)
         )
     });
@@ -285,7 +285,7 @@ fn latencies(of: &Explanation<'_>) -> Table {
         named.into_iter().chain(times).collect()
     });
     Table {
-        title: "From waking up to running".to_owned(),
+        title: "Time from wakeup to running".to_owned(),
         header: ["thread", "wakeups", "half within", "99 % within", "longest"]
             .map(str::to_owned)
             .to_vec(),
@@ -311,7 +311,8 @@ fn counted(of: &Explanation<'_>) -> Table {
         }));
     }
     Table {
-        title: "What was decided about them, and why: in the words of the first time".to_owned(),
+        title: "Decisions about them and their reasons, with the numbers of the first time"
+            .to_owned(),
         header: ["thread", "times", "such as", "why"]
             .map(str::to_owned)
             .to_vec(),

@@ -69,7 +69,7 @@ pub(super) struct PolicyFigure {
     pub description: String,
     /// A sentence about the timeline.
     pub summary: String,
-    /// The running time of each thread on each type of CPU.
+    /// The running times of the threads by cluster or CPU.
     pub threads: Table,
     /// There are lanes of load, and of frequency.
     pub busy: bool,
@@ -147,7 +147,7 @@ impl Figures {
                 name: data.policy.to_owned(),
                 description: scheduler.description().to_owned(),
                 summary: summary(data, run, threads),
-                threads: what_ran_where(machine, run, threads),
+                threads: running_times(machine, run, threads),
                 busy: !data.busy.is_empty(),
                 frequency: !data.frequency.is_empty(),
             })
@@ -380,7 +380,7 @@ fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
 }
 
 /// Run time, wakeups, migrations, and where each thread ran.
-fn what_ran_where(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
+fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
     let mut places: Vec<(String, Vec<usize>)> = Vec::new();
     for cpus in machine.clusters() {
         let first = cpus.first().unwrap_or(0);
@@ -417,7 +417,7 @@ fn what_ran_where(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Tabl
         row
     };
     Table {
-        title: "What ran where".to_owned(),
+        title: "Running times by CPU".to_owned(),
         header,
         text_columns: 1,
         rows: shown.iter().map(row).collect(),

@@ -430,7 +430,7 @@ kfuncs! {
         flags: u64
     ) -> bool {
         if !kernel.bpf.iterations.has(it) {
-            kernel.verifier_error("moves a task by an iteration of a dispatch queue that it has not begun");
+            kernel.verifier_error("moves a task in an iteration of a dispatch queue that it has not begun");
             return false;
         }
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
@@ -563,7 +563,7 @@ kfuncs! {
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
         if !kernel.bpf.iterations.has(it) {
-            kernel.verifier_error("goes on with an iteration of a dispatch queue that it has not begun");
+            kernel.verifier_error("continues an iteration of a dispatch queue that it has not begun");
             return null_mut();
         }
         let dsq = kernel.scx.dsqs.iterated(it.queue);
@@ -882,13 +882,13 @@ kfuncs! {
     /// `bpf_refcount_acquire()`.
     fn keep(kernel, object: *mut c_void) {
         if !kernel.bpf.instance.objects.keep(object) {
-            kernel.verifier_error("takes an object that is none, or no longer");
+            kernel.verifier_error("uses an object that does not exist, or no longer exists");
         }
     }
 
     fn free(kernel, object: *mut c_void) {
         if !kernel.bpf.instance.objects.free(object) {
-            kernel.verifier_error("gives back an object that is none, or no longer");
+            kernel.verifier_error("releases an object that does not exist, or no longer exists");
         }
     }
 

@@ -135,15 +135,15 @@ impl Fault {
 
     fn what(&self) -> &'static str {
         match self.signal {
-            SIGFPE => "divided what BPF cannot divide; expected numbers of 32 or 64 bits",
+            SIGFPE => "made a division that BPF does not have; expected numbers of 32 or 64 bits",
             SIGILL => {
                 "ran into an invalid instruction, as after __builtin_unreachable(); expected code \
                  that is never reached"
             }
             SIGSYS => {
-                "made a system call, which a BPF program cannot; expected what sched_ext and BPF offer"
+                "made a system call, which a BPF program cannot; expected functions of sched_ext and BPF"
             }
-            SIGTRAP => "ran into a breakpoint, which BPF does not have; expected code without any",
+            SIGTRAP => "reached a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {
                 "did not return, which the kernel's verifier refuses; expected loops with an end"
             }

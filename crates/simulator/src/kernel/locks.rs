@@ -95,7 +95,7 @@ impl Kernel<'_> {
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,
-                format_args!("releases the kernel's lock {mutex}, which it does not have"),
+                format_args!("releases the kernel's lock {mutex}, which it does not hold"),
             );
             return Step::Go;
         };

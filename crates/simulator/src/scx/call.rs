@@ -126,7 +126,7 @@ macro_rules! call_op {
         let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
         if $kernel.bpf.give_back(outer_held) {
-            $kernel.verifier_error("returns with references or locks that it has taken and not given back");
+            $kernel.verifier_error("returns without releasing its references or locks");
         }
         if $kernel.calls.end(outer_op) {
             $kernel.bpf.instance.maps.forget_removed();

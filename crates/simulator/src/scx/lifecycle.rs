@@ -73,7 +73,7 @@ impl Kernel<'_> {
     pub fn check_constants(&mut self) {
         if let Some(name) = self.bpf.instance.written() {
             let message = format!(
-                "it wrote to `{name}`, which is constant once it is loaded: the kernel's verifier refuses that"
+                "it wrote to `{name}`, which is constant after loading: the kernel's verifier refuses that"
             );
             self.refuse(message);
         }

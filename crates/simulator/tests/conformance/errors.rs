@@ -481,7 +481,7 @@ fn iterations_of_queues_begin_and_end_once() {
     let new = "bpf_iter_scx_dsq_new(&it, 5, 0);";
     let destroy = "bpf_iter_scx_dsq_destroy(&it);";
     for (body, what) in [
-        (new.to_owned(), "not given back"),
+        (new.to_owned(), "without releasing"),
         (format!("{new} {new} {destroy}"), "that it has not ended"),
         (
             format!("{new} {destroy} {destroy}"),
@@ -489,7 +489,7 @@ fn iterations_of_queues_begin_and_end_once() {
         ),
         (
             "bpf_iter_scx_dsq_next(&other);".to_owned(),
-            "goes on with an iteration of a dispatch queue that it has not begun",
+            "continues an iteration of a dispatch queue that it has not begun",
         ),
     ] {
         let (reason, message) = exit_of(&machine(1), &one(), &walks(&body));

@@ -137,7 +137,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     let page_size = input.u32()? as usize;
     input.expect("header_page")?;
     let header = text(input.sized()?);
-    let layout = Layout::of(header, page_size).ok_or_else(|| input.wrong("no layout of a page"))?;
+    let layout = Layout::of(header, page_size).ok_or_else(|| input.wrong("no page layout"))?;
     input.expect("header_event")?;
     input.sized()?;
 
