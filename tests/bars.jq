@@ -8,12 +8,12 @@ def worse($value; $base; $better):
 
 def round3: . * 1000 | round / 1000;
 
-# A line: as printed, so that what is judged is what one reads.
+# A line, from the printed numbers: the reader sees the judged values.
 def bar($what; $value; $against; $base; $better; $most):
 	(worse($value; $base; $better) | round3) as $ratio
 	| {$what, $value, $against, $base, $ratio, $most, met: ($ratio <= $most)};
 
-# Of several policies the best.
+# The best of several policies.
 def best($better): if $better == "higher" then max_by(.simulated) else min_by(.simulated) end;
 
 # The rows of an experiment: {row, better, limit, of: {policy: cell}}.
@@ -28,7 +28,7 @@ def rows:
 		of: (map({(.policy): .}) | add)
 	});
 
-# Of a row's policy $mine against the best of $theirs.
+# A row's policy $mine against the best of $theirs.
 def against($mine; $theirs; $most):
 	.better as $better
 	| [.of[$theirs[]] | select(.)] as $known
@@ -36,7 +36,7 @@ def against($mine; $theirs; $most):
 	| ($known | best($better)) as $base
 	| bar("\(.row), \($mine)"; .of[$mine].simulated; $base.policy; $base.simulated; $better; $most);
 
-# The same of compare's results, for the metric $metric.
+# The same from compare's results, for the metric $metric.
 def compared($metric):
 	map(select(.results) | . as $compared | {
 		row: .name,

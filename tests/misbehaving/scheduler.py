@@ -2,7 +2,8 @@
 
 from faults import ANYWHERE, COMPILED, FILES, FIND_LIBC, INSTEAD
 
-# Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and what it does when it is right.
+# Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and its correct
+# body.
 OPS = {
     "select_cpu": ("s32", "struct task_struct *p, s32 prev_cpu, u64 wake_flags", "p", True,
                    "bool idle; return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);"),
@@ -61,12 +62,12 @@ static __maybe_unused void start_timer(void)
 }
 """
 
-# Of a scheduler that is leaving, an error means nothing, as in Linux.
+# An error of a scheduler that is leaving has no effect, as in Linux.
 LEAVING = ("disable", "exit_task", "exit")
 IGNORED = ("error", "exit", "kick_negative", "kick_absent", "kick_contradiction", "perf_too_high", "perf_of_absent",
            "idle_of_absent", "insert_null")
 
-# When the fault happens, where an op is called often; the others' first call is all there is.
+# The time of the fault, for ops that are called often; for others it is the first call.
 WHEN = {"at_first": "++calls == 1", "at_100": "++calls == 100", "on_cpu_1": "cpu == 1"}
 
 
@@ -98,7 +99,7 @@ def all_of_them():
     for fault, body in ANYWHERE.items():
         for op, (_, _, _, often, _) in OPS.items():
             for when, test in WHEN.items() if often else [("always", "one")]:
-                # A timer expires where it was started, which is CPU 0.
+                # A timer expires on the CPU where it was started, CPU 0.
                 if (op, when) == ("timer", "on_cpu_1") or (op in LEAVING and fault in IGNORED):
                     continue
                 yield f"{fault} in {op} {when}", source(op, f"if ({test}) {{ {body} }}")
