@@ -27,7 +27,7 @@
 struct worker {
 	/* 0: has asked for a message, and waits; 1: has one. */
 	atomic_int message;
-	/* When it was woken up, ns. */
+	/* The time of the wakeup, ns. */
 	atomic_ullong woken;
 	uint64_t requests;
 } __attribute__((aligned(64)));
@@ -35,7 +35,7 @@ struct worker {
 static struct worker workers[MAX_WORKERS];
 static uint32_t waits_ns[MAX_REQUESTS];
 static atomic_uint nr_waits;
-/* How many have asked. */
+/* The number of requests. */
 static atomic_int asked;
 static atomic_bool over;
 static int nr_workers;
