@@ -87,6 +87,8 @@ struct cpu_state {
 	u64 ran_past;
 	/* The running task called sched_yield(). */
 	bool yields;
+	/* The running task has woken others with SCX_WAKE_SYNC since it started to run. */
+	bool woke_sync;
 	/*
 	 * One more than the cluster in whose queue the task that stops next is to wait; 0: no
 	 * cluster was chosen.

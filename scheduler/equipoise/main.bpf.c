@@ -139,7 +139,8 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
 	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
-	else if (is_heavy(p) || (s64)(clock - p->scx.dsq_vtime) > (s64)tunables.preempt_after)
+	else if (is_heavy(p) || ((s64)(clock - p->scx.dsq_vtime) > (s64)tunables.preempt_after &&
+				 is_next_in(p, prev->cluster, prev_cpu)))
 		cpu = find_preemptible(p, prev_cpu);
 	if (cpu >= 0 && !is_next(p, cpu))
 		return -1;
@@ -160,6 +161,8 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 
 	if (follows())
 		note_waker(p, bpf_get_current_task_btf());
+	if (wake_flags & SCX_WAKE_SYNC)
+		WRITE_ONCE(cpu_at(cpu)->woke_sync, true);
 	if (wake_flags & SCX_WAKE_SYNC && stays_with_waker(p, cpu)) {
 		this_counters()->waker_hits++;
 	} else {
@@ -189,7 +192,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	if (unlike)
 		return least_crowded(p, prev_cpu);
 	explain(none_idle, p->pid, prev_cpu);
-	wait_for_prev(p, prev_cpu);
+	wait_at_once(p, prev_cpu);
 	return prev_cpu;
 }
 
@@ -208,29 +211,6 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 	this_counters()->wakeup_preemptions++;
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
-}
-
-/* @p waits for @cpu only. */
-static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_flags)
-{
-	struct cpu_state *this = cpu_at(cpu);
-
-	this_counters()->queue_waits++;
-	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	keeps_tasks(cpu, this, cluster_at(this->cluster));
-}
-
-/* @p waits for any CPU of @cluster. */
-static __always_inline void wait_in_cluster(struct task_struct *p, u32 cluster, u64 enq_flags)
-{
-	struct cluster *c = cluster_at(cluster);
-
-	explain(queued, p->pid, c == cluster_of(scx_bpf_task_cpu(p)) ? scx_bpf_task_cpu(p) : (s32)c->first_cpu,
-		scx_bpf_dsq_nr_queued(cluster_dsq(cluster)), p->scx.dsq_vtime - c->clock);
-	c->waits++;
-	this_counters()->queue_waits++;
-	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
-	somebody_waits(cluster);
 }
 
 /* The cluster where @p waits, if it stopped for a task of another queue; -1: it did not. */
@@ -344,8 +324,19 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	t->charged = 0;
 	follow_start(this, c, prev, t, true);
 	prev->scx.slice = SLICE_MAX;
-	this->asked = false;
+	this->asked = this->woke_sync = false;
 	return true;
+}
+
+/* The queue of the next task. Reading a task takes as long as moving it, so compare only where there is a choice.
+ */
+static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const struct cluster *c)
+{
+	if (stranded_in(c))
+		return first_queue(cpu).dsq;
+	if (!may_keep_tasks(this, c))
+		return cluster_dsq(this->cluster);
+	return may_wait(this->cluster) ? first_queue(cpu).dsq : own_dsq(cpu);
 }
 
 /* Takes the next task that waits for this CPU or its cluster. */
@@ -353,15 +344,13 @@ static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
-	u64 dsq = cluster_dsq(this->cluster);
+	u64 dsq = next_dsq(cpu, this, c);
+	bool taken = scx_bpf_dsq_move_to_local(dsq, 0);
 
 	this->ran_past = 0;
-	/* Reading a task takes as long as moving it, so compare only where there is a choice. */
-	if (may_keep_tasks(this, c) || stranded_in(c)) {
+	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
-		dsq = first_queue(cpu).dsq;
-	}
-	if (scx_bpf_dsq_move_to_local(dsq, 0))
+	if (taken)
 		return true;
 	if (dsq != cluster_dsq(this->cluster) && scx_bpf_dsq_move_to_local(cluster_dsq(this->cluster), 0))
 		return true;
@@ -427,7 +416,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct task_state *t = task_of(p);
 	bool its_turn = !this->ran_past;
 
-	this->asked = false;
+	this->asked = this->woke_sync = false;
 	clear_taken(this);
 	if (!t)
 		return;

@@ -55,16 +55,35 @@ static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 n
 }
 
 /*
- * Would @cpu choose @p now? If fewer tasks wait than there are CPUs, each may have one at once;
- * otherwise only if @p is further behind than all of them. In a crowd, stopping a CPU for any task
- * but the first helps only the first: hackbench's 400 tasks on five CPUs took 37 % longer.
+ * Would @p be the next task of its cluster's queue? If fewer tasks wait than there are CPUs, each
+ * may have one at once; otherwise only if @p is further behind than all of them. In a crowd,
+ * stopping a CPU for any task but the first helps only the first: hackbench's 400 tasks on five
+ * CPUs took 37 % longer.
  */
+static __always_inline bool is_next_in(const struct task_struct *p, u32 cluster, u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) < (s32)cluster_at(cluster)->nr_cpus ||
+	       is_before(p->scx.dsq_vtime, first_waiting(cluster, cpu));
+}
+
+/* Would @cpu choose @p now, of all tasks that wait for it? */
 static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 {
 	u32 cluster = cpu_at(cpu)->cluster;
 	u32 waiting = scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + scx_bpf_dsq_nr_queued(own_dsq(cpu));
 
 	return waiting < cluster_at(cluster)->nr_cpus || is_before(p->scx.dsq_vtime, first_queue(cpu).vtime);
+}
+
+/*
+ * Does the task that runs on @cpu sleep soon by its own word? It has woken others with SCX_WAKE_SYNC in this turn,
+ * and has not used up a slice, for which EEVDF protects every task from wakeups (protect_slice() of Linux 7.3).
+ * Senders of messages are such tasks: the longer one runs, the more messages each receiver finds when its turn
+ * comes.
+ */
+static __always_inline bool sleeps_soon(u32 cpu, u64 now)
+{
+	return READ_ONCE(cpu_at(cpu)->woke_sync) && uncharged(cpu, now) < tunables.slice;
 }
 
 /* Should @p, which wakes up and found no CPU idle, have @cpu at once? */
@@ -76,6 +95,8 @@ static __always_inline bool preempts(const struct task_struct *p, u32 cpu, const
 		return false;
 	if (curr->policy == SCHED_IDLE)
 		return p->policy != SCHED_IDLE;
+	if (sleeps_soon(cpu, now))
+		return false;
 	ahead = ahead_of(p, cpu, curr, now);
 	if (ahead <= preempt_after(p))
 		return false;

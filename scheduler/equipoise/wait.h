@@ -41,30 +41,52 @@ static __always_inline bool stays(const struct task_struct *p, u32 cpu, bool wak
 	if (unlike || !p->se.sum_exec_runtime || is_light(p) || READ_ONCE(idle_clusters) || has_higher_class(cpu) ||
 	    is_behind(p->scx.dsq_vtime, c))
 		return false;
-	if (!scx_bpf_dsq_nr_queued(own_dsq(cpu)))
+	if (!may_keep_tasks(this, c) || !scx_bpf_dsq_nr_queued(own_dsq(cpu)))
 		return true;
 	return !wakes && !is_behind(first_vtime(own_dsq(cpu), cpu), c);
 }
 
-/*
- * @p, which has been placed, wakes up, and no CPU is idle or stops for it: inserts it into @cpu's
- * own queue if ops.enqueue() would do that. Then ops.enqueue() need not be called. If @cpu becomes
- * idle meanwhile, the kernel makes it look.
- */
-static __always_inline void wait_for_prev(struct task_struct *p, u32 cpu)
+/* @p waits for @cpu only. */
+static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_flags)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	struct cluster *c = cluster_at(this->cluster);
 
-	if (READ_ONCE(this->request) || !stays(p, cpu, true))
-		return;
-	if (is_restricted(p) && !task_allowed(p, cpu))
-		return;
-	explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
-	becomes_runnable(p);
 	this_counters()->queue_waits++;
-	set_bit_once(&c->keeping, this->slot);
-	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, 0);
+	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	keeps_tasks(cpu, this, cluster_at(this->cluster));
+}
+
+/* @p waits for any CPU of @cluster. */
+static __always_inline void wait_in_cluster(struct task_struct *p, u32 cluster, u64 enq_flags)
+{
+	struct cluster *c = cluster_at(cluster);
+
+	explain(queued, p->pid, c == cluster_of(scx_bpf_task_cpu(p)) ? scx_bpf_task_cpu(p) : (s32)c->first_cpu,
+		scx_bpf_dsq_nr_queued(cluster_dsq(cluster)), p->scx.dsq_vtime - c->clock);
+	c->waits++;
+	this_counters()->queue_waits++;
+	scx_bpf_dsq_insert_vtime(p, cluster_dsq(cluster), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
+	somebody_waits(cluster);
+}
+
+/*
+ * Inserts @p, which wakes up on @cpu and has been placed, into the queue that ops.enqueue() would
+ * choose, so that the kernel need not call ops.enqueue(). No CPU is idle or stops for @p. A CPU
+ * that becomes idle meanwhile looks at both queues.
+ */
+static __always_inline void wait_at_once(struct task_struct *p, u32 cpu)
+{
+	struct cpu_state *this = cpu_at(cpu);
+
+	if (READ_ONCE(this->request) || (is_restricted(p) && !task_allowed(p, cpu)))
+		return;
+	becomes_runnable(p);
+	if (is_pinned(p) || stays(p, cpu, true)) {
+		explain(queued_near, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
+		wait_near(p, cpu, 0);
+	} else {
+		wait_in_cluster(p, this->cluster, 0);
+	}
 }
 
 #endif /* __EQUIPOISE_WAIT_H */

@@ -2,7 +2,6 @@
 
 use crate::interrupt;
 use machine::input::BadInput;
-use miette::{MietteHandlerOpts, Report};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,13 +36,7 @@ impl Error {
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {
-                // Lines are broken for a terminal only; a program looks for the whole message.
-                let wrap = io::stderr().is_terminal();
-                // This fails only if a hook is set already, and none is set before this.
-                let _ = miette::set_hook(Box::new(move |_| {
-                    Box::new(MietteHandlerOpts::new().wrap_lines(wrap).build())
-                }));
-                eprintln!("{:?}", Report::new(*bad));
+                eprintln!("{}", bad.render(io::stderr().is_terminal()));
                 ExitCode::from(2)
             }
             Error::Run(failure) => {

@@ -1,7 +1,7 @@
 //! Bad input: one message with the file, the line and what was expected. Used by every crate that
 //! reads a file.
 
-use miette::{Diagnostic, NamedSource, SourceSpan};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,17 +15,20 @@ use thiserror::Error;
 const LONGEST_SHOWN: usize = 1000;
 
 /// An error in a file that a person wrote.
-#[derive(Debug, Error, Diagnostic)]
+#[derive(Debug, Error)]
 #[error("{message}")]
 pub struct BadInput {
     message: String,
-    #[source_code]
-    text: Option<NamedSource<String>>,
-    #[label("{expected}")]
-    at: Option<SourceSpan>,
     expected: String,
-    #[help]
-    help: Option<String>,
+    place: Option<Place>,
+}
+
+/// Where in a file it is wrong.
+#[derive(Debug)]
+struct Place {
+    file: String,
+    text: String,
+    bytes: Range<usize>,
 }
 
 impl BadInput {
@@ -53,21 +56,21 @@ impl BadInput {
         }
         BadInput {
             message,
-            text: Some(NamedSource::new(file, text.to_owned())),
-            at: Some((start..at.end.clamp(start, text.len())).into()),
             expected: expected.into(),
-            help: None,
+            place: Some(Place {
+                file: file.to_owned(),
+                text: text.to_owned(),
+                bytes: start..at.end.clamp(start, text.len()),
+            }),
         }
     }
 
     /// For an error without a place in a text: a missing file, an unknown name.
-    pub fn whole(message: impl Into<String>, help: impl Into<String>) -> BadInput {
+    pub fn whole(message: impl Into<String>, expected: impl Into<String>) -> BadInput {
         BadInput {
             message: message.into(),
-            text: None,
-            at: None,
-            expected: String::new(),
-            help: Some(help.into()),
+            expected: expected.into(),
+            place: None,
         }
     }
 
@@ -78,7 +81,27 @@ impl BadInput {
 
     /// The expectation.
     pub fn expected(&self) -> &str {
-        self.help.as_deref().unwrap_or(&self.expected)
+        &self.expected
+    }
+
+    /// The message, the line with a mark under the error, and the expectation, with colors if `styled`.
+    pub fn render(&self, styled: bool) -> String {
+        let renderer = match styled {
+            true => Renderer::styled(),
+            false => Renderer::plain(),
+        };
+        let title = Level::ERROR.primary_title(&self.message);
+        let report = match &self.place {
+            Some(place) => {
+                let wrong = AnnotationKind::Primary
+                    .span(place.bytes.clone())
+                    .label(&self.expected);
+                let line = Snippet::source(&place.text).path(&place.file);
+                title.element(line.annotation(wrong))
+            }
+            None => title.element(Level::HELP.message(&self.expected)),
+        };
+        renderer.render(&[report])
     }
 }
 
@@ -292,7 +315,7 @@ mod tests {
                 "expected more",
             );
             assert!(bad.message().starts_with("f:1: "), "{}", bad.message());
-            let shown = format!("{:?}", miette::Report::new(bad));
+            let shown = bad.render(false);
             assert!(shown.contains("expected more"), "{shown}");
         }
     }
@@ -328,10 +351,31 @@ mod tests {
     fn an_endless_line_is_not_shown() {
         let text = format!("\n{}x", " ".repeat(100_000));
         let bad = BadInput::at("f", &text, 50_000..50_001, "a blank", "expected more");
-        let shown = format!("{:?}", miette::Report::new(bad));
+        let shown = bad.render(false);
         assert!(shown.contains("f:2: a blank"), "{shown}");
         assert!(shown.contains("expected more"), "{shown}");
         assert!(shown.len() < 200, "{shown}");
+    }
+
+    #[test]
+    fn the_line_is_shown_with_a_mark_under_what_is_wrong() {
+        let bad = BadInput::at(
+            "f.toml",
+            "a = 1\nbb = x\n",
+            11..12,
+            "no number",
+            "expected a number",
+        );
+        assert_eq!(
+            bad.render(false),
+            "error: f.toml:2: no number\n \
+             --> f.toml:2:6\n  |\n2 | bb = x\n  |      ^ expected a number"
+        );
+        let bad = BadInput::whole("soc.tml: not found", "expected a file");
+        assert_eq!(
+            bad.render(false),
+            "error: soc.tml: not found\n |\n = help: expected a file"
+        );
     }
 
     #[test]

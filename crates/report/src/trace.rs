@@ -8,6 +8,7 @@ pub mod dat_head;
 pub(crate) mod linux;
 mod pelt;
 mod perfetto;
+mod protobuf;
 mod text;
 pub(crate) mod tracepoint;
 mod tracked;

@@ -4,13 +4,9 @@
 
 use super::Sink;
 use super::linux::Format;
+use super::protobuf::Message;
 use super::text::Fields;
 use super::tracepoint::{Class, MILLIWATT, Record, SwitchComm, Task, Tracepoint, comm, idle_state};
-use proto::packet::Data;
-use proto::{
-    Annotation, Bundle, CounterDescriptor, FtraceEvent, Packet, TrackDescriptor, TrackEvent, event,
-    track_event,
-};
 use simulator::Part;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,15 +18,40 @@ const ENERGY_EVERY_NS: u64 = 1_000_000;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
+// Numbers of fields in perfetto_trace.proto: of `TracePacket`,
+const FTRACE_EVENTS: u32 = 1;
+const TRACK_EVENT: u32 = 11;
+const TRACK_DESCRIPTOR: u32 = 60;
+// and of `FtraceEvent`.
+const PRINT: u32 = 3;
+const SCHED_SWITCH: u32 = 4;
+const CPU_FREQUENCY: u32 = 11;
+const CPU_IDLE: u32 = 13;
+const SCHED_WAKEUP: u32 = 17;
+const SCHED_WAKEUP_NEW: u32 = 114;
+const TASK_RENAME: u32 = 236;
+const SCHED_PROCESS_EXIT: u32 = 238;
+const SCHED_PROCESS_FORK: u32 = 239;
+const SCHED_MIGRATE_TASK: u32 = 491;
+// `TrackEvent.Type`
+const TYPE_INSTANT: u32 = 3;
+const TYPE_COUNTER: u32 = 4;
+
 /// Writes the packets.
 pub(crate) struct Perfetto<W> {
     sink: Sink<W>,
-    bundles: Vec<Vec<FtraceEvent>>,
+    bundles: Vec<Bundle>,
     tracks: BTreeMap<Track, u64>,
     /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,
     energy: Energy,
-    packet: Vec<u8>,
+}
+
+/// Events of a CPU that make a packet (`FtraceEventBundle`).
+#[derive(Default)]
+struct Bundle {
+    message: Message,
+    events: usize,
 }
 
 /// A track of our own.
@@ -66,43 +87,42 @@ impl<W: Write> Perfetto<W> {
     pub fn new(out: W, cpus: usize) -> Perfetto<W> {
         Perfetto {
             sink: Sink::new(out),
-            bundles: vec![Vec::new(); cpus],
+            bundles: (0..cpus).map(|_| Bundle::default()).collect(),
             tracks: BTreeMap::new(),
             utils: vec![[0.0; 3]; cpus],
             energy: Energy::default(),
-            packet: Vec::new(),
         }
     }
 
-    fn packet(&mut self, timestamp: Option<u64>, data: Data) {
-        let packet = Packet {
-            timestamp,
-            sequence: SEQUENCE,
-            data: Some(data),
-        };
+    fn packet(&mut self, timestamp: Option<u64>, (field, data): (u32, &Message)) {
+        let packet = Message::default()
+            .with(timestamp, |packet, now| packet.uint(8, now))
+            .uint(10, SEQUENCE) // trusted_packet_sequence_id
+            .message(field, data);
         // A trace is one message of packets, which is field 1.
-        self.packet.clear();
-        prost::encoding::message::encode(1, &packet, &mut self.packet);
-        self.sink.bytes(&self.packet);
+        self.sink
+            .bytes(Message::default().message(1, &packet).bytes());
     }
 
-    fn ftrace(&mut self, record: &Record<'_>, event: event::Event) {
-        let events = &mut self.bundles[record.cpu];
-        events.push(FtraceEvent {
-            timestamp: record.now,
-            pid: record.current.1 as u32,
-            event: Some(event),
-        });
-        if events.len() >= BUNDLE {
+    /// An `event`, which is `field` of `FtraceEvent`.
+    fn ftrace(&mut self, record: &Record<'_>, (field, event): (u32, Message)) {
+        let event = Message::default()
+            .uint(1, record.now)
+            .uint(2, record.current.1.cast_unsigned())
+            .message(field, &event);
+        let bundle = &mut self.bundles[record.cpu];
+        bundle.message = std::mem::take(&mut bundle.message).message(2, &event);
+        bundle.events += 1;
+        if bundle.events >= BUNDLE {
             self.flush(record.cpu);
         }
     }
 
     fn flush(&mut self, cpu: usize) {
-        let event = std::mem::take(&mut self.bundles[cpu]);
-        if !event.is_empty() {
-            let cpu = cpu as u32;
-            self.packet(None, Data::FtraceEvents(Bundle { cpu, event }));
+        let bundle = std::mem::take(&mut self.bundles[cpu]);
+        if bundle.events > 0 {
+            let bundle = bundle.message.uint(1, cpu as u64);
+            self.packet(None, (FTRACE_EVENTS, &bundle));
         }
     }
 
@@ -114,27 +134,22 @@ impl<W: Write> Perfetto<W> {
         let parent = group.map(|group| self.track(Track::Group(group), group, None, ""));
         let uuid = self.tracks.len() as u64 + 1;
         self.tracks.insert(track, uuid);
-        let counter = (!unit.is_empty()).then(|| CounterDescriptor {
-            unit_name: unit.to_owned(),
-        });
-        let descriptor = TrackDescriptor {
-            uuid,
-            parent,
-            name: name.to_owned(),
-            counter,
-        };
-        self.packet(None, Data::TrackDescriptor(descriptor));
+        let descriptor = Message::default()
+            .uint(1, uuid)
+            .with(parent, |track, parent| track.uint(5, parent))
+            .string(2, name);
+        let unit = (!unit.is_empty()).then(|| Message::default().string(6, unit));
+        let descriptor = descriptor.with(unit, |track, unit| track.message(8, &unit));
+        self.packet(None, (TRACK_DESCRIPTOR, &descriptor));
         uuid
     }
 
     fn count(&mut self, now: u64, track: u64, value: f64) {
-        let event = TrackEvent {
-            kind: track_event::COUNTER,
-            track,
-            value: Some(value),
-            ..TrackEvent::default()
-        };
-        self.packet(Some(now), Data::TrackEvent(event));
+        let event = Message::default()
+            .uint(9, TYPE_COUNTER)
+            .uint(11, track)
+            .double(44, value);
+        self.packet(Some(now), (TRACK_EVENT, &event));
     }
 
     fn utilization(&mut self, now: u64, cpu: usize, class: Class, util: f64) {
@@ -169,28 +184,20 @@ impl<W: Write> Perfetto<W> {
             Some("Decisions"),
             "",
         );
-        let annotation = |&(name, value): &(&str, i64)| Annotation {
-            name: name.to_owned(),
-            value: Some(value),
-            text: None,
-        };
-        let why = why.map(|why| Annotation {
-            name: "why".to_owned(),
-            value: None,
-            text: Some(why.to_owned()),
-        });
-        let event = TrackEvent {
-            kind: track_event::INSTANT,
-            track,
-            name,
-            annotations: why
-                .into_iter()
-                .chain(task.map(|task| annotation(&("pid", task.1.into()))))
-                .chain(numbers.iter().map(annotation))
-                .collect(),
-            ..TrackEvent::default()
-        };
-        self.packet(Some(now), Data::TrackEvent(event));
+        // `DebugAnnotation`, with its int_value or its string_value.
+        let annotation = |name: &str| Message::default().string(10, name);
+        let mut event = Message::default()
+            .uint(9, TYPE_INSTANT)
+            .uint(11, track)
+            .string(23, &name);
+        if let Some(why) = why {
+            event = event.message(4, &annotation("why").string(6, why));
+        }
+        let pid = task.map(|task| ("pid", i64::from(task.1)));
+        for (name, value) in pid.into_iter().chain(numbers.iter().copied()) {
+            event = event.message(4, &annotation(name).int(4, value));
+        }
+        self.packet(Some(now), (TRACK_EVENT, &event));
     }
 
     fn power(&mut self, now: u64, part: Part, unit: &'static str, value: u64) {
@@ -226,7 +233,13 @@ impl<W: Write> Perfetto<W> {
 impl<W: Write> Format for Perfetto<W> {
     fn record(&mut self, record: Record<'_>) {
         let (now, cpu) = (record.now, record.cpu);
-        let owned = |name: &str| comm(name).to_owned();
+        // comm, pid and prio, as most events begin.
+        let of_task = |task: Task<'_>, prio: i32| {
+            Message::default()
+                .string(1, comm(task.0))
+                .int(2, task.1)
+                .int(3, prio)
+        };
         match record.event {
             Tracepoint::SchedSwitch {
                 prev,
@@ -235,16 +248,15 @@ impl<W: Write> Format for Perfetto<W> {
                 next,
                 next_prio,
             } => {
-                let event = proto::SchedSwitch {
-                    prev_comm: SwitchComm(prev, cpu).to_string(),
-                    prev_pid: prev.1,
-                    prev_prio,
-                    prev_state: prev_state.bits() as i64,
-                    next_comm: SwitchComm(next, cpu).to_string(),
-                    next_pid: next.1,
-                    next_prio,
-                };
-                self.ftrace(&record, event::Event::SchedSwitch(event));
+                let event = Message::default()
+                    .string(1, &SwitchComm(prev, cpu).to_string())
+                    .int(2, prev.1)
+                    .int(3, prev_prio)
+                    .int(4, prev_state.bits() as i64)
+                    .string(5, &SwitchComm(next, cpu).to_string())
+                    .int(6, next.1)
+                    .int(7, next_prio);
+                self.ftrace(&record, (SCHED_SWITCH, event));
             }
             Tracepoint::SchedWakeup {
                 task,
@@ -252,17 +264,12 @@ impl<W: Write> Format for Perfetto<W> {
                 target_cpu,
                 new,
             } => {
-                let event = proto::SchedWakeup {
-                    comm: owned(task.0),
-                    pid: task.1,
-                    prio,
-                    target_cpu: target_cpu as i32,
+                let event = of_task(task, prio).int(5, target_cpu as i64);
+                let field = match new {
+                    true => SCHED_WAKEUP_NEW,
+                    false => SCHED_WAKEUP,
                 };
-                let event = match new {
-                    true => event::Event::SchedWakeupNew(event),
-                    false => event::Event::SchedWakeup(event),
-                };
-                self.ftrace(&record, event);
+                self.ftrace(&record, (field, event));
                 let name = format!("{} wakes up on CPU {target_cpu}", task.0);
                 let numbers = [("target_cpu", target_cpu as i64)];
                 self.decision(&record, Some(task), name, &numbers, None);
@@ -273,57 +280,46 @@ impl<W: Write> Format for Perfetto<W> {
                 orig_cpu,
                 dest_cpu,
             } => {
-                let event = proto::SchedMigrateTask {
-                    comm: owned(task.0),
-                    pid: task.1,
-                    prio,
-                    orig_cpu: orig_cpu as i32,
-                    dest_cpu: dest_cpu as i32,
-                };
-                self.ftrace(&record, event::Event::SchedMigrateTask(event));
+                let event = of_task(task, prio)
+                    .int(4, orig_cpu as i64)
+                    .int(5, dest_cpu as i64);
+                self.ftrace(&record, (SCHED_MIGRATE_TASK, event));
                 let name = format!("{} moves from CPU {orig_cpu} to {dest_cpu}", task.0);
                 let numbers = [("orig_cpu", orig_cpu as i64), ("dest_cpu", dest_cpu as i64)];
                 self.decision(&record, Some(task), name, &numbers, None);
             }
             Tracepoint::SchedProcessFork { parent, child_pid } => {
-                let event = proto::SchedProcessFork {
-                    parent_comm: owned(parent.0),
-                    parent_pid: parent.1,
-                    child_comm: owned(parent.0),
-                    child_pid,
-                };
-                self.ftrace(&record, event::Event::SchedProcessFork(event));
+                let event = Message::default()
+                    .string(1, comm(parent.0))
+                    .int(2, parent.1)
+                    .string(3, comm(parent.0))
+                    .int(4, child_pid);
+                self.ftrace(&record, (SCHED_PROCESS_FORK, event));
             }
             Tracepoint::SchedProcessExit { task, prio } => {
-                let event = proto::SchedProcessExit {
-                    comm: owned(task.0),
-                    pid: task.1,
-                    tgid: task.1,
-                    prio,
-                };
-                self.ftrace(&record, event::Event::SchedProcessExit(event));
+                let event = Message::default()
+                    .string(1, comm(task.0))
+                    .int(2, task.1)
+                    .int(3, task.1) // tgid
+                    .int(4, prio);
+                self.ftrace(&record, (SCHED_PROCESS_EXIT, event));
             }
             Tracepoint::TaskRename {
                 pid,
                 oldcomm,
                 newcomm,
             } => {
-                let event = proto::TaskRename {
-                    pid,
-                    oldcomm: owned(oldcomm),
-                    newcomm: owned(newcomm),
-                };
-                self.ftrace(&record, event::Event::TaskRename(event));
+                let event = Message::default()
+                    .int(1, pid)
+                    .string(2, comm(oldcomm))
+                    .string(3, comm(newcomm));
+                self.ftrace(&record, (TASK_RENAME, event));
             }
             Tracepoint::CpuIdle { state } => {
-                let (state, cpu_id) = (idle_state(state), cpu as u32);
-                let event = proto::CpuState { state, cpu_id };
-                self.ftrace(&record, event::Event::CpuIdle(event));
+                self.ftrace(&record, (CPU_IDLE, cpu_state(idle_state(state), cpu)));
             }
             Tracepoint::CpuFrequency { state } => {
-                let cpu_id = cpu as u32;
-                let event = proto::CpuState { state, cpu_id };
-                self.ftrace(&record, event::Event::CpuFrequency(event));
+                self.ftrace(&record, (CPU_FREQUENCY, cpu_state(state, cpu)));
             }
             // CpuFrequency has the same information.
             Tracepoint::SchedCpuCapacity { .. } => {}
@@ -334,8 +330,8 @@ impl<W: Write> Format for Perfetto<W> {
                 self.utilization(now, cpu, class, average.levels().util);
             }
             Tracepoint::BpfTracePrintk { .. } => {
-                let buf = Fields(&record).to_string();
-                self.ftrace(&record, event::Event::Print(proto::Print { buf }));
+                let event = Message::default().string(2, &Fields(&record).to_string());
+                self.ftrace(&record, (PRINT, event));
             }
             Tracepoint::Decision { task, decided, why } => {
                 let numbers: Vec<(&str, i64)> = decided
@@ -359,226 +355,7 @@ impl<W: Write> Format for Perfetto<W> {
     }
 }
 
-/// The messages of perfetto_trace.proto that are written, with the fields in use.
-mod proto {
-    use prost::{Message, Oneof};
-
-    /// `TracePacket`.
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Packet {
-        /// ns
-        #[prost(uint64, optional, tag = "8")]
-        pub timestamp: Option<u64>,
-        /// `trusted_packet_sequence_id`
-        #[prost(uint32, tag = "10")]
-        pub sequence: u32,
-        #[prost(oneof = "packet::Data", tags = "1, 11, 60")]
-        pub data: Option<packet::Data>,
-    }
-
-    pub mod packet {
-        #[derive(Clone, PartialEq, super::Oneof)]
-        pub enum Data {
-            #[prost(message, tag = "1")]
-            FtraceEvents(super::Bundle),
-            #[prost(message, tag = "11")]
-            TrackEvent(super::TrackEvent),
-            #[prost(message, tag = "60")]
-            TrackDescriptor(super::TrackDescriptor),
-        }
-    }
-
-    /// `FtraceEventBundle`.
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Bundle {
-        #[prost(uint32, tag = "1")]
-        pub cpu: u32,
-        #[prost(message, repeated, tag = "2")]
-        pub event: Vec<FtraceEvent>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct FtraceEvent {
-        /// ns
-        #[prost(uint64, tag = "1")]
-        pub timestamp: u64,
-        #[prost(uint32, tag = "2")]
-        pub pid: u32,
-        #[prost(
-            oneof = "event::Event",
-            tags = "3, 4, 11, 13, 17, 114, 236, 238, 239, 491"
-        )]
-        pub event: Option<event::Event>,
-    }
-
-    pub mod event {
-        #[derive(Clone, PartialEq, super::Oneof)]
-        pub enum Event {
-            #[prost(message, tag = "3")]
-            Print(super::Print),
-            #[prost(message, tag = "4")]
-            SchedSwitch(super::SchedSwitch),
-            #[prost(message, tag = "11")]
-            CpuFrequency(super::CpuState),
-            #[prost(message, tag = "13")]
-            CpuIdle(super::CpuState),
-            #[prost(message, tag = "17")]
-            SchedWakeup(super::SchedWakeup),
-            #[prost(message, tag = "114")]
-            SchedWakeupNew(super::SchedWakeup),
-            #[prost(message, tag = "236")]
-            TaskRename(super::TaskRename),
-            #[prost(message, tag = "238")]
-            SchedProcessExit(super::SchedProcessExit),
-            #[prost(message, tag = "239")]
-            SchedProcessFork(super::SchedProcessFork),
-            #[prost(message, tag = "491")]
-            SchedMigrateTask(super::SchedMigrateTask),
-        }
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Print {
-        #[prost(string, tag = "2")]
-        pub buf: String,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct SchedSwitch {
-        #[prost(string, tag = "1")]
-        pub prev_comm: String,
-        #[prost(int32, tag = "2")]
-        pub prev_pid: i32,
-        #[prost(int32, tag = "3")]
-        pub prev_prio: i32,
-        #[prost(int64, tag = "4")]
-        pub prev_state: i64,
-        #[prost(string, tag = "5")]
-        pub next_comm: String,
-        #[prost(int32, tag = "6")]
-        pub next_pid: i32,
-        #[prost(int32, tag = "7")]
-        pub next_prio: i32,
-    }
-
-    /// Also `SchedWakeupNew`.
-    #[derive(Clone, PartialEq, Message)]
-    pub struct SchedWakeup {
-        #[prost(string, tag = "1")]
-        pub comm: String,
-        #[prost(int32, tag = "2")]
-        pub pid: i32,
-        #[prost(int32, tag = "3")]
-        pub prio: i32,
-        #[prost(int32, tag = "5")]
-        pub target_cpu: i32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct SchedMigrateTask {
-        #[prost(string, tag = "1")]
-        pub comm: String,
-        #[prost(int32, tag = "2")]
-        pub pid: i32,
-        #[prost(int32, tag = "3")]
-        pub prio: i32,
-        #[prost(int32, tag = "4")]
-        pub orig_cpu: i32,
-        #[prost(int32, tag = "5")]
-        pub dest_cpu: i32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct SchedProcessFork {
-        #[prost(string, tag = "1")]
-        pub parent_comm: String,
-        #[prost(int32, tag = "2")]
-        pub parent_pid: i32,
-        #[prost(string, tag = "3")]
-        pub child_comm: String,
-        #[prost(int32, tag = "4")]
-        pub child_pid: i32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct SchedProcessExit {
-        #[prost(string, tag = "1")]
-        pub comm: String,
-        #[prost(int32, tag = "2")]
-        pub pid: i32,
-        #[prost(int32, tag = "3")]
-        pub tgid: i32,
-        #[prost(int32, tag = "4")]
-        pub prio: i32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TaskRename {
-        #[prost(int32, tag = "1")]
-        pub pid: i32,
-        #[prost(string, tag = "2")]
-        pub oldcomm: String,
-        #[prost(string, tag = "3")]
-        pub newcomm: String,
-    }
-
-    /// `CpuIdle` and `CpuFrequency`. Zero is written, too: a state.
-    #[derive(Clone, PartialEq, Message)]
-    pub struct CpuState {
-        #[prost(uint32, required, tag = "1")]
-        pub state: u32,
-        #[prost(uint32, required, tag = "2")]
-        pub cpu_id: u32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TrackDescriptor {
-        #[prost(uint64, tag = "1")]
-        pub uuid: u64,
-        #[prost(uint64, optional, tag = "5")]
-        pub parent: Option<u64>,
-        #[prost(string, tag = "2")]
-        pub name: String,
-        #[prost(message, optional, tag = "8")]
-        pub counter: Option<CounterDescriptor>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct CounterDescriptor {
-        #[prost(string, tag = "6")]
-        pub unit_name: String,
-    }
-
-    pub mod track_event {
-        pub const INSTANT: u32 = 3;
-        pub const COUNTER: u32 = 4;
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TrackEvent {
-        #[prost(uint32, tag = "9")]
-        pub kind: u32,
-        #[prost(uint64, tag = "11")]
-        pub track: u64,
-        #[prost(string, tag = "23")]
-        pub name: String,
-        /// `double_counter_value`
-        #[prost(double, optional, tag = "44")]
-        pub value: Option<f64>,
-        #[prost(message, repeated, tag = "4")]
-        pub annotations: Vec<Annotation>,
-    }
-
-    /// `DebugAnnotation`.
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Annotation {
-        #[prost(string, tag = "10")]
-        pub name: String,
-        /// `int_value`
-        #[prost(int64, optional, tag = "4")]
-        pub value: Option<i64>,
-        /// `string_value`
-        #[prost(string, optional, tag = "6")]
-        pub text: Option<String>,
-    }
+/// `CpuIdle` or `CpuFrequency`.
+fn cpu_state(state: u32, cpu: usize) -> Message {
+    Message::default().uint(1, state).uint(2, cpu as u64)
 }

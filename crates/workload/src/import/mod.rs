@@ -14,6 +14,7 @@ mod line;
 mod locks;
 mod measured;
 mod perfetto;
+mod protobuf;
 mod streams;
 mod text;
 

@@ -2,10 +2,9 @@
 //! in the compact form in which Perfetto itself records switches and wakeups.
 
 use super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
+use super::protobuf::{Skipped, message, take_message};
 use super::{ITS_MACHINE, Sink};
 use machine::input::BadInput;
-use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
 use std::collections::HashMap;
 
 /// A trace is one message, of packets.
@@ -32,8 +31,9 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
     let mut left = bytes;
     while !left.is_empty() {
         let at = bytes.len() - left.len();
-        let packet = packet(&mut left).map_err(|error| bad(at, error, EXPECTED))?;
-        if !packet.compressed.is_empty() {
+        let packet: Packet =
+            take_message(&mut left, PACKET).map_err(|error| bad(at, error, EXPECTED))?;
+        if packet.compressed.is_some() {
             let expected =
                 "expected no compression: leave compression_type out of the configuration";
             return Err(bad(at, "compressed packets".to_owned(), expected));
@@ -65,21 +65,6 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
 
 fn in_interrupt(common_flags: u32) -> bool {
     common_flags & u32::from(IN_INTERRUPT) != 0
-}
-
-/// The next packet of `left`.
-fn packet(left: &mut &[u8]) -> Result<Packet, String> {
-    let wrong = |error: prost::DecodeError| error.to_string();
-    let (field, wire) = decode_key(left).map_err(wrong)?;
-    if (field, wire) != (PACKET, WireType::LengthDelimited) {
-        return Err("no packet".to_owned());
-    }
-    let length = decode_varint(left).map_err(wrong)?;
-    let length = usize::try_from(length).ok().filter(|&it| it <= left.len());
-    let length = length.ok_or("the file ends in a packet")?;
-    let (bytes, rest) = left.split_at(length);
-    *left = rest;
-    Packet::decode(bytes).map_err(wrong)
 }
 
 /// A task: its name's place, pid and prio.
@@ -270,132 +255,68 @@ impl All {
     }
 }
 
-/// `TracePacket`, as far as needed, like the others.
-#[derive(Clone, PartialEq, Message)]
-struct Packet {
-    #[prost(message, optional, tag = "1")]
-    ftrace_events: Option<Bundle>,
-    /// `compressed_packets`
-    #[prost(bytes = "vec", tag = "50")]
-    compressed: Vec<u8>,
-}
-
-/// `FtraceEventBundle`
-#[derive(Clone, PartialEq, Message)]
-struct Bundle {
-    #[prost(uint32, tag = "1")]
-    cpu: u32,
-    #[prost(message, repeated, tag = "2")]
-    event: Vec<FtraceEvent>,
-    #[prost(bool, tag = "3")]
-    lost_events: bool,
-    #[prost(message, optional, tag = "4")]
-    compact_sched: Option<Compact>,
-}
-
-/// `FtraceEvent`
-#[derive(Clone, PartialEq, Message)]
-struct FtraceEvent {
-    #[prost(uint64, tag = "1")]
-    timestamp: u64,
-    #[prost(uint32, tag = "5")]
-    common_flags: u32,
-    #[prost(message, optional, tag = "3")]
-    print: Option<Print>,
-    #[prost(message, optional, tag = "4")]
-    sched_switch: Option<SchedSwitch>,
-    #[prost(message, optional, tag = "11")]
-    cpu_frequency: Option<CpuFrequency>,
-    #[prost(message, optional, tag = "17")]
-    sched_wakeup: Option<Woken>,
-    #[prost(message, optional, tag = "20")]
-    sched_waking: Option<Woken>,
-    #[prost(message, optional, tag = "114")]
-    sched_wakeup_new: Option<Woken>,
-    #[prost(message, optional, tag = "239")]
-    sched_process_fork: Option<Fork>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Print {
-    #[prost(string, tag = "2")]
-    buf: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct SchedSwitch {
-    #[prost(string, tag = "1")]
-    prev_comm: String,
-    #[prost(int32, tag = "2")]
-    prev_pid: i32,
-    #[prost(int32, tag = "3")]
-    prev_prio: i32,
-    #[prost(int64, tag = "4")]
-    prev_state: i64,
-    #[prost(string, tag = "5")]
-    next_comm: String,
-    #[prost(int32, tag = "6")]
-    next_pid: i32,
-    #[prost(int32, tag = "7")]
-    next_prio: i32,
-}
-
-/// `SchedWakingFtraceEvent` and similar ones.
-#[derive(Clone, PartialEq, Message)]
-struct Woken {
-    #[prost(string, tag = "1")]
-    comm: String,
-    #[prost(int32, tag = "2")]
-    pid: i32,
-    #[prost(int32, tag = "3")]
-    prio: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Fork {
-    #[prost(int32, tag = "2")]
-    parent_pid: i32,
-    #[prost(string, tag = "3")]
-    child_comm: String,
-    #[prost(int32, tag = "4")]
-    child_pid: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CpuFrequency {
-    #[prost(uint32, tag = "1")]
-    state: u32,
-    #[prost(uint32, tag = "2")]
-    cpu_id: u32,
-}
-
-/// `CompactSched`
-#[derive(Clone, PartialEq, Message)]
-struct Compact {
-    #[prost(uint64, repeated, tag = "1")]
-    switch_timestamp: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    switch_prev_state: Vec<i64>,
-    #[prost(int32, repeated, tag = "3")]
-    switch_next_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "4")]
-    switch_next_prio: Vec<i32>,
-    #[prost(uint32, repeated, tag = "6")]
-    switch_next_comm: Vec<u32>,
-    /// `intern_table`
-    #[prost(string, repeated, tag = "5")]
-    names: Vec<String>,
-    #[prost(uint64, repeated, tag = "7")]
-    waking_timestamp: Vec<u64>,
-    #[prost(int32, repeated, tag = "8")]
-    waking_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "10")]
-    waking_prio: Vec<i32>,
-    #[prost(uint32, repeated, tag = "11")]
-    waking_comm: Vec<u32>,
-    /// `waking_common_flags`
-    #[prost(uint32, repeated, tag = "12")]
-    waking_flags: Vec<u32>,
+// The messages of perfetto_trace.proto that are read, with the used fields.
+message! {
+    struct Packet "TracePacket" {
+        ftrace_events: Option<Bundle> = 1,
+        compressed: Option<Skipped> = 50,
+    }
+    struct Bundle "FtraceEventBundle" {
+        cpu: u32 = 1,
+        event: Vec<FtraceEvent> = 2,
+        lost_events: bool = 3,
+        compact_sched: Option<Compact> = 4,
+    }
+    struct FtraceEvent "FtraceEvent" {
+        timestamp: u64 = 1,
+        common_flags: u32 = 5,
+        print: Option<Print> = 3,
+        sched_switch: Option<SchedSwitch> = 4,
+        cpu_frequency: Option<CpuFrequency> = 11,
+        sched_wakeup: Option<Woken> = 17,
+        sched_waking: Option<Woken> = 20,
+        sched_wakeup_new: Option<Woken> = 114,
+        sched_process_fork: Option<Fork> = 239,
+    }
+    struct Print "PrintFtraceEvent" {
+        buf: String = 2,
+    }
+    struct SchedSwitch "SchedSwitchFtraceEvent" {
+        prev_comm: String = 1,
+        prev_pid: i32 = 2,
+        prev_prio: i32 = 3,
+        prev_state: i64 = 4,
+        next_comm: String = 5,
+        next_pid: i32 = 6,
+        next_prio: i32 = 7,
+    }
+    struct Woken "SchedWakingFtraceEvent, SchedWakeupFtraceEvent or SchedWakeupNewFtraceEvent" {
+        comm: String = 1,
+        pid: i32 = 2,
+        prio: i32 = 3,
+    }
+    struct Fork "SchedProcessForkFtraceEvent" {
+        parent_pid: i32 = 2,
+        child_comm: String = 3,
+        child_pid: i32 = 4,
+    }
+    struct CpuFrequency "CpuFrequencyFtraceEvent" {
+        state: u32 = 1,
+        cpu_id: u32 = 2,
+    }
+    struct Compact "FtraceEventBundle.CompactSched, whose names are its intern_table" {
+        switch_timestamp: Vec<u64> = 1,
+        switch_prev_state: Vec<i64> = 2,
+        switch_next_pid: Vec<i32> = 3,
+        switch_next_prio: Vec<i32> = 4,
+        switch_next_comm: Vec<u32> = 6,
+        names: Vec<String> = 5,
+        waking_timestamp: Vec<u64> = 7,
+        waking_pid: Vec<i32> = 8,
+        waking_prio: Vec<i32> = 10,
+        waking_comm: Vec<u32> = 11,
+        waking_flags: Vec<u32> = 12,
+    }
 }
 
 #[cfg(test)]
@@ -404,46 +325,64 @@ mod tests {
     use super::*;
     use crate::recording::Step::{Run, Sleep, Wait, Wake};
 
+    /// A field of a message: its number, its wire type and the value.
+    fn field(number: u32, value: &[u8]) -> Vec<u8> {
+        let mut field = vec![];
+        varint(u64::from(number << 3 | 2), &mut field);
+        varint(value.len() as u64, &mut field);
+        field.extend(value);
+        field
+    }
+
+    fn varint(mut value: u64, into: &mut Vec<u8>) {
+        while value >= 0x80 {
+            into.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        into.push(value as u8);
+    }
+
+    fn packed(number: u32, values: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![];
+        for &value in values {
+            varint(value, &mut bytes);
+        }
+        field(number, &bytes)
+    }
+
     /// A runs on CPU 0, wakes B on CPU 1 after 1 ms and sleeps 1 ms later; an interrupt wakes A after 3 ms.
     fn compact() -> Vec<u8> {
-        let names = ["swapper", "a", "b"].map(str::to_owned).to_vec();
-        let bundle = |cpu, compact| Packet {
-            ftrace_events: Some(Bundle {
-                cpu,
-                compact_sched: Some(compact),
-                ..Bundle::default()
-            }),
-            ..Packet::default()
+        let names = ["swapper", "a", "b"].map(|name| field(5, name.as_bytes()));
+        let bundle = |cpu: u8, compact: &[Vec<u8>]| {
+            let compact = [&names[..], compact].concat().concat();
+            field(
+                PACKET,
+                &field(1, &[&[0x08, cpu][..], &field(4, &compact)].concat()),
+            )
         };
         let ms = 1_000_000;
-        let first = Compact {
-            names: names.clone(),
-            switch_timestamp: vec![10 * ms, 2 * ms, 3 * ms, ms],
-            switch_prev_state: vec![0, 1, 0, 0x20],
-            switch_next_pid: vec![7, 0, 7, 0],
-            switch_next_prio: vec![120; 4],
-            switch_next_comm: vec![1, 0, 1, 0],
-            waking_timestamp: vec![11 * ms, 4 * ms],
-            waking_pid: vec![8, 7],
-            waking_prio: vec![120; 2],
-            waking_comm: vec![2, 1],
-            waking_flags: vec![0, 0x08],
-        };
-        let second = Compact {
-            names,
+        let first = [
+            packed(1, &[10 * ms, 2 * ms, 3 * ms, ms]),
+            packed(2, &[0, 1, 0, 0x20]),
+            packed(3, &[7, 0, 7, 0]),
+            packed(4, &[120; 4]),
+            packed(6, &[1, 0, 1, 0]),
+            packed(7, &[11 * ms, 4 * ms]),
+            packed(8, &[8, 7]),
+            packed(10, &[120; 2]),
+            packed(11, &[2, 1]),
+            packed(12, &[0, 0x08]),
+        ];
+        let second = [
             // A little later: packets are not ordered.
-            switch_timestamp: vec![11 * ms + 1, 2 * ms],
-            switch_prev_state: vec![0, 1],
-            switch_next_pid: vec![8, 0],
-            switch_next_prio: vec![120; 2],
-            switch_next_comm: vec![2, 0],
-            ..Compact::default()
-        };
-        let mut bytes = Vec::new();
-        for packet in [bundle(1, second), bundle(0, first)] {
-            prost::encoding::message::encode(PACKET, &packet, &mut bytes);
-        }
-        bytes
+            packed(1, &[11 * ms + 1, 2 * ms]),
+            packed(2, &[0, 1]),
+            packed(3, &[8, 0]),
+            packed(4, &[120; 2]),
+            packed(6, &[2, 0]),
+        ];
+        // Packets are field 1 of a trace, and so is the bundle of a packet.
+        [bundle(1, &second), bundle(0, &first)].concat()
     }
 
     #[test]
