@@ -205,7 +205,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 latencies,
                 format!("{} distances of {count} nodes", values.len()),
-                "expected one from each node to each",
+                "expected a distance from each node to each",
             ));
         }
         let places: Option<Vec<usize>> = nodes

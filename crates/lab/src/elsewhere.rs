@@ -222,7 +222,7 @@ impl Worker {
         loop {
             while let Some(length) = self.whole(expected.longest())? {
                 if result.is_some() {
-                    return Err(Trouble::Unbelievable("more than a result"));
+                    return Err(Trouble::Unbelievable("data after the result"));
                 }
                 let reply = wire::decode::<Reply<'_>>(&self.read[4..length]);
                 let over = match reply.ok_or(Trouble::Unbelievable("no message"))? {

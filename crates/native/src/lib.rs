@@ -42,7 +42,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// The printable text on one line.
 pub fn one_line(text: &str) -> String {
     let shown = printable(text.trim_end());
     shown.replace('\n', "\\n").replace('\t', " ")

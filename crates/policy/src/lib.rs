@@ -42,14 +42,14 @@ impl Policy {
 
     /// The scheduler, for this simulated kernel.
     pub fn object_in(&self, kernel: Kernel) -> &'static Object {
-        Object::own_in(self.scheduler, kernel).expect("a policy is for a scheduler that there is")
+        Object::own_in(self.scheduler, kernel).expect("the scheduler of a policy exists")
     }
 
     /// The same scheduler, which records the reasons for its decisions ([`Decision`]), at a cost in
     /// time that is not simulated.
     pub fn explaining_object_in(&self, kernel: Kernel) -> &'static Object {
         let object = Object::explaining_in(self.scheduler, kernel);
-        object.expect("a policy is for a scheduler that there is")
+        object.expect("the scheduler of a policy exists")
     }
 
     /// The sched domains of `machine` for the scheduler.

@@ -9,7 +9,7 @@ use workload::{Better, Goal, Role};
 /// The selection of a comparison's results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
-    /// Only this goal.
+    /// Shows only this goal.
     pub goal: Option<Goal>,
     /// Every measure, not only those that decide.
     pub all: bool,

@@ -185,7 +185,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             ),
         );
         if policy.busy {
-            line(out, "h3", "Busy, of the whole time");
+            line(out, "h3", "Busy part of the time");
             chart(
                 out,
                 "busy",
@@ -193,7 +193,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             );
         }
         if policy.frequency {
-            line(out, "h3", "Frequency, of the highest");
+            line(out, "h3", "Frequency, relative to the highest");
             chart(
                 out,
                 "frequency",

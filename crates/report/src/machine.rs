@@ -269,7 +269,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
     };
     let title = memory.map_or("Distances".to_owned(), |memory| {
         format!(
-            "Distances, and a line that changed (one that did not: {} ns; a {} lock: {} ns)",
+            "Distances, and the cost of a changed cache line (unchanged: {} ns; a {} lock: {} ns)",
             memory.cached_ns, memory.spinlock, memory.lock_ns
         )
     });

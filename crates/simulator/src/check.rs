@@ -327,7 +327,7 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
             return Err(format!("CPU {id} is idle over its own queue"));
         }
         if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
-            return Err(format!("CPU {id} is busy and in the idle mask"));
+            return Err(format!("CPU {id} is busy, but in the idle mask"));
         }
         rt_queued += cpu.rt.len();
         dl_queued += cpu.dl.len();

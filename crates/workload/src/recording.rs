@@ -192,7 +192,7 @@ impl Recording {
             let wrong = match has.iter().position(|&it| it == mutex) {
                 _ if mutex >= self.mutexes => format!("names mutex {mutex}, which is not there"),
                 Some(_) if takes => format!("takes mutex {mutex}, which it has"),
-                None if !takes => format!("gives back mutex {mutex}, which it has not"),
+                None if !takes => format!("releases mutex {mutex}, which it does not hold"),
                 Some(place) => {
                     has.swap_remove(place);
                     continue;
@@ -545,7 +545,7 @@ mod tests {
         for (wrong, says) in [
             (&[Lock(1), Unlock(1)][..], "mutex 1, which is not there"),
             (&[Lock(0), Lock(0)], "takes mutex 0, which it has"),
-            (&[Unlock(0)], "gives back mutex 0, which it has not"),
+            (&[Unlock(0)], "releases mutex 0, which it does not hold"),
             (&[Lock(0)], "keeps a mutex"),
         ] {
             recording.threads[0].steps = wrong.to_vec();

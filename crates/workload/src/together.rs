@@ -17,7 +17,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Of `parts`, in the order in which their tasks are started.
+    /// Combines `parts`; their tasks start in this order.
     pub(crate) fn new(name: String, parts: Vec<Box<dyn Workload>>) -> Together {
         let named = |name: &str| {
             let metrics = parts.iter().flat_map(|part| part.metrics());

@@ -19,7 +19,7 @@ struct fair_entity {
 	struct bpf_spin_lock lock;
 	/* Relative to min_vruntime of the runqueue of cpu. */
 	u64 vruntime;
-	/* When it last ran, ns. */
+	/* The time at which it last ran, ns. */
 	u64 exec_start;
 	/* The CPU where it counts, or last did. */
 	u32 cpu;

@@ -226,7 +226,7 @@ fn shown(text: &str) -> String {
 
 /// `value` as a message.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    postcard::to_stdvec(value).expect("memory takes whatever is written to it")
+    postcard::to_stdvec(value).expect("writing to memory does not fail")
 }
 
 /// The value encoded in `message`, if it is exactly one.

@@ -156,7 +156,7 @@ impl Trace for Told {
         }
         let event = (now, cpu as u32, event);
         self.events = postcard::to_extend(&event, std::mem::take(&mut self.events))
-            .expect("memory takes whatever is written to it");
+            .expect("writing to memory does not fail");
         if self.events.len() >= TOLD_AT_ONCE {
             self.tell();
         }

@@ -212,7 +212,7 @@ impl Reader<'_> {
         if cores * threads != cpus.len() {
             return self.bad(
                 cluster.cpus.span(),
-                format!("{} CPUs are not cores of {threads} threads", cpus.len()),
+                format!("{} CPUs do not form cores of {threads} threads", cpus.len()),
                 format!("expected a multiple of {threads} CPUs"),
             );
         }

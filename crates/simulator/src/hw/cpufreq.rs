@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(cpufreq.request(cpu, 0, 0, 1000), None);
         }
         assert_eq!(cpufreq.request(7, 500, 0, 1000), Some((0, 1300)));
-        // Nothing is decided within the rate limit, and nothing begun during a change.
+        // The governor decides nothing within the rate limit, and starts no change during another.
         assert_eq!(cpufreq.request(7, 100, 0, 1099), None);
         assert_eq!(cpufreq.request(7, 200, 0, 1100), None);
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);

@@ -19,7 +19,7 @@ fn odroid() -> Machine {
 #[derive(Default)]
 struct Sleepers {
     busy: [bool; 8],
-    /// For each CPU, the time since when both hold, ns.
+    /// For each CPU, the start of the time in which both hold, ns.
     since: [Option<u64>; 8],
     longest: u64,
 }
@@ -278,6 +278,6 @@ fn no_half_swaps() {
     });
     let mut ups = Ups::default();
     simulate(&odroid(), "hperf", &workload, 1, &mut ups);
-    // Until the first of them is done.
+    // They stay until the first of them is done.
     assert!(ups.0.iter().all(|&at| at > 900 * MS), "{:?}", ups.0);
 }

@@ -13,7 +13,7 @@ pub struct Config {
     pub duration: Option<u64>,
     /// `global.cumulative_slack`.
     pub cumulative_slack: bool,
-    /// In the file's order.
+    /// The tasks, in the file's order.
     pub tasks: Vec<Task>,
     /// The mutexes' names.
     pub mutexes: Vec<String>,
