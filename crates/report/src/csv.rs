@@ -98,7 +98,9 @@ fn written(result: csv::Result<()>) {
 }
 
 fn finished(writer: csv::Writer<Vec<u8>>) -> String {
-    let bytes = writer.into_inner().expect("writing to memory does not fail");
+    let bytes = writer
+        .into_inner()
+        .expect("writing to memory does not fail");
     String::from_utf8(bytes).expect("what was written is text")
 }
 
