@@ -13,13 +13,13 @@ VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simpl
 KERNELS := 6.16.12 6.17.13 6.18.15 6.19.14 7.0.13 7.2.13 7.3.4
 NEWEST := $(lastword $(KERNELS))
 
-.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format lint tools
+.PHONY: run check test test-python test-package pristine fuzz misbehave soak soak-vm record-decisions matrix mutants bench bench-import vm-kernel test-vm test-kernels bench-vm format check-format check-prose lint tools
 
 run:
 	cargo run --locked --release -- reproduce mixed-capacity
 
-# What one runs after each change: no virtual machines.
-check: check-format lint
+# Checks to run after each change, without virtual machines.
+check: check-format check-prose lint
 	cargo test $(CARGO_FLAGS)
 
 # What CI runs, on a clean clone: what we depend on is built once a machine, for clones in this place (by a cargo
@@ -104,7 +104,7 @@ test-kernels:
 bench-vm:
 	vm/bench --json target/bench-vm.json
 
-# What the tests use beyond Rust and a C compiler.
+# Tools that the tests use beyond Rust and a C compiler.
 tools:
 	tests/install-tools
 
@@ -115,6 +115,10 @@ format:
 check-format: tools
 	cargo fmt --all --check
 	$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
+
+# The words of comments, messages and documents (Vale, which tests/vale/install builds once).
+check-prose:
+	tests/prose || [ $$? = 77 ]
 
 lint:
 	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings

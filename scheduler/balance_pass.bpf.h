@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one pass of load_balance() works on, for any scheduler that has defined its struct balance_env, with cpu,
- * level, idle, any_excluded and excluded.
+ * The state of one pass of load_balance(), for any scheduler that defines a struct balance_env with
+ * cpu, level, idle, any_excluded and excluded.
  */
 #ifndef __EQUIPOISE_BALANCE_PASS_H
 #define __EQUIPOISE_BALANCE_PASS_H
 
 struct balance_env balance_envs[MAX_CPUS];
 
-/* This processor's. Nothing that balances is interrupted by anything that does. */
+/* This CPU's state. No balancing pass is interrupted by another one on the same CPU. */
 static __always_inline struct balance_env *this_balance_env(void)
 {
 	return &balance_envs[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];

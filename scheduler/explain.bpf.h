@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Says why: explain(decision, pid, cpu, numbers...), beside what decides, with a row of decisions.def.
+ * Records reasons: explain(decision, pid, cpu, numbers...), beside the code that decides, with a
+ * row of decisions.def.
  *
- * It costs nothing where nobody asks. The simulated kernel has two objects of each scheduler, of which one says
- * nothing; in Linux it depends on a constant, so that the verifier takes the code out. There the records go into a
- * ring buffer, whose reader is not woken up for them: that would be a decision of its own.
+ * It costs nothing when disabled. The simulated kernel has two objects of each scheduler, one of
+ * them without records. In Linux it depends on a constant, so that the verifier removes the code;
+ * the records go to a ring buffer, whose reader is not woken up for them: that would be another
+ * decision.
  */
 #ifndef __EQUIPOISE_EXPLAIN_H
 #define __EQUIPOISE_EXPLAIN_H
@@ -17,7 +19,7 @@ enum decision {
 };
 #undef DECISION
 
-/* How many numbers go with each. */
+/* The count of numbers of each decision. */
 #define NS(name) 0
 #define LEAD(name) 0
 #define CPU(name) 0
@@ -48,7 +50,7 @@ struct {
 	__uint(max_entries, 4096);
 } explanations SEC(".maps");
 
-/* Records that found no room. */
+/* Records that did not fit into the buffer. */
 u64 explanations_lost;
 
 #endif
@@ -57,7 +59,7 @@ u64 explanations_lost;
 
 _Static_assert(EXPLAINED_NUMBERS == EQUIPOISE_EXPLAINED_NUMBERS, "the simulated kernel takes as many");
 
-/* What is looked at to say why costs the scheduler no time, so that it decides the same. */
+/* Reading the numbers costs the scheduler no time, so it decides the same. */
 #define explaining true
 #define ___explain(number, about, on, values...)                                       \
 	do {                                                                           \
@@ -100,8 +102,10 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 }
 
 #define explaining explains
-/* All goes right into the record, and is looked at when there is one: the verifier counts the stack of the deepest
- * chain of calls, where there is none to spare. */
+/*
+ * Writes directly into the record: the verifier limits the stack of the deepest chain of calls,
+ * which has nothing to spare.
+ */
 #define ___explain(number, about, on, values...)                                            \
 	do {                                                                                \
 		struct explained *___e = begin_record();                                    \
@@ -118,8 +122,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 #endif
 
 /*
- * About task @about, by its pid, or 0; and CPU @on. What the numbers are computed from is not looked at unless
- * somebody asks, so it may cost something.
+ * About task @about, by its pid, or 0; and CPU @on. The numbers are computed only if records are
+ * enabled, so the computation may be expensive.
  */
 #define explain(name, about, on, values...)                                                  \
 	do {                                                                                 \

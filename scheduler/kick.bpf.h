@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Has a CPU look for what it is to run: all that a scheduler asks of another CPU goes through here. */
+/* Making a CPU choose its next task: every request of a scheduler to another CPU goes through here. */
 #ifndef __EQUIPOISE_KICK_H
 #define __EQUIPOISE_KICK_H
 
 #include "rq.bpf.h"
 
-/* Is this CPU being taken away? Of simulated machines none ever is. */
+/* Is this CPU going offline? A simulated one never does. */
 static __always_inline bool goes_offline(void)
 {
 #ifdef __EQUIPOISE_SIMULATED_H
@@ -18,11 +18,12 @@ static __always_inline bool goes_offline(void)
 }
 
 /*
- * Kicks @cpu, as scx_bpf_kick_cpu(), but not from a CPU that goes offline. The kernel kicks by an irq_work of the
- * CPU that asks. One that is queued after that CPU has run them for the last time (smpcfd_dying_cpu()) stays; when
- * the CPU comes back it still stands first in its list, so that no irq_work of this CPU is ever run again, nor is a
- * scheduler told that CPUs come and go (Linux 6.12). Nothing is lost: for the hotplug the scheduler leaves, and all
- * tasks are enqueued anew.
+ * Kicks @cpu, like scx_bpf_kick_cpu(), but not from a CPU that is going offline. The kernel kicks
+ * with an irq_work of the requesting CPU. If it is queued after that CPU has run its irq_work for
+ * the last time (smpcfd_dying_cpu()), it stays queued. When the CPU comes back, it is still first
+ * in the list, so no irq_work of this CPU ever runs again, and no scheduler is notified that CPUs
+ * come and go (Linux 6.12). Nothing is lost by not kicking: for the hotplug the scheduler is
+ * unloaded, and all tasks are enqueued anew.
  */
 static __always_inline void kick_cpu(s32 cpu, u64 flags)
 {

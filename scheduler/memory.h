@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues are shared, and the line that others look at (nr_running, the sums, idle) is not always where
- * one needs it. The simulated kernel has it cost what it does in hardware.
+ * Runqueues are shared, and the line that other CPUs read (nr_running, the sums, idle) is not
+ * always in the local cache. The simulated kernel charges for it as hardware does.
  */
 #ifndef __EQUIPOISE_MEMORY_H
 #define __EQUIPOISE_MEMORY_H
@@ -15,7 +15,7 @@
 #define simulated_unlock_rqs()
 #endif
 
-/* Lines that all CPUs share: struct nohz, and what the root's task group keeps of all CPUs' load. */
+/* Lines that all CPUs share: struct nohz, and the load of all CPUs in the root's task group. */
 enum global_line {
 	LINE_NOHZ,
 	LINE_TG_LOAD,

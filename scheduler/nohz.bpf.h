@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which CPUs have stopped their tick, so that others have to balance for them. For any scheduler whose rq_of() has
- * tick_stopped.
+ * The CPUs that have stopped their tick, so that others balance for them. For any scheduler whose
+ * rq_of() has tick_stopped.
  */
 #ifndef __EQUIPOISE_NOHZ_MASK_H
 #define __EQUIPOISE_NOHZ_MASK_H
@@ -13,7 +13,7 @@ struct nohz {
 	/* CPUs with tick_stopped. */
 	u64 idle_cpus_mask[MAX_CPUS / 64];
 	u32 nr_cpus;
-	/* When they are balanced again, jiffies. */
+	/* The time of their next balancing, jiffies. */
 	u64 next_balance;
 };
 

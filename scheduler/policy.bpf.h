@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policy: switches and numbers over the one body of code. User space sets them before it loads the scheduler,
- * and the tunables among them later, too. A preset in policies/ is a set of these. All are 64 bits wide, so that
- * the table alone says how they lie.
+ * The policy: switches and numbers for the same code. User space sets them before it loads the
+ * scheduler, and the tunables among them later, too. A preset in policies/ is a set of values. All
+ * are 64 bits wide, so that the table alone determines the layout.
  */
 #ifndef __EQUIPOISE_POLICY_H
 #define __EQUIPOISE_POLICY_H
@@ -62,9 +62,12 @@ enum policy_option {
 #undef LIVE_CHOICE
 #undef OPTION
 
-/* What the scheduler is made of: code that a switch leaves out is not even verified. */
+/* The scheduler's structure: code that a switch excludes is not even verified. */
 const volatile struct policy policy;
-/* What may change while it runs, a word at a time. On lines of their own, which nobody else writes. */
+/*
+ * Values that may change while it runs, one word at a time. They have cache lines of their own,
+ * which nothing else writes.
+ */
 volatile struct tunables tunables __attribute__((aligned(64)));
 
 #endif /* __EQUIPOISE_POLICY_H */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Giving away the running task: where the kernel has its stopper thread take the CPU, here the CPU is made to
- * reschedule, and lets go of the task in ops.dispatch(). For any scheduler with these words: rq_of(), with
- * curr.pid, exec_pid and exec_cpu; entity_of(), with cpu and on_rq; task_allowed(), put_curr(), migrate_entity().
+ * Giving away the running task. Where the kernel lets its stopper thread take the CPU, here the CPU
+ * is made to reschedule, and releases the task in ops.dispatch(). For any scheduler that defines
+ * rq_of() with curr.pid, exec_pid and exec_cpu; entity_of() with cpu and on_rq; task_allowed(),
+ * put_curr(), migrate_entity().
  */
 #ifndef __EQUIPOISE_PUSH_H
 #define __EQUIPOISE_PUSH_H
@@ -41,7 +42,7 @@ __noinline s32 first_allowed_cpu(struct task_struct *p __arg_trusted, u32 group)
 	return found;
 }
 
-/* @prev leaves @cpu for @push_cpu: from now on it counts there, and ops.enqueue() follows its account. */
+/* @prev leaves @cpu for @push_cpu: from now on it counts there, and ops.enqueue() follows. */
 static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev, u32 push_cpu, u64 now)
 {
 	struct fair_entity *se;
@@ -56,8 +57,8 @@ static __always_inline bool push_running_task(u32 cpu, struct task_struct *prev,
 }
 
 /*
- * In ops.dispatch(): @prev, which starts another program, goes where it was to go (sched_exec()). Not yet if
- * it is still in the tracepoint that said so: then the tick asks again.
+ * In ops.dispatch(): @prev, which starts another program, goes to the chosen CPU (sched_exec()).
+ * Not while it is still in the tracepoint that chose it: then the tick asks again.
  */
 static __always_inline bool exec_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Another CPU's runqueue, to read. Linux 7.3 has no scx_bpf_cpu_rq() any more; the per-CPU variable itself is a
- * typed kernel symbol in all kernels that have sched_ext.
+ * Reading another CPU's runqueue. Linux 7.3 no longer has scx_bpf_cpu_rq(); the per-CPU variable
+ * itself is a typed kernel symbol in all kernels with sched_ext.
  */
 #ifndef __EQUIPOISE_RQ_H
 #define __EQUIPOISE_RQ_H
@@ -10,7 +10,7 @@
 
 extern struct rq runqueues __ksym;
 
-/* NULL for a CPU that is not possible. */
+/* NULL for an impossible CPU. */
 static __always_inline struct rq *cpu_rq(u32 cpu)
 {
 	return (struct rq *)bpf_per_cpu_ptr(&runqueues, cpu);

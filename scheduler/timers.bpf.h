@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Timers, one a CPU, which call back on it. */
+/* Timers, one per CPU, whose callbacks run on that CPU. */
 #ifndef __EQUIPOISE_TIMERS_H
 #define __EQUIPOISE_TIMERS_H
 
@@ -20,7 +20,7 @@ struct scheduler_timer {
 
 typedef int (*scheduler_timer_fn)(void *timers, int *cpu, struct scheduler_timer *timer);
 
-/* Those of @timers, one of the maps below. */
+/* The timers @timers, one of the maps below. */
 static __always_inline s32 init_timer(void *timers, u32 cpu)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);
@@ -29,9 +29,10 @@ static __always_inline s32 init_timer(void *timers, u32 cpu)
 }
 
 /*
- * That of @cpu calls @function. Since Linux 7.2 a callback may call what the program may that sets it
- * (scx_kfunc_context_filter()): one that moves tasks between queues is set in ops.init_task(), which may do so,
- * does not sleep, and so may iterate over a queue, and which sched_ext calls for each task before any runs.
+ * The timer of @cpu calls @function. Since Linux 7.2 a callback has the permissions of the program
+ * that sets the timer (scx_kfunc_context_filter()). A callback that moves tasks between queues is
+ * therefore set in ops.init_task(), which may do so, does not sleep, and so may iterate over a
+ * queue, and which sched_ext calls for each task before any runs.
  */
 static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn function)
 {
@@ -41,7 +42,7 @@ static __always_inline void set_timer(void *timers, u32 cpu, scheduler_timer_fn 
 		bpf_timer_set_callback(&timer->timer, function);
 }
 
-/* That of this CPU, @cpu, calls back in @delay ns. */
+/* The timer of this CPU, @cpu, calls back in @delay ns. */
 static __always_inline void start_timer(void *timers, u32 cpu, u64 delay)
 {
 	struct scheduler_timer *timer = bpf_map_lookup_elem(timers, &cpu);

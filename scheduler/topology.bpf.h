@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine: sched domains, their groups, and where each CPU is in them. User space builds the
- * tables (crates/policy) and drops the levels that add nothing, as build_sched_domains() does.
+ * The machine: sched domains, their groups, and the place of each CPU. User space builds the tables
+ * (crates/policy) and drops redundant levels, as build_sched_domains() does.
  *
  * Every index is masked or bounded here, once, so that the rest of the scheduler can use the
- * kernel's words and the verifier is content.
+ * kernel's words and still pass the verifier.
  */
 #ifndef __EQUIPOISE_TOPOLOGY_H
 #define __EQUIPOISE_TOPOLOGY_H
@@ -39,7 +39,7 @@ static __always_inline struct cpu_levels *levels_of(u32 cpu)
 	return &cpu_levels[cpu & (MAX_CPUS - 1)];
 }
 
-/* What there is of @cpu for fair tasks, and what there would be without others; see capacity.h. */
+/* The capacity of @cpu for fair tasks, and its undiminished capacity; see capacity.h. */
 static __always_inline u32 power_of(u32 cpu)
 {
 	return levels_of(cpu)->power;
@@ -50,7 +50,7 @@ static __always_inline u32 power_orig_of(u32 cpu)
 	return levels_of(cpu)->power_orig;
 }
 
-/* Is @a to be preferred to @b, by the firmware's ranking of CPUs (arch_asym_cpu_priority())? */
+/* Does the firmware's ranking prefer @a to @b (arch_asym_cpu_priority())? */
 static __always_inline bool sched_asym_prefer(u32 a, u32 b)
 {
 	return levels_of(a)->priority > levels_of(b)->priority;
@@ -61,7 +61,7 @@ static __always_inline bool is_fast(u32 cpu)
 	return levels_of(cpu)->fast;
 }
 
-/* What this CPU has counted. */
+/* This CPU's counters. */
 static __always_inline struct counters *this_counters(void)
 {
 	return &counters[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
@@ -85,8 +85,8 @@ static __always_inline struct group *group_at(u32 index)
 }
 
 /*
- * The number of the @i-th group of @sd, counted from group @local as the kernel's circular list of
- * groups is: each CPU meets its own group first.
+ * The number of the @i-th group of @sd, counted from group @local, like the kernel's circular list
+ * of groups: each CPU meets its own group first.
  */
 static __always_inline u32 nth_group(const struct domain *sd, u32 local, u32 i)
 {
@@ -101,7 +101,9 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 	return cpu_list[(sg->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
 }
 
-/* The same where their numbering differs: a level that one of the CPUs lacks moves it; a domain keeps its number.
+/*
+ * The same where the levels of the CPUs are numbered differently: a level that one of them lacks
+ * shifts it; a domain keeps its number.
  */
 __noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 {
@@ -129,8 +131,8 @@ static __always_inline bool cpus_share_cache(u32 a, u32 b)
 }
 
 /*
- * cpu_power in units of a full CPU: DIV_ROUND_CLOSEST(power, SCHED_POWER_SCALE). What is left of it
- * when it comes to 0 (fix_small_capacity()) is up to the caller.
+ * cpu_power in units of a full CPU: DIV_ROUND_CLOSEST(power, SCHED_POWER_SCALE). The caller handles
+ * a result of 0 (fix_small_capacity()).
  */
 static __always_inline u64 capacity_of_power(u64 power)
 {
@@ -138,9 +140,9 @@ static __always_inline u64 capacity_of_power(u64 power)
 }
 
 /*
- * A group of SMT siblings has less than half a full CPU's power each, and yet each can take a task: its
- * capacity is 1 as long as others have not taken a tenth of it (fix_small_capacity()). @power: of @sg, or of a
- * CPU of it.
+ * Each CPU of a group of SMT siblings has less than half a full CPU's power, and yet the group can
+ * run a task: its capacity is 1 as long as other classes have not taken a tenth of it
+ * (fix_small_capacity()). @power: of @sg, or of a CPU of it.
  */
 static __always_inline u64 group_capacity(const struct domain *sd, const struct group *sg, u64 power)
 {
@@ -151,7 +153,7 @@ static __always_inline u64 group_capacity(const struct domain *sd, const struct 
 	return capacity;
 }
 
-/* Time in ticks, and back. The kernel's words for it. */
+/* Time in ticks, and back, with the kernel's names. */
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_SEC 1000000000ULL
 

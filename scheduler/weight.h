@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Weights: what a nice level is worth, and time at a task's own pace. */
+/* Weights of nice levels, and time at a task's own pace. */
 #ifndef __EQUIPOISE_WEIGHT_H
 #define __EQUIPOISE_WEIGHT_H
 

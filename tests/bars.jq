@@ -1,6 +1,6 @@
-# The bars of `equipoise`: from what `reproduce` and `compare` printed of one table to a line a bar.
+# The bars of `equipoise`: turns the output of `reproduce` and `compare` for one table into a line for each bar.
 
-# How much worse $value is than $base: 1 is as good. What is neither good nor bad by itself, as watts, is held to be a cost.
+# The ratio by which $value is worse than $base: 1 is as good. A measure without a better direction, such as watts, is a cost.
 def worse($value; $base; $better):
 	if $base == 0 then (if $value == 0 then 1 else infinite end)
 	elif $better == "higher" then $base / $value
@@ -8,12 +8,12 @@ def worse($value; $base; $better):
 
 def round3: . * 1000 | round / 1000;
 
-# A line: as printed, so that what is judged is what one reads.
+# A line, from the printed numbers: the reader sees the judged values.
 def bar($what; $value; $against; $base; $better; $most):
 	(worse($value; $base; $better) | round3) as $ratio
 	| {$what, $value, $against, $base, $ratio, $most, met: ($ratio <= $most)};
 
-# Of several policies the best.
+# The best of several policies.
 def best($better): if $better == "higher" then max_by(.simulated) else min_by(.simulated) end;
 
 # The rows of an experiment: {row, better, limit, of: {policy: cell}}.
@@ -28,7 +28,7 @@ def rows:
 		of: (map({(.policy): .}) | add)
 	});
 
-# Of a row's policy $mine against the best of $theirs.
+# A row's policy $mine against the best of $theirs.
 def against($mine; $theirs; $most):
 	.better as $better
 	| [.of[$theirs[]] | select(.)] as $known
@@ -36,7 +36,7 @@ def against($mine; $theirs; $most):
 	| ($known | best($better)) as $base
 	| bar("\(.row), \($mine)"; .of[$mine].simulated; $base.policy; $base.simulated; $better; $most);
 
-# The same of compare's results, for the metric $metric.
+# The same from compare's results, for the metric $metric.
 def compared($metric):
 	map(select(.results) | . as $compared | {
 		row: .name,

@@ -3,7 +3,8 @@
 
 all_loads=(hackbench sysbench-cpu sysbench-mutex browser-short mp3-short compile pipe schbench)
 
-# prepare_load LOAD: writes what it needs into the current folder, and what starts it into `command`.
+# prepare_load LOAD: writes the load's files into the current folder, and its command into
+# `command`.
 prepare_load() {
 	local load=$1 file
 	case $load in
@@ -11,7 +12,7 @@ prepare_load() {
 	sysbench-cpu) command=(sysbench cpu --threads=4 --time=0 --events=200 --cpu-max-prime=5000 run) ;;
 	sysbench-mutex) command=(sysbench mutex --threads=4 --mutex-num=2 --mutex-locks=500 --mutex-loops=1000 run) ;;
 	browser-short | mp3-short)
-		# One length for both, and as many loops for a microsecond.
+		# One length for both, with the same number of loops for a microsecond.
 		sed -E 's/("duration" *: *)-?[0-9]+/\13/; s/("calibration" *: *)("[^"]*"|[0-9]+)/\1100/' \
 			"/usr/share/doc/rt-app/examples/$load.json" >"$load.json"
 		command=(rt-app "$load.json")

@@ -1,5 +1,6 @@
-# For vm/order. Of lines LOAD, FIGURE, SCHEDULER, measured, simulated (tab between): the median of each over the rounds with
-# the least and the most, and how many orders of two schedulers are simulated as measured.
+# For vm/order. From lines LOAD, FIGURE, SCHEDULER, measured, simulated (with tabs between): the
+# median of each over the rounds with the least and the most, and the number of pairs of schedulers
+# whose simulated order is the measured one.
 
 {
 	key = $1 "\t" $2
@@ -16,7 +17,7 @@
 	simulated[key, $3, n] = $5 + 0
 }
 
-# Sorts those of values[prefix, 1..n] into sorted[1..n].
+# Sorts values[prefix, 1..n] into sorted[1..n].
 function sort(values, prefix, n, i, j, value) {
 	for (i = 1; i <= n; i++) {
 		value = values[prefix, i]
@@ -29,8 +30,8 @@ function median(n) {
 	return n % 2 ? sorted[(n + 1) / 2] : (sorted[n / 2] + sorted[n / 2 + 1]) / 2
 }
 
-# Are the measured figures of x and y different? Wilcoxon's rank-sum test (Mann and Whitney's U), two-sided, 5 %, by its normal
-# approximation.
+# Tests whether the measured figures of x and y differ: Wilcoxon's rank-sum test (Mann and Whitney's
+# U), two-sided, 5 %, by its normal approximation.
 function apart(key, x, y, i, j, m, n, u, difference) {
 	m = rounds[key, x]
 	n = rounds[key, y]

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs as one likes to have them: vm/build-kernel builds this into the guest's kernel, so that what mainline does on
- * machines that QEMU does not know (CPUs of unlike capacity, clusters) can be seen under QEMU, by mainline's own code.
+ * Any topology of CPUs: vm/build-kernel builds this into the guest's kernel. The kernel's own code
+ * then shows under QEMU its behaviour on machines that QEMU cannot emulate (CPUs of different
+ * capacities, clusters).
  *
  * A line for each CPU is written to debugfs's equipoise_topology:
  *
  *	CPU CAPACITY THREADS CLUSTER CACHE
  *
- * CAPACITY is of 1024; the others are CPU lists: the threads of its core, the CPUs of its cluster, and those that
- * share its last-level cache. Then the scheduling domains are rebuilt. NUMA nodes are QEMU's.
+ * CAPACITY is relative to 1024; the others are CPU lists: the threads of the CPU's core, the CPUs
+ * of its cluster, and the CPUs that share its last-level cache. Then the scheduling domains are
+ * rebuilt. NUMA nodes are QEMU's.
  *
- * It is part of the kernel and not a module, as next to nothing of this is exported to modules.
+ * This is part of the kernel and not a module, as it needs functions that are not exported.
  */
 #include <linux/cpu.h>
 #include <linux/cpuset.h>
@@ -32,7 +34,7 @@ static int set_mask(const char *list, struct cpumask *mask, int cpu)
 	return !err && !cpumask_test_cpu(cpu, mask) ? -EINVAL : err;
 }
 
-/* What one line says of a CPU. */
+/* Reads one line about a CPU. */
 static int set_cpu(const char *line, bool *threads)
 {
 	char smt[64], cluster[64], cache[64];
@@ -86,7 +88,7 @@ static ssize_t topology_write(struct file *file, const char __user *from, size_t
 		static_branch_disable_cpuslocked(&sched_smt_present);
 #endif
 	cpus_read_unlock();
-	/* Domains are built anew only if the architecture says that its topology has changed. */
+	/* Domains are rebuilt only if the architecture says that its topology has changed. */
 	x86_topology_update = true;
 	rebuild_sched_domains();
 	mutex_unlock(&lock);

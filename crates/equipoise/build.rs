@@ -1,10 +1,10 @@
-//! Which commit this is, for `--version`.
+//! Finds the commit of these sources, for `--version`.
 
 use std::process::Command;
 
 fn main() {
     let version = env!("CARGO_PKG_VERSION");
-    // Not from a repository: the release says it all.
+    // Not from a repository: the release alone is the version.
     let Some(commit) = git(&[
         "describe",
         "--always",
@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// What git says, without the line's end.
+/// git's output, without the end of the line.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

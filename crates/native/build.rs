@@ -18,7 +18,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", folder.display());
     }
     println!("cargo::rerun-if-env-changed=CC");
-    // Of each of SCHEDULERS, its object.
+    // The objects of each of SCHEDULERS.
     for (name, more) in [
         ("images", &[][..]),
         ("explaining", &["-DEQUIPOISE_EXPLAINS"]),

@@ -1,5 +1,6 @@
-//! Makes Rust of the tables that the scheduler's C includes. Their rows are macro calls in either language, so that
-//! they need no parser: settings.rs, counters.rs and decisions.rs say what the macros mean here.
+//! Makes Rust code of the tables that the scheduler's C includes. Their rows are macro calls in
+//! both languages, so that they need no parser: settings.rs, counters.rs and decisions.rs define
+//! the macros.
 
 #[path = "schedulers.rs"]
 mod schedulers;

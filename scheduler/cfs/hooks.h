@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The designs, and where the scheduler asks them: nothing else outside designs/ knows of one. A new design is its
- * files there, what it keeps and what it answers here, and its policy file.
+ * The designs, and where the scheduler asks them: no other file outside designs/ knows of one. To
+ * add a design, add its files there, its state and its answers here, and its policy file.
  *
- * Each reads its switch in its own predicates. Where all are off, the answers here are plain CFS's.
+ * Each design checks its switch in its own predicates. If all are off, the answers here are plain
+ * CFS's.
  *
- * Included twice, as the kernel's headers of tracepoints are: by who asks, and by main.bpf.c with DEFINE_HOOKS,
- * when all that designs build on is there.
+ * Included twice, like the kernel's headers of tracepoints: by the callers, and by main.bpf.c with
+ * DEFINE_HOOKS, after everything that designs build on.
  */
 #ifndef __EQUIPOISE_CFS_HOOKS_H
 #define __EQUIPOISE_CFS_HOOKS_H
@@ -22,7 +23,7 @@ struct fair_entity;
 struct fair_rq;
 struct running;
 
-/* What designs keep of a task, */
+/* The designs' state of a task, */
 struct design_entity {
 	struct hmp_entity hmp;
 	struct hperf_entity hperf;
@@ -70,11 +71,14 @@ HOOK void hook_init_task(const struct task_struct *p, struct fair_entity *se, bo
 HOOK void hook_enqueue_entity(struct fair_entity *se);
 HOOK void hook_add_entity(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_remove_entity(struct fair_rq *rq, const struct fair_entity *se);
-/* @se is to be moved to the runqueue of @cpu while it waits: has it been given its vruntime there? */
+/* @se moves to the runqueue of @cpu while it waits: has the design set its vruntime there? */
 HOOK bool hook_place_migrated(struct fair_entity *se, u32 cpu);
 /* The sums of @se, which counts in @rq if that is not NULL, were brought up to date. */
 HOOK void hook_update_entity_load(struct fair_entity *se, struct fair_rq *rq);
-/* The running task: @se is now, is not any more; it has run for @delta_fair ns of its vruntime; and the tick. */
+/*
+ * The running task: @se becomes it, stops being it; it has run for @delta_fair ns of its vruntime;
+ * and the tick.
+ */
 HOOK void hook_set_curr(struct fair_rq *rq, const struct fair_entity *se);
 HOOK void hook_put_curr(const struct fair_rq *rq, struct fair_entity *se);
 HOOK void hook_update_curr(struct running *curr, u64 delta_fair);
@@ -86,10 +90,10 @@ HOOK void hook_update_idle(struct fair_rq *rq);
  */
 HOOK s32 hook_select_task_rq(struct task_struct *p, u32 prev_cpu);
 HOOK s32 hook_select_fork(struct task_struct *p);
-/* A CPU in @cpu's domain at @level; in the smallest of its domains with @sd_flag that will do. */
+/* A CPU in @cpu's domain at @level; in the smallest sufficient domain with @sd_flag. */
 HOOK s32 hook_select_level(struct task_struct *p, u32 cpu, u32 level, bool wakeup);
 HOOK s32 hook_select_domains(struct task_struct *p, u32 cpu, u32 sd_flag);
-/* @p wakes up, and by the rules for all would on @target, which may be the answer. */
+/* @p wakes up, by the general rules on @target, which may be the answer. */
 HOOK s32 hook_select_woken(struct task_struct *p, u32 prev_cpu, s32 target);
 /* Does a task that starts another program stay where it is? */
 HOOK bool hook_exec_stays(void);
@@ -99,43 +103,49 @@ HOOK bool hook_exec_stays(void);
  */
 /* Is @sd not balanced by comparing its groups? */
 HOOK bool hook_balances(const struct domain *sd);
-/* @rq runs out of work: does it not look for some? */
+/* @rq runs out of work: must it not search? */
 HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now);
-/* @cpu has run out of work, and found none in its domains or has not looked (not @wanted). */
+/* @cpu has run out of work, and found none in its domains or has not searched (not @wanted). */
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now);
-/* Is there something that only the next ops.dispatch() of the CPU of @rq will do? Does it. */
+/* Is there work that only the next ops.dispatch() of the CPU of @rq will do? Does it. */
 HOOK bool hook_dispatch_expected(const struct fair_rq *rq);
 HOOK void hook_dispatch(struct fair_rq *rq, u32 cpu, u64 now);
 /* Before the domains of a CPU are balanced. */
 HOOK void hook_periodic_balance(u64 now);
-/* Has @cpu, which is busy, work for an idle one? Which, or -1: in @ilb if that is true. */
+/* Does @cpu, which is busy, have work for an idle CPU? For which one, or -1: in @ilb if that is true. */
 HOOK bool hook_kick_needed(u32 cpu);
 HOOK bool hook_find_new_ilb(u32 cpu, s32 *ilb);
 
 /*
  * One pass of load_balance()
  */
-/* Before its statistics; @cpu has been counted in its group, with @load; the group in env->sgs has been. */
+/*
+ * Before the statistics; after @cpu was counted in its group, with @load; after the group in
+ * env->sgs was counted.
+ */
 HOOK void hook_begin_stats(struct balance_env *env);
 HOOK void hook_cpu_stats(struct balance_env *env, u32 cpu, u64 load, u32 load_idx, bool local_group);
 HOOK void hook_group_stats(struct balance_env *env, s32 group, bool local_group);
-/* Is the pass to spread tasks over groups? */
+/* Does the pass spread tasks over groups? */
 HOOK bool hook_spreads(const struct balance_env *env);
-/* Has a design decided which group to pull from, if any? @group: that, or -1. */
+/* Has a design decided from which group to pull, if any? @group: that group, or -1. */
 HOOK bool hook_find_group(struct balance_env *env, s32 *group);
-/* Is it to pull from the last task on? */
+/* Does it pull even the last task? */
 HOOK bool hook_empties(const struct balance_env *env);
-/* Is a group of @weight CPUs with @nr_running tasks to be pulled from, whatever its load? */
+/* Does it pull from a group of @weight CPUs with @nr_running tasks, whatever its load? */
 HOOK bool hook_pulls_from(const struct balance_env *env, u64 weight, u64 nr_running);
-/* May a task be moved however heavy it is? */
+/* May a task of any load be moved? */
 HOOK bool hook_moves_any(const struct balance_env *env);
-/* The runqueue to pull from: begins; considers that of @cpu; if none is the busiest, this one, or -1. */
+/*
+ * The runqueue to pull from: starts the search; considers that of @cpu; if none is the busiest,
+ * this one, or -1.
+ */
 HOOK void hook_begin_queues(struct balance_env *env);
 HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
 /* A source has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* Nothing that waits could be moved: is the running task to be, at once? It has been asked for. */
+/* No waiting task could be moved: should the running task move, at once? It has been requested. */
 HOOK bool hook_active_balance(const struct balance_env *env);
 HOOK void hook_pushes(const struct balance_env *env);
 
@@ -258,7 +268,7 @@ HOOK bool hook_newidle_limited(struct fair_rq *rq, u64 now)
 
 HOOK void hook_idle_balance(u32 cpu, bool wanted, u64 now)
 {
-	/* hperf's fast CPUs look among the slow ones in any case. */
+	/* hperf's fast CPUs search the slow ones in any case. */
 	if (hmp_enabled() && wanted)
 		hmp_idle_pull(cpu, now);
 	if (hperf_enabled())

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Equipoise: fair scheduling and load balancing for machines whose CPUs are not all alike or not all
- * awake, as a sched_ext scheduler. The same source runs in Linux (6.12 and later) as BPF and in the
- * simulated kernel as a native object.
+ * CFS: the fair class of Linux 3.9, with the published designs for heterogeneous or sleeping CPUs
+ * as options, as a sched_ext scheduler. The same source runs in Linux (6.12 and later) as BPF and
+ * in the simulated kernel as a native object.
  *
  * Each CPU has a dispatch queue, its runqueue, ordered by vruntime. A task runs with an endless slice
  * until the tick, a wakeup or the balancer takes the slice away; then ops.dispatch() decides.
@@ -40,7 +40,10 @@ static __always_inline void trigger_load_balance(u32 cpu, u64 jiffies)
 		nohz_balancer_kick(cpu);
 }
 
-/* Ticks while a task of a higher class has the CPU and some of ours wait: of these sched_ext does not tell. */
+/*
+ * Ticks while a task of a higher class has the CPU and some of our tasks wait, which sched_ext does
+ * not report.
+ */
 CPU_TIMERS(class_timers);
 
 static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -56,8 +59,9 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The same for the CPU's utilization, whether some of ours wait or not: the kernel accounts what interrupts take at
- * each tick, and asks for another frequency. A timer of its own, as a program at a tracepoint may not balance.
+ * The same for the CPU's utilization, whether our tasks wait or not: the kernel accounts interrupts
+ * at each tick, and requests another frequency. A timer of its own, because a program at a
+ * tracepoint may not balance.
  */
 CPU_TIMERS(util_timers);
 
@@ -73,10 +77,10 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* The runqueue that @p is to join. */
+/* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* One that is being pushed, or was queued elsewhere than on the core's runqueue. */
+	/* A task that is being pushed, or was queued on another CPU than the core's. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);
@@ -132,7 +136,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		enqueue_entity(se, cpu, enq_flags, now);
 	else if (comes)
 		migrate_entity(se, cpu);
-	/* Its utilization has come along. Under the lock of the CPU's runqueue, as it mostly is. */
+	/* Its utilization has come along. Usually under the lock of the CPU's runqueue. */
 	if (comes && policy.frequency && (s32)cpu == scx_bpf_task_cpu(p))
 		update_frequency(cpu, now);
 
@@ -155,7 +159,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	struct fair_rq *rq = rq_of(cpu);
 	u64 now = bpf_ktime_get_ns();
 
-	/* May prev go on? */
+	/* May prev continue? */
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid)
 		se = entity_of(prev);
 
@@ -183,7 +187,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Only if sched_ext went round our queues. */
+	/* Only if sched_ext bypassed our queues. */
 	if (!se->on_rq)
 		account_entity_enqueue(se, cpu);
 	else if (se->cpu != cpu)
@@ -198,7 +202,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct fair_entity *se;
 
-	/* A task that is being pushed has stopped already. */
+	/* A pushed task has already stopped. */
 	if (rq_of(cpu)->curr.pid == p->pid && (se = entity_of(p)))
 		put_curr(cpu, se, bpf_ktime_get_ns());
 }
@@ -235,7 +239,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		update_frequency(cpu, now);
 		see_to_idle_cpus(cpu, now);
 	}
-	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
+	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
 	if (rq->exec_pid || rq->active_balance || (rq->nr_running > 1 && check_preempt_tick(rq))) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
@@ -261,7 +265,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_for_update(cpu);
 
 	rq->idle = idle;
-	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+	/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
 	rq->nohz_balance_kick = false;
 	hook_update_idle(rq);
 	if (idle) {
@@ -274,7 +278,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	}
 }
 
-/* A higher class takes the CPU: what waits for it must stay where others can pull it from. */
+/* A higher class takes the CPU: its waiting tasks must stay where other CPUs can pull them. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
@@ -345,7 +349,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task starts another program: a good time to place it anew, as it has no cache yet. */
+/* A task starts another program: a good time to move it, because it has no cache yet. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {
@@ -367,7 +371,7 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable.
+ * Reports tasks of all classes. At this point the runqueue has its runnable tasks.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -383,7 +387,7 @@ int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, str
 		start_timer(&util_timers, cpu, machine.tick_ns);
 	if (!asking_locks)
 		update_frequency(cpu, bpf_ktime_get_ns());
-	/* nohz_newidle_balance(): if no task sees a tick, whoever begins to idle has time for it. */
+	/* nohz_newidle_balance(): no task waits for a CPU that becomes idle, so it has time for this. */
 	if (tracks_util() && cpu_util_of(cpu)->running == UTIL_NONE)
 		see_to_idle_cpus(cpu, bpf_ktime_get_ns());
 	return 0;
@@ -395,7 +399,7 @@ static __noinline s32 init_cpu(u32 cpu, u64 jiffies)
 
 	init_rq(cpu, jiffies);
 	init_cpu_util(cpu, bpf_ktime_get_ns());
-	/* One without domains may be offline, and could not answer a kick. */
+	/* A CPU without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_stop_tick(cpu);
 	err = scx_bpf_create_dsq(cpu, -1);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or Linux 6.12's,
- * where the policy says so (settings.def). It is what other schedulers are held against. The same source runs in
- * Linux as BPF, where it can be held against the original, and in the simulated kernel as a native object.
+ * Linux 7.3's fair class as a sched_ext scheduler: EEVDF, its placement and its load balancing; or
+ * Linux 6.12's, if the policy says so (settings.def). It is the baseline of all comparisons. The
+ * same source runs in Linux as BPF, where it can be compared with the original, and in the
+ * simulated kernel as a native object.
  *
  * A task runs with an endless slice until its own deadline, a wakeup or the balancer takes the slice away; then
  * ops.dispatch() decides.
  *
- * What the kernel has and is not here, and what it would change, is in ARCHITECTURE.md.
+ * docs/design/eevdf.md lists what the kernel has and this scheduler leaves out, with the effects.
  */
 
 #include <scx/common.bpf.h>
@@ -57,7 +58,7 @@ static int run_hrtick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* Ticks while a task of a higher class has the CPU: of these sched_ext does not tell. */
+/* Ticks while a task of a higher class has the CPU, which sched_ext does not report. */
 CPU_TIMERS(class_timers);
 
 static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -74,7 +75,10 @@ static int run_class_tick(void *timers, int *key, struct scheduler_timer *timer)
 	return 0;
 }
 
-/* In an op of @cpu, which is about to switch: what runs next is known, and what the CPU is asked for by it. */
+/*
+ * In an op of @cpu, which is about to switch: the next task is known, and so is the frequency to
+ * request.
+ */
 static __always_inline void ask_before_switch(u32 cpu)
 {
 	if (!asking_locks || !rq_of(cpu)->util_changed)
@@ -83,16 +87,16 @@ static __always_inline void ask_before_switch(u32 cpu)
 	update_frequency(cpu, bpf_ktime_get_ns());
 }
 
-/* The runqueue that @p is to join. */
+/* The runqueue that @p joins. */
 static __always_inline u32 enqueue_cpu(struct task_struct *p, const struct fair_entity *se)
 {
-	/* One that is being pushed, or was queued elsewhere than on the core's runqueue. */
+	/* A task that is being pushed, or was queued on another CPU than the core's. */
 	if (se->on_rq && task_allowed(p, se->cpu))
 		return se->cpu;
 	return scx_bpf_task_cpu(p);
 }
 
-/* Does the task that runs on @cpu not fit it, as one does that might run elsewhere? */
+/* Notes whether the task that runs on @cpu does not fit it, if it might run elsewhere. */
 static __always_inline void update_misfit_status(u32 cpu, const struct task_struct *p, const struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -132,7 +136,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 			init_entity_util(se, cpu);
 		new = se->forked;
 		enqueue_entity(se, cpu, now);
-		/* What a new task will use is a guess. */
+		/* The utilization of a new task is a guess. */
 		if (!new)
 			check_update_overutilized(cpu);
 		if (enq_flags & SCX_ENQ_WAKEUP)
@@ -164,7 +168,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 	struct fair_rq *rq = rq_of(cpu);
 	u64 now = bpf_ktime_get_ns();
 
-	/* May prev go on? */
+	/* May prev continue? */
 	if (!(prev && prev->scx.flags & SCX_TASK_QUEUED && rq->curr.pid == prev->pid))
 		prev = NULL;
 	if (prev && hrtick_asked_alone(rq)) {
@@ -198,7 +202,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Only if sched_ext went round our queues. */
+	/* Only if sched_ext bypassed our queues. */
 	if (!se->on_rq)
 		enqueue_entity(se, cpu, bpf_ktime_get_ns());
 	else if (se->cpu != cpu)
@@ -214,7 +218,7 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct fair_entity *se;
 
-	/* A task that is being pushed has stopped already. */
+	/* A pushed task has already stopped. */
 	if (rq_of(cpu)->curr.pid == p->pid && (se = entity_of(p)))
 		put_curr(cpu, se, bpf_ktime_get_ns());
 }
@@ -247,7 +251,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 		explain(slice_over, p->pid, cpu, rq->curr.slice, rq->nr_running - 1);
 	else if (rq->resched_lazy)
 		explain(lazy_preemption, p->pid, cpu);
-	/* A kick is lost on a CPU that was just about to switch to a task past the dispatch queue. */
+	/* A kick is lost on a CPU that is about to switch to a task that bypassed the dispatch queue. */
 	if (slice_over || rq->resched_lazy || rq->exec_pid || rq->active_balance) {
 		rq->need_resched = true;
 		p->scx.slice = 0;
@@ -257,7 +261,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	trigger_load_balance(cpu, jiffies_at(now));
 }
 
-/* The rest of the slice is forfeit, if there is any: one who is not eligible would only fall further behind. */
+/* The rest of the slice is forfeit: a task that is not eligible would only fall further behind. */
 bool BPF_STRUCT_OPS(equipoise_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -285,7 +289,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	struct fair_rq *rq = rq_of(cpu);
 
 	set_idle(cpu, idle, bpf_ktime_get_ns());
-	/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+	/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
 	rq->nohz_kick = 0;
 	if (!idle)
 		return;
@@ -296,7 +300,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		llc_of(cpu)->has_idle_cores = true;
 }
 
-/* A higher class takes the CPU: what waits for it must stay where others can pull it from. */
+/* A higher class takes the CPU: its waiting tasks must stay where other CPUs can pull them. */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();
@@ -365,7 +369,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 	return 0;
 }
 
-/* A task starts another program: a good time to place it anew, as it has no cache yet. */
+/* A task starts another program: a good time to move it, because it has no cache yet. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(equipoise_exec, struct task_struct *p)
 {
@@ -385,8 +389,8 @@ int BPF_PROG(equipoise_exec, struct task_struct *p)
 }
 
 /*
- * Tells of all classes' tasks, sched_ext's and others. By now the runqueue knows who is runnable. From one fair
- * task to another there is nothing to count but what the runqueue does.
+ * Reports tasks of all classes. At this point the runqueue has its runnable tasks. A switch between
+ * fair tasks changes nothing but what the runqueue already counts.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -421,7 +425,7 @@ static __noinline s32 init_cpu(u32 cpu, u64 now)
 	llc->nr_idle_scan = levels_of(cpu)->llc_weight;
 	llc->nr_asym_idle_scan = nr_cpus();
 	llc->has_idle_cores = true;
-	/* One without domains may be offline, and could not answer a kick. */
+	/* A CPU without domains may be offline, and could not answer a kick. */
 	if (levels_of(cpu)->nr_levels)
 		nohz_balance_enter_idle(cpu);
 	err = scx_bpf_create_dsq(eligible_dsq(cpu), -1);

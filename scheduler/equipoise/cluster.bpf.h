@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Clusters: CPUs that are alike and share a last-level cache. Each has one dispatch queue, ordered by virtual time,
- * so that among its CPUs there is nothing to balance: whichever is free next takes who is most behind.
+ * Clusters: like CPUs that share a last-level cache. Each cluster has one dispatch queue, ordered
+ * by virtual time, so that there is nothing to balance among its CPUs: the next free CPU takes the
+ * task that is most behind.
  *
- * Which of its CPUs idle is one word. So finding one costs no look at any other CPU, and a CPU that passes through
- * ops.dispatch() in vain says so again, which the kernel's own masks do only from Linux 6.14 on.
+ * One word has the idle CPUs of a cluster, so that finding one reads no other CPU's state. A CPU
+ * that passes through ops.dispatch() and finds nothing sets its bit again; the kernel's own masks
+ * do that only from Linux 6.14 on.
  */
 #ifndef __EQUIPOISE_CLUSTER_H
 #define __EQUIPOISE_CLUSTER_H
@@ -15,39 +17,45 @@
 #include "../topology.bpf.h"
 #include "request.h"
 
-/* CPUs are a word's bits, clusters too: a larger cache is cut, and who finds no room joins one of the same kind. */
+/*
+ * CPUs are bits of a word, and so are clusters: a larger cache is split, and a cluster that finds
+ * no room joins one of the same kind.
+ */
 #define CLUSTER_CPUS 64
 #define MAX_CLUSTERS 64
 /*
- * Percent: CPUs whose capacities are closer than this are alike. Between turbo bins, 5.8 to 5.5 GHz,
- * there are 5 %, between the two dies of a Ryzen 9 7950X3D 9 %. A Snapdragon 865's prime core is 17 %
+ * Percent: CPUs whose capacities differ by less than this are alike. Turbo bins, 5.8 and 5.5 GHz,
+ * differ by 5 %; the two dies of a Ryzen 9 7950X3D by 9 %; a Snapdragon 865's prime core is 17 %
  * faster than its other large cores.
  */
 #define ALIKE_PCT 110
 /*
- * Percent: what of a core's speed a hardware thread has beside another that works. Two get 15 to 30 % more done
- * than one (D. Marr et al., "Hyper-Threading Technology Architecture and Microarchitecture", Intel Technology
- * Journal, 2002).
+ * Percent: a hardware thread's part of its core's speed while the other thread is busy. Two threads
+ * have 15 to 30 % more throughput than one (D. Marr et al., "Hyper-Threading Technology
+ * Architecture and Microarchitecture", Intel Technology Journal, 2002).
  */
 #define SHARED_PCT 62
-/* Not worth a write to a line that others read: virtual time that passes unseen, ns. */
+/* Virtual time, ns, that is not worth a write to a line that other CPUs read. */
 #define CLOCK_STEP 100000
 
 struct cluster {
-	/* What changes: its idle CPUs, and those of them all of whose hardware threads idle, by their slots. */
+	/* Mutable: its idle CPUs, and those of them on fully idle cores, by their slots. */
 	u64 idle;
 	u64 idle_cores;
-	/* The virtual time at which the latest of its tasks started to run. */
+	/* The virtual time at which the task that started last began to run. */
 	u64 clock;
-	/* How often a task came to wait. */
+	/* The number of times that a task came to wait. */
 	u64 waits;
-	/* Its CPUs in whose own queues tasks may wait, by their slots. */
+	/* Its CPUs whose own queues may have tasks, by their slots. */
 	u64 keeping;
 	/* Its CPUs that a higher scheduling class has, by their slots. */
 	u64 taken;
-	/* Its CPUs run clearly slower than one of them alone: they share a limit of frequency or power. */
+	/*
+	 * Its CPUs run clearly slower than one of them would alone: they share a limit of frequency
+	 * or power.
+	 */
 	bool held_back;
-	/* What does not. */
+	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
 	u32 capacity;
@@ -65,40 +73,45 @@ struct cluster clusters[MAX_CLUSTERS];
 u32 nr_clusters;
 /* Some are faster than others. */
 bool unlike;
-/* Which of them have idle CPUs, and which have tasks that wait: hints, that may be late. */
+/* The clusters with idle CPUs, and those with waiting tasks. Both are hints, which may lag. */
 u64 idle_clusters __attribute__((aligned(64)));
 u64 waiting_clusters __attribute__((aligned(64)));
 
-/* What is known of a CPU. */
+/* The state of a CPU. */
 struct cpu_state {
-	/* What does not change: where it is, and the slots of its hardware threads. */
+	/* Immutable: its place, and the slots of its hardware threads. */
 	u32 cluster;
 	u32 slot;
 	u64 siblings;
-	/* It has run tasks for so long since it last looked at who waits, ns. */
+	/* How long it has run tasks that bypassed the queue since it last took a waiting one, ns. */
 	u64 ran_past;
-	/* The running task lets others go first. */
+	/* The running task called sched_yield(). */
 	bool yields;
-	/* It has woken others with SCX_WAKE_SYNC since it started to run. */
+	/* The running task has woken others with SCX_WAKE_SYNC since it started to run. */
 	bool woke_sync;
-	/* One more than the cluster in whose queue the task that stops next waits; 0: no cluster was chosen. */
+	/*
+	 * One more than the cluster in whose queue the task that stops next is to wait; 0: no
+	 * cluster was chosen.
+	 */
 	u32 gives_to;
-	/* It has been told to stop for a task that wakes up, and when it last was, ns. */
+	/* It has been asked to stop for a waking task, and the time of the last such request, ns. */
 	bool asked;
 	u64 stopped_at;
-	/* What it is to do at its next switch; see request.h. */
+	/* Its request for the next switch; see request.h. */
 	u64 request;
-	/* The virtual time at which the last task that was its turn started here. */
+	/* The virtual time at which the last task that was chosen by virtual time started here. */
 	u64 clock;
-	/* When its task was last charged, or started, ns. */
+	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;
-	/* When to compare with another cluster again, ns, and which was the last. */
+	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
-	/* When it last ran a task that others wait for, ns. */
+	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
-	/* How often tasks had come to wait, here and on slower CPUs, when it last had nothing to do, and when that
-	 * was, ns. */
+	/*
+	 * How often tasks had come to wait, here and on slower CPUs, when it last had nothing to
+	 * run, and the time of that, ns.
+	 */
 	u64 waits_seen;
 	u64 waits_seen_at;
 	/* The share of the task that it held back last (held.h), until it has looked again; 0: none. */
@@ -122,7 +135,10 @@ static __always_inline struct cluster *cluster_of(u32 cpu)
 	return cluster_at(cpu_at(cpu)->cluster);
 }
 
-/* Dispatch queues: of clusters, then of CPUs for those that may run nowhere else, or better do not. */
+/*
+ * Dispatch queues: one per cluster, then one per CPU for tasks that may run nowhere else, or had
+ * better not.
+ */
 static __always_inline u64 cluster_dsq(u32 cluster)
 {
 	return cluster;
@@ -143,19 +159,19 @@ static __always_inline bool is_faster(const struct cluster *a, const struct clus
 	return (u64)a->capacity * 100 > (u64)b->capacity * ALIKE_PCT;
 }
 
-/* Does another hardware thread of @this, a CPU of @c, work? */
+/* Is another hardware thread of @this, a CPU of @c, busy? */
 static __always_inline bool shares_core(const struct cpu_state *this, const struct cluster *c)
 {
 	return this->siblings & ~READ_ONCE(c->idle) & ~(1ULL << (this->slot & 63));
 }
 
-/* What @this does at the time. Where all are alike it is nothing to be told apart by: as much as any. */
+/* The current speed of @this. Where all CPUs are alike, speed distinguishes nothing and is constant. */
 static __always_inline u32 speed_of(const struct cpu_state *this, const struct cluster *c)
 {
 	return unlike && c->shared_speed < c->speed && shares_core(this, c) ? c->shared_speed : c->speed;
 }
 
-/* The words that CPUs share are lines: a cluster's is counted as its first CPU's. */
+/* Words that CPUs share are cache lines; a cluster's line counts as its first CPU's. */
 static __always_inline void read_cluster(const struct cluster *c)
 {
 	simulated_read(c->first_cpu);
@@ -184,9 +200,9 @@ static __always_inline void clear_bit_once(u64 *word, u32 bit)
 }
 
 /*
- * Somebody waits in @cluster's queue, or will: the kernel puts a task there after ops.enqueue(). Who looks in vain
- * until then clears the bit; the next tick of a CPU of @cluster sets it again, and these themselves look at the
- * queue anyway.
+ * A task waits in @cluster's queue, or will soon: the kernel inserts a task after ops.enqueue(). A
+ * CPU that looks before that clears the bit; the next tick of a CPU of @cluster sets it again, and
+ * CPUs of @cluster look at the queue anyway.
  */
 static __always_inline void somebody_waits(u32 cluster)
 {
@@ -198,7 +214,10 @@ static __always_inline bool may_wait(u32 cluster)
 	return READ_ONCE(waiting_clusters) >> (cluster & 63) & 1;
 }
 
-/* This CPU found nothing for itself in @cluster's queue; but who may not run here may wait there for others. */
+/*
+ * This CPU found nothing to run in @cluster's queue, though a task that may not run here may wait
+ * there for others.
+ */
 static __always_inline void nothing_found(u32 cluster)
 {
 	if (scx_bpf_dsq_nr_queued(cluster_dsq(cluster)))
@@ -209,8 +228,9 @@ static __always_inline void nothing_found(u32 cluster)
 }
 
 /*
- * A task waits in the own queue of @cpu, or will. The CPU may have begun to idle meanwhile: it says so, and then
- * looks whether it keeps tasks; here it is the other way round, so that one of the two sees the other.
+ * A task waits in @cpu's own queue, or will soon. The CPU may have become idle meanwhile. An idling
+ * CPU first sets its idle bit and then checks whether it keeps tasks; here the order is reversed,
+ * so that one of the two sees the other.
  */
 static __always_inline void keeps_tasks(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
@@ -224,7 +244,7 @@ static __always_inline bool may_keep_tasks(const struct cpu_state *this, const s
 	return READ_ONCE(c->keeping) >> (this->slot & 63) & 1;
 }
 
-/* A higher class has @cpu, until a task of ours runs there again or is looked for. */
+/* A higher class has @cpu, until a task of ours runs there again or the CPU looks for one. */
 static __always_inline void set_taken(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -237,7 +257,7 @@ static __always_inline void clear_taken(const struct cpu_state *this)
 	clear_bit_once(&cluster_at(this->cluster)->taken, this->slot);
 }
 
-/* Nobody was found there who may run on the CPU that looked. */
+/* The queue has no task that may run on the CPU that looked. */
 static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, struct cluster *c)
 {
 	if (scx_bpf_dsq_nr_queued(own_dsq(cpu)))
@@ -247,7 +267,7 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 		set_bit_once(&c->keeping, this->slot);
 }
 
-/* @cpu idles, and may be claimed. */
+/* @cpu is idle, and may be claimed. */
 static __always_inline void set_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -261,7 +281,7 @@ static __always_inline void set_idle(u32 cpu)
 	set_bit_once(&idle_clusters, this->cluster);
 }
 
-/* It does no longer, or is claimed: true for one caller. */
+/* @cpu is no longer idle, or is claimed: true for one caller only. */
 static __always_inline bool clear_idle(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -275,14 +295,17 @@ static __always_inline bool clear_idle(u32 cpu)
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
 	if (!(idle & ~bit)) {
 		clear_bit_once(&idle_clusters, this->cluster);
-		/* Another may have begun to idle meanwhile. */
+		/* Another CPU may have become idle meanwhile. */
 		if (READ_ONCE(c->idle))
 			set_bit_once(&idle_clusters, this->cluster);
 	}
 	return idle & bit;
 }
 
-/* Has @this send its task @pid to @to, if that is still idle: claimed, so that nothing else is sent there. */
+/*
+ * Makes @this send its task @pid to @to, if that is still idle: claimed, so that no other task is
+ * sent there.
+ */
 static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to)
 {
 	if (READ_ONCE(this->request) || !clear_idle(to))
@@ -293,7 +316,7 @@ static __always_inline bool send_to_idle(struct cpu_state *this, s32 pid, u32 to
 	return false;
 }
 
-/* The task that @request was for does not come: the CPU that was claimed for it looks for another. */
+/* The task of @request does not come: the CPU that was claimed for it looks for another. */
 static __always_inline void drop_request(u64 request)
 {
 	if (asks_for_task(request))
@@ -309,14 +332,14 @@ static __always_inline void advance_clock(struct cluster *c, u64 vtime)
 	}
 }
 
-/* --- Building them, once --------------------------------------------------------------------------- */
+/* --- Building the clusters, once --------------------------------------------------------------------- */
 
 static __always_inline bool alike(u32 a, u32 b)
 {
 	return (u64)a * 100 <= (u64)b * ALIKE_PCT && (u64)b * 100 <= (u64)a * ALIKE_PCT;
 }
 
-/* The cluster for @cpu: one with its cache and kind, else a new one, else any of its kind. */
+/* The cluster for @cpu: one with its cache and kind, otherwise a new one, otherwise any of its kind. */
 __noinline u32 find_cluster(u32 cpu)
 {
 	u32 capacity = power_orig_of(cpu), last = 0;
@@ -346,7 +369,7 @@ static __always_inline void join_cluster(u32 cpu)
 		nr_clusters++;
 		c->capacity = power_orig_of(cpu);
 		c->first_cpu = cpu;
-		/* Far enough from 0 that no virtual time is ever below it. */
+		/* Far enough from 0 that no virtual time is ever below 0. */
 		c->clock = NSEC_PER_SEC;
 	}
 	this->cluster = index;
@@ -357,7 +380,7 @@ static __always_inline void join_cluster(u32 cpu)
 	c->nr_cpus++;
 }
 
-/* Once all have joined: which slots are @cpu's hardware threads. */
+/* Once all CPUs have joined: the slots of @cpu's hardware threads. */
 __noinline bool find_siblings(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -376,7 +399,7 @@ __noinline bool find_siblings(u32 cpu)
 	return true;
 }
 
-/* How many levels up @a and @b meet. */
+/* The number of levels up to the domain that has both @a and @b. */
 __noinline u32 cpu_distance(u32 a, u32 b)
 {
 	u32 nr_levels = levels_of(a)->nr_levels;
@@ -388,7 +411,7 @@ __noinline u32 cpu_distance(u32 a, u32 b)
 	return MAX_LEVELS;
 }
 
-/* Before the others in the order in which @from looks: faster, then nearer, then by number. */
+/* Sorts the clusters for @from: faster ones first, then nearer ones, then by number. */
 __noinline u64 order_key(u32 from, u32 to)
 {
 	struct cluster *a = cluster_at(from), *b = cluster_at(to);
@@ -400,7 +423,7 @@ __noinline u64 order_key(u32 from, u32 to)
 	return slowness << 32 | distance << 16 | to;
 }
 
-/* Where cluster @index looks first, and so on. */
+/* The order in which cluster @index searches the others. */
 __noinline bool order_clusters(u32 index)
 {
 	struct cluster *c = cluster_at(index);
@@ -452,7 +475,7 @@ static __always_inline s32 init_clusters(void)
 		err = scx_bpf_create_dsq(own_dsq(i), -1);
 		if (err)
 			return err;
-		/* One without domains may be offline; if it is not, it says so itself. */
+		/* A CPU without domains may be offline; if it is online, it reports so itself. */
 		if (levels_of(i)->nr_levels)
 			set_idle(i);
 	}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Frequencies that follow what uses a CPU: fair, real-time and deadline tasks and interrupts alike, after
+ * Frequencies that follow the utilization of fair, real-time and deadline tasks and of interrupts
+ * alike, after
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * Where nothing follows what is asked for, or all CPUs are to stay at their highest, none of this costs anything.
+ * Without a governor that follows requests, or if all CPUs are to stay at their highest frequency,
+ * this code costs nothing.
  */
 #ifndef __EQUIPOISE_FOLLOW_H
 #define __EQUIPOISE_FOLLOW_H
@@ -13,15 +15,20 @@
 #include "../timers.bpf.h"
 #include "task.bpf.h"
 
-/* A CPU is in a hurry for so long after it last ran one that others wait for: a half-life of utilization. */
+/*
+ * How long a CPU is in a hurry after it last ran a task that others wait for: a half-life of
+ * utilization.
+ */
 #define HURRY_NS (32 * NSEC_PER_MSEC)
 
 /*
- * What a CPU's fair tasks use; all of it, where it lately ran one that a task had woken up or made. Those are links
- * of a chain: who waits for them idles meanwhile, so that all of them look as if they had little to do, the less
- * the slower they are. Of streamcluster's threads, which wait for each other at barriers, a lower frequency makes
- * lighter ones, and these a lower frequency; the kernel knows that of those who wait for a disk (schedutil's iowait
- * boost). Who is woken by a timer or a device has until the next time, and utilization says what that takes.
+ * Utilization of a CPU's fair tasks; 100 % if the CPU recently ran a task that another task had
+ * woken or created. Such tasks are links of a chain: the tasks that wait for them idle meanwhile,
+ * so all of them look light, the lighter the slower they run. A lower frequency makes the threads
+ * of streamcluster, which wait for each other at barriers, look lighter, and these lower the
+ * frequency further. The kernel has such a rule for tasks that wait for a disk (schedutil's iowait
+ * boost). A task that is woken by a timer or a device has time until the next event, and its
+ * utilization describes it.
  */
 static __always_inline u64 util_in_hurry(u32 cpu)
 {
@@ -38,7 +45,10 @@ static __always_inline bool follows(void)
 	return policy.frequency && machine.scales;
 }
 
-/* A new task on @cpu is taken to use half of what there is of it (post_init_entity_util_avg()). */
+/*
+ * A new task on @cpu starts with half of the spare capacity as its utilization
+ * (post_init_entity_util_avg()).
+ */
 static __always_inline void begin_used(struct task_state *t, u32 cpu)
 {
 	t->used.last_update_time = bpf_ktime_get_ns();
@@ -46,8 +56,8 @@ static __always_inline void begin_used(struct task_state *t, u32 cpu)
 }
 
 /*
- * @p, which @cpu ran until @now, stops. On a slow CPU its time goes slowly (update_rq_clock_pelt()): what it comes
- * to depends on the work it does, not on how long that takes.
+ * @p, which @cpu ran until @now, stops. On a slow CPU its time passes slowly
+ * (update_rq_clock_pelt()): utilization depends on the work done, not on the time that it took.
  */
 static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
 {
@@ -67,7 +77,7 @@ static __always_inline void note_used(struct task_struct *p, u32 cpu, u64 now)
 		t->util_est = next_util_est(t->util_est, pelt_util(&t->used));
 }
 
-/* What @t, which gets a CPU, will use of it, of 1024 of the largest. */
+/* The expected utilization of @t, which gets a CPU, relative to 1024 of the largest. */
 static __always_inline u64 estimated_util(const struct task_state *t)
 {
 	u64 used = pelt_util(&t->used);
@@ -75,7 +85,7 @@ static __always_inline u64 estimated_util(const struct task_state *t)
 	return used > t->util_est ? used : t->util_est;
 }
 
-/* @t runs on @cpu: is it one that others wait for? */
+/* @t runs on @cpu: do other tasks wait for it? */
 static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 now)
 {
 	if (t && t->awaited)
@@ -83,10 +93,10 @@ static __always_inline void note_hurry(const struct task_state *t, u32 cpu, u64 
 }
 
 /*
- * The tick of @cpu, which runs @p. What @p has used so far counts at once, and by the work done. The
- * CPU's own average multiplies running time by the frequency: from a quarter of the highest frequency it
- * took three times as long to rise. Since Linux 5.1 the kernel scales time instead ("sched/fair: Update
- * scale invariance of PELT").
+ * The tick of @cpu, which runs @p. The utilization of @p so far counts at once, by the work done.
+ * The CPU's own average multiplies running time by the frequency: from a quarter of the highest
+ * frequency it took three times as long to rise. Since Linux 5.1 the kernel scales time instead
+ * ("sched/fair: Update scale invariance of PELT").
  */
 static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 {
@@ -101,13 +111,15 @@ static __always_inline void follow(struct task_struct *p, u32 cpu, u64 now)
 	update_frequency(cpu, now);
 }
 
-/* Percent: by so much two capacities must differ for the kernel's fair class to tell them apart
- * (capacity_greater()). */
+/*
+ * Percent by which two capacities must differ for the kernel's fair class to treat them as
+ * different (capacity_greater()).
+ */
 #define GREATER_PCT 105
 
 /*
- * The tick of @cpu: is it slower than it asks to be? Who boosts beside others boosts less. Without another cache to
- * go to, nobody asks.
+ * The tick of @cpu: is it slower than it requests? A core that boosts beside others boosts less.
+ * Without another cache to use, the answer does not matter.
  */
 static __always_inline void note_boost(struct cluster *c, u32 cpu)
 {
@@ -121,7 +133,7 @@ static __always_inline void note_boost(struct cluster *c, u32 cpu)
 		WRITE_ONCE(c->held_back, held_back);
 }
 
-/* While a task of a higher class has the CPU sched_ext tells of no ticks. */
+/* While a task of a higher class has the CPU, sched_ext reports no ticks. */
 CPU_TIMERS(util_timers);
 
 static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
@@ -138,8 +150,8 @@ static int run_util_tick(void *timers, int *key, struct scheduler_timer *timer)
 }
 
 /*
- * The CPU switches from @prev to @next, of whichever class. What @next did before says more of what it needs than
- * what this CPU lately did: it may come from another, or have slept.
+ * The CPU switches from @prev to @next, of any class. The history of @next says more about its
+ * demand than the recent use of this CPU: it may come from another CPU, or have slept.
  */
 static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, struct task_struct *next)
 {
@@ -162,7 +174,10 @@ static __always_inline void follow_switch(u32 cpu, struct task_struct *prev, str
 	}
 }
 
-/* In an op of @cpu, which is about to switch to @next, or to idle: asks for what that needs (asking_locks). */
+/*
+ * In an op of @cpu, which is about to switch to @next, or to idle: requests the frequency for it
+ * (asking_locks).
+ */
 static __always_inline void ask_before_switch(u32 cpu, struct task_struct *next)
 {
 	struct task_state *t = next ? task_of(next) : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finding an idle CPU for a task that wakes up or is new.
+ * Finding an idle CPU for a waking or new task.
  */
 #ifndef __EQUIPOISE_IDLE_H
 #define __EQUIPOISE_IDLE_H
 
 #include "task.bpf.h"
 
-/* Of the idle CPUs in @idle, those of @c, one that @p may use, which not every task may; -1 if there is none. */
+/* Of the idle CPUs @idle of @c, one that @p may use, if its affinity is restricted; -1 if there is none. */
 __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u64 idle)
 {
 	forget_origin(cluster);
@@ -26,7 +26,7 @@ __noinline s32 claim_allowed(struct task_struct *p __arg_trusted, u32 cluster, u
 	return -1;
 }
 
-/* The idle CPUs of @c; @cores: of which no hardware thread is busy. */
+/* The idle CPUs of @c; @cores: only those whose hardware threads are all idle. */
 static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 {
 	u64 idle = READ_ONCE(c->idle);
@@ -35,8 +35,8 @@ static __always_inline u64 idle_of(const struct cluster *c, bool cores)
 }
 
 /*
- * Claims one of @idle, idle CPUs of @cluster, for @p, @prev_cpu if that is among them. Where another takes it
- * first, that one is as good as idle no more: -1.
+ * Claims one of @idle, the idle CPUs of @cluster, for @p; @prev_cpu if it is among them. If another
+ * CPU claims it first: -1.
  */
 static __always_inline s32 claim_of(struct task_struct *p, u32 cluster, u32 prev_cpu, u64 idle)
 {
@@ -72,7 +72,7 @@ static __always_inline s32 claim_in(struct task_struct *p, u32 cluster, u32 prev
 	return claim_of(p, cluster, prev_cpu, idle_of(c, cores));
 }
 
-/* An idle core of @cluster, else an idle thread. */
+/* An idle core of @cluster, otherwise an idle thread. */
 static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 prev_cpu)
 {
 	const struct cluster *c = cluster_at(cluster);
@@ -87,7 +87,7 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
-/* The same in all clusters, faster ones first, then near ones. */
+/* The same in all clusters, faster ones first, then nearer ones. */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
 {
 	forget_origin(prev_cpu);
@@ -108,7 +108,7 @@ __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu,
 	return cpu;
 }
 
-/* Of the clusters the one with the most idle cores: where @prev_cpu is, if that is as good. Where all are alike. */
+/* The cluster with the most idle cores, where all are alike; that of @prev_cpu if it has as many. */
 __noinline u32 roomiest(u32 prev_cpu)
 {
 	struct cluster *from = cluster_of(prev_cpu);
@@ -129,9 +129,9 @@ __noinline u32 roomiest(u32 prev_cpu)
 }
 
 /*
- * Does a new task leave @c, whose CPUs are like all others? If time is what counts; and, where work for energy
- * does, if they hold each other back: kbuild -j4 on two sockets of Sandy Bridge, 3.2 GHz for four cores of one, 3.5
- * for two of each.
+ * Does a new task leave @c, where all CPUs are alike? Yes, if time comes first; and if work per
+ * energy comes first and the CPUs of @c hold each other back: for kbuild -j4 on two sockets of
+ * Sandy Bridge, four cores of one run at 3.2 GHz, two of each at 3.5 GHz.
  */
 static __always_inline bool spreads(const struct cluster *c)
 {
@@ -142,11 +142,11 @@ static __always_inline bool spreads(const struct cluster *c)
 /*
  * An idle CPU for @p, or -1.
  *
- * Where all are alike, the cache comes first: anything idle beside @prev_cpu, an idle core before an idle thread,
- * and then another cache. A new task has none.
+ * Where all CPUs are alike, the cache comes first: any idle thread beside @prev_cpu, an idle core
+ * before an idle thread, and then another cache. A new task has no cache yet.
  *
- * Where they differ, speed comes first: an idle core anywhere before an idle thread of a faster one, whose sibling
- * it would halve.
+ * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster
+ * core, whose sibling would be halved.
  */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, bool is_new)
 {
@@ -169,11 +169,16 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, u32 prev_cpu, b
 	return cpu >= 0 ? cpu : claim_anywhere(p, prev_cpu, false);
 }
 
-/* Percent: what differs by less is not worth a move between caches (imbalance_pct, 117 to 125 in the kernel). */
+/*
+ * Percent: a smaller difference is not worth a move between caches (imbalance_pct, 117 to 125 in
+ * the kernel).
+ */
 #define WORTH_A_MOVE_PCT 120
 
-/* How much there is to run in @c for what it can do, of 1024 if each of its CPUs has one task and is of the
- * fastest. */
+/*
+ * The load of @c relative to its speed: 1024 if each of its CPUs has one task and is of the fastest
+ * kind.
+ */
 static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 {
 	u64 tasks = c->nr_cpus + scx_bpf_dsq_nr_queued(cluster_dsq(cluster)) + more;
@@ -182,8 +187,8 @@ static __always_inline u64 crowd(const struct cluster *c, u32 cluster, u32 more)
 }
 
 /*
- * No CPU idles, and some are faster than others: the one to wait for. That is @prev_cpu, or another for whose
- * cluster there are clearly fewer tasks for what it can do (hperf: least load for the capacity).
+ * No CPU is idle, and some are faster than others: the CPU to wait for. That is @prev_cpu, or a CPU
+ * of a cluster with clearly less load for its capacity (hperf: least load for the capacity).
  */
 __noinline s32 least_crowded(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

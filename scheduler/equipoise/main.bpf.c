@@ -1,14 +1,85 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Equipoise's own scheduler: one queue for each set of like CPUs that share a cache, and what little has to be done
- * between them.
+ * The scheduler `equipoise`: low latency and full use of heterogeneous CPUs, with few rules.
  *
- *  - What wakes up goes straight to an idle CPU, if there is one: nothing else is looked at.
- *  - Else it waits in its cluster's queue, ordered by virtual time, for the first CPU that is free. Nobody is
- *    preempted unless he has had his share and is well ahead.
- *  - A task is charged once a stop. One that nobody waits for goes on, charged or not.
- *  - A CPU with nothing to do takes what waits elsewhere; a faster one what runs on slower ones. Where tasks of
- *    different clusters get too far apart in what they got done, they change places (pull.h).
+ * Principles
+ * ==========
+ *
+ * Most wakeups find an idle CPU, so that path must be short. When there is none, the order of tasks matters more
+ * than their place, and a shared queue keeps the order without balancing. Balancing is needed only where sharing a
+ * queue would be wrong or slow: between CPUs of different speed, or without a common cache.
+ *
+ * 1. Clusters (cluster.bpf.h)
+ * ---------------------------
+ *
+ * CPUs with capacities within 10 % of each other that share a cache form a cluster. It has one queue, ordered by
+ * virtual time; each CPU also has a queue of its own, for tasks that stay near their data or may run nowhere else:
+ *
+ *        cluster 0: fast CPUs                      cluster 1: slow CPUs
+ *
+ *     ┌─────────────────────────┐               ┌─────────────────────────┐
+ *     │ cluster queue, by vtime │               │ cluster queue, by vtime │
+ *     └──┬───────┬───────┬──────┘               └──┬───────┬───────┬──────┘
+ *        ▼       ▼       ▼        pull.h           ▼       ▼       ▼
+ *      CPU 0   CPU 1   CPU 2   <───────────>     CPU 3   CPU 4   CPU 5
+ *        ▲       ▲       ▲    take, exchange       ▲       ▲       ▲
+ *     ┌──┴──┐ ┌──┴──┐ ┌──┴──┐                   ┌──┴──┐ ┌──┴──┐ ┌──┴──┐
+ *     │ own │ │ own │ │ own │                   │ own │ │ own │ │ own │
+ *     └─────┘ └─────┘ └─────┘                   └─────┘ └─────┘ └─────┘
+ *
+ * 2. Waking up (idle.h)
+ * ---------------------
+ *
+ * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
+ * per cluster has the idle CPUs, so that no other CPU's state is read. Idle fast cores come first, then slow ones,
+ * then the second hardware threads of fast cores. If the waker usually sleeps again within 50 us, the task runs on
+ * the waker's CPU instead: its data is in that cache.
+ *
+ * 3. Virtual time (vtime.h, place.h)
+ * ----------------------------------
+ *
+ * A task pays for the work that it received, once per stop: time, times the CPU's speed, by its weight. Equal
+ * virtual times therefore mean equal progress, on fast and slow CPUs alike. The cluster's clock is the virtual time
+ * of the task that started last. A sleeping task keeps its lag, within bounds: a task that sleeps briefly must not
+ * lose the time that it is owed, and one that sleeps long must not save up time.
+ *
+ * 4. Waiting (wait.h, queue.h)
+ * ----------------------------
+ *
+ * A task that finds no idle CPU waits in its cluster's queue; the first CPU that becomes free takes the task that
+ * is most behind. Where all CPUs are alike and busy, a task that is not behind waits in its last CPU's own queue,
+ * unless the first task there is already a slice behind the clock. Any CPU of the cluster without work takes it
+ * from there.
+ *
+ * 5. Preemption (preempt.h)
+ * -------------------------
+ *
+ * A wakeup preempts a task only if that task has had its share and is clearly ahead in virtual time. An interrupt
+ * and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice is over
+ * stops only if another task waits; the last task continues without a switch.
+ *
+ * 6. Between clusters (pull.h, request.h)
+ * ---------------------------------------
+ *
+ * A CPU without work takes a waiting task of another cluster. A faster CPU takes over the running task of a slower
+ * one, unless a task is likely to come by itself first. Tasks of different clusters whose progress is 5 ms apart
+ * change places. Requests from CPU to CPU are one word each, which only a compare-and-swap writes, so that none is
+ * lost.
+ *
+ * 7. Power and frequency (pack.h, follow.bpf.h)
+ * ---------------------------------------------
+ *
+ * `prefer` chooses between time, work per energy, and power. Under `power`, long-running tasks are packed into few
+ * cores and caches. CPUs ask for the frequency that their utilization needs, and for the highest if another task
+ * waits for the one that runs.
+ *
+ * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
+ * --------------------------------------------------------------------
+ *
+ * `cpu.weight` multiplies a task's weight, level by level. When a real-time task takes a CPU, the cluster's other
+ * CPUs take the tasks that wait there.
+ *
+ * docs/design/equipoise.md has the reason for each rule, and the loads at which `equipoise` gives something up.
  */
 #include <scx/common.bpf.h>
 
@@ -21,8 +92,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* A task's doing, or an interrupt's: these find an idle CPU, or leave what they have to do to the kernel's threads.
- */
+/* A wakeup by a task, or by an interrupt: interrupts find an idle CPU, or leave their work to kernel threads. */
 static __always_inline void note_waker(struct task_struct *p, const struct task_struct *waker)
 {
 	struct task_state *t = task_of(p);
@@ -31,7 +101,7 @@ static __always_inline void note_waker(struct task_struct *p, const struct task_
 		t->awaited = waker->pid && !(waker->flags & PF_KTHREAD);
 }
 
-/* The waker sleeps soon: whom it wakes finds its data here, sooner than on another CPU. */
+/* The waker is about to sleep, so the woken task finds its data in this CPU's cache. */
 static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -41,7 +111,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 
 	if (waker->flags & PF_EXITING || !waker->pid)
 		return false;
-	/* It goes past those who wait: for no longer than one need not be told to stop for. */
+	/* A task that bypasses the queue may run only for a time too short to be worth a preemption. */
 	if (this->ran_past >= tunables.preempt_after && (may_wait(this->cluster) || may_keep_tasks(this, c)))
 		return false;
 	if (unlike && c->speed < SCHED_POWER_SCALE)
@@ -56,8 +126,8 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 }
 
 /*
- * A CPU that stops for @p: the one it ran on before, or, if it is clearly behind, another of its cluster; -1: there
- * is none. A heavy task may have one of the fastest.
+ * A CPU that stops for @p: its last one, or, if @p is clearly behind, another of its cluster; -1:
+ * there is none. A heavy task may have one of the fastest.
  */
 static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 {
@@ -65,7 +135,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	u64 clock = READ_ONCE(cluster_at(prev->cluster)->clock);
 	s32 cpu = -1;
 
-	/* To stop another takes an interrupt there, and leaves the caches behind. */
+	/* Stopping another CPU costs an interrupt there, and @p leaves its cache. */
 	if (!is_heavy(p) && task_allowed(p, prev_cpu) &&
 	    preempts(p, prev_cpu, running_on(prev_cpu), bpf_ktime_get_ns()))
 		cpu = prev_cpu;
@@ -79,7 +149,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 	return cpu;
 }
 
-/* Is @p, which has been placed on @cpu, further behind than sleeping alone makes it? */
+/* Is @p, which has been placed on @cpu, further behind than sleep alone could make it? */
 static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
 {
 	return (s64)(READ_ONCE(cluster_of(cpu)->clock) - p->scx.dsq_vtime) > (s64)tunables.lag;
@@ -113,8 +183,10 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 		return unlike ? least_crowded(p, prev_cpu) : prev_cpu;
 	}
 	place_waking(p, prev_cpu);
-	/* Where CPUs differ a task that has lost no turn does not take a fast one: it goes where least is to be
-	 * run. */
+	/*
+	 * On heterogeneous CPUs a task that has lost no slice does not preempt on a fast CPU: it
+	 * goes to the least load.
+	 */
 	if (unlike && !is_heavy(p) && !has_lost_turns(p, prev_cpu))
 		return least_crowded(p, prev_cpu);
 	cpu = preempt_for(p, prev_cpu);
@@ -127,7 +199,7 @@ s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u6
 	return prev_cpu;
 }
 
-/* Has @p, which wakes up, have @cpu if its task has had clearly more. */
+/* Gives @cpu to @p, which wakes up, if its task has received clearly more. */
 static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 {
 	const struct task_struct *curr = running_on(cpu);
@@ -144,7 +216,7 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 	return true;
 }
 
-/* @p stopped for a task of another queue: the cluster where it waits instead. -1: it did not. */
+/* The cluster where @p waits, if it stopped for a task of another queue; -1: it did not. */
 static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
 {
 	s32 cluster = (s32)this->gives_to - 1;
@@ -168,7 +240,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		hold_back(p, cpu, enq_flags);
 		return;
 	}
-	/* It ran here, and was asked for. */
+	/* The task ran here, and another CPU asked for it. */
 	if (asks_for_task(request) && push(p, cpu, request, SLICE_MAX, enq_flags))
 		return;
 	read_cluster(cluster_at(this->cluster));
@@ -184,7 +256,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		explain(bound, p->pid, cpu, scx_bpf_dsq_nr_queued(own_dsq(cpu)));
 		wait_near(p, cpu, enq_flags);
 	} else {
-		/* Not one that select_cpu saw, but it may just have begun to idle, or this is no wakeup. */
+		/* A CPU that became idle after select_cpu looked, or this is not a wakeup. */
 		if (READ_ONCE(idle_clusters))
 			idle = unlike ? claim_idle_cpu(p, cpu, false) : claim_in(p, this->cluster, cpu, false);
 		given = wakes ? -1 : given_to(p, this);
@@ -203,7 +275,10 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		kick_cpu(cpu, 0);
 }
 
-/* The clock follows starts; those of light tasks, which others need not have waited for, from afar. */
+/*
+ * The clock follows the starts of tasks, but those of light tasks only roughly: other tasks need
+ * not have waited for these.
+ */
 static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 					 const struct task_state *t, bool its_turn)
 {
@@ -221,7 +296,7 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 		forgive(this, c, p, t);
 }
 
-/* The task that runs here has had its time: may it go on? Then it has a new slice. */
+/* The running task has used its slice: may it continue? If so, it gets a new slice. */
 __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -241,17 +316,20 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		none_kept(cpu, this, c);
 		if (!READ_ONCE(c->keeping))
 			forgive(this, c, prev, t);
-		/* None waits. The next that comes need not wait for all of a slice. */
+		/* No task waits. The next one to arrive does not wait for a whole slice. */
 		prev->scx.slice = SLICE_MAX - tunables.slice;
 		return true;
 	}
-	/* Also if both are as far ahead as any may be. */
+	/* Also if both are at the bound of lead. */
 	if (yields || !is_before(prev->scx.dsq_vtime, first)) {
 		explain(ahead, prev->pid, cpu, first - prev->scx.dsq_vtime);
 		return false;
 	}
 	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
-	/* As if it had stopped: were the clock to stand still, it would soon be as far ahead as any may be. */
+	/*
+	 * The task is treated as if it had stopped. If the clock stood still, the task would soon
+	 * be at the bound of lead.
+	 */
 	t->charged = 0;
 	follow_start(this, c, prev, t, true);
 	prev->scx.slice = SLICE_MAX;
@@ -259,8 +337,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	return true;
 }
 
-/*
- * The queue to take the next task from. To look at a task takes as long as to move it: only where there is a choice.
+/* The queue of the next task. Reading a task takes as long as moving it, so compare only where there is a choice.
  */
 static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const struct cluster *c)
 {
@@ -271,7 +348,7 @@ static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const
 	return may_wait(this->cluster) ? first_queue(cpu).dsq : own_dsq(cpu);
 }
 
-/* The next of those that wait for this CPU or its cluster. */
+/* Takes the next task that waits for this CPU or its cluster. */
 static __always_inline bool take_next(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -290,7 +367,7 @@ static __always_inline bool take_next(u32 cpu)
 	return take_first(own_dsq(cpu));
 }
 
-/* Takes the first task that waits in cluster @from: it is further behind than what runs here. */
+/* Takes the first task that waits in cluster @from, because it is further behind than the tasks here. */
 static __always_inline bool pull_for_fairness(u32 cpu, u32 from)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -340,7 +417,7 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 			pull_running(cpu);
 	}
 	explain(nothing_waits, 0, cpu, __builtin_popcountll(waiting_clusters));
-	/* A claim that came to nothing. */
+	/* The CPU was claimed, but no task came. */
 	if (!prev)
 		set_idle(cpu);
 }
@@ -368,9 +445,9 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 		drop_request(take_request(&this->request));
 }
 
-/* --- What a tick looks at ---------------------------------------------------------------------------- */
+/* --- Ticks ------------------------------------------------------------------------------------------- */
 
-/* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: sets it again. */
+/* A CPU may find a queue empty before the kernel inserts the task, and clear its bit: set it again here. */
 static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, struct cluster *c)
 {
 	if (scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)))
@@ -390,13 +467,13 @@ static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
 	see_to_idle_cpus(cpu, now);
 }
 
-/* Does any task wait that @this may take? */
+/* Does a task wait that @this may take? */
 static __always_inline bool has_waiting(const struct cpu_state *this, const struct cluster *c)
 {
 	return may_wait(this->cluster) || may_keep_tasks(this, c) || stranded_in(c);
 }
 
-/* @p has run for a slice while others wait, in a queue or where they were sent. */
+/* @p has run for a slice while other tasks wait, in a queue or where they were sent. */
 static __always_inline bool turn_is_over(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -413,21 +490,21 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 	return true;
 }
 
-/* @p shares its core, and a whole core idles. */
+/* @p shares its core, and another core is fully idle. */
 static __always_inline bool core_is_free(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	return READ_ONCE(idle_clusters) && tunables.prefer != PREFER_POWER && t->burst >= tunables.pull_burst &&
 	       offer_core(p, cpu);
 }
 
-/* Tasks of another cluster, or that wait for another CPU of this one, are further behind than @p. */
+/* Are tasks of another cluster, or tasks that wait for another CPU of this one, further behind than @p? */
 static __always_inline bool is_ahead_elsewhere(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	u64 now;
 
 	if (nr_clusters <= 1 && !READ_ONCE(cluster_of(cpu)->keeping))
 		return false;
-	/* It leaves the CPU by itself soon, and has had less than its share if it sleeps at all. */
+	/* It will leave the CPU soon by itself, and a task that sleeps has had less than its share. */
 	if (is_heavy(p) && t->burst_so_far < t->burst)
 		return false;
 	now = bpf_ktime_get_ns();
@@ -448,7 +525,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	note_boost(c, cpu);
 	charge(p, t, this);
 	place_running(p, cpu);
-	/* A task that was queued as a CPU began to idle, or that waited alone, was announced to none. */
+	/* No CPU was notified of a task that was queued while a CPU became idle, or that waited alone. */
 	if (has_waiting(this, c) && READ_ONCE(idle_clusters))
 		offer_waiting(this->cluster);
 	if (turn_is_over(p, t, cpu) || is_to_stop(p))
@@ -480,7 +557,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	set_idle(cpu);
 	if (asking_locks && follows())
 		ask_before_switch(cpu, NULL);
-	/* Who came after this CPU had looked found it not to idle yet. */
+	/* A task that was queued after this CPU had looked did not yet see it idle. */
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
 	if (may_wait(this->cluster))
@@ -489,7 +566,10 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 		kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A higher class takes the CPU: what waits for it is for others to take, what was sent there to find another. */
+/*
+ * A higher class takes the CPU: other CPUs take its waiting tasks, and tasks that were sent there
+ * find another CPU.
+ */
 void BPF_STRUCT_OPS(equipoise_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	set_taken(cpu);
@@ -526,7 +606,7 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 
 	if (!t)
 		return -ENOMEM;
-	/* Until it has shown what it does, it may run for long. */
+	/* Until its behaviour is known, assume that it runs for long. */
 	t->burst = tunables.slice;
 	t->forked = args->fork;
 	t->seen = t->used_seen = p->se.sum_exec_runtime;
@@ -538,8 +618,8 @@ s32 BPF_STRUCT_OPS(equipoise_init_task, struct task_struct *p, struct scx_init_t
 }
 
 /*
- * It ends, or another class has it from now on. If it runs, as with `chrt`, that class has the CPU, of which
- * ops.cpu_release() does not tell.
+ * The task ends, or leaves sched_ext. If it is running, as with `chrt`, the new class has the CPU,
+ * which ops.cpu_release() does not report.
  */
 void BPF_STRUCT_OPS(equipoise_disable, struct task_struct *p)
 {
@@ -595,8 +675,8 @@ void BPF_STRUCT_OPS(equipoise_cgroup_move, struct task_struct *p, struct cgroup 
 }
 
 /*
- * Tells of all classes' tasks. By now the runqueue knows who is runnable. Attached where frequencies are asked for,
- * as its name says.
+ * Reports tasks of all classes. At this point the runqueue has its runnable tasks. Attached if
+ * frequencies are requested, as its name says.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
@@ -606,7 +686,10 @@ int BPF_PROG(equipoise_frequency_switch, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-/* Before the switch that equipoise_frequency_switch() hears of. The loader leaves it out where that is. */
+/*
+ * Called before the switch that equipoise_frequency_switch() sees. The loader leaves it out where
+ * that program is attached.
+ */
 void BPF_STRUCT_OPS(equipoise_frequency_running, struct task_struct *p)
 {
 	if (asking_locks && follows())

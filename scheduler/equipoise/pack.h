@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * prefer = power: fewer cores and caches in use, after
+ * prefer = power: use fewer cores and caches, after
  *
  *	[patch v7 0/21] sched: power aware scheduling, Alex Shi, 2013-04-04
  *
- * but only for what runs on and on. Work that ends is done sooner where it has a core to itself, and then all
- * of them sleep: there packing costs more energy than it saves. With kbuild -j2 to -j16 on two sockets of Sandy
- * Bridge, packed from the start, it was 13 to 27 % more for the same work; packed after 250 ms of running 4 to 6 %,
- * after 500 ms 1 to 2 %, after pack_after's 1 s nothing. 16 loops of 20 s draw 1.3 % more there than packed from
- * the start.
+ * but only for tasks that run for long. Finite work completes sooner on a core of its own, after
+ * which all cores sleep: packing it costs more energy than it saves. For kbuild -j2 to -j16 on two
+ * sockets of Sandy Bridge, packing from the start costs 13 to 27 % more energy for the same work,
+ * packing after 250 ms 4 to 6 %, after 500 ms 1 to 2 %, after pack_after's 1 s nothing. 16 loops of
+ * 20 s draw 1.3 % more power there than if they are packed from the start.
  */
 #ifndef __EQUIPOISE_PACK_H
 #define __EQUIPOISE_PACK_H
 
 #include "task.bpf.h"
 
-/* An idle CPU whose core or cache works already and would spare @cpu's, or -1. */
+/* An idle CPU whose core or cache is already in use, so that @cpu's can sleep, or -1. */
 __noinline s32 find_packed(u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -29,7 +29,7 @@ __noinline s32 find_packed(u32 cpu)
 	if (others && (idle & others) == others && half) {
 		u32 found = nth_of_cluster(c, __builtin_ctzll(half));
 
-		/* Each would go to the other's core: the one of the higher core does. */
+		/* Two tasks could each move to the other's core: only the one on the higher core does. */
 		if (first_bit(cpu_at(found)->siblings) < first_bit(this->siblings))
 			return found;
 	}
@@ -46,7 +46,7 @@ __noinline s32 find_packed(u32 cpu)
 	return -1;
 }
 
-/* The tick of @cpu, whose task @p has run on and on: it goes where it costs less. */
+/* The tick of @cpu, whose task @p runs for long: move it where it costs less power. */
 static __always_inline bool pack_running(struct task_struct *p, const struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);

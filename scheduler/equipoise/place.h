@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which virtual time a task has when it wakes up, runs on or waits again: its own, within the bounds of vtime.h.
+ * The virtual time of a task that wakes up, continues or waits again: its own, within the bounds of
+ * vtime.h.
  */
 #ifndef __EQUIPOISE_PLACE_H
 #define __EQUIPOISE_PLACE_H
@@ -8,15 +9,18 @@
 #include "queue.h"
 
 /*
- * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). In a third of that those
- * that wait beside it are past it, so that 60 busy loops of one CPU do not keep a SCHED_IDLE task from ever
- * running.
+ * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this
+ * bound, tasks beside a waiting one are past it within a third of that, so 60 busy loops on one CPU
+ * cannot starve a SCHED_IDLE task.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
-/* Less than this, ns, is worth no look at how many wait: with 1000 tasks for a CPU it is LONGEST_WAIT. */
+/*
+ * ns; for a smaller lead the number of waiting tasks does not matter: with 1000 tasks per CPU it
+ * amounts to LONGEST_WAIT.
+ */
 #define HARDLY_AHEAD (10 * NSEC_PER_MSEC)
 
-/* How far ahead a task may be that waits on @cpu of @cluster, where @ahead is its due. */
+/* How far ahead a task may be that waits on @cpu of @cluster, if it is @ahead by its own charge. */
 static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 {
 	u64 waiting, most;
@@ -30,9 +34,9 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may run on one CPU alone competes with those that run there, which
- * may all be far behind the cluster: 30 busy loops that are pinned there get a thirtieth of what others get. All
- * others wait in queues that several CPUs take from, and so go by one clock.
+ * The clock for @p on @this of @c. A task that may run on one CPU only competes with the tasks
+ * there, which may all be far behind the cluster: 30 busy loops pinned to a CPU get a thirtieth of
+ * the others' share. All other tasks wait in queues that several CPUs take from, and use one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
@@ -43,8 +47,8 @@ static __always_inline u64 clock_of(const struct task_struct *p, const struct cp
 }
 
 /*
- * How far ahead of the clock a turn takes @p. The clock follows light tasks from afar, so among these alone all are
- * that much further ahead.
+ * How far ahead of the clock one slice takes @p. The clock follows light tasks only roughly, so
+ * among light tasks all are that much further ahead.
  */
 static __always_inline s64 turn_of(const struct task_struct *p, const struct task_state *t)
 {
@@ -52,9 +56,9 @@ static __always_inline s64 turn_of(const struct task_struct *p, const struct tas
 }
 
 /*
- * The lag with which @p goes to sleep where @clock is its clock. It is ahead by a turn at most, as under EEVDF: a
- * kernel thread that had run while its CPU was idle, and so was far ahead of a crowd that came there, waited for
- * all of it.
+ * The lag that @p keeps when it goes to sleep, with @clock as its clock. It is at most one slice
+ * ahead, as under EEVDF: without the bound, a kernel thread that had run while its CPU was idle,
+ * and so was far ahead of a crowd that arrived, waited for the whole crowd.
  */
 static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct task_state *t, u64 clock)
 {
@@ -64,8 +68,7 @@ static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct
 	return lag < -turn ? -turn : lag;
 }
 
-/* @p wakes up and gets @cpu at once, which idled: nothing is taken from any other task but by what it does later.
- */
+/* @p wakes up and gets @cpu, which was idle, at once: other tasks lose nothing now, only by what @p does later. */
 static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -76,8 +79,9 @@ static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p wakes up on @cpu, and finds no idle CPU. If it has had less than all that wait there it comes before them: the
- * clock, which the foremost of a crowd sets, says little of how far behind the others are.
+ * @p wakes up on @cpu, and no CPU is idle. If it has received less than all tasks waiting there, it
+ * comes before them: the clock, which the foremost of a crowd sets, does not show how far behind
+ * the others are.
  */
 static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 {
@@ -100,10 +104,10 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which runs on @cpu or has just stopped, goes on or waits again. It is ahead by what a turn takes it, or by
- * what it got in another cluster. A crowd that comes to a CPU from one where each had little is not owed all of
- * that: a kernel thread of that CPU would wait for all of them to catch up (ksoftirqd, 32 s, until the watchdog
- * came).
+ * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by one slice,
+ * or by what it got in another cluster. A crowd from a CPU where each task had little is not owed
+ * all of that: a kernel thread of the new CPU would wait for all of them to catch up (ksoftirqd: 32
+ * s, until the watchdog fired).
  */
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which CPU a waking task may have at once: one whose task has had clearly more than it.
+ * Which CPU a waking task may preempt: one whose task has received clearly more.
  */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
@@ -18,7 +18,7 @@ static __always_inline const struct task_struct *running_on(u32 cpu)
 	return curr && curr->pid ? curr : NULL;
 }
 
-/* What the task that runs on @cpu has run at the time @now since it was last charged, or started, ns. */
+/* How long the task on @cpu has run at @now since it was last charged, or started, ns. */
 static __always_inline u64 uncharged(u32 cpu, u64 now)
 {
 	s64 ran = now - READ_ONCE(cpu_at(cpu)->charged_at);
@@ -26,7 +26,7 @@ static __always_inline u64 uncharged(u32 cpu, u64 now)
 	return ran > 0 ? ran : 0;
 }
 
-/* By how much @curr, which runs on @cpu, is ahead of @p at the time @now, in virtual time. */
+/* How far @curr, which runs on @cpu, is ahead of @p at @now, in virtual time. */
 static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const struct task_struct *curr, u64 now)
 {
 	u64 ran = uncharged(cpu, now) * speed_of(cpu_at(cpu), cluster_of(cpu)) / SCHED_POWER_SCALE;
@@ -34,29 +34,31 @@ static __always_inline s64 ahead_of(const struct task_struct *p, u32 cpu, const 
 	return curr->scx.dsq_vtime + fair_time(curr, ran) - p->scx.dsq_vtime;
 }
 
-/* How far a CPU's task must be ahead of @p to be stopped for it: less, the heavier @p is (wakeup_gran()). */
+/* How far a CPU's task must be ahead of @p to be preempted: less, the heavier @p is (wakeup_gran()). */
 static __always_inline s64 preempt_after(const struct task_struct *p)
 {
 	return is_heavy(p) ? fair_time(p, tunables.preempt_after) : tunables.preempt_after;
 }
 
 /*
- * A CPU stops for waking tasks once in preempt_after(); again only for one that is further behind than any is made
- * to be by sleeping, as that one has lost turns. Each stop is two switches, and in a crowd of hackbench's, where
- * all are behind some other, it is most of the work (12 times the switches, 35 % more time on tc2).
+ * A CPU stops for waking tasks once in preempt_after(), and sooner only for a task that is further
+ * behind than sleep could make it, because that task has lost slices. Each stop is two switches. In
+ * a crowd of hackbench's tasks, where every task is behind some other, stops are most of the work
+ * (12 times the switches, 35 % more time on tc2).
  */
 #define FAR_AHEAD ((s64)(tunables.lag + tunables.slice))
 
-/* Has @cpu not been stopped lately, so that it may be for @p? */
+/* Is the last stop of @cpu long enough ago, or @p far enough behind, for another stop? */
 static __always_inline bool may_stop(const struct task_struct *p, u32 cpu, u64 now)
 {
 	return (s64)(now - READ_ONCE(cpu_at(cpu)->stopped_at)) >= preempt_after(p);
 }
 
 /*
- * Would @p be the next of its cluster's queue? Where fewer tasks wait than there are CPUs each may have one at once;
- * else if @p is further behind than all of them. Among a crowd to stop a CPU for another than the first would help that
- * one, if any: hackbench's 400 tasks on five CPUs took 37 % longer.
+ * Would @p be the next task of its cluster's queue? If fewer tasks wait than there are CPUs, each
+ * may have one at once; otherwise only if @p is further behind than all of them. In a crowd,
+ * stopping a CPU for any task but the first helps only the first: hackbench's 400 tasks on five
+ * CPUs took 37 % longer.
  */
 static __always_inline bool is_next_in(const struct task_struct *p, u32 cluster, u32 cpu)
 {
@@ -64,7 +66,7 @@ static __always_inline bool is_next_in(const struct task_struct *p, u32 cluster,
 	       is_before(p->scx.dsq_vtime, first_waiting(cluster, cpu));
 }
 
-/* The same of all that wait for @cpu. */
+/* Would @cpu choose @p now, of all tasks that wait for it? */
 static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 {
 	u32 cluster = cpu_at(cpu)->cluster;
@@ -74,9 +76,10 @@ static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 }
 
 /*
- * Does the task that runs on @cpu sleep soon by its own word? It has woken others with SCX_WAKE_SYNC in this turn, and
- * has not used up a slice, for which EEVDF protects every task from wakeups (protect_slice() of Linux 7.3). Senders of
- * messages are such tasks: the longer one runs, the more messages each receiver finds when its turn comes.
+ * Does the task that runs on @cpu sleep soon by its own word? It has woken others with SCX_WAKE_SYNC in this turn,
+ * and has not used up a slice, for which EEVDF protects every task from wakeups (protect_slice() of Linux 7.3).
+ * Senders of messages are such tasks: the longer one runs, the more messages each receiver finds when its turn
+ * comes.
  */
 static __always_inline bool sleeps_soon(u32 cpu, u64 now)
 {
@@ -112,7 +115,7 @@ static __always_inline void explain_preemption(const struct task_struct *p, u32 
 			preempt_after(p));
 }
 
-/* A running task, seen from another CPU. */
+/* A running task, as seen from another CPU. */
 struct seen_running {
 	s32 pid;
 	u32 cpu;

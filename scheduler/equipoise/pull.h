@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Between clusters: work for a CPU that has none, faster CPUs for what runs on slower ones, and equal progress.
+ * Between clusters: work for an idle CPU, faster CPUs for tasks on slower ones, and equal progress.
  */
 #ifndef __EQUIPOISE_PULL_H
 #define __EQUIPOISE_PULL_H
@@ -8,7 +8,7 @@
 #include "held.h"
 #include "preempt.h"
 
-/* Takes a task that another CPU of @cluster keeps to itself. */
+/* Takes a task that another CPU of @cluster keeps in its own queue. */
 __noinline bool pull_kept(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -32,7 +32,7 @@ __noinline bool pull_kept(u32 cluster)
 	return false;
 }
 
-/* Takes a waiting task of another cluster, of near ones first. */
+/* Takes a waiting task of another cluster, nearest first. */
 __noinline bool pull_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -60,7 +60,7 @@ __noinline bool pull_waiting(u32 cluster)
 	return false;
 }
 
-/* Does anybody wait in the queues of @cluster and its CPUs who may run on @to? */
+/* Does a task wait in the queues of @cluster and its CPUs that may run on @to? */
 __noinline bool has_for(u32 cluster, u32 to)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -79,8 +79,8 @@ __noinline bool has_for(u32 cluster, u32 to)
 }
 
 /*
- * The tick of a CPU of @cluster, for whose queue nobody in the cluster is free: has an idle CPU elsewhere come for
- * it. Not one that can do nothing for who waits, which would only be woken up.
+ * The tick of a CPU of @cluster, whose waiting tasks find no free CPU in it: makes an idle CPU of
+ * another cluster take one. A CPU that no waiting task may use is not woken up.
  */
 __noinline bool offer_waiting(u32 cluster)
 {
@@ -106,8 +106,9 @@ __noinline bool offer_waiting(u32 cluster)
 }
 
 /*
- * Of the tasks that run in @cluster and may change CPUs, the one most behind, if it is before @before; its virtual
- * time is as of its CPU's last tick. Whether it may use this CPU is seen when it gets there.
+ * The task running in @cluster that may change CPUs and is most behind, if it is before @before;
+ * its virtual time is as of its CPU's last tick. Whether it may use this CPU is checked when it
+ * arrives.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
@@ -132,7 +133,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 	return best->pid;
 }
 
-/* Asks @cpu for the task that it runs. False: it has been asked for something else. */
+/* Asks @cpu for its running task. False: another request is pending there. */
 static __always_inline bool ask_for_running(u32 cpu, u64 request)
 {
 	simulated_write(cpu);
@@ -155,7 +156,7 @@ static __always_inline u64 waits_below(const struct cluster *c)
 	return waits;
 }
 
-/* @this, which has nothing to do, will have soon: since it last had nothing, tasks came to wait again and again. */
+/* @this is idle, but will soon have work: since it was last idle, tasks have come to wait frequently. */
 static __always_inline bool is_awaited(struct cpu_state *this, const struct cluster *c)
 {
 	u64 now = bpf_ktime_get_ns(), waits = waits_below(c);
@@ -167,9 +168,10 @@ static __always_inline bool is_awaited(struct cpu_state *this, const struct clus
 }
 
 /*
- * @this_cpu has nothing to do, and what waits anywhere it may not have: if slower CPUs work, it takes over the task
- * that is most behind there (hperf: no fast CPU idles while a slow one works; mixed-capacity: nor with one too
- * heavy for its CPU). Unless it will have a task anyway, or is half a core, whose other half that would slow down.
+ * @this_cpu is idle and may take no waiting task: if slower CPUs are busy, it takes over the
+ * running task that is most behind there (hperf: no fast CPU idles while a slow one works;
+ * mixed-capacity: nor while a task is too heavy for its CPU). Not if it will soon have a task
+ * anyway, or if it is half a core whose other half it would slow down.
  */
 __noinline bool pull_running(u32 this_cpu)
 {
@@ -192,7 +194,7 @@ __noinline bool pull_running(u32 this_cpu)
 	return true;
 }
 
-/* The tick of a CPU whose task might run faster: an idle core that would serve it better gets it. */
+/* The tick of a CPU whose task might run faster elsewhere: an idle core that serves it better gets it. */
 __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cluster *c = cluster_of(cpu);
@@ -222,9 +224,9 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The tick of a CPU that shares its core with another that works, while a whole core idles somewhere, also beside
- * another cache: there its task would get half as much done again, or on a slower core hardly less, and the other
- * task more. Of a core's tasks one goes.
+ * The tick of a CPU that shares its core with another busy CPU, while a whole core is idle
+ * somewhere, even with another cache. There its task would get half as much more work done, or on a
+ * slower core hardly less, and its sibling's task more. One of the core's tasks moves.
  */
 __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -253,9 +255,10 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The next cluster whose tasks @p, which runs on @this, may have to give way to: one that has some waiting, or is
- * slower; or its own, where other CPUs keep some. Each in turn: to look into queues beyond other caches takes
- * microseconds (2 % of all time on 160 CPUs of eight nodes, when each tick looked into all). NULL: there is none.
+ * The next cluster to whose tasks @p, which runs on @this, may have to give way: a cluster with
+ * waiting tasks or a slower one; or its own, if other CPUs there keep tasks. One per tick, in turn:
+ * reading queues beyond other caches takes microseconds (2 % of all time on 160 CPUs of eight
+ * nodes, when each tick read all). NULL: there is none.
  */
 static __always_inline struct cluster *next_to_compare(struct task_struct *p, struct cpu_state *this)
 {
@@ -281,8 +284,8 @@ static __always_inline struct cluster *next_to_compare(struct task_struct *p, st
 }
 
 /*
- * The virtual time of the first task that waits in cluster @index for any of its CPUs and may run on @cpu. CPUs
- * that keep tasks to themselves are looked at where the cluster as a whole is behind @before.
+ * The virtual time of the first task that waits in cluster @index and may run on @cpu. Own queues
+ * of CPUs are read only if the cluster as a whole is behind @before.
  */
 static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
 {
@@ -300,8 +303,8 @@ static __always_inline u64 first_of_cluster(u32 index, u32 cpu, u64 before)
 }
 
 /*
- * The tick of a CPU whose task, @p, may be ahead of others elsewhere: of one that runs on a slower CPU, and then
- * they change places; of one that waits, and then this CPU takes that. True: @p is to stop.
+ * The tick of a CPU whose task, @p, may be ahead of tasks elsewhere. If a task on a slower CPU is
+ * behind, they swap; if a waiting task is behind, this CPU takes it. True: @p has to stop.
  */
 __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
@@ -325,8 +328,10 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	if (READ_ONCE(this->request) || !task_allowed(p, best->cpu))
 		return false;
 	if (!p->scx.slice) {
-		/* Another task has this CPU next: one that waits here and is further behind. Else @p goes on until
-		 * @best comes. */
+		/*
+		 * A task that waits here and is further behind gets this CPU next. Otherwise @p
+		 * continues until @best arrives.
+		 */
 		if (!is_before(best->vtime, first_waiting(this->cluster, cpu)))
 			return false;
 		p->scx.slice = SLICE_MAX - tunables.slice;
@@ -338,7 +343,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	return false;
 }
 
-/* Tasks that wait in the queues of @cluster and its CPUs. */
+/* The number of tasks that wait in the queues of @cluster and its CPUs. */
 __noinline u32 waiting_in(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -352,7 +357,7 @@ __noinline u32 waiting_in(u32 cluster)
 	return waiting;
 }
 
-/* What there is to run in @cluster for what its CPUs can do. Wakeups use crowd(), which counts one queue. */
+/* The load of @cluster relative to its capacity. Wakeups use crowd(), which counts one queue only. */
 static __always_inline u64 load_of(u32 cluster)
 {
 	const struct cluster *c = cluster_at(cluster);
@@ -362,17 +367,17 @@ static __always_inline u64 load_of(u32 cluster)
 }
 
 /*
- * A task on a CPU of cluster @here gives way to one that waits in cluster @from: where it waits now. It
- * takes the other's place unless @from has more to run. Else all CPUs here take tasks in the same few
- * milliseconds and have more than @from, which takes them back: of 96 equal loops on two caches one
- * waited for 88 ms, three rounds of the others.
+ * A task on a CPU of cluster @here gives way to one that waits in cluster @from: where does it wait
+ * now? It takes the other's place unless @from has more load. Otherwise all CPUs here would take
+ * tasks within the same few milliseconds and have more than @from, which would take them back: of
+ * 96 equal loops on two caches one waited for 88 ms, three rounds of the others.
  */
 static __always_inline u32 waits_after_pull(u32 here, u32 from)
 {
 	return here != from && load_of(from) > load_of(here) ? here : from;
 }
 
-/* Does a task wait on @cpu that was sent there? One that others bypass again and again never runs. */
+/* Was a waiting task sent to @cpu's local queue? If others always bypassed it, it would never run. */
 static __always_inline bool is_waited_for(u32 cpu)
 {
 	const struct rq *rq = cpu_rq(cpu);
@@ -380,7 +385,7 @@ static __always_inline bool is_waited_for(u32 cpu)
 	return rq && rq->scx.local_dsq.nr;
 }
 
-/* @p goes to an idle CPU near @to, else waits in the queue of that one's cluster. */
+/* @p goes to an idle CPU near @to, otherwise into the queue of @to's cluster. */
 static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slice, u64 enq_flags)
 {
 	s32 idle = clear_idle(to) ? (s32)to : claim_idle_cpu(p, to, false);
@@ -395,8 +400,8 @@ static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slic
 }
 
 /*
- * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if it is another task, or may not
- * go there, or a task has come there first.
+ * @p has stopped on @cpu, from which @request asked for it: sends it there. Not if @p is another
+ * task, may not run there, or another task has arrived there first.
  */
 __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, u64 slice, u64 enq_flags)
 {
@@ -413,7 +418,7 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		send_to_wait(p, to, slice, enq_flags);
 		return true;
 	}
-	/* Where another request is pending there, its task waits there like any that is preempted. */
+	/* If another request is pending there, the task waits there like any preempted task. */
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | to, slice, enq_flags | SCX_ENQ_PREEMPT);

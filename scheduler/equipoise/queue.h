@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which of the waiting tasks is the first: in a cluster's queue, and in those that CPUs have of their own. */
+/* Which waiting task is first: in a cluster's queue, and in the CPUs' own queues. */
 #ifndef __EQUIPOISE_QUEUE_H
 #define __EQUIPOISE_QUEUE_H
 
 #include "task.bpf.h"
 
-/* Tasks of a queue that a CPU looks at before it takes it that none may run there: a crowd that is bound to others.
+/*
+ * How many tasks of a queue a CPU reads before it assumes that none may run there: a crowd bound to
+ * other CPUs.
  */
 #define TASKS_LOOKED_AT 256
 
 /*
- * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on the first task
- * is read without the queue's lock, and mostly that is all: an iterator takes the lock three times. (Until 7.1 the
- * kernel may miss the first task of a FIFO queue; these are ordered by virtual time.)
+ * The virtual time of the first task of @dsq that may run on @cpu, or NO_VTIME. From Linux 6.19 on
+ * the first task is read without the queue's lock, which usually suffices: an iterator takes the
+ * lock three times. (Until 7.1 the kernel may miss the first task of a FIFO queue; these queues are
+ * ordered by virtual time.)
  */
 __noinline u64 first_vtime(u64 dsq, u32 cpu)
 {
@@ -38,13 +41,13 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 	return vtime;
 }
 
-/* The same of those that wait in @cluster's queue: mostly there is none, and it is known without a look. */
+/* The same for @cluster's queue, which is usually known to be empty without a look. */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
 	return may_wait(cluster) ? first_vtime(cluster_dsq(cluster), cpu) : NO_VTIME;
 }
 
-/* CPUs of @c, by their slots, that keep tasks which they cannot run: a higher class has them. */
+/* CPUs of @c, by their slots, that keep tasks but cannot run them, because a higher class has the CPUs. */
 static __always_inline u64 stranded_in(const struct cluster *c)
 {
 	u64 taken = READ_ONCE(c->taken);
@@ -52,8 +55,9 @@ static __always_inline u64 stranded_in(const struct cluster *c)
 	return taken ? taken & READ_ONCE(c->keeping) : 0;
 }
 
-/* Of the CPUs @slots of @cluster the one whose own queue has the first task that may run on @cpu; -1: there is
- * none.
+/*
+ * Of the CPUs @slots of @cluster, the one whose own queue has the first task that may run on @cpu;
+ * -1: there is none.
  */
 __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 {
@@ -78,8 +82,9 @@ __noinline s32 first_kept(u32 cluster, u64 slots, u32 cpu)
 }
 
 /*
- * The queue with the first of those that @cpu may take: its cluster's, its own, or that of a CPU which cannot. It
- * changes nothing: ops.enqueue() asks for it, too, before the kernel has put its task into the queue.
+ * The queue with the first task that @cpu may take: its cluster's, its own, or that of a CPU which
+ * cannot run it. Changes nothing: ops.enqueue() also calls it, before the kernel has put its task
+ * into the queue.
  */
 struct first_queue {
 	u64 dsq;

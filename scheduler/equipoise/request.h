@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a CPU is asked to do at its next switch. Other CPUs ask as well as its own tick, so a request is one word:
- * it is posted with a compare-and-swap where none is pending, and taken with an exchange. No request overwrites
- * another unseen. Without kfuncs, so that the tests run it natively, with threads.
+ * A request to a CPU for its next switch. Other CPUs make requests as well as its own tick, so a
+ * request is one word: posted by compare-and-swap if none is pending, and taken by exchange. No
+ * request overwrites another unseen. This file uses no kfuncs, so that the tests can run it
+ * natively, with threads.
  */
 #ifndef __EQUIPOISE_REQUEST_H
 #define __EQUIPOISE_REQUEST_H
@@ -15,7 +16,7 @@ enum request_kind {
 	REQUEST_SEND,
 	/* The same, and have the CPU @target make room: its task @peer comes here. */
 	REQUEST_SWAP,
-	/* Send the running task @pid towards CPU @target, where it waits for its turn. */
+	/* Send the running task @pid towards CPU @target, where it waits. */
 	REQUEST_MAKE_ROOM,
 	/* Take the first task that waits in cluster @target. */
 	REQUEST_PULL,
@@ -56,13 +57,13 @@ static __always_inline s32 request_peer(u64 request)
 	return request & REQUEST_PID_MASK;
 }
 
-/* Is the running task asked for? */
+/* Does the request ask for the running task? */
 static __always_inline bool asks_for_task(u64 request)
 {
 	return request && request_kind(request) != REQUEST_PULL;
 }
 
-/* Was the target claimed for the task, so that nothing else is sent there? */
+/* Was the target claimed for the task, so that no other task is sent there? */
 static __always_inline bool holds_claim(u64 request)
 {
 	return request_kind(request) == REQUEST_SEND;
@@ -74,7 +75,7 @@ static __always_inline bool post_request(u64 *word, u64 request)
 	return !READ_ONCE(*word) && !__sync_val_compare_and_swap(word, 0ULL, request);
 }
 
-/* Takes what is pending; 0 if nothing is. */
+/* Takes the pending request; 0 if there is none. */
 static __always_inline u64 take_request(u64 *word)
 {
 	return READ_ONCE(*word) ? __sync_lock_test_and_set(word, 0ULL) : 0;

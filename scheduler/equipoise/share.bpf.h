@@ -3,10 +3,10 @@
  * Shares of control groups: cpu.weight and cpu.idle, as a tree. The weight of a group is divided among what is
  * runnable in it, its tasks and its groups, by their weights, as the kernel's fair class does it.
  *
- * The tree is flattened, as scx_flatcg does it: a task counts with its weight times, for each group above it, that
- * group's weight by the sum of what is runnable there. The sums are kept for the machine as a whole, and exactly,
- * from who wakes up and goes to sleep; so no CPU has a part of a group, and there is nothing to balance. Where
- * there is no group but the root none of this is looked at.
+ * The tree is flattened, as scx_flatcg does it: a task's weight is multiplied, for each group above
+ * it, by that group's weight divided by the sum of the runnable weights there. The sums are exact
+ * and machine-wide, updated at wakeups and sleeps; so no CPU has a part of a group, and there is
+ * nothing to balance. If the root is the only group, this code does nothing.
  */
 #ifndef __EQUIPOISE_SHARE_H
 #define __EQUIPOISE_SHARE_H
@@ -16,25 +16,27 @@
 #include "../verifier.h"
 #include "../weight.h"
 
-/* Groups that have cpu.weight, the root among them; and levels of these below it. A further one counts as part of
- * the group above it. */
+/*
+ * The number of groups with cpu.weight, including the root, and of levels below it. Further groups
+ * count as part of the group above.
+ */
 #define MAX_SHARES 4096
 #define MAX_SHARE_LEVELS 12
-/* The default cpu.weight, which is worth as much as a task of nice 0. */
+/* The default cpu.weight, equivalent to a task of nice 0. */
 #define CGROUP_WEIGHT_DFL 100
 /* The weight of a group with cpu.idle, as of a task with SCHED_IDLE (WEIGHT_IDLEPRIO). */
 #define IDLE_GROUP_WEIGHT 3
-/* Fractions of a weight: of 1024. */
+/* Fractions of a weight, of 1024. */
 #define SHARE_SHIFT 10
 
 struct share {
-	/* The weights of what is runnable in it. */
+	/* The sum of its runnable weights. */
 	s64 runnable;
-	/* What of its own weight counts in the group above. */
+	/* How much of its own weight counts in the group above. */
 	s64 counted;
 	u32 parent;
 	u32 level;
-	/* As a task's: 1024 is usual. 0: there is no such group. */
+	/* As a task's: 1024 by default. 0: there is no such group. */
 	u32 weight;
 	/* What it is without cpu.idle. */
 	u32 given;
@@ -45,12 +47,12 @@ struct share {
 /* The first is the root's, which divides nothing. */
 struct share shares[MAX_SHARES];
 u32 nr_shares;
-/* The one that was given out last: a task that has just ended may still point to one that is free. */
+/* The share that was allocated last: a task that has just ended may still point to a freed one. */
 u32 last_share;
 
 struct share_of_cgroup {
 	u32 index;
-	/* Has one of its own. */
+	/* It has a share of its own. */
 	bool own;
 };
 
@@ -87,7 +89,7 @@ __noinline s64 settle_share(u32 index)
 	s64 change = 0, weight;
 	int i;
 
-	/* Who comes last sees what is the case; two that come in turn need two rounds. */
+	/* The last caller sees the final state; two callers in turn need two rounds. */
 	for (i = 0; i < 4; i++) {
 		weight = counts(s) ? READ_ONCE(s->weight) : 0;
 		change += weight - __sync_lock_test_and_set(&s->counted, weight);
@@ -97,7 +99,7 @@ __noinline s64 settle_share(u32 index)
 	return change;
 }
 
-/* What is runnable in the group @index grows by @weight. */
+/* The runnable weight of the group @index grows by @weight. */
 __noinline int add_runnable(u32 index, s64 weight)
 {
 	int level;
@@ -118,7 +120,9 @@ __noinline int add_runnable(u32 index, s64 weight)
 	return level;
 }
 
-/* The weight that a task of @weight in the group @index has in the machine, in 1024ths of a weight; at least one.
+/*
+ * The machine-wide weight of a task of @weight in the group @index, in 1024ths of a weight; at
+ * least one.
  */
 __noinline u64 shared_weight(u32 index, u32 weight)
 {
@@ -131,7 +135,7 @@ __noinline u64 shared_weight(u32 index, u32 weight)
 
 		if (!index)
 			break;
-		/* It may not have been counted yet. */
+		/* The task may not have been counted yet. */
 		runnable = READ_ONCE(s->runnable);
 		if (runnable < (s64)weight)
 			runnable = weight;
@@ -148,7 +152,7 @@ static __always_inline u32 weight_of_cgroup(u32 cpu_weight)
 	return cpu_weight * NICE_0_LOAD / CGROUP_WEIGHT_DFL;
 }
 
-/* The share of @cgrp; the root's where it has none. */
+/* The share of @cgrp; the root's if it has none. */
 static __always_inline u32 share_of(struct cgroup *cgrp)
 {
 	struct share_of_cgroup *of = bpf_cgrp_storage_get(&cgroups, cgrp, NULL, 0);
@@ -156,7 +160,7 @@ static __always_inline u32 share_of(struct cgroup *cgrp)
 	return of ? of->index : 0;
 }
 
-/* One that nobody has; 0 if there is none. */
+/* A free share; 0 if there is none. */
 __noinline u32 find_free_share(void)
 {
 	u32 index;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks: what each is charged for, once a stop. Virtual time is work done by weight: time on a CPU counts by that
- * CPU's speed, so that equal virtual times mean equal progress wherever the tasks ran. It is in the task's own
- * dsq_vtime, which any CPU may read of whatever another runs.
+ * Tasks, and their charge, once per stop. Virtual time is work divided by weight: time on a CPU
+ * counts by that CPU's speed, so that equal virtual times mean equal progress wherever the tasks
+ * ran. It is in the task's dsq_vtime, which any CPU may read, also while the task runs elsewhere.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -14,14 +14,14 @@
 #include "vtime.h"
 
 struct task_state {
-	/* Running time that has been charged, ns. */
+	/* The running time that has been charged, ns. */
 	u64 seen;
-	/* It runs this long from waking to sleeping: on average, and so far, ns. */
+	/* How long it runs from a wakeup to a sleep: on average, and so far, ns. */
 	u64 burst;
 	u64 burst_so_far;
-	/* The virtual time that it has been charged since it started to run. */
+	/* The virtual time charged since it started to run. */
 	u64 charged;
-	/* How far it was behind the clock when it went to sleep, in virtual time; negative: ahead of it. */
+	/* How far it was behind the clock when it went to sleep, in virtual time; negative: ahead. */
 	s64 lag;
 	u32 weight;
 	/* 2^32 / weight */
@@ -29,11 +29,14 @@ struct task_state {
 	/* The share of its control group, and whether it counts there as runnable. */
 	u32 share;
 	bool counted;
-	/* Forked, and new. */
+	/* It is new, from a fork. */
 	bool forked;
-	/* Another task woke it up or made it. */
+	/* Another task woke or created it. */
 	bool awaited;
-	/* What it uses; running time that is in there, ns; and the estimate of what it will use. */
+	/*
+	 * Its utilization; the running time included in it, ns; and the estimate of its future
+	 * utilization.
+	 */
 	struct pelt used;
 	u64 used_seen;
 	u32 util_est;
@@ -47,12 +50,12 @@ struct {
 } tasks SEC(".maps");
 
 /*
- * A task is given this long; the tick takes the CPU away sooner where others wait. What is left of it says how long
- * the task has run.
+ * The slice of every task; the tick preempts it sooner if others wait. The rest of the slice shows
+ * how long the task has run.
  */
 #define SLICE_MAX (100 * NSEC_PER_MSEC)
 
-/* Nobody is owed more: before that, tasks of different clusters change places. */
+/* No task is owed more: before that, tasks of different clusters change places. */
 #define MOST_BEHIND (4 * tunables.unfairness)
 
 /* NULL for a task that sched_ext did not announce, which does not happen. */
@@ -66,13 +69,13 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* May it run on one CPU alone? */
+/* May it run on one CPU only? */
 static __always_inline bool is_pinned(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 }
 
-/* May it not use all CPUs? */
+/* Is its affinity restricted? */
 static __always_inline bool is_restricted(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed < (int)nr_cpus();
@@ -102,7 +105,7 @@ static __always_inline u64 charge_of(const struct task_state *t, u64 ran, u32 sp
 	return speed == SCHED_POWER_SCALE ? vtime : vtime * speed / SCHED_POWER_SCALE;
 }
 
-/* Charges @p, which runs on @this, for what it has run since the last time, and says how long that was, ns. */
+/* Charges @p, which runs on @this, for its running time since the last charge. Returns that time, ns. */
 static __always_inline u64 charge(struct task_struct *p, struct task_state *t, struct cpu_state *this)
 {
 	u64 ran = p->se.sum_exec_runtime - t->seen;
@@ -118,7 +121,7 @@ static __always_inline u64 charge(struct task_struct *p, struct task_state *t, s
 	return ran;
 }
 
-/* From now on, or no longer, it is runnable and has a part of its control group's share. */
+/* @t becomes runnable, or stops being so, and counts in its control group's share. */
 static __always_inline void count_runnable(struct task_state *t, bool runnable)
 {
 	if (!t->share || t->counted == runnable)
@@ -146,7 +149,7 @@ static __always_inline void move_share(struct task_state *t, u32 share, u32 weig
 	count_runnable(t, counted);
 }
 
-/* It goes to sleep. Of bursts a quarter counts each. */
+/* It goes to sleep. The average moves by a quarter towards the last burst. */
 static __always_inline void end_burst(struct task_state *t)
 {
 	t->burst += (s64)(t->burst_so_far - t->burst) / 4;
@@ -154,21 +157,21 @@ static __always_inline void end_burst(struct task_state *t)
 }
 
 /*
- * The clock follows tasks of less than usual weight from this far, ns: what a tick of 10 ms charges nice 19, and
+ * The clock follows light tasks from this far, ns: the charge of nice 19 for a tick of 10 ms, and
  * half as much again.
  */
 #define LIGHT_BEHIND (NSEC_PER_SEC / 2)
 
-/* Virtual time of @ran ns of @p's running. */
+/* The virtual time of @ran ns of @p. */
 static __always_inline u64 fair_time(const struct task_struct *p, u64 ran)
 {
 	return p->static_prio == NICE_0_PRIO && p->policy != SCHED_IDLE ? ran : ran * NICE_0_LOAD / task_weight(p);
 }
 
 /*
- * A light task starts this far ahead: what a turn takes it more than others. With equal virtual times it comes
- * after them, as its deadline by EEVDF is later: it would have a turn that is worth many of theirs, and they wait
- * for it.
+ * A light task starts this far ahead: by the extra cost of one slice of it. With equal virtual
+ * times it comes after heavier tasks, as under EEVDF, where its deadline is later: otherwise its
+ * slice would be worth many of theirs, and they would wait for it.
  */
 static __always_inline s64 start_of(const struct task_struct *p)
 {
@@ -176,8 +179,8 @@ static __always_inline s64 start_of(const struct task_struct *p)
 }
 
 /*
- * How far @p may be behind when it wakes up. A heavy task has had less than its share if it sleeps at all: it is
- * not to wait for lighter ones that slept, too.
+ * How far @p may be behind when it wakes up. A heavy task that sleeps at all has had less than its
+ * share, and must not wait for lighter tasks that slept, too.
  */
 static __always_inline s64 lag_of(const struct task_struct *p)
 {
@@ -188,7 +191,7 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
-/* The latest of all clusters' clocks, if no task waits in any of them; else NO_VTIME. */
+/* The latest of all clusters' clocks, if no task waits in any of them; otherwise NO_VTIME. */
 __noinline u64 latest_clock(void)
 {
 	u64 latest = READ_ONCE(clusters[0].clock);
@@ -208,9 +211,10 @@ __noinline u64 latest_clock(void)
 }
 
 /*
- * No task waits in @c: then @p, which runs on @this, a CPU of it, takes nothing from any other there, and what it
- * has got is not held against it. A light task is put back if none waits anywhere: virtual time that went as fast
- * as its own would leave all others behind. Nor is the CPU's own clock behind the cluster's any longer.
+ * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
+ * its lead is forgiven. A light task is set back if no task waits anywhere: a clock as fast as its
+ * virtual time would leave all others behind. The CPU's own clock catches up with the cluster's,
+ * too.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    const struct task_state *t)
@@ -229,7 +233,7 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 		p->scx.dsq_vtime = start;
 }
 
-/* The virtual time to begin with, for @p that @parent, which runs on a CPU of @c, has forked: the parent's. */
+/* The initial virtual time of @p, which @parent on a CPU of @c has forked: the parent's. */
 static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c)
 {
 	struct task_state *t = task_of(parent);

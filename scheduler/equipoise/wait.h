@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a task waits that found no idle CPU: in the queue of its cluster, or near its CPU's caches. */
+/* Where a task waits that found no idle CPU: in its cluster's queue, or near its CPU's caches. */
 #ifndef __EQUIPOISE_WAIT_H
 #define __EQUIPOISE_WAIT_H
 
 #include "preempt.h"
 
 /*
- * Does a task of a higher class run on @cpu? The kernel calls ops.cpu_release() only where that took the CPU from
- * one of ours.
+ * Does a task of a higher class run on @cpu? The kernel calls ops.cpu_release() only if that class
+ * took the CPU from one of our tasks.
  */
 static __always_inline bool has_higher_class(u32 cpu)
 {
@@ -16,19 +16,22 @@ static __always_inline bool has_higher_class(u32 cpu)
 	return curr && curr->prio < MAX_RT_PRIO;
 }
 
-/* Is @vtime clearly behind what others of @c have had? */
+/* Is @vtime clearly behind the other tasks of @c? */
 static __always_inline bool is_behind(u64 vtime, const struct cluster *c)
 {
 	return (s64)(READ_ONCE(c->clock) - vtime) >= (s64)tunables.slice;
 }
 
 /*
- * Does @p, which has been placed, wait for @cpu, whose caches have its data? Not while any CPU idles; nor if a
- * higher class has @cpu; nor if it is new and has no data; nor if it is clearly behind others of its cluster, for
- * then any of its CPUs is to take it; nor behind one that is: it would have to wait for that one, too; nor if it is
- * light, as the clock does not tell how far light tasks are behind; nor where clusters differ in speed, as these
- * look at each other's queues. A CPU that runs out of work takes it all the same. (kbuild -j32 on two sockets:
- * 31,000 migrations, with one queue for all 144,000; 0.9 % more work for the energy.)
+ * Does @p, which has been placed, wait for @cpu, whose caches have its data? Not if
+ * - any CPU is idle, or a higher class has @cpu;
+ * - it is new and has no data;
+ * - it is clearly behind others of its cluster: any CPU of it shall take it;
+ * - the first task there is clearly behind: @p would have to wait for it, too;
+ * - it is light: the clock does not show how far light tasks are behind;
+ * - clusters differ in speed: these read each other's queues.
+ * A CPU without work takes it all the same. (kbuild -j32 on two sockets: 31,000 migrations, with
+ * one queue for all 144,000; 0.9 % more work per energy.)
  */
 static __always_inline bool stays(const struct task_struct *p, u32 cpu, bool wakes)
 {
@@ -43,7 +46,7 @@ static __always_inline bool stays(const struct task_struct *p, u32 cpu, bool wak
 	return !wakes && !is_behind(first_vtime(own_dsq(cpu), cpu), c);
 }
 
-/* @p waits for @cpu alone. */
+/* @p waits for @cpu only. */
 static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_flags)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -67,8 +70,9 @@ static __always_inline void wait_in_cluster(struct task_struct *p, u32 cluster, 
 }
 
 /*
- * Puts @p, which is waking on @cpu and has been placed, into the queue that ops.enqueue() would choose, so that the
- * kernel need not call that. No CPU idles or stops for @p. A CPU that begins to idle meanwhile looks at both queues.
+ * Inserts @p, which wakes up on @cpu and has been placed, into the queue that ops.enqueue() would
+ * choose, so that the kernel need not call ops.enqueue(). No CPU is idle or stops for @p. A CPU
+ * that becomes idle meanwhile looks at both queues.
  */
 static __always_inline void wait_at_once(struct task_struct *p, u32 cpu)
 {

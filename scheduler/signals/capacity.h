@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The capacity that is left for fair tasks (cpu_power, cpu_capacity), which is what balancing and placement
- * count on: of a CPU's own as much as the other classes and interrupts have left it lately. What tells that
- * is a matter of policy.scale_rt_capacity:
+ * The capacity left for fair tasks (cpu_power, cpu_capacity), on which balancing and placement
+ * rely: a CPU's own capacity, less the recent use by other classes and interrupts.
+ * policy.scale_rt_capacity selects the measure:
  *
  *	rt_avg, in steps of half a second, until Linux 4.18
- *	the utilization that those others have, after
+ *	the utilization of these classes, after
  *		[PATCH 09/11] sched: use pelt for scale_rt_capacity(), Vincent Guittot, 2018-06-28
  *
- * Groups have it from their CPUs, a level each time that it is balanced (update_group_power()).
+ * Groups sum it over their CPUs, one level each time that it is balanced (update_group_power()).
  */
 #ifndef __EQUIPOISE_CAPACITY_H
 #define __EQUIPOISE_CAPACITY_H
@@ -16,8 +16,8 @@
 #include "utilization.bpf.h"
 
 /*
- * What is left of @cpu, of 1024 of its own. Utilization is of the largest CPU, and tasks' time is of what
- *interrupts leave: of a CPU of @max
+ * The rest of @cpu, of 1024 of its own capacity. Utilization is relative to the largest CPU, and
+ * tasks' time to the time without interrupts. For a CPU of @max:
  *
  *	max - irq
  *	--------- (max - rt - dl)
@@ -42,11 +42,11 @@ static __always_inline void update_cpu_power(u32 cpu, u64 now)
 
 	update_cpu_util(cpu, now);
 	power = levels->power_orig * scale_rt_capacity(cpu) / SCHED_POWER_SCALE;
-	/* It divides. */
+	/* It is a divisor. */
 	levels->power = power ? power : 1;
 }
 
-/* Of @cpu's domain at @level, which it balances every @balance_interval ms, its own group. */
+/* Updates @cpu's own group in its domain at @level, which it balances every @balance_interval ms. */
 static __always_inline void update_group_power(u32 cpu, u32 level, u32 balance_interval, u64 now)
 {
 	struct group *sg = group_at(local_group_of(cpu, level));
@@ -54,7 +54,7 @@ static __always_inline void update_group_power(u32 cpu, u32 level, u32 balance_i
 	struct domain *child;
 	int i;
 
-	/* max_load_balance_interval: a tenth of a second for each CPU. */
+	/* max_load_balance_interval: a tenth of a second per CPU. */
 	longest = jiffies_per_sec() * nr_cpus() / 10;
 	if (interval > longest)
 		interval = longest;

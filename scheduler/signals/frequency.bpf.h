@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which frequency a CPU needs: schedutil's sugov_get_util() and get_next_freq(), before and after
+ * The frequency that a CPU needs: schedutil's sugov_get_util() and get_next_freq(), before and
+ * after
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * The utilization that is looked for is that of all who use the CPU. Fair tasks' own utilization is not
- * enough: what others take of the CPU shows as time in which they did not run. As the windows are the
- * same, the two are added. The policy says who is counted; of Linux 4.17 that was SCHED_FAIR's
- * time and the bandwidth of deadline tasks.
+ * It follows the utilization of all classes on the CPU. That of fair tasks is not enough: the CPU
+ * time of other classes appears as time in which fair tasks did not run. The windows are equal, so
+ * the two can be added. The policy selects the classes; Linux 4.17 counted SCHED_FAIR's time and
+ * the bandwidth of deadline tasks.
  */
 #ifndef __EQUIPOISE_FREQUENCY_H
 #define __EQUIPOISE_FREQUENCY_H
@@ -17,32 +18,32 @@
 #include "utilization.bpf.h"
 
 /*
- * Set by the loader: scx_bpf_cpuperf_set() locks the CPU's runqueue, unless sched_ext knows that it is
- * locked, as Linux does since 6.17. Then only two places may ask. One is an op, for the CPU whose
- * runqueue is locked; for another CPU it is an error. The other is a timer, for any CPU. At the
- * tracepoint sched_switch the runqueue is locked and sched_ext does not know: the CPU would wait for
- * itself for ever. The simulated kernel lets a request be made anywhere, at no cost.
+ * Set by the loader: since Linux 6.17 scx_bpf_cpuperf_set() locks the CPU's runqueue, unless
+ * sched_ext knows that it is locked. Requests are then possible in two places only: in an op, for
+ * the CPU whose runqueue is locked (for another CPU it is an error), and in a timer, for any CPU.
+ * At the tracepoint sched_switch the runqueue is locked and sched_ext does not know: the CPU would
+ * deadlock with itself. The simulated kernel accepts requests anywhere, at no cost.
  */
 const volatile bool asking_locks;
 
-/* The fair tasks' utilization of a CPU. A scheduler that keeps averages of its own says what has it. */
+/* The fair tasks' utilization of a CPU. A scheduler with averages of its own defines it. */
 #ifndef FREQUENCY_UTIL_FAIR
 #define FREQUENCY_UTIL_FAIR cpu_util_cfs
 #endif
 
-/* Room above the utilization: the frequency rises before the CPU is busy all the time. */
+/* A margin above the utilization: the frequency rises before the CPU is fully busy. */
 static __always_inline u64 map_util_perf(u64 util)
 {
 	return util + (util >> 2);
 }
 
 /*
- * The utilization that the frequency of @cpu is to serve: of 1024 of the largest CPU, and at most what there is of
- * this one, @max.
+ * The utilization that the frequency of @cpu has to serve: relative to 1024 of the largest CPU, and
+ * at most this CPU's capacity, @max.
  *
- * Deadline tasks count with the bandwidth that they were promised, which is what meets their deadlines;
- * their running time only tells whether the CPU has any idle time left. Interrupts' time is not in the
- * tasks' clock, so tasks' utilization is of what interrupts leave:
+ * Deadline tasks count with the bandwidth that they were promised, which meets their deadlines;
+ * their running time only decides whether the CPU has idle time left. Interrupts' time is not in
+ * the tasks' clock, so tasks' utilization is relative to the rest:
  *
  *	           max - irq
  *	U' = irq + --------- U + bw_dl
@@ -63,7 +64,7 @@ __noinline u64 effective_cpu_util(u32 cpu)
 	return util < max ? util : max;
 }
 
-/* What @cpu asks for, of the capacity of the largest CPU: that is how schedutil takes it. */
+/* The request of @cpu, relative to the capacity of the largest CPU, as schedutil takes it. */
 static __always_inline u64 frequency_request(u32 cpu)
 {
 	u64 perf = machine.governor_adds ? FREQUENCY_UTIL_FAIR(cpu) : map_util_perf(effective_cpu_util(cpu));
@@ -72,15 +73,15 @@ static __always_inline u64 frequency_request(u32 cpu)
 	return perf < max ? perf : max;
 }
 
-/* May the frequency of @cpu be asked for here, in an op or a timer of this CPU? */
+/* May the frequency of @cpu be requested here, in an op or a timer of this CPU? */
 static __always_inline bool may_ask_for(u32 cpu)
 {
 	return !asking_locks || cpu == bpf_get_smp_processor_id();
 }
 
 /*
- * In an op or a timer of @cpu: asks for the frequency that @cpu needs, as far as the rate limit lets it, which does
- * not hold for deadline tasks that need more than before (ignore_dl_rate_limit()).
+ * In an op or a timer of @cpu: requests the frequency that @cpu needs, within the rate limit, which
+ * does not apply to deadline tasks that need more than before (ignore_dl_rate_limit()).
  */
 __noinline bool update_frequency(u32 cpu, u64 now)
 {
@@ -103,12 +104,12 @@ __noinline bool update_frequency(u32 cpu, u64 now)
 	return true;
 }
 
-/* When the utilization of idle CPUs is due to be brought up to date, ns. */
+/* The time of the next update of idle CPUs' utilization, ns. */
 u64 next_blocked_update;
 
 /*
- * What is left of an idle CPU's utilization decays with time, and with it the frequency that it asks for.
- * As it has no tick, one that has does it for all, once in a while (nohz.next_blocked).
+ * An idle CPU's utilization decays with time, and so does its frequency request. It has no tick, so
+ * a CPU with a tick updates all idle CPUs periodically (nohz.next_blocked).
  */
 __noinline bool update_idle_cpus(u64 now)
 {
@@ -126,7 +127,7 @@ __noinline bool update_idle_cpus(u64 now)
 	return true;
 }
 
-/* update_idle_cpus() as a timer, which may ask for other CPUs' frequencies. */
+/* update_idle_cpus() as a timer, which may request other CPUs' frequencies. */
 CPU_TIMERS(idle_cpus_timers);
 
 static int run_update_idle_cpus(void *timers, int *key, struct scheduler_timer *timer)
@@ -135,7 +136,7 @@ static int run_update_idle_cpus(void *timers, int *key, struct scheduler_timer *
 	return 0;
 }
 
-/* On this CPU, @cpu: the same as soon as it may be done. */
+/* On this CPU, @cpu: the same as soon as it is permitted. */
 static __always_inline void see_to_idle_cpus(u32 cpu, u64 now)
 {
 	if (!asking_locks)
@@ -150,7 +151,7 @@ static __always_inline s32 init_frequency(u32 cpu)
 
 	if (!policy.frequency)
 		return 0;
-	/* Until it has something to run: sched_ext begins with all that it can do. */
+	/* Until it has something to run: sched_ext begins with the highest frequency. */
 	scx_bpf_cpuperf_set(cpu, 0);
 	err = init_timer(&idle_cpus_timers, cpu);
 	if (!err)

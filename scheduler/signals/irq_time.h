@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interrupts' time, which is no task's. It shows in how far the runqueue's two clocks are apart; both stand still
- * together in a kernel that does not count it.
+ * Interrupts' time, which is not charged to tasks. It is the difference between the runqueue's two
+ * clocks; in a kernel that does not account it, they do not diverge.
  */
 #ifndef __EQUIPOISE_IRQ_TIME_H
 #define __EQUIPOISE_IRQ_TIME_H
 
 #include "../rq.bpf.h"
 
-/* What interrupts have taken of the CPU of @core, ns since some time; 0 in a kernel that does not count it. */
+/*
+ * The time of interrupts on the CPU of @core, ns since an arbitrary start; 0 in a kernel that does
+ * not account it.
+ */
 static __always_inline u64 irq_time_of(const struct rq *core)
 {
 	return core->clock - core->clock_task;
 }
 
 /*
- * What they have taken of @cpu. Not always of the CPU that this runs on: who changes a running task's class, nice
- * level or CPUs takes it from its CPU and gives it back from where he is.
+ * The interrupt time of @cpu. That need not be the current CPU: changing a running task's class,
+ * nice level or affinity takes the task from its CPU and puts it back, from the CPU of the caller.
  */
 static __always_inline u64 irq_time(u32 cpu)
 {

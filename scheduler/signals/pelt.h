@@ -2,13 +2,13 @@
 /*
  * Per-entity load tracking.
  *
- * Time is cut into periods of 1024 us (here, as in the kernel, a "us" is 1024 ns). What an entity did
- * in the period i periods ago counts y^i, where y^32 = 1/2:
+ * Time is divided into periods of 1024 us (here, as in the kernel, a "us" is 1024 ns). The activity
+ * of an entity i periods ago counts y^i, where y^32 = 1/2:
  *
  *	sum = u_0 + u_1 * y + u_2 * y^2 + ...		0 <= u_i <= 1024
  *
- * All that is ever needed is a sum and how far the current period has come. When d us have passed
- * and with them p period boundaries,
+ * The state is a sum and the elapsed part of the current period. When d us have passed and with
+ * them p period boundaries,
  *
  *	 d1          d2           d3
  *	 ^           ^            ^
@@ -32,13 +32,13 @@
 /* The kernel's limit of the series, from arithmetic that rounds down; 1024 / (1 - y) is 47788.1. */
 #define LOAD_AVG_MAX 47742
 
-/* What an entity (task, runqueue) did, by the three sums over the same periods. */
+/* The activity of an entity (task, runqueue), as three sums over the same periods. */
 struct pelt {
-	/* When the sums were brought up to date, ns. */
+	/* The time of the last update, ns. */
 	u64 last_update_time;
 	/* us into the current period, 0..1023. */
 	u32 period_contrib;
-	/* All time since the entity exists. */
+	/* All time since the entity was created. */
 	u32 period_sum;
 	/* Time runnable: waiting or running. */
 	u32 runnable_sum;
@@ -63,16 +63,16 @@ static __always_inline u64 decay_load(u64 val, u64 n)
 	return val * pelt_y_inv[n & (LOAD_AVG_PERIOD - 1)] >> 32;
 }
 
-/* What all the time is worth that has passed over @periods boundaries, with @d1 and @d3 as above. */
+/* The value of the time that has passed over @periods boundaries, with @d1 and @d3 as above. */
 static __always_inline u32 pelt_contrib(u64 periods, u32 d1, u32 d3)
 {
 	return decay_load(d1, periods) + LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX, periods) - 1024 + d3;
 }
 
 /*
- * Brings @sa up to @now. Since the last time the entity was runnable or not, and running or not, on a CPU
- * whose time counts @scale of 1024 (its frequency, of the highest). Returns true if a period boundary was
- * crossed, which is when an average is worth calculating anew.
+ * Updates @sa to @now. Since the last update the entity was runnable or not, and running or not, on
+ * a CPU whose time counts @scale of 1024 (its frequency, relative to the highest). Returns true if
+ * a period boundary was crossed, so that an average should be recomputed.
  */
 static __always_inline bool update_pelt_scaled(struct pelt *sa, u64 now, bool runnable, bool running, u32 scale)
 {
@@ -116,8 +116,8 @@ static __always_inline bool update_pelt(struct pelt *sa, u64 now, bool runnable,
 }
 
 /*
- * The same for one that had the last @ran ns of the time, and whose work counts @scale: interrupts, of which nobody
- * says when they came (update_irq_load_avg()).
+ * The same for an entity that had the last @ran ns of the time, and whose work counts @scale:
+ * interrupts, whose exact times are not known (update_irq_load_avg()).
  */
 static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, u32 scale)
 {
@@ -125,21 +125,21 @@ static __always_inline void update_pelt_last(struct pelt *sa, u64 now, u64 ran, 
 	update_pelt(sa, now, true, true);
 }
 
-/* What a utilization makes of the sum, and the other way round (get_pelt_divider()). */
+/* The factor between a sum and a utilization (get_pelt_divider()). */
 static __always_inline u32 pelt_divider(const struct pelt *sa)
 {
 	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
 
-/* The sum of which @util, of 1024, may be negative, is the utilization. */
+/* The sum that corresponds to @util, of 1024, which may be negative. */
 static __always_inline s64 pelt_sum(const struct pelt *sa, s64 util)
 {
 	return (s64)pelt_divider(sa) * util >> 10;
 }
 
 /*
- * The utilization, of 1024: as if it had not run in all the time before it was known, and without the step at the
- * end of each period.
+ * The utilization, of 1024: as if the entity had not run before it was created, and without the
+ * step at the end of each period.
  */
 static __always_inline u64 pelt_util(const struct pelt *sa)
 {
@@ -148,7 +148,7 @@ static __always_inline u64 pelt_util(const struct pelt *sa)
 	return util < 1024 ? util : 1024;
 }
 
-/* @scale times the share of time that @sum is of: a runnable average, a utilization. */
+/* @scale times the share of time in @sum: a runnable average, a utilization. */
 static __always_inline u64 pelt_avg(const struct pelt *sa, u32 sum, u64 scale)
 {
 	return (u64)sum * scale / (sa->period_sum + 1);

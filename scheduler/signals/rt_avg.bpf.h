@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What others than fair tasks take of a CPU, as Linux counted it until 4.18 (rq->rt_avg): the time of
- * real-time and deadline tasks and of interrupts, halved every half a second. A slow CPU's time counts less,
- * as it did from 4.1 on.
+ * The use of a CPU by other classes, as Linux counted it until 4.18 (rq->rt_avg): the time of
+ * real-time and deadline tasks and of interrupts, halved every half a second. A slow CPU's time
+ * counts less, as from Linux 4.1 on.
  */
 #ifndef __EQUIPOISE_RT_AVG_H
 #define __EQUIPOISE_RT_AVG_H
@@ -11,7 +11,7 @@
 
 /* sched_avg_period(): half of sysctl_sched_time_avg, which is one second. */
 #define SCHED_AVG_PERIOD (500 * NSEC_PER_MSEC)
-/* After so many halvings nothing is left. */
+/* After this many halvings nothing is left. */
 #define RT_AVG_PERIODS 32
 
 struct rt_avg {
@@ -29,8 +29,9 @@ static __always_inline struct rt_avg *rt_avg_of(u32 cpu)
 }
 
 /*
- * Brings @avg up to @now: since the last time the CPU's last @used ns went to others, and counted @scale of
- * 1024. What the kernel adds from tick to tick is here given to each period that it was in.
+ * Updates @avg to @now: since the last update other classes had the CPU's last @used ns, which
+ * count @scale of 1024. Time that the kernel adds from tick to tick is here attributed to the
+ * period in which it passed.
  */
 static __always_inline void update_rt_avg(struct rt_avg *avg, u64 now, u64 used, u32 scale)
 {
@@ -60,7 +61,10 @@ static __always_inline void update_rt_avg(struct rt_avg *avg, u64 now, u64 used,
 	avg->sum += (now - from) * scale / SCHED_POWER_SCALE;
 }
 
-/* What they leave at @now, of 1024: scale_rt_power() of Linux 3.9. The running period counts as far as it went. */
+/*
+ * The rest at @now, of 1024: scale_rt_power() of Linux 3.9. The current period counts for its
+ * elapsed part.
+ */
 static __always_inline u64 rt_avg_leaves(const struct rt_avg *avg, u64 now)
 {
 	u64 total = SCHED_AVG_PERIOD + now - avg->age_stamp;

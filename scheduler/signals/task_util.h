@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one fair task uses of a CPU, of 1024 of the largest one at its highest frequency, and the CPU whose
- * utilization has it: that is the sum of its tasks', of those asleep too, and follows them when they change CPUs.
- * As in Linux 4.17's kernel/sched/fair.c, but that a sum of the root's tasks has no control groups in between.
+ * The utilization of one fair task, relative to 1024 of the largest CPU at its highest frequency,
+ * and the CPU whose utilization includes it. A CPU's utilization is the sum over its tasks, also
+ * sleeping ones, and follows tasks that change CPUs. As in Linux 4.17's kernel/sched/fair.c, but
+ * the root's sum has no control groups in between.
  *
- * A task that slept long has used little of late, and yet will use what it did before. What it had come to when it
- * last went to sleep, and an average of that over the last times (util_est), says so; a CPU's estimate is the sum
- * of its runnable tasks'.
+ * A task that slept for long has used little recently, and yet will use as much as before. Its
+ * utilization at the end of the last activation, and an average of these (util_est), estimate that;
+ * a CPU's estimate is the sum over its runnable tasks.
  */
 #ifndef __EQUIPOISE_TASK_UTIL_H
 #define __EQUIPOISE_TASK_UTIL_H
 
 #include "utilization.bpf.h"
 
-/* UTIL_EST_WEIGHT_SHIFT: the last time weighs a quarter. */
+/* UTIL_EST_WEIGHT_SHIFT: the last activation weighs a quarter. */
 #define UTIL_EST_WEIGHT_SHIFT 2
-/* A difference of less than one per cent is none. */
+/* A difference of less than one per cent is ignored. */
 #define UTIL_EST_MARGIN (SCHED_POWER_SCALE / 100)
 
 struct task_util {
 	struct pelt avg;
-	/* The CPU whose utilization has it, if one has. */
+	/* The CPU whose utilization includes it, if any. */
 	u32 cpu;
 	bool attached;
-	/* Not brought up to date by a period since it was last estimated (UTIL_AVG_UNCHANGED). */
+	/* No period has ended since the last estimate (UTIL_AVG_UNCHANGED). */
 	bool unchanged;
-	/* What it came to when it last went to sleep, and the average. */
+	/* The value at the end of the last activation, and the average. */
 	u16 enqueued;
 	u16 ewma;
 };
 
-/* Is tasks' utilization looked at? */
+/* Is the utilization of tasks used? */
 static __always_inline bool tracks_task_util(void)
 {
 	return policy.frequency;
 }
 
-/* Brings it up to @clock, since when it ran or not on a CPU whose time counts @scale. */
+/* Updates it to @clock, since when it ran or not on a CPU whose time counts @scale. */
 static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
 {
 	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))
@@ -54,8 +55,8 @@ static __always_inline void update_task_util(struct task_util *tu, u32 cpu, bool
 }
 
 /*
- * detach_entity_load_avg(), remove_entity_load_avg(): its CPU is without it. A sleeper has decayed for what that
- * CPU's average knows.
+ * detach_entity_load_avg(), remove_entity_load_avg(): removes it from its CPU. A sleeper has
+ * decayed to the time of that CPU's average.
  */
 static __always_inline void detach_task_util(struct task_util *tu)
 {
@@ -70,8 +71,8 @@ static __always_inline void detach_task_util(struct task_util *tu)
 }
 
 /*
- * To be called before attach_task_util(), which may be under a lock: brings @cpu's utilization up to date, if it
- * idles and so may not have been for long. A busy CPU's own tick does.
+ * Call before attach_task_util(), which may be under a lock: updates @cpu's utilization, if @cpu is
+ * idle and therefore may lag. A busy CPU's own tick updates it.
  */
 static __always_inline void prepare_attach(u32 cpu)
 {
@@ -79,7 +80,7 @@ static __always_inline void prepare_attach(u32 cpu)
 		update_cpu_util(cpu, bpf_ktime_get_ns());
 }
 
-/* attach_entity_load_avg(): @cpu has it from now on, and no other. From then on the two decay in step. */
+/* attach_entity_load_avg(): includes it in @cpu, and no other. From then on the two decay in step. */
 static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
@@ -91,7 +92,7 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 	if (tu->attached)
 		detach_task_util(tu);
 	else
-		/* It was of another class. */
+		/* It was in another class. */
 		age_task_util(tu, avg->last_update_time, false, 0);
 	used = pelt_util(&tu->avg);
 	tu->avg.last_update_time = avg->last_update_time;
@@ -103,9 +104,10 @@ static __always_inline void attach_task_util(struct task_util *tu, u32 cpu)
 }
 
 /*
- * post_init_entity_util_avg(): a new task on @cpu, of @weight, is taken to use what the others there do for their
- * weight; half of what they leave at most, and so much where there are none. @load: the sum of runnable averages
- * times weights; of Linux's it lacks those of tasks asleep.
+ * post_init_entity_util_avg(): the initial utilization of a new task on @cpu, of @weight: that of
+ * the other tasks there in proportion to weight; at most half of the spare capacity, and exactly
+ * that if there are none. @load: the sum of runnable averages times weights; unlike Linux's it
+ * excludes sleeping tasks.
  */
 static __always_inline void init_task_util(struct task_util *tu, u32 cpu, u32 weight, u64 load)
 {
@@ -130,7 +132,7 @@ static __always_inline u64 task_util_est(const struct task_util *tu)
 	return tu->ewma > tu->enqueued ? tu->ewma : tu->enqueued;
 }
 
-/* It becomes runnable on @cpu, and is no longer. */
+/* It becomes runnable on @cpu, or stops being so. */
 static __always_inline void util_est_enqueue(const struct task_util *tu, u32 cpu)
 {
 	if (tracks_task_util())
@@ -143,7 +145,7 @@ static __always_inline void util_est_dequeue(const struct task_util *tu, u32 cpu
 		__sync_fetch_and_add(&cpu_util_of(cpu)->estimated, -task_util_est(tu));
 }
 
-/* util_est_update(): it goes to sleep. What came and went within a period says nothing. */
+/* util_est_update(): it goes to sleep. An activation within one period is not conclusive. */
 static __always_inline void util_est_update(struct task_util *tu)
 {
 	s64 diff;

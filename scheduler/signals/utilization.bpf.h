@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What uses a CPU: the running time of each class of tasks and of interrupts, by the same sums over the
- * same windows, so that they can be compared and added (avg_rt, avg_dl and avg_irq of
+ * The use of a CPU: the running time of each class of tasks and of interrupts, by equal sums over
+ * equal windows, so that they can be compared and added (avg_rt, avg_dl and avg_irq of
  *
  *	[PATCH 00/11] track CPU utilization, Vincent Guittot, 2018-06-28
  *
- * and what the fair tasks of the CPU use, which come with it and leave with it: task_util.h).
+ * and the utilization of the CPU's fair tasks, which arrives and leaves with them: task_util.h).
  *
- * Tasks' time is the CPU's less what interrupts take (rq->clock_task), and these are counted in the
- * CPU's own time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its highest
- * frequency.
+ * Tasks' time excludes interrupts (rq->clock_task); interrupts' time is counted in the CPU's own
+ * time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its
+ * highest frequency.
  *
- * Fed by the sched_switch tracepoint, which tells of all classes; what interrupts took shows in how far
- * the two clocks of the runqueue are apart. A switch is when these say it is, as for the kernel: by the time
- * that we hear of it, picking the next task has taken time, and a virtual CPU may have lost its host's.
+ * Fed by the sched_switch tracepoint, which reports all classes; interrupts' time is the difference
+ * between the runqueue's two clocks. As for the kernel, these clocks give the time of a switch:
+ * when the program runs, picking the next task has taken time, and a virtual CPU may have been
+ * preempted on its host.
  */
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H
@@ -34,13 +35,13 @@ static __always_inline struct cpu_util *cpu_util_of(u32 cpu)
 	return &cpu_utils[cpu & (MAX_CPUS - 1)];
 }
 
-/* Are the averages looked at? */
+/* Are the averages used? */
 static __always_inline bool tracks_util(void)
 {
 	return policy.frequency || policy.scale_rt_capacity == RT_CAPACITY_PELT;
 }
 
-/* The class of @p, which @cpu switches to. */
+/* The class of @p, to which @cpu switches. */
 static __always_inline enum util_class util_class_of(u32 cpu, const struct task_struct *p)
 {
 	struct rq *core = cpu_rq(cpu);
@@ -60,7 +61,7 @@ static __always_inline u64 cpu_util(u32 cpu, enum util_class class)
 	return class < NR_UTIL_CLASSES ? pelt_util(&cpu_util_of(cpu)->avg[class]) : 0;
 }
 
-/* That of the fair tasks which are of @cpu: they have used so much of late, whether they are runnable or not. */
+/* The utilization of the fair tasks attached to @cpu, whether they are runnable or not. */
 static __always_inline u64 cpu_util_fair(u32 cpu)
 {
 	const struct cpu_util *util = cpu_util_of(cpu);
@@ -69,7 +70,10 @@ static __always_inline u64 cpu_util_fair(u32 cpu)
 	return used > 0 ? used : 0;
 }
 
-/* cpu_util_cfs(): that, or what the runnable ones will use, as far as it was seen (util_est, since Linux 4.17). */
+/*
+ * cpu_util_cfs(): the same, or the estimated utilization of the runnable ones if that is larger
+ * (util_est, since Linux 4.17).
+ */
 static __always_inline u64 cpu_util_cfs(u32 cpu)
 {
 	u64 used = cpu_util_fair(cpu), estimated = READ_ONCE(cpu_util_of(cpu)->estimated);
@@ -77,7 +81,10 @@ static __always_inline u64 cpu_util_cfs(u32 cpu)
 	return used > estimated ? used : estimated;
 }
 
-/* arch_scale_cpu_capacity(): what there is of @cpu at its highest frequency, of 1024 of the largest. */
+/*
+ * arch_scale_cpu_capacity(): the capacity of @cpu at its highest frequency, relative to 1024 of the
+ * largest.
+ */
 static __always_inline u64 cpu_scale(u32 cpu)
 {
 	return scx_bpf_cpuperf_cap(cpu);
@@ -88,7 +95,7 @@ static __always_inline u64 cpu_util_irq(u32 cpu)
 	return pelt_util(&cpu_util_of(cpu)->irq);
 }
 
-/* The bandwidth of the deadline tasks that are active on @cpu, which is of the largest CPU: cpu_bw_dl(). */
+/* The bandwidth of the active deadline tasks on @cpu, relative to the largest CPU: cpu_bw_dl(). */
 static __always_inline u64 cpu_bw_dl(u32 cpu)
 {
 	struct rq *core = cpu_rq(cpu);
@@ -103,7 +110,7 @@ static __always_inline bool rt_rq_is_runnable(u32 cpu)
 	return core && core->rt.rt_nr_running;
 }
 
-/* Takes what came and left into the average: it is as of the last update. */
+/* Adds arrivals and departures to the average, which is as of the last update. */
 static __always_inline void take_attached(struct cpu_util *util)
 {
 	struct pelt *avg = &util->avg[UTIL_FAIR];
@@ -115,7 +122,7 @@ static __always_inline void take_attached(struct cpu_util *util)
 	avg->running_sum = sum > 0 ? sum : 0;
 }
 
-/* Brings the averages up to @clock, since the last of which interrupts have had @irq ns. */
+/* Updates the averages to @clock; since the last update interrupts have had @irq ns. */
 static __always_inline void update_averages(struct cpu_util *util, u64 clock, u64 irq, u32 scale)
 {
 	int class;
@@ -128,15 +135,15 @@ static __always_inline void update_averages(struct cpu_util *util, u64 clock, u6
 					   class == (int)util->running, scale);
 }
 
-/* Do tasks of @class take time that fair ones had? */
+/* Do tasks of @class take time from fair ones? */
 static __always_inline bool outranks_fair(u32 class)
 {
 	return class == UTIL_RT || class == UTIL_DL;
 }
 
 /*
- * The time of the runqueue @core at the time @now. Its clock moves when the kernel has something to account there,
- * and so not while the CPU idles: then it is as far on as the time that has passed since.
+ * The time of the runqueue @core at the time @now. Its clock moves when the kernel accounts
+ * something there, and so not while the CPU is idle: then the elapsed time is added.
  */
 static __always_inline u64 rq_clock(struct cpu_util *util, const struct rq *core, u64 now)
 {
@@ -147,7 +154,7 @@ static __always_inline u64 rq_clock(struct cpu_util *util, const struct rq *core
 	return util->running == UTIL_NONE ? util->clock + now - util->clock_seen_at : util->clock;
 }
 
-/* Brings what is known of @cpu up to the time @now. */
+/* Updates the record of @cpu to the time @now. */
 __noinline bool update_cpu_util(u32 cpu, u64 now)
 {
 	struct cpu_util *util = cpu_util_of(cpu);
@@ -163,10 +170,10 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	if ((s64)passed < 0)
 		return false;
 	irq = irq_time_of(core) - util->irq_time;
-	/* Of another CPU the two are read apart, and may be just between two steps. */
+	/* For another CPU the two clocks are read separately, and may be between two updates. */
 	if ((s64)irq < 0)
 		irq = 0;
-	/* What does not fit is counted the next time. */
+	/* Time that does not fit is counted at the next update. */
 	if (irq > passed)
 		irq = passed;
 	util->irq_time += irq;
@@ -196,8 +203,8 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 }
 
 /*
- * @cpu switches to @next. From one fair task to another there is nothing to count unless averages are. As it begins
- * to idle, its clock must be seen to stop.
+ * @cpu switches to @next. A switch between fair tasks counts nothing unless averages are used. When
+ * the CPU becomes idle, its clock must be seen to stop.
  */
 static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {

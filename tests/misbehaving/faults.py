@@ -1,11 +1,11 @@
-"""What a scheduler may do wrong: each fault as C, and where it can be put.
+"""Faults of schedulers: each fault in C, and the places where it can be put.
 
-A fault that Linux's verifier lets pass and that harms nobody is not here: a division by zero (its result is 0), an
+Harmless faults that Linux's verifier accepts are not here: a division by zero (its result is 0), an
 error from ops.exit() (the scheduler is already leaving), a dispatch of a task that is no longer queued (it is ignored).
 """
 
-# Whatever the op. Each body may use `sink`, `one` and `zero`, which the compiler knows nothing of, `cpu` (this CPU),
-# and `task` (the op's task; NULL where it has none).
+# Faults for any op. Each body may use `sink`, `one` and `zero`, whose values the compiler does not know, `cpu` (this CPU),
+# and `task` (the op's task; NULL if it has none).
 ANYWHERE = {
     "endless_loop": "for (;;) sink++;",
     "endless_recursion": "faulty_deep(one);",
@@ -123,7 +123,7 @@ for name, number, a, b, c in (
 # In place of what an op does: (op, body).
 INSTEAD = {}
 
-# What the C library would do, which code finds from one of the few functions that it may call: back to the library's
+# Calls of the C library, which code finds from one of the few functions that it may call: back to the library's
 # first page, and by its tables from there.
 FIND_LIBC = r"""
 extern void *memmove(void *, const void *, unsigned long);
@@ -184,7 +184,7 @@ LIBC = {
     "pthread_create": "(long)&sink, 0, (long)faulty_deep, 0", "dlopen": '(long)"libm.so.6", 2',
     "close": "1", "write": '1, (long)"hello", 5', "dprintf": '2, (long)"\\033[2Jhello\\n"',
 }
-# Whom it can find: the parent, by a call that is not allowed either.
+# The parent process can be found by a call that is not allowed either.
 for call, arguments in LIBC.items():
     arguments = ", ".join((arguments.replace("getppid", "1").split(", ") if arguments else []) + ["0"] * 6)
     words, depth, kept = [], 0, ""
@@ -247,7 +247,7 @@ for what, body in {
 LICENSE = 'char _license[] SEC("license") = "GPL";'
 OPS = "SCX_OPS_DEFINE("
 FILES = {
-    # What the compiler is never done with, or has no room for.
+    # Sources that the compiler never finishes, or has no memory for.
     "include_endless": (OPS, '#include "/dev/zero"\nSCX_OPS_DEFINE('),
     "include_itself": (OPS, '#include __FILE__\nSCX_OPS_DEFINE('),
     "macros_double": (OPS, "\n".join(["#define m0 sink++;"] + [f"#define m{n} m{n - 1} m{n - 1}" for n in range(1, 40)])
@@ -289,7 +289,7 @@ FILES = {
     "ifunc": (LICENSE, "static void nothing(void) {}\nstatic void *choose(void) { for (;;); return nothing; }\n"
               'void either(void) __attribute__((ifunc("choose")));\nvoid *f = either;\n' + LICENSE),
 }
-# What the compiler would have to read.
+# A file that the compiler would have to read.
 SECRET = '".globl stolen\\nstolen: .incbin \\"%s\\"\\n.byte 0"'
 for what, path in {"shadow": "/etc/shadow", "beside": "secret", "elsewhere": "elsewhere/secret.h", "process": "/proc/self/environ"}.items():
     FILES[f"incbin {what}"] = (LICENSE, f"asm({SECRET % path});\nextern char stolen[];\n" + LICENSE)

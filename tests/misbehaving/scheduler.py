@@ -2,7 +2,8 @@
 
 from faults import ANYWHERE, COMPILED, FILES, FIND_LIBC, INSTEAD
 
-# Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and what it does when it is right.
+# Name, result and arguments, the task, whether a tc2 under `mixed` calls it often, and its correct
+# body.
 OPS = {
     "select_cpu": ("s32", "struct task_struct *p, s32 prev_cpu, u64 wake_flags", "p", True,
                    "bool idle; return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);"),
@@ -23,7 +24,7 @@ OPS = {
     "cgroup_init": ("s32", "struct cgroup *cgrp, struct scx_cgroup_init_args *args", "NULL", False, "return 0;"),
     "init": ("s32", "void", "NULL", False, "start_timer(); return scx_bpf_create_dsq(0, -1) ?: scx_bpf_create_dsq(1, -1);"),
     "exit": ("void", "struct scx_exit_info *info", "NULL", False, ""),
-    # What is not an op and is called as one.
+    # Not an op, but called like one.
     "timer": ("int", "void *map, u32 *key, struct bpf_timer *timer", "NULL", True,
               "bpf_timer_start(timer, 1000000, 0); return 0;"),
     "sched_switch": ("int", "bool preempt, struct task_struct *prev, struct task_struct *next", "next", True, "return 0;"),
@@ -61,12 +62,12 @@ static __maybe_unused void start_timer(void)
 }
 """
 
-# Of a scheduler that is leaving, an error means nothing, as in Linux.
+# An error of a scheduler that is leaving has no effect, as in Linux.
 LEAVING = ("disable", "exit_task", "exit")
 IGNORED = ("error", "exit", "kick_negative", "kick_absent", "kick_contradiction", "perf_too_high", "perf_of_absent",
            "idle_of_absent", "insert_null")
 
-# When the fault happens, where an op is called often; the others' first call is all there is.
+# The time of the fault, for ops that are called often; for others it is the first call.
 WHEN = {"at_first": "++calls == 1", "at_100": "++calls == 100", "on_cpu_1": "cpu == 1"}
 
 
@@ -98,7 +99,7 @@ def all_of_them():
     for fault, body in ANYWHERE.items():
         for op, (_, _, _, often, _) in OPS.items():
             for when, test in WHEN.items() if often else [("always", "one")]:
-                # A timer expires where it was started, which is CPU 0.
+                # A timer expires on the CPU where it was started, CPU 0.
                 if (op, when) == ("timer", "on_cpu_1") or (op in LEAVING and fault in IGNORED):
                     continue
                 yield f"{fault} in {op} {when}", source(op, f"if ({test}) {{ {body} }}")

@@ -17,7 +17,7 @@ platform = PlatformInfo({
     "freq-domains": [list(little), list(big)],
     "cpu-capacities": {"orig": {cpu: 377 if cpu in little else 1024 for cpu in range(8)}, "writeable": False},
 })
-# Of a name in .txt LISA expects what `trace-cmd report -R` prints.
+# LISA expects the output of `trace-cmd report -R` in a file named .txt.
 how = {"parser": HRTxtTraceParser.from_txt_file} if path.endswith(".txt") else {}
 trace = Trace(path, plat_info=platform, **how)
 cpus = range(trace.cpus_count)
@@ -26,7 +26,7 @@ tracking = trace.ana.load_tracking
 
 def pelt():
     """The mean of the task's utilization in the trace, and by LISA's model of PELT from when it ran."""
-    # Of several signals at a time the last.
+    # The last of several signals at a time.
     last = lambda data: data[~data.index.duplicated(keep="last")]
     signal = last(tracking.df_task_signal(task, "util"))
     active = last(trace.ana.tasks.df_task_activation(task)["active"].fillna(0))
@@ -36,7 +36,8 @@ def pelt():
         init=signal["util"].iloc[0],
         index=signal.index,
         clock=clock.reindex(active.index.union(signal.index)),
-        # With windows it takes part of each for older than it is, which makes 1.5 % too little here.
+        # With windows, LISA counts part of each signal as older than it is, which makes 1.5 % too
+        # little here.
         windowless=True,
     ).reindex(signal.index)
     return signal["util"].mean(), model.mean()

@@ -1,4 +1,4 @@
-"""What Perfetto's own classes find in a trace, as JSON: events by kind, tracks, and what was not understood."""
+"""Reads a trace with Perfetto's own classes, and prints JSON: events by kind, tracks, and unknown parts."""
 
 import json
 import sys

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What `init` and `disk-init` share: the command that vm/run left in $VM_WORK, its output and its status, and what it finds. Both source this.
+# Functions that `init` and `disk-init` share for the command that vm/run left in $VM_WORK: its
+# output, its status, and its environment.
 
 # port NAME: waits until the host has named its port, and prints the device.
 port() {
@@ -18,16 +19,17 @@ mount_out() {
 	fi
 }
 
-# give_config COMMAND: a kernel that does not hold its own configuration, as Debian's do not, has it in /boot, where
-# libbpf looks for it
+# give_config COMMAND: a kernel that does not contain its own configuration, like Debian's, has it
+# in /boot, where libbpf looks for it
 give_config() {
 	[ -e /proc/config.gz ] || cp "$(sed -n 's/.*VM_KERNEL=\([^ ]*\) .*/\1/p' <<<"$1")/config" "/boot/config-$(uname -r)"
 }
 
-# run_command COMMAND THEN: runs it, then THEN, a command that may end what still holds its output open (all but $copies
-# do), and hands back its status.
+# run_command COMMAND THEN: runs COMMAND, then THEN, a command that may end the processes that still
+# hold its output open (all but $copies), and returns COMMAND's status.
 run_command() {
-	# Through pipes: a port takes one opener at a time, and a program may open its /dev/stdout again.
+	# The output goes through pipes: a port takes one opener at a time, and a program may open its
+	# /dev/stdout again.
 	mkfifo /run/stdout /run/stderr
 	cat /run/stdout >"$(port stdout)" &
 	copies=($!)

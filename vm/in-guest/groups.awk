@@ -1,8 +1,9 @@
-# How busy groups of CPUs are, from sched_switch: awk -v tasks="PID ..." -v size=N -v skip=MS -f groups.awk
-# RECORDING. CPUs are in groups of `size`, by number. From the mark "begin" on; before it there is a switch
-# on every CPU, which tells what it runs. Prints, for the shell:
-#   idle_percent      of the time from `skip` ms on, how much the group that idles most had no CPU busy
-#   others_percent    the same of the group that idles least
+# The use of groups of CPUs, from sched_switch: awk -v tasks="PID ..." -v size=N -v skip=MS -f
+# groups.awk RECORDING. CPUs are in groups of `size`, by number. The input counts from the mark
+# "begin" on; before it there is a switch on every CPU, which shows its running task. Prints, for
+# the shell:
+#   idle_percent      of the time from `skip` ms on, the part without a busy CPU in the idlest group
+#   others_percent    the same for the busiest group
 #   spread_ms         from the mark "released" until each CPU ran one of the tasks, all at once; -1: never
 #   together_ms       from the mark until, for the last time, all tasks ran in one group; -1: not at the end
 

@@ -1,4 +1,4 @@
-# What sched_switch tells of fast and slow CPUs: awk -v fast=N -v tasks="PID ..." -f hmp.awk RECORDING.
+# The use of fast and slow CPUs, from sched_switch: awk -v fast=N -v tasks="PID ..." -f hmp.awk RECORDING.
 # CPUs from N on are fast. Prints, for the shell:
 #   asleep_ms         how long fast CPUs were idle while a slow one ran one of the tasks, all together
 #   longest_sleep_ms  the longest of these times
@@ -43,7 +43,7 @@ BEGIN {
 	}
 }
 
-# What runs on @cpu has done so since the last switch.
+# Counts the time of @cpu's running task since the last switch.
 function ran(cpu, now) {
 	if (!(cpu in known) || !(running[cpu] in counts))
 		return

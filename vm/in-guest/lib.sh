@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What in-guest tests share. A test sources this, calls check or skip for each thing it shows, and ends
+# Functions that in-guest tests share. A test sources this, calls check or skip for each thing it shows, and ends
 # with done_testing. It prints TAP (Test Anything Protocol), which vm/test counts.
 
 tests=0
@@ -29,7 +29,7 @@ skip() {
 	echo "ok $tests - $1 # SKIP $2"
 }
 
-# Prints the plan, whose absence tells of a test that broke off, and exits.
+# Prints the plan, which is missing if a test has broken off, and exits.
 done_testing() {
 	echo "1..$tests"
 	exit $((failures > 0))
@@ -48,7 +48,7 @@ file_is() {
 	equal "$(<"$1")" "$2"
 }
 
-# within SECONDS COMMAND [ARGUMENT...]: COMMAND comes true in that time
+# within SECONDS COMMAND [ARGUMENT...]: COMMAND succeeds within that time
 within() {
 	local deadline=$((SECONDS + $1))
 	shift

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the loader's tests share; sourced after lib.sh. The loader is the scx_equipoise on PATH, where vm/test
+# Functions that the loader's tests share; sourced after lib.sh. The loader is the scx_equipoise on PATH, where vm/test
 # puts the one it has built.
 
 sched_ext=/sys/kernel/sched_ext
@@ -7,9 +7,9 @@ loader=$(command -v scx_equipoise || echo target/debug/scx_equipoise)
 policies=$("$loader" --policy '?' 2>&1 | sed -n 's/.*help: expected \(.*\), or the path of.*/\1/p' | tr -d ,)
 loader_log=$(mktemp)
 
-# load OPTION...: starts the loader, and waits until its scheduler is attached. The time limit is there to
-# end, not to judge: the host may be busy. The loader goes first, as the kernel takes seconds of it to verify the
-# programs, of which a load like hackbench's would make minutes.
+# load OPTION...: starts the loader, and waits until its scheduler is attached. The time limit only
+# ends a hanging test: the host may be busy. The loader starts before any load, as the kernel takes
+# seconds to verify the programs, and minutes beside a load like hackbench.
 load() {
 	nice -n -20 "$loader" "$@" >"$loader_log" 2>&1 &
 	loader_pid=$!
@@ -39,8 +39,8 @@ unload() {
 	fi
 }
 
-# spin COUNT [COMMAND...]: starts COUNT busy loops, each of which first calls COMMAND with its process id;
-# these are in spinners
+# spin COUNT [COMMAND...]: starts COUNT busy loops, each of which first calls COMMAND with its
+# process id; the ids are in spinners
 spin() {
 	local i count=$1
 	shift
@@ -60,7 +60,7 @@ stop_spinning() {
 	return 0
 }
 
-# ns of CPU time that the task has had
+# The task's CPU time, ns
 runtime_of() {
 	cut -d ' ' -f 1 "/proc/$1/schedstat"
 }

@@ -125,7 +125,7 @@ static __always_inline void compare(const struct sched_avg *avg, u64 now)
 		count(result, pelt_avg(&signal->avg, signal->avg.running_sum, SCALE), avg->util_avg);
 }
 
-/* What the loaded scheduler knows of @cpu, or NULL. */
+/* The loaded scheduler's signals of @cpu, or NULL. */
 static __always_inline const struct cpu_util *loaded_util(u32 cpu)
 {
 	u32 zero = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What pelt.bpf.c tells pelt.c of a signal. */
+/* A comparison of a signal, from pelt.bpf.c to pelt.c. */
 #ifndef __PELT_COMPARED_H
 #define __PELT_COMPARED_H
 

@@ -1,13 +1,13 @@
-# Where tasks ran, from the text of an ftrace, the kernel's or the simulator's: for each kind of task (its
-# name up to the first dash) the share of its run time on CPUs below `big`, its run time
-# in seconds, and its migrations per second. Only what comes after the first `skip` seconds of the trace.
+# The places of tasks, from the text of an ftrace, the kernel's or the simulator's: for each kind of
+# task (its name up to the first dash) the share of its run time on CPUs below `big`, its run time
+# in seconds, and its migrations per second. The first `skip` seconds of the trace do not count.
 
 function kind(name) {
 	sub(/-.*/, "", name)
 	return name
 }
 
-# What stands in the line between `before` and `after`
+# The text between `before` and `after` in the line
 function between(before, after, text) {
 	text = substr($0, index($0, before) + length(before))
 	return substr(text, 1, index(text, after) - 1)

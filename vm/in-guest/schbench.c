@@ -27,7 +27,7 @@
 struct worker {
 	/* 0: has asked for a message, and waits; 1: has one. */
 	atomic_int message;
-	/* When it was woken up, ns. */
+	/* The time of the wakeup, ns. */
 	atomic_ullong woken;
 	uint64_t requests;
 } __attribute__((aligned(64)));
@@ -35,7 +35,7 @@ struct worker {
 static struct worker workers[MAX_WORKERS];
 static uint32_t waits_ns[MAX_REQUESTS];
 static atomic_uint nr_waits;
-/* How many have asked. */
+/* The number of requests. */
 static atomic_int asked;
 static atomic_bool over;
 static int nr_workers;
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: schbench WORKERS SECONDS\n");
 		return 2;
 	}
-	/* Nobody has asked yet. */
+	/* There is no request yet. */
 	for (int i = 0; i < nr_workers; i++)
 		atomic_store(&workers[i].message, 1);
 	start = now();
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < nr_workers; i++)
 		requests += workers[i].requests;
 	atomic_store(&over, true);
-	/* Who has just begun to wait is woken up again. */
+	/* Threads that have just begun to wait are woken up again. */
 	for (int round = 0; round < 10; round++) {
 		wake(&asked);
 		for (int i = 0; i < nr_workers; i++)

@@ -1,5 +1,5 @@
-# What became of rt-app's threads, from the text of an ftrace (sched_switch, sched_wakeup, sched_wakeup_new,
-# sched_migrate_task): of each its name and number among those of that name, its share of all their run time in per
+# A summary of rt-app's threads, from the text of an ftrace (sched_switch, sched_wakeup, sched_wakeup_new,
+# sched_migrate_task): for each thread its name and number among threads of that name, its share of all their run time in per
 # cent, the median time from its wakeup until it ran in us, its migrations and its wakeups. After the first `skip`
 # seconds of the trace.
 

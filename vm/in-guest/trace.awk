@@ -1,5 +1,5 @@
 # Reads scheduling events (sched_switch, sched_wakeup, sched_wakeup_new) as tracefs prints them, and
-# prints what became of the tasks:
+# prints a summary of the tasks:
 #
 #   longest_wait_ms   the longest time that a task was runnable and did not run
 #   longest_idle_ms   the longest time that a CPU was idle while another had two runnable tasks

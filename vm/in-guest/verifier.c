@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What each BPF program costs the verifier, for any loader that uses libbpf: a library for LD_PRELOAD, which asks
- *the kernel for its figures as programs are loaded (BPF_LOG_STATS) and appends a line for each to $VERIFIER_COSTS:
+ * The verifier's cost of each BPF program, for any loader that uses libbpf: a library for LD_PRELOAD, which asks
+ * the kernel for its figures as programs are loaded (BPF_LOG_STATS) and appends a line for each to $VERIFIER_COSTS:
  *
  *	PROGRAM	INSTRUCTIONS STATES MICROSECONDS
  */
@@ -50,7 +50,7 @@ static void note(const union bpf_attr *attr, const char *log)
 	fclose(file);
 }
 
-/* Loads a program that nobody asked to hear about. */
+/* Loads a program whose loader has not asked for a log. */
 static long load_program(const void *given, unsigned int size)
 {
 	static char log[1 << 16];

@@ -1,5 +1,6 @@
-//! What sysfs does not tell: how long the kernel's part of switching, waking and ticking takes on the machine that this
-//! is, measured by small programs. Each figure is the median of many; another load beside them makes them worthless.
+//! Costs that sysfs does not have: the kernel's time for switches, wakeups and ticks on this
+//! computer, measured with small programs. Each figure is the median of many; another load on the
+//! computer makes them worthless.
 
 use crate::found::{Found, Measured};
 use rustix::io::{read, write};
@@ -15,23 +16,24 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// So many rounds are timed together, and so often.
+/// The number of rounds that are timed together, and of measurements.
 const ROUNDS: u32 = 200;
 const BATCHES: usize = 15;
-/// How often a timer is waited for, and how far ahead it is.
+/// The number of timers, and how far ahead they are set.
 const TIMERS: usize = 200;
 const TIMER_NS: u64 = 500_000;
-/// How long ticks are looked for, and what they take at least.
+/// For how long ticks are observed, and their minimum duration.
 const TICKS: Duration = Duration::from_millis(400);
 const LEAST_TICK_NS: u64 = 300;
-/// What cannot be told from nothing takes as long as this.
+/// The value for costs too small to be measured.
 const LEAST_NS: u64 = 100;
-/// A buffer that is fetched from another CPU: lines, and the words of one.
+/// A buffer that is fetched from another CPU: its lines, and the words of a line.
 const LINES: usize = 1024;
 const WORDS: usize = machine::CACHE_LINE as usize / size_of::<u64>();
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Puts what was measured into `found`, which is the machine that this is: for each kind of CPU on its first.
+/// Adds measurements to `found`, which must be this computer: for each kind of CPU on its first
+/// one.
 pub fn calibrate(found: &mut Found) -> io::Result<()> {
     let numbers: Vec<usize> = found.cpus.keys().copied().collect();
     for &number in &numbers {
@@ -46,7 +48,7 @@ pub fn calibrate(found: &mut Found) -> io::Result<()> {
         });
         same.for_each(|cpu| cpu.costs = Some(costs));
     }
-    // Back to where it may run.
+    // Back to the original affinity.
     pin(&numbers)
 }
 
@@ -56,12 +58,12 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
     let transfer = transfer()?;
     let one_way = ping_pong(cpu, cpu)?;
     let together = one_way.saturating_sub(transfer).max(2 * LEAST_NS);
-    // Neither can be more than both.
+    // Neither can be longer than both.
     let context_switch_ns = switch(cpu)?.clamp(LEAST_NS, together - LEAST_NS);
     let wakeup_ns = together - context_switch_ns;
     let exit = found.cpus[&cpu].idle_states.first();
     let exit = exit.map_or(0, |state| state.exit_latency_ns);
-    // The simulated kernel sends it when a wakeup begins, so a wakeup's time is part of it.
+    // The simulated kernel sends it when a wakeup begins, so the wakeup's time is part of it.
     let ipi = |other: usize| {
         let beyond = transfer + context_switch_ns + exit;
         let one_way = ping_pong(cpu, other)?;
@@ -80,7 +82,7 @@ fn measure(found: &Found, cpu: usize) -> io::Result<Measured> {
         context_switch_ns,
         wakeup_ns,
         ipi_near_ns: near,
-        // Where all CPUs are near, none is farther.
+        // If all CPUs are near, none is far.
         ipi_far_ns: far.or(near),
         refill_near_ns: refill_near,
         refill_far_ns: refill_far.or(refill_near),
@@ -107,7 +109,7 @@ fn others(found: &Found, cpu: usize) -> (Option<usize>, Option<usize>) {
     )
 }
 
-/// The calling thread runs on these CPUs.
+/// Binds the calling thread to these CPUs.
 fn pin(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter()
@@ -116,7 +118,7 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// How long `what`, done [`ROUNDS`] times, takes each time, ns.
+/// The time of one `what`, executed [`ROUNDS`] times, ns.
 fn time(mut what: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut all = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
@@ -132,7 +134,7 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// A byte into a pipe and out of it, which nobody waits for.
+/// A byte into a pipe and out of it, without a waiting thread.
 fn transfer() -> io::Result<u64> {
     let (output, input) = pipe()?;
     time(|| {
@@ -172,7 +174,7 @@ fn ping_pong(a: usize, b: usize) -> io::Result<u64> {
     })
 }
 
-/// From one of two threads that give way to each other to the other.
+/// A switch between two threads that yield to each other.
 fn switch(cpu: usize) -> io::Result<u64> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let alone = time(yields)?;
@@ -190,7 +192,7 @@ fn switch(cpu: usize) -> io::Result<u64> {
             let (since, switches) = (Instant::now(), switches());
             yields()?;
             let ns = since.elapsed().as_nanos() as u64;
-            // Each time that this thread gave way the other did, too, as a rule.
+            // As a rule, the other thread yielded as often as this one.
             let both = 2 * self::switches().saturating_sub(switches);
             let own = alone * (u64::from(ROUNDS) + both / 2);
             all.extend(ns.saturating_sub(own).checked_div(both));
@@ -217,14 +219,15 @@ fn switches() -> u64 {
         .sum()
 }
 
-/// How long after a timer's expiry its thread runs, on a CPU that has something else to do and so does not idle.
+/// The delay from a timer's expiry until its thread runs, on a CPU that is busy and so does not
+/// idle.
 fn timer(cpu: usize) -> io::Result<u64> {
     use std::sync::atomic::{AtomicBool, Ordering};
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             pin(&[cpu])?;
-            // Of the thread alone, and it gives way to any other.
+            // This thread only; it gives way to any other.
             nice(19)?;
             while !done.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -254,7 +257,8 @@ fn latencies() -> io::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// What a line of memory takes longer that CPU `other` has written than one that this CPU has.
+/// The additional time of reading a line of memory that CPU `other` has written, compared with a
+/// local one.
 fn refill(cpu: usize, other: usize) -> io::Result<u64> {
     let mut buffer = vec![0_u64; LINES * WORDS];
     let mut all = Vec::with_capacity(BATCHES);
@@ -279,7 +283,7 @@ fn now() -> u64 {
     now.tv_sec as u64 * NS_PER_S + now.tv_nsec as u64
 }
 
-/// What a loop that only looks at the clock misses at each tick; nothing if it does not see so many.
+/// The gap that a loop sees in the clock at each tick; `None` if it does not see enough gaps.
 fn tick(hz: Option<u32>) -> Option<u64> {
     let hz = u64::from(hz?);
     let mut gaps = Vec::new();
@@ -294,7 +298,7 @@ fn tick(hz: Option<u32>) -> Option<u64> {
         last = this;
     }
     let expected = (TICKS.as_nanos() as u64 * hz / NS_PER_S) as usize;
-    // There are other interrupts, and slow looks at the clock; those of a tick are the longest of so many.
+    // There are other interrupts, and slow reads of the clock; the ticks are the longest gaps.
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     gaps.truncate(expected);
     (gaps.len() == expected && expected > 0).then(|| median(gaps))

@@ -1,10 +1,10 @@
-//! How fast CPUs are beside each other, by what there is to go by.
+//! The relative speed of CPUs, by the available measures.
 
 use crate::found::Found;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What says how fast CPUs are; the one that says most comes first.
+/// A measure of a CPU's speed; the most informative comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// The kernel's `cpu_capacity`: 1024 for the fastest.
@@ -15,7 +15,7 @@ pub enum Measure {
     DmipsMhz,
     /// hwloc's `LinuxCapacity` of a kind of CPU.
     LinuxCapacity,
-    /// `cpuinfo_max_freq`, kHz: says nothing of what a core does in a cycle.
+    /// `cpuinfo_max_freq`, kHz: does not show the work per cycle.
     MaxFrequency,
 }
 
@@ -31,21 +31,23 @@ impl fmt::Display for Measure {
     }
 }
 
-/// CPUs of one maximum frequency whose performance differs by more, in percent, are ranked, not measured: AMD's
-/// preferred cores are.
+/// If CPUs with one maximum frequency differ in performance by more than this, in percent, they are
+/// ranked and not measured, as AMD's preferred cores are.
 const RANKED_PCT: u32 = 3;
-/// Two measures disagree about two CPUs if each says by so many percent that another one is faster.
+/// Two measures contradict each other about two CPUs if each makes another one faster by this
+/// percentage.
 const CONTRADICTS_PCT: u64 = 5;
-/// The fastest CPU's, as in today's kernels.
+/// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
 
-/// The capacity of each CPU, and what said so.
+/// The capacity of each CPU, and the measure that it comes from.
 pub(crate) struct Capacities {
     pub of: BTreeMap<usize, u32>,
     pub by: Option<Measure>,
 }
 
-/// Decides by what the CPUs of `found` are judged. What was not believed, and why, goes into its warnings.
+/// Chooses the measure for the CPUs of `found`. Rejected measures and the reasons go into its
+/// warnings.
 pub(crate) fn capacities(found: &mut Found) -> Capacities {
     let mut measures: Vec<(Measure, BTreeMap<usize, u32>)> = Vec::new();
     for measure in [
@@ -64,7 +66,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
             measures.push((measure, known));
         } else if !known.is_empty() {
             found.warnings.push(format!(
-                "{measure} is known of {} CPUs of {}: not used",
+                "{measure} is known for only {} of {} CPUs: not used",
                 known.len(),
                 found.cpus.len()
             ));
@@ -83,7 +85,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
             found
                 .warnings
-                .push("nothing says how fast CPUs are: all the same".to_owned());
+                .push("no data on the CPUs' speeds: all count as equal".to_owned());
         }
         return Capacities {
             of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
@@ -93,11 +95,11 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     for (other, others) in &measures {
         if flat(others) && !flat(values) {
             found.warnings.push(format!(
-                "{other} is the same for all CPUs, {measure} is not: by {measure}"
+                "{other} is the same for all CPUs, {measure} is not: used {measure}"
             ));
         } else if let Some((a, b)) = contradiction(values, others) {
             found.warnings.push(format!(
-                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: by {measure}"
+                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: used {measure}"
             ));
         }
     }
@@ -118,7 +120,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     }
 }
 
-/// Does `highest_perf` tell CPUs apart that have the same highest frequency?
+/// Does `highest_perf` distinguish CPUs with the same highest frequency?
 fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
     let find = |wanted| measures.iter().find(|(measure, _)| *measure == wanted);
     let (Some((_, perf)), Some((_, khz))) =

@@ -8,10 +8,10 @@ use machine::input::BadInput;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 
-/// More levels of nodes than any tree has.
+/// The depth limit of nodes, beyond any real tree.
 const DEEPEST: usize = 64;
 
-/// A node, with what is in it.
+/// A node with its properties and children.
 struct Node {
     name: String,
     properties: BTreeMap<String, Vec<u8>>,
@@ -75,7 +75,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
     let mut found = Found {
         description: root
             .text("model")
-            .unwrap_or("a machine, as its device tree describes it")
+            .unwrap_or("a machine described by its device tree")
             .to_owned(),
         source: "a device tree".to_owned(),
         ..Found::default()
@@ -101,7 +101,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
             .cpus
             .insert(number, cpu(node, siblings, cluster, &by_handle));
     }
-    // CPUs whose table says so share it as a clock; tables that do not, say nothing.
+    // CPUs whose table is shared share a clock; other tables say nothing.
     for (handle, cpus) in &tables {
         if by_handle
             .get(handle)
@@ -109,7 +109,7 @@ pub fn device_tree(file: &str, blob: &[u8]) -> Result<Found, Box<BadInput>> {
         {
             for number in cpus.iter() {
                 if let Some(cpu) = found.cpus.get_mut(&number) {
-                    // One table may be that of several clusters of the same kind.
+                    // One table may belong to several clusters of the same kind.
                     let within = cpu.cluster.unwrap_or(*cpus);
                     cpu.policy = Some(cpus.and(&within));
                 }
@@ -161,7 +161,7 @@ fn index<'a>(node: &'a Node, by_handle: &mut BTreeMap<u32, &'a Node>) {
         .for_each(|child| index(child, by_handle));
 }
 
-/// By CPU: the threads of its core and its cluster, by `/cpus/cpu-map`.
+/// By CPU: the threads of its core and its cluster, from `/cpus/cpu-map`.
 fn places(root: &Node, cpus: &[&Node]) -> BTreeMap<usize, (CpuMask, Option<CpuMask>)> {
     let map = root.child("cpus").and_then(|cpus| cpus.child("cpu-map"));
     let mut cores: Vec<(CpuMask, Option<CpuMask>)> = Vec::new();
@@ -175,7 +175,7 @@ fn places(root: &Node, cpus: &[&Node]) -> BTreeMap<usize, (CpuMask, Option<CpuMa
     cores.iter().flat_map(of_core).collect()
 }
 
-/// The cores below `node`, a socket or cluster, each with the innermost cluster that it is in.
+/// The cores below `node`, a socket or cluster, each with its innermost cluster.
 fn collect_cores(node: &Node, cpus: &[&Node], cores: &mut Vec<(CpuMask, Option<CpuMask>)>) {
     let number = |node: &Node| {
         let handle = node.cell("cpu")?;
@@ -215,7 +215,7 @@ fn cpu(
     let mut measures = BTreeMap::new();
     let mhz = opps.last().map(|opp: &OppFound| opp.khz / 1000);
     if let Some(dmips) = node.cell("capacity-dmips-mhz") {
-        // Without frequencies they are taken to be the same, as the kernel does.
+        // Without frequencies they are assumed to be equal, as in the kernel.
         let capacity = dmips.checked_mul(mhz.unwrap_or(1));
         measures.extend(capacity.map(|capacity| (Measure::DmipsMhz, capacity)));
     }
@@ -226,7 +226,7 @@ fn cpu(
         .filter_map(|handle| by_handle.get(handle).map(|state| idle_state(state)))
         .collect();
     if !idle_states.is_empty() {
-        // Which the kernel adds to every list (drivers/cpuidle/dt_idle_states.c, cpuidle-psci.c).
+        // The kernel adds it to every list (drivers/cpuidle/dt_idle_states.c, cpuidle-psci.c).
         let wfi = IdleState {
             name: "WFI".to_owned(),
             min_residency_ns: 1_000,
@@ -252,7 +252,7 @@ fn cpu(
     }
 }
 
-/// Of an `operating-points-v2` table, rising.
+/// The OPPs of an `operating-points-v2` table, rising.
 fn opps(table: &Node) -> Vec<OppFound> {
     let opp = |node: &Node| {
         let [high, low] = node.cells("opp-hz")[..] else {
@@ -275,7 +275,7 @@ fn opps(table: &Node) -> Vec<OppFound> {
 
 fn idle_state(node: &Node) -> IdleState {
     let ns = |name: &str| node.cell(name).map(|us| u64::from(us) * 1000);
-    // The kernel takes the wakeup latency, else entry and exit together (dt_idle_states.c).
+    // The kernel takes the wakeup latency, otherwise entry plus exit (dt_idle_states.c).
     let both = || ns("entry-latency-us").unwrap_or(0) + ns("exit-latency-us").unwrap_or(0);
     IdleState {
         name: node
@@ -288,12 +288,12 @@ fn idle_state(node: &Node) -> IdleState {
     }
 }
 
-/// The caches that CPUs name one after the other by `next-level-cache`.
+/// The caches that CPUs refer to by `next-level-cache`.
 fn caches(cpus: &[&Node], found: &Found, by_handle: &BTreeMap<u32, &Node>) -> Vec<Cache> {
     let mut caches: BTreeMap<u32, Cache> = BTreeMap::new();
     for &number in found.cpus.keys() {
         let mut next = cpus[number].cell("next-level-cache");
-        // From the first level's, of which nothing is said, to the fourth's.
+        // From the first level, which is not described, to the fourth.
         for level in 2..=4 {
             let Some((handle, node)) =
                 next.and_then(|handle| Some((handle, by_handle.get(&handle)?)))

@@ -1,30 +1,30 @@
-//! What was found of a machine, whatever told it.
+//! The description of a machine, from any source.
 
 use crate::capacity::Measure;
 use crate::governor::Decider;
 use machine::{Cache, CpuMask, IdleState};
 use std::collections::BTreeMap;
 
-/// A machine as something described it.
+/// A machine as a source describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// One line: what it is.
+    /// Its description in one line.
     pub description: String,
-    /// What told it, such as `sysfs`.
+    /// The source, such as `sysfs`.
     pub source: String,
     /// `CONFIG_HZ`, if that is known.
     pub hz: Option<u32>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
-    /// Those that have a number only.
+    /// CPUs that have only a number.
     pub offline: CpuMask,
     /// Caches of data from the second level on.
     pub caches: Vec<Cache>,
-    /// The CPUs of each NUMA node that has some, in the nodes' order.
+    /// The CPUs of each NUMA node with CPUs, in the order of the nodes.
     pub nodes: Vec<CpuMask>,
-    /// From each of `nodes` to each; empty if nobody said.
+    /// From each of `nodes` to each; empty if unknown.
     pub distances: Vec<Vec<u32>>,
-    /// What could not be found out, or is odd.
+    /// Missing or odd facts.
     pub warnings: Vec<String>,
 }
 
@@ -33,38 +33,38 @@ pub struct Found {
 pub struct Cpu {
     /// The hardware threads of its core, itself among them.
     pub siblings: CpuMask,
-    /// What belongs together below a package, where something says so.
+    /// The CPUs of its cluster, below a package, if known.
     pub cluster: Option<CpuMask>,
-    /// What shares its frequency, where something says so.
+    /// The CPUs that share its frequency, if known.
     pub policy: Option<CpuMask>,
-    /// What its core is called, such as `cortex-a55`.
+    /// The name of its core, such as `cortex-a55`.
     pub kind: Option<String>,
-    /// What says how fast it is.
+    /// Measures of its speed.
     pub measures: BTreeMap<Measure, u32>,
-    /// How the kernel ranks it among CPUs, where it does; the higher, the rather a task should run there.
+    /// The kernel's ranking of it among CPUs, if any; a higher one is preferred.
     pub priority: Option<u32>,
     /// Its frequencies, rising.
     pub opps: Vec<OppFound>,
-    /// The OPPs between the lowest and the highest are made up.
+    /// The OPPs between the lowest and the highest are assumptions.
     pub assumed_opps: bool,
     /// What decides on its frequency, where something says so.
     pub decider: Option<Decider>,
-    /// From asking for a frequency until it is there, ns.
+    /// From a frequency request until the frequency is reached, ns.
     pub transition_latency_ns: Option<u64>,
     /// From the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
-    /// What kernel operations take, where that was measured.
+    /// Measured costs of kernel operations.
     pub costs: Option<Measured>,
 }
 
-/// What kernel operations were measured to take, ns; see [`machine::Costs`].
+/// Measured costs of kernel operations, ns; see [`machine::Costs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// From deciding to switch until the next task's first instruction.
+    /// From the decision to switch until the next task's first instruction.
     pub context_switch_ns: u64,
     /// Waking a task up, on the waking CPU.
     pub wakeup_ns: u64,
-    /// A reschedule IPI to a CPU with the same last-level cache; nothing where there is none.
+    /// A reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
     pub ipi_near_ns: Option<u64>,
     /// The same to one with another.
     pub ipi_far_ns: Option<u64>,
@@ -85,7 +85,7 @@ pub struct OppFound {
     pub khz: u32,
     /// uV.
     pub microvolt: Option<u32>,
-    /// What a core draws at it, by the kernel's energy model, uW.
+    /// The power of a core at it by the kernel's energy model, uW.
     pub power_uw: Option<u64>,
 }
 
@@ -95,8 +95,8 @@ impl Found {
         self.cpus.keys().copied().collect()
     }
 
-    /// Caches that hold no CPU that is online, or that were named twice, are none; and idle states that are not
-    /// deeper than the one before them are of no use to who enters them in turn.
+    /// Removes caches without an online CPU or listed twice, and idle states that are not deeper
+    /// than the one before, which are useless in the order of depth.
     pub(crate) fn tidy(&mut self) {
         let online = self.online();
         for cache in &mut self.caches {

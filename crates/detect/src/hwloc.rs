@@ -36,7 +36,7 @@ pub fn hwloc(file: &str, text: &str) -> Result<Found, Box<BadInput>> {
     if !root.has_tag_name("topology") {
         return Err(reader.bad(
             root,
-            "this is no topology",
+            "this is not a topology",
             "expected <topology>, as lstopo writes it",
         ));
     }
@@ -56,13 +56,7 @@ impl Reader<'_> {
 
     fn cpuset(&self, node: Node) -> Result<CpuMask, Box<BadInput>> {
         let set = node.attribute("cpuset").and_then(hex_mask);
-        set.ok_or_else(|| {
-            self.bad(
-                node,
-                "no cpuset that fits",
-                "expected one such as 0x0000000f",
-            )
-        })
+        set.ok_or_else(|| self.bad(node, "no valid cpuset", "expected one such as 0x0000000f"))
     }
 
     fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<T, Box<BadInput>> {
@@ -102,7 +96,7 @@ impl Reader<'_> {
                     nodes.insert(self.number(object, "os_index")?, self.cpuset(object)?);
                 }
                 "Cache" | "L2Cache" | "L3Cache" | "L4Cache" => {
-                    // 2 is for instructions alone; a machine file has no level above the fourth.
+                    // 2 means an instruction cache; a machine file has at most four levels.
                     if object.attribute("cache_type") == Some("2")
                         || !(2..=4).contains(&self.number::<u32>(object, "depth")?)
                     {
@@ -142,7 +136,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// What kinds of CPU there are (since hwloc 2.4).
+    /// The kinds of CPU (since hwloc 2.4).
     fn kinds(&self, root: Node, found: &mut Found) -> Result<(), Box<BadInput>> {
         for kind in root
             .descendants()
@@ -177,7 +171,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Between `nodes`, in their order; empty if the file has none for all of them.
+    /// Between `nodes`, in their order; empty if the file does not have them for all nodes.
     fn distances(
         &self,
         root: Node,
@@ -211,7 +205,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 latencies,
                 format!("{} distances of {count} nodes", values.len()),
-                "expected one from each node to each",
+                "expected a distance from each node to each",
             ));
         }
         let places: Option<Vec<usize>> = nodes
@@ -226,7 +220,7 @@ impl Reader<'_> {
     }
 }
 
-/// The model of its CPUs, and how many packages of them.
+/// The model of its CPUs, and the number of packages.
 fn description(root: Node) -> String {
     let objects = || {
         root.descendants()
@@ -241,6 +235,6 @@ fn description(root: Node) -> String {
     match model {
         Some(model) if count > 1 => format!("{count} x {}", model.trim()),
         Some(model) => model.trim().to_owned(),
-        None => "a machine, as hwloc describes it".to_owned(),
+        None => "a machine described by hwloc".to_owned(),
     }
 }

@@ -1,5 +1,5 @@
-//! Finding out what a machine is, and writing its machine file: from sysfs, from hwloc's XML, or from a device tree;
-//! and by measuring.
+//! Detecting a machine, and writing its machine file: from sysfs, from hwloc's XML, or from a
+//! device tree; and by measurement.
 //!
 //! Each source makes a [`Found`]; [`Found::machine_file`] is the same for all.
 

@@ -1,15 +1,17 @@
-//! How Linux on x86 ranks CPUs (`sched_set_itmt_core_prio()`), by what it goes by: `[preferred]` of a machine file.
+//! Linux's ranking of CPUs on x86 (`sched_set_itmt_core_prio()`), from its sources: `[preferred]`
+//! of a machine file.
 
 use crate::found::Found;
 use machine::CpuMask;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Instead of a highest performance of this intel_pstate ranks by a register (`CPPC_MAX_PERF`), which nobody else sees.
+/// For this highest performance intel_pstate ranks by a register (`CPPC_MAX_PERF`), which user
+/// space cannot read.
 const NOT_SAID: u32 = 255;
 
 impl Found {
-    /// The CPUs of each priority, the highest last; nothing if Linux does not rank them.
+    /// The CPUs of each priority, the highest last; `None` if Linux does not rank them.
     fn priorities(&self) -> Option<BTreeMap<u32, CpuMask>> {
         let mut ranks: BTreeMap<u32, CpuMask> = BTreeMap::new();
         for (&number, cpu) in &self.cpus {
@@ -20,8 +22,8 @@ impl Found {
         (ranks.len() > 1 && !self.is_told_capacities()).then_some(ranks)
     }
 
-    /// A hybrid without hardware threads is told capacities instead (`hybrid_init_cpu_capacity_scaling()` of
-    /// intel_pstate, Linux 6.12).
+    /// For a hybrid without hardware threads Linux has capacities instead
+    /// (`hybrid_init_cpu_capacity_scaling()` of intel_pstate, Linux 6.12).
     fn is_told_capacities(&self) -> bool {
         let has = |kind: &str| {
             let mut kinds = self.cpus.values().filter_map(|cpu| cpu.kind.as_deref());

@@ -1,4 +1,4 @@
-//! A machine as the kernel describes it below `/sys`, or as a copy of that does.
+//! A machine as the kernel describes it below `/sys`, or as a copy of it does.
 
 use crate::capacity::Measure;
 use crate::found::{Cpu, Found, OppFound};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most OPPs that are made up between a lowest and a highest frequency.
+/// The maximum number of assumed OPPs between the lowest and the highest frequency.
 const ASSUMED_OPPS: u32 = 8;
 /// `EM_PERF_DOMAIN_MICROWATTS` of the energy model's flags (include/linux/energy_model.h).
 const MICROWATTS: u64 = 1;
@@ -79,8 +79,8 @@ pub fn tick_hz() -> u32 {
     (1e9 / tick.tv_nsec as f64).round() as u32
 }
 
-/// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder that has one in `sys`. The error
-/// says what was expected. What it does not tell is left out.
+/// The machine of the sysfs at `root`, which is `/sys`, a copy of it, or a folder with a copy in
+/// `sys`. The error says what was expected. Missing facts are left out.
 pub fn sysfs(root: &Path) -> Result<Found, String> {
     let root = match root.join("sys/devices/system/cpu").is_dir() {
         true => root.join("sys"),
@@ -134,7 +134,7 @@ pub fn sysfs(root: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// What the machine calls itself.
+/// The machine's own name.
 fn description(sys: &Folder) -> String {
     let dmi = sys.at("class/dmi/id");
     let vendor = dmi.text("sys_vendor");
@@ -143,7 +143,7 @@ fn description(sys: &Folder) -> String {
         false => named.join(" "),
         true => sys
             .text("firmware/devicetree/base/model")
-            .unwrap_or_else(|| "a machine, as sysfs describes it".to_owned()),
+            .unwrap_or_else(|| "a machine described by sysfs".to_owned()),
     }
 }
 
@@ -199,14 +199,15 @@ fn read_cpu(
         decider: Decider::read(&cpufreq),
         transition_latency_ns: cpufreq
             .number::<u64>("cpuinfo_transition_latency")
-            // CPUFREQ_ETERNAL, and what else cannot be meant.
+            // CPUFREQ_ETERNAL, and other implausible values.
             .filter(|&ns| ns < 1_000_000_000),
         idle_states: idle_states(&folder.at("cpuidle")),
         costs: None,
     }
 }
 
-/// By what the cpufreq driver ranks the CPU: intel_pstate's Turbo Boost Max 3.0, amd-pstate's preferred cores.
+/// The cpufreq driver's ranking of the CPU: intel_pstate's Turbo Boost Max 3.0, amd-pstate's
+/// preferred cores.
 fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
     let driver = cpufreq.text("scaling_driver")?;
     if driver.starts_with("intel_") {
@@ -218,7 +219,7 @@ fn priority(all: &Folder, folder: &Folder, cpufreq: &Folder) -> Option<u32> {
         .filter(|_| ranks)
 }
 
-/// What kind of core it is: by the perf events' name on hybrid x86, by the MIDR on arm64.
+/// The kind of its core: by the perf event's name on hybrid x86, by the MIDR on arm64.
 fn kind(sys: &Folder, folder: &Folder, number: usize) -> Option<String> {
     for (pmu, name) in [
         ("cpu_core", "p-core"),
@@ -272,7 +273,7 @@ fn arm_core(implementer: u8, part: u16) -> Option<&'static str> {
     })
 }
 
-/// Frequencies, rising; and whether those in between are made up.
+/// Frequencies, rising; and whether the intermediate ones are assumed.
 fn opps(cpufreq: &Folder) -> (Vec<OppFound>, bool) {
     let opp = |khz| OppFound {
         khz,
@@ -323,7 +324,7 @@ fn idle_states(cpuidle: &Folder) -> Vec<IdleState> {
     states.filter(|state| state.name != "POLL").collect()
 }
 
-/// The caches that this CPU is in, without those for instructions alone and the first level's.
+/// The caches of this CPU, without instruction caches and the first level.
 fn caches(cpu: &Folder) -> Vec<Cache> {
     let cache = cpu.at("cache");
     let read = |number: usize| {
@@ -393,7 +394,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
         let row = distance.split_whitespace().filter_map(|it| it.parse().ok());
         found.distances.push(row.collect());
     }
-    // A row has one for each node, also for those without CPUs.
+    // A row has an entry for each node, also for those without CPUs.
     let complete = found.distances.iter().all(|row| row.len() == numbers.len());
     match complete && found.distances.len() > 1 {
         true => {
@@ -417,7 +418,8 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
     }
 }
 
-/// By CPU: what a CPU draws at each frequency (kHz), uW, by `energy_model` in debugfs, which only root may read.
+/// By CPU: its power at each frequency (kHz), uW, from `energy_model` in debugfs, which only root
+/// may read.
 fn energy_model(sys: &Folder) -> BTreeMap<usize, BTreeMap<u32, u64>> {
     let folder = sys.at("kernel/debug/energy_model");
     let mut of_cpus = BTreeMap::new();

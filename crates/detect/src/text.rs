@@ -1,4 +1,4 @@
-//! A machine file of what was found.
+//! The machine file of a detected machine.
 
 use crate::capacity::{Capacities, capacities};
 use crate::found::{Cpu, Found, Measured, OppFound};
@@ -7,12 +7,12 @@ use machine::{Cache, CpuMask, Governor, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What two threads of a core do together, of what one does, where nobody measured it: a usual gain.
+/// The throughput of two threads of a core, relative to one, if not measured: a typical gain.
 const SMT_THROUGHPUT: f64 = 1.25;
-/// The transition latency where the driver does not say (CPPC's and intel_pstate's do not), us.
+/// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), us.
 const TRANSITION_LATENCY_US: u64 = 10;
 
-/// CPUs that are the same: a core type.
+/// Equal CPUs: a core type.
 struct Kind<'a> {
     name: String,
     capacity: u32,
@@ -20,16 +20,16 @@ struct Kind<'a> {
     cpus: CpuMask,
 }
 
-/// A machine file, and what a person should know about it.
+/// A machine file, and remarks for its reader.
 pub struct MachineFile {
     /// TOML, as `docs/machine-format.md` says.
     pub text: String,
-    /// A line each.
+    /// One line each.
     pub warnings: Vec<String>,
 }
 
 impl Found {
-    /// The machine file of a machine that is to be called `name`.
+    /// The machine file of a machine, under the name `name`.
     pub fn machine_file(mut self, name: &str) -> MachineFile {
         let capacities = capacities(&mut self);
         self.nest();
@@ -46,7 +46,7 @@ impl Found {
         }
     }
 
-    /// What the format cannot say is left out, with a warning.
+    /// Leaves out facts that the format cannot express, with a warning.
     fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
@@ -93,7 +93,7 @@ impl Found {
         self.even_distances();
     }
 
-    /// Distances must be the same both ways, and make groups of groups.
+    /// Distances must be symmetric, and form nested groups.
     fn even_distances(&mut self) {
         let count = self.nodes.len();
         if self.distances.is_empty() {
@@ -123,7 +123,7 @@ impl Found {
         let nests = |level: u32| numa.partition(count, level).is_some();
         if !numa.levels(count).into_iter().all(nests) {
             self.warnings.push(
-                "the nodes' distances make no groups: left out, which is 20 between any two"
+                "the nodes' distances form no groups: left out, so that any two nodes are 20 apart"
                     .to_owned(),
             );
             self.distances.clear();
@@ -146,17 +146,17 @@ impl Found {
         match capacities.by {
             Some(measure) => writeln!(
                 out,
-                "# Capacities are by {measure}; speeds are taken to be as the capacities."
+                "# Capacities are from {measure}; speeds are assumed to follow the capacities."
             )?,
             None => writeln!(
                 out,
-                "# Nothing said how fast CPUs are beside each other: all are taken to be the same."
+                "# No data on the CPUs' relative speeds: all are assumed to be equal."
             )?,
         }
         let measured = self.cpus.values().any(|cpu| cpu.costs.is_some());
         writeln!(
             out,
-            "# Costs{} are usual ones: `equipoise machine show` marks them.",
+            "# Costs{} are typical values: `equipoise machine show` marks them.",
             if measured {
                 " that were not measured"
             } else {
@@ -170,7 +170,7 @@ impl Found {
         writeln!(out, "description = {}", quoted(&self.description))?;
         match self.hz {
             Some(hz) => writeln!(out, "hz = {hz}")?,
-            None => writeln!(out, "# Nothing says what hz is: 250, the kernel's default.")?,
+            None => writeln!(out, "# hz is unknown: 250, the kernel's default.")?,
         }
         if !self.offline.is_empty() {
             writeln!(out, "offline = \"{}\"", self.offline)?;
@@ -203,7 +203,8 @@ impl Found {
         Ok(())
     }
 
-    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if cores do.
+    /// The CPUs of `node` in sets of one kind that share a last-level cache, and a frequency if
+    /// cores do.
     fn clusters<'k>(&self, node: &CpuMask, kinds: &'k [Kind]) -> Vec<(&'k Kind<'k>, CpuMask)> {
         let mut clusters: BTreeMap<(usize, usize, usize), (&Kind, CpuMask)> = BTreeMap::new();
         for cpu in node.iter() {
@@ -214,7 +215,7 @@ impl Found {
             else {
                 continue;
             };
-            // Without caches what the kernel calls a cluster.
+            // Without caches, the kernel's cluster.
             let of_cpu = self.caches.iter().filter(|cache| cache.cpus.contains(cpu));
             let largest = of_cpu
                 .max_by_key(|cache| cache.level)
@@ -254,7 +255,7 @@ impl Found {
         if threads == 1 {
             return Ok(());
         }
-        // The first threads of all cores, then the second ones: as `threads` has it.
+        // The first threads of all cores, then the second ones: the order of `threads`.
         let all: Vec<usize> = cpus.iter().collect();
         let numbered = |index: usize| {
             all[index..]
@@ -338,7 +339,7 @@ impl Found {
         let source = match latency {
             Some(_) => format!("{}: cpufreq", self.source),
             None => format!(
-                "{}; the latency is a usual one, nothing says it",
+                "{}; the latency is unknown, this is a typical value",
                 self.source
             ),
         };
@@ -362,7 +363,7 @@ impl Found {
     }
 }
 
-/// What a core draws at its highest frequency, mW, if all of its frequencies' powers are known.
+/// The power of a core at its highest frequency, mW, if the power at all frequencies is known.
 fn power_mw(cpu: &Cpu) -> Option<u64> {
     let known = cpu
         .opps
@@ -375,8 +376,8 @@ fn power_mw(cpu: &Cpu) -> Option<u64> {
         .map(|uw| (uw / 1000).max(1))
 }
 
-/// The voltage that a power is for, beside that of the highest OPP, which is taken to have 1 V: power goes with
-/// frequency times voltage squared.
+/// The voltage that corresponds to a power, relative to that of the highest OPP, which is assumed
+/// to have 1 V: power is proportional to frequency times voltage squared.
 fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
     let ratio = opp.power_uw? as f64 / highest.power_uw? as f64;
     let frequency = f64::from(opp.khz) / f64::from(highest.khz);
@@ -386,7 +387,7 @@ fn microvolt(opp: &OppFound, highest: &OppFound) -> Option<u32> {
         .then_some((volt * 1e6).round() as u32)
 }
 
-/// CPUs that agree in all that makes a core type, the fastest first.
+/// CPUs that agree in all properties of a core type, the fastest first.
 fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
     let mut kinds: Vec<Kind> = Vec::new();
     for (number, cpu) in &found.cpus {
@@ -418,7 +419,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // Of one capacity, and unlike in something else.
+    // Of equal capacity, but different in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()
@@ -440,7 +441,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.siblings.count() > 1 {
         writeln!(
             out,
-            "# Not measured: a usual gain.\nsmt_throughput = {SMT_THROUGHPUT}"
+            "# Not measured: a typical gain.\nsmt_throughput = {SMT_THROUGHPUT}"
         )?;
     }
     for state in &kind.like.idle_states {
@@ -458,7 +459,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.assumed_opps {
         writeln!(
             out,
-            "\n# Only the lowest and the highest are known, the steps between are made up."
+            "\n# Only the lowest and the highest are known, the steps between are estimates."
         )?;
     }
     for opp in &kind.like.opps {

@@ -122,7 +122,7 @@ fn list(
     output::show(output, what, page)
 }
 
-/// A line for each file; the first that is not well-formed is the error, and nothing else is said.
+/// Prints a line for each well-formed file. The first file that is not well-formed is the error.
 fn check(
     files: &[PathBuf],
     output: &Output,

@@ -36,7 +36,7 @@ pub struct Cli {
     pub output: Output,
 }
 
-/// What to try first.
+/// The commands to try first.
 pub const FIRST_STEPS: &str = "\
 equipoise: which CPU load balancing suits this machine and this load?
 
@@ -77,7 +77,8 @@ Examples:
   equipoise compare --machine mine.toml --measured eevdf=a.dat --measured equipoise=b.dat   simulated as measured?
   generate-load | equipoise compare --machine tc2 --workload - --policy eevdf")]
     Compare(Compare),
-    /// Say why threads wait for a CPU or run slowly: what the scheduler decided, and by which numbers
+    /// Explain why threads wait for a CPU or run slowly: the scheduler's decisions, and the numbers
+    /// behind them
     #[command(after_help = "\
 Examples:
   equipoise explain --machine tc2 --workload mixed --policy eevdf             the longest waits
@@ -100,7 +101,7 @@ Examples:
 It needs root, or a tracefs that one may write to, in which it has an instance of its own. Ctrl-C ends it, and what was \
 recorded is written.")]
     Record(Record),
-    /// The machines that can be simulated, and the one that this is
+    /// The machines that can be simulated, and this computer
     #[command(after_help = "\
 Examples:
   equipoise machine list
@@ -139,15 +140,15 @@ Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-What scx_equipoise does and costs, and energy, is there while it runs, for those who may ask it: root.")]
+The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them.")]
     Top(Top),
-    /// Print what makes a shell complete this command's options
+    /// Print a completion script for a shell
     #[command(after_help = "\
 Examples:
   equipoise completions bash > ~/.local/share/bash-completion/completions/equipoise
   equipoise completions fish > ~/.config/fish/completions/equipoise.fish")]
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or with --out write those of all subcommands
@@ -158,7 +159,7 @@ Examples:
     Man,
 }
 
-/// What every command takes.
+/// The options that every command takes.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
@@ -178,16 +179,18 @@ pub enum Format {
     Json,
     /// Comma-separated values: of `compare` a line for each measure, policy and run
     Csv,
-    /// A page that stands alone, with charts
+    /// A self-contained HTML page with charts
     Html,
+    /// The page's charts as one SVG picture
+    Svg,
 }
 
-/// All runs are kept until the last is done: of more, memory would not suffice.
+/// All runs stay in memory until the last one is done; more would not fit.
 const MAX_RUNS: i64 = 100_000;
-/// Each is a thread; hardly a computer has as many CPUs.
+/// Each job is a thread; hardly any computer has as many CPUs.
 const MAX_JOBS: i64 = 1024;
 
-/// How to run what is run.
+/// How often to run something.
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
@@ -200,7 +203,7 @@ pub struct Runs {
         value_parser = clap::value_parser!(u32).range(1..=MAX_RUNS)
     )]
     pub runs: Option<u32>,
-    /// What the seeds derive from; run i has the same seed under every scheduler
+    /// The seed from which all runs' seeds derive; run i has the same seed under every scheduler
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Simulations at a time [default: the number of CPUs]; no influence on results
@@ -218,14 +221,14 @@ pub struct Runs {
     pub trace: Option<PathBuf>,
 }
 
-/// Each is looked at with every event.
+/// The search compares each wait with every event.
 const MAX_WAITS: i64 = 100;
 
-/// Runs where nobody says how many.
+/// The number of runs where neither the command line nor the experiment gives one.
 const DEFAULT_RUNS: u32 = 20;
 
 impl Explain {
-    /// Those of `compare`, of which this is about the first.
+    /// The runs of `compare`, of which the explained run is the first.
     pub fn runs(&self) -> lab::Runs {
         lab::Runs {
             count: DEFAULT_RUNS,
@@ -236,7 +239,7 @@ impl Explain {
 }
 
 impl Runs {
-    /// As asked for; else as often as `usual`.
+    /// The number on the command line; without one, `usual`.
     pub fn or(&self, usual: Option<u32>) -> lab::Runs {
         lab::Runs {
             count: self.runs.or(usual).unwrap_or(DEFAULT_RUNS),
@@ -254,7 +257,8 @@ pub struct Reproduce {
     /// Only the rows whose name matches, such as `sysbench_*`
     #[arg(long, value_name = "GLOB")]
     pub rows: Option<glob::Pattern>,
-    /// Do N times less in the workloads that can (PARSEC's), and say how long all of it would take
+    /// Shorten the workloads that can be shortened (PARSEC's) N times, and estimate the time of the
+    /// whole
     #[arg(
         long,
         value_name = "N",
@@ -275,8 +279,9 @@ pub struct Compare {
     /// or the path of an rt-app JSON file
     #[arg(long, value_name = "WORKLOAD", required_unless_present = "measured")]
     pub workload: Option<String>,
-    /// Instead of a workload: a trace that was recorded on this machine under the kernel's own scheduler, or under that
-    /// POLICY or scheduler in C. The load of the first is simulated under the schedulers of all, and both are shown side
+    /// Instead of a workload: a trace that was recorded on this machine under the kernel's own
+    /// scheduler, or under POLICY (which may also be a scheduler in C). The first trace's load is
+    /// simulated under the scheduler of each trace, and measurement and simulation are shown side
     /// by side
     #[arg(
         long,
@@ -285,8 +290,8 @@ pub struct Compare {
         conflicts_with_all = ["workload", "policies", "schedulers", "cpunodebind", "goal", "trace"]
     )]
     pub measured: Vec<Measured>,
-    /// Keep the workload to the CPUs of these NUMA nodes, such as `0-3`, as numactl does: the rest of
-    /// the machine is there, and idle
+    /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl; the
+    /// other nodes stay idle
     #[arg(long, value_name = "NODES")]
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings as in
@@ -294,27 +299,27 @@ pub struct Compare {
     /// [default: all that come with Equipoise, without schedulers in C]
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
-    /// A sched_ext scheduler in C, to be compiled with $CC and run beside the policies, called as its ops say; several
-    /// files of one with commas between
+    /// A sched_ext scheduler in C to compile with $CC and run beside the policies; separate several
+    /// files of one scheduler with commas
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
     pub schedulers: Vec<Files>,
-    /// A folder in which the schedulers in C find headers
+    /// A folder with headers for the schedulers in C
     #[arg(long, value_name = "DIR", requires = "schedulers")]
     pub include: Vec<PathBuf>,
     /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
     #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
     pub kernel: Kernel,
-    /// Give a `const volatile` variable of the schedulers in C a value, as their loader would: of the one called NAME,
-    /// else of all that have it
+    /// Set a `const volatile` variable of the schedulers in C, as their loader would: of the
+    /// scheduler called NAME, else of all that have the variable
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "schedulers", value_parser = setting)]
     pub settings: Vec<Setting>,
-    /// Run schedulers in C even where this kernel lacks what keeps them from your files (Landlock, seccomp)
+    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
     #[arg(long)]
     pub uncaged: bool,
-    /// What to choose by: the verdict and the table are about it alone, and what it costs elsewhere is said
+    /// The goal to choose by: the verdict and the table show this goal, and what it costs elsewhere
     #[arg(long, value_enum)]
     pub goal: Option<Goal>,
-    /// Show everything that was measured, not only what decides
+    /// Show all measures, not only the deciding ones
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -329,36 +334,37 @@ pub struct Explain {
     /// A workload's name with its parameters, or the path of an rt-app JSON file
     #[arg(long, value_name = "WORKLOAD")]
     pub workload: String,
-    /// Keep the workload to the CPUs of these NUMA nodes, such as `0-3`, as numactl does
+    /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl
     #[arg(long, value_name = "NODES")]
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings, or the path of a policy file
     #[arg(long, value_name = "POLICY", default_value = "equipoise")]
     pub policy: String,
-    /// Instead of a policy: a sched_ext scheduler in C, as of `compare`; several files of it with commas between. It
-    /// reports no decisions, so the trace says who ran, who waited and which CPUs idled
+    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files
+    /// with commas. It reports no decisions; the trace shows which threads ran, which waited and
+    /// which CPUs idled
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
-    /// A folder in which the scheduler in C finds headers
+    /// A folder with headers for the scheduler in C
     #[arg(long, value_name = "DIR", requires = "scheduler")]
     pub include: Vec<PathBuf>,
     /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
     #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
     pub kernel: Kernel,
-    /// Give a `const volatile` variable of the scheduler in C a value, as its loader would
+    /// Set a `const volatile` variable of the scheduler in C, as its loader would
     #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
     pub settings: Vec<Setting>,
-    /// Run schedulers in C even where this kernel lacks what keeps them from your files (Landlock, seccomp)
+    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
     #[arg(long, requires = "scheduler")]
     pub uncaged: bool,
-    /// Which threads, by name (`ui`, or one instance of several, `ui-0`) or pid [default: those by whose
-    /// latencies the workload is judged, else all]
+    /// Threads to explain, by name (`ui`, or one instance of several, `ui-0`) or pid [default: the
+    /// threads whose latencies judge the workload, else all]
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
-    /// Who waited at this time, such as 1.204s or 1204ms, rather than who waited longest
+    /// Explain the waits at this time, such as 1.204s or 1204ms, instead of the longest waits
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<u64>,
-    /// So many waits, and as many slow runs
+    /// Number of waits to show, and of slow runs
     #[arg(
         long,
         value_name = "N",
@@ -367,21 +373,21 @@ pub struct Explain {
         value_parser = clap::value_parser!(u32).range(1..=MAX_WAITS)
     )]
     pub worst: u32,
-    /// What the seed of the run derives from, as of `compare`
+    /// The seed from which the run's seed derives, as for `compare`
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
 }
 
-/// What one may want of a policy.
+/// A goal of load balancing.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Goal {
-    /// That threads which wake up are done soon, and miss no period
+    /// Low latency: short responses, and few missed periods
     Latency,
-    /// That much gets done
+    /// High throughput
     Throughput,
-    /// That it takes few joules
+    /// Low energy use
     Energy,
-    /// That equal threads get equally much done
+    /// Equal progress of equal threads
     Fairness,
 }
 
@@ -398,13 +404,13 @@ impl From<Goal> for workload::Goal {
 
 #[derive(Args)]
 pub struct Top {
-    /// How long to look each time, s
+    /// Refresh interval, s
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
-    /// Print one interval, and end
+    /// Print one interval and exit
     #[arg(long)]
     pub once: bool,
-    /// Where proc, sys and run are
+    /// The folder that holds proc, sys and run
     #[arg(long, value_name = "DIR", hide = true)]
     pub root: Option<PathBuf>,
 }
@@ -413,9 +419,10 @@ pub struct Top {
 pub enum MachineAction {
     #[command(flatten)]
     Catalog(Catalog),
-    /// Write the machine file of the machine that this is, or of one that was described elsewhere
+    /// Write the machine file of this computer, or of another one from its description
     Detect(Detect),
-    /// The same of the machine that this is, with what kernel operations take on it, measured: nothing else should run
+    /// Write this computer's machine file with measured costs of kernel operations; nothing else
+    /// should run
     Calibrate(Calibrate),
 }
 
@@ -430,17 +437,18 @@ pub struct Detect {
     /// A device tree blob, such as /sys/firmware/fdt
     #[arg(long, value_name = "FILE")]
     pub dtb: Option<PathBuf>,
-    /// What the machine is to be called
+    /// The machine's name
     #[arg(long, default_value = "detected")]
     pub name: String,
 }
 
 #[derive(Args)]
 pub struct Calibrate {
-    /// As they are while `equipoise record` records, which costs something at each event: for replaying what it recorded
+    /// Measure the costs while `equipoise record` records, which makes each event dearer: for
+    /// replaying a recording
     #[arg(long)]
     pub traced: bool,
-    /// What the machine is to be called
+    /// The machine's name
     #[arg(long, default_value = "detected")]
     pub name: String,
 }
@@ -449,38 +457,40 @@ pub struct Calibrate {
 pub enum WorkloadAction {
     #[command(flatten)]
     Catalog(Catalog),
-    /// Make a workload of a trace of scheduling events
+    /// Convert a trace of scheduling events to a workload
     Import(Import),
 }
 
 #[derive(Args)]
 pub struct Record {
-    /// Until this process ends: it and what it started and starts are the load
+    /// Record this process, its descendants and all that they start, until the process ends
     #[arg(long, value_name = "PID", conflicts_with_all = ["all", "command"])]
     pub pid: Option<i32>,
-    /// Whatever runs, until Ctrl-C or for so long as --seconds says
+    /// Record all processes, until Ctrl-C or for the time of --seconds
     #[arg(long, conflicts_with = "command")]
     pub all: bool,
-    /// Not longer than this
+    /// Stop after this time
     #[arg(long, value_name = "SECONDS", value_parser = limit, allow_negative_numbers = true)]
     pub seconds: Option<Duration>,
-    /// Where to: trace-cmd's trace (.dat), or a workload (.json)
+    /// The output file: trace-cmd's trace (.dat), or a workload (.json)
     #[arg(long, value_name = "FILE", default_value = "trace.dat")]
     pub output: PathBuf,
-    /// For a workload, what this computer is: a name or a machine file [default: what `machine detect` says]
+    /// For a workload: the machine of this computer, by name or file [default: the machine that
+    /// `machine detect` finds]
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
-    /// Also record what goes through pipes and Unix sockets, and affinities, by kernel probes, which take time of the load's.
-    /// Not in a guest that QEMU before 8.1 emulates: Linux may crash there
+    /// Also record pipes, Unix sockets and affinities, with kernel probes, which slow the load
+    /// down. Not for guests emulated by QEMU before 8.1: Linux may crash there
     #[arg(long)]
     pub pipes: bool,
-    /// Also record futex calls: mutexes that threads waited for are the workload's. All system calls take longer for it
+    /// Also record futex calls: the workload then has the mutexes that threads waited for. This
+    /// slows all system calls down
     #[arg(long)]
     pub futexes: bool,
-    /// The kernel's buffer, MiB for each CPU
+    /// The size of the kernel's buffer, MiB for each CPU
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub buffer: u32,
-    /// What to run: it and all that it starts are the load
+    /// The command to run: it and all that it starts are the load
     #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["pid", "all"])]
     pub command: Vec<OsString>,
 }
@@ -491,7 +501,8 @@ pub struct Import {
     /// script` after `perf sched record`; with the events sched_switch and sched_waking (or sched_wakeup), and
     /// sched_wakeup_new and sched_process_fork if tasks start
     pub trace: PathBuf,
-    /// The machine it was recorded on, so that what was computed there is scaled to others: a name or a machine file
+    /// The machine that the trace was recorded on, by name or file: computing time is scaled from
+    /// it to other machines
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
 }
@@ -500,12 +511,12 @@ pub struct Import {
 pub enum Catalog {
     /// Names, with a line about each
     List,
-    /// All about one
+    /// Everything about one
     Show {
         /// A name, or the path of a file
         name: String,
     },
-    /// Is this file well-formed?
+    /// Check that files are well-formed
     Check {
         /// The files
         #[arg(required = true, value_name = "FILE")]
@@ -529,7 +540,7 @@ pub struct Measured {
 /// A value for a variable of a scheduler in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// What the scheduler calls itself, if it is for one alone.
+    /// The scheduler's own name, if the setting is for one scheduler alone.
     pub scheduler: Option<String>,
     /// The variable.
     pub variable: String,
@@ -537,19 +548,19 @@ pub struct Setting {
     pub value: i64,
 }
 
-/// A time since the beginning, ns: in s, or with a suffix.
+/// A time since the beginning, ns; the text is in s, or has a suffix.
 fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
         "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
     })
 }
 
-/// How long to look each time.
+/// The refresh interval.
 fn interval(text: &str) -> Result<Duration, String> {
     seconds(text, 0.1..=3600.0, "expected seconds from 0.1 to 3600")
 }
 
-/// How long to record.
+/// The longest time to record.
 fn limit(text: &str) -> Result<Duration, String> {
     let expected = "expected a number of seconds, such as 10 or 0.5";
     seconds(text, 0.001..=1e6, expected)
@@ -561,7 +572,7 @@ fn seconds(text: &str, range: RangeInclusive<f64>, expected: &str) -> Result<Dur
     duration.ok_or_else(|| expected.to_owned())
 }
 
-/// Paths with commas between; or one path that has commas.
+/// Paths separated by commas, or one path that contains commas.
 fn files(text: &str) -> Result<Files, String> {
     let whole = PathBuf::from(text);
     if whole.exists() {
@@ -574,7 +585,7 @@ fn files(text: &str) -> Result<Files, String> {
     }
 }
 
-/// `[POLICY|FILE.bpf.c=]TRACE`; Linux's own is `eevdf`.
+/// Parses `[POLICY|FILE.bpf.c=]TRACE`; Linux's own scheduler is `eevdf`.
 fn measured(text: &str) -> Result<Measured, String> {
     let (policy, trace) = match text.rsplit_once('=') {
         Some(parts) if !PathBuf::from(text).exists() => parts,
@@ -586,7 +597,7 @@ fn measured(text: &str) -> Result<Measured, String> {
     })
 }
 
-/// `[NAME:]VAR=VALUE`, the value a decimal or 0x number, or true or false.
+/// Parses `[NAME:]VAR=VALUE`; the value is a decimal or 0x number, or true or false.
 fn setting(text: &str) -> Result<Setting, String> {
     let expected =
         || format!("expected VAR=VALUE or NAME:VAR=VALUE with an integer value, found `{text}`");
@@ -602,7 +613,7 @@ fn setting(text: &str) -> Result<Setting, String> {
         "true" => Some(1),
         "false" => Some(0),
         _ => match value.strip_prefix("0x") {
-            // All 64 bits of an unsigned variable, whose bytes the value's are.
+            // A number may have all 64 bits of an unsigned variable; the bytes are the same.
             Some(hex) => u64::from_str_radix(hex, 16).ok().map(u64::cast_signed),
             None => value.parse().ok(),
         },

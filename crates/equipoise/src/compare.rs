@@ -64,7 +64,8 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
-/// The policies, then the schedulers in C. Today's Linux is the first of the policies that come with Equipoise.
+/// The policies, then the schedulers in C. The first of the policies that come with Equipoise is
+/// today's Linux.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let all = args.policies.is_empty() && args.schedulers.is_empty();
     let schedulers: Vec<Scheduler> = match all {
@@ -87,7 +88,7 @@ fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
     let mut foreign = foreign::load(&args.schedulers, &args.include, &args.settings, args.kernel)?;
     foreign::tell_apart(&schedulers, &mut foreign, &args.schedulers);
     schedulers.extend(foreign);
-    // Results and trace files are told apart by it.
+    // Results and trace files are told apart by the scheduler's name.
     let mut names = HashSet::new();
     if let Some(twice) = schedulers.iter().find(|one| !names.insert(one.name())) {
         return Err(bad(

@@ -9,7 +9,7 @@ use machine::Machine;
 use machine::input::{self, BadInput};
 use std::path::Path;
 
-/// The buffer of a trace that nobody reads, KiB a CPU.
+/// The buffer of a trace that has no reader, KiB for each CPU.
 const TRACED_KB: u32 = 1024;
 
 /// Detects a machine.
@@ -17,7 +17,7 @@ pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
     write(find(&args)?, &args.name, output)
 }
 
-/// The same of this machine, with costs that are measured.
+/// Detects this computer, and measures costs.
 pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     let mut found = this()?;
     let instance = args
@@ -34,10 +34,11 @@ pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     write(found, &args.name, output)
 }
 
-/// Writes a machine file, and says on standard error what a person should know about it.
+/// Writes a machine file, and prints warnings on standard error.
 fn write(found: Found, name: &str, output: &Output) -> Result<(), Error> {
     let file = found.machine_file(name);
-    // What the reader does not take is no machine file: a name that does not fit, or what no machine has.
+    // A text that the parser refuses is not a machine file: a name may be invalid, or a value
+    // impossible.
     let machine = Machine::parse(&format!("{name}.toml"), &file.text)?;
     for warning in file.warnings.iter().chain(&machine.warnings) {
         eprintln!("warning: {warning}");
@@ -60,7 +61,7 @@ fn find(args: &Detect) -> Result<Found, Error> {
     }
 }
 
-/// The machine that this is.
+/// This computer.
 pub fn this() -> Result<Found, Error> {
     let mut found = sysfs(Path::new("/sys"))?;
     found.hz = Some(detect::tick_hz());

@@ -1,4 +1,4 @@
-//! What can go wrong, how it is said, and the exit status.
+//! Errors, their messages and the exit status.
 
 use crate::interrupt;
 use machine::input::BadInput;
@@ -9,20 +9,20 @@ use std::process::ExitCode;
 /// The exit status after a scheduler in C has failed.
 const FOREIGN: u8 = 3;
 
-/// Why a command did not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
     /// The command line or a file is wrong: status 2.
     Input(Box<BadInput>),
-    /// A simulation failed: status 1, or 3 if the scheduler was in C, whose failure it is.
+    /// A simulation failed: status 1, or 3 if a scheduler in C is at fault.
     Run(Box<lab::Failure>),
     /// The results cannot be written: status 1.
     Write(String),
-    /// It was asked to stop, and has shown what there was: status 130.
+    /// The command was asked to stop, and has shown the complete results: status 130.
     Stopped,
-    /// A command that was recorded failed so: its status.
+    /// The recorded command failed with this status.
     Command(i32),
-    /// The kernel lacks what would keep somebody else's scheduler from harm, so it is not run: status 2.
+    /// The kernel cannot lock up a foreign scheduler, so it does not run: status 2.
     Cage(String),
 }
 
@@ -32,7 +32,7 @@ impl Error {
         Error::Write(format!("{}: {error}", path.display()))
     }
 
-    /// Says it on standard error.
+    /// Prints the message on standard error.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {
@@ -41,7 +41,8 @@ impl Error {
             }
             Error::Run(failure) => {
                 match failure.error {
-                    // It names the scheduler, and which run it was means nothing.
+                    // The message names the scheduler; the number of the run means nothing to the
+                    // user.
                     simulator::Error::Fault(ref message) => eprintln!("error: {message}"),
                     _ => eprintln!("error: {failure}"),
                 }

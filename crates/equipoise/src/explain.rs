@@ -76,7 +76,7 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::emit(output, &[document], None, Staged::default())
 }
 
-/// Two that see the same run.
+/// Two observers of the same run.
 struct Both<'a>(&'a mut dyn Trace, &'a mut dyn Trace);
 
 impl Trace for Both<'_> {
@@ -103,7 +103,7 @@ fn scheduler(args: &Explain) -> Result<Scheduler, Error> {
     }
 }
 
-/// The threads by whose latencies the workload is judged.
+/// The threads whose latencies judge the workload.
 fn judged(workload: &dyn Workload) -> Vec<String> {
     let metrics = workload.metrics();
     let latency = metrics
@@ -120,7 +120,7 @@ fn judged(workload: &dyn Workload) -> Vec<String> {
 fn unknown_thread(unknown: &explain::Unknown) -> Error {
     let names = unknown.names.iter().map(String::as_str);
     Error::Input(Box::new(BadInput::whole(
-        format!("--task {}: no thread is called so", unknown.thread),
+        format!("--task {}: no thread has this name", unknown.thread),
         input::one_of(&unknown.thread, names),
     )))
 }

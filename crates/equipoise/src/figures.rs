@@ -1,11 +1,12 @@
-//! What an HTML page draws of a comparison.
+//! The figures of a comparison's HTML page.
 
 use crate::error::Error;
 use crate::interrupt::STOP;
 use lab::Comparison;
 use report::{Figures, Recorder};
 
-/// Those of each scheduler's first run, which is simulated once more for it. None, if the command is to stop.
+/// Figures of each scheduler's first run, which is simulated again for them. `None` if the command
+/// is to stop.
 pub fn figures(comparison: &Comparison) -> Result<Option<Figures>, Error> {
     match drawn(comparison) {
         Err(Error::Stopped) => Ok(None),
@@ -31,7 +32,7 @@ fn made_by() -> String {
     format!("equipoise {} (version {version})", words.join(" "))
 }
 
-/// `word` as a shell takes it for one.
+/// `word`, quoted so that a shell takes it as one word.
 fn quoted(word: String) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+=:,/@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

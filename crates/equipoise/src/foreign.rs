@@ -1,4 +1,4 @@
-//! Somebody else's schedulers, in C, as the command line names them.
+//! Foreign schedulers in C, as the command line names them.
 
 use crate::cli::{Files, Setting};
 use crate::error::Error;
@@ -10,20 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// How this program is called to be a worker of itself ([`lab::work`]).
+/// The argument that makes this program a worker of itself ([`lab::work`]).
 const WORKER: &str = "--simulate-elsewhere";
 
-/// This program, also where its file has been replaced meanwhile.
+/// The path of this program, also after its file has been replaced.
 const ITSELF: &str = "/proc/self/exe";
 
-/// Was this process started to be a worker?
+/// True if this process was started as a worker.
 pub fn is_worker() -> bool {
     std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == WORKER)
 }
 
-/// Says what the kernel lacks that keeps a scheduler in C from harm: an error, unless that is to be so.
+/// Prints what the kernel lacks for locking up a scheduler in C: an error, or a warning if
+/// `uncaged`.
 pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     let lacking = simulator::cage_lacks();
     if uncaged {
@@ -33,7 +34,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             eprintln!(
-                "warning: this kernel lacks {what}: a scheduler in C may do what you may, with your files, too"
+                "warning: this kernel lacks {what}: a scheduler in C has all your rights, also on your files"
             );
             Ok(())
         }
@@ -41,7 +42,8 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
     }
 }
 
-/// Has those of `schedulers` that are in C run in processes of their own, on what `recipe` describes.
+/// Makes those of `schedulers` that are in C run in processes of their own, on the subject of
+/// `recipe`.
 pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
     let start: Start = Arc::new(|| {
         let mut command = Command::new(ITSELF);
@@ -85,7 +87,8 @@ pub fn one(files: &[&Path], include: &[&Path], kernel: Kernel) -> Result<Schedul
     Ok(scheduler)
 }
 
-/// Sets a variable of the scheduler that the setting names, else of all that have it.
+/// Sets a variable of the scheduler that the setting names, else of all schedulers that have the
+/// variable.
 fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     let Setting {
         scheduler,
@@ -118,7 +121,8 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
     Ok(())
 }
 
-/// Schedulers in C that call themselves as another does are called by their files, too: two versions of one, as a rule.
+/// Adds their files to the names of schedulers in C that call themselves alike; these are two
+/// versions of one, as a rule.
 pub fn tell_apart(policies: &[Scheduler], foreign: &mut [Scheduler], files: &[Files]) {
     let names: Vec<String> = policies
         .iter()

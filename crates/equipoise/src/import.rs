@@ -12,7 +12,7 @@ use std::process::Command;
 use workload::import::{self, Imported, Summary};
 use workload::recording::Recording;
 
-/// Writes the workload, and says on standard error what became of the trace.
+/// Writes the workload, and prints a summary of the import on standard error.
 pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
     let imported = read(&args.trace, machine.as_ref())?;
@@ -21,7 +21,7 @@ pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     output::write_text(output, &format!("{}.json", stem(&args.trace)), &text)
 }
 
-/// What `trace`, a file or `-`, shows.
+/// Reads the load from `trace`, a file or `-`.
 pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> {
     let name = input::shown(trace).to_string();
     Ok(match trace == Path::new(input::STDIN) {
@@ -31,7 +31,7 @@ pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> 
             let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
             let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
             match version_7.then(|| converted(trace)) {
-                // Where that cannot be had, what is said of the file says how to.
+                // Without a converter, the message about the file says how to convert it.
                 Some(Some(converted)) => import::import(&name, BufReader::new(converted), machine)?,
                 _ => import::import(&name, file, machine)?,
             }
@@ -39,10 +39,10 @@ pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> 
     })
 }
 
-/// How trace-cmd's files begin since 3.0, which may be compressed.
+/// The first bytes of trace-cmd's files since 3.0, which may be compressed.
 const VERSION_7: &[u8] = b"\x17\x08\x44tracing7\0";
 
-/// `trace` as trace-cmd wrote it before, if trace-cmd is here and can do it.
+/// `trace` in trace-cmd's older format, if trace-cmd is installed and can convert the file.
 fn converted(trace: &Path) -> Option<File> {
     let folder = tempfile::tempdir().ok()?;
     let file = folder.path().join("trace.dat");
@@ -56,7 +56,7 @@ fn converted(trace: &Path) -> Option<File> {
     output.status.success().then(|| File::open(&file).ok())?
 }
 
-/// What its load is called.
+/// The name of the load of `trace`.
 pub fn stem(trace: &Path) -> String {
     match trace == Path::new(input::STDIN) {
         true => "recorded".to_owned(),
@@ -68,7 +68,7 @@ pub fn stem(trace: &Path) -> String {
     }
 }
 
-/// Says on standard error what became of a trace.
+/// Prints a summary of the import on standard error.
 pub fn say(summary: &Summary) {
     eprintln!(
         "{} events in {:.3} s, {} lost; {} threads",
@@ -78,14 +78,14 @@ pub fn say(summary: &Summary) {
         summary.threads.len()
     );
     if summary.lost > 0 {
-        eprintln!("warning: of what was lost, runs are too long and wakeups missing");
+        eprintln!("warning: lost events make runs too long and leave out wakeups");
     }
     for note in &summary.notes {
         eprintln!("note: {note}");
     }
 }
 
-/// The file of a recording.
+/// The text of a recording's file.
 pub fn text(recording: &Recording) -> Result<String, Error> {
     let text = serde_json::to_string(recording);
     let text = text.map_err(|error| Error::Write(format!("the recording: {error}")))?;

@@ -1,4 +1,4 @@
-//! `equipoise completions` and `equipoise man`: made of the command line's own description.
+//! `equipoise completions` and `equipoise man`, made from the description of the command line.
 
 use crate::cli::{Cli, Output};
 use crate::error::Error;
@@ -9,20 +9,21 @@ use std::io::{self, Write};
 
 const NAME: &str = "equipoise";
 
-/// The completions for `shell`, to standard output.
+/// Prints the completions for `shell` to standard output.
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
     output::print(&String::from_utf8_lossy(&text))
 }
 
-/// The manual page of the command to standard output; or those of it and of all subcommands to the output folder.
+/// Prints the manual page of the command to standard output, or writes it and the pages of all
+/// subcommands to the output folder.
 pub fn pages(output: &Output) -> Result<(), Error> {
     let mut command = Cli::command().name(NAME);
     command.build();
     let Some(folder) = &output.out else {
         let mut text = Vec::new();
-        // Memory takes all.
+        // Writing to memory does not fail.
         let _ = page(&command, &mut text);
         return output::print(&String::from_utf8_lossy(&text));
     };

@@ -1,4 +1,4 @@
-//! `equipoise compare --measured`: what was recorded in a real kernel, beside what the simulated one makes of it.
+//! `equipoise compare --measured`: a recording in a real kernel, beside its simulation.
 
 use crate::cli::{Compare, Output};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use std::path::Path;
 use tempfile::SpooledTempFile;
 use workload::recording::Replay;
 
-/// The load is what the first trace shows; it is simulated under each trace's scheduler.
+/// The first trace gives the load, which is simulated under each trace's scheduler.
 pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let machine = Machine::find(&args.machine)?;
@@ -75,7 +75,7 @@ fn scheduler(name_or_file: &str, kernel: Kernel) -> Result<Scheduler, Error> {
     }
 }
 
-/// The `trace.dat` of a replay, which is in memory alone.
+/// The `trace.dat` of a replay, which stays in memory.
 fn simulate(case: &Case, args: &Compare) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut writer = Kind::Dat.writer(&mut bytes, case.machine, SpooledTempFile::new(usize::MAX));

@@ -1,5 +1,5 @@
-//! Where results go. Files are written under temporary names beside their places and get their own
-//! when all went well, so that nothing is ever half written.
+//! Output of results. Files are written under temporary names beside their places and renamed when
+//! everything has succeeded, so that no file is ever half written.
 
 use crate::cli::{Format, Output};
 use crate::error::Error;
@@ -9,14 +9,15 @@ use console::Term;
 use lab::{Case, Runs};
 use machine::input::BadInput;
 use report::trace::Kind;
-use report::{Page, Style, csv, html, json, terminal};
+use report::{Chart, Page, Style, csv, html, json, picture, terminal};
 use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// What of a trace waits in memory until its end, bytes; of a longer one all does in a file beside it.
+/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file
+/// beside its place.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A result that has a name of its own.
@@ -39,23 +40,23 @@ pub struct All {
     pub csv: String,
 }
 
-/// Files that are complete but not yet in their places.
+/// Files that are complete but do not have their final names yet.
 #[derive(Default)]
 pub struct Staged {
     files: Vec<(NamedTempFile, PathBuf)>,
-    /// Where files are that nobody gave this name.
+    /// Places of files whose names the user did not give.
     named: Vec<PathBuf>,
 }
 
 impl Staged {
-    /// A file that will be at `path`, with what `fill` writes.
+    /// Adds a file with the output of `fill`; it will be at `path`.
     pub fn add(
         &mut self,
         path: &Path,
         fill: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut file = tempfile::Builder::new()
-            // What the umask leaves of it, as for any other file.
+            // The umask applies, as to any other file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder_of(path))
             .map_err(|error| Error::write(path, &error))?;
@@ -68,7 +69,8 @@ impl Staged {
         Ok(())
     }
 
-    /// Puts all files in their places, and says on standard error what those are called that are not as was asked for.
+    /// Puts all files in their places, and prints on standard error the names that the user did not
+    /// give.
     pub fn commit(self) -> Result<(), Error> {
         for (file, path) in self.files {
             file.persist(&path)
@@ -81,14 +83,21 @@ impl Staged {
     }
 }
 
-/// Writes `documents`, and what is `staged` already. `all` is what programs read of all documents together,
-/// for standard output, if there can be several.
+/// Writes `documents`, and the files that are `staged`. `all` has all documents together for
+/// programs that read standard output, if there can be several documents.
 pub fn emit(
     output: &Output,
     documents: &[Document],
     all: Option<All>,
     mut staged: Staged,
 ) -> Result<(), Error> {
+    let mut charts = documents.iter().flat_map(|document| &document.page.charts);
+    if output.format == Format::Svg && charts.next().is_none() {
+        return Err(Error::Input(Box::new(BadInput::whole(
+            "--format svg: this result has no chart".to_owned(),
+            "expected a result of `compare` or `reproduce`",
+        ))));
+    }
     let Some(folder) = &output.out else {
         staged.commit()?;
         return print(&text(output.format, documents, all));
@@ -103,6 +112,7 @@ pub fn emit(
                 "html",
                 html(&document.name, std::slice::from_ref(&document.page)),
             ),
+            Format::Svg => ("svg", picture(&document.page.charts)),
         };
         let path = folder.join(format!("{}.{extension}", document.name));
         staged.add(&path, |out| {
@@ -124,7 +134,7 @@ pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     emit(output, &[document], None, Staged::default())
 }
 
-/// `text`, which is the same in every format, to standard output or a file called `name`.
+/// Writes `text`, which is the same in every format, to standard output or a file called `name`.
 pub fn write_text(output: &Output, name: &str, text: &str) -> Result<(), Error> {
     let Some(folder) = &output.out else {
         return print(text);
@@ -151,6 +161,10 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
                 .collect();
             html("Equipoise", &pages)
         }
+        Format::Svg => {
+            let charts = documents.iter().flat_map(|document| &document.page.charts);
+            picture(&charts.cloned().collect::<Vec<Chart>>())
+        }
         Format::Table => {
             let term = Term::stdout();
             let style = Style {
@@ -166,7 +180,7 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
     }
 }
 
-/// To standard output. Whoever closes it early, as `head` does, has read enough.
+/// Prints to standard output. A reader that closes it early, like `head`, has read enough.
 pub fn print(text: &str) -> Result<(), Error> {
     check_stdout()?;
     let mut out = io::stdout().lock();
@@ -178,7 +192,7 @@ pub fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Is there a place for what is asked for? Asked before anything runs, which may take long.
+/// Checks before anything runs, which may take long, that there is a place for the output.
 pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> {
     let bad = |path: &Path, message, expected: &str| {
         Err(Error::Input(Box::new(BadInput::whole(
@@ -202,7 +216,7 @@ pub fn check_places(output: &Output, trace: Option<&Path>) -> Result<(), Error> 
         check_stdout()?;
     }
     for place in places(output, trace) {
-        // Says what asking for permissions does not: a full or read-only file system.
+        // This finds what permissions do not tell: a full or read-only file system.
         tempfile::tempfile_in(&place).map_err(|error| Error::write(&place, &error))?;
     }
     Ok(())
@@ -215,7 +229,7 @@ fn check_stdout() -> Result<(), Error> {
     }
 }
 
-/// The folders that results will be written to; of one that is not there yet, the one it will be made in.
+/// The folders of the output; for a missing folder, its nearest parent.
 fn places(output: &Output, trace: Option<&Path>) -> Vec<PathBuf> {
     let folders = output.out.as_deref().into_iter();
     folders
@@ -235,18 +249,18 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The kind of trace that `file` asks for by its name.
+/// The kind of trace that the name of `file` asks for.
 fn trace_kind(file: &Path) -> Result<Kind, Error> {
     Kind::of(file).ok_or_else(|| {
         Error::Input(Box::new(BadInput::whole(
-            format!("{}: no such kind of trace", file.display()),
+            format!("{}: unknown kind of trace", file.display()),
             format!("expected a name that ends in {}", report::trace::EXTENSIONS),
         )))
     })
 }
 
-/// Traces the first run of each of `cases` to `file`; if there are several, to files with their names
-/// put before the extension. None, if the command is to stop.
+/// Traces the first run of each of `cases` to `file`; if there are several, to files with the
+/// cases' names before the extension. `None` if the command is to stop.
 pub fn trace(file: &Path, cases: &[(String, Case<'_>)], runs: &Runs) -> Result<Staged, Error> {
     match interrupt::check().and_then(|()| traces(file, cases, runs)) {
         Err(Error::Stopped) => {

@@ -1,5 +1,6 @@
-//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): those that read and write pipes and Unix sockets,
-//! with the pipe or socket and the bytes, and the one that sets an affinity. Linux 6.9 or later has what they say.
+//! Probes of kernel functions (`Documentation/trace/kprobetrace.rst`): the functions that read and
+//! write pipes and Unix sockets, with the pipe or socket and the number of bytes, and the one that
+//! sets an affinity. The probed fields need Linux 6.9 or later.
 
 use btf_rs::{Btf, Type};
 use std::fs::{self, OpenOptions};
@@ -7,23 +8,24 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What the events' group is called; the recorder's pid follows.
+/// The events' group; the recorder's pid follows.
 const GROUP: &str = "equipoise_";
 
-/// So many threads at a time may be in a function (`KRETPROBE_MAXACTIVE_MAX`): calls of more are missed.
+/// The largest number of threads in a function at a time (`KRETPROBE_MAXACTIVE_MAX`): calls of more
+/// threads are missed.
 const MOST_AT_A_TIME: u32 = 4096;
 
-/// A function of the kernel's whose returns are events.
+/// A kernel function whose returns are events.
 struct Function {
     name: &'static str,
-    /// What of it is recorded, `PEER` for the offset of `unix_sock::peer`.
+    /// The recorded fields; `PEER` stands for the offset of `unix_sock::peer`.
     fetch: &'static str,
-    /// Which calls are of interest.
+    /// The filter for calls of interest.
     filter: &'static str,
 }
 
-/// What is recorded, and by which functions. A writer's object is its peer, whose bytes are read. Who only looks
-/// (`MSG_PEEK`) takes nothing.
+/// The recorded events and their functions. A writer's object is its peer, which reads the bytes. A
+/// call that only looks (`MSG_PEEK`) takes no bytes.
 const ALL: [(&str, &[Function]); 3] = [
     (
         "pipes",
@@ -65,20 +67,21 @@ const ALL: [(&str, &[Function]); 3] = [
     ),
 ];
 
-/// How many measurements tell what a probe costs, of how many writes and reads each.
+/// The number of measurements of a probe's cost, and of writes and reads in each.
 const BATCHES: u64 = 65;
 const BATCH: u64 = 16;
 
-/// The probes of this process, which are removed when it is dropped. They record nothing until an instance enables them.
+/// The probes of this process, which dropping removes. They record nothing until an instance
+/// enables them.
 pub struct Probes {
     tracefs: PathBuf,
     group: String,
     there: Vec<&'static Function>,
-    /// What cannot be recorded, and why.
+    /// Events that cannot be recorded, with the reasons.
     pub refused: Vec<String>,
-    /// How much longer a call takes with them, ns.
+    /// The extra time of a call with probes, ns.
     pub cost_ns: u64,
-    /// [`Probes::count`] when recording begins.
+    /// [`Probes::count`] at the start of the recording.
     pub before: [u64; 2],
 }
 
@@ -86,14 +89,15 @@ pub struct Probes {
 #[derive(Clone, Copy)]
 pub struct Calls {
     pub seen: u64,
-    /// There were too many at a time.
+    /// The calls beyond [`MOST_AT_A_TIME`].
     pub missed: u64,
-    /// How much longer each took, ns.
+    /// The extra time of each call, ns.
     pub cost_ns: u64,
 }
 
 impl Probes {
-    /// Defines them, as far as this kernel has them. Those that killed recorders left are removed.
+    /// Defines the probes that this kernel supports. Removes probes that killed recorders have
+    /// left.
     pub fn new(tracefs: &Path) -> Probes {
         remove_left(tracefs);
         let mut probes = Probes {
@@ -138,13 +142,13 @@ impl Probes {
         Err(refused.expect("no symbol was taken"))
     }
 
-    /// The events, as in the folder `events`, and which of them are of interest.
+    /// The events, as in the folder `events`, with the filters for calls of interest.
     pub fn events(&self) -> Vec<(String, &'static str)> {
         let event = |it: &&Function| (format!("{}/{}", self.group, it.name), it.filter);
         self.there.iter().map(event).collect()
     }
 
-    /// Since recording began.
+    /// The calls since the start of the recording.
     pub fn calls(&self) -> Calls {
         let now = self.count();
         let [seen, missed] = [0, 1].map(|it| now[it].saturating_sub(self.before[it]));
@@ -155,7 +159,7 @@ impl Probes {
         }
     }
 
-    /// How many calls the kernel says there were, and how many of them were missed.
+    /// The kernel's number of calls, and of missed calls.
     pub fn count(&self) -> [u64; 2] {
         let text = fs::read_to_string(self.tracefs.join("kprobe_profile")).unwrap_or_default();
         let mut all = [0; 2];
@@ -172,7 +176,7 @@ impl Probes {
     }
 }
 
-/// What writing a byte to a pipe or reading it takes, ns: the median of many.
+/// The time that writing a byte to a pipe or reading it takes, ns: the median of many.
 pub fn call_ns() -> io::Result<u64> {
     let (mut reader, mut writer) = io::pipe()?;
     let mut times = Vec::new();
@@ -194,7 +198,7 @@ impl Drop for Probes {
     }
 }
 
-/// Those of recorders that are no more.
+/// Removes probes of recorders that have ended.
 fn remove_left(tracefs: &Path) {
     let folders = fs::read_dir(tracefs.join("events")).into_iter().flatten();
     for folder in folders.flatten() {
@@ -206,7 +210,7 @@ fn remove_left(tracefs: &Path) {
     }
 }
 
-/// Gives the kernel a line about probes.
+/// Writes a line about probes to the kernel.
 fn define(tracefs: &Path, line: &str) -> io::Result<()> {
     let path = tracefs.join("kprobe_events");
     let named = |error: io::Error| {
@@ -219,7 +223,7 @@ fn define(tracefs: &Path, line: &str) -> io::Result<()> {
         .map_err(named)
 }
 
-/// Where in `unix_sock` its peer is, bytes.
+/// The offset of `peer` in `unix_sock`, bytes.
 fn peer() -> io::Result<u32> {
     let path = "/sys/kernel/btf/vmlinux";
     let failed = |message: String| io::Error::other(format!("{path}: {message}"));

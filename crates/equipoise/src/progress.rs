@@ -1,4 +1,5 @@
-//! A progress bar on standard error, for what takes longer than a second, on a terminal only.
+//! A progress bar on standard error, on a terminal only, for commands that take longer than a
+//! second.
 
 use crate::interrupt::STOP;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,7 +15,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many runs.
+    /// A bar for this number of runs.
     pub fn new(runs: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
@@ -26,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Runs what `what` runs, counting; Ctrl-C stops it.
+    /// Runs `what` and counts its runs; Ctrl-C stops it.
     pub fn watch<R>(&self, what: impl FnOnce(Watch<'_>) -> R) -> R {
         what(Watch {
             done: &|| self.done(),
@@ -34,10 +35,10 @@ impl Progress {
         })
     }
 
-    /// One more is done.
+    /// Counts one more run.
     fn done(&self) {
         if self.bar.is_hidden() && self.began.elapsed() > PATIENCE {
-            // Stays hidden where standard error is not a terminal.
+            // The bar stays hidden if standard error is not a terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.inc(1);

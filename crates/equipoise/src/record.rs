@@ -1,4 +1,5 @@
-//! `equipoise record`: what the kernel's scheduler does while a command runs, as a `trace.dat` or at once as a workload.
+//! `equipoise record`: records the kernel's scheduler while a command runs, as a `trace.dat` or
+//! directly as a workload.
 
 use crate::cli::Record;
 use crate::error::Error;
@@ -20,10 +21,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use workload::import::MARK;
 
-/// How often the recorder looks whether it is to stop: it takes a CPU from the load then.
+/// How often the recorder checks whether to stop: each check takes a CPU from the load.
 const LOOK_MS: u32 = 200;
 
-/// Records, and writes what there is, also after Ctrl-C.
+/// Records, and writes the recording, also after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
     let workload = match args.output.extension().and_then(|it| it.to_str()) {
         Some("dat") if args.machine.is_some() => {
@@ -36,7 +37,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some("json") => Some(machine(args)?),
         _ => {
             return Err(bad(
-                format!("{}: no such kind of recording", args.output.display()),
+                format!("{}: unknown kind of recording", args.output.display()),
                 "expected a name that ends in .dat, trace-cmd's trace, or .json, a workload",
             ));
         }
@@ -44,11 +45,11 @@ pub fn run(args: &Record) -> Result<(), Error> {
     let cannot = |error: io::Error| {
         let root = match rustix::process::geteuid().is_root() {
             true => "",
-            false => " (it takes root, or a tracefs that one may write to)",
+            false => " (this requires root, or a writable tracefs)",
         };
         Error::Write(format!("cannot record: {error}{root}"))
     };
-    // To be ready may take a while, and what was made ready is to be removed.
+    // Preparations may take a while, and a signal must remove what they made.
     interrupt::listen_to_end();
     let mut recorder = Recorder::new(args).map_err(cannot)?;
     let status = recorder.record(args)?;
@@ -79,7 +80,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!("warning: of what was lost, runs are too long and wakeups missing; try --buffer");
+        eprintln!("warning: lost events make runs too long and leave out wakeups; try --buffer");
     }
     match status {
         0 => Ok(()),
@@ -87,7 +88,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
     }
 }
 
-/// Says what became of the calls on pipes and sockets.
+/// Prints a summary of the calls on pipes and sockets.
 fn say_calls(instance: &Instance) {
     let Some((calls, refused)) = instance.calls() else {
         return;
@@ -97,7 +98,7 @@ fn say_calls(instance: &Instance) {
     }
     if calls.seen > 0 {
         eprintln!(
-            "{} calls were probed, each longer by about {} ns for it, which counts as work",
+            "{} calls were probed; probing made each about {} ns longer, which counts as work",
             calls.seen, calls.cost_ns
         );
     }
@@ -106,7 +107,7 @@ fn say_calls(instance: &Instance) {
     }
 }
 
-/// The one it says, or this.
+/// The machine of the option, or this computer.
 fn machine(args: &Record) -> Result<Machine, Error> {
     match &args.machine {
         Some(name) => Ok(Machine::find(name)?),
@@ -118,13 +119,13 @@ fn machine(args: &Record) -> Result<Machine, Error> {
     }
 }
 
-/// Buffers are dropped before the instance that they are of, which could not be removed else.
+/// Buffers are dropped before their instance, which could not be removed otherwise.
 struct Recorder {
     buffers: Vec<Spooled>,
     instance: Instance,
 }
 
-/// A CPU's buffer, and what was taken out of it: pages in a file without a name.
+/// A CPU's buffer, and the pages taken from it, in a file without a name.
 struct Spooled {
     buffer: Buffer,
     file: BufWriter<File>,
@@ -153,7 +154,8 @@ impl Recorder {
         })
     }
 
-    /// Until what is recorded ends, or somebody ends it: the status of the command, 0 if there is none.
+    /// Records until the recorded process ends, or the user ends it. Returns the command's status,
+    /// 0 without a command.
     fn record(&mut self, args: &Record) -> Result<i32, Error> {
         let failed = |error: io::Error| Error::Write(format!("cannot record: {error}"));
         self.instance.switch(true).map_err(failed)?;
@@ -201,13 +203,13 @@ impl Recorder {
         finish(command).map_err(failed)
     }
 
-    /// Writes to the trace what a thread is to it, and where it may run.
+    /// Writes to the trace the role of a thread, and its affinity.
     fn mark(&self, what: &str, thread: i32) -> io::Result<()> {
         let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         let mut lines = status.lines();
         if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
-            // The kernel's words of 32 bits, the first CPUs last.
+            // The kernel prints words of 32 bits, the first CPUs last.
             let words: Vec<&str> = cpus.trim().rsplitn(3, ',').take(2).collect();
             let mask: String = words.into_iter().rev().collect();
             let mask = u64::from_str_radix(&mask, 16).unwrap_or(u64::MAX);
@@ -225,7 +227,8 @@ impl Recorder {
             .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))
     }
 
-    /// Waits until a buffer is half full, for a while: has it ended?
+    /// Waits until a buffer is half full, for a limited time. Returns true if the recorded process
+    /// has ended.
     fn wait(&self, end: Option<&OwnedFd>) -> io::Result<bool> {
         let buffers = self.buffers.iter().map(|it| &it.buffer.pipe);
         let mut fds: Vec<PollFd<'_>> = buffers.map(|it| PollFd::new(it, PollFlags::IN)).collect();
@@ -239,7 +242,7 @@ impl Recorder {
         Ok(last.is_some_and(|it| !it.revents().is_empty()))
     }
 
-    /// All of it as a `trace.dat`.
+    /// Writes the recording as a `trace.dat`.
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let cpus = self.buffers.last().map_or(0, |last| last.buffer.cpu + 1);
         let pages = |cpu| {
@@ -279,7 +282,7 @@ fn start(command: &[OsString]) -> Result<Child, Error> {
         })
 }
 
-/// The command's status; it is ended if it still runs.
+/// The command's status; ends the command if it still runs.
 fn finish(command: Option<Child>) -> io::Result<i32> {
     let Some(mut child) = command else {
         return Ok(0);
@@ -287,14 +290,14 @@ fn finish(command: Option<Child>) -> io::Result<i32> {
     if child.try_wait()?.is_none()
         && let Some(pid) = Pid::from_raw(child.id() as i32)
     {
-        // It may have ended just now.
+        // The command may have ended just now.
         let _ = kill_process(pid, Signal::TERM);
         return Ok(0);
     }
     Ok(child.wait()?.code().unwrap_or(1))
 }
 
-/// What can be waited for until process `pid` ends.
+/// A descriptor that becomes readable when process `pid` ends.
 fn process(pid: i32) -> Result<OwnedFd, Error> {
     let fd = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     match fd {
@@ -315,14 +318,14 @@ fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Process `pid` and all that it and they started, as far as they and who started them live.
+/// Process `pid` and its descendants, as far as they and their parents are alive.
 fn descendants(pid: i32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let parents: Vec<(i32, i32)> = entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // After the name, which may have anything in it, state and parent.
+            // State and parent follow the name, which may contain any character.
             let (_, rest) = stat.rsplit_once(')')?;
             Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
         })

@@ -1,11 +1,11 @@
-//! What a command is about: a load on a machine.
+//! The subject of a command: a load on a machine.
 
 use crate::error::Error;
 use lab::{Described, Recipe};
 use machine::Machine;
 use workload::Workload;
 
-/// How another process finds the same.
+/// The recipe by which another process finds the same subject.
 pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recipe {
     Recipe {
         machine: Described::Named(machine.to_owned()),
@@ -14,7 +14,8 @@ pub fn recipe(machine: &str, workload: &str, cpunodebind: Option<&str>) -> Recip
     }
 }
 
-/// The machine and the load by their names or files, the load kept to `cpunodebind`'s NUMA nodes; they fit each other.
+/// Finds the machine and the load by their names or files, keeps the load to `cpunodebind`'s NUMA
+/// nodes, and checks that they fit.
 pub fn find(
     machine: &str,
     workload: &str,

@@ -1,4 +1,4 @@
-//! `equipoise top`: what the CPUs and the scheduler of this computer do.
+//! `equipoise top`: shows the activity of this computer's CPUs and scheduler.
 
 mod page;
 mod sample;
@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::thread;
 
-/// Shows an interval after the other until it is to end, or one alone.
+/// Shows one interval after the other until the user ends it, or one interval alone.
 pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     let computer = Computer::at(args.root.as_deref().unwrap_or(Path::new("/")))?;
     let mut before = Moment::now(&computer)?;
@@ -24,7 +24,7 @@ pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     }
     if !io::stdout().is_terminal() {
         let bad = BadInput::whole(
-            "standard output is no terminal",
+            "standard output is not a terminal",
             "expected a terminal, or --once",
         );
         return Err(Box::new(bad).into());

@@ -1,4 +1,5 @@
-//! The kernel's tracefs: an instance of its own, so that nobody else's tracing is disturbed, and what it has recorded.
+//! The kernel's tracefs: an instance of its own, which does not disturb other users' tracing, and
+//! its recording.
 
 use crate::probes::{self, Calls, Probes};
 use report::trace::dat_head::Head;
@@ -7,10 +8,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What an instance is called; the recorder's pid follows.
+/// The instance's name; the recorder's pid follows.
 const INSTANCE: &str = "equipoise-";
 
-/// Events that are recorded, in the folder `events`; who has none of the second kind is recorded all the same.
+/// Recorded events, in the folder `events`. A kernel without the second kind is recorded all the
+/// same.
 const NEEDED: [&str; 2] = ["sched/sched_switch", "sched/sched_waking"];
 const WANTED: [&str; 8] = [
     "sched/sched_wakeup",
@@ -37,19 +39,19 @@ fn mounted() -> io::Result<PathBuf> {
     })
 }
 
-/// An instance that records until it is dropped, and is removed then.
+/// An instance that records until it is dropped, which removes it.
 pub struct Instance {
     tracefs: PathBuf,
     folder: PathBuf,
     events: Vec<String>,
     probes: Option<Probes>,
-    /// The bytes of a page of its buffers.
+    /// The size of a page of the buffers, bytes.
     pub page: usize,
 }
 
 impl Instance {
-    /// One that is ready to record into a buffer of `buffer_kb` KiB a CPU, with probes if `probes`. Those that killed recorders
-    /// left are removed.
+    /// Makes an instance that is ready to record into a buffer of `buffer_kb` KiB for each CPU,
+    /// with probes if `probes`. Removes instances that killed recorders have left.
     pub fn new(buffer_kb: u32, probes: bool) -> io::Result<Instance> {
         let tracefs = mounted()?;
         let instances = tracefs.join("instances");
@@ -71,10 +73,10 @@ impl Instance {
             page,
         };
         instance.write("tracing_on", "0")?;
-        // The clock that all CPUs share.
+        // All CPUs share this clock.
         instance.write("trace_clock", "mono")?;
         instance.write("buffer_size_kb", &buffer_kb.to_string())?;
-        // Whoever waits for events is woken up when half of a buffer is full; older kernels wake him up sooner.
+        // A reader wakes up when half of a buffer is full; older kernels wake it up sooner.
         let _ = instance.write("buffer_percent", "50");
         for event in NEEDED {
             instance.enable(event)?;
@@ -94,7 +96,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Records calls of futex(2), too.
+    /// Also records calls of futex(2).
     pub fn enable_futexes(&mut self) -> io::Result<()> {
         let event = "raw_syscalls/sys_enter";
         let filter = format!("id == {}", libc::SYS_futex);
@@ -114,13 +116,13 @@ impl Instance {
         self.switch(true)?;
         probes.cost_ns = probes::call_ns()?.saturating_sub(without);
         self.switch(false)?;
-        // What is recorded begins later.
+        // The recording begins later.
         fs::write(self.folder.join("trace"), "")?;
         probes.before = probes.count();
         Ok(probes)
     }
 
-    /// The calls that were probed, and what could not be; nothing if none was to be.
+    /// The number of probed calls, and the probes that failed; `None` without probes.
     pub fn calls(&self) -> Option<(Calls, &[String])> {
         let probes = self.probes.as_ref()?;
         Some((probes.calls(), &probes.refused))
@@ -136,12 +138,12 @@ impl Instance {
             .map_err(|it| named(&path, &it))
     }
 
-    /// Begins or ends recording.
+    /// Starts or stops recording.
     pub fn switch(&self, on: bool) -> io::Result<()> {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// Puts `text` among the events.
+    /// Writes `text` among the events.
     pub fn mark(&self, text: &str) -> io::Result<()> {
         self.write("trace_marker", text)
     }
@@ -170,7 +172,7 @@ impl Instance {
         Ok(buffers)
     }
 
-    /// How many events found no room.
+    /// The number of events that found no room.
     pub fn lost(&self) -> u64 {
         let stats = |cpu: fs::DirEntry| fs::read_to_string(cpu.path().join("stats")).ok();
         let cpus = fs::read_dir(self.folder.join("per_cpu"));
@@ -186,7 +188,7 @@ impl Instance {
             .sum()
     }
 
-    /// What a `trace.dat` of what is recorded here begins with.
+    /// The head of a `trace.dat` of this recording.
     pub fn head(&self) -> io::Result<Head> {
         let read = |file: &str| {
             let path = self.tracefs.join(file);
@@ -224,7 +226,7 @@ impl Drop for Instance {
     }
 }
 
-/// Ends an instance. One that somebody still reads stays.
+/// Removes an instance. An instance that still has a reader stays.
 fn remove(folder: &Path) {
     for file in ["tracing_on", "events/enable"] {
         let _ = fs::write(folder.join(file), "0");
@@ -242,7 +244,8 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a page of a ring buffer: a page of memory, of which kernels have several sizes.
+/// The size of a page of a ring buffer, bytes: a page of memory, of which kernels have several
+/// sizes.
 fn page_size(tracefs: &Path) -> io::Result<usize> {
     let path = tracefs.join("events/header_page");
     let header = String::from_utf8_lossy(&read_whole(&path)?).into_owned();
@@ -254,7 +257,7 @@ fn page_size(tracefs: &Path) -> io::Result<usize> {
     let size = number("offset:").zip(number("size:"));
     let size = size.map(|(offset, size)| offset + size);
     size.filter(|&size| size >= 4096).ok_or_else(|| {
-        let message = format!("{}: no layout of a page", path.display());
+        let message = format!("{}: no page layout", path.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     })
 }
@@ -263,7 +266,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// What a CPU has recorded.
+/// The recording of a CPU.
 pub struct Buffer {
     pub cpu: usize,
     pub pipe: File,
@@ -271,7 +274,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Adds the pages that are there to `out`, and one that is being filled too if `all`: how many.
+    /// Adds the complete pages to `out`, and if `all` the incomplete one; returns their number.
     pub fn drain(&mut self, all: bool, out: &mut impl Write) -> io::Result<u64> {
         let page = &mut self.page;
         let mut pages = 0;
@@ -282,7 +285,7 @@ impl Buffer {
                     page[count..].fill(0);
                     out.write_all(page)?;
                     pages += 1;
-                    // Its length, of which flags are the highest bits.
+                    // The page's length; its highest bits are flags.
                     let length =
                         u32::from_ne_bytes([page[8], page[9], page[10], page[11]]) << 4 >> 4;
                     if !all && (length as usize) < page.len() / 2 {

@@ -15,7 +15,11 @@ fn linked(metadata: &Metadata, program: &str) -> BTreeSet<PackageId> {
         .expect("the program");
     let (mut found, mut left) = (BTreeSet::new(), vec![package.id.clone()]);
     while let Some(id) = left.pop() {
-        let node = resolve.nodes.iter().find(|node| node.id == id).expect("a node");
+        let node = resolve
+            .nodes
+            .iter()
+            .find(|node| node.id == id)
+            .expect("a node");
         if found.insert(id) {
             let linked = node.deps.iter().filter(|dep| {
                 let mut kinds = dep.dep_kinds.iter().map(|it| it.kind);
@@ -40,7 +44,9 @@ fn all_that_is_linked_goes_with_our_licence() {
         .collect();
     let metadata = MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
-        .other_options(["--locked", "--filter-platform", "x86_64-unknown-linux-gnu"].map(String::from))
+        .other_options(
+            ["--locked", "--filter-platform", "x86_64-unknown-linux-gnu"].map(String::from),
+        )
         .exec()
         .unwrap();
     let mut refused = vec![];

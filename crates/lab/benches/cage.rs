@@ -1,6 +1,6 @@
-//! What it costs to run a scheduler in C in a process that has nothing, against a run in this process:
-//! CPU time of this process and its children, and the time by the clock, as medians over pairs of runs.
-//! `--pairs N` measures N pairs of each load (default: 15).
+//! The cost of running a scheduler in C in a process without privileges, compared with a run in
+//! this process: CPU time of this process and its children, and wall time, as medians over pairs of
+//! runs. `--pairs N` measures N pairs of each load (default: 15).
 
 use lab::{Comparison, Described, Recipe, Runs, Scheduler, Start, Watch};
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How this program is called to be a worker of itself.
+/// The argument that makes this program a worker of itself.
 const WORKER: &str = "--simulate-elsewhere";
 
 const MACHINE: &str = "tc2";
 
-/// One that is done at once, which shows what a process costs, and one that takes seconds.
+/// A very short load, which shows the cost of a process, and one that takes seconds.
 const LOADS: [&str; 2] = ["busy:duration=10ms", "hackbench:groups=4,loops=10000"];
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             let mut outside = inside.clone();
             outside.run_elsewhere(&recipe, &start());
             let of_outside = run(outside, &recipe);
-            // The first fills caches.
+            // The first run fills caches.
             if pair > 0 {
                 taken.push((of_inside, of_outside));
             }
@@ -80,7 +80,7 @@ fn wall(taken: &Taken) -> f64 {
     1e3 * taken.wall.as_secs_f64()
 }
 
-/// What a run takes, from the machine's description to the end of the process that did it.
+/// The cost of a run, from the machine's description to the end of its process.
 fn run(scheduler: Scheduler, recipe: &Recipe) -> Taken {
     let (began, cpu) = (Instant::now(), used());
     let (machine, workload) = recipe.make().expect("it is built in");
@@ -99,11 +99,11 @@ fn run(scheduler: Scheduler, recipe: &Recipe) -> Taken {
 
 /// CPU time of this process and of the children that have ended.
 fn used() -> Duration {
-    let of = |whom| {
-        // SAFETY: numbers, for which zeroes are values; they are written.
+    let of = |target| {
+        // SAFETY: numbers, for which zeroes are valid; the call writes them.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(whom, &raw mut usage);
+            libc::getrusage(target, &raw mut usage);
             usage
         };
         [usage.ru_utime, usage.ru_stime].map(|time| {

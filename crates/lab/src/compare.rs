@@ -17,13 +17,13 @@ pub struct Comparison {
     pub workload: Box<dyn Workload>,
     /// The schedulers; the first is the baseline.
     pub schedulers: Vec<Scheduler>,
-    /// How often, and with which seeds.
+    /// The number of runs, and their seeds.
     pub runs: Runs,
-    /// How many runs were asked for; more than there are, if they were stopped.
+    /// The number of requested runs; larger than the actual number if they were stopped.
     pub asked: u32,
     /// One for each scheduler.
     pub measured: Vec<Measured>,
-    /// What is compared.
+    /// The compared measures.
     measures: Vec<Measure>,
 }
 
@@ -32,22 +32,22 @@ pub struct Comparison {
 pub struct Entry<'a> {
     /// The scheduler's name.
     pub scheduler: &'a str,
-    /// What is measured.
+    /// The measure.
     pub measure: &'a Measure,
     /// Over all runs; `None` if no run measured anything.
     pub pooled: Option<Pooled>,
     /// Run by run.
     pub runs: Vec<Option<Pooled>>,
-    /// Of what is judged, against the first scheduler; `None` for itself.
+    /// The change of the judged value against the first scheduler; `None` for the first itself.
     pub change: Option<Change>,
-    /// The best possible value, where the metric is the time of CPU-bound work.
+    /// The best possible value, if the metric is the time of CPU-bound work.
     pub limit: Option<f64>,
-    /// Is no other better, and is one worse? By more than chance and by enough to be worth a word.
+    /// No other scheduler is better, and one is worse, significantly and by enough to matter.
     pub is_best: bool,
 }
 
 impl Entry<'_> {
-    /// What is judged, run by run; `None` unless every run has it.
+    /// The judged values, run by run; `None` unless every run has one.
     pub fn judged(&self) -> Option<Vec<f64>> {
         let value = |run: &Option<Pooled>| Some(self.measure.judged.value(run.as_ref()?));
         self.runs.iter().map(value).collect()
@@ -55,7 +55,7 @@ impl Entry<'_> {
 }
 
 impl Comparison {
-    /// Runs it, or as much of it as there is before it is stopped ([`Comparison::asked`]).
+    /// Runs the comparison, or as much as is complete before it is stopped ([`Comparison::asked`]).
     pub fn run(
         machine: Machine,
         workload: Box<dyn Workload>,
@@ -77,7 +77,7 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// What is run, one case for each scheduler.
+    /// The cases to run, one for each scheduler.
     pub fn cases(&self) -> Vec<Case<'_>> {
         let case = |scheduler| Case {
             machine: &self.machine,
@@ -95,7 +95,7 @@ impl Comparison {
             .collect()
     }
 
-    /// What each goal's best schedulers are.
+    /// The best schedulers for each goal.
     pub fn verdict(&self) -> Verdict {
         Verdict::new(&self.entries(), self.schedulers.len())
     }

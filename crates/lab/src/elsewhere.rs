@@ -1,11 +1,11 @@
-//! Somebody else's scheduler is native code, so its simulations are run elsewhere: in processes that have nothing to lose
-//! and can do nothing but say what came out ([`work`]). This side asks for runs, and believes what is said as far as it
-//! can be true.
+//! A foreign scheduler is native code, so its simulations run elsewhere: in processes without
+//! privileges, which can only report results ([`work`]). This side requests runs, and believes the
+//! reports as far as they are possible.
 //!
-//! A worker is a program of its own, without this one's environment, memory, terminal or files. It makes the machine and
-//! the workload from what they are described by ([`Recipe`]), gives up what it will not need, and forks a process for
-//! each run, which loads the scheduler, gives up the rest, and simulates. What goes to and fro is length-prefixed
-//! messages of plain values (`wire`).
+//! A worker is a program of its own, without this one's environment, memory, terminal or files. It
+//! builds the machine and the workload from their descriptions ([`Recipe`]), gives up what it will
+//! not need, and forks a process for each run, which loads the scheduler, gives up the rest, and
+//! simulates. Messages are length-prefixed plain values (`wire`).
 
 mod check;
 mod wire;
@@ -29,16 +29,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) use wire::Request;
 use wire::{Job, Reply, send};
 
-/// How often it is seen whether it is to stop, ns.
+/// The polling interval for a request to stop, ns.
 const LOOK_EVERY_NS: i64 = 50_000_000;
 
-/// How much is kept of what a worker says on standard error, bytes.
+/// How much of a worker's standard error is kept, bytes.
 const MOST_SAID: usize = 1 << 14;
 
-/// What starts a worker: a program that calls [`work`].
+/// The command that starts a worker: a program that calls [`work`].
 pub type Start = Arc<dyn Fn() -> Command + Send + Sync>;
 
-/// The workers of a scheduler, as many as there are runs at a time.
+/// The workers of a scheduler, as many as there are concurrent runs.
 pub(crate) struct Workers {
     start: Start,
     job: Vec<u8>,
@@ -46,21 +46,21 @@ pub(crate) struct Workers {
     idle: Mutex<Vec<Worker>>,
 }
 
-/// What a run has of a worker.
+/// A run's side of a worker.
 struct Worker {
     process: Child,
-    /// Requests go there, and the ends of the processes that did them come from there. Those processes, in which a scheduler
-    /// is, have `replies` and `errors` alone.
+    /// Carries requests, and the exit codes of their processes. Those processes, which contain a
+    /// scheduler, have only `replies` and `errors`.
     control: UnixStream,
     replies: ChildStdout,
     errors: ChildStderr,
     said: Vec<u8>,
-    /// What was read of the reply that comes.
+    /// The part of the next reply read so far.
     read: Vec<u8>,
 }
 
 impl Workers {
-    /// Of `object` with `globals`, called `scheduler`, on what `recipe` describes.
+    /// For `object` with `globals`, called `scheduler`, on the machine and workload of `recipe`.
     pub fn new(
         start: Start,
         recipe: &Recipe,
@@ -94,7 +94,7 @@ impl Workers {
                 .map_err(|error| self.fault(&format!("its process cannot be started: {error}")))?,
         };
         let result = match worker.say(&wire::encode(&request)) {
-            // It has ended before it was asked, and says why.
+            // It ended before it was asked, and says why.
             Err(_) => Err(Trouble::Ended(None)),
             Ok(()) => worker.listen(Expected::new(case, trace), stop),
         };
@@ -105,7 +105,7 @@ impl Workers {
             }
             Err(Trouble::Stopped) => Err(Error::Stopped),
             Err(Trouble::Unbelievable(what)) => Err(self.fault(&format!(
-                "its process said what cannot be ({what}); expected a scheduler that does not write to what is not its own"
+                "its process sent an impossible message ({what}); expected a scheduler that writes only to its own memory"
             ))),
             Err(Trouble::Ended(code)) => Err(self.end(worker, code)),
         }
@@ -130,7 +130,7 @@ impl Workers {
             said: Vec::new(),
             read: Vec::new(),
         };
-        // Whoever has ended by now says why when it is asked for a run.
+        // A worker that has ended says why when it is asked for a run.
         let _ = worker.say(&self.job);
         Ok(worker)
     }
@@ -139,7 +139,8 @@ impl Workers {
         Error::Fault(format!("scheduler `{}`: {what}", self.scheduler))
     }
 
-    /// Why the run ended that `worker` was asked for: its process did so with `code`, or else the worker did.
+    /// Why the run of `worker` ended: its process ended with `code`, or else the worker itself
+    /// ended.
     fn end(&self, mut worker: Worker, code: Option<u8>) -> Error {
         if code.is_some() {
             let _ = worker.process.kill();
@@ -164,13 +165,13 @@ impl Workers {
     }
 }
 
-/// A status as a shell says it.
+/// A status in a shell's numbering.
 fn code_of(status: ExitStatus) -> i32 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).unwrap_or(-1)
 }
 
-/// What the process did that ended with `code` and has `said` so much.
+/// The description of a process that ended with `code` after printing `said`.
 fn why(code: i32, said: &str) -> String {
     let what = match code.checked_sub(128) {
         Some(libc::SIGSYS) => {
@@ -179,17 +180,17 @@ fn why(code: i32, said: &str) -> String {
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
-            "took more memory than the 8 GiB that there are for a simulation; expected less".to_owned()
+            "used more memory than a simulation's 8 GiB; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
-            "was killed, as the kernel does where memory or a day of CPU time runs out; expected less of both"
+            "was killed, probably for lack of memory or after a day of CPU time; expected less of both"
                 .to_owned()
         }
         Some(signal) if (1..64).contains(&signal) => {
-            format!("was ended by signal {signal}; expected a scheduler that writes to its own memory alone")
+            format!("was ended by signal {signal}; expected a scheduler that writes only to its own memory")
         }
         _ => format!(
-            "ended without a result (status {code}); expected a scheduler that leaves that to the kernel"
+            "ended without a result (status {code}); expected a scheduler that does not exit"
         ),
     };
     match said {
@@ -198,10 +199,10 @@ fn why(code: i32, said: &str) -> String {
     }
 }
 
-/// Why there is no result of a run.
+/// The reason why there is no result of a run.
 enum Trouble {
     Stopped,
-    /// Of the process that did it, or the worker.
+    /// The end of its process, or of the worker.
     Ended(Option<u8>),
     Unbelievable(&'static str),
 }
@@ -211,7 +212,7 @@ impl Worker {
         send(&mut self.control, message)
     }
 
-    /// What it says of the run that it was asked for, until that is over.
+    /// Receives the reports about the requested run until it is over.
     fn listen(
         &mut self,
         mut expected: Expected<'_, '_>,
@@ -221,7 +222,7 @@ impl Worker {
         loop {
             while let Some(length) = self.whole(expected.longest())? {
                 if result.is_some() {
-                    return Err(Trouble::Unbelievable("more than a result"));
+                    return Err(Trouble::Unbelievable("data after the result"));
                 }
                 let reply = wire::decode::<Reply<'_>>(&self.read[4..length]);
                 let over = match reply.ok_or(Trouble::Unbelievable("no message"))? {
@@ -247,7 +248,7 @@ impl Worker {
         }
     }
 
-    /// How long the message is that has been read as a whole, with its length, if one has.
+    /// The length of the message that has been read completely, with its prefix, if any.
     fn whole(&self, longest: usize) -> Result<Option<usize>, Trouble> {
         let Some(length) = self.read.first_chunk() else {
             return Ok(None);
@@ -259,7 +260,7 @@ impl Worker {
         Ok((self.read.len() >= 4 + length).then_some(4 + length))
     }
 
-    /// Reads what there is, once there is some; with the end of the process that did the run all that it said.
+    /// Reads available data, waiting for some; at the end of the run's process, everything.
     fn wait(&mut self, stop: &AtomicBool) -> Result<Option<u8>, Trouble> {
         let look = Timespec {
             tv_sec: 0,
@@ -272,7 +273,7 @@ impl Worker {
                 PollFd::new(&self.replies, PollFlags::IN),
                 PollFd::new(&self.errors, PollFlags::IN),
             ];
-            // An interrupted wait is looked at like one that was in vain.
+            // An interrupted wait is handled like one without result.
             let _ = poll(&mut all, Some(&look));
             all.map(|one| one.revents()).into()
         };
@@ -285,10 +286,10 @@ impl Worker {
             self.said.extend_from_slice(&buffer[..read.min(room)]);
         }
         if replies.contains(PollFlags::IN) {
-            // Of what cannot be read there is an end, too.
+            // Unreadable data ends, too.
             let read = self.replies.read(&mut buffer).unwrap_or(0);
             self.read.extend_from_slice(&buffer[..read]);
-            // What it said before its end comes first.
+            // Its output before its end comes first.
             return Ok(None);
         }
         if over.is_empty() {
@@ -324,7 +325,7 @@ mod tests {
         assert!(why(code_of(killed), "").contains("was killed"));
         assert!(
             why(code_of(ExitStatus::from_raw(7 << 8)), "what")
-                .ends_with("(status 7); expected a scheduler that leaves that to the kernel\nwhat")
+                .ends_with("(status 7); expected a scheduler that does not exit\nwhat")
         );
     }
 }

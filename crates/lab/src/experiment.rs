@@ -53,25 +53,25 @@ const BUILTIN: &[(&str, &str, &str)] = &[
 pub struct Experiment {
     /// The name that `reproduce` takes.
     pub name: String,
-    /// One line for a person.
+    /// A title of one line.
     pub title: String,
     /// Where the table was published; `None` if it is simulated only.
     pub source: Option<Source>,
     /// How often it is run unless somebody says otherwise.
     pub runs: Option<u32>,
-    /// What the table compares: schedulers, of which the first is the baseline, or changes.
+    /// The compared schedulers, of which the first is the baseline, or the compared changes.
     pub columns: Vec<Column>,
     /// The parts of the table.
     pub blocks: Vec<Block>,
 }
 
-/// Where a table was published.
+/// The publication of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Who.
+    /// The author.
     pub author: String,
-    /// When, as YYYY-MM-DD.
+    /// The date, as YYYY-MM-DD.
     pub date: String,
     /// The title of the mail or paper.
     pub title: String,
@@ -81,23 +81,23 @@ pub struct Source {
 
 /// A scheduler of the table, or the change from one to another.
 pub struct Column {
-    /// As the table calls it.
+    /// Its name in the table.
     pub name: String,
-    /// What is run for it.
+    /// The scheduler of the column's runs.
     pub scheduler: Scheduler,
-    /// What it changes: the column has changes in per cent.
+    /// The baseline of a change: the column has changes in per cent.
     pub against: Option<Scheduler>,
-    /// The machine that it is about, if it is not the block's.
+    /// The column's own machine, if it is not the block's.
     machine: Option<Machine>,
 }
 
 impl Column {
-    /// What is run for it: what it changes, and the scheduler.
+    /// The schedulers of the column's runs: the baseline, and the changed one.
     pub fn schedulers(&self) -> impl Iterator<Item = &Scheduler> {
         self.against.iter().chain([&self.scheduler])
     }
 
-    /// The machine of its cells in `block`.
+    /// The machine of the column's cells in `block`.
     pub fn machine<'a>(&'a self, block: &'a Block) -> &'a Machine {
         self.machine.as_ref().unwrap_or(&block.machine)
     }
@@ -105,20 +105,20 @@ impl Column {
 
 /// A part of the table: rows measured on one machine.
 pub struct Block {
-    /// As the table calls it.
+    /// Its name in the table.
     pub name: String,
-    /// The machine, unless a column says otherwise.
+    /// The machine, unless a column has its own.
     pub machine: Machine,
     /// The rows.
     pub rows: Vec<Row>,
     /// The row of averages at the end.
     pub average: Option<Average>,
-    /// What to make of the results, for whoever reads them.
+    /// A remark on the results, for the reader.
     pub remark: Option<String>,
 }
 
 impl Block {
-    /// Does any row have published numbers for this statistic? Where none has any, all are taken to.
+    /// True if any row has published numbers for this statistic, or no row has any published numbers.
     pub fn publishes(&self, stat: Stat) -> bool {
         let none = self.rows.iter().all(|row| row.published.is_empty());
         none || self
@@ -130,15 +130,15 @@ impl Block {
 
 /// A row that is the mean of the averages of a block's other rows, which share a unit.
 pub struct Average {
-    /// As the table calls it.
+    /// Its name in the table.
     pub name: String,
-    /// For each column what was published; `None` where nothing was.
+    /// The published number of each column, if any.
     pub(crate) published: Vec<Option<Published>>,
 }
 
 /// A row of the table: one metric of one workload.
 pub struct Row {
-    /// As the table calls it.
+    /// Its name in the table.
     pub name: String,
     /// The workload.
     pub workload: Box<dyn Workload>,
@@ -146,9 +146,9 @@ pub struct Row {
     pub metric: usize,
     /// The metric's unit.
     pub unit: &'static str,
-    /// Which way it is good.
+    /// The better direction.
     pub better: Better,
-    /// For each column what was published; `None` where nothing was.
+    /// The published number of each column, if any.
     pub(crate) published: BTreeMap<Stat, Vec<Option<Published>>>,
     /// The columns are changes.
     changes: bool,
@@ -159,13 +159,13 @@ pub struct Row {
 pub struct Published {
     /// The number.
     pub value: f64,
-    /// It was published as no further than this from the value.
+    /// The largest distance of the real number from `value`, if a bound was published.
     pub margin: f64,
 }
 
 impl Row {
-    /// What its lines are: changes if that is what the columns are; percentiles and changes of other
-    /// columns only where the file names them.
+    /// The statistics to show: changes if the columns are changes; percentiles and changes of other
+    /// columns only if the file names them.
     pub fn stats(&self) -> Vec<Stat> {
         if self.changes {
             return vec![Stat::Change];
@@ -180,7 +180,7 @@ impl Row {
     }
 }
 
-/// What the table makes of the runs.
+/// A statistic over the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stat {
@@ -198,10 +198,10 @@ pub enum Stat {
 }
 
 impl Stat {
-    /// All of them.
+    /// All statistics.
     pub const ALL: [Stat; 5] = [Stat::Avg, Stat::Min, Stat::Max, Stat::P95, Stat::Change];
 
-    /// As in files and output: `avg`, `min`, `max`, `p95`, `change`.
+    /// The name in files and output: `avg`, `min`, `max`, `p95`, `change`.
     pub fn name(self) -> &'static str {
         match self {
             Stat::Avg => "avg",
@@ -221,8 +221,8 @@ impl Experiment {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The experiment that comes with Equipoise under this name, else the one in this file. What has
-    /// a slash or ends in `.toml` is always a file.
+    /// The experiment of this name that comes with Equipoise, else the one in this file. A name with
+    /// a slash, or one that ends in `.toml`, is always a file.
     pub fn find(name_or_path: &str) -> Result<Experiment> {
         if let Some((_, file, text)) = BUILTIN.iter().find(|(name, ..)| *name == name_or_path) {
             return Experiment::parse(file, text);
@@ -252,8 +252,8 @@ impl Experiment {
             .flat_map(|block| block.rows.iter().map(move |row| (block, row)))
     }
 
-    /// Has the rows whose workload can do so do `scale` times less and say how long all of it would
-    /// take; whether there are any.
+    /// Shortens the rows whose workload can be shortened `scale` times; they then estimate the time of the
+    /// whole. Returns true if there are any.
     pub fn scale(&mut self, scale: u32) -> Result<bool> {
         let mut any = false;
         for row in self.blocks.iter_mut().flat_map(|block| &mut block.rows) {

@@ -1,9 +1,8 @@
 //! Measuring: repeated runs over seeds, their statistics, comparisons of schedulers, and the
 //! experiments that reproduce published tables.
 //!
-//! [`measure`] runs [`Case`]s; [`Comparison`] and [`Reproduction`] are what the two commands are made
-//! of. What a table publishes is read by [`Reproduction::cells`], after the runs, and by nothing
-//! else.
+//! [`measure`] runs [`Case`]s; [`Comparison`] and [`Reproduction`] are the two commands. Only
+//! [`Reproduction::cells`] reads a table's published numbers, after the runs.
 
 mod compare;
 mod elsewhere;

@@ -1,11 +1,11 @@
-//! The best time a machine can do, whatever the scheduler.
+//! The best possible time on a machine, under any scheduler.
 
 use machine::{Machine, time_for};
 use workload::CpuBound;
 
-/// The time in seconds that CPU-bound work takes when the machine's `parallelism` best CPUs do nothing
-/// else from beginning to end: work / sum of their speeds, where a core's second hardware thread is
-/// worth what it adds to the first. A serial part is done by the best of them alone.
+/// The time in seconds of CPU-bound work if the machine's `parallelism` best CPUs do nothing else
+/// from beginning to end: work / sum of their speeds, where a core's second hardware thread counts
+/// with its addition to the first. The best CPU alone does a serial part.
 pub fn limit_s(work: &CpuBound, machine: &Machine) -> f64 {
     let mut speeds: Vec<u32> = machine
         .all_cpus()

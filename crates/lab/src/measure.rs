@@ -1,16 +1,16 @@
-//! What a comparison shows of a run: its metrics, those of threads that do the same taken together, and how
-//! evenly such threads got on.
+//! The measures of a comparison: a run's metrics, those of threads that do the same pooled, and the
+//! spread between such threads.
 
 use crate::{Pooled, Run, metrics};
 use machine::Machine;
 use workload::{Better, Goal, Metric, Role, Workload};
 
-/// The statistic of a run's samples that schedulers are compared by.
+/// The statistic of a run's samples by which schedulers are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// The mean.
     Mean,
-    /// The 99th percentile, of latencies: who waits is hurt by the long ones.
+    /// The 99th percentile, for latencies: the long ones hurt.
     P99,
 }
 
@@ -43,15 +43,15 @@ impl Judged {
 /// One line of a comparison: a metric, or several as one.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Of several, with the name that they share.
+    /// The metric; for several, with the name that they share.
     pub metric: Metric,
-    /// What schedulers are compared by.
+    /// The statistic by which schedulers are compared.
     pub judged: Judged,
-    /// Is it a part of another measure, as one thread of several that do the same?
+    /// Is it a part of another measure, like one thread of several that do the same?
     pub is_part: bool,
     /// Indices into [`metrics`](crate::metrics()).
     of: Vec<usize>,
-    /// Not their samples, but how unlike they are in number.
+    /// Not their samples, but the spread of their numbers.
     is_spread: bool,
 }
 
@@ -66,12 +66,12 @@ impl Measure {
         }
     }
 
-    /// What `run` has of it; `None` without a sample.
+    /// Its samples in `run`; `None` without a sample.
     pub fn of_run(&self, run: &Run) -> Option<Pooled> {
         self.pooled([run])
     }
 
-    /// What all of `runs` have of it, every sample of equal weight.
+    /// Its samples in all of `runs`, every sample of equal weight.
     pub fn pooled<'a>(&self, runs: impl IntoIterator<Item = &'a Run>) -> Option<Pooled> {
         if self.is_spread {
             let spreads: Vec<_> = runs
@@ -86,7 +86,8 @@ impl Measure {
         Pooled::new(samples)
     }
 
-    /// How many more samples the thread has that has most than the one that has fewest, in per cent of their mean.
+    /// The difference between the largest and the smallest number of samples of a thread, in per
+    /// cent of the mean.
     fn spread(&self, run: &Run) -> Option<f64> {
         let counts = || self.of.iter().map(|&metric| run.samples[metric].n());
         let (most, fewest, sum) = (counts().max()?, counts().min()?, counts().sum::<u64>());
@@ -100,8 +101,8 @@ impl Measure {
     }
 }
 
-/// The measures of `workload` on `machine`: its metrics in their order, before the first of several threads that
-/// do the same what they have together.
+/// The measures of `workload` on `machine`: its metrics in order; before the first of several
+/// threads that do the same, their pooled metric.
 pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
     let metrics = metrics(workload, machine);
     let mut measures: Vec<Measure> = Vec::new();
@@ -128,8 +129,8 @@ pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
     measures
 }
 
-/// The metrics `of` of threads that do the same, of which `first` is the first, as one; and how evenly they get on, if
-/// that is up to the scheduler.
+/// The metrics `of` of threads that do the same, `first` being the first, as one; and their spread,
+/// if that is up to the scheduler.
 fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
     let all = Metric {
         name: pool.to_owned().into(),

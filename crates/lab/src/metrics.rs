@@ -1,22 +1,22 @@
-//! What a run measures: the workload's metrics, and the machine's where its power is known, its frequencies
-//! change or sharing memory costs time.
+//! The metrics of a run: the workload's, and the machine's if its power is known, its frequencies
+//! change or shared memory has costs.
 
 use machine::Machine;
 use simulator::Outcome;
 use workload::{Better, Goal, Metric, Role, Workload};
 
-/// Of the whole run: energy, average power, and how often a megajoule pays for such a run.
+/// For the whole run: energy, average power, and the number of such runs per megajoule.
 static POWER: [Metric; 3] = [
     Metric::new("energy", "J", Better::Lower, Role::Decides(Goal::Energy)),
     Metric::new("power", "W", Better::Lower, Role::Explains(Goal::Energy)),
     Metric::new("runs_per_energy", "1/MJ", Better::Higher, Role::Detail),
 ];
 
-/// Changes of frequency, of all cpufreq policies (`stats/total_trans`).
+/// Changes of frequency, over all cpufreq policies (`stats/total_trans`).
 static FREQUENCY: Metric = Metric::new("frequency_transitions", "", Better::Lower, Role::Detail);
 
-/// What CPUs spend on getting each other's lines of memory and on waiting for locks: of the time that they
-/// are busy.
+/// The time that CPUs spend on fetching each other's cache lines and on waiting for locks, relative
+/// to their busy time.
 static MEMORY: Metric = Metric::new("memory_time", "%", Better::Lower, Role::Detail);
 
 /// New-idle balancing: how often a CPU that ran out of work looked for some, and the share of all CPUs' time that this

@@ -7,16 +7,16 @@ use crate::{
 };
 use workload::Better;
 
-/// Differences between schedulers below this many per cent count as none ([`sign`]).
+/// Differences between schedulers below this percentage count as none ([`sign`]).
 pub const NO_DIFFERENCE_PCT: f64 = 1.0;
 
 /// An experiment with its simulated results.
 pub struct Reproduction {
     /// The table.
     pub experiment: Experiment,
-    /// How it was run.
+    /// The settings of its runs.
     pub runs: Runs,
-    /// How many runs were asked for; more than there are, if they were stopped.
+    /// The number of requested runs; larger than the actual number if they were stopped.
     pub asked: u32,
     /// The rows, in the order of [`Experiment::rows`].
     pub rows: Vec<ReproducedRow>,
@@ -26,10 +26,10 @@ pub struct Reproduction {
 pub struct ReproducedRow {
     /// For each column; `None` if no run measured anything.
     pub simulated: Vec<Option<Pooled>>,
-    /// For each column, against what it changes or the first column; `None` if there is nothing to
-    /// compare.
+    /// For each column, the change against its reference or the first column; `None` if there is
+    /// nothing to compare.
     pub changes: Vec<Option<Change>>,
-    /// The best possible time, s, where the row is CPU-bound.
+    /// The best possible time, s, if the row is CPU-bound.
     pub limit: Option<f64>,
 }
 
@@ -48,26 +48,26 @@ pub struct Cell<'a> {
     pub workload: &'a str,
     /// The scheduler that was simulated.
     pub policy: &'a str,
-    /// What of the row's metric.
+    /// The statistic.
     pub stat: Stat,
     /// The metric's unit.
     pub unit: &'static str,
-    /// Which way the metric is good.
+    /// The metric's good direction.
     pub better: Better,
     /// The number in the table; `None` if it has none here.
     pub published: Option<f64>,
-    /// The table says no more than that the number is no further than this from `published`; 0 if it
-    /// has the number.
+    /// The table only says that the number is at most this far from `published`; 0 if it has the
+    /// number.
     pub margin: f64,
     /// The number from the simulation; `None` if no run measured anything.
     pub simulated: Option<f64>,
-    /// The best possible value of the row's metric, where it is CPU-bound.
+    /// The best possible value of the row's metric, if it is CPU-bound.
     pub limit: Option<f64>,
 }
 
 impl Cell<'_> {
-    /// By how much the simulation is off, in per cent of the published number; below 0 where the
-    /// simulated number is the smaller one. `None` of a change, which is one in per cent itself.
+    /// The error of the simulation, in per cent of the published number; negative if the simulated
+    /// number is smaller. `None` for a change, which is a percentage itself.
     pub fn error_pct(&self) -> Option<f64> {
         if self.stat == Stat::Change {
             return None;
@@ -75,7 +75,7 @@ impl Cell<'_> {
         Some((self.simulated? / self.published? - 1.0) * 100.0).filter(|error| error.is_finite())
     }
 
-    /// By how many points a simulated change is off the published one, or off what is within its margin.
+    /// The error of a simulated change against the published one, or against its margin, in points.
     pub fn error_points(&self) -> Option<f64> {
         if self.stat != Stat::Change {
             return None;
@@ -85,16 +85,16 @@ impl Cell<'_> {
     }
 }
 
-/// How well a table is reproduced.
+/// The quality of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The mean of |error| over all published cells, in per cent; `None` if there are none.
     pub mean_abs_error_pct: Option<f64>,
-    /// Over all published cells that are not in the first column, and whose first column is
-    /// published: in how many per cent the [`sign`] of the change from the first column is the same
-    /// in the table and in the simulation. `None` if there are none.
+    /// Over all published cells outside the first column whose first column is published: the
+    /// percentage in which the [`sign`] of the change from the first column is the same in the
+    /// table and in the simulation. `None` if there are none.
     ///
-    /// Of published changes, those within a margin apart, each counts by its own sign.
+    /// Each published change counts by its own sign, except those within a margin.
     pub sign_agreement_pct: Option<f64>,
     /// The mean of |[`Cell::error_points`]| over all published changes; `None` if there are none.
     pub mean_abs_error_points: Option<f64>,
@@ -114,7 +114,8 @@ pub fn sign(baseline: f64, other: f64) -> i8 {
 }
 
 impl Reproduction {
-    /// Runs every cell of `experiment`, published or not; or as much as there is before it is stopped.
+    /// Runs every cell of `experiment`, published or not; or as much as is complete before it is
+    /// stopped.
     pub fn run(
         experiment: Experiment,
         runs: Runs,
@@ -146,8 +147,8 @@ impl Reproduction {
         })
     }
 
-    /// The cells, row by row, for each statistic column by column; a block's row of averages, which has
-    /// one statistic, is its last.
+    /// The cells, row by row, for each statistic column by column; a block's row of averages, with
+    /// one statistic, is last.
     pub fn cells(&self) -> Vec<Cell<'_>> {
         let mut cells = Vec::new();
         let mut reproduced = self.rows.iter();
@@ -234,14 +235,14 @@ impl Reproduction {
         }
     }
 
-    /// How well the table is reproduced.
+    /// The quality of the reproduction.
     pub fn summary(&self) -> Summary {
         summary(&self.cells(), self.experiment.columns.len())
     }
 }
 
 impl Experiment {
-    /// The rows that differ in what is run, by the first of them: several can be about one run.
+    /// The rows with different loads, by the first of each: several rows can be about one run.
     pub fn loads(&self) -> Vec<(&Block, &Row)> {
         let mut loads: Vec<(&Block, &Row)> = Vec::new();
         for row in self.rows() {
@@ -252,7 +253,7 @@ impl Experiment {
         loads
     }
 
-    /// What has to be run: for each of [`Experiment::loads`], each column.
+    /// The cases to run: for each of [`Experiment::loads`], each column.
     pub fn cases(&self) -> Vec<Case<'_>> {
         self.loads()
             .into_iter()
@@ -308,7 +309,7 @@ fn reproduced(
     }
 }
 
-/// `cells` are in groups of `columns` that differ in their column alone.
+/// `cells` are in groups of `columns` that differ in their column only.
 fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
     let errors: Vec<f64> = cells
         .iter()

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use workload::Workload;
 
-/// A run that simulates a whole day has lost its way.
+/// A run that simulates a whole day is stuck.
 pub(crate) const TIME_LIMIT_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A workload on a machine under a scheduler.
@@ -25,19 +25,20 @@ pub struct Case<'a> {
     pub scheduler: &'a Scheduler,
 }
 
-/// How often to run a case, and with which seeds.
+/// The number of runs of a case, and their seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// How often.
+    /// The number of runs.
     pub count: u32,
-    /// What the seeds of the runs derive from.
+    /// The base of the runs' seeds.
     pub seed: u64,
-    /// How many runs at a time; 0 is as many as this computer has CPUs. Has no influence on results.
+    /// The number of concurrent runs; 0 is the number of this computer's CPUs. Has no influence on
+    /// results.
     pub jobs: usize,
 }
 
 impl Runs {
-    /// What has to be known of run `run`.
+    /// The request for run `run`.
     fn request(&self, run: u32, traced: bool) -> Request {
         Request {
             run,
@@ -47,8 +48,8 @@ impl Runs {
         }
     }
 
-    /// The seed of run `run`, counted from 0. It depends on nothing but [`Runs::seed`] and the
-    /// number: the same for every case, so that schedulers are compared in pairs of like runs.
+    /// The seed of run `run`, counted from 0. It depends only on [`Runs::seed`] and the number: it
+    /// is the same for every case, so that schedulers are compared in pairs of equal runs.
     pub fn seed_of(&self, run: u32) -> u64 {
         // splitmix64 (Steele, Lea, Flood 2014): the run-th output of the generator.
         let mut z = self
@@ -60,32 +61,32 @@ impl Runs {
     }
 }
 
-/// What is kept of a run.
+/// The kept results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// For each of its metrics ([`metrics`](crate::metrics())), and then those of new-idle balancing.
     pub samples: Vec<Samples>,
-    /// What it took, by part of the machine; `None` where power is not known.
+    /// Its energy, by part of the machine; `None` if power is not known.
     pub energy: Option<simulator::Energy>,
-    /// What the kernel counted.
+    /// The kernel's counters.
     pub counters: simulator::Counters,
-    /// What the scheduler counted, where it is Equipoise's own.
+    /// The scheduler's counters, if it is Equipoise's own.
     pub balancing: Option<policy::Counters>,
     /// Simulated time, ns.
     pub simulated_ns: u64,
 }
 
-/// Who watches while it runs.
+/// The observer of runs.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Called after each run.
     pub done: &'a (dyn Fn() + Sync),
-    /// When it becomes true, what is running is given up.
+    /// When it becomes true, current runs are abandoned.
     pub stop: &'a AtomicBool,
 }
 
 impl Watch<'_> {
-    /// Nobody.
+    /// No observer.
     pub fn none() -> Watch<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Watch {
@@ -113,12 +114,12 @@ impl Measured {
         self.samples(metric).map(Samples::mean).collect()
     }
 
-    /// The mean over the runs of what `count` takes from each; NaN without a run.
+    /// The mean over the runs of `count`; NaN without a run.
     pub fn mean_of(&self, count: impl Fn(&Run) -> f64) -> f64 {
         self.runs.iter().map(count).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// The mean energy of a run in the parts for which `which` is true, J; `None` where power is not
+    /// The mean energy of a run in the parts for which `which` is true, J; `None` if power is not
     /// known.
     pub fn mean_energy_j(&self, which: impl Fn(simulator::Part) -> bool) -> Option<f64> {
         let of = |run: &Run| run.energy.as_ref().map(|energy| energy.sum_j(&which));
@@ -127,8 +128,8 @@ impl Measured {
         Some(joules.iter().sum::<f64>() / joules.len() as f64)
     }
 
-    /// The part of all CPUs' time that was spent in new-idle balancing, in per cent, averaged over the
-    /// runs; `None` for a scheduler that does not count it.
+    /// The part of all CPUs' time spent in newidle balancing, in per cent, averaged over the runs;
+    /// `None` for a scheduler that does not count it.
     pub fn newidle_time_pct(&self) -> Option<f64> {
         let share = |run: &Run| {
             let time = run.simulated_ns as f64 * run.counters.busy_ns.len() as f64;
@@ -141,7 +142,7 @@ impl Measured {
             .map(|shares| shares.iter().sum::<f64>() / shares.len() as f64)
     }
 
-    /// As [`Measured::mean_of`], of what the scheduler counted; `None` if it did not.
+    /// As [`Measured::mean_of`], for the scheduler's counters; `None` if it has none.
     pub fn mean_of_balancing(&self, count: impl Fn(&policy::Counters) -> u64) -> Option<f64> {
         let counts: Option<Vec<f64>> = self
             .runs
@@ -156,7 +157,7 @@ impl Measured {
     }
 }
 
-/// A run that failed: which one, and why.
+/// A failed run, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{scheduler} on {machine} with {workload}, run {run} (seed {seed:#x}): {error}")]
 pub struct Failure {
@@ -170,15 +171,15 @@ pub struct Failure {
     pub run: u32,
     /// Its seed.
     pub seed: u64,
-    /// What happened.
+    /// The error.
     pub error: simulator::Error,
-    /// Is the scheduler somebody else's?
+    /// Is the scheduler foreign?
     pub foreign: bool,
 }
 
-/// Runs every case `runs.count` times; the answer is in the order of `cases`, and does not depend on
-/// `runs.jobs`. Run by run, so that one that is stopped has a number of runs of every case: as many as are complete.
-/// Of several failures the first in the order of runs and cases is returned.
+/// Runs every case `runs.count` times; the result is in the order of `cases`, and does not depend
+/// on `runs.jobs`. Seed by seed, so that stopped runs leave the same number of complete runs of
+/// every case. Of several failures, the first in the order of runs and cases is returned.
 pub fn measure(
     cases: &[Case<'_>],
     runs: &Runs,
@@ -204,7 +205,8 @@ pub fn measure(
     Ok(measured)
 }
 
-/// The runs `which` of `case` alone, one after another: what [`measure`] has of them. `None` if they were stopped.
+/// Only the runs `which` of `case`, one after another, as in [`measure`]. `None` if they were
+/// stopped.
 pub fn measure_part(
     case: &Case<'_>,
     runs: &Runs,
@@ -241,7 +243,7 @@ fn measure_one(
     result
 }
 
-/// How many runs each of the cases has.
+/// The number of runs that each case has.
 pub(crate) fn complete(measured: &[Measured]) -> u32 {
     measured.first().map_or(0, |case| case.runs.len() as u32)
 }
@@ -261,7 +263,7 @@ pub fn trace_until(
     trace_run(case, runs, 0, trace, stop)
 }
 
-/// As [`trace_until`], of run `run`.
+/// As [`trace_until`], for run `run`.
 pub fn trace_run(
     case: &Case<'_>,
     runs: &Runs,
@@ -272,7 +274,8 @@ pub fn trace_run(
     trace_object(case, case.scheduler.object(), runs, run, trace, stop)
 }
 
-/// As [`trace_until`], with [`simulator::Event::Decision`] wherever Equipoise's own scheduler decides.
+/// As [`trace_until`], with [`simulator::Event::Decision`] for each decision of Equipoise's own
+/// scheduler.
 pub fn explain_until(
     case: &Case<'_>,
     runs: &Runs,
@@ -298,7 +301,7 @@ fn trace_object(
         .map_err(|error| failure(case, run, request.seed, error))
 }
 
-/// Runs it, elsewhere if that is where the scheduler is run.
+/// Runs it, in another process if the scheduler requires that.
 fn simulate(
     case: &Case<'_>,
     object: &Object,
@@ -380,9 +383,9 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
     })
 }
 
-/// `work(0)`, `work(1)`, ... on `jobs` threads, each begun after those before it; 0 is as many as this computer has
-/// CPUs. All results in order up to the first that was given up (`None`); else the error of the lowest index that has
-/// one. After either nothing more is begun.
+/// `work(0)`, `work(1)`, ... on `jobs` threads, each started after those before it; 0 is the number
+/// of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`);
+/// otherwise the error with the lowest index. After either, nothing more is started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,
@@ -413,13 +416,13 @@ fn in_order<T: Send, E: Send>(
     };
     thread::scope(|scope| {
         for _ in 1..jobs.min(count) {
-            // No threads to be had: this one does it all.
+            // If no thread can be started, this one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, some);
         }
         some();
     });
     let results = results.into_inner().expect("no thread is left");
-    // An error goes before what was given up: it happened all the same.
+    // An error comes before abandoned work: it happened all the same.
     let mut complete = Vec::new();
     let mut whole = true;
     for result in results {

@@ -1,10 +1,10 @@
-//! What is kept of a run's samples, and what several runs' samples say together.
+//! The kept samples of a run, and the statistics of several runs' samples.
 
-/// The most order statistics that are kept of one metric in one run.
+/// The maximum number of order statistics kept of one metric in one run.
 const MAX_POINTS: usize = 1024;
 
-/// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact;
-/// the distribution is kept whole up to 1024 samples, and above as 1024 evenly spaced order
+/// One metric's samples in one run, in bounded memory. Count, mean, minimum and maximum are exact.
+/// The distribution is complete up to 1024 samples; above, it has 1024 evenly spaced order
 /// statistics, so that a percentile is off by at most 0.05 % of the ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
@@ -17,7 +17,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Of these samples; none of them may be NaN.
+    /// For these samples; none may be NaN.
     pub fn new(samples: &[f64]) -> Samples {
         if samples.is_empty() {
             return Samples::default();
@@ -44,7 +44,7 @@ impl Samples {
         }
     }
 
-    /// How many samples there were.
+    /// The number of samples.
     pub fn n(&self) -> u64 {
         self.n
     }
@@ -58,7 +58,7 @@ impl Samples {
 /// The samples of one metric over all runs, every sample of equal weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pooled {
-    /// How many samples.
+    /// The number of samples.
     pub n: u64,
     /// Their mean.
     pub mean: f64,
@@ -66,7 +66,7 @@ pub struct Pooled {
     pub min: f64,
     /// The largest sample of any run.
     pub max: f64,
-    /// Median (nearest rank, as the other percentiles).
+    /// Median (nearest rank, like the other percentiles).
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
@@ -110,7 +110,7 @@ impl Pooled {
 
 /// The smallest point at which `percent` of the total weight `n` is reached.
 fn percentile(points: &[(f64, f64)], n: u64, percent: f64) -> f64 {
-    // Weights are quotients: without some slack a sum that should reach the rank may miss it.
+    // Weights are quotients: without some slack, a sum that should reach the rank may miss it.
     let rank = n as f64 * (percent / 100.0) * (1.0 - 1e-9);
     let mut reached = 0.0;
     for &(point, weight) in points {

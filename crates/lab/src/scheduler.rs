@@ -1,4 +1,4 @@
-//! A scheduler to measure: one of Equipoise's policies, or somebody else's source file.
+//! A scheduler to measure: one of Equipoise's policies, or a foreign source file.
 
 use crate::elsewhere::{Recipe, Start, Workers};
 use machine::Machine;
@@ -8,7 +8,7 @@ use policy::Policy;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A scheduler with its settings: what a column of a table is about.
+/// A scheduler with its settings: the subject of a table's column.
 #[derive(Clone)]
 pub struct Scheduler {
     name: String,
@@ -22,21 +22,21 @@ enum Code {
     Foreign {
         object: Arc<Object>,
         globals: Vec<Global>,
-        /// Where it is run, if that is not in this process.
+        /// The processes that run it, if that is not this process.
         workers: Option<Arc<Workers>>,
     },
 }
 
 impl Scheduler {
-    /// Equipoise's scheduler under a policy that comes with it, or one in a file.
+    /// Equipoise's scheduler under a built-in policy, or one in a file.
     pub fn policy(name_or_path: &str) -> Result<Scheduler, Box<BadInput>> {
         Ok(Policy::find(name_or_path)?.into())
     }
 
-    /// Any sched_ext scheduler in C, called as it calls itself (`ops.name`). `sources` are its files, the first the one
-    /// that errors are told by; headers are looked for in the folders `include`, too. What Linux would refuse to load
-    /// is an error: another licence than the GPL's kind, a name that it does not take, or a function that the newest
-    /// simulated kernel lacks.
+    /// Any sched_ext scheduler in C, named by itself (`ops.name`). `sources` are its files; errors
+    /// name the first one. Headers are also searched in the folders `include`. What Linux would
+    /// refuse to load is an error: a licence that is not GPL-compatible, an invalid name, or a
+    /// function that the newest simulated kernel lacks.
     pub fn foreign(sources: &[&Path], include: &[&Path]) -> Result<Scheduler, Box<BadInput>> {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
@@ -57,7 +57,7 @@ impl Scheduler {
         Scheduler::compiled(file, object)
     }
 
-    /// As [`Scheduler::foreign`], of what was compiled of `file` before.
+    /// As [`Scheduler::foreign`], from an object compiled from `file` before.
     pub fn compiled(file: &Path, object: Object) -> Result<Scheduler, Box<BadInput>> {
         let refused = |message: String, expected: &str| {
             let message = format!("{}: {message}", file.display());
@@ -66,10 +66,10 @@ impl Scheduler {
         let license = object.license().unwrap_or_default();
         if !GPL_COMPATIBLE.contains(&license) {
             let message = match license {
-                "" => "no licence; Linux lends its functions to programs under the GPL alone"
+                "" => "no licence; Linux offers its functions only to programs under the GPL"
                     .to_owned(),
                 other => format!(
-                    "its licence is `{other}`; Linux lends its functions to programs under the GPL alone"
+                    "its licence is `{other}`; Linux offers its functions only to programs under the GPL"
                 ),
             };
             return Err(refused(
@@ -111,13 +111,13 @@ impl Scheduler {
         }
     }
 
-    /// Has a scheduler in C such a variable?
+    /// Has a scheduler in C this variable?
     pub fn has(&self, variable: &str) -> bool {
         self.is_foreign() && self.object().variable(variable).is_some()
     }
 
-    /// Gives a variable of a scheduler in C its value, as a loader does. One that it does not have, that is not
-    /// `const volatile`, or that is too small for the value, is an error.
+    /// Sets a variable of a scheduler in C, as a loader does. It is an error if the variable does
+    /// not exist, is not `const volatile`, or is too small for the value.
     pub fn set(&mut self, variable: &str, value: i64) -> Result<(), Box<BadInput>> {
         if let Code::Foreign {
             object, globals, ..
@@ -130,8 +130,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A scheduler in C, with the settings and the name that it has now, is run in processes of its own from here on, which
-    /// `start` starts and which make the machine and the workload of all its runs after `recipe`.
+    /// From here on, a scheduler in C, with its current settings and name, runs in processes of its
+    /// own. `start` starts them, and they build the machine and the workload of all its runs from
+    /// `recipe`.
     pub fn run_elsewhere(&mut self, recipe: &Recipe, start: &Start) {
         if let Code::Foreign {
             object,
@@ -144,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Where it is run, if that is not in this process.
+    /// The processes that run it, if that is not this process.
     pub(crate) fn workers(&self) -> Option<&Workers> {
         match &self.code {
             Code::Foreign { workers, .. } => workers.as_deref(),
@@ -152,17 +153,17 @@ impl Scheduler {
         }
     }
 
-    /// Calls it something else: for two that would have one name.
+    /// Renames it: for two schedulers with one name.
     pub fn rename(&mut self, name: String) {
         self.name = name;
     }
 
-    /// What the column is called.
+    /// The name of the column.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub fn description(&self) -> &str {
         match &self.code {
             Code::Policy(policy) => &policy.description,
@@ -170,7 +171,7 @@ impl Scheduler {
         }
     }
 
-    /// Is it somebody else's?
+    /// Is it foreign?
     pub fn is_foreign(&self) -> bool {
         matches!(self.code, Code::Foreign { .. })
     }
@@ -183,7 +184,7 @@ impl Scheduler {
         }
     }
 
-    /// The code that says why it decides as it does, where there is such code; it decides the same.
+    /// The code that records its reasons, if there is such code; it decides alike.
     pub fn explaining_object(&self) -> &Object {
         match &self.code {
             Code::Policy(policy) => policy.explaining_object_in(self.kernel),
@@ -207,7 +208,7 @@ impl Scheduler {
         }
     }
 
-    /// What the scheduler counted, from what was read; `None` for one that is not Equipoise's.
+    /// The scheduler's counters, from the globals read; `None` for a foreign one.
     pub(crate) fn counters(&self, read: &[Vec<u8>]) -> Option<policy::Counters> {
         policy::Counters::from_bytes(read.first()?)
     }

@@ -1,11 +1,12 @@
-//! Which experiments are run, and which of their rows.
+//! The selection of experiments, and of their rows.
 
 use crate::Experiment;
 use glob::Pattern;
 use machine::input::BadInput;
 
-/// The experiments called `names` (all that come with Equipoise, if there are none), with the rows whose name matches
-/// `rows`, doing `scale` times less where they can. Nothing that matches, or that can be scaled, is an error.
+/// The experiments `names` (all built-in ones, if there are none), with the rows whose name matches
+/// `rows`, with `scale` times less work where possible. It is an error if nothing matches, or if
+/// nothing can be scaled.
 pub fn select(
     names: &[String],
     rows: Option<&Pattern>,

@@ -1,31 +1,31 @@
-//! Is a difference between two schedulers more than chance?
+//! Is a difference between two schedulers significant?
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
 
-/// How much a scheduler changes a metric.
+/// A scheduler's change of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// Change of the mean against the baseline, in per cent of the baseline.
     pub mean_pct: f64,
     /// Half the width of its 95 % confidence interval, in per cent of the baseline; `None` for a
-    /// single run, which says nothing of chance.
+    /// single run, which does not show the noise.
     pub margin_pct: Option<f64>,
 }
 
 impl Change {
-    /// Does the confidence interval leave out zero?
+    /// Does the confidence interval exclude zero?
     pub fn is_significant(&self) -> bool {
         self.margin_pct
             .is_some_and(|margin| self.mean_pct.abs() > margin)
     }
 }
 
-/// How far `other` is from `baseline`, whose i-th entries are of runs with the same seed: the mean of the paired
-/// differences and half the width of its 95 % confidence interval (Student's), which a single pair does not have. `None`
-/// if there are no runs or the two are not pairs.
+/// The difference between `other` and `baseline`, whose i-th entries have the same seed: the mean
+/// of the paired differences and half the width of its 95 % confidence interval (Student's), which
+/// a single pair does not have. `None` if there are no runs or the two are not pairs.
 pub(crate) fn paired_difference(baseline: &[f64], other: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = baseline.len();
     if n == 0 || n != other.len() {

@@ -1,62 +1,65 @@
-//! Which scheduler serves which goal best.
+//! The best schedulers for each goal.
 //!
-//! A goal is judged by the measures that decide it ([`Role::Decides`]): first by the shares among them (periods
-//! missed, in points), then by the geometric mean of the others. A scheduler is better than another if the 95 %
-//! confidence interval of the paired difference leaves out zero and the difference is worth a word.
+//! A goal is judged by the measures that decide it ([`Role::Decides`]): first by the shares among
+//! them (periods missed, in points), then by the geometric mean of the others. A scheduler is
+//! better than another if the 95 % confidence interval of the paired difference excludes zero and
+//! the difference is large enough to matter.
 
 use crate::stats::paired_difference;
 use crate::{Change, Entry};
 use workload::{Better, Goal, Role};
 
-/// Of two values, how far apart they must be for the difference to be worth a word: 1 %.
+/// The smallest difference that matters between two values: 1 %.
 const WORTH_LOG: f64 = 0.01;
-/// Of shares of missed periods, in points.
+/// The same for shares of missed periods, in points.
 const WORTH_MISSED: f64 = 0.1;
-/// Of how unevenly equal threads get on, in points.
+/// The same for the spread between equal threads, in points.
 const WORTH_SPREAD: f64 = 1.0;
-/// Below that a latency is as good as none, us.
+/// A latency below this counts as this, us.
 const SHORTEST_LATENCY_US: f64 = 1.0;
 
-/// What a comparison says, goal by goal.
+/// The result of a comparison, goal by goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// The goals that the workload and the machine have, in their order.
+    /// The goals of the workload and the machine, in order.
     pub goals: Vec<GoalVerdict>,
 }
 
-/// Of one goal. Schedulers are indices.
+/// The verdict for one goal. Schedulers are indices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GoalVerdict {
-    /// Which.
+    /// The goal.
     pub goal: Goal,
-    /// Is it more that is wanted, of everything it is judged by?
+    /// Is more better, for everything by which it is judged?
     pub higher_is_better: bool,
     /// One for each scheduler.
     pub standings: Vec<Standing>,
-    /// Those that none is better than, best first; empty if none is worse.
+    /// The schedulers that none is better than, best first; empty if none is worse.
     pub best: Vec<usize>,
-    /// The one that all others are at least as good as; `None` if none is worse than another.
+    /// The scheduler that no other is worse than; `None` if none is worse than another.
     pub worst: Option<usize>,
-    /// The names of what it is judged by.
+    /// The names of the measures by which it is judged.
     pub measures: Vec<String>,
 }
 
-/// How well a scheduler serves a goal.
+/// A scheduler's result for a goal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// The mean of the shares that decide (periods missed, or how uneven equal threads got on), in per cent.
+    /// The mean of the shares that decide (periods missed, or the spread between equal threads), in
+    /// per cent.
     pub share_pct: Option<f64>,
     /// One for each run: that mean.
     shares: Option<Vec<f64>>,
-    /// One for each run: the mean of the logarithms of what else decides, less being better.
+    /// One for each run: the mean of the logarithms of the other measures that decide; less is
+    /// better.
     costs: Option<Vec<f64>>,
-    /// A measure of which some run has nothing, as a thread never got so far, where under another scheduler every
-    /// run has.
+    /// A measure without a sample in some run, because a thread never got that far, although
+    /// another scheduler has samples in every run.
     pub lacks: Option<String>,
 }
 
 impl Verdict {
-    /// From all `entries`, of so many schedulers each measure.
+    /// From all `entries`, each measure with this number of schedulers.
     pub(crate) fn new(entries: &[Entry<'_>], schedulers: usize) -> Verdict {
         let rows: Vec<&[Entry<'_>]> = entries.chunks(schedulers.max(1)).collect();
         let goals = [
@@ -73,7 +76,7 @@ impl Verdict {
         }
     }
 
-    /// That of `goal`, if the workload has it.
+    /// The verdict for `goal`, if the workload has it.
     pub fn of(&self, goal: Goal) -> Option<&GoalVerdict> {
         self.goals.iter().find(|verdict| verdict.goal == goal)
     }
@@ -133,7 +136,7 @@ impl GoalVerdict {
         });
     }
 
-    /// Is scheduler `one` better than `other`, by more than chance and by enough to be worth a word?
+    /// Is scheduler `one` better than `other`, significantly and by enough to matter?
     pub fn is_better(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.standings[one], &self.standings[other]);
         if one.lacks.is_some() || other.lacks.is_some() {
@@ -147,8 +150,9 @@ impl GoalVerdict {
         by(shares, one, other) || !by(shares, other, one) && by(Criterion::Costs, one, other)
     }
 
-    /// Those of [`GoalVerdict::best`] that are also better than `usual`, what one has, unless that is one of them: who
-    /// varies a lot can be told from neither the best nor `usual`.
+    /// Those of [`GoalVerdict::best`] that are also better than the baseline `usual`, unless that
+    /// is one of them: a scheduler with large variation may differ significantly from neither the
+    /// best nor `usual`.
     pub fn winners(&self, usual: usize) -> Vec<usize> {
         let mut winners = self.best.clone();
         if !winners.contains(&usual) {
@@ -157,8 +161,8 @@ impl GoalVerdict {
         winners
     }
 
-    /// Does one of the two miss more periods, or treat equal threads less evenly, by more than chance and by enough to
-    /// be worth a word?
+    /// Does one of the two miss more periods, or have a larger spread between equal threads,
+    /// significantly and by enough to matter?
     pub fn shares_differ(&self, one: usize, other: usize) -> bool {
         let criterion = Criterion::Shares(self.goal);
         let of = |index: usize| criterion.of(&self.standings[index]);
@@ -167,8 +171,8 @@ impl GoalVerdict {
             .is_some_and(|(a, b)| criterion.is_less(a, b) || criterion.is_less(b, a))
     }
 
-    /// How `one` differs from `other` in what is judged besides shares, in per cent of what `other` has: of the time,
-    /// energy or work, as [`GoalVerdict::higher_is_better`] says.
+    /// The difference of `one` from `other` in the judged measures besides shares, in per cent of
+    /// `other`: in time, energy or work, by [`GoalVerdict::higher_is_better`].
     pub fn change(&self, other: usize, one: usize) -> Option<Change> {
         let costs = |index: usize| self.standings[index].costs.as_ref();
         let (mean, margin) = paired_difference(costs(other)?, costs(one)?)?;
@@ -199,7 +203,7 @@ impl Standing {
     }
 }
 
-/// What schedulers are compared by.
+/// A criterion by which schedulers are compared.
 #[derive(Clone, Copy)]
 enum Criterion {
     Shares(Goal),
@@ -236,7 +240,7 @@ impl Criterion {
         }
     }
 
-    /// Is `one` less than `other`, by more than chance and by enough?
+    /// Is `one` less than `other`, significantly and by enough to matter?
     fn is_less(self, one: &[f64], other: &[f64]) -> bool {
         let Some((difference, Some(margin))) = paired_difference(one, other) else {
             return false;
@@ -245,8 +249,8 @@ impl Criterion {
     }
 }
 
-/// Of `candidates` the one whose values are least on average, and all that it is not less than; least first. All, if
-/// one has no values.
+/// Of `candidates`, the one with the smallest average, and all that it is not less than; smallest
+/// first. All, if one has no values.
 fn least<'a>(
     candidates: &[usize],
     values: impl Fn(usize) -> Option<&'a [f64]>,
@@ -298,7 +302,7 @@ pub(crate) fn best_of(entries: &[Entry<'_>]) -> Vec<usize> {
 }
 
 impl Entry<'_> {
-    /// Is it better than `other`, of the same measure, by more than chance and by enough to be worth a word?
+    /// Is it better than `other`, of the same measure, significantly and by enough to matter?
     pub fn is_better(&self, other: &Entry<'_>) -> bool {
         let criterion = Criterion::of_entry(self);
         self.measure.metric.better != Better::Neither
@@ -313,8 +317,8 @@ fn is_share(entry: &Entry<'_>) -> bool {
     entry.measure.metric.unit == "%" && entry.measure.metric.better == Better::Lower
 }
 
-/// The mean over `entries`, run by run, of what `of` makes of what is judged; `None` if some run has nothing, or there
-/// are no entries.
+/// The mean over `entries`, run by run, of `of` applied to the judged value; `None` if some run has
+/// none, or there are no entries.
 fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> Option<Vec<f64>> {
     let values = |entry: &&Entry<'_>| -> Option<Vec<f64>> {
         let judged = entry.judged()?;
@@ -326,7 +330,7 @@ fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> O
     Some((0..runs).map(mean).collect())
 }
 
-/// The logarithm of `value`, for less to be better.
+/// The logarithm of `value`, signed so that less is better.
 fn cost(entry: &Entry<'_>, value: f64) -> f64 {
     let metric = &entry.measure.metric;
     let least = match (metric.role.goal(), metric.unit) {
@@ -353,7 +357,7 @@ mod tests {
         Measure::new(Metric::new(name, unit, better, role), vec![0], false)
     }
 
-    /// The entries of `measure`, of each scheduler the values of its runs.
+    /// The entries of `measure`, with the values of each scheduler's runs.
     fn entries<'a>(measure: &'a Measure, values: &[&[f64]]) -> Vec<Entry<'a>> {
         let entry = |runs: &&[f64]| Entry {
             scheduler: "s",
@@ -390,14 +394,14 @@ mod tests {
         );
         // Half a per cent, whatever the interval.
         assert_eq!(best(&time, &[&[10.0, 10.0], &[9.95, 9.95]]), NONE);
-        // A tenth, in one run of two the other way.
+        // A tenth, but in the opposite direction in one of two runs.
         assert_eq!(best(&time, &[&[10.0, 10.0], &[7.0, 11.0]]), NONE);
-        // The first two cannot be told apart; the last is worse.
+        // The first two do not differ significantly; the last is worse.
         assert_eq!(
             best(&time, &[&[10.0, 10.1], &[10.02, 10.09], &[12.0, 12.1]]),
             [0, 1]
         );
-        // One run says nothing of chance.
+        // One run does not show the noise.
         assert_eq!(best(&time, &[&[10.0], &[1.0]]), NONE);
         let rate = measure("rate", "1/s", Better::Higher, TIME);
         assert_eq!(best(&rate, &[&[10.0, 10.1], &[9.0, 9.1]]), [0]);
@@ -405,7 +409,7 @@ mod tests {
         assert_eq!(best(&period, &[&[10.0, 10.1], &[9.0, 9.1]]), NONE);
     }
 
-    /// The third varies so much that it can be told from none.
+    /// The third varies so much that it differs significantly from none.
     #[test]
     fn a_winner_is_better_than_what_one_has() {
         let time = measure("time", "s", Better::Lower, TIME);

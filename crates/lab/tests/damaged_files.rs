@@ -1,5 +1,5 @@
-//! Every TOML format against damage: a file that is broken in any way is refused with a message that
-//! names it, or is good; it never panics.
+//! Every TOML format against damage: a file that is broken in any way is refused with a message
+//! that names it, or is valid; parsing never panics.
 
 use lab::Experiment;
 use machine::Machine;
@@ -21,7 +21,7 @@ fn texts(folder: &str) -> Vec<String> {
     texts
 }
 
-/// One of the texts with a part of it replaced by what a slip, or malice, would put there.
+/// One of the texts with a part replaced by a plausible mistake, or by malice.
 fn damaged(folder: &str) -> impl Strategy<Value = String> + use<> {
     let slips = prop_oneof![
         Just(String::new()),
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn machines(text in damaged("machines")) {
         if let Some(machine) = names_the_file(Machine::parse("FILE", &text)) {
-            // What is accepted can be scheduled on.
+            // A scheduler can run on every accepted machine.
             Policy::find("cfs").unwrap().globals(&machine);
         }
     }
@@ -75,7 +75,7 @@ proptest! {
 
     #[test]
     fn experiments(text in damaged("experiments")) {
-        // Whatever is wrong may be in a file that this one names.
+        // The error may be in a file that this one names.
         let _ = Experiment::parse("FILE", &text);
     }
 }

@@ -1,7 +1,7 @@
-//! Digests of whole traces: a change that is not meant to change a decision, of the scheduler or of the
-//! simulated kernel, leaves all of them alone.
+//! Digests of whole traces: a change that is not meant to change a decision, of the scheduler or of
+//! the simulated kernel, leaves all of them unchanged.
 //!
-//! `make record-decisions` writes down what comes out now, for the commit that means to change them.
+//! `make record-decisions` records the current ones, for a commit that is meant to change them.
 
 use lab::{Case, Runs, Scheduler};
 use machine::Machine;
@@ -22,8 +22,8 @@ const WORKLOADS: [&str; 3] = [
     "hackbench:groups=3,fds=6,loops=100",
 ];
 
-/// And these, which have what the others lack: cpufreq and a network adapter on USB, polling, the costs of
-/// shared memory, locks of the kernel's.
+/// And these, with features that the others lack: cpufreq and a network adapter on USB, polling,
+/// the costs of shared memory, kernel locks.
 const MORE: [(&str, &str); 5] = [
     ("hikey-6220", "iperf:time=1"),
     ("hikey-6220", "rt-cfs-pinned"),
@@ -35,7 +35,8 @@ const MORE: [(&str, &str); 5] = [
     ),
 ];
 
-/// For these the scheduler is also asked why: one machine with each design's kind, and one with the costs of shared memory.
+/// For these the reasons are recorded, too: one machine with each design's kind, and one with the
+/// costs of shared memory.
 const EXPLAINED: [(&str, &str); 4] = [
     ("tc2", "mixed"),
     ("odroid-xu3", "decisions/every-class.json"),
@@ -54,7 +55,8 @@ struct Digested {
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        // The hardware's decision, which the power and what follows tell of; and why, which a test asks for.
+        // The hardware's decision, which appears in the power and in what follows; and reasons,
+        // which a test requests.
         if matches!(event, Event::Turbo { .. } | Event::Decision { .. }) {
             self.explained += u64::from(matches!(event, Event::Decision { .. }));
             return;
@@ -66,7 +68,7 @@ impl Trace for Digested {
     }
 }
 
-/// A file beside this test, or what comes with Equipoise.
+/// A file beside this test, or a built-in name.
 fn place(name: &str) -> String {
     match name.starts_with("decisions/") {
         true => format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR")),
@@ -85,15 +87,15 @@ fn scheduler(name: &str) -> Scheduler {
     }
 }
 
-/// `machine workload scheduler: so many events, their digest`
+/// `machine workload scheduler: number of events, their digest`
 fn decisions(machine: &str, workload: &str, scheduler: &str) -> String {
     digest(machine, workload, scheduler, lab::trace_until).0
 }
 
-/// How a run is traced.
+/// The function that traces a run.
 type Traced = fn(&Case<'_>, &Runs, &mut dyn Trace, &AtomicBool) -> Result<(), Box<lab::Failure>>;
 
-/// The same of a run that is traced with `traced`, and how many decisions were explained in it.
+/// The same for a run traced with `traced`, and the number of decisions recorded in it.
 fn digest(machine: &str, workload: &str, scheduler: &str, traced: Traced) -> (String, u64) {
     let mut digested = Digested::default();
     let runs = Runs {

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Machines of 1 to 64 CPUs: up to four core types of any capacity and speed, CPUs numbered in any
-/// order over up to eight clusters in up to four packages; of some of them CPUs are offline.
+/// order over up to eight clusters in up to four packages; some of them have offline CPUs.
 pub fn machine() -> impl Strategy<Value = Machine> {
     (
         vec(core_type(), 1..=4),
@@ -29,7 +29,7 @@ pub fn machine() -> impl Strategy<Value = Machine> {
         })
 }
 
-/// `clusters` are (CPUs, core type, package), the last two modulo what there is.
+/// `clusters` are (CPUs, core type, package), the last two modulo the available ones.
 fn assemble(
     core_types: Vec<(u32, CoreType)>,
     clusters: &[(usize, usize, usize)],
@@ -55,7 +55,7 @@ fn assemble(
                 capacity: core_types[core_type].0,
             };
         }
-        // Cores whose threads gain by sharing are taken to have two.
+        // Cores whose threads gain by sharing are assumed to have two.
         let gains = core_types[core_type].1.smt_throughput > 1 << 20;
         let threads = if gains && size % 2 == 0 { 2 } else { 1 };
         let span = span.without(&offline);

@@ -49,14 +49,14 @@ impl Machine {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The machine that comes with Equipoise under this name, else the one in this file. What has a
-    /// slash or ends in `.toml` is always a file, and `-` standard input.
+    /// The built-in machine with this name, otherwise the one in this file. A name with a slash or
+    /// that ends in `.toml` is always a file, and `-` is standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
         let (file, text) = Machine::source(name_or_path)?;
         Machine::parse(&file, &text)
     }
 
-    /// What messages call the file that [`Machine::find`] reads, and its text.
+    /// The name in messages of the file that [`Machine::find`] reads, and its text.
     pub fn source(
         name_or_path: &str,
     ) -> Result<(Cow<'static, str>, Cow<'static, str>), Box<BadInput>> {

@@ -1,30 +1,30 @@
-//! The frequencies that CPUs can run at, and which CPUs share one.
+//! The frequencies of CPUs, and which CPUs share one.
 
 use crate::{CoreType, CpuMask, Machine};
 
-/// How the machine changes frequencies: its cpufreq policies and what a change takes.
+/// How the machine changes frequencies: its cpufreq policies and the costs of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpufreq {
-    /// The CPUs of each policy, which run at one frequency; disjoint, together all CPUs, and of one
-    /// core type each. By their first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
+    /// The CPUs of each policy, which run at one frequency; disjoint, together all CPUs, each of
+    /// one core type. By their first CPU, as in `/sys/devices/system/cpu/cpufreq/policy*`.
     pub policies: Vec<CpuMask>,
-    /// From asking the hardware for another frequency until it runs at it
+    /// From a request for another frequency until the hardware runs at it
     /// (`cpuinfo_transition_latency`), ns.
     pub transition_latency_ns: u64,
-    /// schedutil leaves a new frequency alone for this long (`rate_limit_us`), ns.
+    /// schedutil's minimum interval between changes (`rate_limit_us`), ns.
     pub rate_limit_ns: u64,
-    /// What decides on frequencies.
+    /// The governor of the frequencies.
     pub governor: Governor,
 }
 
-/// What decides on the frequencies of a machine as it ships. Only schedutil looks at what a scheduler asks for
+/// The default governor of a machine. Only schedutil follows a scheduler's requests
 /// (`scx_bpf_cpuperf_set()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Governor {
-    /// Linux: utilization as the scheduler tells it.
+    /// Linux: the utilization that the scheduler reports.
     #[default]
     Schedutil,
-    /// Nothing: the highest frequency, always.
+    /// None: always the highest frequency.
     Performance,
     /// The processor, by Intel's hardware-managed P-states (intel_pstate's active mode).
     Hwp(Preference),
@@ -32,7 +32,7 @@ pub enum Governor {
     AmdPstate(Preference),
 }
 
-/// `energy_performance_preference`: what the processor is told to aim at.
+/// `energy_performance_preference`: the goal set in the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Preference {
@@ -43,7 +43,7 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// All of them, by the kernel's words.
+    /// All of them, with the kernel's words.
     pub const ALL: [(&str, Preference); 4] = [
         ("performance", Preference::Performance),
         ("balance_performance", Preference::BalancePerformance),
@@ -90,9 +90,9 @@ impl std::fmt::Display for Governor {
 }
 
 impl Cpufreq {
-    /// What Linux 6.12 sets schedutil's `rate_limit_us` to where the driver does not say
-    /// (`cpufreq_policy_transition_delay_us()` in drivers/cpufreq/cpufreq.c): one and a half times the
-    /// transition latency, or 1 ms if that is less than 1 us; ns.
+    /// Linux 6.12's default of schedutil's `rate_limit_us` if the driver has none
+    /// (`cpufreq_policy_transition_delay_us()` in drivers/cpufreq/cpufreq.c): one and a half times
+    /// the transition latency, or 1 ms if that is less than 1 us; ns.
     pub fn default_rate_limit_ns(transition_latency_ns: u64) -> u64 {
         match transition_latency_ns / 1000 {
             0 => 1_000_000,
@@ -106,18 +106,18 @@ impl Cpufreq {
 pub struct Opp {
     /// Frequency, kHz.
     pub khz: u32,
-    /// Supply voltage, uV; `None` where it is not known.
+    /// Supply voltage, uV; `None` if unknown.
     pub microvolt: Option<u32>,
 }
 
 impl CoreType {
-    /// How many speeds it has: its OPPs, or the only one.
+    /// The number of its speeds: its OPPs, or one.
     pub fn nr_opps(&self) -> usize {
         self.opps.len().max(1)
     }
 
-    /// `full`, something in proportion to the frequency (speed, capacity), at OPP `opp`. Work is taken
-    /// to be done in proportion to the frequency.
+    /// The value at OPP `opp` of `full`, which is proportional to the frequency (speed, capacity).
+    /// Work is assumed to be proportional to the frequency.
     pub fn at_opp(&self, full: u32, opp: usize) -> u32 {
         match (self.opps.get(opp), self.opps.last()) {
             (Some(opp), Some(highest)) => {
@@ -129,14 +129,14 @@ impl CoreType {
 }
 
 impl Machine {
-    /// Does a frequency follow what a scheduler asks for?
+    /// Does a frequency follow the scheduler's requests?
     pub fn follows_requests(&self) -> bool {
         let governor = self.cpufreq.as_ref().map(|cpufreq| cpufreq.governor);
         governor == Some(Governor::Schedutil)
     }
 
-    /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in one; where frequencies
-    /// never change it is in one of its own.
+    /// The cpufreq policies: the CPUs that share a frequency. Each CPU is in one; if frequencies
+    /// never change, each CPU has one of its own.
     pub fn policies(&self) -> Vec<CpuMask> {
         match &self.cpufreq {
             Some(cpufreq) => cpufreq.policies.clone(),

@@ -30,7 +30,7 @@ struct MachineFile {
     description: String,
     /// Without it: [`DEFAULT_HZ`].
     hz: Option<Spanned<u32>>,
-    /// CPUs that have a number and are not there, or are off.
+    /// CPUs that have a number but do not exist or are off.
     offline: Option<Spanned<String>>,
     core: BTreeMap<Spanned<String>, CoreFile>,
     cpufreq: Option<Spanned<CpufreqFile>>,
@@ -61,9 +61,9 @@ struct MemoryFile {
 struct CoreFile {
     /// Without it: the speed, of 1024 for the fastest.
     capacity: Option<Spanned<u32>>,
-    /// Without it: as the capacities are to each other.
+    /// Default: proportional to the capacities.
     speed: Option<Spanned<SpeedFile>>,
-    /// What all hardware threads of a core do together, of what one does alone. Without it: 1.
+    /// Throughput of all hardware threads of a core together, relative to one alone. Default: 1.
     smt_throughput: Option<Spanned<f64>>,
     costs: Option<CostsFile>,
     #[serde(default)]
@@ -73,8 +73,7 @@ struct CoreFile {
     power: Option<CorePowerFile>,
 }
 
-/// An operating performance point. Speed and capacity are those of the core type, in the ratio of the
-/// frequency to the highest one.
+/// An operating performance point. Speed and capacity are proportional to the frequency.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OppFile {
@@ -90,7 +89,7 @@ struct CpufreqFile {
     _source: String,
     shared_by: SharedBy,
     transition_latency_us: Spanned<u64>,
-    /// schedutil's tunable of this name. Without it: what Linux 6.12 sets it to, see
+    /// schedutil's tunable of this name. Default: Linux 6.12's, see
     /// `Cpufreq::default_rate_limit_ns`.
     rate_limit_us: Option<Spanned<u64>>,
     governor: Option<Spanned<GovernorFile>>,
@@ -124,7 +123,7 @@ struct NetworkFile {
     rx_packet_ns: Spanned<u64>,
 }
 
-/// The CPUs of one cpufreq policy, which run at one frequency, are those of one ...
+/// The unit whose CPUs form one cpufreq policy and run at one frequency.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum SharedBy {
@@ -133,15 +132,15 @@ enum SharedBy {
     Package,
 }
 
-/// How fast a core type is: either the time that some fixed piece of work takes on it, or a rate of
-/// doing work. The unit does not matter, only that it is the same on all core types of the file: the
-/// machine's fastest core type is the reference.
+/// The speed of a core type: the time for a fixed piece of work, or a rate of work. The unit is
+/// arbitrary but equal for all core types of the file: the machine's fastest core type is the
+/// reference.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SpeedFile {
     time: Option<Spanned<f64>>,
     rate: Option<Spanned<f64>>,
-    /// What was measured or calculated, and its unit.
+    /// The measured or calculated quantity, and its unit.
     #[serde(rename = "of")]
     _of: String,
 }
@@ -168,13 +167,13 @@ struct IdleFile {
     name: String,
     min_residency_us: Spanned<u64>,
     exit_latency_us: Spanned<u64>,
-    /// What a core draws in it; needed where the machine has power.
+    /// A core's power in it; required if the machine has power.
     power_mw: Option<Spanned<u32>>,
-    /// What entering and leaving it takes besides.
+    /// Energy for entering and leaving it.
     entry_uj: Option<Spanned<u32>>,
 }
 
-/// What a core draws; see [`crate::CorePower`].
+/// The power of a core; see [`crate::CorePower`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CorePowerFile {
@@ -186,7 +185,7 @@ struct CorePowerFile {
     static_mw: Spanned<u32>,
 }
 
-/// What everything but the cores draws; see [`crate::Power`].
+/// The power of everything but the cores; see [`crate::Power`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PowerFile {
@@ -224,7 +223,7 @@ struct TurboFile {
     khz: Spanned<TurboKhz>,
     interval_us: Spanned<u64>,
     limit_mw: Option<Spanned<u32>>,
-    /// Needed where there is a limit.
+    /// Required with a limit.
     window_ms: Option<Spanned<u64>>,
 }
 
@@ -235,13 +234,13 @@ struct TurboFile {
     expecting = "a list of frequencies, or a table of such lists by core type"
 )]
 enum TurboKhz {
-    /// Of all cores of the package, whatever their type.
+    /// For all cores of the package, of any type.
     All(Vec<u32>),
-    /// By core type, and by how many cores of that type are active.
+    /// By core type, and by the number of active cores of that type.
     ByCore(BTreeMap<String, Vec<u32>>),
 }
 
-/// How the firmware ranks CPUs; see [`Machine::priorities`].
+/// The firmware's ranking of CPUs; see [`Machine::priorities`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PreferredFile {
@@ -275,16 +274,17 @@ struct CacheFile {
 struct ClusterFile {
     core: Spanned<String>,
     cpus: Spanned<String>,
-    /// Hardware threads a core. With 2, the first half of `cpus` are the cores' first threads and the
-    /// second half, in the same order, their second ones, as Linux numbers them on most machines.
+    /// Hardware threads per core. With 2, the first half of `cpus` are the cores' first threads and
+    /// the second half, in the same order, their second ones, as Linux numbers them on most
+    /// machines.
     threads: Option<Spanned<usize>>,
-    /// The hardware threads of each core, where Linux numbers them otherwise. CPUs that are in none are cores of
-    /// one thread.
+    /// The hardware threads of each core, if Linux numbers them differently. CPUs that are not
+    /// listed are cores with one thread.
     siblings: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 impl Machine {
-    /// The machine that `text`, the content of `file`, describes.
+    /// Parses `text`, the content of `file`.
     pub fn parse(file: &str, text: &str) -> Result<Machine, Box<BadInput>> {
         Reader::new(file, text).machine(input::from_toml(file, text)?)
     }

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// A line of more bytes is not shown: a program wrote it, and it would bury the message.
+/// A longer line is not shown: a program wrote it, and it would bury the message.
 const LONGEST_SHOWN: usize = 1000;
 
-/// What is wrong with a file that a person wrote.
+/// An error in a file that a person wrote.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct BadInput {
@@ -32,8 +32,8 @@ struct Place {
 }
 
 impl BadInput {
-    /// `message` says what is wrong with the bytes `at` of `text`, the content of `file`; `expected`
-    /// what should stand there.
+    /// `message` says what is wrong with the bytes `at` of `text`, the content of `file`;
+    /// `expected` says what should be there.
     pub fn at(
         file: &str,
         text: &str,
@@ -41,7 +41,7 @@ impl BadInput {
         message: impl Into<String>,
         expected: impl Into<String>,
     ) -> BadInput {
-        // At the end of the text there is nothing to point at: its last character stands for it.
+        // At the end of the text there is nothing to point at, so the last character is marked.
         let last = text.char_indices().next_back().map_or(0, |(last, _)| last);
         let start = at.start.min(last);
         let line = text.as_bytes()[..start]
@@ -65,7 +65,7 @@ impl BadInput {
         }
     }
 
-    /// For what has no place in a text: a missing file, an unknown name.
+    /// For an error without a place in a text: a missing file, an unknown name.
     pub fn whole(message: impl Into<String>, expected: impl Into<String>) -> BadInput {
         BadInput {
             message: message.into(),
@@ -79,12 +79,12 @@ impl BadInput {
         &self.message
     }
 
-    /// What was expected.
+    /// The expectation.
     pub fn expected(&self) -> &str {
         &self.expected
     }
 
-    /// The message, the line with a mark under what is wrong in it, and what was expected, with colors if `styled`.
+    /// The message, the line with a mark under the error, and the expectation, with colors if `styled`.
     pub fn render(&self, styled: bool) -> String {
         let renderer = match styled {
             true => Renderer::styled(),
@@ -105,13 +105,13 @@ impl BadInput {
     }
 }
 
-/// What was expected instead of `name`: one of `known`, of which the most similar is suggested.
+/// The expected names instead of `name`: `known`, with the most similar one suggested.
 pub fn one_of<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     one_of_described(name, known.into_iter().map(|known| (known, "")))
 }
 
-/// As [`one_of`], of things that are described, too. Where no name is like `name`, those are suggested whose description
-/// has all of its words.
+/// As [`one_of`], for names with descriptions. If no name is similar to `name`, it suggests those
+/// whose description has all of its words.
 pub fn one_of_described<S: AsRef<str>>(
     name: &str,
     known: impl IntoIterator<Item = (impl AsRef<str>, S)>,
@@ -132,9 +132,9 @@ pub fn one_of_described<S: AsRef<str>>(
     }
 }
 
-/// The one of `known` that is most like `name`, if one is like it at all.
+/// The element of `known` that is most similar to `name`, if any is similar.
 fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    /// As much as clap asks for of its own names.
+    /// The similarity that clap requires for its own names.
     const LIKE: f64 = 0.7;
     let rated = known
         .iter()
@@ -143,7 +143,7 @@ fn similar<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     (best.0 > LIKE).then_some(best.1)
 }
 
-/// Those of `known`, a name and a description, in which each word of `name` is.
+/// Those of `known`, a name and a description, that contain each word of `name`.
 fn described<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<&'a str> {
     let lower = name.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
@@ -162,7 +162,7 @@ fn described<'a>(name: &str, known: impl Iterator<Item = (&'a str, &'a str)>) ->
 /// The path that stands for standard input.
 pub const STDIN: &str = "-";
 
-/// What messages call `path`.
+/// The name of `path` in messages.
 pub fn shown(path: &Path) -> String {
     match path == Path::new(STDIN) {
         true => "<stdin>".to_owned(),
@@ -170,8 +170,8 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
-/// The content of `path`, or for `-` of standard input, which can be read once; the error names the file and why it
-/// cannot be read.
+/// The content of `path`, or for `-` of standard input, which can be read once; the error names the
+/// file and the reason.
 pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
     let file = shown(path);
     String::from_utf8(read_bytes(path, what)?).map_err(|error| {
@@ -184,7 +184,7 @@ pub fn read(path: &Path, what: &str) -> Result<String, Box<BadInput>> {
     })
 }
 
-/// The same of what is no text.
+/// The same for binary files.
 pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let mut files = files();
@@ -235,12 +235,12 @@ fn files() -> MutexGuard<'static, Files> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What has been read so far, for another process that is to read the same ([`give`]).
+/// The files read so far, for another process that has to read the same ([`give`]).
 pub fn kept() -> Vec<(PathBuf, Vec<u8>)> {
     files().kept.clone()
 }
 
-/// From here on these are the files of those paths, whatever is there.
+/// From here on, reading these paths returns these contents.
 pub fn give(given: Vec<(PathBuf, Vec<u8>)>) {
     files().given = given;
 }
@@ -256,7 +256,7 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
 /// `text`, the content of `file`, as TOML. The error points at the bytes that do not fit.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
     toml::from_str(text).map_err(|error| {
-        // serde and the TOML parser put what they wanted after the last "expected".
+        // serde and the TOML parser put their expectation after the last "expected".
         let (message, expected) = match split_expected(error.message()) {
             Some((message, expected)) => (
                 message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
@@ -276,7 +276,7 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
     })
 }
 
-/// `message` before and after its first "expected ", which may be the end of "unexpected ".
+/// `message` before and after its first "expected ", but not that of "unexpected ".
 fn split_expected(message: &str) -> Option<(&str, &str)> {
     let mut found = message.match_indices("expected ");
     let (at, word) =
@@ -359,7 +359,13 @@ mod tests {
 
     #[test]
     fn the_line_is_shown_with_a_mark_under_what_is_wrong() {
-        let bad = BadInput::at("f.toml", "a = 1\nbb = x\n", 11..12, "no number", "expected a number");
+        let bad = BadInput::at(
+            "f.toml",
+            "a = 1\nbb = x\n",
+            11..12,
+            "no number",
+            "expected a number",
+        );
         assert_eq!(
             bad.render(false),
             "error: f.toml:2: no number\n \

@@ -1,5 +1,5 @@
-//! What a machine is: its CPUs, how they are grouped, how fast each is, and what kernel operations
-//! cost on it. Nothing in the project is below this crate.
+//! Machines: CPUs, their grouping and speed, and the costs of kernel operations. No crate of the
+//! project is below this one.
 //!
 //! A machine is described in TOML (`machines/*.toml`); see [`Machine::find`] and [`Machine::load`].
 
@@ -20,7 +20,7 @@ pub use network::{Driver, Network};
 pub use numa::{LOCAL_DISTANCE, Memory, Numa, REMOTE_DISTANCE, Spinlock};
 pub use power::{BUSY_LOOP, CorePower, PartIdle, PartPower, Power, PowerLimit, Turbo, opp_ratios};
 
-/// A machine, as the simulated kernel and the scheduler's user-space half see it.
+/// A machine, as seen by the simulated kernel and by the user space part of the scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// The name that `--machine` takes.
@@ -31,36 +31,38 @@ pub struct Machine {
     pub hz: u32,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
-    /// Those of `cpus` that have a number only: they are in no level, and nothing runs there.
+    /// CPUs of `cpus` that have only a number: they are in no level, and run nothing.
     pub offline: CpuMask,
-    /// The kinds of core that [`Cpu::core_type`] indexes.
+    /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
-    /// Topology levels from the smallest span to the largest, as the kernel's
-    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level cache or
-    /// cluster), PKG. Levels that add nothing are left in; whoever builds sched domains drops them.
+    /// Topology levels from the smallest span to the largest, as in the kernel's
+    /// `sched_domain_topology`: SMT, CLS (a second-level cache of several cores), MC (last-level
+    /// cache or cluster), PKG. Redundant levels are included; building the sched domains removes
+    /// them.
     pub levels: Vec<Level>,
-    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty where they are what
-    /// shares a last-level cache.
+    /// The clusters: CPUs of one core type that share a cache, and may share a clock. Empty if they
+    /// equal the last-level caches.
     pub clusters: Vec<CpuMask>,
-    /// The caches that the file names, by level, then by first CPU.
+    /// The caches in the file, by level, then by first CPU.
     pub caches: Vec<Cache>,
     /// How frequencies are changed; `None` if every CPU has one speed.
     pub cpufreq: Option<Cpufreq>,
-    /// Its network adapter, if it has one that matters.
+    /// Its network adapter, if any.
     pub network: Option<Network>,
-    /// The kernel's cpufreq governor adds what real-time, deadline and interrupt time use, and a margin,
-    /// to what a scheduler asks for, as Linux 6.12's schedutil does. The simulated kernel's does not.
+    /// The kernel's cpufreq governor adds the utilization of real-time, deadline and interrupt
+    /// time, and a margin, to a scheduler's request, as Linux 6.12's schedutil does. The simulated
+    /// kernel's does not.
     pub governor_adds: bool,
-    /// How far apart its packages are, each of which is a NUMA node.
+    /// The distances between its packages, each of which is a NUMA node.
     pub numa: Numa,
-    /// What its parts draw; `None` if that is not known.
+    /// The power of its parts; `None` if unknown.
     pub power: Option<Power>,
-    /// What keeps cores below the frequency that is asked for; `None` if nothing does.
+    /// Limits below the requested frequency; `None` if there are none.
     pub turbo: Option<Turbo>,
-    /// How much the firmware would rather have a task on each CPU than on others, as Linux on x86 takes it (ITMT, AMD's
-    /// preferred cores); empty if it says nothing. See [`Machine::linux_capacity`].
+    /// The firmware's preference for each CPU, as Linux on x86 uses it (ITMT, AMD's preferred
+    /// cores); empty if it has none. See [`Machine::linux_capacity`].
     pub priorities: Vec<u32>,
-    /// What is odd about the description, and no error: a line each, with file and line.
+    /// Oddities of the description that are not errors: one line each, with file and line.
     pub warnings: Vec<String>,
 }
 
@@ -81,40 +83,40 @@ pub struct Cache {
     pub level: u32,
     /// The CPUs that share it.
     pub cpus: CpuMask,
-    /// KiB, where it is known.
+    /// KiB, if known.
     pub size_kib: Option<u32>,
 }
 
-/// What the cores of one kind have in common.
+/// The common properties of cores of one type.
 #[derive(Clone, Debug, Default)]
 pub struct CoreType {
-    /// Such as `cortex-a15`.
+    /// Its name, such as `cortex-a15`.
     pub name: String,
-    /// Work done a nanosecond at the highest frequency, relative to the machine's fastest core type, in
-    /// units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
+    /// Work per nanosecond at the highest frequency, relative to the machine's fastest core type,
+    /// in units of 1/2^20: `1 << 20` is full speed. See [`Machine::time_for`].
     pub speed: u32,
-    /// What all hardware threads of a core do together when all are busy, of what one does alone, in
+    /// Throughput of all hardware threads of a core when all are busy, relative to one alone, in
     /// units of 1/2^20: `1 << 20` is no gain. See [`Machine::thread_speed`].
     pub smt_throughput: u32,
-    /// What the kernel's own operations cost here, at the highest frequency.
+    /// The costs of kernel operations on it, at the highest frequency.
     pub costs: Costs,
-    /// Which of `costs` nobody gave, by their keys in the file: see [`Costs::usual`].
+    /// The keys of `costs` that the file omits: see [`Costs::usual`].
     pub usual_costs: Vec<&'static str>,
     /// Operating performance points from the slowest to the fastest; empty if there is one speed.
     pub opps: Vec<Opp>,
     /// cpuidle states from the shallowest to the deepest. An idle period enters the deepest whose
     /// `min_residency_ns` it exceeds.
     pub idle_states: Vec<IdleState>,
-    /// What a core draws; there where the machine's power is known.
+    /// The power of a core, if the machine's power is known.
     pub power: Option<CorePower>,
 }
 
 /// Costs of kernel operations on one kind of core, ns of that core's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// From deciding to switch until the next task's first instruction.
+    /// From the decision to switch until the next task's first instruction.
     pub context_switch_ns: u64,
-    /// What the waking CPU spends in `try_to_wake_up()`.
+    /// The waking CPU's time in `try_to_wake_up()`.
     pub wakeup_ns: u64,
     /// From sending a reschedule IPI until the target CPU handles it, within a cluster (last-level
     /// cache) and across.
@@ -133,9 +135,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What is taken where a machine file does not say: round numbers of the order that perf bench sched and
-    /// cyclictest show on x86 servers and desktops of the last decade. What the core itself does takes the longer the
-    /// slower it is than `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
+    /// The costs if a machine file omits them: round numbers in the range that perf bench sched and
+    /// cyclictest show on x86 servers and desktops of the last decade. Costs of the core's own work
+    /// grow with `reference`: 1 for a fast core at 3 GHz, 2 for half its speed.
     pub fn usual(reference: f64) -> Costs {
         let core = |ns: f64| (ns * reference / 100.0).round() as u64 * 100;
         Costs {
@@ -166,9 +168,9 @@ pub struct IdleState {
     pub min_residency_ns: u64,
     /// Time to leave it, ns.
     pub exit_latency_ns: u64,
-    /// What a core draws in it, mW; 0 where power is not known.
+    /// A core's power in it, mW; 0 if unknown.
     pub power_mw: u32,
-    /// What entering and leaving it takes besides, pJ.
+    /// Energy for entering and leaving it, pJ.
     pub entry_pj: u64,
 }
 
@@ -182,12 +184,12 @@ pub struct Level {
 }
 
 impl Machine {
-    /// Every CPU of the machine that is online.
+    /// Every online CPU of the machine.
     pub fn all_cpus(&self) -> CpuMask {
         CpuMask::first_n(self.cpus.len()).without(&self.offline)
     }
 
-    /// The clusters, of which each CPU is in one.
+    /// The clusters; each CPU is in one.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {
             true => self.last_level_caches(),
@@ -211,9 +213,10 @@ impl Machine {
             .unwrap_or(CpuMask::one(cpu))
     }
 
-    /// What Linux 6.12 takes `cpu` to be able to do at its highest frequency, of 1024 for the fastest
-    /// (`arch_scale_cpu_capacity()`). Where CPUs are ranked they are all the same to it: a hybrid x86 processor has either
-    /// (`hybrid_init_cpu_capacity_scaling()` of drivers/cpufreq/intel_pstate.c).
+    /// Linux 6.12's capacity of `cpu` at its highest frequency, relative to 1024 for the fastest
+    /// (`arch_scale_cpu_capacity()`). Ranked CPUs all have the same: Linux has either ranks or
+    /// capacities for a hybrid x86 processor (`hybrid_init_cpu_capacity_scaling()` of
+    /// drivers/cpufreq/intel_pstate.c).
     pub fn linux_capacity(&self, cpu: usize) -> u32 {
         const FULL: u64 = 1024;
         if !self.priorities.is_empty() {
@@ -223,9 +226,9 @@ impl Machine {
         (u64::from(self.cpus[cpu].capacity) * FULL / u64::from(largest)).max(1) as u32
     }
 
-    /// Speed of `cpu` while `busy` of its core's hardware threads are busy, itself among them (1/2^20
-    /// of the reference). The core's throughput grows in equal steps from one busy thread to all, and
-    /// is shared equally.
+    /// The speed of `cpu` while `busy` of its core's hardware threads are busy, including itself
+    /// (1/2^20 of the reference). The core's throughput grows in equal steps from one busy thread
+    /// to all, and is shared equally.
     pub fn thread_speed(&self, cpu: usize, busy: usize) -> u32 {
         let core = &self.core_types[self.cpus[cpu].core_type];
         let threads = self.siblings(cpu).count() as u64;
@@ -237,7 +240,7 @@ impl Machine {
         ((u64::from(core.speed) * throughput / busy as u64) >> 20) as u32
     }
 
-    /// How long `work` takes on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest
+    /// The time of `work` on `cpu`, ns. Work is counted in nanoseconds of the machine's fastest
     /// core type.
     pub fn time_for(&self, work: u64, cpu: usize) -> u64 {
         time_for(work, self.core_types[self.cpus[cpu].core_type].speed)
@@ -253,7 +256,7 @@ pub fn time_for(work: u64, speed: u32) -> u64 {
     }
 }
 
-/// Out of the way of those who are at full speed.
+/// Outlined from the fast path of CPUs at full speed.
 #[inline(never)]
 fn divided(work: u64, speed: u32) -> u64 {
     match work.checked_shl(20).filter(|shifted| shifted >> 20 == work) {

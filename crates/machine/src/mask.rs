@@ -48,7 +48,7 @@ impl CpuMask {
         cpu < MAX_CPUS && self.bits[cpu / 64] & (1 << (cpu % 64)) != 0
     }
 
-    /// How many CPUs are in the set.
+    /// The number of CPUs in the set.
     pub fn count(&self) -> usize {
         self.bits
             .iter()

@@ -1,4 +1,4 @@
-//! NUMA: how far apart a machine's nodes are, and what memory that is shared between CPUs costs.
+//! NUMA: the distances of a machine's nodes, and the costs of memory shared between CPUs.
 
 use crate::{CpuMask, Machine};
 use serde::Deserialize;
@@ -6,34 +6,34 @@ use std::fmt;
 
 /// The distance of a node to itself (ACPI's SLIT, the kernel's LOCAL_DISTANCE).
 pub const LOCAL_DISTANCE: u32 = 10;
-/// The distance of two nodes where firmware gives none (the kernel's REMOTE_DISTANCE).
+/// The distance of two nodes if firmware gives none (the kernel's REMOTE_DISTANCE).
 pub const REMOTE_DISTANCE: u32 = 20;
 
-/// How far apart the nodes are. Each package is a node.
+/// The distances between nodes. Each package is a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numa {
-    /// From node to node, as `numactl --hardware` prints them; empty if nobody said, which is
-    /// [`REMOTE_DISTANCE`] everywhere.
+    /// From node to node, as `numactl --hardware` prints them; empty means [`REMOTE_DISTANCE`]
+    /// everywhere.
     pub distances: Vec<Vec<u32>>,
-    /// What shared memory costs; `None` if nobody said, which is nothing.
+    /// The costs of shared memory; `None` means that it is free.
     pub memory: Option<Memory>,
 }
 
-/// What it costs to share memory between CPUs.
+/// The costs of memory shared between CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Reading a line of another CPU's that has not changed since it was last read, ns.
+    /// Reading another CPU's line that has not changed since it was last read, ns.
     pub cached_ns: u32,
-    /// Getting a line that another CPU wrote, or taking it from those that read it, by the two CPUs'
+    /// Fetching a line that another CPU wrote, or taking it from its readers, by the two CPUs'
     /// nodes, ns.
     pub line_ns: Vec<Vec<u32>>,
-    /// How long a runqueue's or a dispatch queue's lock is held for one operation, ns.
+    /// The duration of a hold of a runqueue's or dispatch queue's lock for one operation, ns.
     pub lock_ns: u32,
-    /// What the kernel's spinlocks are.
+    /// The type of the kernel's spinlocks.
     pub spinlock: Spinlock,
 }
 
-/// How those who wait for a spinlock learn that it is their turn.
+/// How waiters of a spinlock learn that it is their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spinlock {
@@ -98,7 +98,7 @@ impl Machine {
 }
 
 impl Numa {
-    /// From node `a` to node `b`.
+    /// The distance from node `a` to node `b`.
     pub fn distance(&self, a: usize, b: usize) -> u32 {
         let unknown = if a == b {
             LOCAL_DISTANCE
@@ -112,7 +112,7 @@ impl Numa {
             .unwrap_or(unknown)
     }
 
-    /// The distances that there are between `nodes` nodes, each once, rising; the first is
+    /// The distances that occur between `nodes` nodes, each once, rising; the first is
     /// [`LOCAL_DISTANCE`].
     pub fn levels(&self, nodes: usize) -> Vec<u32> {
         let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
@@ -122,8 +122,7 @@ impl Numa {
         levels
     }
 
-    /// The nodes in groups of those that are at most `distance` from each other; `None` if that does
-    /// not partition them.
+    /// The nodes in groups that are at most `distance` apart; `None` if that is not a partition.
     pub fn partition(&self, nodes: usize, distance: u32) -> Option<Vec<Vec<usize>>> {
         let near = |a: usize| -> Vec<usize> {
             (0..nodes)

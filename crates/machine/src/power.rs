@@ -1,16 +1,16 @@
-//! What a machine's parts draw: cores by what they do, clusters and packages by whether any of their
-//! CPUs is busy, and the rest of it.
+//! The power of a machine's parts: of cores by their activity, of clusters and packages by whether
+//! any of their CPUs is busy, and of the rest.
 //!
-//! Powers are whole milliwatts. A milliwatt for a nanosecond is a picojoule, so energy is a sum of whole
-//! numbers and comes out the same in whatever order it is added.
+//! Powers are whole milliwatts. A milliwatt for a nanosecond is a picojoule, so energy is a sum of
+//! integers and does not depend on the order of addition.
 
 use crate::{CoreType, CpuMask, Machine};
 
-/// How much power a machine's parts draw.
+/// The power of a machine's parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Power {
-    /// Everything that is no package, whatever the CPUs do: memory, disks, fans, losses of the supply;
-    /// mW.
+    /// Everything outside packages, independent of the CPUs: memory, disks, fans, losses of the
+    /// supply; mW.
     pub rest_mw: u32,
     /// Each package, without its clusters and cores: the uncore.
     pub package: PartPower,
@@ -18,7 +18,7 @@ pub struct Power {
     pub cluster: PartPower,
 }
 
-/// Of a core, cluster or package: what it draws besides what its parts do.
+/// The power of a core, cluster or package besides its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartPower {
     /// While any of its CPUs is busy, and until it enters an idle state, mW.
@@ -30,56 +30,58 @@ pub struct PartPower {
 /// An idle state of a core, cluster or package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartIdle {
-    /// It is entered once all of the part's CPUs have been idle for so long, ns.
+    /// Entered once all of the part's CPUs have been idle for this time, ns.
     pub residency_ns: u64,
     /// mW.
     pub power_mw: u32,
-    /// What entering and leaving it takes besides, pJ.
+    /// Energy for entering and leaving it, pJ.
     pub entry_pj: u64,
 }
 
-/// What a core of one type draws.
+/// The power of a core of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorePower {
-    /// While one hardware thread runs a busy loop at the highest OPP, mW. At another OPP it is this by
-    /// the ratio of frequency times voltage squared.
+    /// While one hardware thread runs a busy loop at the highest OPP, mW. At another OPP it scales
+    /// with frequency times voltage squared.
     pub dynamic_mw: u32,
-    /// What all its hardware threads draw so, of what one does, in units of 1/2^20.
+    /// The same for all its hardware threads together, relative to one, in units of 1/2^20.
     pub smt_dynamic: u32,
-    /// While it is not in an idle state, busy or not, at the highest OPP, mW. At another OPP it is this
-    /// by the ratio of voltage squared.
+    /// While it is not in an idle state, busy or not, at the highest OPP, mW. At another OPP it
+    /// scales with voltage squared.
     pub static_mw: u32,
 }
 
-/// How fast the hardware lets a package's cores run, below what software asks for.
+/// The hardware's limits of the speed of a package's cores, below the requested frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turbo {
-    /// By core type: the highest frequency with so many cores active, the first number for one, the last for more,
-    /// too; kHz, never rising.
+    /// By core type: the highest frequency by the number of active cores, the first value for one,
+    /// the last also for more; kHz, never rising.
     pub khz: Vec<Vec<u32>>,
     /// Only active cores of the same type count.
     pub by_core: bool,
-    /// How often the package's control unit looks, ns.
+    /// The period of the package's control unit, ns.
     pub interval_ns: u64,
-    /// What the package may draw on average; `None` if it draws less anyway, or that is not known.
+    /// The limit of the package's average power; `None` if it never reaches it, or if it is
+    /// unknown.
     pub limit: Option<PowerLimit>,
 }
 
-/// What a package may draw on average.
+/// The limit of a package's average power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerLimit {
     /// Cores, clusters and uncore together, mW.
     pub mw: u32,
-    /// Over how long that average is (an exponential one), ns.
+    /// The window of that (exponential) average, ns.
     pub window_ns: u64,
 }
 
-/// A task's activity that draws what a busy loop does.
+/// The activity of a task with the power of a busy loop.
 pub const BUSY_LOOP: u32 = 1024;
 
 impl CorePower {
-    /// What one of `busy` busy threads of `threads` draws, mW, on a core of `core` at OPP `opp`, in a busy
-    /// loop. The threads' power grows in equal steps from one to all, and counts as theirs equally.
+    /// The power of one of `busy` busy threads of `threads`, mW, in a busy loop on a core of `core`
+    /// at OPP `opp`. The threads' power grows in equal steps from one to all, and is shared
+    /// equally.
     pub fn thread_mw(&self, core: &CoreType, opp: usize, busy: usize, threads: usize) -> u32 {
         let (khz, voltage) = opp_ratios(core, opp);
         let mut mw = f64::from(self.dynamic_mw) * khz * voltage * voltage;
@@ -90,15 +92,15 @@ impl CorePower {
         (mw / busy as f64).round() as u32
     }
 
-    /// What the core draws besides while it is in no idle state, mW, at OPP `opp` of `core`.
+    /// The additional power of the core outside idle states, mW, at OPP `opp` of `core`.
     pub fn static_mw(&self, core: &CoreType, opp: usize) -> u32 {
         let (_, voltage) = opp_ratios(core, opp);
         (f64::from(self.static_mw) * voltage * voltage).round() as u32
     }
 }
 
-/// Frequency and voltage at OPP `opp`, of those at the highest. Where voltages are not known they do not
-/// change.
+/// Frequency and voltage at OPP `opp`, relative to those at the highest. Unknown voltages are
+/// assumed constant.
 pub fn opp_ratios(core: &CoreType, opp: usize) -> (f64, f64) {
     let (Some(opp), Some(highest)) = (core.opps.get(opp), core.opps.last()) else {
         return (1.0, 1.0);
@@ -111,7 +113,7 @@ pub fn opp_ratios(core: &CoreType, opp: usize) -> (f64, f64) {
 }
 
 impl Turbo {
-    /// The highest frequency of a core type with so many active cores, kHz.
+    /// The highest frequency of a core type with this number of active cores, kHz.
     pub fn khz_for(&self, core_type: usize, active: usize) -> u32 {
         let khz = &self.khz[core_type];
         khz[active.clamp(1, khz.len()) - 1]
@@ -119,7 +121,7 @@ impl Turbo {
 }
 
 impl Machine {
-    /// The packages, of which each CPU is in one: a socket.
+    /// The packages, or sockets; each CPU is in one.
     pub fn packages(&self) -> &[CpuMask] {
         let pkg = self.levels.iter().find(|level| level.name == "PKG");
         pkg.map_or(self.clusters(), |level| &level.spans)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where the simulated kernel and a scheduler meet. The kernel fills in equipoise_kernel when it loads
- * the object; everything a scheduler can call ends here.
+ * The interface between the simulated kernel and a scheduler. The kernel fills in equipoise_kernel
+ * when it loads the object; every call of a scheduler ends here.
  */
 #ifndef __EQUIPOISE_SIMULATED_H
 #define __EQUIPOISE_SIMULATED_H
@@ -26,14 +26,14 @@ struct equipoise_map {
 /* A cache line that CPUs share. [abi] */
 struct equipoise_line {
 	u32 version;   /* counts writes */
-	u32 shared_ns; /* what it costs the next writer that others have read it since */
-	u32 writer;    /* who wrote last */
+	u32 shared_ns; /* cost for the next writer if others have read it since */
+	u32 writer;    /* the last writer */
 };
 
-/* What shared memory costs, on a machine that says so. [abi] */
+/* The costs of shared memory, on a machine that has them. [abi] */
 struct equipoise_memory {
-	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of nobody's */
-	u32 *seen;		      /* which version a CPU saw last, by CPU and line */
+	struct equipoise_line *lines; /* the kernel's of each CPU, the scheduler's, then those of no CPU */
+	u32 *seen;		      /* the version that a CPU saw last, by CPU and line */
 	const u32 *line_ns;	      /* from node to node */
 	const u16 *node;	      /* of each CPU */
 	u32 nr_lines;
@@ -144,14 +144,14 @@ enum equipoise_cpuperf {
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
-/* Not worth a copy at each place that calls it. */
+/* Not worth a copy at each call site. */
 #define __equipoise_slow __attribute__((noinline, unused))
 
 #define __equipoise_export __attribute__((visibility("default"), used))
 
 /*
- * Protected: exported, and reached from here without a detour by the table of what may be replaced. Of a scheduler
- * in several files the first has it.
+ * Protected: exported, and accessed from here without the global offset table. In a scheduler of
+ * several files, the first one has it.
  */
 #ifdef EQUIPOISE_FURTHER_FILE
 extern __attribute__((visibility("protected"))) struct equipoise_kernel *equipoise_kernel;
@@ -160,12 +160,12 @@ __attribute__((visibility("protected"), used)) struct equipoise_kernel *equipois
 #endif
 
 #define __KERNEL equipoise_kernel
-/* Few machines have [memory], and what it costs is for those alone. */
+/* Few machines have [memory], so its costs are off the fast path. */
 #define __equipoise_has_memory() __builtin_expect(__KERNEL->memory != NULL, 0)
 /* Calls entry @fn of the kernel's table. */
 #define __kcall(fn, ...) __KERNEL->fn(__KERNEL->kernel, ##__VA_ARGS__)
 
-/* What the kernel's verifier counts. NULL is no reference. */
+/* Counts what the kernel's verifier counts. NULL is no reference. */
 static __always_inline void *__equipoise_take(const void *object)
 {
 	__KERNEL->references += object != NULL;
@@ -178,7 +178,10 @@ static __always_inline void *__equipoise_give(const void *object)
 	return (void *)object;
 }
 
-/* What the kernel is to read or write, touched here, where a pointer to nothing has a line. */
+/*
+ * Touches memory that the kernel reads or writes, so that a fault on an invalid pointer has the
+ * scheduler's line.
+ */
 static __always_inline void *__equipoise_there(const void *memory)
 {
 	(void)*(const volatile u8 *)memory;
@@ -226,7 +229,7 @@ static __equipoise_slow void __equipoise_write_line(u32 line)
 	__KERNEL->spent += ns;
 }
 
-/* A scheduler says that it reads or writes what it keeps of @cpu. Nothing without [memory]. */
+/* The scheduler declares that it reads or writes its data of @cpu. No effect without [memory]. */
 static __always_inline void simulated_read(u32 cpu)
 {
 	if (__equipoise_has_memory() && cpu < __KERNEL->nr_cpu_ids)
@@ -239,7 +242,10 @@ static __always_inline void simulated_write(u32 cpu)
 		__equipoise_write_line(__KERNEL->nr_cpu_ids + cpu);
 }
 
-/* A scheduler says that Linux's fair class would hold the locks of both runqueues, and that it lets go of them. */
+/*
+ * The scheduler declares that Linux's fair class would hold the locks of both runqueues, and that
+ * it releases them.
+ */
 static __always_inline void simulated_lock_rqs(u32 a, u32 b)
 {
 	if (__equipoise_has_memory() && a < __KERNEL->nr_cpu_ids && b < __KERNEL->nr_cpu_ids)
@@ -252,13 +258,13 @@ static __always_inline void simulated_unlock_rqs(void)
 		__kcall(unlock_rqs);
 }
 
-/* How many numbers go with what a scheduler says of a decision (scheduler/explain.bpf.h). [abi] */
+/* The count of numbers of a decision that a scheduler records (scheduler/explain.bpf.h). [abi] */
 #define EQUIPOISE_EXPLAINED_NUMBERS 4
 
-/* How many lines a scheduler has that are of no CPU. [abi] */
+/* The number of a scheduler's lines that belong to no CPU. [abi] */
 #define EQUIPOISE_GLOBAL_LINES 4
 
-/* The same of one of its lines that are of no CPU. */
+/* The same for one of its lines that belong to no CPU. */
 static __always_inline void simulated_read_global(u32 line)
 {
 	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)
@@ -272,7 +278,7 @@ static __always_inline void simulated_write_global(u32 line)
 }
 
 #ifndef EQUIPOISE_FURTHER_FILE
-/* Sizes and offsets for the simulated kernel to check itself against, in abi/layout.rs's order. */
+/* Sizes and offsets that the simulated kernel compares with its own, in abi/layout.rs's order. */
 __equipoise_export const u32 equipoise_abi[] = {
 	sizeof(struct equipoise_kernel),
 	offsetof(struct equipoise_kernel, memory),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's types as a sched_ext scheduler sees them, for the simulated kernel. Only what
- * schedulers may rely on is here: a member that is absent is one the simulation does not keep, and
- * using it is a compile error with its line.
+ * The kernel's types as a sched_ext scheduler sees them, for the simulated kernel. Only members
+ * that schedulers may rely on are here: using an absent member, which the simulation does not
+ * maintain, is a compile error with its line.
  *
- * crates/simulator/src/abi.rs mirrors the structures marked [abi]; equipoise_abi in simulated.h lets
- * it check sizes and offsets when an object is loaded.
+ * crates/simulator/src/abi/layout.rs mirrors the structures marked [abi]; equipoise_abi in
+ * simulated.h lets it check sizes and offsets when an object is loaded.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -58,7 +58,7 @@ enum { false = 0, true = 1 };
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 #endif
 
-/* What the kernel alone writes to. A test of a scheduler's C that is the kernel defines it as nothing. */
+/* Members that only the kernel writes. A test that plays the kernel defines it as nothing. */
 #ifndef __ro
 #define __ro const
 #endif
@@ -138,7 +138,7 @@ struct thread_info {
 	u32 cpu;
 };
 
-/* Which scheduling class a task belongs to can be compared, not looked into. */
+/* A task's scheduling class can be compared, but not examined. */
 struct sched_class;
 
 struct load_weight {
@@ -156,7 +156,7 @@ struct sched_entity {
 	unsigned char custom_slice;
 };
 
-/* What a scheduler may write to of a task (bpf_scx_btf_struct_access()) is not __ro. [abi] */
+/* Members that a scheduler may write to (bpf_scx_btf_struct_access()) are not __ro. [abi] */
 struct sched_ext_entity {
 	u64 slice;
 	u64 dsq_vtime;
@@ -196,7 +196,7 @@ struct task_struct {
 	__ro int prio;
 	__ro unsigned int policy;
 	__ro cpumask_t cpus_mask;
-	/* From here on, at the beginning of a cache line, what each switch looks at, together. */
+	/* Starting at a cache line: the members that each switch reads, together. */
 	__ro struct thread_info thread_info __attribute__((aligned(64)));
 	__ro unsigned int __state;
 	__ro unsigned int flags;
@@ -362,7 +362,7 @@ enum scx_pick_idle_cpu_flags {
 	SCX_PICK_IDLE_IN_NODE = __enumerator_SCX_PICK_IDLE_IN_NODE(1 << 1),
 };
 
-/* What a sub-scheduler may do on a CPU. The root's scheduler has all capabilities. */
+/* The capabilities of a sub-scheduler on a CPU. The root's scheduler has all of them. */
 enum scx_cap_flags {
 	SCX_CAP_ENQ_IMMED = 1 << 0,
 	SCX_CAP_ENQ = 1 << 1,

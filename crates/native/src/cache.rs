@@ -1,9 +1,9 @@
-//! Compiled objects in the user's cache, so that what was compiled once need not be again.
+//! Compiled objects in the user's cache, so that nothing is compiled twice.
 //!
-//! An object is known by everything that made it: the compiler, the flags and the source as the
-//! preprocessor leaves it, with all that it includes. So the preprocessor is called each time, which is
-//! quick, and the compiler only for what is new. What can be read may be broken and what is to be written
-//! may not be writable; then the compiler is called, and nobody hears of it.
+//! The key of an object is everything that determines it: the compiler, the flags and the
+//! preprocessed source, with all that it includes. The preprocessor therefore runs each time, which
+//! is quick, and the compiler only for new input. If an entry is broken or the cache cannot be
+//! written, the compiler runs, without a message.
 
 use crate::compile::Call;
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How many objects are kept: those that were used last.
+/// The number of kept objects: the most recently used.
 const MOST: usize = 500;
 
 /// Bytes of the digest that ends an entry.
@@ -38,8 +38,8 @@ impl Cache {
         }
     }
 
-    /// The shared object that the `call` makes, or made once; in the folder `work`, which is left with what was needed on
-    /// the way. The error is what the compiler said.
+    /// The shared object that `call` makes, or made before. Intermediate files stay in the folder
+    /// `work`. The error is the compiler's message.
     pub fn compile(&self, call: Call, work: &Path) -> Result<Vec<u8>, String> {
         let key = key(call, &work.join("source.i"))?;
         let entry = self.folder.as_ref().zip(key);
@@ -51,15 +51,15 @@ impl Cache {
         call.compile(&output)?;
         let object = fs::read(&output).map_err(|error| error.to_string())?;
         if let Some(entry) = &entry {
-            // A cache that cannot be written is no error.
+            // A cache that cannot be written is not an error.
             let _ = write(entry, &object);
         }
         Ok(object)
     }
 }
 
-/// What the object is known by, if that can be told. `preprocessed` is a file to be written. The error is what the
-/// preprocessor said.
+/// The key of the object, if it can be determined. `preprocessed` is a file to write. The error is
+/// the preprocessor's message.
 fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
@@ -87,7 +87,8 @@ fn key(call: Call, preprocessed: &Path) -> Result<Option<String>, String> {
     ))
 }
 
-/// Which compiler it is: its file, and when and how long that was written, as an update changes both.
+/// The identity of the compiler: its file, with its modification time and size, which an update
+/// changes.
 fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     let found = if compiler.as_bytes().contains(&b'/') {
         PathBuf::from(compiler)
@@ -102,7 +103,7 @@ fn identity(compiler: &OsStr) -> Option<(PathBuf, Vec<u8>)> {
     Some((path, version.into_bytes()))
 }
 
-/// The object in `entry`, if it is there and whole. It counts as used now.
+/// The object in `entry`, if it exists and is whole. It counts as used now.
 fn read(entry: &Path) -> Option<Vec<u8>> {
     let mut object = Vec::new();
     let mut file = File::open(entry).ok()?;
@@ -115,8 +116,7 @@ fn read(entry: &Path) -> Option<Vec<u8>> {
     Some(object)
 }
 
-/// Writes `entry` for whoever looks for it at this moment to find all of it or nothing, and removes the
-/// entries that were not used for longest where there are too many.
+/// Writes `entry` atomically, and removes the least recently used entries if there are too many.
 fn write(entry: &Path, object: &[u8]) -> io::Result<()> {
     let folder = entry.parent().expect("an entry is in a folder");
     fs::create_dir_all(folder)?;
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// What is in the cache, and in no object that a compiler makes.
+    /// The content of the cache that no compiler produces.
     const MARK: &[u8] = b"from the cache";
 
     fn marked() -> Setup {
@@ -204,7 +204,7 @@ mod tests {
     fn the_same_bytes_are_compiled_once() {
         let setup = marked();
         assert_eq!(setup.compile(), MARK);
-        // What the preprocessor drops makes no difference.
+        // Text that the preprocessor drops makes no difference.
         fs::write(setup.path("a.h"), "/* one */\n#define A 1\n").unwrap();
         assert_eq!(setup.compile(), MARK);
         assert_eq!(setup.entries().len(), 1);

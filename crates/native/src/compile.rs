@@ -6,11 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Declares the kernel's features. The file in `include/` determines them at run time; compiling for one kernel replaces
-/// it with [`crate::Kernel::header`].
+/// Declares the kernel's features. The file in `include/` determines them at run time; compiling
+/// for one kernel replaces it with [`crate::Kernel::header`].
 pub const KERNEL_HEADER: &str = "scx/kernel.h";
 
-/// The headers a scheduler is compiled against: where each goes, and what it says.
+/// The headers for compiling a scheduler: the path and the text of each.
 pub const HEADERS: &[(&str, &str)] = &[
     ("vmlinux.h", include_str!("../include/vmlinux.h")),
     ("simulated.h", include_str!("../include/simulated.h")),
@@ -67,11 +67,11 @@ pub const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What every scheduler is compiled with. `-g`: maps and globals are found by their debugging
-/// information. `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are
-/// direct, and nothing of it meets another instance's. `-fstack-clash-protection`: a recursion without
-/// end meets the guard page below the stack and does not step over it. `-nostartfiles`: what the C library would
-/// run at loading is left out, so that constructors are seen.
+/// The flags for every scheduler. `-g`: maps and globals are found by their debugging information.
+/// `-fno-semantic-interposition` and hidden symbols: calls within the scheduler are direct, and
+/// instances do not interfere. `-fstack-clash-protection`: an endless recursion hits the guard page
+/// below the stack and does not step over it. `-nostartfiles`: the C library's code for loading is
+/// left out, so that constructors can be detected.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -95,7 +95,8 @@ pub const FLAGS: &[&str] = &[
     "-Wno-address",
 ];
 
-/// What somebody else's is compiled with as well: BPF has no floating point, and a use of it is an error with a line.
+/// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error
+/// with a line.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only"];
@@ -103,23 +104,23 @@ pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only"];
 #[allow(dead_code)]
 pub const FOREIGN_FLAGS: &[&str] = &[];
 
-/// Runs a command to its end; what it wrote.
+/// Runs a command to its end and returns its output.
 pub type Finish = fn(&mut Command) -> io::Result<Output>;
 
-/// What is to be compiled, and how.
+/// A compilation.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The program, a path or a name to look for in `$PATH`, and options that come with it.
+    /// The program, a path or a name to find in `$PATH`, and options that belong to it.
     pub compiler: &'a [OsString],
     /// Its options.
     pub flags: &'a [&'a str],
     /// The folders to look for headers in.
     pub include: &'a [&'a Path],
-    /// What is done to each process that it starts before that runs.
+    /// Prepares each process before its program runs.
     pub confine: &'a dyn Fn(&mut Command),
-    /// Runs one to its end.
+    /// Runs a process to its end.
     pub finish: Finish,
-    /// The files in C; the first has what there may be one of alone.
+    /// The files in C; only the first has the definitions that must be unique.
     pub sources: &'a [&'a Path],
 }
 
@@ -136,11 +137,11 @@ impl Call<'_> {
         command
     }
 
-    /// The call for source number `index`, which does not say yet what is wanted of it.
+    /// The call for source number `index`, without the kind of output.
     pub fn of_source(&self, index: usize) -> Command {
         let mut command = self.command();
         if index > 0 {
-            // Each file says its licence, and includes what a scheduler meets its kernel by.
+            // Each file declares its licence, and includes the interface of the simulated kernel.
             command
                 .arg("-DEQUIPOISE_FURTHER_FILE")
                 .arg(format!("-D_license=_license_{index}"));
@@ -149,7 +150,8 @@ impl Call<'_> {
         command
     }
 
-    /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects beside it.
+    /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects
+    /// beside it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
             return self.run(self.of_source(0).arg("-o").arg(output));
@@ -163,7 +165,7 @@ impl Call<'_> {
         self.run(link.arg("-o").arg(output))
     }
 
-    /// The error is what the compiler and the linker said, or why they could not be run.
+    /// The error is the message of the compiler or linker, or the reason why they could not be run.
     pub fn run(&self, command: &mut Command) -> Result<(), String> {
         let run = (self.finish)(command).map_err(|error| {
             format!(
@@ -173,13 +175,17 @@ impl Call<'_> {
         })?;
         match &*String::from_utf8_lossy(&run.stderr) {
             _ if run.status.success() => Ok(()),
-            "" => Err(format!("the compiler said nothing: {}", run.status)),
+            "" => Err(format!(
+                "the compiler failed without a message: {}",
+                run.status
+            )),
             said => Err(said.to_owned()),
         }
     }
 }
 
-/// `path` as no compiler takes it for an option (`-x.c`) or for a file of options (`@x.c`).
+/// `path` in a form that no compiler takes for an option (`-x.c`) or for a file of options
+/// (`@x.c`).
 fn plain(path: &Path) -> PathBuf {
     match path.as_os_str().as_encoded_bytes().first() {
         Some(b'-' | b'@') => Path::new(".").join(path),
@@ -187,12 +193,12 @@ fn plain(path: &Path) -> PathBuf {
     }
 }
 
-/// The compiler and the options that come with it: the words of `$CC`, else `cc`.
+/// The compiler and its options: the words of `$CC`, otherwise `cc`.
 pub fn compiler() -> Vec<OsString> {
     words(env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-/// The words of `command`, unless all of it is a file's path.
+/// The words of `command`, unless it is the path of a file as a whole.
 fn words(command: OsString) -> Vec<OsString> {
     if PathBuf::from(&command).is_file() {
         return vec![command];

@@ -1,6 +1,6 @@
-//! What a compiler may do with somebody else's source, which has it open whatever files it likes (`#include`,
-//! `.incbin`) and says in its messages what is in them: it reads its own files and the scheduler's headers, writes to a
-//! folder of its own, talks to nobody, has no terminal, and comes to an end.
+//! Restricts a compiler of a foreign source, which could make it open any file (`#include`,
+//! `.incbin`) and print its contents in messages: it reads its own files and the scheduler's
+//! headers, writes to a folder of its own, has no network and no terminal, and ends.
 
 use crate::{Error, limits, system_calls};
 use landlock::{
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where compilers, linkers, their libraries and the C library's headers are.
+/// The places of compilers, linkers, their libraries and the C library's headers.
 const OF_COMPILERS: [&str; 23] = [
     "/bin",
     "/lib",
@@ -44,24 +44,24 @@ const OF_COMPILERS: [&str; 23] = [
     "/gnu/store",
 ];
 
-/// Beside the folder of one that is elsewhere.
+/// The places beside the folder of a compiler elsewhere.
 const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 
-/// What they read and write besides.
+/// Devices that they also read and write.
 const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
 
-/// What headers and sources are called that a scheduler includes from its own folder.
+/// The extensions of headers and sources that a scheduler includes from its own folder.
 const HEADERS: [&str; 5] = ["h", "c", "inc", "def", "bpf"];
 
-/// How many of those, and how deep below the source: a source in a home directory is no reason to walk through all of
-/// that.
+/// Limits of their number and of the depth below the source: a source in a home directory must not
+/// cause a walk through all of it.
 const MOST_HEADERS: usize = 4096;
 const MOST_DEPTH: usize = 4;
 
 static UNCAGED: AtomicBool = AtomicBool::new(false);
 
-/// From here on somebody else's schedulers are compiled and run also where the kernel lacks what would keep them from
-/// harm: with as much of it as there is.
+/// From here on, foreign schedulers are compiled and run even if the kernel lacks protection: with
+/// as much of it as there is.
 pub fn run_uncaged() {
     UNCAGED.store(true, Ordering::Relaxed);
 }
@@ -80,8 +80,8 @@ pub fn has_landlock() -> bool {
     ruleset.is_ok()
 }
 
-/// The rules of a process that may do nothing with files, networks and other processes, as far as the kernel knows such
-/// rules.
+/// The ruleset of a process that may do nothing with files, networks and other processes, as far as
+/// the kernel supports such rules.
 pub fn nothing() -> Result<RulesetCreated, RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
@@ -92,7 +92,8 @@ pub fn nothing() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Descriptors beyond the standard ones are closed when this process becomes another program, whoever it has them from.
+/// Closes all inherited descriptors but the standard ones when this process executes another
+/// program.
 pub fn inherit_nothing() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: marks descriptors, and may be called between fork and exec.
@@ -110,17 +111,17 @@ pub fn inherit_nothing() -> io::Result<()> {
     }
 }
 
-/// Which files a compiler may read, and write, and which system calls it may make.
+/// The files that a compiler may read and write, and the system calls that it may make.
 pub struct Files {
     rules: Option<RulesetCreated>,
     calls: Option<Arc<BpfProgram>>,
-    /// For what it writes on its way.
+    /// The folder for its intermediate files.
     work: PathBuf,
 }
 
 impl Files {
-    /// Those that `compiler` needs for `sources` with headers in the folders `include`. It writes to the folder `work`
-    /// alone. An error where the kernel has no such rules.
+    /// The files that `compiler` needs for `sources` with headers in the folders `include`. It
+    /// writes to the folder `work` only. An error if the kernel has no such rules.
     pub fn of(
         compiler: &OsStr,
         sources: &[&Path],
@@ -154,10 +155,10 @@ impl Files {
         })
     }
 
-    /// Keeps what `command` starts to them and within the limits of time and memory.
+    /// Restricts the processes of `command` to these files and to the limits of time and memory.
     pub fn confine(&self, command: &mut Command) {
         limits::set(command);
-        // A cache of a compiler's own would be elsewhere.
+        // A compiler's own cache would be elsewhere.
         command
             .env("TMPDIR", &self.work)
             .env("CCACHE_DISABLE", "1")
@@ -165,7 +166,7 @@ impl Files {
         let rules = self.rules.as_ref().and_then(|rules| rules.try_clone().ok());
         let calls = self.calls.clone();
         let enter = move || {
-            // Without a terminal, and the leader of a group that can be ended together.
+            // Without a terminal, and the leader of a group that can be ended as a whole.
             rustix::process::setsid()?;
             inherit_nothing()?;
             if let Some(rules) = rules.as_ref().map(RulesetCreated::try_clone).transpose()? {
@@ -194,7 +195,7 @@ fn rules(
     let read = AccessFs::from_read(abi);
     let read_file = AccessFs::ReadFile | AccessFs::Execute;
     let mut rules = nothing()?;
-    // What is not there cannot be read either.
+    // A missing file cannot be read either.
     let mut add = |path: &Path, access| -> Result<(), RulesetError> {
         if let Ok(opened) = PathFd::new(path) {
             let access = match path.is_dir() {
@@ -229,7 +230,7 @@ fn rules(
     Ok(rules)
 }
 
-/// Where `compiler` is, and its parts, if that is not where compilers are.
+/// The folder of `compiler` and its parts, if it is not in a usual place.
 fn of_prefix(compiler: &OsStr) -> Vec<PathBuf> {
     let found = match compiler.as_bytes().contains(&b'/') {
         true => Some(PathBuf::from(compiler)),
@@ -263,8 +264,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The files in `folder` that a source may include, and in the folders below it. Links are not followed: what they lead
-/// to may be anything.
+/// The files in `folder` and its subfolders that a source may include. Links are not followed:
+/// their targets may be anything.
 fn headers(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let mut below = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,6 +1,6 @@
-//! Reading a scheduler's maps out of its debugging information, as libbpf reads BTF: a map is a
-//! variable whose type encodes the parameters (`__uint` a number as an array's length, `__type` a
-//! type as what a pointer points to).
+//! Reads a scheduler's maps from its debugging information, as libbpf reads BTF: a map is a
+//! variable whose type encodes the parameters (`__uint` a number as the length of an array,
+//! `__type` a type as the target of a pointer).
 
 use crate::compile::HEADERS;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, Unit, UnitOffset};
@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// A map's parameters as its definition gives them; what is not given is 0.
+/// A map's parameters by its definition; omitted ones are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapDefinition {
     /// `BPF_MAP_TYPE_*`.
@@ -20,8 +20,8 @@ pub struct MapDefinition {
     pub value_size: u32,
     /// Entries.
     pub max_entries: u32,
-    /// Where the initial values (`.values = { ... }`) begin in the variable, bytes; 0 if there are
-    /// none.
+    /// The offset of the initial values (`.values = { ... }`) in the variable, bytes; 0 if there
+    /// are none.
     pub values_offset: u32,
     /// The definition of the inner maps, if this is an array of maps.
     pub inner: Option<Inner>,
@@ -48,8 +48,8 @@ fn dwarf<'a>(file: &object::File<'a>) -> Result<gimli::Dwarf<Slice<'a>>, gimli::
     })
 }
 
-/// `FILE:LINE` of the instruction at `address`; of one that is inlined from the simulated kernel's headers, where that
-/// is called.
+/// `FILE:LINE` of the instruction at `address`; for code inlined from the simulated kernel's
+/// headers, of the call.
 pub fn line(file: &object::File<'_>, address: u64) -> Option<String> {
     let context = addr2line::Context::from_dwarf(dwarf(file).ok()?).ok()?;
     let mut frames = context.find_frames(address).skip_all_loads().ok()?;
@@ -85,8 +85,8 @@ pub fn maps(
     Ok(found)
 }
 
-/// The global variables that are `const`. Where they are does not tell: a compiler may put what is also `volatile`
-/// where it can be written to.
+/// The global variables that are `const`. Their section does not tell: a compiler may put a
+/// variable that is also `volatile` into writable memory.
 pub fn constants(file: &object::File<'_>) -> Result<HashSet<String>, gimli::Error> {
     let mut found = HashSet::new();
     each_global(file, |_, unit, name, kind| {
@@ -131,7 +131,7 @@ fn points_to_task(
     Ok(dwarf.attr_string(unit, name)?.slice() == b"task_struct")
 }
 
-/// Is the type at `offset` `const`, or an array of what is?
+/// Is the type at `offset` `const`, or an array of `const`?
 fn is_constant(unit: &Unit<Slice<'_>>, mut offset: UnitOffset) -> Result<bool, gimli::Error> {
     loop {
         let entry = unit.entry(offset)?;
@@ -162,7 +162,7 @@ fn each_global<'a>(
         let unit = dwarf.unit(header)?;
         let mut entries = unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            // Right below the unit: a function's variable may have a map's name.
+            // Only directly below the unit: a function's variable may have a map's name.
             if entry.tag() != gimli::DW_TAG_variable || entry.depth() != 1 {
                 continue;
             }

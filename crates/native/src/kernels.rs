@@ -88,7 +88,7 @@ fn header_of_all() -> String {
     header(&Feature::condition, None)
 }
 
-/// What a feature is.
+/// The kind of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A function that the kernel gives BPF programs.
@@ -112,13 +112,13 @@ pub enum Kind {
 pub struct Feature {
     /// Its name in C.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     since: Release,
     until: Until,
 }
 
-/// What became of a feature.
+/// The later history of a feature.
 #[derive(Clone, Copy, Debug)]
 enum Until {
     /// The newest kernel has it.

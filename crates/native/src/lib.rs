@@ -1,6 +1,6 @@
 //! Schedulers as native objects: the C headers that a sched_ext scheduler sees when it is built for
-//! the simulated kernel (`include/`), the compiler call, and what the object says of itself (its
-//! maps, its globals, its ops).
+//! the simulated kernel (`include/`), the compiler call, and the object's own data (maps, globals,
+//! ops).
 
 mod cache;
 mod compile;
@@ -28,8 +28,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// `text`, which somebody else wrote, as a terminal can be shown it: other control characters than line feeds and tabs are
-/// spelt.
+/// `text` of foreign origin in a form that is safe for a terminal: control characters other than
+/// line feeds and tabs are escaped.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -42,14 +42,14 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// The printable text on one line.
 pub fn one_line(text: &str) -> String {
     let shown = printable(text.trim_end());
     shown.replace('\n', "\\n").replace('\t', " ")
 }
 
-/// Why a scheduler could not be compiled or understood. The message is complete: it has the file,
-/// the line and the compiler's own words where it has any.
+/// The reason why a scheduler could not be compiled or read. The message is complete: it has the
+/// file, the line and the compiler's own words, if any.
 #[derive(Debug)]
 pub struct Error(pub String);
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Object {
-    /// The scheduler called `name` of Equipoise's own ([`SCHEDULERS`]), compiled when this crate was, for the newest
+    /// Equipoise's own scheduler `name` ([`SCHEDULERS`]), compiled with this crate, for the newest
     /// kernel; `None` if there is none.
     pub fn own(name: &str) -> Option<&'static Object> {
         Object::own_in(name, Kernel::default())
@@ -75,15 +75,16 @@ impl Object {
         of_images(&OBJECTS, images, name, kernel)
     }
 
-    /// The same scheduler, which decides the same, and says why (`scheduler/explain.bpf.h`). That costs time, though
-    /// none that is simulated.
+    /// The same scheduler, which decides alike and records its reasons (`scheduler/explain.bpf.h`).
+    /// That costs real time, but no simulated time.
     pub fn explaining_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
         static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
         let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/explaining.rs"));
         of_images(&OBJECTS, images, name, kernel)
     }
 
-    /// Compiles `source`, any sched_ext scheduler in C, for the newest kernel. `$CC`, else `cc`, is the compiler.
+    /// Compiles `source`, any sched_ext scheduler in C, for the newest kernel. The compiler is
+    /// `$CC`, otherwise `cc`.
     pub fn compile(source: &Path) -> Result<Object, Error> {
         Object::compile_all(&[source], &[], Kernel::default())
     }
@@ -99,7 +100,7 @@ impl Object {
         let expected = "expected a scheduler in C (FILE.bpf.c)";
         for source in sources {
             let name = source.display();
-            // Opened only if it is a file: a pipe's other end may never come.
+            // Opened only if it is a file: opening a pipe could block forever.
             let found = std::fs::metadata(source).and_then(|found| match found.is_file() {
                 true => std::fs::File::open(source)?.metadata(),
                 false => Ok(found),
@@ -140,7 +141,8 @@ impl Object {
 /// For each kernel, an object of each of [`SCHEDULERS`].
 type Objects = [OnceLock<Vec<Object>>; Kernel::ALL.len()];
 
-/// The object of `name` for `kernel`, whose `images` are in the order of [`SCHEDULERS`]; all are read once.
+/// The object of `name` for `kernel`, whose `images` are in the order of [`SCHEDULERS`]; all are
+/// read once.
 fn of_images(
     objects: &'static Objects,
     images: &[&[u8]],
@@ -160,9 +162,9 @@ fn of_images(
     Some(&objects[index])
 }
 
-/// The shared object that `$CC`, else `cc`, makes of `sources` with `flags`, looking for headers in the
-/// folders `include`: from the user's cache, if it was made before of the same bytes. The error is what
-/// the compiler said.
+/// The shared object that `$CC`, otherwise `cc`, makes of `sources` with `flags` and the header
+/// folders `include`: from the user's cache, if the same input was compiled before. The error is
+/// the compiler's message.
 pub fn shared_object(
     sources: &[&Path],
     flags: &[&str],
@@ -182,8 +184,8 @@ pub fn shared_object(
     Cache::of_user().compile(call, work.path())
 }
 
-/// What the compiler `said` about `source`, as one message. Functions that the simulated kernel does
-/// not have come first, by name and line, however the compiler or the linker put it.
+/// The compiler's output `said` about `source`, as one message. Functions that the simulated kernel
+/// lacks come first, by name and line, in whatever form the compiler or the linker reported them.
 fn explain(source: &str, said: &str) -> String {
     let said = &*printable(said);
     let mut told = HashSet::new();
@@ -207,7 +209,7 @@ fn explain(source: &str, said: &str) -> String {
     if TOO_FAR.iter().any(|what| said.contains(what)) {
         return object::too_much_memory(source).0;
     }
-    // That the linker failed is all that the compiler says of it; the cause is in the linker's own lines.
+    // The compiler only reports that the linker failed; the cause is in the linker's own lines.
     let failed =
         |line: &str| line.starts_with("collect2:") || line.contains("linker command failed");
     let linker = said
@@ -231,7 +233,8 @@ fn explain(source: &str, said: &str) -> String {
     }
 }
 
-/// What linkers say where an instruction cannot reach a variable, as others in between take gigabytes.
+/// Linkers' messages if an instruction cannot reach a variable, because others in between take
+/// gigabytes.
 const TOO_FAR: [&str; 3] = [
     "failed to convert GOTPCREL relocation",
     "relocation truncated to fit",

@@ -1,4 +1,5 @@
-//! What a compiler may take, as somebody else's scheduler may have it read for ever, or write more than there is room for.
+//! Limits of a compiler, which a foreign scheduler could make read endlessly, or write more than
+//! fits.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 use std::io::{self, Read as _};
@@ -7,49 +8,51 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// CPU time of one pass of the compiler, s. The largest scheduler of the scx crates takes 2 s on a slow computer.
+/// CPU time of one pass of the compiler, s. The largest scheduler of the scx crates takes 2 s on a
+/// slow computer.
 const CPU_S: u64 = 6;
 
-/// Time of one pass by the clock, as it may wait for what never comes.
+/// Wall time of one pass, which may wait for input that never comes.
 const WALL: Duration = Duration::from_secs(60);
 
-/// How often it is seen whether it is done.
+/// The polling interval for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What it says, bytes: of more nobody reads the end.
+/// The size of its messages, bytes: no one reads the end of longer ones.
 const SAID: u64 = 1 << 20;
 
-/// A file that it writes, bytes.
+/// The size of a file that it writes, bytes.
 const FILE: u64 = 256 << 20;
 
 /// Address space, bytes.
 const MEMORY: u64 = 4 << 30;
 
-/// Keeps what `command` starts within the limits.
+/// Sets the limits for the processes of `command`.
 pub fn set(command: &mut Command) {
     let limit = || {
         let limits = [
             (Resource::Cpu, CPU_S),
             (Resource::Fsize, FILE),
             (Resource::As, MEMORY),
-            // Whom a limit kills leaves nothing behind.
+            // A process killed by a limit leaves no core dump.
             (Resource::Core, 0),
         ];
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that says why comes the one that does not.
+                // A second after the signal that explains comes the one that kills.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes system calls and nothing else.
+    // SAFETY: between fork and exec it only makes system calls.
     unsafe { command.pre_exec(limit) };
 }
 
-/// Runs `command`, the leader of a process group, to its end, and its group with it if that takes too long.
+/// Runs `command`, the leader of a process group, to its end, and ends its group if that takes too
+/// long.
 pub fn finish(command: &mut Command) -> io::Result<Output> {
     let mut child = command
         .stdout(Stdio::null())
@@ -59,7 +62,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
     let mut errors = child.stderr.take().expect("it is piped");
     let reader = thread::spawn(move || {
         let mut said = Vec::new();
-        // What cannot be read was not said.
+        // Unreadable output counts as none.
         let _ = (&mut errors).take(SAID).read_to_end(&mut said);
         let _ = io::copy(&mut errors, &mut io::sink());
         said
@@ -72,7 +75,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
         }
         if began.elapsed() > WALL && !late {
             late = true;
-            // Fails only if it has ended just now.
+            // Fails only if it has just ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         thread::sleep(LOOK_EVERY);
@@ -88,10 +91,10 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
     })
 }
 
-/// What is added to what a compiler said that was ended.
+/// Appended to the output of a compiler that was ended.
 const LATE: &str = "\nequipoise: time is up\n";
 
-/// Which limit the compiler ran into by what it `said`, if any.
+/// The limit that the compiler exceeded by its output `said`, if any.
 pub fn reached(said: &str) -> Option<String> {
     let any = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
     if any(&[LATE]) {

@@ -1,7 +1,8 @@
-//! What loading a shared object does besides putting it into memory: it runs functions, loads libraries and binds
-//! names. A BPF program has none of these: it is code that the kernel calls, and it calls what the kernel offers.
+//! The side effects of loading a shared object: it can run functions, load libraries and bind
+//! names. A BPF program does none of this: it is code that the kernel calls, and it calls what the
+//! kernel offers.
 //!
-//! The dynamic loader goes by the object's segments, not by its sections' names, so this does, too.
+//! The dynamic loader uses the object's segments, not its section names, and so does this check.
 
 use crate::Error;
 use object::elf::{self, DynamicTag};
@@ -11,20 +12,20 @@ use object::{
     SymbolFlags,
 };
 
-/// What a C compiler calls by itself for what clang puts into the BPF program, and what the headers in
-/// `include/` make BPF helpers of.
+/// Functions that a C compiler calls by itself where clang emits BPF instructions, and those to
+/// which the headers in `include/` map BPF helpers.
 const C_LIBRARY: [&str; 9] = [
     "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
 ];
 
-/// How the kernel's functions are called. One that is declared weak and that the simulated kernel does not have is
-/// null, as in Linux: a scheduler asks so whether there is one (`bpf_ksym_exists()`). No library has such names.
+/// The prefixes of kernel functions. A weak one that the simulated kernel lacks is null, as in
+/// Linux, so that a scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
 const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
 
-/// The libraries that a compiler links with unasked.
+/// The libraries that a compiler links by default.
 const LIBRARIES: [&str; 4] = ["libc.so", "libgcc_s.so", "ld-linux", "libc.musl"];
 
-/// The entries of the dynamic section that have the loader call functions.
+/// The entries of the dynamic section that make the loader call functions.
 const CALLS: [DynamicTag; 5] = [
     elf::DT_INIT,
     elf::DT_FINI,
@@ -33,7 +34,7 @@ const CALLS: [DynamicTag; 5] = [
     elf::DT_PREINIT_ARRAY,
 ];
 
-/// Those that have it load something else, or elsewhere.
+/// The entries that make it load other libraries, or from other places.
 const LOADS: [DynamicTag; 6] = [
     elf::DT_RPATH,
     elf::DT_RUNPATH,
@@ -43,7 +44,7 @@ const LOADS: [DynamicTag; 6] = [
     elf::DT_FILTER,
 ];
 
-/// The sections that the linker makes such entries of.
+/// The sections from which the linker makes such entries.
 const SECTIONS: [&str; 7] = [
     ".preinit_array",
     ".init_array",
@@ -54,7 +55,7 @@ const SECTIONS: [&str; 7] = [
     ".fini",
 ];
 
-/// An error unless loading `file`, compiled from `source`, puts it into memory and does nothing else.
+/// An error unless loading `file`, compiled from `source`, only puts it into memory.
 pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     foreign_symbols(source, file)?;
     let refused = |what: &str| Err(Error(format!("{source}: {what}")));
@@ -65,7 +66,7 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
         );
     }
     if loads_others(file) {
-        return refused("it loads other libraries, which BPF does not; expected C alone");
+        return refused("it loads other libraries, which BPF cannot; expected C only");
     }
     if runs_data(file) {
         return refused(
@@ -87,7 +88,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look for in this process: the C library's. Weak ones, too: they are bound like any other.
+/// Names that the loader would look up in this process: the C library's. Also weak ones: they are
+/// bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()
@@ -112,8 +114,8 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
     }
 }
 
-/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that choose a function run when a
-/// shared object is loaded.
+/// A BPF program runs when the kernel calls it. Constructors, destructors and functions that select
+/// a function run when a shared object is loaded.
 fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
     let mut sections = file.sections();
     let mut symbols = file.symbols();
@@ -125,7 +127,7 @@ fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
         })
 }
 
-/// Does it have the loader find more than what a compiler links with?
+/// Does it make the loader find more than a compiler's default libraries?
 fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
     let is_usual = |name: &[u8]| {
         let mut usual = LIBRARIES.iter();
@@ -146,7 +148,7 @@ fn dynamic<'a>(file: &ElfFile64<'a, Endianness>) -> impl Iterator<Item = Dynamic
     table.into_iter().flat_map(|table| table.iter())
 }
 
-/// Could it run what it has written?
+/// Could it execute memory that it has written?
 fn runs_data(file: &ElfFile64<'_, Endianness>) -> bool {
     let endian = file.endian();
     let headers = file.elf_program_headers();

@@ -1,4 +1,4 @@
-//! What a compiled scheduler says of itself: its globals, its maps and its ops.
+//! The data of a compiled scheduler: its globals, its maps and its ops.
 
 use crate::debug_info::{self, MapDefinition};
 use crate::{Error, Kernel, loading, ops};
@@ -48,12 +48,12 @@ pub struct Tracepoint {
 /// The sections of programs that take a tracepoint's own arguments.
 const TRACEPOINT_SECTION: &str = "tp_btf/";
 
-/// A shared object as it is to be loaded.
+/// A shared object, ready to load.
 #[derive(Debug)]
 pub struct Image<'a> {
     /// The file.
     pub bytes: Vec<u8>,
-    /// Globals without bytes in the file (`.bss`), to be written once it is loaded.
+    /// Globals without bytes in the file (`.bss`), to be written after loading.
     pub later: Vec<(Variable, &'a [u8])>,
 }
 
@@ -64,7 +64,7 @@ pub struct Variable {
     pub address: u64,
     /// Bytes.
     pub size: u64,
-    /// Where its bytes are in the image; `None` for one that starts as zeroes (`.bss`).
+    /// The offset of its bytes in the image; `None` for one that starts as zeroes (`.bss`).
     pub(crate) file_offset: Option<u64>,
 }
 
@@ -236,7 +236,7 @@ impl Object {
         self.ops
     }
 
-    /// What it says its licence is (`SEC("license")`).
+    /// Its declared licence (`SEC("license")`).
     pub fn license(&self) -> Option<&str> {
         self.license.as_deref()
     }
@@ -275,12 +275,13 @@ impl Object {
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
-    /// Is the global variable `symbol` one that a loader gives its value (`const volatile`)?
+    /// Is the global variable `symbol` one that a loader sets (`const volatile`)?
     pub fn is_constant(&self, symbol: &str) -> bool {
         self.constants.contains(symbol)
     }
 
-    /// What it cannot write to once it is loaded, by name: `const` variables and its ops.
+    /// The variables that it may not write to once it is loaded, by name: `const` variables and its
+    /// ops.
     pub fn constants(&self) -> impl Iterator<Item = (&str, Variable)> {
         let variables = self.variables.iter();
         variables
@@ -290,7 +291,7 @@ impl Object {
             .map(|(name, variable)| (&**name, *variable))
     }
 
-    /// The global variables that point to tasks, as far as their types say it.
+    /// The global variables that point to tasks, by their types.
     pub(crate) fn task_pointers(&self) -> &[String] {
         &self.task_pointers
     }
@@ -300,13 +301,13 @@ impl Object {
         &self.image
     }
 
-    /// How much memory it takes from where it is loaded, bytes.
+    /// The size of its memory from the load address on, bytes.
     pub fn loaded_size(&self) -> u64 {
         self.loaded_size
     }
 
-    /// `FILE:LINE` of the instruction at `address`, relative to where the object is loaded, as the debugging
-    /// information has it.
+    /// `FILE:LINE` of the instruction at `address`, relative to the load address, by the debugging
+    /// information.
     pub fn line(&self, address: u64) -> Option<String> {
         debug_info::line(&object::File::parse(&*self.image).ok()?, address)
     }

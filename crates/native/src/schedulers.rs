@@ -1,4 +1,5 @@
-//! Which schedulers there are. Shared with build scripts, so it needs the standard library only.
+//! The schedulers. Shared with build scripts, so it needs the standard library only.
 
-/// The folders of `scheduler/` that have a scheduler, `main.bpf.c`. A new one is its folder and a word here.
+/// The folders of `scheduler/` with a scheduler, `main.bpf.c`. To add one, add its folder and a
+/// word here.
 pub const SCHEDULERS: &[&str] = &["cfs", "eevdf", "equipoise"];

@@ -2,8 +2,8 @@
 //! it may run the stranger's code; Landlock does not restrict networks on older kernels, nor file modes,
 //! signals, tracing, keys or terminals on any.
 //!
-//! This is a list of what is refused, since compilers, linkers and the wrappers around them differ in
-//! what they need. A refused call fails as on a kernel that does not have it.
+//! This is a deny-list, because compilers, linkers and the wrappers around them differ in their
+//! needs. A refused call fails as on a kernel that does not have it.
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Is,
@@ -11,9 +11,10 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Refused whatever their arguments are, by what they could harm.
+/// Refused with any arguments, grouped by possible harm.
 const REFUSED: &[libc::c_long] = &[
-    // Networks and other processes' sockets. io_uring makes sockets and files without system calls.
+    // Networks and other processes' sockets. io_uring creates sockets and files without system
+    // calls.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_io_uring_setup,
@@ -39,7 +40,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
-    // Files by name, beyond what Landlock knows.
+    // Files by name, beyond Landlock's rules.
     libc::SYS_fchmodat,
     libc::SYS_fchownat,
     libc::SYS_fchown,
@@ -54,7 +55,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_inotify_init1,
     libc::SYS_fanotify_init,
-    // Memory and messages that outlive it.
+    // Memory and messages that outlive the process.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_semget,
@@ -63,7 +64,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // More of the kernel than a compiler has ever asked for.
+    // Parts of the kernel that no compiler uses.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -100,7 +101,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clone3,
 ];
 
-/// As above, where the architecture has them besides.
+/// As above, for architectures that have these calls, too.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_BESIDES: &[libc::c_long] = &[
     libc::SYS_chmod,
@@ -154,13 +155,13 @@ pub fn filter() -> Result<Option<BpfProgram>, BackendError> {
         libc::SYS_clone,
         namespaces.into_iter().collect::<Result<_, _>>()?,
     );
-    // The kernel looks at the lower half alone.
+    // The kernel uses the lower half only.
     let typing = TYPING.map(|request| when(1, Is::MaskedEq(u32::MAX.into()), request));
     rules.insert(
         libc::SYS_ioctl,
         typing.into_iter().collect::<Result<_, _>>()?,
     );
-    // Of another process.
+    // For another process.
     rules.insert(libc::SYS_prlimit64, vec![when(0, Is::Ne, 0)?]);
 
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -216,7 +217,7 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
-    /// `act` behind the filter, in a process between fork and exec: an error where it fails.
+    /// Executes `act` behind the filter, in a process between fork and exec: an error if it fails.
     fn behind(act: fn() -> libc::c_long) -> io::Result<()> {
         let filter = filter().unwrap().unwrap();
         let mut command = Command::new("true");
@@ -227,12 +228,12 @@ mod tests {
                 _ => Ok(()),
             }
         };
-        // SAFETY: it makes system calls alone.
+        // SAFETY: it makes system calls only.
         unsafe { command.pre_exec(enter) };
         command.status().map(|status| assert!(status.success()))
     }
 
-    // SAFETY of all: what they are given is what they take, and those that are refused are not made.
+    // SAFETY of all: the arguments are valid, and refused calls are not made.
     #[test]
     #[cfg_attr(miri, ignore)]
     fn what_a_compiler_does_passes() {

@@ -14,7 +14,8 @@ macro_rules! builtin {
     };
 }
 
-/// Name, file, text; each after what it extends, and first what others are compared with, and what we suggest.
+/// Name, file, text; each after the one that it extends, starting with the baseline and our
+/// recommendation.
 const BUILTIN: &[(&str, &str, &str)] = builtin![
     "eevdf",
     "eevdf-6.12",
@@ -39,8 +40,8 @@ impl Policy {
         BUILTIN.iter().map(|&(name, ..)| name)
     }
 
-    /// The preset of this name, else the policy in this file. What has a slash or ends in `.toml` is
-    /// always a file. A preset may be followed by settings of one's own, as in a policy file:
+    /// The preset with this name, otherwise the policy in this file. A name with a slash or that
+    /// ends in `.toml` is always a file. A preset may be followed by settings, as in a policy file:
     /// `capacity:newidle_limit_ns=5000000,misfit=false`.
     pub fn find(name_or_path: &str) -> Result<Policy, Box<BadInput>> {
         if let Some((name, settings)) = name_or_path.split_once(':')
@@ -65,8 +66,8 @@ impl Policy {
         )))
     }
 
-    /// This policy with each of `settings`, `NAME=VALUE`, changed. Of one that comes from a preset the name says what
-    /// is not as there: `capacity:misfit=false`.
+    /// This policy with each of `settings`, `NAME=VALUE`, changed. The name of a changed preset
+    /// lists the changes: `capacity:misfit=false`.
     pub fn with<'a>(
         &self,
         settings: impl Iterator<Item = &'a str> + Clone,
@@ -106,7 +107,7 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     if let Some(name) = nothing.map(|setting| setting.trim_end_matches('=')) {
         return Err(Box::new(BadInput::whole(
             format!("{whole}: `{name}` has no value"),
-            format!("expected {name}=VALUE; `equipoise policy show` says which there are"),
+            format!("expected {name}=VALUE; `equipoise policy show` lists the settings"),
         )));
     }
     let text = as_toml(settings.split(','));
@@ -118,12 +119,12 @@ fn extended(whole: &str, base: &str, settings: &str) -> Result<Policy, Box<BadIn
     })
 }
 
-/// `NAME=VALUE` each, as the lines of a policy file.
+/// `settings`, `NAME=VALUE` each, as the lines of a policy file.
 fn as_toml<'a>(settings: impl Iterator<Item = &'a str>) -> String {
     settings.map(|text| setting(text) + "\n").collect()
 }
 
-/// `NAME=VALUE` as TOML. A word needs no quotes, which a shell would take away.
+/// `NAME=VALUE` as TOML. A word needs no quotes, which a shell would remove.
 fn setting(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     match text.split_once('=') {

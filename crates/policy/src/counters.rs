@@ -1,4 +1,4 @@
-//! What the scheduler counted: `scheduler/counters.def` in Rust.
+//! The scheduler's counters: `scheduler/counters.def` in Rust.
 
 use bytemuck::{Pod, Zeroable};
 use machine::MAX_CPUS;
@@ -15,7 +15,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What there is to count, in the order of the fields.
+            /// All counters, in the order of the fields.
             pub const ALL: &[Counter] = &[$(Counter {
                 name: stringify!($name),
                 label: $label,
@@ -32,19 +32,19 @@ with_counters!(counters);
 pub struct Counter {
     /// The field's name.
     pub name: &'static str,
-    /// A short one, for a line of many.
+    /// A short name, for a line of many.
     pub label: &'static str,
-    /// What it counts, and its unit if that is not one.
+    /// Its meaning, with the unit if it has one.
     pub what: &'static str,
     /// Its value.
     pub of: fn(&Counters) -> u64,
 }
 
 impl Counters {
-    /// The scheduler's global variable that has them.
+    /// The scheduler's global variable with the counters.
     pub const SYMBOL: &str = "counters";
 
-    /// The sums of what is in [`Counters::SYMBOL`]; `None` if `bytes` are not as long as that.
+    /// The sums of [`Counters::SYMBOL`]; `None` if `bytes` have another length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Counters> {
         const SIZE: usize = size_of::<Counters>();
         let mut sums = Counters::default();

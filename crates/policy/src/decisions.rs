@@ -1,4 +1,4 @@
-//! Why the scheduler decides as it does: `scheduler/decisions.def` in Rust, and what its rows say in words.
+//! The scheduler's reasons: `scheduler/decisions.def` in Rust, with the words of its rows.
 
 use bytemuck::{Pod, Zeroable};
 use std::borrow::Cow;
@@ -8,47 +8,48 @@ use std::borrow::Cow;
 pub struct Decision {
     /// The row's name.
     pub name: &'static str,
-    /// What is decided.
+    /// The kind of decision.
     pub about: About,
-    /// Why, with `{name}` where the number of that name stands, and `{cpu}` for the CPU that it is about.
+    /// The reason, with `{name}` in place of the number of that name, and `{cpu}` for the CPU that
+    /// it is about.
     pub words: &'static str,
-    /// The numbers that it is made by: their names, and what they count.
+    /// The numbers on which it is based: their names and kinds.
     pub numbers: &'static [(&'static str, Number)],
 }
 
-/// What is decided about a task and a CPU.
+/// The kind of a decision about a task and a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
     /// The task, which wakes up or is new, goes to the CPU.
     Placed,
     /// It waits for the CPU.
     Queued,
-    /// It takes the CPU from the task that runs there.
+    /// It preempts the task that runs there.
     Preempts,
     /// It does not.
     Waits,
-    /// It runs on the CPU, and goes on.
+    /// It runs on the CPU, and continues.
     Keeps,
-    /// It runs on the CPU, and lets others go first.
+    /// It runs on the CPU, and yields to others.
     Yields,
-    /// It waited elsewhere, and the CPU takes it.
+    /// It waited elsewhere, and the CPU pulls it.
     Pulled,
-    /// It runs elsewhere, and the CPU asks for it.
+    /// It runs elsewhere, and the CPU requests it.
     Asked,
     /// It ran elsewhere, and is sent to the CPU.
     Sent,
     /// The CPU has nothing to run, and finds nothing. There is no task.
     Idle,
-    /// The CPU asks for a frequency. There is no task.
+    /// The CPU requests a frequency. There is no task.
     Frequency,
 }
 
-/// What a number of a decision counts.
+/// The kind of a decision's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// Time, ns.
     Ns,
-    /// Virtual time by which one is ahead of another, or behind if it is negative, ns.
+    /// Virtual time by which a task is ahead of another, or behind if it is negative, ns.
     Lead,
     /// A CPU, by its number.
     Cpu,
@@ -58,7 +59,7 @@ pub enum Number {
     Of1024,
     /// 0.1 uW
     Power,
-    /// Things.
+    /// A count.
     Count,
 }
 
@@ -125,7 +126,7 @@ macro_rules! number {
 macro_rules! decisions {
     ($(DECISION($name:ident, $about:ident, $($words:literal)+ $(, $number:ident($of:ident))*))*) => {
         impl Decision {
-            /// Those of all schedulers, by their numbers.
+            /// The decisions of all schedulers, by their numbers.
             pub const ALL: &[Decision] = &[$(Decision {
                 name: stringify!($name),
                 about: about!($about),
@@ -137,13 +138,13 @@ macro_rules! decisions {
 }
 include!(concat!(env!("OUT_DIR"), "/decisions.rs"));
 
-/// `struct explained`: a decision as it is told in Linux, a record of the ring buffer.
+/// `struct explained`: a decision as recorded in Linux, a record of the ring buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Explained {
-    /// When, ns of `CLOCK_MONOTONIC`.
+    /// The time, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Which of [`Decision::ALL`].
+    /// The index in [`Decision::ALL`].
     pub decision: u32,
     /// The CPU that decided.
     pub by: u32,
@@ -151,18 +152,18 @@ pub struct Explained {
     pub pid: i32,
     /// The CPU that it is about; negative: none.
     pub cpu: i32,
-    /// Its numbers, and as many more.
+    /// Its numbers, padded.
     pub numbers: [i64; 4],
 }
 
 impl Explained {
     /// The ring buffer's map.
     pub const BUFFER: &str = "explanations";
-    /// The global variable that has the scheduler explain itself, a byte.
+    /// The global variable that enables the records, a byte.
     pub const SWITCH: &str = "explains";
 
-    /// One line: when, which CPU decided, what, and why. `name` is what a pid's task is called. `None` if `record` is
-    /// no such record.
+    /// One line: the time, the deciding CPU, the decision and the reason. `name` returns the name
+    /// of a pid's task. `None` if `record` is not such a record.
     pub fn line<'n>(record: &[u8], name: impl Fn(i32) -> Cow<'n, str>) -> Option<String> {
         let Explained {
             at,
@@ -185,21 +186,21 @@ impl Explained {
     }
 }
 
-/// A decision that was made.
+/// A decision with its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// Which.
+    /// Its row.
     pub decision: &'static Decision,
     /// The task that it is about, if any, by name.
     pub task: Option<&'a str>,
     /// The CPU that it is about, if any.
     pub cpu: Option<usize>,
-    /// Its numbers, and as many more.
+    /// Its numbers, padded.
     pub numbers: &'a [i64],
 }
 
 impl Decision {
-    /// What the scheduler calls `number`.
+    /// The decision with the scheduler's `number`.
     pub fn find(number: u32) -> Option<&'static Decision> {
         Decision::ALL.get(number as usize)
     }
@@ -212,7 +213,7 @@ impl Decided<'_> {
         named.map(|(&(name, number), &value)| (name, number, value))
     }
 
-    /// What was decided: `ui goes to CPU 3`.
+    /// The decision in words: `ui goes to CPU 3`.
     pub fn what(&self) -> String {
         let cpu = self
             .cpu
@@ -233,7 +234,7 @@ impl Decided<'_> {
         }
     }
 
-    /// Why, with its numbers; `name` is what a pid's task is called.
+    /// The reason, with its numbers; `name` returns the name of a pid's task.
     pub fn why<'n>(&self, name: impl Fn(i32) -> Cow<'n, str>) -> String {
         let mut words = self.decision.words.to_owned();
         if let Some(cpu) = self.cpu {
@@ -246,7 +247,7 @@ impl Decided<'_> {
                 Number::Lead => format!("{} ahead of", time(value)),
                 Number::Cpu => format!("CPU {value}"),
                 Number::Task => name(value as i32).into_owned(),
-                // No CPU's energy, which is how C says that there is none.
+                // No CPU's energy; C uses it to say that there is none.
                 Number::Power if value < 0 => "more than there is".to_owned(),
                 Number::Power => format!("{:.3} mW", value as f64 / 1e4),
                 Number::Of1024 | Number::Count => value.to_string(),
@@ -257,7 +258,7 @@ impl Decided<'_> {
     }
 }
 
-/// A time of so many ns for a person, to three digits.
+/// `ns` for a person, to three digits.
 pub fn time(ns: i64) -> String {
     let (unit, name) = match ns.unsigned_abs() {
         0..1_000 => return format!("{ns} ns"),

@@ -1,5 +1,5 @@
-//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or 6.12 to 7.3 makes
-//! them of the machine's topology, without those that add nothing.
+//! Sched domains: the levels at which each CPU balances, as `build_sched_domains()` of Linux 3.9 or
+//! 6.12 to 7.3 builds them from the machine's topology, without redundant ones.
 
 use machine::{CpuMask, Machine};
 use std::collections::BTreeSet;
@@ -11,14 +11,16 @@ use std::ops::BitOr;
 pub enum Linux {
     /// 3.9
     V3_9,
-    /// 6.12 to 7.3. One flag differs, which the scheduler leaves out where its policy is 6.12's (`asym_prefer_sibling`).
+    /// 6.12 to 7.3. One flag differs, which the scheduler ignores if its policy is 6.12's
+    /// (`asym_prefer_sibling`).
     V6_12,
-    /// None: 6.12's levels, and of each CPU what the machine's description says that it can do, whatever Linux is told.
+    /// None: 6.12's levels, with the capacity of each CPU by the machine's description, whatever
+    /// Linux knows.
     Described,
 }
 
 impl Linux {
-    /// The one that `scheduler` follows.
+    /// The kernel that `scheduler` follows.
     pub(crate) fn of(scheduler: &str) -> Linux {
         match scheduler {
             "eevdf" => Linux::V6_12,
@@ -33,7 +35,7 @@ impl Linux {
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Balance here at all.
+    /// Balance at this level.
     pub const LOAD_BALANCE: Flags = Flags(0x0001);
     /// Balance when about to become idle.
     pub const BALANCE_NEWIDLE: Flags = Flags(0x0002);
@@ -47,20 +49,20 @@ impl Flags {
     pub const SHARE_CPUPOWER: Flags = Flags(0x0080);
     /// The CPUs share a last-level cache.
     pub const SHARE_PKG_RESOURCES: Flags = Flags(0x0200);
-    /// Some of the CPUs are to be preferred to others.
+    /// Some of the CPUs are preferred to others.
     pub const ASYM_PACKING: Flags = Flags(0x0800);
     /// One CPU at a time balances such domains.
     pub const SERIALIZE: Flags = Flags(0x0400);
-    /// Rather have tasks in a sibling of this domain.
+    /// Prefer tasks in a sibling of this domain.
     pub const PREFER_SIBLING: Flags = Flags(0x1000);
     /// Spans NUMA nodes.
     pub const NUMA: Flags = Flags(0x4000);
     /// CPUs differ in capacity.
     pub const ASYM_CPUCAPACITY: Flags = Flags(0x20000);
-    /// And there are those of every capacity that the machine has.
+    /// The domain has CPUs of every capacity of the machine.
     pub const ASYM_CPUCAPACITY_FULL: Flags = Flags(0x40000);
 
-    /// These need at least two groups to mean anything.
+    /// Flags that require at least two groups.
     const NEED_GROUPS: Flags = Flags(
         0x0001
             | 0x0002
@@ -103,15 +105,15 @@ pub struct Domain {
     pub span: CpuMask,
     /// The partition of `span` that is balanced, by first CPU.
     pub groups: Vec<CpuMask>,
-    /// What happens at this level.
+    /// The actions at this level.
     pub flags: Flags,
     /// Percent of the local load that the busiest must exceed.
     pub imbalance_pct: u32,
-    /// So many failed attempts leave cache-hot tasks alone.
+    /// The number of failed attempts for which cache-hot tasks stay.
     pub cache_nice_tries: u32,
-    /// Which of a CPU's load averages counts when it balances while busy.
+    /// The index of the load average that counts when a busy CPU balances.
     pub busy_idx: u32,
-    /// The same, while idle. Newly idle CPUs, forks and wakeups see the present load (index 0).
+    /// The same for an idle CPU. Newly idle CPUs, forks and wakeups use the present load (index 0).
     pub idle_idx: u32,
     /// A busy CPU balances this many times less often.
     pub busy_factor: u32,
@@ -119,11 +121,12 @@ pub struct Domain {
     pub min_interval: u32,
     /// Longest balance interval, ms.
     pub max_interval: u32,
-    /// So many tasks may be on one of its nodes before the others' idle CPUs count (`imb_numa_nr`, since Linux 5.18).
+    /// The number of tasks that may be on one of its nodes before the others' idle CPUs count
+    /// (`imb_numa_nr`, since Linux 5.18).
     pub imb_numa_nr: u32,
 }
 
-/// Above, tasks stay on their node: they are neither forked nor woken across.
+/// Above this distance, tasks stay on their node: they are neither forked nor woken across.
 const RECLAIM_DISTANCE: u32 = 30;
 
 impl Domain {
@@ -182,7 +185,7 @@ impl Domain {
         }
     }
 
-    /// The same of Linux 6.12: `sd_init()` in kernel/sched/topology.c.
+    /// The same for Linux 6.12: `sd_init()` in kernel/sched/topology.c.
     fn v6_12(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
         let weight = span.count() as u32;
         let near = Flags::BALANCE_EXEC | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;
@@ -224,7 +227,7 @@ impl Domain {
         }
     }
 
-    /// `sd_degenerate()`: is there nothing that it does?
+    /// `sd_degenerate()`: does it have no effect?
     fn is_degenerate(&self) -> bool {
         if self.span.count() == 1 {
             return true;
@@ -233,9 +236,9 @@ impl Domain {
         !balances && !self.flags.has(Flags::WAKE_AFFINE)
     }
 
-    /// `sd_parent_degenerate()`: does `self` do nothing that its child does not? (SD_PREFER_SIBLING is
-    /// among the flags that need groups as since Linux 3.12; before, it kept a level of one group that
-    /// balanced nothing.)
+    /// `sd_parent_degenerate()`: does `self` add nothing to its child? (SD_PREFER_SIBLING is among
+    /// the flags that require groups, as since Linux 3.12; before, it kept a level of one group
+    /// that balanced nothing.)
     fn adds_nothing_to(&self, child: &Domain) -> bool {
         if self.is_degenerate() {
             return true;
@@ -266,7 +269,7 @@ pub struct Domains {
 }
 
 impl Domains {
-    /// Those that `linux` makes of `machine`.
+    /// The domains that `linux` builds for `machine`.
     pub fn new(machine: &Machine, linux: Linux) -> Domains {
         let mut domains = all_levels(machine, linux);
         if linux != Linux::V3_9 {
@@ -285,8 +288,8 @@ impl Domains {
         kept
     }
 
-    /// What `build_sched_domains()` of Linux 6.12 finds for `imb_numa_nr`: as many tasks as there are last-level
-    /// caches in a node, or an eighth of its CPUs, and more where a domain has more nodes.
+    /// `imb_numa_nr` by `build_sched_domains()` of Linux 6.12: the number of last-level caches in a
+    /// node, or an eighth of its CPUs, and more if a domain has more nodes.
     fn allow_numa_imbalance(&mut self) {
         for levels in &self.cpus {
             let (mut allowed, mut allowed_span) = (1, 1);
@@ -326,7 +329,7 @@ impl fmt::Display for Domains {
     }
 }
 
-/// `asym_cpu_capacity_classify()`: which domains have CPUs of unlike capacity.
+/// `asym_cpu_capacity_classify()`: the domains with heterogeneous CPUs.
 fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
     let capacities = |span: &CpuMask| -> BTreeSet<u32> {
         span.iter().map(|cpu| machine.cpus[cpu].capacity).collect()
@@ -344,7 +347,8 @@ fn mark_asymmetric(domains: &mut [Domain], machine: &Machine) {
     }
 }
 
-/// `x86_sched_itmt_flags()`: where CPUs are ranked, tasks are packed at all levels of a node but among hardware threads.
+/// `x86_sched_itmt_flags()`: if CPUs are ranked, tasks are packed at all levels of a node except
+/// among hardware threads.
 fn mark_packing(domains: &mut [Domain]) {
     for domain in domains {
         if !["SMT", "NUMA"].contains(&domain.level) {
@@ -362,7 +366,7 @@ fn all_levels(machine: &Machine, linux: Linux) -> Vec<Domain> {
     let single: Vec<CpuMask> = (0..machine.cpus.len()).map(CpuMask::one).collect();
     let mut below = &single;
     let mut domains = Vec::new();
-    // Linux 3.9 knows of no cache between a core's and the last level's.
+    // Linux 3.9 has no level between a core's cache and the last-level cache.
     let knows = |level: &&machine::Level| linux != Linux::V3_9 || level.name != "CLS";
     for level in machine.levels.iter().filter(knows) {
         let mut spans: Vec<&CpuMask> = level.spans.iter().filter(|span| !span.is_empty()).collect();
@@ -382,7 +386,7 @@ fn all_levels(machine: &Machine, linux: Linux) -> Vec<Domain> {
     domains
 }
 
-/// `cpu_attach_domain()`: the domains of `cpu` that are worth having, from the bottom up.
+/// `cpu_attach_domain()`: the effective domains of `cpu`, from the bottom up.
 fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
     let mut kept: Vec<usize> = Vec::new();
     for index in 0..domains.len() {
@@ -391,7 +395,7 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
         }
         match kept.last() {
             Some(&child) if domains[index].adds_nothing_to(&domains[child]) => {
-                // Whatever ends up covering the span prefers siblings.
+                // The domain that finally covers the span prefers siblings.
                 if domains[index].span == domains[child].span
                     && domains[index].flags.has(Flags::PREFER_SIBLING)
                 {
@@ -410,7 +414,7 @@ fn attach(domains: &mut [Domain], cpu: usize) -> Vec<usize> {
     kept
 }
 
-/// Drops the domains that no CPU is attached to.
+/// Drops domains without attached CPUs.
 fn keep_used(domains: Vec<Domain>, cpus: Vec<Vec<usize>>) -> Domains {
     let mut used: Vec<usize> = cpus.iter().flatten().copied().collect();
     used.sort_unstable();
@@ -581,7 +585,7 @@ mod tests {
         );
     }
 
-    /// Hardware threads are not ranked among each other; and CPUs are ranked instead of unlike in capacity.
+    /// Hardware threads are not ranked among each other; ranked CPUs have equal capacities.
     #[test]
     fn ranked_cpus_are_packed_at_all_levels_but_smt_in_6_12() {
         let machine = Machine::find("alder-lake").unwrap();
@@ -605,7 +609,8 @@ mod tests {
         );
     }
 
-    /// One for each cache of two nodes, and more where there are more nodes than in the level above them.
+    /// One for each cache of two nodes, and more if there are more nodes than in the level above
+    /// them.
     #[test]
     fn a_node_may_have_as_many_tasks_as_6_12_says() {
         let allowed: Vec<u32> = of_6_12("hp-8s-80c-ht")

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 
-/// What is not a setting.
+/// The keys that are not settings.
 #[derive(Deserialize)]
 struct Head {
     name: Spanned<String>,
@@ -26,7 +26,8 @@ struct Head {
 
 const HEAD: [&str; 4] = ["name", "description", "extends", "scheduler"];
 
-/// Settings that mean nothing without another: name and value of the one, name and word of the other, and why.
+/// Settings that require another: name and value of the one, name and word of the other, and the
+/// reason.
 const NEEDS: [(&str, u64, &str, &str, &str); 1] = [(
     "misfit",
     1,
@@ -59,13 +60,14 @@ impl Policy {
 }
 
 impl Settings {
-    /// These, with what `text` changes: the lines of a policy file that are settings. `name` is the text's, for messages.
+    /// These settings with the changes in `text`: the lines of a policy file that are settings.
+    /// `name` is the text's name in messages.
     pub(crate) fn changed(&self, name: &str, text: &str) -> Result<Settings, Box<BadInput>> {
         Reader { file: name, text }.settings(self, &[])
     }
 }
 
-/// The file being read, for what has to be said about it.
+/// The file being read, for messages.
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
@@ -95,7 +97,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Presets only extend presets that come before them, so this ends.
+    /// Presets only extend presets that come before them, so this terminates.
     fn base(&self, base: &Spanned<String>) -> Result<Policy, Box<BadInput>> {
         match builtin::preset(base.get_ref()) {
             Some((file, text)) if file != self.file => Policy::parse(file, text),
@@ -107,7 +109,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What extends a policy is for the same scheduler: its settings are that one's.
+    /// A policy that extends another is for the same scheduler, because its settings are that
+    /// one's.
     fn scheduler(&self, head: &Head, base: Option<&Policy>) -> Result<&'static str, Box<BadInput>> {
         let base = base.map(|base| base.scheduler);
         let Some(name) = &head.scheduler else {
@@ -131,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `base`, with what the file changes of it. Keys in `head` are something else.
+    /// `base` with the changes of the file. Keys in `head` are not settings.
     fn settings(&self, base: &Settings, head: &[&str]) -> Result<Settings, Box<BadInput>> {
         let mut settings = base.clone();
         type Table = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
@@ -169,7 +172,8 @@ impl Reader<'_> {
         Ok(settings)
     }
 
-    /// Do the settings have what they need? Those of `given` are named at these places, in their order.
+    /// Do the settings have what they require? Those of `given` are at these places, in their
+    /// order.
     fn needs(
         &self,
         settings: &Settings,
@@ -187,7 +191,7 @@ impl Reader<'_> {
             if has == word {
                 continue;
             }
-            // What a file extends has been through this, so the file names one of the two.
+            // The extended policy has been checked, so the file names one of the two.
             let at = given.iter().rfind(|(name, _)| [key, other].contains(name));
             return self.bad(
                 at.map_or(0..0, |(_, at)| at.clone()),
@@ -247,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Of sched_idle_balance_limit the posting's kernel/sysctl.c says `extra1 = &zero`, and nothing more.
+    /// The posting's kernel/sysctl.c has only `extra1 = &zero` for sched_idle_balance_limit.
     #[test]
     fn the_limit_of_newidle_balancing_is_any_int() {
         let limit = |ns: u64| parse(&format!("extends = \"cfs\"\nnewidle_limit_ns = {ns}"));

@@ -99,7 +99,7 @@ struct CpuLevelsC {
     group: [u16; MAX_LEVELS],
 }
 
-/// Every variable that user space sets.
+/// All variables that user space sets.
 pub(crate) fn globals(settings: &Settings, machine: &Machine, linux: Linux) -> Vec<Global> {
     let tables = Tables::new(machine, linux);
     vec![
@@ -123,7 +123,7 @@ fn global<T: Pod>(symbol: &str, value: &[T]) -> Global {
     }
 }
 
-/// The variable that may change while the scheduler runs, on a machine of so many CPUs.
+/// The variable that may change while the scheduler runs, on a machine with this number of CPUs.
 pub(crate) fn tunables(settings: &Settings, cpus: usize) -> Global {
     global("tunables", &values(settings, cpus, true))
 }
@@ -139,7 +139,7 @@ fn values(settings: &Settings, cpus: usize, live: bool) -> Vec<u64> {
     of_kind.map(value).collect()
 }
 
-/// By which tunables grow for so many CPUs, by `TUNABLE_SCALING_*`; more than 8 count as 8
+/// The factor of tunables for this number of CPUs, by `TUNABLE_SCALING_*`; more than 8 count as 8
 /// (`get_update_sysctl_factor()`).
 fn tunable_scaling(scaling: u64, cpus: usize) -> u64 {
     let cpus = cpus.clamp(1, 8) as u64;
@@ -170,7 +170,7 @@ fn machine_c(machine: &Machine, tables: &Tables) -> MachineC {
     }
 }
 
-/// Does some CPU's frequency follow what is asked for?
+/// Does the frequency of some CPU follow requests?
 pub(crate) fn scales(machine: &Machine) -> bool {
     machine.governor_adds || machine.follows_requests()
 }
@@ -192,9 +192,10 @@ fn fast_and_slow(machine: &Machine, linux: Linux) -> (CpuMask, Option<CpuMask>) 
     (fast, any_slow.then_some(slow))
 }
 
-/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`: there the largest CPUs have 1024, hardware threads
-/// as any, as they have by the description. In 3.9 a hardware thread has its part of the core's, which SMT makes a little more
-/// (`default_scale_smt_power()`: sd->smt_gain, 1178 of 1024, over the threads).
+/// `cpu_power` of a CPU, which Linux 6.12 calls `cpu_capacity`: there the largest CPUs have 1024,
+/// including hardware threads, and also by the description. In 3.9 a hardware thread has its part
+/// of the core's, which SMT increases slightly (`default_scale_smt_power()`: sd->smt_gain, 1178 of
+/// 1024, divided by the threads).
 fn cpu_power(machine: &Machine, cpu: usize, linux: Linux) -> u32 {
     const SMT_GAIN: u64 = 1178;
     let capacity = machine.cpus[cpu].capacity;
@@ -216,16 +217,16 @@ struct Tables {
     cpu_list: Vec<u16>,
     llc_list: Vec<u16>,
     cpu_levels: Vec<CpuLevelsC>,
-    /// The numbers of the fast and the slow CPUs' groups, where there are both.
+    /// The numbers of the fast and the slow CPUs' groups, if there are both.
     hmp_groups: Option<(u32, u32)>,
     energy_domains: Vec<EnergyDomainC>,
     nr_energy_domains: u32,
     energy_states: Vec<EnergyStateC>,
 }
 
-/// The performance states of `core`, of which a CPU has `capacity`, from the lowest up: `em_compute_costs()` of Linux
-/// 6.12. One that costs no less than the next is left out, as it is never worth its while. Static power is in no
-/// kernel's model.
+/// The performance states of `core`, whose CPUs have `capacity`, in rising order:
+/// `em_compute_costs()` of Linux 6.12. A state that costs no less than the next is left out,
+/// because it is never worthwhile. No kernel's model has static power.
 fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<EnergyStateC> {
     let mut states: Vec<EnergyStateC> = Vec::new();
     for opp in (0..core.opps.len()).rev() {
@@ -240,7 +241,7 @@ fn energy_states(core: &CoreType, power: &CorePower, capacity: u32) -> Vec<Energ
 }
 
 impl Tables {
-    /// Domains grow from level to level, so that the tables' static sizes are enough for any machine
+    /// Domains grow from level to level, so that the tables' static sizes suffice for any machine
     /// of up to [`MAX_CPUS`]; see intf.h.
     fn new(machine: &Machine, linux: Linux) -> Tables {
         let domains = Domains::new(machine, linux);
@@ -332,8 +333,9 @@ impl Tables {
         tables
     }
 
-    /// The energy model of `machine`, if it says what all its CPUs take at more than one frequency, none has hardware
-    /// threads, and schedutil governs them (`sched_is_eas_possible()`).
+    /// Adds the energy model of `machine`, if it has the power of all its CPUs at more than one
+    /// frequency, has no hardware threads, and is governed by schedutil
+    /// (`sched_is_eas_possible()`).
     fn add_energy_model(&mut self, machine: &Machine) {
         let policies = machine.policies();
         let known = machine
@@ -358,7 +360,7 @@ impl Tables {
             self.energy_domains.push(domain);
             self.energy_states.extend(states);
         }
-        // Without room for all there is no model.
+        // Without room for all states there is no model.
         if self.energy_states.len() <= MAX_ENERGY_STATES {
             self.nr_energy_domains = self.energy_domains.len() as u32;
         }

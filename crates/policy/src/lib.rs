@@ -1,9 +1,9 @@
-//! Policies: what the scheduler in `scheduler/` is told to do. A policy is data, switches and numbers
-//! over one body of code; presets are in `policies/`, and a file of one's own can extend them.
+//! Policies: the configuration of the schedulers in `scheduler/`. A policy is data, switches and
+//! numbers for the same code; presets are in `policies/`, and your own file can extend them.
 //!
-//! This crate is also the scheduler's user-space half: it builds the sched domains of a machine
-//! ([`Domains`]) and lays everything out as the scheduler's global variables ([`Policy::globals`]),
-//! the same for the simulated kernel and for BPF.
+//! This crate is also the user space half of the scheduler: it builds the sched domains of a
+//! machine ([`Domains`]) and lays everything out as the scheduler's global variables
+//! ([`Policy::globals`]), the same for the simulated kernel and for BPF.
 
 mod builtin;
 mod counters;
@@ -28,9 +28,9 @@ pub struct Policy {
     pub name: String,
     /// One line for a person.
     pub description: String,
-    /// Which scheduler it is for, of [`native::SCHEDULERS`].
+    /// Its scheduler, one of [`native::SCHEDULERS`].
     pub scheduler: &'static str,
-    /// The switches and numbers, of which that scheduler's tables say what there is.
+    /// The switches and numbers in that scheduler's tables.
     pub settings: Settings,
 }
 
@@ -42,16 +42,17 @@ impl Policy {
 
     /// The scheduler, for this simulated kernel.
     pub fn object_in(&self, kernel: Kernel) -> &'static Object {
-        Object::own_in(self.scheduler, kernel).expect("a policy is for a scheduler that there is")
+        Object::own_in(self.scheduler, kernel).expect("the scheduler of a policy exists")
     }
 
-    /// The same scheduler, which says why it decides as it does ([`Decision`]), at a cost in time that is not simulated.
+    /// The same scheduler, which records the reasons for its decisions ([`Decision`]), at a cost in
+    /// time that is not simulated.
     pub fn explaining_object_in(&self, kernel: Kernel) -> &'static Object {
         let object = Object::explaining_in(self.scheduler, kernel);
-        object.expect("a policy is for a scheduler that there is")
+        object.expect("the scheduler of a policy exists")
     }
 
-    /// The sched domains of `machine` that the scheduler goes by.
+    /// The sched domains of `machine` for the scheduler.
     pub fn domains(&self, machine: &Machine) -> Domains {
         Domains::new(machine, Linux::of(self.scheduler))
     }
@@ -66,7 +67,8 @@ impl Policy {
         layout::tunables(&self.settings, machine.cpus.len())
     }
 
-    /// Does it differ from `other` in tunables at most? Then a scheduler that runs for one can go on for the other.
+    /// Does it differ from `other` in tunables only? Then a running scheduler can change from one
+    /// to the other.
     pub fn is_tuned(&self, other: &Policy) -> bool {
         let fixed = |policy: &Policy| -> Vec<u64> {
             let fixed = policy.settings.list().filter(|(setting, _)| !setting.live);

@@ -1,31 +1,33 @@
-//! What a policy can set: the tables `scheduler/settings.def` and `scheduler/*/settings.def` in Rust.
+//! The settings of a policy: the tables `scheduler/settings.def` and `scheduler/*/settings.def` in
+//! Rust.
 
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-/// One thing that a policy can set.
+/// One setting of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name in a policy file, which says its unit: `_ns`.
+    /// Its name in a policy file, with its unit: `_ns`.
     pub key: String,
-    /// What it is.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// Which values it may have.
+    /// Its permitted values.
     pub kind: Kind,
     /// Its value in a policy that extends no other.
     pub default: u64,
-    /// It is one of `struct tunables`: it may change while the scheduler runs. Else of `struct policy`.
+    /// It is in `struct tunables`: it may change while the scheduler runs. Otherwise it is in
+    /// `struct policy`.
     pub live: bool,
 }
 
-/// Which values a setting may have.
+/// The permitted values of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number within these bounds.
     Number {
         /// The bounds.
         range: RangeInclusive<u64>,
-        /// It is for one CPU, and grows with their number.
+        /// It is for one CPU, and scales with their number.
         scaled: bool,
     },
     /// `false` (0) or `true` (1).
@@ -34,7 +36,7 @@ pub enum Kind {
     Choice(Vec<Choice>),
 }
 
-/// A value that has a word of its own.
+/// A value with a word of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The constant's name in C.
@@ -43,11 +45,11 @@ pub struct Choice {
     pub value: u64,
     /// The word in a policy file.
     pub word: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
-/// A row of a table, with what it is called with there.
+/// A row of a table, with its macro.
 enum Row {
     Number(
         &'static str,
@@ -98,7 +100,7 @@ macro_rules! settings {
 /// By scheduler, the rows of its tables.
 const TABLES: &[(&str, &[Row])] = include!(concat!(env!("OUT_DIR"), "/settings.rs"));
 
-/// What policies for `scheduler` can set, in the order of `struct policy` and `struct tunables`.
+/// The settings of policies for `scheduler`, in the order of `struct policy` and `struct tunables`.
 pub fn of(scheduler: &str) -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Vec<Setting>>> = OnceLock::new();
     let all = SETTINGS.get_or_init(|| TABLES.iter().map(|(_, rows)| read(rows)).collect());
@@ -108,7 +110,7 @@ pub fn of(scheduler: &str) -> &'static [Setting] {
 
 fn read(rows: &[Row]) -> Vec<Setting> {
     let mut settings: Vec<Setting> = Vec::new();
-    // The name of the value that the last choice has by default.
+    // The name of the default value of the last choice.
     let mut default_name = "";
     for row in rows {
         match *row {
@@ -196,7 +198,7 @@ impl Setting {
         }
     }
 
-    /// What can be given, for a message.
+    /// The permitted values, for a message.
     pub(crate) fn expected(&self) -> String {
         match &self.kind {
             Kind::Number { range, .. } => format!("expected {} to {}", range.start(), range.end()),
@@ -212,7 +214,7 @@ impl Setting {
     }
 }
 
-/// The values of all that a policy can set.
+/// The values of all settings of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     table: &'static [Setting],
@@ -220,7 +222,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults of `scheduler`'s.
+    /// The defaults for `scheduler`.
     pub(crate) fn new(scheduler: &str) -> Settings {
         let table = of(scheduler);
         Settings {

@@ -144,7 +144,7 @@ def ray(arguments, figures):
             ]
             spare.append(cluster.add_node(num_cpus=1))
             cluster.wait_for_nodes()
-            # It has a worker, too, which is at work when the node is killed.
+            # The spare node has a worker, too, which is busy when the node is killed.
             equipoise.sweep("tc2", "mixed", "eevdf", runs=40, chunk=1, engine="ray")
             lost = Path(folder) / "lost"
             killer = Counted(
@@ -178,7 +178,7 @@ class Counted:
 def events(arguments, figures):
     """The events of 5 s of hackbench as a pandas frame."""
     load = equipoise.Workload("hackbench", groups=10, loops=arguments.loops)
-    # What is imported is not what is measured.
+    # The measurement does not include imports.
     warm = equipoise.trace("smp-2", "busy:duration=1ms").events
     warm.to_pandas(), warm.to_polars()
     with timed("simulated", figures):

@@ -1,4 +1,4 @@
-//! What goes wrong, as Python's exceptions.
+//! Errors as Python's exceptions.
 
 use ::machine::input::BadInput as Bad;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
@@ -9,7 +9,7 @@ create_exception!(
     equipoise,
     BadInput,
     PyValueError,
-    "What was given is wrong: a name, a value, or a file.\n\n\
+    "Wrong input: a name, a value, or a file.\n\n\
      `file` and `line` (from 1) say where, and are None of what has no place in a file; `message` what is wrong, and\n\
      `expected` what should stand there."
 );
@@ -29,7 +29,7 @@ pub fn bad_input(bad: Box<Bad>) -> PyErr {
     let (file, line) = place(bad.message());
     Python::attach(|py| {
         let value = error.value(py);
-        // Exceptions have a dictionary, which takes all.
+        // An exception has a dictionary, which accepts any attribute.
         let _ = value.setattr("message", bad.message());
         let _ = value.setattr("expected", bad.expected());
         let _ = value.setattr("file", file);
@@ -43,22 +43,22 @@ pub fn bad(message: impl Into<String>, expected: impl Into<String>) -> PyErr {
     bad_input(Box::new(Bad::whole(message, expected)))
 }
 
-/// For a run that failed, or was stopped.
+/// For a run that failed or was stopped.
 pub fn failed(failure: Box<lab::Failure>) -> PyErr {
     match failure.error {
         simulator::Error::Stopped => stopped(),
-        // It names the scheduler, and which run it was means nothing.
+        // The message names the scheduler; the number of the run means nothing to the user.
         simulator::Error::Fault(message) => SimulationError::new_err(message),
         _ => SimulationError::new_err(failure.to_string()),
     }
 }
 
-/// For what was stopped by another thread.
+/// For a run that another thread stopped.
 pub fn stopped() -> PyErr {
     PyKeyboardInterrupt::new_err("stopped")
 }
 
-/// File and line that a message begins with (`FILE:LINE: `).
+/// The file and line at the start of a message (`FILE:LINE: `).
 fn place(message: &str) -> (Option<&str>, Option<usize>) {
     let found = message.match_indices(": ").find_map(|(end, _)| {
         let (file, line) = message[..end].rsplit_once(':')?;

@@ -1,5 +1,5 @@
-//! `equipoise._native`: what the Python package `equipoise` is made of. Machines, workloads and policies are objects that
-//! can be pickled; whatever simulates lets other Python threads run, and gives Arrow tables.
+//! `equipoise._native`: the native part of the Python package `equipoise`. Machines, workloads and policies are objects
+//! that can be pickled. Functions that simulate let other Python threads run, and return Arrow tables.
 
 mod error;
 mod machine;
@@ -15,7 +15,7 @@ mod workload;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
-/// The simulated kernel and what it is given, for `equipoise/*.py`.
+/// The simulated kernel and its input, for `equipoise/*.py`.
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -20,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What another process can make the same of.
+    /// A description from which another process can make the same machine.
     pub fn described(&self) -> Described {
         Described::Text {
             name: self.machine.name.clone(),

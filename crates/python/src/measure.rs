@@ -1,4 +1,4 @@
-//! `equipoise.simulate()`, `compare()`, and the part of a case that a sweep's task does.
+//! `equipoise.simulate()`, `compare()`, and the part of a case that a sweep's task runs.
 
 use crate::error::{bad, bad_input, failed, stopped};
 use crate::machine::Machine;
@@ -22,7 +22,7 @@ pub struct Combined {
 }
 
 impl Combined {
-    /// The workload must be able to run there; a scheduler in C gets processes of its own.
+    /// Checks that the workload can run on the machine; a scheduler in C gets processes of its own.
     pub fn new(
         py: Python<'_>,
         machine: &Machine,
@@ -47,7 +47,7 @@ impl Combined {
         })
     }
 
-    /// What the laboratory runs.
+    /// The case for the laboratory.
     pub fn case(&self) -> Case<'_> {
         Case {
             machine: &self.machine,
@@ -57,7 +57,7 @@ impl Combined {
     }
 }
 
-/// Runs of a case, with the numbers of them.
+/// Runs of a case, with their numbers.
 struct Part<'a> {
     case: Case<'a>,
     runs: Runs,
@@ -122,7 +122,7 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
     pooled(columns, rows.iter().map(|row| row.pooled.as_ref())).table()
 }
 
-/// How many samples there are and what they say, which is missing where there are none.
+/// The number of samples and their statistics, which are missing without samples.
 fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> + Clone) -> Columns {
     let of = |value: fn(&Pooled) -> f64| rows.clone().map(move |pooled| pooled.map(value));
     let count = rows.clone().map(|pooled| pooled.map_or(0, |it| it.n));
@@ -136,7 +136,7 @@ fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> +
         .optional::<Float64Type>("p99", of(|pooled| pooled.p99))
 }
 
-/// A row for each run of all `parts`: what was counted.
+/// A row for each run of all `parts`: the counters.
 fn counters_table(parts: &[Part<'_>]) -> Table {
     type Count = fn(&simulator::Counters) -> u64;
     const KERNEL: [(&str, Count); 9] = [

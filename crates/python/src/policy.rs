@@ -22,7 +22,7 @@ pub struct Policy {
 enum Source {
     /// One of Equipoise's own schedulers.
     Preset(Box<Preset>),
-    /// In C: its file, what it was compiled to, and the variables that were set.
+    /// A scheduler in C: its file, the compiled object, and the variables that were set.
     Foreign(PathBuf, Vec<u8>, Vec<(String, i64)>),
 }
 
@@ -105,7 +105,8 @@ impl Policy {
         Policy::compiled(files.into_iter().next().unwrap_or_default(), image, values)
     }
 
-    /// This one, called `name`: a pickle's, and of several schedulers in C with one name.
+    /// This scheduler under the name `name`: from a pickle, or for one of several schedulers in C
+    /// with the same name.
     fn named(&self, name: String) -> PyResult<Policy> {
         let mut scheduler = self.scheduler.clone();
         scheduler.rename(name.clone());
@@ -260,7 +261,7 @@ impl Policy {
         Policy::from_toml(text, "<policy>")?.named(name)
     }
 
-    /// What pickles have, and what a sweep's chunk is known by.
+    /// The content of a pickle, which also identifies a sweep's chunk.
     fn _source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let name = self.scheduler.name().to_owned();
         match &self.source {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use report::json::better_name;
 
-/// How often an experiment is run that does not say so.
+/// The number of runs of an experiment that does not give one.
 const DEFAULT_RUNS: u32 = 20;
 
 /// The experiments' names.

@@ -1,4 +1,4 @@
-//! Running without the interpreter's lock, until it is done or somebody presses Ctrl-C.
+//! Runs without the interpreter's lock, until the work is done or the user presses Ctrl-C.
 
 use crate::error::stopped;
 use lab::{Start, Watch};
@@ -10,10 +10,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// How often signals are looked for, and progress is reported.
+/// The interval of checks for signals and of progress reports.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Asks whatever was given it to stop, from another thread.
+/// Asks a running function to stop, from another thread.
 #[pyclass(frozen, module = "equipoise._native")]
 #[derive(Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
@@ -25,30 +25,32 @@ impl Stop {
         Stop::default()
     }
 
-    /// Stop now.
+    /// Asks to stop now.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Was it set?
+    /// True if it was set.
     fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What a process does that runs schedulers in C; returns its exit status.
+/// Runs a process that executes schedulers in C; returns its exit status.
 #[pyfunction]
 pub fn work() -> u8 {
     lab::work()
 }
 
-/// From here on schedulers in C are run also where this kernel lacks what keeps them from harm (Landlock, seccomp).
+/// From here on schedulers in C run even if this kernel cannot lock them up (it lacks Landlock or
+/// seccomp).
 #[pyfunction]
 pub fn run_uncaged() {
     native::run_uncaged();
 }
 
-/// What a worker's interpreter is told, which needs none of the user's packages but this module's file.
+/// The program of a worker's interpreter, which needs this module's file but none of the user's
+/// packages.
 const WORKER: &str = "\
 import importlib.util, sys
 found = importlib.util.spec_from_file_location('equipoise._native', sys.argv[1])
@@ -56,10 +58,10 @@ native = importlib.util.module_from_spec(found)
 found.loader.exec_module(native)
 sys.exit(native.work())";
 
-/// Where an interpreter that is not installed finds its library.
+/// An interpreter that is not installed finds its library by this variable.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
-/// How a process is started that runs schedulers in C.
+/// The way to start a process that runs schedulers in C.
 pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
     let interpreter: PathBuf = py.import("sys")?.getattr("executable")?.extract()?;
     let module: PathBuf = py
@@ -77,8 +79,9 @@ pub fn start_worker(py: Python<'_>) -> PyResult<Start> {
     }))
 }
 
-/// What `work` returns, which runs on a thread of its own while other Python threads run. `progress` is called with the
-/// number of runs that are done. A signal's exception, such as `KeyboardInterrupt`, or one of `progress`, stops it.
+/// The result of `work`, which runs on a thread of its own while other Python threads run.
+/// `progress` is called with the number of finished runs. The exception of a signal, such as
+/// `KeyboardInterrupt`, or of `progress` stops the work.
 pub fn run<T: Send>(
     py: Python<'_>,
     stop: Option<&Stop>,
@@ -106,7 +109,7 @@ pub fn run<T: Send>(
                     done: &count,
                     stop: asked,
                 };
-                // Fails only if it is stopped, and nobody wants it any more.
+                // This fails only after a stop, when the result is not needed.
                 let _ = sender.send(work(watch));
             });
             loop {

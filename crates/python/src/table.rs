@@ -1,4 +1,5 @@
-//! Arrow tables, for whatever takes Arrow's PyCapsule interface: pandas, polars, pyarrow, DuckDB.
+//! Arrow tables for libraries that accept Arrow's PyCapsule interface: pandas, polars, pyarrow,
+//! DuckDB.
 
 use crate::error::bad;
 use arrow_array::types::{ArrowPrimitiveType, Int32Type};
@@ -16,8 +17,8 @@ use std::sync::Arc;
 
 /// Columns of equal length, by name (Arrow). Texts are dictionaries: a categorical in pandas.
 ///
-/// Whatever takes Arrow takes it as it is: `pandas.DataFrame.from_arrow(table)`, `polars.DataFrame(table)`,
-/// `pyarrow.table(table)`.
+/// Libraries that accept Arrow take the table directly: `pandas.DataFrame.from_arrow(table)`,
+/// `polars.DataFrame(table)`, `pyarrow.table(table)`.
 #[pyclass(frozen, module = "equipoise")]
 #[derive(Clone)]
 pub struct Table(RecordBatch);
@@ -122,7 +123,7 @@ impl Table {
         Ok((read, PyTuple::new(py, [bytes])?))
     }
 
-    /// Of an Arrow IPC stream, as a pickle has it.
+    /// Makes a table from an Arrow IPC stream, the format of a pickle.
     #[staticmethod]
     fn _of_bytes(bytes: &[u8]) -> PyResult<Table> {
         let mut batches = StreamReader::try_new(bytes, None).map_err(internal)?;
@@ -157,7 +158,7 @@ fn wanted<'py>(py: Python<'py>, name: &str, extra: &str) -> PyResult<Bound<'py, 
     Ok(module.into_any())
 }
 
-/// Makes a table column by column.
+/// Builds a table column by column.
 #[derive(Default)]
 pub struct Columns {
     fields: Vec<Field>,
@@ -165,7 +166,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// One of texts.
+    /// Adds a column of texts.
     pub fn text<'a, T: Into<Option<&'a str>>>(
         self,
         name: &str,
@@ -175,7 +176,7 @@ impl Columns {
         self.array(name, Arc::new(array))
     }
 
-    /// One of numbers, some of which may be missing.
+    /// Adds a column of numbers, some of which may be missing.
     pub fn optional<T: ArrowPrimitiveType>(
         self,
         name: &str,
@@ -185,7 +186,7 @@ impl Columns {
         self.array(name, Arc::new(array))
     }
 
-    /// One of numbers.
+    /// Adds a column of numbers.
     pub fn numbers<T: ArrowPrimitiveType>(
         self,
         name: &str,
@@ -195,22 +196,23 @@ impl Columns {
         self.array(name, Arc::new(array))
     }
 
-    /// One of truths.
+    /// Adds a column of truth values.
     pub fn truths(self, name: &str, values: impl IntoIterator<Item = bool>) -> Columns {
         let array: BooleanArray = values.into_iter().map(Some).collect();
         self.array(name, Arc::new(array))
     }
 
-    /// One that there is.
+    /// Adds an existing column.
     pub fn array(mut self, name: &str, array: ArrayRef) -> Columns {
-        // Whether something is missing is no matter of this table's contents: tables of one kind go together.
+        // Every column may have nulls, whatever its contents: tables of one kind have the same
+        // schema.
         self.fields
             .push(Field::new(name, array.data_type().clone(), true));
         self.arrays.push(array);
         self
     }
 
-    /// The table. All columns must be of one length.
+    /// Finishes the table. All columns must have the same length.
     pub fn table(self) -> Table {
         let schema = Arc::new(Schema::new(self.fields));
         Table(RecordBatch::try_new(schema, self.arrays).expect("columns of one length"))

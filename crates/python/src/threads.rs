@@ -1,4 +1,4 @@
-//! What each thread of a traced run did, from the run's events.
+//! The activity of each thread of a traced run, from the run's events.
 
 use crate::table::{Columns as Builder, Table};
 use crate::trace::named;
@@ -19,12 +19,12 @@ struct Thread {
     migrations: u64,
     ran_ns: BTreeMap<u16, u64>,
     woken_at: Option<i64>,
-    /// From each wakeup until it ran, ns; sorted at the end.
+    /// The times from each wakeup to running, ns; sorted at the end.
     latencies: Vec<i64>,
 }
 
 impl Thread {
-    /// The smallest latency that so many per cent are not above (nearest rank), us.
+    /// The smallest latency with `percent` per cent at or below it (nearest rank), us.
     fn latency_us(&self, percent: usize) -> Option<f64> {
         let rank = (self.latencies.len() * percent).div_ceil(100);
         let ns = self.latencies.get(rank.checked_sub(1)?)?;
@@ -109,11 +109,11 @@ impl Threads {
     }
 }
 
-/// Those of `columns`. Who runs when the last event happens has run until then.
+/// The threads in `columns`. A thread that is running at the last event has run until then.
 pub fn threads(columns: &Columns) -> Threads {
     let mut threads = Threads::default();
     let events = &columns.events;
-    // By CPU: who runs, and since when.
+    // By CPU: the running thread, and the time since when.
     let mut running: HashMap<u16, (i32, i32, i64)> = HashMap::new();
     let mut stop = |threads: &mut Threads, cpu: u16, now: i64, next: Option<(i32, i32, i64)>| {
         let before = match next {

@@ -65,7 +65,8 @@ const FIELDS: [(EventKind, &[(&str, &str)]); 8] = {
     ]
 };
 
-/// Run `run` of a case that has `runs`, once more: tables `events`, `utilization`, `energy`, `threads`, `cpu_time`.
+/// Repeats run `run` of a case that has `runs` and traces it: tables `events`, `utilization`,
+/// `energy`, `threads`, `cpu_time`.
 #[pyfunction]
 #[pyo3(signature = (machine, workload, policy, run, runs, seed, utilization, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords, in Python")]
@@ -105,7 +106,8 @@ pub fn trace<'py>(
     Ok(all)
 }
 
-/// Of a trace's `events` those called `name`, with the fields that the kernel's tracepoint has.
+/// The rows of a trace's `events` with the event `name`, with the fields of the kernel's
+/// tracepoint.
 #[pyfunction]
 pub fn select_events(events: &Table, name: &str) -> PyResult<Table> {
     let Some((kind, fields)) = FIELDS.iter().find(|(kind, _)| kind.name() == name) else {
@@ -157,7 +159,7 @@ fn tables(columns: Columns) -> Vec<(&'static str, Table)> {
     ]
 }
 
-/// Of texts that are in `names`.
+/// A column of texts from `names`.
 pub fn named(places: impl Into<PrimitiveArray<Int32Type>>, names: &ArrayRef) -> ArrayRef {
     let places = places.into();
     Arc::new(DictionaryArray::new(places, names.clone()))
@@ -219,7 +221,7 @@ fn of_events(events: Events, names: &ArrayRef) -> Table {
         .table()
 }
 
-/// `values`, of which those count whose kind `has` the field.
+/// `values`, of which only those count whose kind `has` the field.
 fn where_<T: ArrowPrimitiveType>(
     values: Vec<T::Native>,
     kinds: &[EventKind],

@@ -16,7 +16,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What tasks do: a benchmark's model, an rt-app file, or a recorded load.
+/// The tasks' behaviour: a benchmark's model, an rt-app file, or a recorded load.
 #[pyclass(frozen, module = "equipoise")]
 pub struct Workload {
     pub load: Shared,
@@ -24,18 +24,19 @@ pub struct Workload {
     notes: Vec<String>,
 }
 
-/// What a workload is made of, so that another process can make the same.
+/// The source of a workload, from which another process can make the same.
 #[derive(Clone)]
 struct Source {
     name: String,
-    /// File and text of one that is no benchmark.
+    /// File and text of a workload that is not a benchmark.
     text: Option<(String, String)>,
     params: Vec<String>,
     nodes: Option<String>,
 }
 
 impl Workload {
-    /// What another process can make the same of, and the nodes that it is kept to.
+    /// A description from which another process can make the same workload, and the nodes that it
+    /// is kept to.
     pub fn described(&self) -> (Described, Option<String>) {
         let Source {
             name,
@@ -234,7 +235,7 @@ impl Workload {
         Ok(all)
     }
 
-    /// What pickles have, and what a sweep's chunk is known by.
+    /// The content of a pickle, which also identifies a sweep's chunk.
     fn _source(&self) -> Parts {
         let Source {
             name,
@@ -277,7 +278,7 @@ type Parts = (
     Option<String>,
 );
 
-/// A workload that several have.
+/// A workload with several owners.
 #[derive(Clone)]
 pub struct Shared(Arc<dyn Load>);
 

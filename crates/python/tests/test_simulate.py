@@ -188,7 +188,7 @@ def test_a_scheduler_in_c_runs_apart(tmp_path):
     file.write_text(FIFO)
     comparison = equipoise.compare("smp-2", "busy:duration=20ms", ["eevdf", file], runs=2)
     assert set(comparison.runs.to_pandas()["policy"]) == {"eevdf", "fifo"}
-    # This process is as free as before.
+    # This process is not locked up.
     (tmp_path / "more").write_text("x")
     subprocess.run(["true"], check=True)
     failing = Policy.from_c(file, fail=True)
@@ -221,7 +221,7 @@ def test_other_threads_run_meanwhile():
     took = time.monotonic() - began
     done.set()
     other.join()
-    # One that had to wait would have counted once or twice.
+    # A thread that had to wait would have counted once or twice.
     assert counted > 20 * took
 
 

@@ -19,7 +19,7 @@ def test_events_are_columns_in_time_order(trace):
     frame = trace.events.to_pandas()
     assert frame["time_ns"].is_monotonic_increasing
     assert {"sched_switch", "sched_wakeup", "sched_migrate_task", "cpu_frequency"} <= set(frame["event"])
-    # What an event does not have is missing.
+    # Fields that an event does not have are missing.
     assert frame.loc[frame["event"] == "cpu_frequency", "pid"].isna().all()
     assert frame.loc[frame["event"] == "sched_wakeup", "dest_cpu"].notna().all()
 
@@ -29,7 +29,7 @@ def test_an_event_has_the_kernel_s_fields(trace):
     fields = ["prev_comm", "prev_pid", "prev_prio", "prev_state", "next_comm", "next_pid", "next_prio"]
     assert list(switches.columns) == ["time_ns", "cpu", *fields]
     assert switches.notna().all().all() and switches["next_pid"].dtype == numpy.int32
-    # On one CPU who comes is who goes next.
+    # On one CPU, the next thread of a switch is the previous one of the next switch.
     for _, own in switches.groupby("cpu"):
         assert (own["next_pid"].to_numpy()[:-1] == own["prev_pid"].to_numpy()[1:]).all()
     frequencies = trace.event("cpu_frequency").to_pandas()

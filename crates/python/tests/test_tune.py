@@ -32,7 +32,7 @@ def test_what_was_taken_away_is_found_again(tmp_path):
 
 
 def test_chance_is_no_gain():
-    # How many tasks a pass looks at makes no difference where there is one.
+    # The number of tasks in a pass makes no difference with one task.
     found = equipoise.tune(
         "cfs",
         "smp-2",

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Horizontal bars on a common scale that begins at 0.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// What the bars are of, with the unit.
+    /// The bars' quantity, with the unit.
     pub title: String,
     /// From top to bottom.
     pub bars: Vec<Bar>,
@@ -16,11 +16,11 @@ pub struct Chart {
 /// A bar of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What it is of.
+    /// Its label.
     pub label: String,
-    /// How long it is.
+    /// Its length.
     pub value: f64,
-    /// From the smallest to the largest of what the value is the mean of.
+    /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
     /// Drawn as a given, not as a result.
     pub muted: bool,
@@ -30,9 +30,55 @@ const LABEL: f64 = 180.0;
 const WIDTH: f64 = 420.0;
 const NUMBER: f64 = 70.0;
 const STEP: f64 = 20.0;
+const TITLE: f64 = 28.0;
+
+/// The colours of the page's charts, on light and dark backgrounds.
+const PICTURE_STYLE: &str = "text{font:12px sans-serif;fill:#1c2024}.title{font-weight:bold}.bar{fill:#1f6fb8}\
+    .muted{fill:#aab2bc}line{stroke:#1c2024}@media(prefers-color-scheme:dark){text{fill:#e6e9ec}.bar{fill:#5aa5e8}\
+    .muted{fill:#59626b}line{stroke:#e6e9ec}}";
 
 /// The chart as an SVG element, in the page's colours.
 pub(crate) fn svg(chart: &Chart) -> String {
+    let title = escape(&chart.title);
+    let (width, height) = (LABEL + WIDTH + NUMBER, height(chart));
+    format!(
+        "<figure><figcaption>{title}</figcaption>\n<svg viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" role=\"img\" aria-label=\"{title}: {}\">\n{}</svg></figure>\n",
+        escape(&words(chart)),
+        bars(chart),
+    )
+}
+
+/// The charts, one below the other, as an SVG file.
+pub fn picture(charts: &[Chart]) -> String {
+    let width = LABEL + WIDTH + NUMBER;
+    let total: f64 = charts.iter().map(|chart| height(chart) + TITLE).sum();
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {total:.0}\" width=\"{width:.0}\" \
+         height=\"{total:.0}\">\n<style>{PICTURE_STYLE}</style>\n"
+    );
+    let mut top = 0.0;
+    for chart in charts {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "<g transform=\"translate(0 {top:.0})\"><title>{}</title>\n\
+             <text class=\"title\" x=\"8\" y=\"18\">{}</text>\n<g transform=\"translate(0 {TITLE:.0})\">\n{}</g></g>\n",
+            escape(&words(chart)),
+            escape(&chart.title),
+            bars(chart),
+        );
+        top += height(chart) + TITLE;
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn height(chart: &Chart) -> f64 {
+    STEP * chart.bars.len() as f64
+}
+
+fn bars(chart: &Chart) -> String {
     let ends = |bar: &Bar| {
         let (min, max) = bar.range.unwrap_or((bar.value, bar.value));
         (min.min(bar.value), max.max(bar.value))
@@ -42,15 +88,7 @@ pub(crate) fn svg(chart: &Chart) -> String {
     let span = most - least;
     let scale = if span > 0.0 { WIDTH / span } else { 0.0 };
     let x = |value: f64| LABEL + (value - least) * scale;
-    let height = STEP * chart.bars.len() as f64;
-    let title = escape(&chart.title);
-    let mut out = format!(
-        "<figure><figcaption>{title}</figcaption>\n<svg viewBox=\"0 0 {:.0} {height:.0}\" width=\"{:.0}\" \
-         height=\"{height:.0}\" role=\"img\" aria-label=\"{title}: {}\">\n",
-        LABEL + WIDTH + NUMBER,
-        LABEL + WIDTH + NUMBER,
-        escape(&words(chart)),
-    );
+    let mut out = String::new();
     for (index, bar) in chart.bars.iter().enumerate() {
         let top = STEP * index as f64;
         let base = top + 14.0;
@@ -79,11 +117,10 @@ pub(crate) fn svg(chart: &Chart) -> String {
             );
         }
     }
-    out.push_str("</svg></figure>\n");
     out
 }
 
-/// What the bars show, for those who cannot see them.
+/// The chart in words, for screen readers.
 fn words(chart: &Chart) -> String {
     let bars = chart.bars.iter();
     let words: Vec<String> = bars
@@ -117,5 +154,18 @@ mod tests {
             svg.contains("<rect x=\"285.0\" y=\"23\" width=\"315.0\""),
             "{svg}"
         );
+    }
+
+    #[test]
+    fn charts_of_a_picture_stand_one_below_the_other() {
+        let chart = |title: &str| Chart {
+            title: title.to_owned(),
+            bars: vec![Bar::default(), Bar::default()],
+        };
+        let picture = picture(&[chart("time, s"), chart("a < b")]);
+        let head = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 670 136\"";
+        assert!(picture.starts_with(head), "{picture}");
+        assert!(picture.contains("translate(0 0)") && picture.contains("translate(0 68)"));
+        assert!(picture.contains(">a &lt; b<"), "{picture}");
     }
 }

@@ -6,19 +6,19 @@ use crate::{Bar, Cell, Chart, Page, Table, Tone};
 use lab::{Change, Comparison, Entry, GoalVerdict, Measured, Runs};
 use workload::{Better, Goal, Role};
 
-/// What of a comparison is shown.
+/// The selection of a comparison's results.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
-    /// This goal alone.
+    /// Shows only this goal.
     pub goal: Option<Goal>,
-    /// Everything that was measured, not only what decides.
+    /// Every measure, not only those that decide.
     pub all: bool,
 }
 
 /// The page of `comparison`.
 pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
     let entries = comparison.entries();
-    // What no run measured is of no interest to a person.
+    // A measure without a sample in any run is of no interest to a person.
     let rows: Vec<&[Entry<'_>]> = entries
         .chunks(comparison.schedulers.len().max(1))
         .filter(|row| row.iter().any(|entry| entry.pooled.is_some()))
@@ -62,7 +62,7 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
     }
 }
 
-/// How often it was run, and from which seed.
+/// The number of runs, and their seed.
 pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     match runs.count == asked {
         true => format!(
@@ -77,7 +77,8 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
     }
 }
 
-/// What has an end of its own and no time, as the duration of a load beside it ended the run before.
+/// Loads with an end of their own that have no time, because the duration of a load beside them
+/// ended the run first.
 fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
         return Vec::new();
@@ -97,7 +98,7 @@ fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
             let all: usize = row.iter().map(|entry| entry.runs.len()).sum();
             (left > 0).then(|| {
                 format!(
-                    "{}: not in the result for {left} of {all} runs, which the duration of {} s ended before it was done",
+                    "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
                     row[0].measure.metric.name,
                     number(duration_ns as f64 / 1e9)
                 )
@@ -106,7 +107,7 @@ fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// What decides one goal: a line for each scheduler, a column for each measure.
+/// The measures that decide one goal: a row for each scheduler, a column for each measure.
 fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]) -> Table {
     let rows: Vec<&&[Entry<'_>]> = rows
         .iter()
@@ -149,7 +150,7 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
     }
 }
 
-/// A column's name: of what, what, and which statistic in which unit.
+/// A column's name: the load's part, the measure, the statistic and the unit.
 fn column(entry: &Entry<'_>) -> String {
     let measure = entry.measure;
     let of = match (measure.metric.unit, measure.judged.name()) {
@@ -159,7 +160,7 @@ fn column(entry: &Entry<'_>) -> String {
     format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
 }
 
-/// What is judged, set off if it is the best, or other than what the first scheduler has.
+/// The judged value, emphasized if it is the best, or if it differs from the first scheduler's.
 fn judged(entry: &Entry<'_>, first: &Entry<'_>) -> Cell {
     let Some(pooled) = &entry.pooled else {
         return Cell::new("-", Tone::Dim);
@@ -173,7 +174,7 @@ fn judged(entry: &Entry<'_>, first: &Entry<'_>) -> Cell {
     Cell::new(number(entry.measure.judged.value(pooled)), tone)
 }
 
-/// Everything that was measured, with its distribution: a line for each measure and scheduler.
+/// Every measure, with its distribution: a row for each measure and scheduler.
 fn distributions(rows: &[&[Entry<'_>]]) -> Table {
     let has_limit = rows.iter().any(|row| row[0].limit.is_some());
     let mut header = [
@@ -213,7 +214,7 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
         }
     }
     Table {
-        title: "All that was measured".to_owned(),
+        title: "All measures".to_owned(),
         header,
         text_columns: 3,
         rows: lines,
@@ -270,7 +271,7 @@ fn limit(entry: &Entry<'_>) -> Cell {
     }
 }
 
-/// What a run did, on average.
+/// The kernel's and scheduler's counters of a run, on average.
 fn counters(comparison: &Comparison) -> Table {
     let header = [
         "policy",
@@ -340,8 +341,8 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
     remarks
 }
 
-/// Joules at full speed and joules at a speed that follows the load are not of the same kind: says whose are which, if
-/// both are there.
+/// Joules at full speed and joules at a speed that follows the load are not comparable: says which
+/// policies are which, if there are both.
 fn frequencies(comparison: &Comparison) -> Option<String> {
     comparison.machine.power.as_ref()?;
     let changes = |measured: &Measured| {
@@ -361,7 +362,7 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} kept every CPU's frequency, {} did not: what they differ by is first of all that.",
+        "energy: {} kept every CPU's frequency, {} did not: this explains most of their difference.",
         names(&never),
         names(&change)
     ))

@@ -1,5 +1,5 @@
-//! Results as comma-separated values (RFC 4180), the first line being names: for spreadsheets, R and pandas. Numbers
-//! have all their digits; what there is none of is empty.
+//! Results as comma-separated values (RFC 4180), with names in the first line: for spreadsheets, R
+//! and pandas. Numbers have all their digits; missing values are empty.
 
 use crate::{Page, json};
 use lab::{Comparison, Entry, Reproduction};
@@ -28,7 +28,8 @@ struct OfRun<'a> {
     p99: Option<f64>,
 }
 
-/// Of `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the JSON output.
+/// For `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the
+/// JSON output.
 pub fn comparison(comparison: &Comparison) -> String {
     let entries = comparison.entries();
     let lines = entries.iter().flat_map(|entry| of_runs(comparison, entry));
@@ -65,12 +66,12 @@ fn of_runs<'a>(
     })
 }
 
-/// Of `equipoise reproduce`: a line for each cell, named as in the JSON output.
+/// For `equipoise reproduce`: a line for each cell, named as in the JSON output.
 pub fn reproductions(reproductions: &[Reproduction]) -> String {
     text(json::cells(reproductions))
 }
 
-/// Of what has neither: its tables, one below the other with an empty line between.
+/// For other results: the tables, one below the other with an empty line between.
 pub fn page(page: &Page) -> String {
     let tables = page.tables.iter().map(|table| {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -97,7 +98,9 @@ fn written(result: csv::Result<()>) {
 }
 
 fn finished(writer: csv::Writer<Vec<u8>>) -> String {
-    let bytes = writer.into_inner().expect("memory takes all");
+    let bytes = writer
+        .into_inner()
+        .expect("writing to memory does not fail");
     String::from_utf8(bytes).expect("what was written is text")
 }
 

@@ -1,4 +1,4 @@
-//! Text that markup cannot take for itself.
+//! Escaping text for markup.
 
 /// `text` as character data of HTML and SVG.
 pub(crate) fn escape(text: &str) -> String {

@@ -1,9 +1,9 @@
-//! Why threads waited for a CPU, or ran slowly: the chain of the scheduler's decisions from a wakeup until the thread runs, who ran
-//! meanwhile, and which CPUs idled.
+//! Why threads waited for a CPU, or ran slowly: the chain of the scheduler's decisions from a
+//! wakeup until the thread runs, the threads that ran meanwhile, and the CPUs that idled.
 //!
-//! A run is simulated twice. The first time all waits are seen and some are chosen ([`Waits`]); the second time the
-//! scheduler says why it decides, and what belongs to these is kept ([`Chains`]). So it takes little memory however
-//! long the run is.
+//! A run is simulated twice. The first time all waits are seen and some are chosen ([`Waits`]); the
+//! second time the scheduler records its reasons, and those about the chosen waits are kept
+//! ([`Chains`]). So it takes little memory however long the run is.
 
 mod beside;
 mod chain;
@@ -24,26 +24,26 @@ pub use wait::{After, Asked, Latencies, Unknown, Wait, Waits};
 
 use machine::Machine;
 
-/// Of a run, what was asked.
+/// The explanation of a run.
 pub struct Explanation<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// The workload's name.
     pub workload: &'a str,
-    /// The scheduler's.
+    /// The scheduler's name.
     pub policy: &'a str,
-    /// Does the scheduler say what it decides? One of somebody else's does not.
+    /// Does the scheduler record its decisions? A foreign one does not.
     pub decisions: bool,
-    /// What chance derives from.
+    /// The seed.
     pub seed: u64,
-    /// When it was asked about, ns, if no thread waited then and the nearest wait is shown.
+    /// The requested time, ns, if no thread waited then and the nearest wait is shown.
     pub missed: Option<u64>,
-    /// How long the threads asked about waited, by name.
+    /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
-    /// The waits, and why.
+    /// The waits, with reasons.
     pub chains: Vec<Chain>,
-    /// Who hardly waited, and took long as it ran slowly.
+    /// Threads that hardly waited, but ran slowly.
     pub slow: Vec<Response>,
-    /// What was decided about these threads in all of the run.
+    /// The number of decisions about these threads in the whole run.
     pub counted: Vec<Counted>,
 }

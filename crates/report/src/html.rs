@@ -1,5 +1,5 @@
-//! A page as HTML that stands alone: nothing is fetched from elsewhere. Where there are figures, a script draws them
-//! with uPlot (third_party/uplot), which is in the page.
+//! A page as self-contained HTML: nothing is fetched. If there are figures, a script draws them
+//! with uPlot (third_party/uplot), which is included in the page.
 
 mod figures;
 mod first_run;
@@ -18,10 +18,10 @@ const SCRIPT: &str = include_str!("html/page.js");
 const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
 const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 
-/// How many policies' timelines are open at first.
+/// The number of policies whose timelines are open at first.
 const OPEN: usize = 2;
 
-/// The pages, one below the other. The first that has figures has them drawn.
+/// The pages, one below the other. Only the first one with figures has them drawn.
 pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
@@ -36,7 +36,7 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     }
     out.push_str("</main>\n");
     if let Some(figures) = figures {
-        // In a script element only `<` could end it.
+        // Only `<` could end a script element.
         let data = figures.data.replace('<', "\\u003c");
         for part in [
             "<script type=\"application/json\" id=\"data\">",
@@ -109,7 +109,7 @@ fn contents(out: &mut String, figures: &Figures) {
     let parts = [
         ("machine", "Machine", true),
         ("results", "Results", true),
-        ("timelines", "What ran where", true),
+        ("timelines", "Timelines", true),
         ("latencies", "Wakeup latencies", figures.has_latencies()),
         ("energy", "Energy", figures.energy.is_some()),
     ];
@@ -119,7 +119,7 @@ fn contents(out: &mut String, figures: &Figures) {
     out.push_str("</ul></nav>\n");
 }
 
-/// Each cluster as a box of its cores, of which each has its CPUs.
+/// Each cluster as a box of its cores, each with its CPUs.
 fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("<section id=\"machine\">\n");
     line(out, "h2", &format!("Machine: {}", machine.name));
@@ -144,10 +144,10 @@ fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("</ul>\n</section>\n");
 }
 
-/// Under each policy what ran when on which CPU, how busy the CPUs were, and how fast.
+/// For each policy, what ran when on which CPU, and the CPUs' load and frequency.
 fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str(
-        "<section id=\"timelines\">\n<h2>What ran where: the first run of each policy</h2>\n\
+        "<section id=\"timelines\">\n<h2>Timelines: the first run of each policy</h2>\n\
          <p>Drag over a chart to zoom in, or use the buttons; with a chart in focus, the keys + and -, left and \
          right, and Home. All charts show the same time.</p>\n\
          <div class=\"tools\" role=\"group\" aria-label=\"Time shown\">\n",
@@ -179,13 +179,13 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             out,
             "timeline",
             &format!(
-                "Timeline of {}: which thread ran when on which CPU; the table What ran where \
+                "Timeline of {}: which thread ran when on which CPU; the table Running times by CPU \
                                           below has the shares",
                 policy.name
             ),
         );
         if policy.busy {
-            line(out, "h3", "Busy, of the whole time");
+            line(out, "h3", "Busy part of the time");
             chart(
                 out,
                 "busy",
@@ -193,7 +193,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             );
         }
         if policy.frequency {
-            line(out, "h3", "Frequency, of the highest");
+            line(out, "h3", "Frequency, relative to the highest");
             chart(
                 out,
                 "frequency",
@@ -206,7 +206,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str("</section>\n");
 }
 
-/// A place for the script to draw in.
+/// A place for the script's drawing.
 fn chart(out: &mut String, part: &str, label: &str) {
     let _ = writeln!(
         out,
@@ -235,7 +235,7 @@ fn latencies(out: &mut String, figures: &Figures) {
     out.push_str("</section>\n");
 }
 
-/// A bar for each policy, of its parts, and the table of it.
+/// A bar for each policy, with its parts, and the corresponding table.
 fn energy(out: &mut String, energy: &Energy) {
     out.push_str("<section id=\"energy\">\n<h2>Energy</h2>\n<ul class=\"legend\">\n");
     let colour = |kind: usize| format!("var(--c{})", kind % 8);
@@ -278,7 +278,7 @@ fn table(out: &mut String, table: &Table) {
             ""
         }
     };
-    // What is wider than the page is scrolled, also by keyboard.
+    // Tables wider than the page scroll, also by keyboard.
     let label = match table.title.is_empty() {
         true => "Table",
         false => &table.title,

@@ -1,6 +1,6 @@
-//! The JSON output: a contract for other programs. What is here keeps its name and meaning as long as
-//! `schema` is 2; fields may be added. The same command gives the same bytes. (1 had `wall_s`, the changes of means
-//! alone, and no value of a single run.)
+//! The JSON output: a contract for other programs. Fields keep their names and meanings as long as `schema` is 2;
+//! fields may be added. The same command gives the same bytes. (Schema 1 had `wall_s` and the changes of means alone,
+//! and no values of single runs.)
 //!
 //! `reproduce`:
 //! - `experiments[]`: `name`; `source` (author, date, list and title in one string; null if the
@@ -18,29 +18,30 @@
 //!   `max_abs_error_points` as in [`lab::Summary`].
 //!
 //! `compare`:
-//! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, what each run's chance came from (64 bits, in hexadecimal).
-//! - `verdict[]`: one for each goal that is measured: `goal` (`latency`, `throughput`, `energy` or `fairness`);
-//!   `best[]`, the policies that none is better than, best first, and `worst` (empty and null if nothing differs by more
-//!   than chance and by enough to be worth a word, 1 %); `measures[]` that decide; `standings[]`: for each `policy`
-//!   `change_pct` against the first policy with `change_margin_pct`, of the geometric mean of what decides but
-//!   percentages (of the time, joules or work done), `share_pct`, the mean of those (periods missed; how uneven
-//!   equal threads got on), and `lacks`, a measure that some run has nothing of, else null.
+//! - `machine`, `workload`, `runs`, `asked_runs` as above, `seed`; `seeds[]`, the seed of each run (64 bits, in
+//!   hexadecimal).
+//! - `verdict[]`: one for each measured goal: `goal` (`latency`, `throughput`, `energy` or `fairness`); `best[]`, the
+//!   policies that no other beats, best first, and `worst` (empty and null if no difference is significant and at least
+//!   1 %); `measures[]` that decide; `standings[]`: for each `policy` `change_pct` against the first policy with
+//!   `change_margin_pct`, the change of the geometric mean of the deciding measures except percentages (times, joules
+//!   or work), `share_pct`, the mean of the percentages (missed periods; uneven progress of equal threads), and
+//!   `lacks`, a measure that some run has no samples of, else null.
 //! - `results[]`: one for each measure and policy: `policy`, `metric`, `unit`, `better` (`lower`, `higher` or
-//!   `neither`), `n` samples over all runs, `mean`, `min`, `max`, `p50`, `p95`, `p99` of them (null if
-//!   there are none), `change_pct` of what is `judged` (`mean` or `p99`) against the first policy and
-//!   `change_margin_pct`, half its 95 % confidence interval (both null for the first policy), `limit` as above.
-//!   `goal` or null; `decides`: the goal is judged by it; `part`: it is one thread of several that do the same, which
-//!   another entry has together; `best`: no policy is better in it, and one is worse; `runs[]`: run by run its `n`,
-//!   `mean`, `min`, `max`, `p50`, `p95`, `p99`, or null.
-//! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`,
-//!   `wakeups`, `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a
-//!   machine without power data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on,
-//!   what its tasks cost; `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`; `balancing`: what Equipoise's own
-//!   scheduler counts, named as in `scheduler/counters.def`, and `newidle_time_pct`, the part of all CPUs'
-//!   time that was spent in new-idle balancing (null for other schedulers).
+//!   `neither`), `n` samples over all runs, their `mean`, `min`, `max`, `p50`, `p95`, `p99` (null without samples),
+//!   `change_pct` of the `judged` value (`mean` or `p99`) against the first policy and `change_margin_pct`, half its
+//!   95 % confidence interval (both null for the first policy), `limit` as above. `goal` or null; `decides`: the
+//!   measure decides its goal; `part`: the measure is of one of several equal threads, which another entry has
+//!   together; `best`: no policy is better in it, and one is worse; `runs[]`: `n`, `mean`, `min`, `max`, `p50`, `p95`,
+//!   `p99` of each run, or null.
+//! - `counters[]`: one for each policy, means over the runs: `context_switches`, `migrations`, `wakeups`,
+//!   `balance_calls` (null for a scheduler that does not count them), `energy_j` (null on a machine without power
+//!   data), `energy_by_part_j` (the same by part of the machine: `cpu-0` and so on for the energy of its tasks;
+//!   `core-0`, `cluster-0`, `package-0`, without the parts within; `rest`), `simulated_s`; `balancing`: the counts of
+//!   Equipoise's own scheduler, named as in `scheduler/counters.def`, and `newidle_time_pct`, the part of all CPUs'
+//!   time that new-idle balancing took (null for other schedulers).
 //!
-//! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of
-//! the texts that a person sees.
+//! `list`, `show` and `check`: `title`; `notes[]`; `tables[]` with `title`, `header[]` and `rows[]` of the texts that
+//! the table format shows.
 
 use crate::Page;
 use lab::{Comparison, Entry, Measured, Pooled, Reproduction};

@@ -1,8 +1,7 @@
-//! What the command prints: tables for a terminal, HTML pages, JSON, and traces of scheduling
-//! events.
+//! The command's output: tables for a terminal, HTML pages, JSON, and traces of scheduling events.
 //!
-//! Tables and pages are made from a [`Page`], which says what is shown and not how; JSON has its own
-//! contract, see [`json`].
+//! Tables and pages are made from a [`Page`], which has the content and not the form; JSON has its
+//! own contract, see [`json`].
 
 mod chart;
 mod comparison;
@@ -22,7 +21,7 @@ mod terminal;
 pub mod trace;
 mod verdict;
 
-pub use chart::{Bar, Chart};
+pub use chart::{Bar, Chart, picture};
 pub use comparison::{Shown, comparison};
 pub use html::{Figures, FirstRun, Recorder, html};
 pub use machine::machine;

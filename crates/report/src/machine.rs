@@ -1,5 +1,5 @@
-//! A machine for people: its tree of packages, clusters and CPUs, what its kernel operations cost, what its
-//! parts draw, and the sched domains the kernel would build.
+//! A machine for people: its tree of packages, clusters and CPUs, the costs of its kernel's
+//! operations, the power of its parts, and the kernel's sched domains.
 
 use crate::number::number;
 use crate::power;
@@ -44,7 +44,8 @@ fn notes(machine: &Machine) -> Vec<String> {
         .any(|core| !core.usual_costs.is_empty())
     {
         notes.push(
-            "costs with * are not in the file: usual ones, by the speed of the core".to_owned(),
+            "costs with * are not in the file: typical values, scaled by the core's speed"
+                .to_owned(),
         );
     }
     notes.extend(
@@ -56,7 +57,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     notes
 }
 
-/// The caches that the file names: those of one level and size in one line.
+/// The caches in the file: those of one level and size in one row.
 fn caches(machine: &Machine) -> Option<Table> {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for alike in machine
@@ -81,7 +82,7 @@ fn caches(machine: &Machine) -> Option<Table> {
     })
 }
 
-/// As lstopo's tree: packages, their clusters, the clusters' CPUs.
+/// Like lstopo's tree: packages, their clusters, the clusters' CPUs.
 fn topology(machine: &Machine) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     let packages = machine.levels.iter().find(|level| level.name == "PKG");
@@ -114,12 +115,12 @@ fn topology(machine: &Machine) -> Table {
     }
 }
 
-/// What is in units of 1/2^20.
+/// A number in units of 1/2^20.
 fn ratio(fixed: u32) -> String {
     format!("{:.3}", f64::from(fixed) / f64::from(1 << 20))
 }
 
-/// How many hardware threads the core of `cpu` has, and what they do together.
+/// The number of hardware threads of `cpu`'s core, and their throughput together.
 fn threads(machine: &Machine, cpu: usize) -> String {
     let core = &machine.core_types[machine.cpus[cpu].core_type];
     match machine.siblings(cpu).count() {
@@ -128,7 +129,7 @@ fn threads(machine: &Machine, cpu: usize) -> String {
     }
 }
 
-/// The CPUs of a cluster, those that are alike in one line.
+/// The CPUs of a cluster, with equal ones in one row.
 fn cluster_rows(machine: &Machine, name: String, cluster: &CpuMask) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     let mut left = *cluster;
@@ -166,7 +167,7 @@ fn core_types(machine: &Machine) -> Table {
         row.extend(machine.core_types.iter().map(|core| Cell::from(cost(core))));
         row
     };
-    // With a mark for what nobody measured.
+    // With a mark for typical values.
     let cost = |core: &CoreType, key: &str, ns: u64| {
         let mark = if core.usual_costs.contains(&key) {
             "*"
@@ -248,7 +249,7 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
     }
 }
 
-/// From node to node: the distance, and what a line costs.
+/// From node to node: the distance, and the cost of a line.
 fn nodes(machine: &Machine) -> Option<Table> {
     let nodes = machine.nodes().len();
     let memory = machine.numa.memory.as_ref();
@@ -268,7 +269,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
     };
     let title = memory.map_or("Distances".to_owned(), |memory| {
         format!(
-            "Distances, and a line that changed (one that did not: {} ns; a {} lock: {} ns)",
+            "Distances, and the cost of a changed cache line (unchanged: {} ns; a {} lock: {} ns)",
             memory.cached_ns, memory.spinlock, memory.lock_ns
         )
     });
@@ -281,7 +282,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
     })
 }
 
-/// The levels that add something: a span that its child covers already makes no domain.
+/// The levels that are not redundant: a span equal to its child's makes no domain.
 fn domains(machine: &Machine) -> Table {
     let mut below: Vec<CpuMask> = machine.all_cpus().iter().map(CpuMask::one).collect();
     let mut rows: Vec<Vec<Cell>> = Vec::new();

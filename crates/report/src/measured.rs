@@ -1,4 +1,4 @@
-//! What was measured in a real kernel beside what was simulated of the same load.
+//! Measurements in a real kernel beside simulations of the same load.
 
 use crate::number::number;
 use crate::{Cell, Page, Table};
@@ -9,13 +9,13 @@ use workload::import::{Did, Summary};
 pub struct Pair {
     /// The scheduler.
     pub policy: String,
-    /// Of a recorded trace.
+    /// From a recorded trace.
     pub measured: Summary,
-    /// Of a simulated one.
+    /// From a simulated one.
     pub simulated: Summary,
 }
 
-/// So many threads are shown, those that ran the longest.
+/// The number of threads shown, the longest running ones.
 const SHOWN: usize = 12;
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_US: f64 = 1e3;
@@ -34,16 +34,14 @@ pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Page {
     }
     Page {
         title: format!("{name} on {machine}"),
-        notes: vec![
-            "measured in a real kernel, and simulated of the first of its traces".to_owned(),
-        ],
+        notes: vec!["measured in a real kernel, and simulated from the first trace".to_owned()],
         tables,
         remarks,
         ..Page::default()
     }
 }
 
-/// A figure of all of a trace.
+/// A figure of a whole trace.
 struct Figure {
     name: &'static str,
     of: fn(&Summary) -> f64,
@@ -82,7 +80,7 @@ const FIGURES: [Figure; 6] = [
     },
 ];
 
-/// The percentile of all threads' latencies, us; 0 if nobody was woken up.
+/// The percentile of all threads' latencies, us; 0 without wakeups.
 fn latency(summary: &Summary, percent: usize) -> f64 {
     let threads = summary.threads.iter();
     let mut all: Vec<u64> = threads
@@ -137,7 +135,7 @@ fn whole(pair: &Pair) -> Table {
     }
 }
 
-/// By how much, in percent, `simulated` is more than `measured`.
+/// The excess of `simulated` over `measured`, in per cent.
 fn off(measured: f64, simulated: f64) -> String {
     match measured > 0.0 {
         true => format!("{:+.1}", 100.0 * (simulated / measured - 1.0)),
@@ -145,7 +143,7 @@ fn off(measured: f64, simulated: f64) -> String {
     }
 }
 
-/// Each thread of both with how long it ran, the longest first.
+/// Each thread of both, the longest running ones first.
 fn pairs_of(pair: &Pair) -> Vec<(&Did, &Did)> {
     let simulated: HashMap<&[u32], &Did> = pair
         .simulated
@@ -181,12 +179,12 @@ fn threads(pair: &Pair) -> Table {
     }
 }
 
-/// By how much the run time of a thread is off, as a fraction.
+/// The relative error of a thread's running time.
 fn relative(measured: &Did, simulated: &Did) -> f64 {
     simulated.ran_ns as f64 / measured.ran_ns.max(1) as f64 - 1.0
 }
 
-/// How many threads ran as long as measured, to 2 %.
+/// The number of threads whose running time is right to 2 %.
 fn alike(pair: &Pair) -> Vec<String> {
     let pairs = pairs_of(pair);
     let off = |(measured, simulated): &(&Did, &Did)| relative(measured, simulated).abs();
@@ -208,7 +206,7 @@ fn alike(pair: &Pair) -> Vec<String> {
     lines
 }
 
-/// Who is first, as it was measured and as it was simulated.
+/// The measured and the simulated order of the schedulers.
 fn orders(pairs: &[Pair]) -> Table {
     let order = |of: &dyn Fn(&Pair) -> f64| {
         let mut order: Vec<&Pair> = pairs.iter().collect();

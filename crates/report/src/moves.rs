@@ -1,8 +1,8 @@
-//! Whom a decision to pull a task is about: the scheduler tells it by moving the task.
+//! The task of a decision to pull: the scheduler identifies it by moving it.
 
 use policy::{About, Decision};
 
-/// Remembers the latest move of a task from one CPU's runqueue to another's.
+/// Remembers the last move of a task between runqueues.
 #[derive(Default)]
 pub(crate) struct Moves {
     latest: Option<Move>,
@@ -15,12 +15,13 @@ struct Move {
 }
 
 impl Moves {
-    /// The task `pid` is moved to the CPU `to` at `now`, ns.
+    /// The task `pid` moves to the CPU `to` at `now`, ns.
     pub fn moved(&mut self, now: u64, pid: i32, to: usize) {
         self.latest = Some(Move { at: now, pid, to });
     }
 
-    /// The pid of the task that was just moved, if `decision`, made at `now` about `cpu`, is to pull one there.
+    /// The pid of the task that was just moved, if `decision`, made at `now` about `cpu`, pulls one
+    /// there.
     pub fn pulled(&self, now: u64, decision: &Decision, cpu: Option<usize>) -> Option<i32> {
         let latest = self.latest.as_ref()?;
         let is_it = decision.about == About::Pulled && latest.at == now && Some(latest.to) == cpu;

@@ -1,6 +1,6 @@
 //! Numbers for people: four significant digits.
 
-/// `value` with four significant digits, never in scientific notation for what people measure.
+/// `value` with four significant digits, never in scientific notation for usual magnitudes.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -9,7 +9,7 @@ pub(crate) fn number(value: f64) -> String {
     if magnitude >= 1e9 || (magnitude > 0.0 && magnitude < 1e-4) {
         return format!("{value:.3e}");
     }
-    // Without the sign of a negative zero.
+    // Removes the sign of a negative zero.
     let value = value + 0.0;
     let digits_before_point = if magnitude < 1.0 {
         1
@@ -24,7 +24,7 @@ pub(crate) fn number_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-/// A signed percentage with one decimal; without sign where none is left of it.
+/// A signed percentage with one decimal; without a sign if it rounds to zero.
 pub(crate) fn percent(value: f64) -> String {
     let text = format!("{value:+.1} %");
     match text.as_str() {

@@ -1,4 +1,4 @@
-//! What is shown, whatever shows it.
+//! The content of an output, independent of its form.
 
 use crate::{Chart, Figures};
 
@@ -9,7 +9,7 @@ pub struct Page {
     pub title: String,
     /// Lines under the headline.
     pub notes: Vec<String>,
-    /// What follows from all below, in words; a line for each goal.
+    /// The conclusion in words; a line for each goal.
     pub verdict: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
@@ -17,18 +17,18 @@ pub struct Page {
     pub remarks: Vec<String>,
     /// Pictures; a terminal leaves them out.
     pub charts: Vec<Chart>,
-    /// What only an HTML page has.
+    /// Figures of an HTML page only.
     pub figures: Option<Figures>,
 }
 
 /// A table with as many cells in each row as in its header.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What the table is about; may be empty.
+    /// The table's subject; may be empty.
     pub title: String,
-    /// The columns' names; a line feed separates a name above from one below.
+    /// The columns' names; a line feed separates an upper from a lower name.
     pub header: Vec<String>,
-    /// How many of the columns, from the left, are text; the rest are numbers.
+    /// The number of text columns, from the left; the rest are numbers.
     pub text_columns: usize,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
@@ -37,25 +37,25 @@ pub struct Table {
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// How it says it.
+    /// Its emphasis.
     pub tone: Tone,
 }
 
-/// How a cell is set off from others.
+/// The emphasis of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
     /// Of minor interest.
     Dim,
     /// The best of its kind.
     Best,
-    /// A change for the better that is more than chance.
+    /// A significant improvement.
     Better,
-    /// A change for the worse that is more than chance.
+    /// A significant deterioration.
     Worse,
 }
 

@@ -1,10 +1,10 @@
-//! What a machine's parts draw, for people: cores at each OPP, idle states, turbo frequencies.
+//! The power of a machine's parts, for people: cores at each OPP, idle states, turbo frequencies.
 
 use crate::number::number;
 use crate::{Cell, Table};
 use machine::{CoreType, Machine, PartIdle, PartPower, Turbo};
 
-/// None of a machine whose power is not known and that has no turbo.
+/// Empty for a machine without turbo whose power is not known.
 pub(crate) fn tables(machine: &Machine) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     if machine.power.is_some() {
@@ -21,7 +21,7 @@ fn watts(mw: u32) -> Cell {
     number(f64::from(mw) / 1e3).into()
 }
 
-/// Of a core of this type, by OPP: what it draws while so many of its threads run a busy loop.
+/// For a core of this type, by OPP: its power by the number of threads that run a busy loop.
 fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
     let power = core.power.as_ref()?;
     let of_type = |&cpu: &usize| machine.core_types[machine.cpus[cpu].core_type].name == core.name;
@@ -60,7 +60,7 @@ fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
     })
 }
 
-/// What each part draws while any of its CPUs is busy, and in its idle states.
+/// The power of each part while any of its CPUs is busy, and in its idle states.
 fn parts(machine: &Machine) -> Table {
     let state = |name: String, state: &str, after_ns: Option<u64>, mw: u32, entry_pj: u64| {
         let after = after_ns.map_or("-".to_owned(), |ns| number(ns as f64 / 1e3));
@@ -124,7 +124,7 @@ fn parts(machine: &Machine) -> Table {
     }
 }
 
-/// How fast a package lets its cores run, by how many of them are active.
+/// A package's frequency limits by the number of active cores.
 fn turbo(machine: &Machine, turbo: &Turbo) -> Table {
     let limit = turbo.limit.map_or(String::new(), |limit| {
         format!(

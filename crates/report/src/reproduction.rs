@@ -112,7 +112,7 @@ fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<
     rows
 }
 
-/// The block, and the machine if it is one.
+/// The block, and its machine if there is one.
 fn title(experiment: &Experiment, block: &Block) -> String {
     let mut machines = experiment
         .columns
@@ -126,7 +126,7 @@ fn title(experiment: &Experiment, block: &Block) -> String {
     }
 }
 
-/// What was published, what was simulated, and how far it is off.
+/// The published number, the simulated one, and the error.
 fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     let dash = || "-".to_owned();
     let (published, simulated, error) = if cell.stat == Stat::Change {
@@ -154,7 +154,7 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
     ]
 }
 
-/// What the blocks' files have to say of them, then how well the table is reproduced.
+/// The remarks of the blocks' files, then the quality of the reproduction.
 fn remarks(reproduction: &Reproduction) -> Vec<String> {
     let blocks = reproduction.experiment.blocks.iter();
     blocks
@@ -163,7 +163,7 @@ fn remarks(reproduction: &Reproduction) -> Vec<String> {
         .collect()
 }
 
-/// Errors and sign agreement, of numbers, of changes, or of both.
+/// Errors and sign agreement, for numbers, for changes, or for both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
     if reproduction.experiment.source.is_none() {
         return Vec::new();
@@ -207,7 +207,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// One chart for each row's averages, and one for its changes where it has any.
+/// One chart for each row's averages, and one for its changes, if any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

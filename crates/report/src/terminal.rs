@@ -4,12 +4,12 @@ use crate::{Cell, Page, Table, Tone};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 use std::fmt::Write;
 
-/// What the terminal can do.
+/// The terminal's capabilities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Colours and bold type.
     pub colour: bool,
-    /// Its width in columns, where lines should be broken; `None` never breaks.
+    /// Its width in columns for breaking lines; `None` never breaks.
     pub width: Option<u16>,
 }
 
@@ -72,7 +72,7 @@ fn table(table: &Table, style: Style) -> comfy_table::Table {
 }
 
 fn cell(cell: &Cell, style: Style) -> comfy_table::Cell {
-    // Bold type is all that marks the best where there are colours; without, a star does.
+    // With colours, bold type marks the best; without, a star does.
     let mark = if cell.tone == Tone::Best && !style.colour {
         "*"
     } else {
@@ -88,7 +88,7 @@ fn cell(cell: &Cell, style: Style) -> comfy_table::Cell {
     }
 }
 
-/// `text` without blanks at the ends of its lines.
+/// `text` without trailing blanks.
 fn trimmed(text: &str) -> String {
     text.lines()
         .map(str::trim_end)

@@ -1,5 +1,5 @@
-//! Traces of scheduling events, in the field's own forms: ftrace's text, trace-cmd's `trace.dat`, Perfetto's protobuf
-//! and Chrome's JSON.
+//! Traces of scheduling events, in the usual formats: ftrace's text, trace-cmd's `trace.dat`,
+//! Perfetto's protobuf and Chrome's JSON.
 
 mod chrome;
 pub mod columns;
@@ -36,12 +36,12 @@ pub enum Kind {
     Chrome,
 }
 
-/// What a trace file's name may end in, for people.
+/// The extensions of a trace file's name, for people.
 pub const EXTENSIONS: &str = ".txt, .ftrace or .systrace (ftrace text), .dat (trace-cmd), .perfetto-trace or .pftrace \
                               (Perfetto), or .json (Chrome)";
 
 impl Kind {
-    /// By the end of the file's name ([`EXTENSIONS`]).
+    /// Selected by the extension of the file's name ([`EXTENSIONS`]).
     pub fn of(path: &Path) -> Option<Kind> {
         match path.extension()?.to_str()? {
             "txt" | "ftrace" | "systrace" => Some(Kind::Text),
@@ -52,13 +52,14 @@ impl Kind {
         }
     }
 
-    /// Has it a place for what the scheduler says of its decisions? The others are what Linux itself would write.
+    /// Has it a place for the scheduler's decisions? The others have only what Linux itself would
+    /// write.
     pub fn has_decisions(self) -> bool {
         matches!(self, Kind::Perfetto | Kind::Chrome)
     }
 
-    /// A trace of a run on `machine` that is written to `out`. What has to wait until the end, which is most of a
-    /// `trace.dat`, is kept in `spool`.
+    /// A trace of a run on `machine`, written to `out`. Data that has to wait until the end, which
+    /// is most of a `trace.dat`, is kept in `spool`.
     pub fn writer<'a>(
         self,
         out: impl Write + 'a,
@@ -77,7 +78,7 @@ impl Kind {
 
 /// A trace that goes to a file.
 pub trait Writer: simulator::Trace {
-    /// Ends the trace. The error is the first that writing met with, now or before.
+    /// Ends the trace. The error is the first write error, now or before.
     fn finish(&mut self) -> io::Result<()>;
 }
 

@@ -1,15 +1,16 @@
-//! The verdict in words: for each goal the best schedulers, by how much, and at what price.
+//! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
 use crate::number::number;
 use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
 use workload::{Better, Goal};
 
-/// The most schedulers that a line names where several are equally good.
+/// The maximum number of schedulers that a line names if several are equal.
 const MOST_NAMES: usize = 3;
-/// The most measures that a line names in which the best is worse.
+/// The maximum number of measures that a line names in which the best is worse.
 const MOST_PRICES: usize = 2;
 
-/// A line for each goal, or for `goal` alone, and one that says which scheduler is best for every goal.
+/// A line for each goal, or only for `goal`, and one that names the scheduler that is best for
+/// every goal.
 pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String> {
     let entries = comparison.entries();
     let words = Words {
@@ -162,7 +163,7 @@ impl Words<'_> {
             .then(|| format!("{} than under {name}", amount(verdict, &change)))
     }
 
-    /// What the best for one goal costs: in other goals, and in parts of this one.
+    /// The price of the best for one goal: in other goals, and in parts of this one.
     fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
         let mut prices = Vec::new();
         for other in &self.verdict.goals {
@@ -190,7 +191,7 @@ impl Words<'_> {
         prices
     }
 
-    /// Which scheduler is best for every goal, if more than one goal has a best.
+    /// The scheduler that is best for every goal, if more than one goal has a best.
     fn altogether(&self) -> Option<String> {
         let goals: Vec<Vec<usize>> = self
             .verdict

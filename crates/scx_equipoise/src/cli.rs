@@ -14,8 +14,8 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 /// capacities, hardware threads, caches, clusters and NUMA nodes.
 ///
 /// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
-/// scheduler takes over; so it does if this program is killed. When a CPU comes or goes, or `set` changes
-/// what it does, the scheduler is loaded anew.
+/// scheduler takes over, as it does if this program is killed. When a CPU comes or goes, or `set`
+/// changes a setting that needs it, the scheduler is loaded again.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_equipoise",
@@ -37,8 +37,8 @@ pub struct Opts {
     #[arg(short, long)]
     pub machine: Option<String>,
 
-    /// What comes first where not all can be had, under `equipoise`; auto follows the platform profile, which
-    /// power-profiles-daemon sets
+    /// The priority between speed and energy, under `equipoise`; auto follows the platform profile,
+    /// which power-profiles-daemon sets
     #[arg(long, value_enum)]
     pub prefer: Option<Prefer>,
 
@@ -54,13 +54,13 @@ pub struct Opts {
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub monitor: Option<f64>,
 
-    /// Let the members of this group read statistics, too, by its name or number; without it only root may. Reading
-    /// them makes the kernel measure all BPF programs
+    /// Let the members of this group read statistics, too, by its name or number; without this,
+    /// only root may. Reading them makes the kernel measure all BPF programs
     #[arg(long, value_name = "GROUP", value_parser = group::find)]
     pub stats_group: Option<Gid>,
 
-    /// Print each decision of the scheduler to standard output, as it is made: which task, which CPU, why, and by which
-    /// numbers. Of more than it can keep up with, some are lost, and it says how many
+    /// Print each decision of the scheduler to standard output as it is made: task, CPU, reason and
+    /// numbers. If there are too many decisions, some are lost, and a message counts them
     #[arg(long)]
     pub explain: bool,
 
@@ -88,27 +88,27 @@ pub struct Opts {
 }
 
 impl Opts {
-    /// The users who may read statistics.
+    /// The users that may read statistics.
     pub fn stats_access(&self) -> Access {
         self.stats_group.map_or(Access::Root, Access::Group)
     }
 }
 
-/// The setting `prefer`, or where it comes from.
+/// The setting `prefer`, or its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Prefer {
     /// Time
     Performance,
-    /// Work for energy
+    /// A balance of work and energy
     Balanced,
     /// Watts
     Power,
-    /// As the platform profile says
+    /// Follow the platform profile
     Auto,
 }
 
 impl Prefer {
-    /// The setting's value, if this is one.
+    /// The setting's value; `None` for `Auto`.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Prefer::Performance => Some("performance"),
@@ -119,7 +119,7 @@ impl Prefer {
     }
 }
 
-/// What to do with a scheduler that is there.
+/// Commands for a running scheduler.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the running scheduler's policy and settings, all or those named

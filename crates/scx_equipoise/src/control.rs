@@ -1,7 +1,9 @@
-//! `scx_equipoise get` and `set`: what a loaded scheduler does can be read by all, and changed by root.
+//! `scx_equipoise get` and `set`: every user can read a loaded scheduler's settings, and root can
+//! change them.
 //!
-//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of tunables is in effect
-//! at once. Any other loads the scheduler anew, as CPUs that come or go do; meanwhile tasks run under Linux's own.
+//! The loader listens on a Unix socket; a client sends a line of JSON and reads one. A change of
+//! tunables takes effect at once. Any other change loads the scheduler again, as CPUs that come or
+//! go do; meanwhile tasks run under Linux's own.
 
 use crate::error::Error;
 use crate::server::{self, Access, Answer, Service, Socket};
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Where the socket is of a loader that systemd has not started.
+/// The folder of the socket if systemd has not started the loader.
 const FOLDER: &str = "/run/scx_equipoise";
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
@@ -33,16 +35,16 @@ enum Reply {
     Done(String),
     /// The request is wrong: status 2.
     Wrong(String),
-    /// It could not be done: status 1.
+    /// The request failed: status 1.
     Failed(String),
 }
 
-/// What the loader is told while a scheduler is there.
+/// Requests to the loader while a scheduler is loaded.
 #[derive(Debug)]
 pub struct Control {
     shutdown: AtomicBool,
     state: Mutex<State>,
-    /// Says that there is something new; once is enough.
+    /// Tells that there is something new; one message is enough.
     news: (
         crossbeam::channel::Sender<()>,
         crossbeam::channel::Receiver<()>,
@@ -51,22 +53,22 @@ pub struct Control {
 
 #[derive(Debug)]
 struct State {
-    /// Of the scheduler that was attached last.
+    /// The policy of the scheduler that was attached last.
     policy: Policy,
-    /// A change that is asked for, and who asks.
+    /// A requested change, and the channel to its client.
     asked: Option<(Policy, Sender<Reply>)>,
-    /// Who asked for the policy that is being loaded.
+    /// The client that requested the policy that is being loaded.
     waiting: Option<Sender<Reply>>,
 }
 
 impl State {
-    /// Is a change asked for that needs no other scheduler?
+    /// True if the requested change needs no other scheduler.
     fn asks_for_tuning(&self) -> bool {
         let asked = self.asked.as_ref();
         asked.is_some_and(|(policy, _)| policy.is_tuned(&self.policy))
     }
 
-    /// Takes the policy that is asked for. The client waits until it is in effect.
+    /// Takes the requested policy. The client waits until it is in effect.
     fn take(&mut self) -> Option<Policy> {
         let (policy, client) = self.asked.take()?;
         self.waiting = Some(client);
@@ -87,19 +89,20 @@ impl Control {
         }
     }
 
-    /// The scheduler is to leave for good.
+    /// Asks the scheduler to leave for good.
     pub fn shut_down(&self) {
         self.shutdown.store(true, Ordering::Relaxed);
         self.tell();
     }
 
-    /// Has a message when [`Control::wants_it_gone`] may have become true, or [`Control::next_tuning`] has one.
+    /// Has a message when [`Control::wants_it_gone`] may have become true, or
+    /// [`Control::next_tuning`] has a policy.
     pub fn news(&self) -> &crossbeam::channel::Receiver<()> {
         &self.news.1
     }
 
     fn tell(&self) {
-        // A message that is still there says as much.
+        // A message that is still there is enough.
         let _ = self.news.0.try_send(());
     }
 
@@ -107,7 +110,7 @@ impl Control {
         self.shutdown.load(Ordering::Relaxed)
     }
 
-    /// The scheduler is to leave, for good or for another policy.
+    /// True if the scheduler must leave, for good or for another policy.
     pub fn wants_it_gone(&self) -> bool {
         let state = self.state();
         self.is_shut_down() || (state.asked.is_some() && !state.asks_for_tuning())
@@ -119,7 +122,8 @@ impl Control {
         state.take().unwrap_or_else(|| state.policy.clone())
     }
 
-    /// The policy that the scheduler is to go on for, with other tunables; [`Control::attached`] says that it does.
+    /// The policy to which only tunables must change while the scheduler runs;
+    /// [`Control::attached`] reports that it is done.
     pub fn next_tuning(&self) -> Option<Policy> {
         let mut state = self.state();
         match state.asks_for_tuning() {
@@ -133,12 +137,13 @@ impl Control {
         let mut state = self.state();
         state.policy = policy.clone();
         if let Some(client) = state.waiting.take() {
-            // It may have gone.
+            // The client may have gone.
             let _ = client.send(Reply::Done(String::new()));
         }
     }
 
-    /// A policy could not be loaded. True if somebody had asked for it, is told, and the one before is to come back.
+    /// A policy could not be loaded. Returns true if a client had requested it; the client is told,
+    /// and the previous policy comes back.
     pub fn failed(&self, error: &anyhow::Error) -> bool {
         match self.state().waiting.take() {
             Some(client) => {
@@ -149,7 +154,8 @@ impl Control {
         }
     }
 
-    /// Changes the policy as if root had asked. False if another change is on its way.
+    /// Changes the policy as if root had requested it. Returns false if another change is under
+    /// way.
     pub fn change(&self, change: &str) -> bool {
         match self.answer(Request::Set(vec![change.to_owned()]), true) {
             Ok(Reply::Failed(_)) => false,
@@ -157,7 +163,7 @@ impl Control {
                 log::warn!("{change}: {message}");
                 true
             }
-            // What becomes of it is in the log.
+            // The log has the result.
             Ok(Reply::Done(_)) | Err(_) => true,
         }
     }
@@ -166,7 +172,7 @@ impl Control {
         self.state.lock().expect("no holder panics")
     }
 
-    /// What to answer; or where the answer will come from.
+    /// The answer, or where it will come from.
     fn answer(&self, request: Request, is_root: bool) -> Result<Reply, Receiver<Reply>> {
         let mut state = self.state();
         match request {
@@ -176,7 +182,7 @@ impl Control {
                 Ok(Reply::Failed(message.to_owned()))
             }
             Request::Set(_) if state.asked.is_some() || state.waiting.is_some() => Ok(
-                Reply::Failed("another change is on its way; try again".to_owned()),
+                Reply::Failed("another change is under way; try again".to_owned()),
             ),
             Request::Set(changes) => match changed(&state.policy, &changes) {
                 Ok(policy) if policy == state.policy => Ok(Reply::Done(String::new())),
@@ -207,7 +213,7 @@ impl Service for Arc<Control> {
     fn reply(&mut self, (): &mut (), is_root: bool, line: &[u8]) -> Result<Answer> {
         match Control::answer(self, serde_json::from_slice(line)?, is_root) {
             Ok(reply) => Ok(Answer::Now(server::line(&reply)?)),
-            // Of root's, one at a time.
+            // Root's changes, one at a time.
             Err(later) => Ok(Answer::Later(Box::new(move || {
                 server::line(&later.recv()?)
             }))),
@@ -215,7 +221,8 @@ impl Service for Arc<Control> {
     }
 }
 
-/// In the folder of this name that systemd made for the service; clients look in [`FOLDER`].
+/// The socket is in the folder that systemd made for the service, else in [`FOLDER`], where clients
+/// look.
 fn path() -> PathBuf {
     path_in(env::var_os("RUNTIME_DIRECTORY").as_deref())
 }
@@ -272,7 +279,7 @@ fn changed(policy: &Policy, changes: &[String]) -> Result<Policy, String> {
     policy.with(settings.into_iter()).map_err(message)
 }
 
-/// The client's side: what the loader answers.
+/// The client's side: the loader's answer.
 pub fn ask(request: &Request) -> Result<String, Error> {
     ask_at(&path(), request)
 }
@@ -334,7 +341,7 @@ mod tests {
         let next = control.next_policy();
         assert!(later.try_recv().is_err());
         let second = control.answer(Request::Set(words("misfit=true")), true);
-        assert!(matches!(second, Ok(Reply::Failed(message)) if message.contains("on its way")));
+        assert!(matches!(second, Ok(Reply::Failed(message)) if message.contains("under way")));
         control.attached(&next);
         assert_eq!(later.recv().unwrap(), Reply::Done(String::new()));
         assert_eq!(control.next_policy().name, "cfs");

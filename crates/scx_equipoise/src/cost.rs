@@ -1,4 +1,4 @@
-//! What the scheduler costs: the kernel's own count of each BPF program's calls and time.
+//! The scheduler's costs: the kernel's own count of each BPF program's calls and time.
 
 use anyhow::{Context, Result};
 use libbpf_rs::Object;
@@ -8,17 +8,17 @@ use libbpf_rs::libbpf_sys::{
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// Calls of one callback, and the time they took.
+/// Calls of one callback, and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// Time in all of them, ns.
+    /// The time of all calls, ns.
     pub ns: u64,
 }
 
 /// While this lives, the kernel measures all BPF programs (`BPF_ENABLE_STATS`). Measuring costs two
-/// readings of the clock a call.
+/// readings of the clock for each call.
 #[derive(Debug)]
 pub struct Measuring {
     _enabled: OwnedFd,
@@ -38,7 +38,7 @@ impl Measuring {
         Ok(Measuring { _enabled })
     }
 
-    /// For tests, which may run where BPF is not allowed.
+    /// For tests, which may run without the right to use BPF.
     #[cfg(test)]
     pub fn nothing() -> Measuring {
         let _enabled = std::fs::File::open("/dev/null").unwrap().into();
@@ -46,11 +46,11 @@ impl Measuring {
     }
 }
 
-/// The cost so far of each callback in `object`, by its name in `struct sched_ext_ops`. What timers run
-/// is not a program of its own and not in it.
+/// The cost so far of each callback in `object`, by its name in `struct sched_ext_ops`. A timer's
+/// function is not a program of its own, and is not included.
 pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
     let mut costs = BTreeMap::new();
-    // One that was left out is none that the kernel could be asked about.
+    // The kernel does not know a program that was not loaded.
     for program in object.progs().filter(|program| program.autoload()) {
         let name = program.name().to_string_lossy();
         let Some(callback) = name.strip_prefix("equipoise_") else {

@@ -1,22 +1,22 @@
-//! What can go wrong, how it is said, and the exit status.
+//! Errors, their messages and the exit status.
 
 use machine::input::BadInput;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// Why the scheduler is not, or no longer, loaded.
+/// The reason why the scheduler is not, or no longer, loaded.
 #[derive(Debug)]
 pub enum Error {
     /// A policy or machine file is wrong: status 2.
     Input(Box<BadInput>),
-    /// A setting that a running loader does not take: status 2.
+    /// A setting that a running loader refuses: status 2.
     Request(String),
-    /// It cannot be loaded, or it failed: status 1.
+    /// Loading failed, or the scheduler failed: status 1.
     Run(anyhow::Error),
 }
 
 impl Error {
-    /// Says it on standard error.
+    /// Prints the message on standard error.
     pub fn report(self) -> ExitCode {
         match self {
             Error::Input(bad) => {

@@ -1,4 +1,4 @@
-//! `--explain`: what the scheduler says of its decisions, a line each.
+//! `--explain`: prints the scheduler's decisions, a line each.
 
 use anyhow::{Context, Result};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// So many tasks' names are remembered. Then all are looked up anew, as pids are used again.
+/// The number of task names that are remembered. Then all are looked up again, as pids are reused.
 const MOST_NAMES: usize = 4096;
 
-/// Prints what is in `buffer`, whenever it is asked to (`RingBuffer::consume`): all, or what concerns the task of
-/// this name or pid.
+/// Prints the content of `buffer` at each call (`RingBuffer::consume`): all, or only decisions
+/// about the task of this name or pid.
 pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<'static>> {
     let names = Names::default();
     let mut builder = RingBufferBuilder::new();
@@ -20,7 +20,7 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         let line = Explained::line(record, |pid| names.of(pid));
         let line = line.as_deref().unwrap_or("unknown decision");
         if task.as_deref().is_none_or(|task| concerns(line, task)) {
-            // Whoever closed standard output has read enough; the scheduler stays.
+            // A reader that closed standard output has read enough; the scheduler stays.
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
         0
@@ -30,7 +30,7 @@ pub fn printer(buffer: &dyn MapCore, task: Option<String>) -> Result<RingBuffer<
         .context("cannot listen to the scheduler's decisions")
 }
 
-/// Does a decision's `line` name the task, which is called `NAME (PID)` there?
+/// True if a decision's `line` names the task, which appears as `NAME (PID)`.
 fn concerns(line: &str, task: &str) -> bool {
     let is_word_end = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric());
     let name = format!("{task} (");
@@ -40,7 +40,7 @@ fn concerns(line: &str, task: &str) -> bool {
     named || line.contains(&format!(" ({task})"))
 }
 
-/// Says how many decisions were lost, of which `said` have been told.
+/// Prints the number of lost decisions, of which `said` have been reported.
 pub fn warn_of_lost(said: &mut u64, lost: u64) {
     if lost > *said {
         log::warn!(
@@ -51,7 +51,7 @@ pub fn warn_of_lost(said: &mut u64, lost: u64) {
     }
 }
 
-/// What tasks are called.
+/// The names of tasks.
 #[derive(Default)]
 struct Names(RefCell<HashMap<i32, String>>);
 

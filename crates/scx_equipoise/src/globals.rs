@@ -1,5 +1,5 @@
-//! The scheduler's global variables, found by name in the object's BTF, as the native object's are by
-//! its debugging information: what user space sets is the same on both sides.
+//! The scheduler's global variables, found by name in the object's BTF, as the native object's are
+//! by its debugging information: user space sets the same variables on both sides.
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::btf::types::{DataSec, Var};
@@ -57,12 +57,12 @@ pub unsafe fn words<T>(variable: &mut T) -> &[AtomicU64] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_mut(variable).cast(), count) }
 }
 
-/// Does the object have this variable?
+/// True if the object has this variable.
 pub fn has(object: &OpenObject, symbol: &str) -> Result<bool> {
     Ok(variables(object)?.contains_key(symbol))
 }
 
-/// Section and place in it of every global variable.
+/// The section of every global variable, and its place there.
 fn variables(object: &OpenObject) -> Result<HashMap<String, (String, Range<usize>)>> {
     // SAFETY: the pointer is the object's own and is not kept.
     let raw = unsafe { object.as_libbpf_object().as_ref() };

@@ -3,16 +3,16 @@
 use rustix::process::Gid;
 use std::ffi::CString;
 
-/// The group that is called `name`, or has that number.
+/// Finds the group by its name or number.
 pub fn find(name: &str) -> Result<Gid, String> {
-    // The number that stands for no change, chown(2), is none.
+    // The number that means "no change" to chown(2) is not a group.
     if let Some(gid) = name.parse().ok().filter(|&gid| gid != u32::MAX) {
         return Ok(Gid::from_raw(gid));
     }
     let unknown = || "expected the name or number of a group".to_owned();
     let name = CString::new(name).map_err(|_| unknown())?;
-    // SAFETY: `name` ends with a zero. What comes back is valid until the next call, and no other
-    // thread calls.
+    // SAFETY: `name` ends with a zero. The result is valid until the next call, and no other thread
+    // calls.
     let entry = unsafe { libc::getgrnam(name.as_ptr()).as_ref() };
     entry
         .map(|entry| Gid::from_raw(entry.gr_gid))

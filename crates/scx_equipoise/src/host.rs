@@ -1,5 +1,5 @@
-//! The machine that this runs on, as the scheduler's user-space half wants it: from sysfs, or from a
-//! machine file.
+//! The machine that this runs on, from sysfs or a machine file, in the form that the scheduler's
+//! user-space half uses.
 
 use anyhow::{Context, Result, bail};
 use detect::tick_hz;
@@ -14,8 +14,8 @@ pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
     fit(Machine::find(name_or_path)?, *NR_CPU_IDS)
 }
 
-/// The machine as it is now, or as `described`, and its CPUs that are online: no other is in any span. Where CPUs come
-/// and go meanwhile, what it says is of one moment.
+/// The machine as it is now, or as `described`, and its online CPUs: no other CPU is in any span.
+/// While CPUs come and go, sysfs's state is that of one moment.
 pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     let (mut machine, online) = match described {
         Some(described) => (described.clone(), online()?),
@@ -26,7 +26,10 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
         }
     };
     if machine.cpus.len() > MAX_CPUS {
-        bail!("{} CPUs are more than {MAX_CPUS}", machine.cpus.len());
+        bail!(
+            "{} CPUs exceed the maximum of {MAX_CPUS}",
+            machine.cpus.len()
+        );
     }
     keep_online(&mut machine, &online);
     machine.hz = tick_hz();
@@ -34,8 +37,8 @@ pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     Ok((machine, online))
 }
 
-/// Does schedutil govern any CPU? What others make of a request, if anything, is not known to depend on
-/// more than the request.
+/// True if schedutil governs any CPU. Other governors' treatment of a request, if any, is not known
+/// to depend on more than the request.
 fn governor_adds() -> bool {
     const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
     let governor = |policy: std::fs::DirEntry| {
@@ -61,8 +64,8 @@ pub fn online() -> Result<CpuMask> {
     detect::online(Path::new("/sys")).map_err(anyhow::Error::msg)
 }
 
-/// Where each CPU is that is online, by sysfs. A CPU that goes while it is read takes its files along: then it is read
-/// once more.
+/// The place of each online CPU, by sysfs. A CPU that goes offline meanwhile takes its files along:
+/// then all are read again.
 fn places() -> Result<Vec<Place>> {
     loop {
         let before = online()?;
@@ -80,14 +83,14 @@ fn places() -> Result<Vec<Place>> {
     }
 }
 
-/// A machine file is for a machine of as many CPUs.
+/// Checks that the machine file has as many CPUs as this machine.
 fn fit(described: Machine, cpus: usize) -> Result<Machine, Box<BadInput>> {
     if described.cpus.len() == cpus {
         return Ok(described);
     }
     Err(Box::new(BadInput::whole(
         format!(
-            "machine `{}` does not fit: it has {} CPUs, and this machine has {cpus}",
+            "machine `{}` does not fit: it has {} CPUs, but this machine has {cpus}",
             described.name,
             described.cpus.len(),
         ),
@@ -106,14 +109,14 @@ fn keep_online(machine: &mut Machine, online: &CpuMask) {
     }
 }
 
-/// Where a CPU is; equal numbers share.
+/// The place of a CPU; CPUs with equal numbers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     cpu: usize,
-    /// As sysfs has it: 1024 is the largest on the machine.
+    /// The capacity in sysfs: 1024 is the largest on the machine.
     capacity: u32,
     core: usize,
-    /// The last-level cache, or where sysfs tells nothing of caches the cluster.
+    /// The last-level cache, or the cluster if sysfs does not describe caches.
     cache: (usize, isize),
     node: usize,
 }
@@ -124,7 +127,8 @@ impl Place {
         let knows_caches = cpu.l2_id != UNKNOWN || cpu.l3_id != UNKNOWN;
         Place {
             cpu: cpu.id,
-            // scx_utils guesses from highest_perf or the maximum frequency what the kernel does not say.
+            // scx_utils guesses from highest_perf or the maximum frequency if the kernel does not
+            // tell the capacity.
             capacity: cpu.kernel_cpu_capacity.unwrap_or(cpu.cpu_capacity).max(1) as u32,
             core: cpu.core_id,
             cache: if knows_caches {
@@ -137,10 +141,10 @@ impl Place {
     }
 }
 
-/// What counts as 1024 of the capacity that the scheduler reckons with (`cpu_power`), of sysfs's, whose largest is
-/// 1024. In the designs' kernels it is the middle of a machine's largest and smallest; and if these are as three to
-/// one or more, two thirds of the largest, so that no CPU counts as two (`parse_dt_topology()` in
-/// arch/arm/kernel/topology.c of Linux 3.9).
+/// The capacity in sysfs (whose largest is 1024) that counts as 1024 of the scheduler's capacity
+/// (`cpu_power`). In the designs' kernels it is the middle of a machine's largest and smallest; and
+/// if these are as three to one or more, two thirds of the largest, so that no CPU counts as two
+/// (`parse_dt_topology()` in arch/arm/kernel/topology.c of Linux 3.9).
 fn middle_capacity(places: &[Place]) -> u32 {
     let capacities = || places.iter().map(|place| place.capacity);
     let (most, least) = (
@@ -167,7 +171,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
     kinds.dedup();
     Machine {
         name: "host".to_owned(),
-        description: "this machine, as sysfs describes it".to_owned(),
+        description: "this machine, described by sysfs".to_owned(),
         hz: tick_hz(),
         cpus: capacities
             .iter()
@@ -195,7 +199,7 @@ fn assemble(cpus: usize, places: &[Place]) -> Machine {
     }
 }
 
-/// The CPUs that agree on `key` make a span.
+/// CPUs with the same `key` form a span.
 fn level<K: Ord>(name: &'static str, places: &[Place], key: impl Fn(&Place) -> K) -> Level {
     let mut spans: BTreeMap<K, CpuMask> = BTreeMap::new();
     for place in places {
@@ -245,7 +249,8 @@ mod tests {
         assert_eq!(domains(&board), domains(&tc2));
         assert_eq!(board.core_types.len(), 2);
         assert_eq!(board.core_types[board.cpus[0].core_type].speed, 1 << 20);
-        // And of TC2's cpu_power, 1441 and 606, as far as sysfs's whole numbers tell.
+        // This also holds for TC2's cpu_power, 1441 and 606, to the precision of sysfs's whole
+        // numbers.
         for (cpu, of_tc2) in board.cpus.iter().zip(&tc2.cpus) {
             assert!(cpu.capacity.abs_diff(of_tc2.capacity) <= 2, "{board:?}");
         }
@@ -306,7 +311,7 @@ mod tests {
         assert!(
             error
                 .message()
-                .contains("has 5 CPUs, and this machine has 4")
+                .contains("has 5 CPUs, but this machine has 4")
         );
     }
 }

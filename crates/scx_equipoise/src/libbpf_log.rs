@@ -1,5 +1,5 @@
-//! What libbpf says while it loads a scheduler. If the verifier refuses a program that is megabytes of
-//! its log, which belongs in a file and not on a terminal.
+//! libbpf's messages while it loads a scheduler. If the verifier refuses a program, they are
+//! megabytes of its log, which belong in a file and not on a terminal.
 
 use anyhow::{Context, Result};
 use libbpf_rs::PrintLevel;
@@ -7,12 +7,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// The last of a longer log is kept: the verifier's verdict is at its end. Bytes.
+/// The end of a longer log is kept, which has the verifier's verdict. Bytes.
 const MOST_KEPT: usize = 16 << 20;
 
 static KEPT: Mutex<String> = Mutex::new(String::new());
 
-/// Keeps libbpf's warnings from now on; `verbose`: prints them and all else that libbpf says as well.
+/// Keeps libbpf's warnings from now on; if `verbose`, also prints all of libbpf's messages.
 pub fn keep(verbose: bool) {
     let callback = if verbose {
         keep_and_print
@@ -26,12 +26,12 @@ pub fn keep(verbose: bool) {
     libbpf_rs::set_print(Some((level, callback)));
 }
 
-/// Forgets what was kept: the scheduler is loaded.
+/// Drops the messages: the scheduler is loaded.
 pub fn forget() {
     *kept() = String::new();
 }
 
-/// Writes what was kept to a file of its own, and returns its path. None if nothing was kept.
+/// Writes the messages to a file of its own, and returns its path. `None` if there are none.
 pub fn save() -> Result<Option<PathBuf>> {
     let text = std::mem::take(&mut *kept());
     if text.is_empty() {
@@ -62,7 +62,7 @@ fn keep_and_print(level: PrintLevel, text: String) {
     }
 }
 
-/// Appends `text`, and drops what is too much from the front.
+/// Appends `text`, and drops the excess from the front.
 fn append(kept: &mut String, text: &str) {
     kept.push_str(text);
     if kept.len() > MOST_KEPT {

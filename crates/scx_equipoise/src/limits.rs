@@ -49,7 +49,7 @@ fn look(root: &Path, folder: &Path, kept: Kept, found: &mut Vec<String>) {
         .into_iter()
         .flatten()
         .flatten()
-        // Groups are folders; a link could lead round.
+        // Groups are folders; a link could lead to a loop.
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
         .collect();

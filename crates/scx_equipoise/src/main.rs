@@ -1,5 +1,5 @@
-//! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there until
-//! it is told to stop.
+//! `scx_equipoise`: loads Equipoise's scheduler into Linux through sched_ext, and keeps it there
+//! until a signal or a request ends it.
 
 mod cli;
 mod control;
@@ -66,7 +66,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
     start_logging(opts.verbose)?;
     if let Some(seconds) = opts.monitor {
         stats::find_server()?;
-        // It has nothing to clean up, and need not wait for its interval to end.
+        // The monitor has nothing to clean up, and need not wait for its interval to end.
         on_signal(|| std::process::exit(0))?;
         stats::monitor(Duration::from_secs_f64(seconds), || false)?;
         return Ok(());
@@ -93,7 +93,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         thread::spawn(move || {
             let interval = Duration::from_secs_f64(seconds);
             if let Err(error) = stats::monitor(interval, || control.is_shut_down()) {
-                log::warn!("no more statistics: {error:#}");
+                log::warn!("statistics have ended: {error:#}");
             }
         });
     }
@@ -106,7 +106,7 @@ fn run(opts: &Opts) -> Result<(), Error> {
         match run(opts, &policy, &machine, online, &mut object, &control) {
             Ok(Next::Stop) => return Ok(()),
             Ok(Next::Restart) if control.is_shut_down() => return Ok(()),
-            Ok(Next::Restart) => log::info!("what it runs for has changed: starting again"),
+            Ok(Next::Restart) => log::info!("the CPUs or the policy have changed: starting again"),
             Err(error) if control.failed(&error) => log::warn!("{}: {error:#}", policy.name),
             Err(error) => return Err(error.into()),
         }
@@ -126,12 +126,12 @@ fn policy(opts: &Opts, profile: Option<&mut Profile>) -> Result<Policy, Error> {
     }
 }
 
-/// What to do on SIGINT and SIGTERM.
+/// Calls `act` on SIGINT and SIGTERM.
 fn on_signal(act: impl FnMut() + Send + 'static) -> Result<(), Error> {
     Ok(ctrlc::set_handler(act).context("cannot listen for signals")?)
 }
 
-/// To standard error, so that statistics can be piped.
+/// Logs to standard error, so that statistics can be piped.
 fn start_logging(verbose: bool) -> Result<(), Error> {
     use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
@@ -145,7 +145,7 @@ fn start_logging(verbose: bool) -> Result<(), Error> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off)
-        // It lists what newer kernels have, at every start.
+        // At every start it lists features that newer kernels have.
         .add_filter_ignore_str("scx_utils::compat")
         .build();
     let colors = if std::io::stderr().is_terminal() {

@@ -1,5 +1,5 @@
-//! What must hold before a scheduler can be loaded, and why the kernel did not load one: a sentence
-//! each, rather than a failing system call.
+//! Checks before a scheduler is loaded, and explanations of a refusal by the kernel: a sentence
+//! each, rather than a failed system call.
 
 use crate::libbpf_log;
 use anyhow::{Result, anyhow, bail};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The first Linux with sched_ext.
 const OLDEST: (u32, u32) = (6, 12);
 
-/// What the kernel shows of itself.
+/// The kernel's description of itself.
 #[derive(Debug)]
 pub struct Kernel<'a> {
     /// Its release, such as `6.12.9-amd64`.
@@ -22,7 +22,7 @@ pub struct Kernel<'a> {
     pub btf: &'a Path,
 }
 
-/// May `user` load a scheduler into `kernel` now?
+/// Checks that `user` may load a scheduler into `kernel` now.
 pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
     let release = kernel.release;
     let Ok(state) = fs::read_to_string(kernel.sched_ext.join("state")) else {
@@ -44,7 +44,7 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
         bail!("loading a scheduler requires root");
     }
     if state.trim() != "disabled" {
-        // Which may have left in the meantime.
+        // The other scheduler may have left in the meantime.
         match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
             Err(_) => bail!("another scheduler is loaded, or is just leaving"),
@@ -53,7 +53,8 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
     Ok(())
 }
 
-/// Why the kernel of this `release` did not load `policy`'s scheduler, where `error` is libbpf's.
+/// Explains why the kernel of this `release` did not load `policy`'s scheduler; `error` is
+/// libbpf's.
 pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> anyhow::Error {
     let log = match libbpf_log::save() {
         Ok(Some(path)) => format!("the log is in {}", path.display()),

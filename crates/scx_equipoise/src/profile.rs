@@ -1,5 +1,5 @@
-//! `--prefer auto`: what comes first follows the platform profile, which a laptop's user chooses, or
-//! power-profiles-daemon for him.
+//! `--prefer auto`: the preference follows the platform profile, which a laptop's user or
+//! power-profiles-daemon sets.
 
 use crate::control::Control;
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const PROFILE: &str = "/sys/firmware/acpi/platform_profile";
 
-/// How long to wait where another change of the policy is on its way.
+/// The time to wait while another change of the policy is under way.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The platform profile.
@@ -34,7 +34,7 @@ impl Profile {
         Ok(Profile(file))
     }
 
-    /// What comes first now: a value of the setting `prefer`.
+    /// The current preference: a value of the setting `prefer`.
     pub fn preference(&mut self) -> Result<&'static str> {
         let mut profile = String::new();
         let read = self.0.rewind();
@@ -65,7 +65,7 @@ impl Profile {
                     Err(error) => break error,
                 }
             };
-            log::warn!("the platform profile is followed no more: {error:#}");
+            log::warn!("no longer following the platform profile: {error:#}");
         });
     }
 }
@@ -75,7 +75,7 @@ fn preference(profile: &str) -> &'static str {
     match profile {
         "low-power" | "cool" | "quiet" => "power",
         "balanced-performance" | "performance" | "max-power" => "performance",
-        // `balanced`, and `custom`, of which nobody knows what it is.
+        // `balanced`, and `custom`, which has no fixed meaning.
         _ => "balanced",
     }
 }

@@ -1,6 +1,6 @@
 //! Energy as the machine measures it: RAPL, through the kernel's powercap
-//! (Documentation/power/powercap/powercap.rst). Where there is none, or none that may be read, there is
-//! nothing.
+//! (Documentation/power/powercap/powercap.rst). Without RAPL, or without the right to read it, the
+//! result is empty.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ const POWERCAP: &str = "/sys/class/powercap";
 /// A domain's energy counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// uJ since some time.
+    /// Energy since an unknown start, uJ.
     pub uj: u64,
-    /// Where it starts again from 0, uJ.
+    /// The value at which the counter starts again from 0, uJ.
     pub range_uj: u64,
 }
 
@@ -90,7 +90,7 @@ mod tests {
             "intel-rapl:1:0",
             &[("name", "dram\n"), ("energy_uj", "7\n"), range],
         );
-        // One that may not be read, and another driver's.
+        // A counter that may not be read, and another driver's.
         zone("intel-rapl:0", &[("name", "package-0\n")]);
         zone("dtpm:0", &[("name", "soc\n"), ("energy_uj", "7\n")]);
         let counter = |uj| Counter { uj, range_uj: 999 };

@@ -1,4 +1,5 @@
-//! A scheduler's life: open, configure, load, attach, watch, detach. Compiled once for each; see schedulers.rs.
+//! The life of a scheduler: open, configure, load, attach, watch, detach. Compiled once for each
+//! scheduler; see schedulers.rs.
 
 use crate::cli::Opts;
 use crate::control::Control;
@@ -31,18 +32,18 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often to look whether the scheduler is still there: not so often that this would keep a CPU from sleeping. If it
-/// has left, tasks run under Linux's own meanwhile.
+/// The interval of the check whether the scheduler is still there, long enough to let a CPU sleep.
+/// If it has left, tasks run under Linux's own scheduler meanwhile.
 const WATCH: Duration = Duration::from_secs(4);
-/// And how often to fetch what it says of its decisions, of which a buffer keeps so many bytes.
+/// The interval of fetching the reported decisions, and the size of their buffer.
 const LISTEN: Duration = Duration::from_millis(10);
 const BUFFER_BYTES: u32 = 4 << 20;
 
-/// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's own scheduler
-/// (`vm/in-guest/storm`).
+/// With a wakeup granularity from here on, ns, hackbench switched no more often than under Linux's
+/// own scheduler (`vm/in-guest/storm`).
 const CALM: u64 = 10_000_000;
 
-/// Loads it, and runs it until it leaves; see [`crate::schedulers::Run`].
+/// Loads the scheduler, and runs it until it leaves; see [`crate::schedulers::Run`].
 pub fn run(
     opts: &Opts,
     policy: &Policy,
@@ -87,16 +88,17 @@ macro_rules! fit_cgroups {
     }};
 }
 
-/// How the programs are called that are of use only where frequencies are asked for.
+/// The prefix of programs that only a scheduler that requests frequencies needs.
 const FREQUENCY_PROGRAMS: &str = "equipoise_frequency_";
 
-/// The variable that says that asking for a frequency takes a lock (scheduler/signals/frequency.bpf.h).
+/// The variable that tells that requesting a frequency takes a lock
+/// (scheduler/signals/frequency.bpf.h).
 const ASKING_LOCKS: &str = "asking_locks";
 
 /// The variable of schedulers whose program at `sched_switch` can do what `ops.cpu_release()` does.
 const RELEASED_BY_SWITCH: &str = "released_by_switch";
 
-/// May a program empty a CPU's local queue wherever it runs, as from Linux 6.19 on?
+/// True if a program may empty a CPU's local queue wherever it runs, as from Linux 6.19 on.
 fn reenqueues_anywhere() -> Result<bool> {
     Ok(compat::ksym_exists("scx_bpf_dsq_reenq")? || compat::ksym_exists("scx_bpf_reenqueue_local___v2")?)
 }
@@ -108,13 +110,14 @@ struct Scheduler<'object> {
     stats: stats::Server,
     /// The CPUs that it was configured for.
     online: CpuMask,
-    /// Does it say why, and of which task?
+    /// True if it reports decisions, and the task to report.
     explains: bool,
     explained_task: Option<String>,
 }
 
 impl<'object> Scheduler<'object> {
-    /// Loads and attaches it for `policy` on `machine`, of which the CPUs in `online` are.
+    /// Loads and attaches the scheduler for `policy` on `machine`, whose CPUs in `online` are
+    /// online.
     fn load(
         opts: &Opts,
         policy: &Policy,
@@ -127,7 +130,7 @@ impl<'object> Scheduler<'object> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skeleton = scx_ops_open!(builder, object, equipoise_ops, open_opts)?;
         skeleton.struct_ops.equipoise_ops_mut().exit_dump_len = opts.exit_dump_len;
-        // A scheduler without them has none to leave out.
+        // A scheduler without these programs has none to leave out.
         let ops = skeleton.struct_ops.equipoise_ops_mut();
         let kept = fit_cgroups!(ops);
         limits::warn(Path::new("/sys/fs/cgroup"), kept);
@@ -185,10 +188,10 @@ impl<'object> Scheduler<'object> {
         })
     }
 
-    /// Serves statistics until the scheduler leaves or is to. An error if it failed.
+    /// Serves statistics until the scheduler leaves or must leave. Returns an error if it failed.
     fn run(mut self, machine: &Machine, control: &Control) -> Result<Next> {
-        // The kernel tells of CPUs that came or went since the scheduler was opened. One that was
-        // about to go then may have been taken for online all the same.
+        // The kernel reports CPUs that came or went since the scheduler was opened. A CPU that was
+        // about to go at that time may still have been taken for online.
         let moved_on = host::online()? != self.online;
         let (answers, requests) = self.stats.channels();
         let explanations = match self.explains {
@@ -216,7 +219,7 @@ impl<'object> Scheduler<'object> {
                 default(wait) => {}
             }
         }
-        // Detaches, and waits until it has left.
+        // Detaches the scheduler, and waits until it has left.
         drop(self.link);
         if let Some(explanations) = &explanations {
             explanations.consume().context("cannot read the scheduler's decisions")?;
@@ -229,29 +232,29 @@ impl<'object> Scheduler<'object> {
         })
     }
 
-    /// Changes what may change while it runs, a word at a time.
+    /// Changes the tunables while the scheduler runs, a word at a time.
     fn tune(&mut self, tunables: &Global) -> Result<()> {
         let bss = self.skeleton.maps.bss_data.as_mut().context("the scheduler has no variables")?;
         // SAFETY: they are of 64 bits each (scheduler/policy.bpf.h).
         let words = unsafe { globals::words(&mut bss.tunables) };
-        anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler's tunables are others");
+        anyhow::ensure!(size_of_val(words) == tunables.bytes.len(), "the scheduler has other tunables");
         for (word, bytes) in words.iter().zip(tunables.bytes.as_chunks().0) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// So many decisions were made that it had no room for.
+    /// The number of decisions that found no room in the buffer.
     fn explanations_lost(&self) -> u64 {
         self.skeleton.maps.bss_data.as_ref().map_or(0, |bss| bss.explanations_lost)
     }
 
-    /// What it has counted since it was loaded.
+    /// The counts since the scheduler was loaded.
     fn totals(&self) -> Result<Totals> {
         let bss = self.skeleton.maps.bss_data.as_ref();
         let counters = &bss.context("the scheduler has no variables")?.counters;
-        // SAFETY: plain integers, in memory that the kernel keeps mapped. It may change meanwhile, one
-        // aligned word at a time.
+        // SAFETY: plain integers, in memory that the kernel keeps mapped. They may change
+        // meanwhile, one aligned word at a time.
         let bytes = unsafe {
             std::slice::from_raw_parts(counters.as_ptr().cast::<u8>(), size_of_val(counters))
         };
@@ -263,7 +266,7 @@ impl<'object> Scheduler<'object> {
     }
 }
 
-/// Does the name of `program`, if there is one, begin with `prefix`?
+/// True if there is a `program` whose name begins with `prefix`.
 ///
 /// # Safety
 ///
@@ -277,8 +280,8 @@ unsafe fn named(program: *const bpf_program, prefix: &str) -> bool {
     name.to_bytes().starts_with(prefix.as_bytes())
 }
 
-/// Leaves out the programs whose names begin with `prefix`. An op keeps its program all the same: it is taken from the
-/// ops first.
+/// Leaves out the programs whose names begin with `prefix`. An op would keep its program loaded, so
+/// remove it from the ops first.
 fn leave_out(skeleton: &mut OpenBpfSkel<'_>, prefix: &str) {
     for mut program in skeleton.open_object_mut().progs_mut() {
         if program.name().to_string_lossy().starts_with(prefix) {

@@ -8,24 +8,25 @@ use machine::{CpuMask, Machine};
 use policy::Policy;
 use std::mem::MaybeUninit;
 
-// For each a module with its skeleton and its own copy of scheduler.rs; and SCHEDULERS, the table of them.
+// Each scheduler has a module with its skeleton and its own copy of scheduler.rs; SCHEDULERS is the
+// table of them.
 include!(concat!(env!("OUT_DIR"), "/schedulers.rs"));
 
-/// What to do when a scheduler has left.
+/// The next step after a scheduler has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It was told to, or taken out by the kernel.
+    /// It was asked to leave, or the kernel removed it.
     Stop,
-    /// The CPUs have changed, or what is wanted of it.
+    /// The CPUs or the policy have changed.
     Restart,
 }
 
-/// Loads a scheduler for the policy on the machine, of which these CPUs are online, and keeps it there until it
-/// leaves or is told to. An error if it failed.
+/// Loads a scheduler for the policy on the machine, whose online CPUs are given, and keeps it there
+/// until it leaves or must leave. Returns an error if it failed.
 pub type Run =
     fn(&Opts, &Policy, &Machine, CpuMask, &mut MaybeUninit<OpenObject>, &Control) -> Result<Next>;
 
-/// How the scheduler of `policy` is run.
+/// The function that runs the scheduler of `policy`.
 pub fn run(policy: &Policy) -> Run {
     let found = SCHEDULERS
         .iter()

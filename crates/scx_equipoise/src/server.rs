@@ -1,9 +1,10 @@
 //! A server on a Unix socket: a client sends a line, reads a line, and may repeat that.
 //!
-//! Any user may connect to a socket of the loader, so one thread serves all clients, and each of them is
-//! bounded: the length of a line, the time for it, the connections and the requests of a user. A user
-//! above its number of connections loses the one that has been silent for longest. A new client is
-//! therefore never turned away, and slow ones cost no more than their connections.
+//! Any user may connect to a socket of the loader, so one thread serves all clients, and each
+//! client is bounded: the length of a line, the time for it, the connections and the requests of a
+//! user. A user above the number of connections loses the connection that has been silent for
+//! longest. A new client is therefore never refused, and slow clients cost no more than their
+//! connections.
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,36 +20,36 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for a client's line: from the connection for the first one, from its first byte for others; and
-/// for a client to take a late answer.
+/// The time limit of a client's line: from the connection for the first one, from its first byte
+/// for others; and of a client's reading a late answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest line, bytes. A request to change every setting is shorter by far.
 const LONGEST: usize = 16 << 10;
 
-/// Connections at a time, of all users and of each. They are open files, of which a process often may
-/// have 1,024, and each may hold a line.
+/// The limit of connections, of all users and of each. They are open files, of which a process
+/// often may have 1,024, and each may hold a line.
 const MOST: usize = 256;
 const MOST_OF_A_USER: usize = 64;
 
-/// Requests of a user in a `SECOND`. Root may send more.
+/// The limit of a user's requests in a `SECOND`. Root may send more.
 const MOST_REQUESTS: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a server does.
+/// The behaviour of a server.
 pub trait Service: Send + 'static {
-    /// What it knows of a client between two requests.
+    /// The server's memory of a client between two requests.
     type Memory: Default;
 
     /// The answer to `line`. An error ends the connection.
     fn reply(&mut self, memory: &mut Self::Memory, is_root: bool, line: &[u8]) -> Result<Answer>;
 }
 
-/// The line that a client gets.
+/// The line that a client receives.
 pub enum Answer {
     Now(Vec<u8>),
-    /// The last one of the connection, from a thread that may wait for it. The service bounds how many
-    /// there are.
+    /// The last line of the connection, from a thread that may wait for it. The service bounds the
+    /// number of these threads.
     Later(Box<dyn FnOnce() -> Result<Vec<u8>> + Send>),
 }
 
@@ -59,7 +60,7 @@ pub fn line(message: &impl serde::Serialize) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The users who may connect.
+/// The users that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     All,
@@ -77,12 +78,12 @@ pub struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
-        // The thread sees the end of its listener, and ends.
+        // The thread notices the end of its listener, and ends.
         let _ = shutdown(&self.listener, Shutdown::Both);
     }
 }
 
-/// Serves `path`, whose folder is made if there is none, from a thread of its own.
+/// Serves `path` from a thread of its own; makes its folder if it is missing.
 pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socket> {
     let listener =
         listen(path, access).with_context(|| format!("cannot listen on {}", path.display()))?;
@@ -97,10 +98,10 @@ pub fn serve(path: &Path, access: Access, service: impl Service) -> Result<Socke
 fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         fs::create_dir_all(folder)?;
-        // Whatever the umask: a client has to get through.
+        // The mode does not depend on the umask: a client must be able to enter.
         fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     }
-    // One that a killed loader has left.
+    // A killed loader may have left the socket.
     let _ = fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
@@ -116,16 +117,16 @@ fn listen(path: &Path, access: Access) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The client's side: a connection with the loader that runs.
+/// The client's side: a connection with the running loader.
 pub fn connect(path: &Path) -> Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| {
-        let nobody = matches!(
+        let absent = matches!(
             error.kind(),
             ErrorKind::NotFound | ErrorKind::ConnectionRefused
         );
-        if nobody {
+        if absent {
             anyhow!(
-                "no scx_equipoise is running: nothing listens on {}",
+                "no scx_equipoise is running: no socket at {}",
                 path.display()
             )
         } else {
@@ -138,18 +139,18 @@ struct Server<S: Service> {
     listener: UnixListener,
     service: S,
     clients: Vec<Client<S::Memory>>,
-    /// Of the users with requests in a second that has not passed: when it began, and how many.
+    /// Users with requests in the current second: its start, and the number of requests.
     rates: BTreeMap<u32, (Instant, u32)>,
 }
 
 struct Client<M> {
     stream: UnixStream,
     user: Uid,
-    /// What has come of its line.
+    /// The received part of the line.
     line: Vec<u8>,
-    /// When its line must be whole; `None` between two.
+    /// The deadline of the line; `None` between two lines.
     deadline: Option<Instant>,
-    /// When it connected or last sent a whole line.
+    /// The time of the connection, or of the last whole line.
     active: Instant,
     memory: M,
 }
@@ -164,14 +165,14 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Until the listener is shut down.
+    /// Runs until the listener is shut down.
     fn run(mut self) {
         loop {
             match self.turn() {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => {
-                    // Out of files or memory, which may pass.
+                    // There are too few files or too little memory, which may pass.
                     log::debug!("a socket of the loader: {error}");
                     thread::sleep(Duration::from_millis(10));
                 }
@@ -179,7 +180,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Waits for clients and serves those that are ready. False at the end.
+    /// Waits for clients and serves those that are ready. Returns false at the end.
     fn turn(&mut self) -> io::Result<bool> {
         let now = Instant::now();
         self.forget(now);
@@ -220,7 +221,7 @@ impl<S: Service> Server<S> {
         Ok(true)
     }
 
-    /// Ends connections whose lines are late, and seconds that have passed.
+    /// Ends connections whose lines are late, and drops seconds that have passed.
     fn forget(&mut self, now: Instant) {
         self.clients
             .retain(|client| client.deadline.is_none_or(|deadline| deadline > now));
@@ -228,7 +229,7 @@ impl<S: Service> Server<S> {
             .retain(|_, (began, _)| now.duration_since(*began) < SECOND);
     }
 
-    /// When a line is late or a user may send again.
+    /// The next time at which a line is late or a user may send again.
     fn next_deadline(&self) -> Option<Instant> {
         let lines = self.clients.iter().filter_map(|client| client.deadline);
         let rates = self.rates.values().map(|(began, _)| *began + SECOND);
@@ -240,7 +241,7 @@ impl<S: Service> Server<S> {
         user.is_root() || rate.is_none_or(|&(_, requests)| requests < MOST_REQUESTS)
     }
 
-    /// Takes the connections that wait, but returns now and then to those that there are.
+    /// Accepts the waiting connections, but returns now and then to the present ones.
     fn accept(&mut self) -> io::Result<()> {
         for _ in 0..MOST_OF_A_USER {
             let stream = match self.listener.accept() {
@@ -288,7 +289,8 @@ impl<S: Service> Server<S> {
         }
     }
 
-    /// Takes what the client sends, and answers if its line is whole. False if that was all.
+    /// Reads from the client, and answers if the line is whole. Returns false if the connection
+    /// ends.
     fn talk(&mut self, index: usize) -> Result<bool> {
         let client = &mut self.clients[index];
         let Some(line) = client.read_line()? else {
@@ -313,7 +315,7 @@ impl<S: Service> Server<S> {
 }
 
 impl<M> Client<M> {
-    /// Its line, once it is whole. An error ends the connection.
+    /// The client's line, once it is whole. An error ends the connection.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut part = [0; 4096];
         let read = match self.stream.read(&mut part) {
@@ -401,7 +403,7 @@ mod tests {
         }
     }
 
-    /// What the server sends for `line`; `None` if it hangs up.
+    /// The server's answer to `line`; `None` if it hangs up.
     fn ask(stream: &UnixStream, line: &[u8]) -> Option<String> {
         let mut sending = stream;
         let _ = sending.write_all(line);
@@ -439,7 +441,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!(ask(&client, b"begun"), None);
         assert!(began.elapsed() >= PATIENCE / 2);
-        // Between two lines there is any time.
+        // There is no time limit between two lines.
         let client = place.connect();
         assert!(ask(&client, b"now\n").is_some());
         thread::sleep(2 * PATIENCE);
@@ -461,7 +463,7 @@ mod tests {
         assert!(answered.eq(expected));
     }
 
-    /// Without a server: the tests may be root's, which has no rate.
+    /// This runs without the server's thread: the tests may run as root, which has no limit.
     #[test]
     fn a_user_may_send_so_often_a_second() {
         let folder = tempfile::tempdir().unwrap();
@@ -475,7 +477,7 @@ mod tests {
         assert!(!server.may_send(user) && server.may_send(Uid::ROOT));
         assert!(server.may_send(Uid::from_raw(1001)));
         assert_eq!(server.next_deadline(), Some(now + SECOND));
-        // It waits for the second to end, as no client may send.
+        // The server waits for the second to end, as no client may send.
         assert!(server.turn().unwrap());
         assert!(now.elapsed() >= SECOND);
         server.forget(Instant::now());
@@ -500,7 +502,7 @@ mod tests {
         }
     }
 
-    /// Of this process, KiB.
+    /// The resident memory of this process, KiB.
     fn resident() -> usize {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -508,7 +510,8 @@ mod tests {
         kib.parse().unwrap()
     }
 
-    /// Sends a byte a second to each of `paths` over 1,000 connections, and connects again where they end.
+    /// Sends a byte a second to each of `paths` over 1,000 connections, and connects again when
+    /// they end.
     fn drip(paths: &[&Path], is_over: &AtomicBool) {
         let mut clients: Vec<(&Path, Option<UnixStream>)> = (0..1000)
             .flat_map(|_| paths.iter().map(|&path| (path, None)))

@@ -1,4 +1,4 @@
-//! Statistics over scx_stats: what the scheduler did between two requests, and what it cost.
+//! Statistics over scx_stats: the scheduler's activity between two requests, and its cost.
 
 use crate::NAME;
 use crate::cost::{Cost, Measuring};
@@ -18,21 +18,21 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Where clients of scx_stats look for the scheduler that is loaded.
+/// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// All since the scheduler was loaded; where it is known.
+/// Totals since the scheduler was loaded, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// What it counts itself.
+    /// The scheduler's own counts.
     pub counters: Counters,
-    /// What the kernel counts, by callback.
+    /// The kernel's counts, by callback.
     pub callbacks: BTreeMap<String, Cost>,
-    /// What the machine measures, by RAPL domain.
+    /// The machine's measurements, by RAPL domain.
     pub energy: BTreeMap<String, rapl::Counter>,
 }
 
-/// What one callback did in an interval.
+/// The activity of one callback in an interval.
 #[stat_doc]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
 pub struct Callback {
@@ -44,7 +44,7 @@ pub struct Callback {
 
 macro_rules! metrics {
     ($(COUNTER($name:ident, $label:tt, $what:tt))*) => {
-        /// What happened in an interval.
+        /// The activity in an interval.
         #[stat_doc]
         #[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
         #[stat(top)]
@@ -52,14 +52,14 @@ macro_rules! metrics {
             $(#[stat(desc = $what)] pub $name: u64,)*
             #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
             pub energy_uj: BTreeMap<String, u64>,
-            #[stat(desc = "What frequencies asked for were on average, of 1024 for the highest of the largest CPU")]
+            #[stat(desc = "Average of the requested frequencies; 1024 is the highest of the largest CPU")]
             pub frequency_request: f64,
             #[stat(desc = "The BPF side's cost, by callback")]
             pub callbacks: BTreeMap<String, Callback>,
         }
 
         impl Metrics {
-            /// What was counted from `a` to `b`; nothing else is filled in.
+            /// The counts from `a` to `b`; the other fields stay empty.
             fn counted(a: &Counters, b: &Counters) -> Metrics {
                 Metrics {
                     $($name: b.$name - a.$name,)*
@@ -67,7 +67,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// `LABEL=COUNT` for each that this scheduler counts, as far as is known: what has not happened is not told.
+            /// Prints `LABEL=COUNT` for each count that this scheduler has, except zeros.
             fn format_counted(&self, out: &mut impl Write) -> std::io::Result<()> {
                 $(if self.$name > 0 {
                     write!(out, " {}={}", $label, self.$name)?;
@@ -80,7 +80,7 @@ macro_rules! metrics {
 policy::with_counters!(metrics);
 
 impl Metrics {
-    /// What happened from `before` to `after`.
+    /// The activity from `before` to `after`.
     fn between(before: &Totals, after: &Totals) -> Metrics {
         let counted = Metrics::counted(&before.counters, &after.counters);
         Metrics {
@@ -136,7 +136,7 @@ impl Metrics {
     }
 }
 
-/// What the statistics are, for people.
+/// Describes the statistics for users.
 pub fn describe(out: &mut impl Write) -> Result<()> {
     StatsServerData::<(), ()>::new()
         .add_meta(Callback::meta())
@@ -152,8 +152,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves clients of scx_stats. `access` bounds who they are, as a client switches on the kernel's measuring of all
-    /// BPF programs, which costs.
+    /// Serves clients of scx_stats. `access` bounds them, as a client makes the kernel measure all
+    /// BPF programs, which has a cost.
     pub fn start(access: Access) -> Result<Server> {
         Server::start_at(Path::new(SOCKET), access)
     }
@@ -173,7 +173,7 @@ impl Server {
         })
     }
 
-    /// On which totals are asked for and sent, one for each request.
+    /// The channels for requests of totals and the totals, one for each request.
     pub fn channels(&self) -> (Sender<Totals>, Receiver<()>) {
         (self.answers.clone(), self.requests.clone())
     }
@@ -183,11 +183,11 @@ impl Server {
 struct Statistics {
     requests: Sender<()>,
     answers: Receiver<Totals>,
-    /// Of all clients that have asked for statistics.
+    /// Shared by all clients that have requested statistics.
     measuring: Weak<Measuring>,
 }
 
-/// What a client was told last.
+/// The last answer to a client.
 struct Session {
     totals: Totals,
     measuring: Arc<Measuring>,
@@ -224,7 +224,8 @@ impl Statistics {
         }
     }
 
-    /// What happened since the client last asked. The kernel measures callbacks only while there is a client.
+    /// The activity since the client's last request. The kernel measures callbacks only while there
+    /// is a client.
     fn interval(&mut self, session: &mut Option<Session>) -> Result<Metrics> {
         let before = match session.take() {
             Some(before) => before,

@@ -1,4 +1,4 @@
-//! How fast the simulator is, in context switches a second of one core (criterion's "elements"):
+//! The simulator's speed, in context switches a second of one core (criterion's "elements"):
 //! hackbench on TC2 under each policy, and on ever larger machines.
 
 use criterion::measurement::WallTime;
@@ -55,7 +55,7 @@ fn policies(criterion: &mut Criterion) {
     }
 }
 
-/// What the lines and locks of `hp-8s-80c-ht` cost, every package as far from every other.
+/// The costs of the lines and locks of `hp-8s-80c-ht`, every package as far from every other.
 fn memory(packages: usize) -> Memory {
     let hp = Machine::find("hp-8s-80c-ht").expect("it is built in");
     let hp = hp.numa.memory.expect("it describes its memory");
@@ -68,7 +68,7 @@ fn memory(packages: usize) -> Memory {
     }
 }
 
-/// Twenty tasks a CPU, and on every machine as many messages.
+/// Twenty tasks a CPU, with as many messages on every machine.
 fn sizes(criterion: &mut Criterion, name: &str, memory: impl Fn(usize) -> Option<Memory>) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);

@@ -1,10 +1,10 @@
-//! How much the simulator has to do, in instructions of the machine that it runs on: for each context
-//! switch, or message operation of hackbench. Unlike time these do not depend on what else the machine
-//! does, nor (much) on which machine it is.
+//! The simulator's work, in instructions of the machine that it runs on: for each context switch, or
+//! message operation of hackbench. Unlike time, instructions do not depend on the machine's other load,
+//! nor (much) on the machine.
 //!
-//! Each load is run at two lengths under valgrind's callgrind. What the longer run takes more is the
-//! switches' cost; what is then left of the shorter one is what starting up takes ("boot"). Beside it the
-//! time is printed, of the best of some runs without callgrind, which does depend on the machine.
+//! Each load is run at two lengths under valgrind's callgrind. The difference is the
+//! switches' cost; the rest of the shorter run is the cost of starting up ("boot"). Beside it the bench
+//! prints the time, of the best of some runs without callgrind, which does depend on the machine.
 //!
 //! `cargo bench -p equipoise-simulator --bench instructions -- NAME...` measures only the loads whose names have
 //! one of these in them.
@@ -21,13 +21,13 @@ use workload::rtapp::RtApp;
 
 mod machines;
 
-/// A length in which there are some ticks.
+/// A length that includes some ticks.
 const SHORTEST_NS: u64 = 20_000_000;
 
-/// How often a load is timed.
+/// The number of timed runs of a load.
 const TIMES: usize = 3;
 
-/// What is counted.
+/// The counted unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Unit {
     Switch,
@@ -38,9 +38,9 @@ enum Unit {
 enum Kind {
     /// Two pairs of tasks a CPU that wake each other.
     Pairs,
-    /// A hundred of such pairs a CPU, of which one task each is runnable.
+    /// A hundred such pairs a CPU, with one runnable task each.
     Crowd,
-    /// Periodic tasks, so many that CPUs are busy nine tenths of the time.
+    /// Periodic tasks that keep CPUs busy for nine tenths of the time.
     Periodic,
     Hackbench,
 }
@@ -94,8 +94,8 @@ impl Load {
         }
     }
 
-    /// The workload, so many times as long as it has to be at least. On most machines that makes for as many
-    /// switches.
+    /// The workload, `length` times as long as the shortest. On most machines it makes that many
+    /// times as many switches.
     fn workload(&self, length: u64) -> Box<dyn Workload> {
         let cpus = self.machine.cpus.len();
         let duration_ns = |on_one_cpu: u64| (on_one_cpu / cpus as u64).max(SHORTEST_NS) * length;
@@ -117,7 +117,7 @@ impl Load {
     fn units(&self, outcome: &Outcome, length: u64) -> u64 {
         match self.unit() {
             Unit::Switch => outcome.counters.context_switches,
-            // Ten groups of 20 senders, which write to 20 receivers each, who read.
+            // Ten groups of 20 senders, which write to 20 receivers each.
             Unit::Operation => 2 * 10 * 20 * 20 * 10 * length,
         }
     }
@@ -129,7 +129,7 @@ fn rt_app(tasks: &str, duration_ns: u64) -> Box<dyn Workload> {
     Box::new(parsed.unwrap_or_else(|bad| panic!("{bad:?}")))
 }
 
-/// So many pairs of tasks that wake each other, of which one runs for 20 us while the other sleeps.
+/// `number` pairs of tasks that wake each other; one runs for 20 us while the other sleeps.
 fn pairs(number: usize) -> String {
     let pair = |number| {
         format!(
@@ -140,7 +140,7 @@ fn pairs(number: usize) -> String {
     (0..number).map(pair).collect::<Vec<_>>().join(", ")
 }
 
-/// So many tasks that run for 300 us every ms.
+/// `number` tasks that run for 300 us every ms.
 fn periodic(number: usize) -> String {
     format!(
         r#""periodic": {{ "instance": {number}, "loop": -1, "run": 300,
@@ -148,11 +148,11 @@ fn periodic(number: usize) -> String {
     )
 }
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     units: u64,
-    /// Of the best of some runs without callgrind.
+    /// The time of the best of some runs without callgrind.
     ns: u64,
     instructions: Instructions,
 }
@@ -165,7 +165,7 @@ struct Instructions {
     programs: u64,
 }
 
-/// In the process that is measured: runs the load and says how many units it did, and how long that took.
+/// In the measured process: runs the load, and prints the number of units and the time.
 fn measured(name: &str, length: u64) {
     let loads = Load::all();
     let load = loads.iter().find(|load| load.name == name);
@@ -213,7 +213,7 @@ fn measure(load: &Load, length: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command and returns what it printed.
+/// Runs a command and returns its output.
 fn call(command: &[&str]) -> Result<String, String> {
     let output = Command::new(command[0])
         .args(&command[1..])
@@ -229,8 +229,8 @@ fn call(command: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). What runs in no
-/// file is the scheduler, which is loaded from memory. What programs take is what their callers say.
+/// Adds up callgrind's profile (the "Callgrind Format Specification" of valgrind's manual). Code in no file
+/// is the scheduler, which is loaded from memory. The cost of programs is what their callers count.
 fn instructions(profile: &str) -> Result<Instructions, String> {
     let mut names = HashMap::new();
     let mut found = Instructions::default();
@@ -280,7 +280,7 @@ fn cost(line: &str) -> Result<u64, String> {
         .map_err(|_| format!("callgrind's profile has `{line}`; expected a cost"))
 }
 
-/// Prints what one load takes.
+/// Prints the costs of one load.
 fn report(load: &Load) -> Result<(), String> {
     let (short, long) = (measure(load, 1)?, measure(load, 2)?);
     let units = (long.units - short.units) as f64;
@@ -303,7 +303,7 @@ fn report(load: &Load) -> Result<(), String> {
     Ok(())
 }
 
-/// The first argument in the process that is measured.
+/// The first argument of the measured process.
 const MEASURED: &str = "--measured";
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Random loads on random machines under every policy, with the simulation's invariants checked after each event, for
-//! as long as one likes (`make soak`): ends with how much that was. What fails is made as small as it gets and written
-//! down, with the seed that finds it again.
+//! any time (`make soak`). Prints the amount of work at the end. A failing case is made as small as possible and saved,
+//! with the seed that finds it again.
 
 use clap::Parser;
 use policy::Policy;
@@ -20,27 +20,27 @@ use case::{Case, case, config};
 /// Random loads on random machines under every policy, with invariants checked.
 #[derive(Parser)]
 struct Args {
-    /// How long, h.
+    /// The time limit, h.
     #[arg(long, default_value_t = 1.0)]
     hours: f64,
-    /// Ends sooner, after so many cases.
+    /// The limit of cases.
     #[arg(long, default_value_t = u64::MAX)]
     cases: u64,
-    /// The first case's; each has the next number.
+    /// The seed of the first case; each case has the next number.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Threads [default: one for each CPU].
     #[arg(long)]
     jobs: Option<usize>,
-    /// Where failures are written.
+    /// The folder for failures.
     #[arg(long, default_value = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak"))]
     out: PathBuf,
-    /// As cargo gives it to a benchmark.
+    /// Cargo passes this to a benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What was done.
+/// The work so far.
 #[derive(Default)]
 struct Done {
     cases: AtomicU64,
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failures != 0))
 }
 
-/// The case of `seed`, under every policy. One that fails is written to `out`.
+/// Runs the case of `seed` under every policy. A failing case is written to `out`.
 fn soak(seed: u64, out: &Path, done: &Done) {
     done.cases.fetch_add(1, Ordering::Relaxed);
     let mut bytes = [0; 32];
@@ -127,7 +127,7 @@ fn describe(seed: u64, reason: &str, case: &Case) -> String {
     )
 }
 
-/// How many events there were in the run of `case` under the policy `name`.
+/// The number of events in the run of `case` under the policy `name`.
 fn run(case: &Case, name: &str) -> Result<u64, String> {
     let policy = Policy::find(name).map_err(|bad| bad.to_string())?;
     let workload = case.workload();

@@ -19,8 +19,8 @@ use crate::scx::Scx;
 use crate::{Config, Counters, Error};
 use workload::{Env, Op, Rng, Start, TaskSpec};
 
-/// Boots a kernel for `config`. One whose scheduler does not get as far as to be enabled has failed
-/// already ([`Kernel::failure`]).
+/// Boots a kernel for `config`. If the scheduler cannot be enabled, the kernel has already failed
+/// ([`Kernel::failure`]).
 pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kernel<'a>, Error> {
     let machine = config.machine;
     let nr_cpus = machine.cpus.len();
@@ -97,7 +97,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     Ok(kernel)
 }
 
-/// The shell runs somewhere, by chance, and starts the workload's first tasks.
+/// The shell runs on a random CPU, and starts the workload's first tasks.
 fn start_shell(kernel: &mut Kernel<'_>, tasks: Vec<TaskSpec>) {
     let mut tasks = tasks.into_iter();
     let mut left = false;

@@ -1,9 +1,9 @@
-//! Invariants of a run, checked while it goes on when a caller asks for it ([`crate::run_checked`]).
+//! Invariants of a run, checked during it if a caller asks for that ([`crate::run_checked`]).
 //!
-//! After every event: each runnable task is in exactly one place and may be there, the counters agree
-//! with the queues, no CPU sleeps over work in its own queue, and nobody waits longer than the
-//! watchdog allows. For every computing: the task got exactly its work, and a CPU's busy time is what
-//! its tasks computed plus the kernel's overhead.
+//! After every event: each runnable task is in exactly one place, where it may be; the counters
+//! agree with the queues; no CPU sleeps while its own queue has work; and no task waits longer than
+//! the watchdog allows. For every computation: the task got exactly its work, and a CPU's busy time
+//! is the computing of its tasks plus the kernel's overhead.
 
 use crate::Error;
 use crate::kernel::Kernel;
@@ -11,20 +11,20 @@ use crate::kernel::task::{Class, Continuation, OpsState, TaskPtr};
 use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
 
-/// What is checked during a run.
+/// The checks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     idle_limit_ns: Option<u64>,
 }
 
 impl Check {
-    /// What holds under any scheduler.
+    /// Properties that hold under any scheduler.
     pub const INVARIANTS: Check = Check {
         idle_limit_ns: None,
     };
 
-    /// Also what a scheduler may promise: no CPU is idle for longer than `max_ns` while another has
-    /// two or more runnable tasks, one of which waits and may run on it.
+    /// Also a property that a scheduler may promise: no CPU is idle for longer than `max_ns` while
+    /// another has two or more runnable tasks, of which a waiting one may run on the idle CPU.
     pub const fn work_conserving(max_ns: u64) -> Check {
         Check {
             idle_limit_ns: Some(max_ns),
@@ -32,38 +32,39 @@ impl Check {
     }
 }
 
-/// What has to be remembered from event to event.
+/// State from event to event.
 pub struct Checker {
     check: Check,
     /// By CPU: ns that tasks computed on it.
     computed_ns: Vec<u64>,
     /// By task, in order of creation.
     work: Vec<Work>,
-    /// By CPU: since when it is idle while another has a task for it, ns.
+    /// By CPU: the time since when it has been idle while another has a task for it, ns.
     idle_since: Vec<Option<u64>>,
     /// The first violation.
     found: Option<String>,
-    /// Room for [`check_tasks`], by task, and [`check_cpus`], by CPU: both come after every event.
+    /// Buffers for [`check_tasks`], by task, and [`check_cpus`], by CPU: both run after every
+    /// event.
     places: Vec<usize>,
     runnable: Vec<Runnable>,
 }
 
-/// How many tasks of a CPU are runnable.
+/// The number of runnable tasks of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Runnable {
     all: u32,
     ext: u32,
 }
 
-/// The computing that a task does.
+/// The computing of a task.
 #[derive(Clone, Copy, Default)]
 struct Work {
-    /// Asked for: work, or CPU time if `own_time`.
+    /// Requested: work, or CPU time if `own_time`.
     asked: u64,
     own_time: bool,
     /// Done, in 1/2^20.
     done: u128,
-    /// In how many pieces; each may round by one unit.
+    /// The number of pieces; each may round by one unit.
     pieces: u128,
 }
 
@@ -93,7 +94,7 @@ impl Checker {
         self.found.get_or_insert(message);
     }
 
-    /// `task` is to compute.
+    /// `task` starts to compute.
     pub fn begins(&mut self, task: TaskPtr, asked: u64, own_time: bool) {
         *self.work_of(task) = Work {
             asked,
@@ -111,7 +112,7 @@ impl Checker {
         work.pieces += 1;
     }
 
-    /// `task` is done with what it was to compute, on a CPU of `speed`.
+    /// `task` completes its computing, on a CPU of `speed`.
     pub fn ends(&mut self, task: TaskPtr, speed: u32) {
         let Work {
             asked,
@@ -120,21 +121,21 @@ impl Checker {
             pieces,
         } = std::mem::take(self.work_of(task));
         let least = u128::from(asked) << 20;
-        // The last nanosecond may not be needed in full, and what a pause cut off is done again.
+        // The last nanosecond may not be needed in full, and work lost at a pause is repeated.
         let most = match own_time {
             true => least,
             false => least + (pieces << 20) + u128::from(speed),
         };
         if !(least..=most).contains(&done) {
             self.violation(format!(
-                "{} was to compute {asked} and did {:.3}",
+                "{} had to compute {asked} and computed {:.3}",
                 task.label(),
                 done as f64 / f64::from(1 << 20)
             ));
         }
     }
 
-    /// No CPU is idle for too long while another has a task for it.
+    /// Checks that no CPU is idle for too long while another has a task for it.
     fn check_idle(&mut self, kernel: &Kernel<'_>) -> Result<(), String> {
         let Some(limit) = self.check.idle_limit_ns else {
             return Ok(());
@@ -160,7 +161,7 @@ impl Checker {
     }
 }
 
-/// Checks everything that can be seen now. Called between events.
+/// Checks everything observable now. Called between events.
 pub fn check_state(kernel: &mut Kernel<'_>) {
     let Some(mut checker) = kernel.check.take() else {
         return;
@@ -177,7 +178,7 @@ pub fn check_state(kernel: &mut Kernel<'_>) {
     kernel.check = Some(checker);
 }
 
-/// Checks the sums when a run is over and no CPU computes.
+/// Checks the sums at the end of a run, when no CPU computes.
 pub fn check_sums(kernel: &mut Kernel<'_>) {
     let Some(checker) = kernel.check.take() else {
         return;
@@ -202,7 +203,7 @@ fn invariant_broken(kernel: &mut Kernel<'_>, message: String) {
     }
 }
 
-/// Every task is where it should be, and only there. `places` is overwritten.
+/// Checks that every task is in its place, and only there. `places` is overwritten.
 fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), String> {
     places.clear();
     places.resize(kernel.tasks.len(), 0);
@@ -210,7 +211,10 @@ fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), Strin
         places[task.index()] += 1;
         match right {
             true => Ok(()),
-            false => Err(format!("{} is {place} and does not know it", task.label())),
+            false => Err(format!(
+                "{} is {place}, but its state differs",
+                task.label()
+            )),
         }
     };
     for (id, cpu) in kernel.cpus.iter().enumerate() {
@@ -246,7 +250,7 @@ fn check_tasks(kernel: &Kernel<'_>, places: &mut Vec<usize>) -> Result<(), Strin
     Ok(())
 }
 
-/// `places` is how many CPUs and queues `task` was found on.
+/// `places` is the number of CPUs and queues on which `task` was found.
 fn check_task(kernel: &Kernel<'_>, task: TaskPtr, places: usize) -> Result<(), String> {
     let label = || task.label();
     let custody = usize::from(task.ops_state.get() == OpsState::Queued);
@@ -287,7 +291,8 @@ fn runs(kernel: &Kernel<'_>, task: TaskPtr) -> bool {
     kernel.cpus[task.cpu()].curr == Some(task)
 }
 
-/// Counters agree with the queues, and no CPU sleeps over its own work. `runnable` is overwritten.
+/// Checks that counters agree with the queues, and that no CPU sleeps while it has work. `runnable`
+/// is overwritten.
 fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), String> {
     runnable.clear();
     runnable.resize(kernel.cpus.len(), Runnable::default());
@@ -322,7 +327,7 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
             return Err(format!("CPU {id} is idle over its own queue"));
         }
         if cpu.curr.is_some() && kernel.scx.idle_masks.is_idle(id) {
-            return Err(format!("CPU {id} is busy and in the idle mask"));
+            return Err(format!("CPU {id} is busy, but in the idle mask"));
         }
         rt_queued += cpu.rt.len();
         dl_queued += cpu.dl.len();
@@ -337,7 +342,8 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
     number_of("deadline tasks that wait", kernel.dl.queued, dl_queued)
 }
 
-/// What was `counted` on the way is what there is now. The name is made only when it is not.
+/// Checks that the running count `counted` equals the actual count `is`. The name is built only on
+/// failure.
 fn agree(name: impl Fn() -> String, counted: usize, is: usize) -> Result<(), String> {
     match counted == is {
         true => Ok(()),

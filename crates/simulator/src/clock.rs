@@ -1,4 +1,4 @@
-//! The tick's clock, by which softirqs measure how long they take.
+//! The tick's clock, which limits the time of softirqs.
 
 /// A time in ticks.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct Jiffies {
 }
 
 impl Jiffies {
-    /// The time `now`, ns, where ticks are `tick_ns` apart and the first was at `phase`.
+    /// The time `now`, ns, in ticks that are `tick_ns` apart, the first at `phase`.
     pub fn at(now: u64, tick_ns: u64, phase: u64) -> Jiffies {
         Jiffies {
             now: (now + tick_ns - phase) / tick_ns,
@@ -16,7 +16,7 @@ impl Jiffies {
         }
     }
 
-    /// The tick at which `ns` are over (`usecs_to_jiffies()`).
+    /// The tick after `ns` have passed (`usecs_to_jiffies()`).
     pub fn after(self, ns: u64) -> u64 {
         self.now + ns.div_ceil(self.tick_ns)
     }

@@ -1,6 +1,5 @@
-//! What will happen when: the queue of future events, and when each CPU's task will be done
-//! computing. The latter change with every interrupt, so they have a place of their own where they can
-//! be changed.
+//! Future events, and the time when each CPU's task completes its computing. The latter change with
+//! every interrupt, so they have a structure of their own in which they can be changed.
 
 use crate::abi::timers;
 use crate::class::dl_timer;
@@ -13,7 +12,7 @@ use machine::MAX_CPUS;
 pub enum What {
     /// The scheduler tick of `cpu`.
     Tick { cpu: u32 },
-    /// `cpu` is done with looking for something to run.
+    /// `cpu` has completed its search for a task to run.
     Idle { cpu: u32 },
     /// A reschedule IPI arrives at `cpu`.
     Resched { cpu: u32 },
@@ -23,19 +22,20 @@ pub enum What {
     Wake { task: TaskPtr },
     /// A timer of a deadline task's.
     Dl(dl_timer::Timer),
-    /// The timer of the deadline server of a CPU, unless the server's generation is another; and then its handler.
+    /// The timer of a CPU's deadline server, void if the server's generation has changed; and then
+    /// its handler.
     DlServer {
         cpu: u32,
         generation: u32,
         handled: bool,
     },
-    /// An interrupt of `cpu` is done with some of the softirqs.
+    /// An interrupt of `cpu` has completed some of the softirqs.
     Softirq { cpu: u32 },
     /// A `bpf_timer` expires.
     BpfTimer(timers::Expiry),
-    /// The hardware does something by itself.
+    /// The hardware changes state by itself.
     Hardware(hw::Event),
-    /// sched_ext's watchdog looks for tasks that do not get to run.
+    /// sched_ext's watchdog checks for tasks that do not get to run.
     Watchdog,
     /// The workload's duration is over.
     End,
@@ -46,7 +46,8 @@ const _: () = assert!(size_of::<What>() == 16, "it is copied a lot");
 #[derive(Clone, Copy)]
 struct Entry {
     time: u64,
-    /// Order of insertion: events of one time happen in the order they were announced.
+    /// Order of insertion: events of the same time happen in the order in which they were
+    /// scheduled.
     sequence: u64,
     what: What,
 }
@@ -60,12 +61,12 @@ impl Entry {
     }
 }
 
-/// Future events, soonest first; of one time, the announced ones in their order, then the CPUs.
+/// Future events, soonest first; at the same time, scheduled events in their order, then the CPUs.
 pub struct Events {
-    /// A heap: what is at `i` is before what is at `CHILDREN * i + 1` and the next ones.
+    /// A heap: the element at `i` is before those at `CHILDREN * i + 1` and the following ones.
     heap: Vec<Entry>,
-    /// The first of the heap has happened. What is announced next takes its place, which is less work than to fill
-    /// that at once: most of what happens leads to something soon.
+    /// The first element of the heap has happened. The next scheduled event takes its place, which
+    /// is cheaper than filling it at once: most events soon lead to another.
     first_is_over: bool,
     sequence: u64,
     done: Soonest,
@@ -74,7 +75,7 @@ pub struct Events {
 const CHILDREN: usize = 4;
 
 impl Events {
-    /// None yet, for so many CPUs.
+    /// An empty queue, for this number of CPUs.
     pub fn new(cpus: usize) -> Events {
         Events {
             heap: Vec::new(),
@@ -84,7 +85,7 @@ impl Events {
         }
     }
 
-    /// Announces `what` at `time`, ns.
+    /// Schedules `what` at `time`, ns.
     #[inline]
     pub fn push(&mut self, time: u64, what: What) {
         self.sequence += 1;
@@ -113,7 +114,7 @@ impl Events {
         self.heap[place] = entry;
     }
 
-    /// Puts `entry` in the place of the first.
+    /// Replaces the first element by `entry`.
     fn sink(&mut self, entry: Entry) {
         let heap = &mut self.heap[..];
         let mut place = 0;
@@ -137,7 +138,7 @@ impl Events {
         heap[place] = entry;
     }
 
-    /// Takes the first from the heap, which is over.
+    /// Removes the first element of the heap, which has happened.
     #[inline(never)]
     fn remove_first(&mut self) {
         self.first_is_over = false;
@@ -146,7 +147,7 @@ impl Events {
         }
     }
 
-    /// When the next of the announced events is, ns; at the end of time if there is none.
+    /// The time of the next scheduled event, ns; the end of time if there is none.
     #[inline]
     fn announced(&mut self) -> u64 {
         if self.first_is_over {
@@ -155,13 +156,13 @@ impl Events {
         self.heap.first().map_or(u64::MAX, |entry| entry.time)
     }
 
-    /// The task on `cpu` will be done computing at `time`, ns, unless this is called again.
+    /// The task on `cpu` will complete its computing at `time`, ns, unless this is called again.
     #[inline]
     pub fn set_done(&mut self, cpu: usize, time: u64) {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// The same. Is that the next event? Then it happens, without [`Events::next`].
+    /// The same. If that is the next event, it happens now, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);
@@ -186,7 +187,7 @@ impl Events {
         })
     }
 
-    /// What of the announced is next, and happens now.
+    /// The next scheduled event, which happens now.
     #[inline]
     pub fn take(&mut self) -> What {
         self.first_is_over = true;
@@ -196,10 +197,10 @@ impl Events {
 
 /// The next event.
 pub struct Next {
-    /// When it is, ns.
+    /// Its time, ns.
     pub time: u64,
-    /// The task on this CPU is done computing: when its next will be is to be set, or to be cleared. If there is
-    /// none, the event is one of the announced, for [`Events::take`].
+    /// The task on this CPU completes its computing: its next completion is to be set, or cleared.
+    /// `None`: the event is a scheduled one, for [`Events::take`].
     pub done: Option<usize>,
 }
 
@@ -209,18 +210,18 @@ struct Done(u64);
 
 /// The end of time.
 const NEVER: Done = Done(u64::MAX);
-/// How much of the word is the CPU.
+/// The bits of the word for the CPU.
 const CPU_BITS: u32 = MAX_CPUS.trailing_zeros();
 
 impl Done {
-    /// What is later than the word can say is at its last time, after 208 days.
+    /// A time beyond the word's range, 208 days, becomes its largest time.
     #[inline]
     fn new(time: u64, cpu: usize) -> Done {
         let last = (u64::MAX >> CPU_BITS) - 1;
         Done(time.min(last) << CPU_BITS | cpu as u64)
     }
 
-    /// ns; of [`NEVER`] after all others.
+    /// ns; that of [`NEVER`] is after all others.
     #[inline]
     fn time(self) -> u64 {
         self.0 >> CPU_BITS
@@ -232,12 +233,12 @@ impl Done {
     }
 }
 
-/// When each of a number of CPUs will be done, and the soonest of these, of equal ones the lowest CPU's: a
-/// tournament. The winner of matches `2 * i` and `2 * i + 1` stands at `i`.
+/// The completion time of each CPU, and the soonest of these, for equal times that of the lowest
+/// CPU: a tournament. The winner of matches `2 * i` and `2 * i + 1` is at `i`.
 struct Soonest {
-    /// There is room for as many CPUs as there can be, so that a mask is enough to stay within.
+    /// There is room for the largest number of CPUs, so that a mask keeps an index in bounds.
     matches: Box<[Done; 2 * MAX_CPUS]>,
-    /// Where the first CPU is.
+    /// The index of the first CPU.
     first: usize,
 }
 
@@ -295,7 +296,7 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// What is announced while others happen comes in its order, too.
+        /// Events scheduled while others happen come in order, too.
         #[test]
         fn all_that_is_announced_happens_in_its_order(
             steps in prop::collection::vec(prop::option::weighted(0.6, 0..40_u64), 1..200)
@@ -303,7 +304,7 @@ mod tests {
             let mut events = Events::new(1);
             let mut expected: Vec<(u64, u32)> = Vec::new();
             let steps = steps.iter().zip(0..);
-            // At last all that is left.
+            // At the end, the remaining events.
             let rest = std::iter::repeat_n((&None, 0), 200);
             for (step, number) in steps.chain(rest) {
                 if let &Some(time) = step {

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use workload::{Recorder, Workload};
 
-/// What to run. Two runs of equal configurations give equal outcomes, byte for byte.
+/// The configuration of a run. Two runs of equal configurations give equal outcomes, byte for byte.
 pub struct Config<'a> {
     /// The machine.
     pub machine: &'a Machine,
@@ -36,36 +36,36 @@ pub struct Config<'a> {
     pub workload: &'a dyn Workload,
     /// The scheduler.
     pub scheduler: &'a Object,
-    /// Its globals, set before it is loaded. A global `nr_cpu_ids` of 4 bytes is the number of the
+    /// Its globals, set before it is loaded. A 4-byte global `nr_cpu_ids` is the number of the
     /// machine's CPUs unless it is set here, as every loader of such schedulers sets it.
     pub globals: &'a [Global],
-    /// Globals of the scheduler to read when the run is over ([`Outcome::read`]).
+    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]).
     pub read: &'a [&'a str],
-    /// Everything that chance decides.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Stop with an error when simulated time reaches this, ns.
     pub time_limit_ns: u64,
-    /// Where scheduling events go, if anywhere.
+    /// The consumer of scheduling events, if any.
     pub trace: Option<&'a mut dyn Trace>,
 }
 
-/// What came out.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Simulated time, ns.
     pub simulated_ns: u64,
     /// The workload's measurements.
     pub recorder: Recorder,
-    /// What the kernel counted.
+    /// The kernel's counters.
     pub counters: Counters,
-    /// The bytes of the globals in [`Config::read`], in that order; empty for one that the scheduler
-    /// does not have.
+    /// The bytes of the globals in [`Config::read`], in that order; empty for a global that the
+    /// scheduler does not have.
     pub read: Vec<Vec<u8>>,
-    /// The energy that the run took; `None` on a machine whose power is not known.
+    /// The energy of the run; `None` on a machine whose power is not known.
     pub energy: Option<Energy>,
 }
 
-/// What the kernel counted over a run.
+/// The kernel's counters over a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Switches from one task (or idle) to another.
@@ -88,7 +88,7 @@ pub struct Counters {
     pub busy_ns: Vec<u64>,
     /// Per CPU: ns of that spent on switches, wakeups, interrupts and ticks.
     pub overhead_ns: Vec<u64>,
-    /// Over all CPUs: ns spent on memory that they share, waits for locks included, where the machine
+    /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
     /// describes it.
     pub memory_ns: u64,
 }
@@ -99,12 +99,13 @@ pub trait Trace {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>);
 }
 
-/// How many numbers go with a decision.
+/// The count of numbers of a decision.
 pub const EXPLAINED_NUMBERS: usize = 4;
 
-/// Scheduling events, named and filled as the kernel's tracepoints of the same names.
+/// Scheduling events, named and filled like the kernel's tracepoints of the same names.
 ///
-/// They can be told another process, but for decisions, which are this project's own schedulers'.
+/// They can be sent to another process, except for decisions, which only this project's schedulers
+/// report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event<'a> {
     /// `sched_switch`; pid 0 is idle (`swapper`).
@@ -163,13 +164,13 @@ pub enum Event<'a> {
         /// `prio`.
         prio: i32,
     },
-    /// A part of the machine draws another power; from 0 at the beginning. No tracepoint of the kernel's.
+    /// The power of a part of the machine changes; it starts at 0. Not a tracepoint of the kernel.
     Power {
-        /// Which.
+        /// The part.
         part: Part,
-        /// From now on, mW.
+        /// Its power from now on, mW.
         mw: u32,
-        /// Energy that the change itself took, pJ.
+        /// Energy of the change itself, pJ.
         pj: u64,
     },
     /// `cpu_frequency`; its `cpu_id` is the event's.
@@ -177,28 +178,28 @@ pub enum Event<'a> {
         /// `state`: kHz.
         khz: u32,
     },
-    /// The hardware lets the event's CPU run at `khz` at most from now on, whatever cpufreq asks for. No tracepoint
-    /// of the kernel's.
+    /// The hardware limits the event's CPU to `khz` from now on, whatever cpufreq requests. Not a
+    /// tracepoint of the kernel.
     Turbo {
         /// kHz.
         khz: u32,
     },
     /// `bpf_trace_printk`.
     Printk(&'a str),
-    /// The scheduler says why: one that was compiled to ([`Object::explaining`]). No tracepoint of the kernel's.
-    // The last, as it is left out: formats that number variants would count it on one side.
+    /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining`]). Not
+    /// a tracepoint of the kernel.
     #[serde(skip)]
     Decision {
-        /// Which decision; the scheduler knows what that means.
+        /// The number of the decision; the scheduler knows its meaning.
         decision: u32,
         /// The task that it is about, `comm` and `pid`, if any.
         task: Option<(&'a str, i32)>,
-        /// What that task sleeps for, or last slept for, such as `a timer`.
+        /// The reason for which that task sleeps, or last slept, such as `a timer`.
         #[serde(skip)]
         waited_for: &'static str,
         /// The CPU that it is about, if any.
         cpu: Option<usize>,
-        /// The numbers that it was made by.
+        /// The numbers on which it is based.
         numbers: &'a [i64; EXPLAINED_NUMBERS],
     },
 }
@@ -206,10 +207,10 @@ pub enum Event<'a> {
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The scheduler was ejected, as sched_ext ejects one: the message of `scx_exit_info`.
+    /// The scheduler was ejected, as by sched_ext: the message of `scx_exit_info`.
     #[error("the scheduler was stopped at {at_ns} ns: {reason}: {message}")]
     SchedulerExit {
-        /// When, ns.
+        /// The time, ns.
         at_ns: u64,
         /// `scx_exit_info::reason`, such as `runnable task stall`.
         reason: String,
@@ -219,19 +220,19 @@ pub enum Error {
     /// No task can ever run again, and some have not exited.
     #[error("deadlock at {at_ns} ns: {waiting}")]
     Deadlock {
-        /// When, ns.
+        /// The time, ns.
         at_ns: u64,
-        /// Which tasks wait for what.
+        /// The waiting tasks, and the reasons.
         waiting: String,
     },
-    /// The workload did something a kernel would refuse, or never lets time pass.
+    /// The workload did something that a kernel would refuse, or never lets time pass.
     #[error("task {task} at {at_ns} ns: {message}")]
     Task {
         /// Its name and pid.
         task: String,
-        /// When, ns.
+        /// The time, ns.
         at_ns: u64,
-        /// What it did.
+        /// The invalid action.
         message: String,
     },
     /// Simulated time ran past [`Config::time_limit_ns`].
@@ -240,27 +241,27 @@ pub enum Error {
         /// The limit, ns.
         limit_ns: u64,
     },
-    /// The simulation is at fault: something that always holds does not ([`run_checked`]).
+    /// The simulation is at fault: an invariant does not hold ([`run_checked`]).
     #[error("broken invariant at {at_ns} ns: {message}")]
     Invariant {
-        /// When, ns.
+        /// The time, ns.
         at_ns: u64,
-        /// What does not hold.
+        /// The violated invariant.
         message: String,
     },
     /// It was asked to stop ([`run_until`]).
     #[error("stopped on request")]
     Stopped,
-    /// The process that ran it did not get to its end. The message is complete.
+    /// The process that ran it ended early. The message is complete.
     #[error("{0}")]
     Fault(String),
-    /// The scheduler's object and the configuration do not fit.
+    /// The scheduler's object does not fit the configuration.
     #[error(transparent)]
     Object(#[from] native::Error),
 }
 
-/// What `scheduler` calls itself (`ops.name`); the error says why Linux would refuse it, before it looks at anything
-/// else: `bpf_obj_name_cpy()` takes letters, digits, `_` and `.`, and fewer of them than there is room.
+/// The scheduler's own name (`ops.name`). The error says why Linux would refuse it before it checks
+/// anything else: `bpf_obj_name_cpy()` takes letters, digits, `_` and `.`, and only as many as fit.
 pub fn scheduler_name(scheduler: &Object) -> Result<String, String> {
     let name = scheduler
         .ops_text(std::mem::offset_of!(abi::layout::Ops, name))
@@ -292,8 +293,8 @@ pub fn run_until(config: Config<'_>, stop: &AtomicBool) -> Result<Outcome, Error
     run_kernel(config, None, Some(stop))
 }
 
-/// Runs `config` to its end and checks the simulation itself on the way, which takes longer. What does
-/// not hold is [`Error::Invariant`].
+/// Runs `config` to its end and checks the simulation itself on the way, which takes longer. A
+/// violation is [`Error::Invariant`].
 pub fn run_checked(config: Config<'_>, check: Check) -> Result<Outcome, Error> {
     run_kernel(config, Some(check), None)
 }

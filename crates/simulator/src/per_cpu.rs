@@ -1,16 +1,16 @@
-//! One of something for each CPU.
+//! One value for each CPU.
 
 use machine::MAX_CPUS;
 use std::ops::{Index, IndexMut};
 
-/// One `T` for each CPU of a machine. There is room for as many as any machine has: so a constant is what an index is
-/// compared with, and in most functions that happens once.
+/// One `T` for each CPU of a machine. There is room for the largest machine, so that an index is
+/// compared with a constant, in most functions once.
 pub struct PerCpu<T> {
     all: Box<[T; MAX_CPUS]>,
     len: usize,
 }
 
-/// What each of `len` CPUs has, at least one; the room that is left is filled with what the last has.
+/// The values of `len` CPUs, at least one; the remaining room is filled with the last one's value.
 pub fn boxed<T>(len: usize, mut of: impl FnMut(usize) -> T) -> Box<[T; MAX_CPUS]> {
     let all: Box<[T]> = (0..MAX_CPUS).map(|cpu| of(cpu.min(len - 1))).collect();
     let Ok(all) = all.try_into() else {
@@ -20,7 +20,7 @@ pub fn boxed<T>(len: usize, mut of: impl FnMut(usize) -> T) -> Box<[T; MAX_CPUS]
 }
 
 impl<T> PerCpu<T> {
-    /// Those of `len` CPUs, at least one.
+    /// The values of `len` CPUs, at least one.
     pub fn new(len: usize, of: impl FnMut(usize) -> T) -> PerCpu<T> {
         PerCpu {
             all: boxed(len, of),
@@ -28,13 +28,13 @@ impl<T> PerCpu<T> {
         }
     }
 
-    /// How many CPUs there are.
+    /// The number of CPUs.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Of each CPU, in their order.
+    /// The values, in the order of the CPUs.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.all[..self.len].iter()
     }

@@ -1,4 +1,4 @@
-//! The event loop: lets time pass until the workload is done, and tells what came out.
+//! The event loop: lets time pass until the workload is done, and returns the outcome.
 
 use crate::check::{check_state, check_sums};
 use crate::events::{Next, What};
@@ -8,15 +8,16 @@ use crate::kernel::task::Continuation;
 use crate::{Counters, Error, Outcome};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many events may happen at one time, and how often a CPU may reschedule, before the scheduler is taken to cause
-/// them for ever: many for each task of the largest workload.
+/// The limits of events at one time, and of a CPU's reschedules, beyond which the scheduler is
+/// assumed to cause them without end: many for each task of the largest workload.
 pub const MAX_INSTANT_EVENTS: u32 = 2_000_000;
 
-/// After so many events it is seen whether the run is to stop; a power of two. They take about a ms.
+/// The number of events between checks whether the run has to stop; a power of two. They take about
+/// a ms.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 13;
 
-/// Runs the event loop until all tasks have exited, the workload's or the limit's time is up, the run fails, or it is
-/// to `stop`.
+/// Runs the event loop until all tasks have exited, the time of the workload or of the limit is up,
+/// the run fails, or `stop` is set.
 pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) -> Result<(), Error> {
     let mut instant_events = 0;
     let mut events = 0u64;
@@ -64,7 +65,7 @@ pub fn run(kernel: &mut Kernel<'_>, limit_ns: u64, stop: Option<&AtomicBool>) ->
     Err(kernel.failure.take().expect("the loop ended on it"))
 }
 
-/// Does what was announced for now. Is there more to come?
+/// Executes the event scheduled for now. Returns whether the run continues.
 #[inline]
 fn happens(kernel: &mut Kernel<'_>) -> bool {
     match kernel.events.take() {
@@ -88,7 +89,7 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
     true
 }
 
-/// What came out, after [`run`].
+/// The outcome, after [`run`].
 pub fn outcome(
     mut kernel: Kernel<'_>,
     scheduler: &native::Object,
@@ -96,7 +97,8 @@ pub fn outcome(
 ) -> Result<Outcome, Error> {
     kernel.disable_scheduler();
     kernel.check_constants();
-    // It is out already: an error that it makes on its way means nothing, unless Linux had not let it in.
+    // The scheduler is out already: an error while it is disabled does not count, unless Linux
+    // would have refused it.
     kernel.failure = kernel.refused.take();
     for cpu in 0..kernel.cpus.len() {
         kernel.pause(cpu);
@@ -137,15 +139,15 @@ fn deadlock(kernel: &Kernel<'_>) -> Error {
         .iter()
         .filter(|task| !task.exited.get())
         .map(|task| {
-            let (who, what) = (task.label(), task.waits_for.get());
+            let (name, what) = (task.label(), task.waits_for.get());
             match task.continuation.get() {
                 Continuation::Wait {
                     relock: Some(mutex),
                 } if what == MUTEX => {
                     let mutex = kernel.programs.mutex_label(mutex);
-                    format!("{who} waits for {mutex}")
+                    format!("{name} waits for {mutex}")
                 }
-                _ => format!("{who} waits for {what}"),
+                _ => format!("{name} waits for {what}"),
             }
         })
         .collect();

@@ -1,21 +1,22 @@
-//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each of whom does one job after another, a
-//! job being a subtest that is drawn from a mix. What counts is how many jobs are done a minute.
+//! AIM7, the AIM Multiuser Benchmark, Suite VII: many users, each doing one job after another. A job is a subtest drawn from a mix. The result is the number of jobs per minute.
 //!
-//! The mixes are AIM7's ([`mixes`]), and so is what a subtest does ([`subtests`]): how long it computes, and
-//! which of its system calls take a lock that users share or wait for something. Which locks these are is
-//! Linux 3.10's: a directory's mutex (`i_mutex`) when its entries are listed or change; and on fork, exec and
-//! exit, those of each area of memory ([`process`]), of the files that all processes map (`i_mmap_mutex`) and of
-//! what a child shares with its parent (`anon_vma`), as all users are children of one. Users poll for the
-//! mutexes until they are to be preempted, sleep for `anon_vma`, and are not preempted while they have one. Then
-//! there are spinlocks that all share, whatever their directory ([`spinlocks`]). The file systems are ext4 on RAM
-//! disks, as HP's scripts make them: writing is computing, and a synchronous write sleeps until the journal's
-//! thread has committed.
+//! The mixes are AIM7's ([`mixes`]), and so are the operations of a subtest ([`subtests`]): how
+//! long it computes, and which of its system calls take a lock that users share or wait for an
+//! event. The locks are Linux 3.10's: a directory's mutex (`i_mutex`) when its entries are listed
+//! or change; and on fork, exec and exit, those of each area of memory ([`process`]), of the files
+//! that all processes map (`i_mmap_mutex`) and of the memory that a child shares with its parent
+//! (`anon_vma`), because all users are children of one process. Users poll for the mutexes until
+//! they have to be preempted, sleep for `anon_vma`, and are not preempted while they hold one.
+//! There are also spinlocks that all users share, whatever their directory ([`spinlocks`]). The
+//! file systems are ext4 on RAM disks, as HP's scripts make them: writing is computing, and a
+//! synchronous write sleeps until the journal's thread has committed.
 //!
-//! A user has 100 jobs, drawn from the mix without putting back. AIM7's runs take minutes: here a job is a part
-//! of AIM7's, the same for all, and makes that part of its calls. The time between two calls is not
-//! shorter, which decides how often a CPU idles; that of a job without calls is. What counts is the second and
-//! third quarter of all jobs, as the beginning and the end of a run would take too large a part of it. Where
-//! jobs are so short that this is over before averages have settled, users do their jobs over again.
+//! A user has 100 jobs, drawn from the mix without replacement. AIM7's runs take minutes: here a
+//! job is a part of AIM7's, the same for all, and makes that part of its calls. The time between
+//! two calls is not shortened, because it decides how often a CPU idles; the time of a job without
+//! calls is. The second and third quarter of all jobs count, because the beginning and the end
+//! would take too large a part of a run. If jobs are so short that these quarters end before
+//! averages have settled, users repeat their jobs.
 
 mod journal;
 mod mixes;
@@ -65,13 +66,13 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the fewest users; runs sweep from here, or a single one draws"
+        "the smallest number of users; runs go from here evenly, or a single run draws"
     ),
     count!(
         "users_max",
         2000,
         20_000,
-        "the most users (default 2000, as many as published averages are over)"
+        "the largest number of users (default 2000, as in the published averages)"
     ),
     count!(
         "filesystems",
@@ -83,13 +84,13 @@ const PARAMS: &[Param] = &[
         "jobs",
         100,
         1_000_000,
-        "jobs of a user until it begins anew, each subtest one or more (AIM7's -j)"
+        "jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
     ),
     count!(
         "part",
         20,
         1_000_000,
-        "a job is one part of so many of AIM7's, all of which would take long to simulate"
+        "divide AIM7's jobs by this, as whole ones would take long to simulate"
     ),
     time!(
         "least",
@@ -163,16 +164,16 @@ pub(crate) static BENCHMARKS: [Benchmark; 9] = [
 
 /// `fork(2)` of a user before the clock runs, ns at the reference speed.
 const START_WORK: u64 = 20_000;
-/// What a user does first (its files and buffers), ns at the reference speed. So long that users spread
-/// over the machine as they are forked.
+/// The initial work of a user (its files and buffers), ns at the reference speed. It is long enough
+/// for users to spread over the machine as they are forked.
 const SET_UP_WORK: u64 = 2_000_000;
 
 const JOBS: MetricId = 0;
 
-/// What all tasks know.
+/// State shared by all tasks.
 #[derive(Clone)]
 struct Setup {
-    /// Subtests, and how many of a user's jobs are of each.
+    /// Subtests, and the number of a user's jobs for each.
     subtests: Vec<(&'static Subtest, u32)>,
     users: (u64, u64),
     filesystems: u32,
@@ -191,7 +192,7 @@ impl Setup {
     fn new(mix: usize, args: &Args) -> Setup {
         let (mix, jobs) = (MIXES[mix].1, args.get("jobs"));
         let all: u64 = mix.iter().map(|&(weight, _)| u64::from(weight)).sum();
-        // To the nearest, but at least one, as AIM7 does.
+        // Rounded to the nearest, but at least one, as AIM7 does.
         let jobs_of = |weight: u32| (2 * u64::from(weight) * jobs + all) / (2 * all);
         let users = args.get("users");
         Setup {
@@ -218,12 +219,12 @@ impl Setup {
         self.subtests.iter().map(|&(_, jobs)| u64::from(jobs)).sum()
     }
 
-    /// How long the locks of `call` are held, ns.
+    /// How long `call` holds its locks, ns.
     fn locked(&self, call: Call) -> u64 {
         self.hold(call) + self.spin * spinlocks::of(call).len() as u64
     }
 
-    /// How long those are that one may sleep for, ns.
+    /// How long `call` holds the locks for which a task may sleep, ns.
     fn hold(&self, call: Call) -> u64 {
         match call {
             Call::Entry | Call::Search | Call::Fifo => self.entry,
@@ -238,10 +239,10 @@ impl Setup {
     }
 }
 
-/// How many cache lines `call` changes under its lock, the lock's included: of the directory that gets or loses
-/// an entry its inode, its block and that block's buffer and journal heads, and of a new or old file's those of
-/// its group of inodes (bitmap, descriptor, counters); and of a directory that is read its inode. Counted in
-/// Linux 3.10.
+/// How many cache lines `call` changes under its lock, including the lock's: for a directory that
+/// gets or loses an entry its inode, its block and that block's buffer and journal heads, and for a
+/// new or removed file those of its group of inodes (bitmap, descriptor, counters); and for a
+/// directory that is read its inode. Counted in Linux 3.10.
 fn lines(call: Call) -> u32 {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 8,
@@ -251,20 +252,20 @@ fn lines(call: Call) -> u32 {
     }
 }
 
-/// Directories there is one of.
+/// The directories of which there is only one.
 const BIN: MutexId = 0;
 const CWD: MutexId = 1;
-/// The `n`th lock of [`process`]'s.
+/// The `n`th lock of [`process`].
 fn mapped(n: u32) -> MutexId {
     2 + n
 }
 
-/// The directory of a file system where all work.
+/// The directory of a file system in which all users work.
 fn root(filesystem: u32) -> MutexId {
     mapped(process::LOCKS) + 2 * filesystem
 }
 
-/// The one that `disk_src` searches.
+/// The directory that `disk_src` searches.
 fn tree(filesystem: u32) -> MutexId {
     root(filesystem) + 1
 }
@@ -276,7 +277,7 @@ fn mutexes(filesystems: u32) -> usize {
 /// Users wait for a byte from here.
 const START: StreamId = 0;
 
-/// Anything from half of `mean` to one and a half of it.
+/// A random value between half of `mean` and one and a half times it.
 fn around(mean: u64, env: &mut Env) -> u64 {
     mean / 2 + env.rng.below(mean + 1)
 }
@@ -287,16 +288,17 @@ fn compute(mean: u64, env: &mut Env) -> Op {
     }
 }
 
-/// The shared words: jobs done, whether that is enough, and how many users there are; then those of the journals.
+/// The shared words: jobs done, whether that is enough, and the number of users; then those of the
+/// journals.
 const DONE: usize = 0;
 const ENOUGH: usize = 1;
 const USERS: usize = 2;
 const WORDS: usize = 3;
 
-/// How often the jobs done are looked at, ns.
+/// The interval between two checks of the number of jobs done, ns.
 const INTERVAL: u64 = 1_000_000;
 
-/// Starts the users, and counts. Real time, so that it reads the clock in time.
+/// Starts the users, and counts. It is a real-time task, so that it reads the clock in time.
 struct Parent {
     setup: Arc<Setup>,
     users: Option<u64>,
@@ -306,19 +308,19 @@ struct Parent {
     doing: Doing,
 }
 
-/// What the parent is doing.
+/// The activity of the parent.
 enum Doing {
     Starts,
     /// Waits for the first quarter of all jobs to be done.
     WarmsUp,
-    /// Then waits for the next half, since so many ns and with so many jobs done by then.
+    /// Then waits for the next half, since this time, ns, and with this many jobs done before.
     Counts(u64, u64),
-    /// Has told so many journals that all is done.
+    /// Has told this many journals that all is done.
     Stops(u32),
 }
 
 impl Model for Arc<Setup> {
-    /// Numbers of users at even distances, as far from the ends as half of one.
+    /// Numbers of users at even distances, with half a distance at the ends.
     fn of_run(&self, run: u32, count: u32) -> Option<Box<dyn Model>> {
         let ((least, most), steps) = (self.users, 2 * u64::from(count));
         let users = least + (most - least) * (2 * u64::from(run) + 1) / steps;
@@ -464,7 +466,8 @@ mod tests {
     fn jobs_that_only_compute_scale_with_cpus() {
         let compute = |cpus| rate(&run("compute", 40, ",entry=0", cpus));
         let (one, four) = (compute(1), compute(4));
-        // Who is ahead begins anew, with as many of the rare subtests as of the frequent, which are longer.
+        // A user that is ahead starts again, with as many of the rare subtests as of the frequent
+        // ones, which are longer.
         assert!((3.5..4.6).contains(&(four / one)), "{one} {four}");
     }
 
@@ -477,7 +480,8 @@ mod tests {
 
     #[test]
     fn a_lock_bounds_what_needs_it() {
-        // Each subtest once; what they create and remove in one directory takes a millisecond each.
+        // Each subtest once; the files that they create and remove in one directory take a
+        // millisecond each.
         let params = ",filesystems=1,part=1,jobs=20,entry=1ms,commit=0";
         let rate = rate(&run("disk", 20, params, 16));
         let of = |name: &str, call: Call| -> u32 {
@@ -491,7 +495,7 @@ mod tests {
         let all = |call| -> u32 { mix.1.iter().map(|(_, name)| of(name, call)).sum() };
         let longest = all(Call::Entry).max(all(Call::Search));
         let bound = 60.0 * 20.0 / (f64::from(longest) * 1e-3);
-        // In the half that counts there may be somewhat fewer of them.
+        // The half that counts may have slightly fewer of them.
         assert!((0.5..1.1).contains(&(rate / bound)), "{rate} of {bound}");
     }
 

@@ -1,4 +1,4 @@
-//! Models of benchmark programs: what is known of each before a run, and the workload made of it.
+//! Models of benchmark programs: the properties of each before a run, and the workload made of it.
 
 use crate::params::{Args, Param};
 use crate::{CpuBound, Metric, Start, Workload};
@@ -13,14 +13,14 @@ pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) params: &'static [Param],
-    /// What a run measures, unless the model says something else.
+    /// The metrics of a run, unless the model has its own.
     pub(crate) metrics: &'static [Metric],
     pub(crate) make: fn(&Args) -> Box<dyn Model>,
 }
 
-/// What a program does with the parameters that it was given; see [`Workload`].
+/// A program with its parameters; see [`Workload`].
 pub(crate) trait Model: Send + Sync {
-    /// What a run measures with these parameters, where that is not what it usually does.
+    /// The metrics of a run with these parameters, if they differ from the default.
     fn metrics(&self) -> Option<&'static [Metric]> {
         None
     }
@@ -47,7 +47,7 @@ struct Modelled {
 }
 
 impl Benchmark {
-    /// The workload that answers to `name`, with the parameters of `params` (`threads=5,time=8s`).
+    /// The workload `name`, with the parameters of `params` (`threads=5,time=8s`).
     pub(crate) fn load(
         &'static self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Threads that only compute, for a while: how much work a machine gets done, and how evenly.
+//! Threads that only compute, for some time: the throughput of a machine, and its fairness.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -20,7 +20,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "how long they do (default 1 s)",
+        help: "how long they compute (default 1 s)",
     },
 ];
 
@@ -36,17 +36,17 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Busy::new(args)),
 };
 
-/// Work between two looks at the clock, ns at the reference speed.
+/// Work between two reads of the clock, ns at the reference speed.
 const CHUNK: u64 = 100_000;
 
-/// In seconds of a CPU of the reference speed: all work (one sample a run), and each thread's. And how far the
-/// thread that got most done is from the one that got least done, of their mean.
+/// In seconds of a CPU of the reference speed: all work (one sample per run), and each thread's.
+/// And the difference between the largest and the smallest work of a thread, relative to the mean.
 const WORK: MetricId = 0;
 const THREAD_WORK: MetricId = 1;
 const SPREAD: MetricId = 2;
 
-/// Shared words: threads still computing; of those that have ended, the chunks done by all of them and
-/// the most and the fewest that one did.
+/// Shared words: threads still computing; for those that have ended, the sum, maximum and minimum
+/// of their chunks.
 const LEFT: usize = 0;
 const CHUNKS: usize = 1;
 const MOST: usize = 2;
@@ -106,7 +106,7 @@ impl Program for Thread {
         env.shared[FEWEST] = env.shared[FEWEST].min(self.chunks);
         if env.shared[LEFT] == 0 {
             env.recorder.record(WORK, seconds(env.shared[CHUNKS]));
-            // Of no work at all there are no shares.
+            // Without any work there are no shares.
             if env.shared[CHUNKS] > 0 {
                 let mean = env.shared[CHUNKS] as f64 / self.threads as f64;
                 let spread = (env.shared[MOST] - env.shared[FEWEST]) as f64 / mean * 100.0;

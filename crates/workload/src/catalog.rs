@@ -67,9 +67,9 @@ pub fn parameters(name: &str) -> &'static [Param] {
     benchmark(name).map_or(rtapp::PARAMS, |benchmark| benchmark.params)
 }
 
-/// The workload that `name_or_path` asks for: a benchmark (`sysbench-cpu`), one of this project's
-/// rt-app files (`mixed`), or the path of an rt-app file; after a colon its parameters
-/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). Several with a plus between them run at once. The
+/// The workload `name_or_path`: a benchmark (`sysbench-cpu`), one of this project's rt-app files
+/// (`mixed`), or the path of an rt-app file; after a colon its parameters
+/// (`sysbench-cpu:threads=5`, `my.json:duration=2`). Several joined by plus signs run at once. The
 /// error names the file and line, or the parameter, and what was expected.
 pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     if name_or_path.contains('+') && !Path::new(name_or_path).exists() {
@@ -108,8 +108,8 @@ pub fn load(name_or_path: &str) -> Result<Box<dyn Workload>, Box<BadInput>> {
     parse(&stem, &input::shown(path), &text, params)
 }
 
-/// The workload called `name` that `text`, the content of `file`, describes: an rt-app file, with parameters, or a
-/// recorded load.
+/// Parses the workload `name` from `text`, the content of `file`: an rt-app file, with parameters,
+/// or a recorded load.
 pub fn parse(
     name: &str,
     file: &str,
@@ -165,7 +165,7 @@ mod tests {
         for (name, _) in FILES {
             let workload = load(name).unwrap();
             let kernel = crate::fake::Kernel::run(&*workload, 4);
-            // `time` has no sample in a run that its duration ends.
+            // `time` has no sample in a run that is ended by its duration.
             let first = usize::from(!kernel.left().is_empty());
             for (index, metric) in workload.metrics().iter().enumerate().skip(first) {
                 let samples = kernel.recorder.samples(index);

@@ -1,11 +1,11 @@
 //! `cyclictest -a -n`: threads, each pinned to a CPU, sleep until times at a fixed interval and
 //! measure how late they wake.
 //!
-//! After rt-tests' `cyclictest.c`. Thread i is pinned to CPU i modulo the number of CPUs; its interval
-//! is the base interval plus i times the distance. Without a priority the threads are `SCHED_OTHER`,
-//! so timer slack is part of the latency. The first thread that finds the duration over ends all.
-//! The main thread prints the statistics every 10 ms, as without `-q`. Latencies are kept in fractions
-//! of a microsecond, where cyclictest rounds down.
+//! After rt-tests' `cyclictest.c`. Thread i is pinned to CPU i modulo the number of CPUs; its
+//! interval is the base interval plus i times the distance. Without a priority the threads are
+//! `SCHED_OTHER`, so timer slack is part of the latency. The first thread that finds the duration
+//! over ends all. The main thread prints the statistics every 10 ms, as without `-q`. Latencies are
+//! fractions of a microsecond; cyclictest rounds down.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
@@ -35,7 +35,7 @@ const PARAMS: &[Param] = &[
         default: 500_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "how much longer each next thread's interval is; cyclictest's -d (default 500us)",
+        help: "the increase of the interval from thread to thread; cyclictest's -d (default 500us)",
     },
     Param {
         name: "priority",
@@ -68,12 +68,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Cyclictest::new(args)),
 };
 
-/// How often the main thread prints, ns (`usleep(10000)` in cyclictest.c).
+/// The main thread's interval between outputs, ns (`usleep(10000)` in cyclictest.c).
 const REFRESH: u64 = 10_000_000;
 /// Printing a thread's line, ns at the reference speed. An assumption: a `write(2)` to a terminal.
 const PRINT_WORK: u64 = 20_000;
 
-/// `latency` has every wakeup; the others have one sample a run, over all threads.
+/// `latency` has every wakeup; the others have one sample per run, over all threads.
 const LATENCY: MetricId = 0;
 const MIN: MetricId = 1;
 const AVG: MetricId = 2;

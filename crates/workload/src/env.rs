@@ -1,16 +1,16 @@
-//! What a program sees of the run that it is part of.
+//! A program's view of its run.
 
 use crate::{MetricId, Recorder, Rng};
 use std::ops::{Index, IndexMut};
 
-/// What a task is told when it is asked for its next op, and what it may use.
+/// Information and resources for a task when it is asked for its next op.
 #[derive(Debug)]
 pub struct Env {
     /// `CLOCK_MONOTONIC`, ns since the run began.
     pub now: u64,
     /// The CPU it runs on.
     pub cpu: usize,
-    /// When the last sleep's or timer's expiry was due, ns; else when the last op began.
+    /// When the last sleep or timer was due, ns; otherwise when the last op began.
     pub due: u64,
     /// When the task was last made runnable, ns.
     pub woken_at: u64,
@@ -18,14 +18,14 @@ pub struct Env {
     pub cpu_time: u64,
     /// The workload's shared memory words.
     pub shared: Shared,
-    /// The run's source of chance; part of the seed.
+    /// The run's random numbers; part of the seed.
     pub rng: Rng,
     /// Where measurements go.
     pub recorder: Recorder,
 }
 
 impl Env {
-    /// For a run with these words, seed and so many metrics.
+    /// For a run with these words, this seed and this number of metrics.
     pub fn new(shared: Vec<u64>, seed: u64, metrics: usize) -> Env {
         Env {
             now: 0,
@@ -42,7 +42,7 @@ impl Env {
         }
     }
 
-    /// Does `what` for a workload, of several, whose words and metrics begin at these.
+    /// Calls `what` for one workload of several, whose words and metrics begin at these indices.
     pub(crate) fn based<R>(
         &mut self,
         word: usize,
@@ -62,7 +62,7 @@ impl Env {
 #[derive(Debug)]
 pub struct Shared {
     words: Vec<u64>,
-    /// Where the words begin of the workload whose program is asked, of several.
+    /// The first word of the workload whose program is asked, among several.
     base: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A kernel for this crate's tests: CPUs of the reference speed, first in first out with a slice, no
-//! costs. It checks what a program may do and nothing about scheduling.
+//! A kernel for this crate's tests: CPUs of the reference speed, first in first out with a slice,
+//! no costs. It checks the validity of a program's ops, and nothing about scheduling.
 
 use crate::{Env, GroupId, Op, Recorder, SchedPolicy, Start, TaskSpec, Workload};
 use machine::{CoreType, Cpu, CpuMask, Machine};
@@ -10,7 +10,7 @@ const SLICE: u64 = 1_000_000;
 const TIMER_SLACK: u64 = 50_000;
 /// How long a poll takes.
 const POLL: u64 = 1_000;
-/// More ops than this at one time are a program that never lets time pass.
+/// More ops than this at one time mean a program that never lets time pass.
 const MAX_OPS_AT_ONCE: u64 = 1_000_000;
 
 /// A machine of `cpus` equal CPUs.
@@ -66,7 +66,7 @@ struct Mutex {
     waiting: VecDeque<usize>,
 }
 
-/// What a run left behind.
+/// The state after a run.
 #[derive(Default)]
 pub struct Kernel {
     pub now: u64,
@@ -76,13 +76,13 @@ pub struct Kernel {
     /// Capacity and bytes in it, by stream.
     pub streams: Vec<(u64, u64)>,
     pub fullest_stream: u64,
-    /// Policies that tasks asked for, with their names.
+    /// Policies requested by tasks, with their names.
     pub policies: Vec<(String, SchedPolicy)>,
     /// Control groups that tasks entered, with their names.
     pub groups: Vec<(String, Option<GroupId>)>,
-    /// Affinities that tasks asked for, with their names.
+    /// Affinities requested by tasks, with their names.
     pub affinities: Vec<(String, CpuMask)>,
-    /// Names of all tasks there were, and whether they exited.
+    /// Names of all tasks, and whether they exited.
     pub tasks: Vec<(String, bool)>,
     /// Times at which tasks computed, with their names.
     pub runs: Vec<(String, u64)>,
@@ -104,7 +104,8 @@ struct Machinery {
 }
 
 impl Kernel {
-    /// Runs `workload` on `cpus` CPUs until all tasks exited, none can go on, or its duration.
+    /// Runs `workload` on `cpus` CPUs until all tasks have exited, none can continue, or its
+    /// duration is over.
     pub fn run(workload: &dyn Workload, cpus: usize) -> Kernel {
         let start = workload.start(&machine(cpus));
         let mut machinery = Machinery::new(&start, workload.metrics().len(), cpus);
@@ -119,7 +120,7 @@ impl Kernel {
         kernel
     }
 
-    /// Runs what [`crate::load`] finds.
+    /// Runs the workload found by [`crate::load`].
     pub fn load(workload: &str, cpus: usize) -> Kernel {
         Kernel::run(&*crate::load(workload).unwrap(), cpus)
     }
@@ -234,7 +235,7 @@ impl Machinery {
         })
     }
 
-    /// One step of `task`: false when it sleeps.
+    /// One step of `task`: false if it sleeps.
     fn step(&mut self, task: usize) -> bool {
         match std::mem::replace(&mut self.tasks[task].after, After::Nothing) {
             After::Nothing => {}
@@ -396,7 +397,7 @@ impl Machinery {
         true
     }
 
-    /// Has the mutex.
+    /// Holds the mutex.
     fn hold(&mut self, task: usize, mutex: u32, work: u64, keeps: bool) -> bool {
         self.tasks[task].remaining = work;
         self.tasks[task].after = match keeps {

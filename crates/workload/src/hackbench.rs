@@ -12,8 +12,8 @@ use crate::params::{Args, Param, Unit};
 use crate::{Env, Metric, MetricId, Op, Program, Start, StreamId, TaskSpec};
 use machine::Machine;
 
-/// What a child touches between two switches, bytes: its buffer and stack, and in the kernel its
-/// stack, a socket and a message. An assumption.
+/// The memory that a child uses between two switches, bytes: its buffer and stack, and in the
+/// kernel its stack, a socket and a message. An assumption.
 const FOOTPRINT: u64 = 4 << 10;
 
 const PARAMS: &[Param] = &[
@@ -94,8 +94,8 @@ const TIME: MetricId = 0;
 
 /// Children write a byte here when they are ready.
 const READY: StreamId = 0;
-/// The parent writes a byte for each child here. (hackbench writes one, which wakes all that poll
-/// and which none reads; a byte each has the same effect.)
+/// The parent writes a byte for each child here. (hackbench writes one, which wakes all pollers and
+/// is never read; a byte each has the same effect.)
 const WAKE: StreamId = 1;
 /// The first receiver's socket.
 const FIRST_SOCKET: StreamId = 2;

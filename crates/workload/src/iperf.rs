@@ -1,7 +1,8 @@
-//! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one way at a time.
+//! iperf (2.0): one TCP connection that carries as much as it can, `iperf -c HOST -t 5`, one
+//! direction at a time.
 //!
-//! The client writes, or reads, 128 KiB at a time. What the kernel does on its behalf (copying, TCP) is its
-//! own time; what the network adapter's interrupts do is not.
+//! The client writes, or reads, 128 KiB at a time. The kernel's work on its behalf (copying, TCP)
+//! is its own time; that of the network adapter's interrupts is not.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -47,7 +48,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 /// iperf's buffer (`-l`), bytes.
 const BUFFER: u64 = 128 << 10;
-/// The socket's buffer, bytes: about what Linux's autotuning comes to on a local network. An assumption.
+/// The socket's buffer, bytes: about the result of Linux's autotuning on a local network. An
+/// assumption.
 const SOCKET: u64 = 512 << 10;
 
 const THROUGHPUT: MetricId = 0;
@@ -105,7 +107,7 @@ struct Client {
     end: u64,
     direction: Direction,
     work: u64,
-    /// Written or asked for.
+    /// Written or requested.
     buffers: u64,
 }
 

@@ -1,11 +1,11 @@
 //! A kernel build: `make -j N vmlinux`.
 //!
-//! make reads its files, then starts compilers while it has tokens: its own and those in the jobserver's
-//! pipe, of which an object's shell gives one back when it is done. Each object takes the processes that
-//! kbuild has run for it (scripts/Kbuild.include, rule_cc_o_c of scripts/Makefile.build, and -pipe of
-//! arch/x86/Makefile, in Linux 3.9): a shell, of which the gcc driver, which runs cc1 and as at once with a
-//! pipe between them, then fixdep, rm and mv, which keep the dependencies. When the objects are there, ld
-//! links them, alone.
+//! make reads its files, then starts compilers while it has tokens: its own and those in the
+//! jobserver's pipe, to which an object's shell returns one when it is done. Each object takes the
+//! processes that kbuild runs for it (scripts/Kbuild.include, rule_cc_o_c of
+//! scripts/Makefile.build, and -pipe of arch/x86/Makefile, in Linux 3.9): a shell, which starts the
+//! gcc driver, which runs cc1 and as at once with a pipe between them, then fixdep, rm and mv,
+//! which keep the dependencies. When the objects are complete, ld links them, alone.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -81,17 +81,17 @@ const TIME: MetricId = 0;
 /// The jobserver's pipe; a byte is a token.
 const JOBSERVER: StreamId = 0;
 
-/// What compiling an object takes, of the average, in 1/1000: the middles of 32 equal parts of a
-/// log-normal distribution with a sigma of 0.8, as build logs show it: half of the objects take less than
-/// 0.72 of the average, one in twenty 2.7 times that.
+/// The work of compiling an object, relative to the average, in 1/1000: the middles of 32 equal
+/// parts of a log-normal distribution with a sigma of 0.8, as build logs show: half of the objects
+/// take less than 0.72 of the average, one in twenty 2.7 times that.
 const SIZES: [u64; 32] = [
     132, 193, 238, 276, 312, 347, 381, 414, 448, 483, 518, 554, 592, 632, 673, 717, 763, 813, 866,
     923, 986, 1056, 1133, 1220, 1320, 1437, 1577, 1751, 1978, 2299, 2826, 4142,
 ];
 
-/// Of an object's work, what as does; the rest is cc1's. In 1/1000; an assumption.
+/// The share of as in an object's work, in 1/1000; the rest is cc1's. An assumption.
 const AS_SHARE: u64 = 60;
-/// A buffer of stdio, which is what cc1 writes at a time, and a pipe's, bytes.
+/// The buffer of stdio, the unit in which cc1 writes, and of a pipe, bytes.
 const PIPE_BUFFER: u64 = 4 << 10;
 const PIPE_CAPACITY: u64 = 64 << 10;
 /// cc1's work for one, once it writes; ns. An assumption: some 130 KiB of assembly for an average object.
@@ -102,7 +102,7 @@ const FIXDEP_WORK: u64 = 3_000_000;
 /// fork and exec in the parent, and the start of a program, dynamic linker included; ns. Assumptions.
 const FORK_WORK: u64 = 150_000;
 const EXEC_WORK: u64 = 600_000;
-/// What make does for an object: its rules, the commands it has saved; ns. An assumption.
+/// The work of make for an object: its rules, its saved commands; ns. An assumption.
 const MAKE_WORK: u64 = 500_000;
 
 #[derive(Clone, Copy)]
@@ -169,9 +169,9 @@ enum MakeStep {
 struct Make {
     step: MakeStep,
     setup: Setup,
-    /// Objects so far.
+    /// The number of objects started.
     started: u64,
-    /// Those that are left before it has to wait for one from the pipe.
+    /// The tokens left before it has to wait for one from the pipe.
     tokens: u64,
 }
 
@@ -233,7 +233,7 @@ impl Program for Make {
     }
 }
 
-/// Does one thing after another, then ends.
+/// Executes a list of ops, then exits.
 struct Script(std::vec::IntoIter<Op>);
 
 impl Program for Script {
@@ -258,7 +258,7 @@ fn tool(io: u64, work: u64) -> Script {
     Script(ops.flatten().collect::<Vec<_>>().into_iter())
 }
 
-/// What an object takes.
+/// The work of an object.
 #[derive(Clone, Copy)]
 struct Object {
     cc1: u64,
@@ -267,7 +267,7 @@ struct Object {
     footprint: u64,
     /// From cc1 to as.
     pipe: StreamId,
-    /// How much goes through it, in [`PIPE_BUFFER`]s.
+    /// The amount that passes through it, in [`PIPE_BUFFER`]s.
     buffers: u64,
 }
 
@@ -286,8 +286,8 @@ impl Object {
         }
     }
 
-    /// The shell that carries out make's rule: it runs gcc, has the dependencies rewritten, and gives the
-    /// token back.
+    /// The shell that executes make's rule: it runs gcc, rewrites the dependencies, and returns the
+    /// token.
     fn shell(self) -> impl Program {
         let mut ops = vec![
             Op::Exec { work: EXEC_WORK },
@@ -314,7 +314,7 @@ impl Object {
         }
     }
 
-    /// The driver, which runs both at a time.
+    /// The driver, which runs both at the same time.
     fn gcc(self) -> Script {
         let ops = vec![
             Op::Exec { work: EXEC_WORK },
@@ -342,7 +342,7 @@ impl Object {
         Script(ops.into_iter())
     }
 
-    /// Reads and assembles it as it comes, then writes the object.
+    /// Reads and assembles the input as it arrives, then writes the object.
     fn assembler(self) -> Script {
         let read = |_| Op::Read {
             stream: self.pipe,
@@ -358,7 +358,7 @@ impl Object {
     }
 }
 
-/// Pipes that no object has: how many, then which.
+/// The free pipes: their number, then which.
 fn take_pipe(env: &mut Env) -> StreamId {
     env.shared[0] -= 1;
     env.shared[1 + env.shared[0] as usize] as StreamId
@@ -390,7 +390,8 @@ mod tests {
         let counts = names.map(|name| count(&kernel, name));
         assert_eq!(counts, [1, 40, 40, 40, 40, 40, 40, 1]);
         assert!(kernel.tasks.iter().all(|(_, exited)| *exited));
-        // Tokens come back, of which the first ones were make's; what cc1 writes, as reads.
+        // Tokens are returned, the first of which were make's; reads of cc1's output balance its
+        // writes.
         assert_eq!(kernel.writes - kernel.reads, 3);
         assert!(kernel.writes > 2 * 40);
     }
@@ -404,7 +405,7 @@ mod tests {
             );
             kernel.recorder.samples(TIME)[0]
         };
-        // 20 ms, fixdep's 3 ms and seven times exec and fork, an object.
+        // 20 ms, fixdep's 3 ms and seven times exec and fork per object.
         for jobs in [1, 2, 4] {
             let best = 1.0 + 400.0 * 0.0282 / jobs as f64;
             let time = time(jobs);

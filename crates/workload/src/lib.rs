@@ -1,9 +1,9 @@
-//! What tasks do: the interface between programs and the (simulated) kernel, rt-app files, and
-//! benchmark models as programs.
+//! The activity of tasks: the interface between programs and the (simulated) kernel, rt-app files,
+//! and benchmark models as programs.
 //!
 //! A [`Workload`] is a recipe. [`Workload::start`] makes one instance for one run: kernel objects
-//! and the first task. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
-//! finished the last one, as a process makes one system call after another.
+//! and the first tasks. A task's [`Program`] is asked for its next [`Op`] each time the kernel has
+//! completed the last one, as a process makes one system call after another.
 
 use machine::input::BadInput;
 use machine::{BUSY_LOOP, CpuMask, Machine};
@@ -45,16 +45,16 @@ mod specjbb;
 mod sysbench;
 mod together;
 
-/// Something to run: an rt-app file or a benchmark.
+/// A workload: an rt-app file, a recording or a benchmark.
 pub trait Workload: Send + Sync {
     /// The name that `--workload` takes, or the file's stem.
     fn name(&self) -> &str;
     /// One line for a person.
     fn description(&self) -> &str;
-    /// What a run measures; [`Recorder::record`] takes indices into this. Same for every run.
+    /// The metrics of a run; [`Recorder::record`] takes indices into this. The same for every run.
     fn metrics(&self) -> &[Metric];
-    /// For CPU-bound work: the total, and across how many tasks, so that the best possible time on a
-    /// machine can be printed. `None` where time is not decided by CPU throughput alone.
+    /// For CPU-bound work: its total and parallelism, so that the best possible time on a machine
+    /// can be printed. `None` if other factors than CPU throughput decide the time.
     fn cpu_bound(&self) -> Option<CpuBound> {
         None
     }
@@ -63,15 +63,17 @@ pub trait Workload: Send + Sync {
     fn check(&self, _machine: &Machine) -> Result<(), Box<BadInput>> {
         Ok(())
     }
-    /// What run `run` of `count` has instead, counted from 0, where runs sweep over something besides chance.
+    /// The replacement for run `run` of `count`, counted from 0, if runs vary in something besides
+    /// the seed.
     fn of_run(&self, _run: u32, _count: u32) -> Option<Box<dyn Workload>> {
         None
     }
-    /// The metrics of what has no duration of its own, and is ended by that of another that runs beside it.
+    /// The metrics of parts without a duration that are ended by the duration of another part.
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
-    /// A fresh instance. `machine` is for what a real program asks its machine (number of CPUs).
+    /// A fresh instance. `machine` is for facts that a real program asks its machine (the number of
+    /// CPUs).
     fn start(&self, machine: &Machine) -> Start;
 }
 
@@ -80,33 +82,34 @@ pub trait Workload: Send + Sync {
 pub struct CpuBound {
     /// ns at the reference speed, over all tasks.
     pub work: u64,
-    /// What one task does while no other can do anything, ns at the reference speed, on top of `work`.
+    /// Work of one task while no other can do anything, ns at the reference speed, in addition to
+    /// `work`.
     pub serial: u64,
-    /// How many CPUs can be used at once.
+    /// The number of CPUs that can be used at once.
     pub parallelism: usize,
     /// The metric that the limit bounds from below, in seconds.
     pub metric: MetricId,
 }
 
-/// One instance of a workload: what exists when the run begins.
+/// One instance of a workload: the state when the run begins.
 #[derive(Default)]
 pub struct Start {
     /// Created at time 0 by the shell (a task outside the workload, already running somewhere),
     /// in this order, through the fork path.
     pub tasks: Vec<TaskSpec>,
-    /// How many mutexes exist ([`MutexId`] indexes them).
+    /// The number of mutexes ([`MutexId`] indexes them).
     pub mutexes: usize,
-    /// What messages call the first of them; the others go by their number.
+    /// The names in messages of the first of them; the others go by their number.
     pub mutex_names: Vec<String>,
-    /// How many condition variables exist.
+    /// The number of condition variables.
     pub condvars: usize,
-    /// For each barrier, how many tasks it waits for.
+    /// For each barrier, the number of tasks it waits for.
     pub barriers: Vec<u32>,
     /// For each stream (a pipe or one direction of a socket pair), its capacity in bytes.
     pub streams: Vec<u64>,
-    /// Streams that are connections over the machine's network adapter, and which way. What is written to
-    /// one that transmits leaves it when the adapter has sent it; one that receives is filled by a sender
-    /// that always has more.
+    /// Streams that are connections over the machine's network adapter, with their direction. Data
+    /// written to a transmitting one leaves it when the adapter has sent it; a receiving one is
+    /// filled by a sender that always has more.
     pub connections: Vec<(StreamId, Direction)>,
     /// Initial values of the shared memory words ([`Env::shared`]).
     pub shared: Vec<u64>,
@@ -116,7 +119,7 @@ pub struct Start {
     pub duration_ns: Option<u64>,
 }
 
-/// Which way a connection goes.
+/// The direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From this machine.
@@ -125,8 +128,8 @@ pub enum Direction {
     Receive,
 }
 
-/// [`TaskSpec::footprint`] where a workload does not say otherwise, bytes: half of a usual L1 data
-/// cache (32 KiB). An assumption.
+/// The default [`TaskSpec::footprint`], bytes: half of a typical L1 data cache (32 KiB). An
+/// assumption.
 pub const DEFAULT_FOOTPRINT: u64 = 16 << 10;
 
 /// A task to create.
@@ -139,11 +142,11 @@ pub struct TaskSpec {
     pub affinity: Option<CpuMask>,
     /// `PR_SET_TIMERSLACK`, ns; applies to `SCHED_NORMAL` sleeps. `None` is the kernel's 50 us.
     pub timer_slack_ns: Option<u64>,
-    /// Bytes that it works on between two switches: what a migration makes it fetch again.
+    /// Bytes that it uses between two switches: the data that a migration makes it fetch again.
     pub footprint: u64,
-    /// Dynamic power of its computing, of [`machine::BUSY_LOOP`] for a busy loop's.
+    /// Dynamic power of its computing, of [`machine::BUSY_LOOP`] for a busy loop.
     pub activity: u32,
-    /// What it does.
+    /// Its program.
     pub program: Box<dyn Program>,
 }
 
@@ -172,8 +175,8 @@ pub enum SchedPolicy {
     Normal {
         /// Nice value.
         nice: i8,
-        /// What it asks for at a time (`sched_attr::sched_runtime` since Linux 6.12, which takes 0.1 to 100 ms), ns; 0:
-        /// what all do.
+        /// The slice that it requests (`sched_attr::sched_runtime` since Linux 6.12, which takes
+        /// 0.1 to 100 ms), ns; 0: the default.
         slice_ns: u64,
     },
     /// `SCHED_BATCH`; nice -20..=19.
@@ -197,7 +200,7 @@ pub enum SchedPolicy {
     },
     /// `SCHED_DEADLINE`, ns.
     Deadline {
-        /// Budget a period.
+        /// Budget per period.
         runtime_ns: u64,
         /// Relative deadline.
         deadline_ns: u64,
@@ -208,8 +211,8 @@ pub enum SchedPolicy {
 
 /// A task's code. Asked for one op after another, in zero time.
 pub trait Program: Send {
-    /// The next thing to do. Called first when the task first runs, then whenever an op is done.
-    /// After [`Op::Exit`] it is not called again.
+    /// The next op. Called first when the task first runs, then whenever an op is complete. After
+    /// [`Op::Exit`] it is not called again.
     fn next(&mut self, env: &mut Env) -> Op;
 }
 
@@ -228,21 +231,21 @@ pub type BarrierId = u32;
 /// Index into the workload's streams.
 pub type StreamId = u32;
 
-/// How one waits for a lock of the kernel's ([`Op::Hold`]).
+/// How tasks wait for a kernel lock ([`Op::Hold`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelLock {
-    /// Polling until one is to be preempted, and only then asleep, as if the owner runs
+    /// Polls until the task has to be preempted, and only then sleeps, as if the owner is running
     /// (`CONFIG_MUTEX_SPIN_ON_OWNER`).
     Mutex,
-    /// Asleep at once, as for Linux 3.10's rwsem.
+    /// Sleeps at once, like Linux 3.10's rwsem.
     Rwsem,
-    /// Polling, in turn. For sections of a few us at most: what runs meanwhile learns of it when it is over.
-    /// Nobody waits on a machine that does not say what shared memory costs.
+    /// Polls, in turn. For sections of a few us at most: events during a section are noticed at its
+    /// end. There is no waiting on a machine without costs of shared memory.
     Spinlock,
 }
 
-/// A system call, or computing between two. Its tag is its own, and not a policy's that was widened, so that it is
-/// quick to read.
+/// A system call, or computing between two. It has a tag of its own, not a widened one of the
+/// policy, so that it is quick to read.
 #[repr(u8)]
 pub enum Op {
     /// Compute: ns at the machine's reference speed (its fastest core type).
@@ -267,31 +270,32 @@ pub enum Op {
     },
     /// `pthread_mutex_lock`.
     Lock(MutexId),
-    /// `pthread_mutex_unlock`. Unlocking what one does not hold is an error of the run.
+    /// `pthread_mutex_unlock`. Unlocking a mutex that the task does not hold is an error of the
+    /// run.
     Unlock(MutexId),
-    /// The part of a system call that works under a lock of the kernel's, which nothing else takes.
-    /// Who has it is not preempted (`CONFIG_PREEMPT_NONE`).
+    /// The part of a system call that works under a kernel lock, which no other code takes. Its
+    /// holder is not preempted (`CONFIG_PREEMPT_NONE`).
     Hold {
         /// The lock.
         mutex: MutexId,
-        /// ns at the reference speed, when its CPU was the last to work under the lock.
+        /// ns at the reference speed, if its CPU was the last to work under the lock.
         work: u64,
-        /// Cache lines that it changes, the lock's own among them: from wherever the lock was last, where a
-        /// machine says what that costs.
+        /// Cache lines that it changes, including the lock's own: fetched from the last holder, if
+        /// the machine has costs for that.
         lines: u32,
-        /// Nodes of the tree that the lock protects which it reads, a line each. Each was changed last by
-        /// another of those that had the lock before. A spinlock has none.
+        /// Nodes that it reads of the tree under the lock, one line each. Each was last changed by
+        /// another of the previous holders. A spinlock has none.
         nodes: u32,
-        /// Which kind of lock it is, the same for all who take it.
+        /// The kind of the lock, the same for all users.
         kind: KernelLock,
-        /// Has it until [`Op::Release`], for locks to be taken under it. Not a spinlock.
+        /// Keeps it until [`Op::Release`], so that locks can be taken under it. Not for a spinlock.
         keeps: bool,
     },
-    /// Releases a lock of the kernel's that was kept.
+    /// Releases a kernel lock that was kept.
     Release(MutexId),
     /// `pthread_cond_wait`: unlocks, sleeps, locks again.
     Wait {
-        /// What is waited on.
+        /// The condition variable.
         cond: CondId,
         /// Held by the caller.
         mutex: MutexId,
@@ -300,14 +304,14 @@ pub enum Op {
     Signal(CondId),
     /// `pthread_cond_broadcast`.
     Broadcast(CondId),
-    /// `pthread_cond_broadcast` of glibc before 2.25: wakes one waiter and moves the others over to
-    /// the queue of their mutex (`FUTEX_CMP_REQUEUE`), which each of them wakes the next of.
+    /// `pthread_cond_broadcast` of glibc before 2.25: wakes one waiter and moves the others to the
+    /// queue of their mutex (`FUTEX_CMP_REQUEUE`), where each of them wakes the next.
     BroadcastRequeue(CondId),
     /// Polls a shared word in a busy loop for as long as it is `value`, until `work` is used up.
     SpinWhile {
         /// Index into [`Env::shared`].
         word: usize,
-        /// What it must no longer be.
+        /// The polling continues while the word has this value.
         value: u64,
         /// ns at the reference speed; above 0.
         work: u64,
@@ -320,7 +324,7 @@ pub enum Op {
     Write {
         /// The stream.
         stream: StreamId,
-        /// How many bytes; at most the capacity.
+        /// The number of bytes; at most the capacity.
         bytes: u64,
         /// ns at the reference speed.
         work: u64,
@@ -329,12 +333,12 @@ pub enum Op {
     Read {
         /// The stream.
         stream: StreamId,
-        /// How many bytes; at most the capacity.
+        /// The number of bytes; at most the capacity.
         bytes: u64,
         /// ns at the reference speed.
         work: u64,
     },
-    /// `fork`/`pthread_create`: the child goes through the fork path; `work` is what it costs the
+    /// `fork`/`pthread_create`: the child goes through the fork path; `work` is the cost for the
     /// parent, ns at the reference speed.
     Fork {
         /// The child.
@@ -344,7 +348,7 @@ pub enum Op {
     },
     /// `execve(2)`: another program takes the task over.
     Exec {
-        /// What loading it takes, ns at the reference speed.
+        /// The work of loading it, ns at the reference speed.
         work: u64,
     },
     /// `wait(2)`/`pthread_join` for all the task's own children.

@@ -5,24 +5,24 @@ use machine::input::{self, BadInput};
 /// A parameter that a workload takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// What stands before the `=`.
+    /// The name before the `=`.
     pub name: &'static str,
-    /// What its number counts.
+    /// The unit of its number.
     pub unit: Unit,
-    /// Its value when it is not given: a count, or ns for a time.
+    /// Its default: a count, or ns for a time.
     pub default: u64,
     /// The least value, as `default`.
     pub min: u64,
     /// The greatest value, as `default`.
     pub max: u64,
-    /// What it means, and where its default comes from.
+    /// Its meaning, and the source of its default.
     pub help: &'static str,
 }
 
-/// What a parameter's number counts.
+/// The unit of a parameter's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A count.
     Count,
     /// A time; the number is in us unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
     Microseconds,
@@ -65,7 +65,7 @@ impl Param {
     }
 }
 
-/// The time that `text` says, ns; it is in `plain` ns unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
+/// The time `text`, ns; it is in `plain` ns unless a suffix (`ns`, `us`, `ms`, `s`) says otherwise.
 pub fn nanoseconds(text: &str, plain: f64) -> Option<u64> {
     let (number, scale) = SUFFIXES
         .iter()
@@ -84,8 +84,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Reads `text`, what follows the colon of `workload`'s name. An unknown or repeated name and a
-    /// bad value are errors that say what was expected.
+    /// Parses `text`, the part after the colon of `workload`'s name. An unknown or repeated name
+    /// and a bad value are errors that say what was expected.
     pub fn read(
         workload: &str,
         params: &'static [Param],

@@ -1,6 +1,6 @@
-//! Models of three programs of PARSEC 3.0 in their pthreads versions with the input `simlarge`, after
-//! their public sources: who computes what, and who waits for whom. How long the computing takes is
-//! calibrated; see each program's parameters.
+//! Models of three programs of PARSEC 3.0 in their pthreads versions with the input `simlarge`,
+//! after their public sources: the computations of each thread, and their dependencies. The
+//! duration of the computations is calibrated; see each program's parameters.
 
 mod barrier;
 pub(crate) mod blackscholes;
@@ -34,8 +34,8 @@ const SCALE: Param = Param {
 
 const METRICS: &[Metric] = &[Metric::makespan("time")];
 
-/// The limit of a program's time: `work` that `threads` share, and `serial`, as much as is done at `scale`
-/// (ns at the reference speed).
+/// The limit of a program's time: `work` shared by `threads`, and `serial`, scaled by `scale` (ns
+/// at the reference speed).
 fn bound(work: u64, serial: u64, threads: u64, scale: u64) -> CpuBound {
     CpuBound {
         work: work * scale,
@@ -45,12 +45,12 @@ fn bound(work: u64, serial: u64, threads: u64, scale: u64) -> CpuBound {
     }
 }
 
-/// The main thread of a program that computes, has threads compute, and computes again.
+/// The main thread of a program that computes, runs threads, and computes again.
 struct Main {
     step: Step,
     before: u64,
     after: u64,
-    /// Makes the thread of this number.
+    /// Makes the thread with this number.
     thread: Box<dyn Fn(u64) -> TaskSpec + Send>,
     threads: u64,
     created: u64,

@@ -6,38 +6,38 @@ use std::borrow::Cow;
 /// Index into [`crate::Workload::metrics`].
 pub type MetricId = usize;
 
-/// Which way a metric is good.
+/// The good direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times and latencies.
     Lower,
     /// Rates.
     Higher,
-    /// What others decide, as how often a timer expires.
+    /// Values that do not depend on the scheduler, such as how often a timer expires.
     Neither,
 }
 
-/// What one may want of a scheduler.
+/// A goal of scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
-    /// That threads which wake up are done soon, and in time.
+    /// Low latency: short responses, few missed periods.
     Latency,
-    /// That much gets done.
+    /// High throughput.
     Throughput,
-    /// That it takes few joules.
+    /// Low energy.
     Energy,
-    /// That equal threads get equally much done.
+    /// Equal progress of equal threads.
     Fairness,
 }
 
-/// What a metric says of a [`Goal`].
+/// The role of a metric for a [`Goal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Which scheduler serves the goal best is judged by it.
+    /// It decides which scheduler serves the goal best.
     Decides(Goal),
-    /// A part of what decides, and worth to be shown beside it.
+    /// It is a part of what decides, worth showing beside it.
     Explains(Goal),
-    /// For whoever wants to know more.
+    /// Additional information.
     Detail,
 }
 
@@ -51,24 +51,24 @@ impl Role {
     }
 }
 
-/// Something that a run measures.
+/// A metric of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Such as `time` or `thread-0/wu_lat`.
+    /// Its name, such as `time` or `thread-0/wu_lat`.
     pub name: Cow<'static, str>,
-    /// Such as `s`, `us`, `1/s`.
+    /// Its unit, such as `s`, `us`, `1/s`.
     pub unit: &'static str,
-    /// Which way it is good.
+    /// Its good direction.
     pub better: Better,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// The name under which it is taken together with those of other threads that do the same, such as
+    /// The name under which it is pooled with those of threads that do the same, such as
     /// `thread/wu_lat`.
     pub pool: Option<Cow<'static, str>>,
 }
 
 impl Metric {
-    /// One of a name that is known beforehand.
+    /// A metric with a constant name.
     pub const fn new(name: &'static str, unit: &'static str, better: Better, role: Role) -> Metric {
         Metric {
             name: Cow::Borrowed(name),
@@ -79,12 +79,12 @@ impl Metric {
         }
     }
 
-    /// The time that all of it takes, s.
+    /// The time of the whole workload, s.
     pub const fn makespan(name: &'static str) -> Metric {
         Metric::new(name, "s", Better::Lower, Role::Decides(Goal::Throughput))
     }
 
-    /// How much gets done, or how much in a time.
+    /// An amount of work, or a rate.
     pub const fn throughput(name: &'static str, unit: &'static str) -> Metric {
         Metric::new(name, unit, Better::Higher, Role::Decides(Goal::Throughput))
     }
@@ -97,20 +97,20 @@ pub const MAX_SAMPLES: usize = 1 << 20;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
     series: Vec<Series>,
-    /// Where the metrics begin of the workload that is recording, of several.
+    /// The first metric of the workload that is recording, among several.
     base: MetricId,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Series {
     samples: Vec<f64>,
-    /// Every how manyth sample is kept; a power of two.
+    /// The sampling stride; a power of two.
     stride: u64,
     recorded: u64,
 }
 
 impl Recorder {
-    /// One for so many metrics.
+    /// A recorder for this number of metrics.
     pub fn new(metrics: usize) -> Recorder {
         let empty = Series {
             samples: Vec::new(),
@@ -136,12 +136,12 @@ impl Recorder {
         series.recorded += 1;
     }
 
-    /// From here on metrics are counted from `base`; returns from where they were.
+    /// Counts metrics from `base` from here on; returns the old base.
     pub(crate) fn set_base(&mut self, base: MetricId) -> MetricId {
         std::mem::replace(&mut self.base, base)
     }
 
-    /// Is it one that so many metrics may have been recorded with? One that comes from elsewhere may be none.
+    /// Is it consistent with this number of metrics? A recorder from another process may not be.
     pub fn is_of(&self, metrics: usize) -> bool {
         let series = |series: &Series| {
             series.samples.len() <= MAX_SAMPLES && !series.samples.iter().any(|it| it.is_nan())
@@ -149,8 +149,8 @@ impl Recorder {
         self.series.len() == metrics && self.series.iter().all(series)
     }
 
-    /// The samples of `metric` in the order they were made. Of more than [`MAX_SAMPLES`], every
-    /// second, fourth, eighth, ... is kept.
+    /// The samples of `metric` in the order in which they were made. If there are more than
+    /// [`MAX_SAMPLES`], every second, fourth, eighth, ... is kept.
     pub fn samples(&self, metric: MetricId) -> &[f64] {
         &self.series[metric].samples
     }

@@ -1,7 +1,7 @@
-//! A recorded load: what each thread computed, how long it slept, and who woke it up. Replayed, a recorded gap is a
+//! A recorded load: each thread's computing, sleeps and wakers. In a replay, a recorded gap is a
 //! sleep, and a recorded wakeup is a dependency.
 //!
-//! The file is JSON, as [`Recording`] says; `equipoise workload import` writes it.
+//! The file is JSON, as defined by [`Recording`]; `equipoise workload import` writes it.
 
 use crate::{
     Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// The version of the file's format.
 pub const VERSION: u32 = 3;
-/// The first one; it had no streams, and the second no mutexes.
+/// The first version; it had no streams, and the second no mutexes.
 const FIRST_VERSION: u32 = 1;
-/// Threads have latencies of their own by name, if there are no more names.
+/// The maximum number of thread names with latencies of their own.
 const MAX_NAMES: usize = 16;
 
 const MAKESPAN: MetricId = 0;
@@ -25,10 +25,10 @@ const LATENCY: MetricId = 1;
 /// The first of the latencies by name.
 const BY_NAME: MetricId = 2;
 
-/// Shared word: how many threads have not ended.
+/// Shared word: the number of threads that have not ended.
 const LIVE: usize = 0;
 
-/// What was recorded.
+/// A recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
@@ -37,13 +37,13 @@ pub struct Recording {
     /// One line for a person.
     #[serde(default)]
     pub description: String,
-    /// Pipes, and directions of sockets: how many bytes each holds. Steps name them by their place here.
+    /// Pipes, and directions of sockets: the capacity of each. Steps refer to them by index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<u64>,
-    /// How many mutexes there are, which steps name by number.
+    /// The number of mutexes, to which steps refer by number.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mutexes: u32,
-    /// The threads; they name each other by their place here.
+    /// The threads; they refer to each other by index.
     pub threads: Vec<Thread>,
 }
 
@@ -56,10 +56,10 @@ pub struct Thread {
     /// Nice value, -20 to 19.
     #[serde(default, skip_serializing_if = "is_default")]
     pub nice: i8,
-    /// Priority of `SCHED_FIFO`, 1 to 99; else it is a normal thread.
+    /// Priority of `SCHED_FIFO`, 1 to 99; otherwise it is a normal thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
-    /// What it does.
+    /// Its activity.
     pub steps: Vec<Step>,
 }
 
@@ -67,7 +67,7 @@ fn is_default<T: Default + PartialEq>(it: &T) -> bool {
     *it == T::default()
 }
 
-/// What a thread does.
+/// A step of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
@@ -75,35 +75,36 @@ pub enum Step {
     Run(u64),
     /// Sleeps, ns.
     Sleep(u64),
-    /// Sleeps until so long after the beginning, ns; not at all if that has passed. A timer with a period.
+    /// Sleeps until this time after the beginning, ns; not at all if that has passed. A periodic
+    /// timer.
     Until(u64),
-    /// Waits until another thread has woken it up once more than it has waited.
+    /// Waits until other threads have woken it once more than it has waited.
     Wait,
     /// Wakes up this thread.
     Wake(usize),
-    /// Takes so many bytes out of this stream; waits until they are there.
+    /// Takes this number of bytes out of the stream; waits until they have arrived.
     Read(u32, u64),
-    /// Puts so many bytes into this stream; waits until there is room.
+    /// Puts this number of bytes into the stream; waits until there is room.
     Write(u32, u64),
     /// Takes this mutex; waits until it is free.
     Lock(u32),
-    /// Gives it back.
+    /// Releases it.
     Unlock(u32),
-    /// May run on these CPUs from now on, a bit for each of the first 64; with none said, on all there are. So may a thread
-    /// that it starts.
+    /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
+    /// Threads that it starts inherit this.
     Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
-    /// Starts this thread. One that nobody starts is there from the beginning.
+    /// Starts this thread. A thread that no step starts exists from the beginning.
     Fork(usize),
 }
 
-/// A mask or nothing; all bits were once written for nothing.
+/// A mask or `None`; older versions wrote all bits for `None`.
 fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let mask = Option::deserialize(from)?;
     Ok(mask.filter(|&mask| mask != u64::MAX))
 }
 
 impl Recording {
-    /// The recording that `text`, the content of `file`, is.
+    /// Parses `text`, the content of `file`.
     pub fn parse(file: &str, text: &str) -> Result<Recording, Box<BadInput>> {
         let recording: Recording = serde_json::from_str(text).map_err(|error| {
             let lines = text
@@ -128,7 +129,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Does it make sense? What is said is what does not.
+    /// Checks consistency. The error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
@@ -179,7 +180,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Does thread `index` take mutexes that are there, and give back all that it has taken?
+    /// Checks that thread `index` uses existing mutexes, and releases all that it has taken.
     fn check_mutexes(&self, index: usize) -> Result<(), String> {
         let mut has = Vec::new();
         for step in &self.threads[index].steps {
@@ -191,7 +192,7 @@ impl Recording {
             let wrong = match has.iter().position(|&it| it == mutex) {
                 _ if mutex >= self.mutexes => format!("names mutex {mutex}, which is not there"),
                 Some(_) if takes => format!("takes mutex {mutex}, which it has"),
-                None if !takes => format!("gives back mutex {mutex}, which it has not"),
+                None if !takes => format!("releases mutex {mutex}, which it does not hold"),
                 Some(place) => {
                     has.swap_remove(place);
                     continue;
@@ -205,7 +206,7 @@ impl Recording {
         }
         match has.is_empty() {
             true => Ok(()),
-            false => Err(format!("thread {index} keeps a mutex for ever")),
+            false => Err(format!("thread {index} never releases a mutex")),
         }
     }
 }
@@ -225,16 +226,16 @@ pub struct Replay {
 
 struct Plan {
     recording: Recording,
-    /// By thread: its latencies' metric, besides the one for all.
+    /// By thread: the metric of its latencies, besides the one for all.
     by_name: Vec<Option<MetricId>>,
     /// By thread: is it started by another?
     forked: Vec<bool>,
-    /// By thread: how often it is woken up.
+    /// By thread: the number of its wakeups.
     wakes: Vec<u64>,
 }
 
 impl Replay {
-    /// `recording`, called `name`.
+    /// `recording`, under the name `name`.
     pub fn new(name: &str, recording: Recording) -> Replay {
         let count = recording.threads.len();
         let mut names: Vec<&str> = recording
@@ -294,8 +295,8 @@ impl Workload for Replay {
         &self.plan.recording.description
     }
 
-    /// `makespan`, until the last thread ended; and how long after its wakeups a thread ran, of all threads and of
-    /// those of each name.
+    /// `makespan`, until the last thread ended; and the time from a wakeup until the thread ran,
+    /// for all threads and for those of each name.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -308,7 +309,7 @@ impl Workload for Replay {
                 .map(|thread| Running::spec(&self.plan, thread, machine.cpus.len()))
                 .collect(),
             mutexes: self.plan.recording.mutexes as usize,
-            // Each thread's wakeups, which nobody waits to have read; then those of the recording.
+            // Each thread's wakeups, which are never read; then those of the recording.
             streams: self
                 .plan
                 .wakes
@@ -322,15 +323,15 @@ impl Workload for Replay {
     }
 }
 
-/// A thread that is replayed.
+/// A replayed thread.
 struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// What it does now, and since when, ns.
+    /// Its current step, and since when, ns.
     doing: Option<Step>,
     since: u64,
-    /// How many CPUs there are.
+    /// The number of CPUs.
     cpus: usize,
 }
 
@@ -354,13 +355,13 @@ impl Running {
         };
         TaskSpec {
             policy,
-            // A recorded gap has it already.
+            // A recorded gap already includes it.
             timer_slack_ns: Some(0),
             ..TaskSpec::new(of.name.as_str(), program)
         }
     }
 
-    /// It runs after it was woken up.
+    /// It runs after a wakeup.
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
@@ -482,7 +483,7 @@ mod tests {
         let workload = Replay::new("r", recording());
         let kernel = Kernel::run(&workload, 4);
         assert!(kernel.left().is_empty(), "{:?}", kernel.left());
-        // 1 + 5 ms, and then a ms of each of the two that are left, side by side.
+        // 1 + 5 ms, and then one ms of each of the two remaining ones, in parallel.
         let makespan = kernel.recorder.samples(MAKESPAN);
         assert!((makespan[0] - 0.007).abs() < 1e-4, "{makespan:?}");
         let names: Vec<&str> = workload
@@ -511,7 +512,7 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
-    /// All bits are what version 2 had for it at first.
+    /// All bits are what version 2 first had for it.
     #[test]
     fn all_cpus_are_no_mask() {
         let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
@@ -525,7 +526,7 @@ mod tests {
         assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
     }
 
-    /// Who comes second waits until the first has given it back.
+    /// The second thread waits until the first has released it.
     #[test]
     fn a_mutex_is_had_by_one() {
         use Step::{Lock, Run, Sleep, Unlock};
@@ -544,7 +545,7 @@ mod tests {
         for (wrong, says) in [
             (&[Lock(1), Unlock(1)][..], "mutex 1, which is not there"),
             (&[Lock(0), Lock(0)], "takes mutex 0, which it has"),
-            (&[Unlock(0)], "gives back mutex 0, which it has not"),
+            (&[Unlock(0)], "releases mutex 0, which it does not hold"),
             (&[Lock(0)], "keeps a mutex"),
         ] {
             recording.threads[0].steps = wrong.to_vec();

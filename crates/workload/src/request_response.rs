@@ -1,9 +1,10 @@
-//! Clients and servers over loopback TCP, in pairs, a request and its reply at a time: netperf's TCP_RR and tbench.
+//! Clients and servers over loopback TCP, in pairs, one request and its reply at a time: netperf's
+//! TCP_RR and tbench.
 //!
-//! A client writes a request, its server reads it and writes a reply, the client reads that and begins again; for so
-//! long, after which what counts is the requests a second of all together. As in netperf 2.4's `nettest_bsd.c`
-//! (`send_tcp_rr()`), whose server is a process of its own for each client, and as in tbench 4's `sockio.c` and
-//! `tbench_srv.c`, which forks one for each.
+//! A client writes a request, its server reads it and writes a reply, the client reads that and
+//! begins again, for a given time; the result is the total of requests per second. As in netperf
+//! 2.4's `nettest_bsd.c` (`send_tcp_rr()`), whose server is a process of its own for each client,
+//! and as in tbench 4's `sockio.c` and `tbench_srv.c`, which forks one for each.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -99,13 +100,15 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
 
 /// The socket's buffer, bytes (net.ipv4.tcp_wmem's default is 16 KiB, and grows).
 const SOCKET: u64 = 64 << 10;
-/// What each works on between two switches, bytes: as hackbench's, packet buffers and little else. An assumption.
+/// The memory that each uses between two switches, bytes: as hackbench's, packet buffers and little
+/// else. An assumption.
 const FOOTPRINT: u64 = 4 << 10;
-/// fork(2) and what a process does before it begins, ns at the reference speed: as hackbench's. An assumption.
+/// fork(2) and a process's start, ns at the reference speed: as hackbench's. An assumption.
 const FORK_WORK: u64 = 100_000;
 
 const THROUGHPUT: MetricId = 0;
-/// Shared words: replies so far; whether that is enough; then for each pair whether its client has gone.
+/// Shared words: replies so far; whether that is enough; then for each pair whether its client has
+/// left.
 const REPLIES: usize = 0;
 const ENOUGH: usize = 1;
 const GONE: usize = 2;
@@ -153,7 +156,7 @@ impl Model for Setup {
 struct Parent {
     setup: Setup,
     created: u64,
-    /// When all were there, ns, and how many replies there had been.
+    /// When all had started, ns, and the number of replies then.
     began: Option<(u64, u64)>,
 }
 
@@ -197,7 +200,7 @@ impl Program for Parent {
     }
 }
 
-/// One of a pair, and what it does next.
+/// One process of a pair, and its next step.
 struct Role {
     setup: Setup,
     pair: usize,
@@ -210,7 +213,7 @@ enum Step {
     Request,
     Receive,
     Received,
-    /// Has told its server that there is no more to come.
+    /// Has announced its end to its server.
     Left,
     /// The server: reads a request, has it, writes the reply.
     Await,
@@ -297,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_pair_takes_turns() {
-        // 10 us of the client's and 30 of the server's, one after the other.
+        // 10 us of the client and 30 us of the server, one after the other.
         let one = "pairs=1,client_work=10,server_work=30,time=1";
         for name in ["netperf", "tbench"] {
             let rate = rate(&format!("{name}:{one}"), 8);

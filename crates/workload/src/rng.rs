@@ -1,4 +1,4 @@
-//! The run's source of chance: one generator, seeded, the same on every machine and release.
+//! The run's random numbers: one seeded generator, the same on every machine and release.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

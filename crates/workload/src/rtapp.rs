@@ -1,30 +1,32 @@
 //! rt-app's JSON files (release 1.0, and `fork` of later ones) as workloads.
 //!
-//! The grammar is that of rt-app's `doc/tutorial.txt` with what its companion `workgen` adds:
-//! comments, trailing commas, an event or phase that stands twice, and `"suspend"` without a value.
-//! An event's key may go on after the event's name (`run1`, `lock_a`). What differs from rt-app:
+//! The grammar is that of rt-app's `doc/tutorial.txt` with the additions of its companion
+//! `workgen`: comments, trailing commas, a repeated event or phase, and `"suspend"` without a
+//! value. An event's key may continue after the event's name (`run1`, `lock_a`). Differences from
+//! rt-app:
 //!
 //! - `run` is in us at the machine's reference speed, whatever `global.calibration` says.
-//! - A key that means nothing is an error; rt-app skips it. So is what could never run or never go
-//!   on: a wait that nothing ends, a barrier that cannot be passed, an unlock without a lock.
-//! - A file without `duration` in which a task loops for ever runs for 10 s; rt-app runs until it is
+//! - A meaningless key is an error; rt-app skips it. So is an event that could never run or never
+//!   continue: a wait without a waker, a barrier that cannot be passed, an unlock without a lock.
+//! - A file without `duration` in which a task loops forever runs for 10 s; rt-app runs until it is
 //!   interrupted.
-//! - A barrier lets exactly one set of threads pass. In rt-app one that comes back quickly can slip
-//!   through before the others have left.
+//! - A barrier lets exactly one set of threads pass. In rt-app, a thread that returns quickly can
+//!   slip through before the others have left.
 //! - When the duration is over everything stops; rt-app lets each thread finish its event.
 //!
-//! And what is as in rt-app's code, though one might expect otherwise:
+//! Properties of rt-app's code that may be unexpected:
 //!
 //! - `sync` signals and waits but does not lock; the file must.
 //! - Timers count from the first thread's start plus the task's `delay`, not from their first use.
 //! - A timer's `absolute` mode belongs to the timer, so one mention makes all its uses absolute.
-//! - `runtime` ends by the clock, not by CPU time: a thread that is preempted computes less. It looks
-//!   at the clock every 32 us of work.
-//! - `loop` of a task without `phases` counts its one phase; without `loop`, either kind of task goes
-//!   on for ever.
-//! - `suspend` waits for the name it gives (later releases take the task's own name); a `lock` of the
-//!   same name is the same mutex.
-//! - A forked thread's timers count from the first thread's start too, so its first ones are missed.
+//! - `runtime` ends by the clock, not by CPU time: a preempted thread computes less. It reads the
+//!   clock every 32 us of work.
+//! - `loop` of a task without `phases` counts its one phase; without `loop`, either kind of task
+//!   continues forever.
+//! - `suspend` waits for the name it gives (later releases take the task's own name); a `lock` of
+//!   the same name is the same mutex.
+//! - A forked thread's timers count from the first thread's start, too, so its first ones are
+//!   missed.
 //!
 //! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user.
 //!
@@ -63,33 +65,33 @@ pub const PARAMS: &[Param] = &[Param {
            if some never do",
 }];
 
-/// How long a file runs that says nothing about it and never ends by itself, ns.
+/// The duration of a file that has none and never ends by itself, ns.
 const ENDLESS_DURATION: u64 = 10_000_000_000;
 
-/// More threads than this from one task share its metrics.
+/// The limit of a task's threads with metrics of their own; more threads share one.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
-/// From the first thread's start until the last one ended, s. Has no sample if the duration ended the
-/// run.
+/// From the first thread's start until the last one ended, s. It has no sample if the duration
+/// ended the run.
 const TIME: MetricId = 0;
 
-/// Where the shared words are.
+/// The indices of the shared words.
 mod word {
     /// rt-app's `t_zero`, ns, and whether it has been set.
     pub const ZERO: usize = 0;
     pub const ZERO_SET: usize = 1;
     /// Threads that have not ended.
     pub const LIVE: usize = 2;
-    /// How many CPUs the machine has.
+    /// The number of the machine's CPUs.
     pub const CPUS: usize = 3;
-    /// The first shared timer; after the timers, how often each task has been forked.
+    /// The first shared timer; after the timers, the number of forks of each task.
     pub const TIMERS: usize = 4;
 }
 
 /// An rt-app file, ready to run.
 pub struct RtApp {
     name: String,
-    /// Where it was read from, and what it says, for messages.
+    /// Its origin, and its text, for messages.
     file: String,
     text: String,
     description: String,
@@ -98,19 +100,19 @@ pub struct RtApp {
     duration: Option<u64>,
 }
 
-/// What all threads of all runs share.
+/// Data shared by all threads of all runs.
 struct Plan {
     config: Config,
-    /// For each task, where its threads' measurements go: one for each instance, or one for all.
+    /// For each task, the metrics of its threads: one entry per instance, or one for all.
     logs: Vec<Vec<Log>>,
-    /// For each task and phase, what a loop of it does.
+    /// For each task and phase, the actions of a loop.
     actions: Vec<Vec<Arc<[Action]>>>,
-    /// For each condition variable, how long who is woken there has, ns.
+    /// For each condition variable, the deadline of the woken thread, ns.
     deadlines: Vec<Option<u64>>,
 }
 
-/// Where a thread's measurements go: the columns of rt-app's log, a sample for each loop of a phase, and two
-/// that it does not have.
+/// The metrics of a thread: the columns of rt-app's log, with a sample for each loop of a phase,
+/// and two that it does not have.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Log {
@@ -124,16 +126,17 @@ struct Log {
     slack: Option<MetricId>,
 }
 
-/// Of threads that something wakes up.
+/// Metrics of threads that are woken.
 #[derive(Clone, Copy)]
 struct Wakes {
-    /// How much later the thread ran than its timer expired (of loops with one), or than it was woken from a
-    /// wait. rt-app has it of timers alone.
+    /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until
+    /// the thread ran. rt-app has it for timers only.
     wakeup_latency: MetricId,
     /// From then until it sets its timer or waits again. Not rt-app's.
     response: MetricId,
-    /// If there is a period, its own or that of the timer which its chain begins with (`deadlines.rs`): per cent of the
-    /// responses for which it was too short, 100 or 0 for each. Not rt-app's.
+    /// If there is a period, its own or that of the timer at the head of its chain
+    /// (`deadlines.rs`): 100 or 0 for each response, whether the period was too short for it; per
+    /// cent. Not rt-app's.
     missed: Option<MetricId>,
 }
 
@@ -155,7 +158,7 @@ impl Plan {
     }
 }
 
-/// One line for a person: the comment that a file begins with, up to its first sentence's end.
+/// One line for a person: the first sentence of the comment at the beginning of a file.
 pub fn description(text: &str) -> String {
     let comment = text
         .trim_start_matches(|c: char| c.is_whitespace() || c == '{')
@@ -174,8 +177,8 @@ pub fn description(text: &str) -> String {
 }
 
 impl RtApp {
-    /// Reads `text`, the content of `file`. `duration`, ns, goes before what the file says. The first
-    /// mistake comes back with its line and what was expected.
+    /// Parses `text`, the content of `file`. `duration`, ns, overrides the file's. The error is the
+    /// first mistake, with its line and what was expected.
     pub fn parse(
         name: &str,
         file: &str,
@@ -209,7 +212,7 @@ impl RtApp {
 }
 
 impl Plan {
-    /// Decides what is measured: [`TIME`], and each thread's or task's columns.
+    /// Decides the metrics: [`TIME`], and each thread's or task's columns.
     fn lay_out_logs(&mut self) -> Vec<Metric> {
         let mut metrics = vec![Metric::makespan("time")];
         let forked = config::forked(&self.config.tasks);
@@ -226,7 +229,8 @@ impl Plan {
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            // Whose timer it is does not matter: how often a thread gets to its end is not for the scheduler to say.
+            // The timer's owner does not matter: how often a thread completes is not up to the
+            // scheduler.
             let paced = timer || waits && timers;
             let (better, role) = match (paced, computes) {
                 (true, _) => (Better::Neither, Role::Detail),
@@ -290,14 +294,15 @@ impl Workload for RtApp {
         &self.description
     }
 
-    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`. Threads
-    /// of a task with more than 8 instances, or that is forked, share `TASK/...`. Where something wakes a thread
-    /// up, also `THREAD/response`, how long it took from then; where it has a period, its own or its chain's, `THREAD/missed`.
+    /// `time`, and the columns of rt-app's log as `THREAD/run`, `period`, `slack` and `wu_lat`.
+    /// Threads of a task with more than 8 instances, or that is forked, share `TASK/...`. A thread
+    /// that is woken also has `THREAD/response`, the time from the wakeup until it is done; one
+    /// with a period, its own or its chain's, has `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
 
-    /// `cpus` must have a CPU that `machine` has.
+    /// `cpus` must include a CPU of `machine`.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
         let mut bindings = self.plan.config.bindings.iter();

@@ -2,7 +2,7 @@
 //! pause. Each allocates; when the heap is full, the threads stop, and as many collectors, woken at
 //! once, clear it.
 //!
-//! What is modelled is what scheduling sees of it: busy threads, and bursts of wakeups.
+//! The model has what matters to scheduling: busy threads, and bursts of wakeups.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -65,16 +65,16 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 const THROUGHPUT: MetricId = 0;
 
-/// Transactions between two looks at the heap (a thread's allocation buffer).
+/// Transactions between two checks of the heap (a thread's allocation buffer).
 const BATCH: u64 = 20;
 
 const HEAP: MutexId = 0;
 const COLLECT: CondId = 0;
 const RESUME: CondId = 1;
 
-/// Shared words: transactions since the last collection and altogether; threads that make transactions,
-/// and those of them that have stopped; is the heap full; collectors at work; how many collections have
-/// begun and how many are done.
+/// Shared words: transactions since the last collection and in total; threads that make
+/// transactions, and the stopped ones among them; whether the heap is full; active collectors;
+/// collections begun and completed.
 const ALLOCATED: usize = 0;
 const DONE: usize = 1;
 const RUNNING: usize = 2;
@@ -148,7 +148,7 @@ enum WarehouseStep {
 struct Warehouse {
     step: WarehouseStep,
     setup: Setup,
-    /// It has stopped until so many collections are done.
+    /// It has stopped until this number of collections is complete.
     resumes_after: u64,
 }
 
@@ -178,7 +178,7 @@ impl Program for Warehouse {
                     }
                     self.step = WarehouseStep::Work;
                 }
-                // Someone else may have had the heap cleared while this one waited for the mutex.
+                // Another thread may have cleared the heap while this one waited for the mutex.
                 WarehouseStep::Stop if env.shared[FULL] == 0 => {
                     self.step = WarehouseStep::Work;
                     return Op::Unlock(HEAP);
@@ -246,7 +246,7 @@ enum CollectorStep {
 struct Collector {
     step: CollectorStep,
     setup: Setup,
-    /// Collections that it took part in.
+    /// Collections in which it took part.
     seen: u64,
 }
 

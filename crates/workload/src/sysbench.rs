@@ -2,9 +2,9 @@
 //! computes primes.
 //!
 //! After sysbench 0.4.12, `sb_cpu.c` and `sysbench.c`: the main thread creates the threads while it
-//! holds a mutex that each of them takes first, starts the clock, lets go, and joins them. A thread
-//! looks whether requests are left without the counter's mutex, then takes the mutex to count its
-//! request, so up to threads - 1 requests too many may be done.
+//! holds a mutex that each of them takes first, starts the clock, releases the mutex, and joins
+//! them. A thread checks for remaining requests without the counter's mutex, then takes the mutex
+//! to count its request, so up to threads - 1 requests too many may be done.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};
@@ -70,7 +70,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Sysbench::new(args)),
 };
 
-/// What decides where the time is given.
+/// The metric that decides if the time is given.
 const TIMED_METRICS: &[Metric] = &[
     Metric::new("time", "s", Better::Lower, Role::Detail),
     Metric::new("request_latency", "ms", Better::Lower, Role::Detail),
@@ -78,7 +78,7 @@ const TIMED_METRICS: &[Metric] = &[
 ];
 
 /// Reading options and preparing the test, ns at the reference speed. An assumption: it runs before
-/// the clock starts and only decides how long the main thread has run when it forks.
+/// the clock starts and only affects how long the main thread has run when it forks.
 const START_UP_WORK: u64 = 2_000_000;
 
 const TIME: MetricId = 0;
@@ -91,7 +91,7 @@ const START_MUTEX: MutexId = 0;
 const REQUEST_MUTEX: MutexId = 1;
 /// The shared word that counts requests.
 const PERFORMED: usize = 0;
-/// The shared word that says when time is over, ns.
+/// The shared word with the end of the time, ns.
 const STOP_AT: usize = 1;
 
 struct Sysbench {

@@ -1,9 +1,9 @@
 //! Several workloads at once: `sysbench-cpu:time=15+rt-pinned`.
 //!
-//! Each has its own mutexes, streams and so on, which are numbered one after the other; a program is
-//! given its own and does not know of the others. Metrics have the workload's name in front where two
-//! have one of the same name. The run ends when all tasks have exited, or at the first duration that one
-//! of the workloads asks for.
+//! Each has its own mutexes, streams and so on, numbered one after the other; a program gets its
+//! own and does not know of the others. Metrics are prefixed with the workload's name if two have
+//! one of the same name. The run ends when all tasks have exited, or at the first duration of a
+//! workload.
 
 use crate::{ControlGroup, Env, Metric, MetricId, Op, Program, Start, TaskSpec, Workload};
 use machine::Machine;
@@ -17,7 +17,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Of `parts`, in the order in which their tasks are started.
+    /// Combines `parts`; their tasks start in this order.
     pub(crate) fn new(name: String, parts: Vec<Box<dyn Workload>>) -> Together {
         let named = |name: &str| {
             let metrics = parts.iter().flat_map(|part| part.metrics());
@@ -123,7 +123,7 @@ impl Workload for Together {
     }
 }
 
-/// Where a part's own things begin among all.
+/// The offsets of a part's objects among all.
 #[derive(Clone)]
 struct Place {
     metrics: usize,
@@ -144,7 +144,7 @@ impl Place {
         task
     }
 
-    /// The op as the kernel is to see it.
+    /// The op as the kernel sees it.
     fn op(&self, op: Op) -> Op {
         match op {
             Op::Lock(mutex) => Op::Lock(mutex + self.mutexes),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Active balance: a CPU that should get load, but finds only a running task or none that may move,
- * asks for it. Where the kernel has its stopper thread take the CPU, here the CPU is made to
- * reschedule and gives a task away in ops.dispatch().
+ * Active balance: a CPU that should get load, but finds only a running task or no task that may
+ * move, requests the running task. Where the kernel lets its stopper thread take the CPU, here the
+ * CPU is made to reschedule, and gives a task away in ops.dispatch().
  */
 #ifndef __EQUIPOISE_ACTIVE_H
 #define __EQUIPOISE_ACTIVE_H
@@ -11,7 +11,10 @@
 #include "../../push.h"
 #include "balance_env.bpf.h"
 
-/* Asks @src_cpu to push task @pid, or any if that is 0, to @dst_cpu. False if it is already pushing one. */
+/*
+ * Asks @src_cpu to push task @pid, or any task if that is 0, to @dst_cpu. False if it is already
+ * pushing one.
+ */
 static __always_inline bool ask_push(u32 src_cpu, u32 dst_cpu, s32 pid)
 {
 	struct fair_rq *rq = rq_of(src_cpu);
@@ -40,7 +43,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	return true;
 }
 
-/* Gives a waiting task of @cpu, @pid or any if that is 0, to @push_cpu. */
+/* Gives a waiting task of @cpu to @push_cpu: @pid, or any if that is 0. */
 __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 {
 	struct task_struct *p;
@@ -65,7 +68,7 @@ __noinline bool push_queued_task(u32 cpu, u32 push_cpu, s32 pid, u64 now)
 }
 
 /*
- * In ops.dispatch(): answers request_push(). Returns true if it is @prev that leaves.
+ * In ops.dispatch(): answers request_push(). Returns true if @prev is the task that leaves.
  */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

@@ -15,7 +15,7 @@
 /* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
 #define MAX_PINNED_INTERVAL 512
 
-/* Ran so recently, or is about to, that moving it would cost its cache. */
+/* The task ran so recently, or is about to run, that its cache is warm. */
 static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
 				     const struct balance_env *env, u64 now)
 {
@@ -29,7 +29,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	return (s64)(now - se->exec_start) < (s64)tunables.sched_migration_cost;
 }
 
-/* What dst_cpu itself may not have, another CPU of its group may: new_dst_cpu. */
+/* If dst_cpu may not have the task, another CPU of its group may: new_dst_cpu. */
 static __always_inline void find_other_dst_cpu(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu = first_allowed_cpu(p, env_local_group(env));
@@ -40,7 +40,7 @@ static __always_inline void find_other_dst_cpu(struct task_struct *p, struct bal
 	env->new_dst_cpu = cpu;
 }
 
-/* Too much of a load for the imbalance. */
+/* The task's load is too large for the imbalance. */
 static __always_inline bool too_heavy(const struct balance_env *env, u64 load)
 {
 	return !hook_moves_any(env) && (s64)(load / 2) > env->imbalance;
@@ -67,8 +67,8 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 }
 
 /*
- * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up. In the order in which
- * they would run, where the kernel starts with the one that was enqueued last.
+ * Moves waiting tasks from src_cpu to dst_cpu until env->imbalance is used up. In the order in
+ * which they would run; the kernel starts with the task that was enqueued last.
  */
 __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 {
@@ -80,7 +80,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 	env->loop = 0;
 	env->loop_max = nr_running < tunables.sched_nr_migrate ? nr_running : tunables.sched_nr_migrate;
 	env->pulled = 0;
-	/* Linux has both runqueues locked all the while. */
+	/* Linux keeps both runqueues locked throughout. */
 	simulated_lock_rqs(src_cpu, dst_cpu);
 	bpf_for_each(scx_dsq, p, src_cpu, 0) {
 		struct fair_entity *se = entity_of(p);
@@ -107,7 +107,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 			break;
 	}
 	simulated_unlock_rqs();
-	/* The running task is among those that the kernel asks. */
+	/* The kernel also considers the running task. */
 	if (env->flags & LBF_ALL_PINNED && env->loop <= env->loop_max &&
 	    (policy.affinity_first || !too_heavy(env, rq_of(src_cpu)->curr.load)) && curr_allowed(src_cpu, dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
@@ -117,8 +117,8 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull, u64 now)
 }
 
 /*
- * move_tasks(), and again for other CPUs of dst_cpu's group if that could not have all it should for
- * the tasks' affinity.
+ * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept that one from getting
+ * its part.
  */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 {
@@ -138,7 +138,7 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env, u64 now)
 	return moved;
 }
 
-/* So many failures that the running task should be moved; or it should be anyway. */
+/* Has balancing failed so often that the running task should be moved, or should it be moved anyway? */
 static __always_inline bool need_active_balance(const struct balance_env *env)
 {
 	return hook_active_balance(env) ||
@@ -152,7 +152,7 @@ static __always_inline void grow_interval(struct domain_state *ds, const struct 
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu: have a task pushed? And how soon to look again. */
+/* Nothing could be moved from src_cpu: should a task be pushed, and when is the next attempt? */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
@@ -193,13 +193,13 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->any_excluded = false;
 	this_counters()->balance_calls++;
 
-	/* Each turn but the last excludes a CPU whose tasks are all pinned. */
+	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
 	bpf_for(redo, 0, nr_cpus()) {
 		group = find_busiest_group(env);
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
-		/* Also of a queue of one task, for need_active_balance(): Linux 3.9 leaves CPU 0 there. */
+		/* Also for a queue of one task, for need_active_balance(): Linux 3.9 leaves CPU 0 there. */
 		env->src_cpu = src;
 		hook_pulls(env);
 		if (cpu_nr_running(src) <= !hook_empties(env))
@@ -228,8 +228,8 @@ out_balanced:
 }
 
 /*
- * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes
- * false if another CPU is to do it for this group.
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns their number; *@balance
+ * becomes false if another CPU balances for this group.
  */
 __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 now, bool *balance __arg_nonnull)
 {
@@ -240,7 +240,7 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, u64 
 	return moved;
 }
 
-/* How long @cpu leaves its domain @sd alone, jiffies. */
+/* The interval between two balances of @sd by @cpu, jiffies. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
@@ -251,7 +251,7 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	return interval ? interval : 1;
 }
 
-/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+/* Balances all domains of @cpu that are due. Returns the next due time, jiffies. */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + 60 * jiffies_per_sec();
@@ -280,7 +280,10 @@ __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 now)
 		if (!balance)
 			break;
 	}
-	/* If none is balanced, what else goes by it (hook_periodic_balance()) is due at each tick. */
+	/*
+	 * If no domain is balanced, the other periodic work (hook_periodic_balance()) is due at
+	 * each tick.
+	 */
 	if (update_next_balance)
 		rq_of(cpu)->next_balance = next_balance;
 	return next_balance;

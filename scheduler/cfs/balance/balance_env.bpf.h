@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one pass of load_balance() works on: the kernel's lb_env, sd_lb_stats and sg_lb_stats. Kept
- * per CPU that balances rather than on the stack, of which BPF has 512 bytes.
+ * The state of one pass of load_balance(): the kernel's lb_env, sd_lb_stats and sg_lb_stats. Kept
+ * per balancing CPU and not on the stack, of which BPF has 512 bytes.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
@@ -13,7 +13,7 @@
 /* balance_env::flags */
 #define LBF_ALL_PINNED 0x01
 #define LBF_SOME_PINNED 0x02
-/* The balance is to empty a group; it is to spread load. */
+/* The pass has to empty a group; it has to spread load. */
 #define LBF_POWER_BAL 0x04
 #define LBF_PERF_BAL 0x08
 
@@ -64,7 +64,7 @@ struct domain_stats {
 };
 
 struct balance_env {
-	/* Whose domain it is, and at which level. */
+	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
 	u32 level;
 	/* dst_cpu is cpu, or another of its group. */
@@ -75,13 +75,13 @@ struct balance_env {
 	u32 new_dst_cpu;
 	/* Load to move. */
 	s64 imbalance;
-	/* Tasks looked at, how many at most, and how many moved. */
+	/* The number of tasks considered so far, its limit, and the number of moved tasks. */
 	u32 loop;
 	u32 loop_max;
 	u32 pulled;
-	/* Is this the CPU to balance for its group? */
+	/* Does this CPU balance for its group? */
 	bool balance;
-	/* CPUs found to have nothing that may move; valid if any is. */
+	/* CPUs found to have no movable task; valid if any is set. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
 	/* The CPU to pull from: the busiest of its group, or -1. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a domain imbalanced, and which group, which runqueue is the busiest? find_busiest_group() and
- * find_busiest_queue() of Linux 3.9, with what imbalance.h says about how much to move.
+ * Is a domain imbalanced, and which group and runqueue are the busiest? find_busiest_group() and
+ * find_busiest_queue() of Linux 3.9; imbalance.h computes how much to move.
  */
 #ifndef __EQUIPOISE_BUSIEST_H
 #define __EQUIPOISE_BUSIEST_H
@@ -23,8 +23,8 @@ static __always_inline u32 get_sd_load_idx(const struct domain *sd, enum balance
 }
 
 /*
- * Adds @cpu to the statistics of its group, which is dst_cpu's own or not. They are all in env->sgs, of
- * which the verifier follows no values: it need not try every order of them.
+ * Adds @cpu to the statistics of its group, which may be dst_cpu's. They are all in env->sgs, whose
+ * values the verifier does not follow: it need not try every order of them.
  */
 __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u32 load_idx, bool local_group)
 {
@@ -56,7 +56,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, u3
 	return true;
 }
 
-/* More tasks on one CPU than on another, by more than an average task, and not for want of tasks? */
+/* Has one CPU more tasks than another, by more than an average task, and not for lack of tasks? */
 static __always_inline bool uneven(const struct group_stats *sgs)
 {
 	return sgs->max_nr_running > sgs->min_nr_running + 1 &&
@@ -64,7 +64,7 @@ static __always_inline bool uneven(const struct group_stats *sgs)
 		       (sgs->sum_nr_running ? sgs->sum_weighted_load / sgs->sum_nr_running : 0);
 }
 
-/* dst_cpu's own group: its power is found anew, though not every time that a CPU runs out of work. */
+/* Recomputes the power of dst_cpu's own group, though not every time that a CPU runs out of work. */
 static __always_inline void refresh_group_power(const struct balance_env *env, const struct group *sg)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -75,8 +75,8 @@ static __always_inline void refresh_group_power(const struct balance_env *env, c
 }
 
 /*
- * The statistics of @group, which is dst_cpu's own or not. False, in env->balance too, if another CPU of
- * dst_cpu's group should balance: the first idle one, else the first.
+ * The statistics of @group, which may be dst_cpu's. False, in env->balance too, if another CPU of
+ * dst_cpu's group should balance: the first idle one, otherwise the first.
  */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, u32 load_idx, bool local_group)
 {
@@ -153,8 +153,8 @@ static __always_inline void update_sd_lb_stats(struct balance_env *env)
 			continue;
 		}
 		/*
-		 * The child domain would rather have tasks in its siblings: one task is enough for a
-		 * group, as long as the local one has room for the rest.
+		 * The child domain prefers tasks in its siblings: one task is enough for a group,
+		 * as long as the local one has room for the rest.
 		 */
 		if (prefer_sibling && hook_spreads(env) && sds->this_has_capacity && sgs->group_capacity > 1)
 			sgs->group_capacity = 1;
@@ -179,14 +179,14 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 {
 	const struct domain_stats *sds = &env->sds;
 
-	/* Uneven groups (affinity, misfits) make the averages below meaningless. */
+	/* With uneven groups (affinity, misfits) the averages below are meaningless. */
 	if (sds->group_imb)
 		return true;
 	if (env->idle == LB_NEWLY_IDLE && sds->this_has_capacity && !sds->busiest_has_capacity)
 		return true;
 	if (sds->this_load >= sds->max_load || sds->this_load >= sds->avg_load)
 		return false;
-	/* An idle CPU leaves a group alone that has no more tasks than CPUs and as few idle ones. */
+	/* An idle CPU leaves a group alone that has no more tasks than CPUs and no more idle CPUs. */
 	if (env->idle == LB_IDLE)
 		return sds->this_idle_cpus > sds->busiest_idle_cpus + 1 ||
 		       sds->busiest_nr_running > sds->busiest_weight;
@@ -194,8 +194,9 @@ static __always_inline bool is_imbalanced(const struct balance_env *env)
 }
 
 /*
- * The busiest group of the domain if there is an imbalance, or the one to empty, and in env->imbalance how
- * much load should move. -1 if not, or if this is not the CPU to balance (env->balance).
+ * The busiest group of the domain if there is an imbalance, or the one to empty, and in
+ * env->imbalance the load to move. -1 if there is none, or if another CPU balances for this group
+ * (env->balance).
  */
 __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 {
@@ -216,8 +217,8 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 }
 
 /*
- * Is @cpu the busiest of its group so far? One that runs a single task is only a candidate if that task
- * is small enough to move.
+ * Is @cpu the busiest of its group so far? A CPU with a single task is a candidate only if that
+ * task is small enough to move.
  */
 static __always_inline bool busier_queue(const struct balance_env *env, const struct group *sg, u32 cpu, u64 *load)
 {
@@ -230,7 +231,7 @@ static __always_inline bool busier_queue(const struct balance_env *env, const st
 	return *load > env->busiest_queue_load;
 }
 
-/* Considers @cpu of @group as one to pull from. */
+/* Considers @cpu of @group as the CPU to pull from. */
 __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group, u32 cpu)
 {
 	u64 load;
@@ -245,7 +246,10 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 group,
 	return true;
 }
 
-/* The CPU of @group with the most load for its power, else one that a design would pull from, or -1. */
+/*
+ * The CPU of @group with the most load relative to its power, otherwise one from which a design
+ * pulls, or -1.
+ */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {
 	const struct group *sg = group_at(group);

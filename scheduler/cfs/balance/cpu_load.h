@@ -4,9 +4,9 @@
  *
  *	cpu_load[i] = (2^i - 1) / 2^i * cpu_load[i] + 1 / 2^i * load
  *
- * and the two readings of it that make balancing conservative: a CPU to pull from seems as light,
- * one to push to as heavy, as either the average or the present allows. (kernel/sched/core.c and
- * fair.c of Linux 3.9.)
+ * and the two readings of it that make balancing conservative: a CPU to pull from appears as light,
+ * and one to push to as heavy, as either the average or the present allows. (kernel/sched/core.c
+ * and fair.c of Linux 3.9.)
  */
 #ifndef __EQUIPOISE_CPU_LOAD_H
 #define __EQUIPOISE_CPU_LOAD_H
@@ -14,9 +14,9 @@
 #include "../core/runqueue.bpf.h"
 
 /*
- * An idle CPU has no ticks. For the ones it missed, cpu_load[i] is multiplied by
- * ((2^i - 1) / 2^i)^missed, bit by bit of `missed`: degrade_factor[i][j] is that for 2^j ticks, in
- * units of 1/128 and rounded down. From degrade_zero_ticks[i] ticks on, nothing is left.
+ * An idle CPU has no ticks. For the missed ones, cpu_load[i] is multiplied by ((2^i - 1) /
+ * 2^i)^missed, bit by bit of `missed`: degrade_factor[i][j] is the factor for 2^j ticks, in units
+ * of 1/128 and rounded down. From degrade_zero_ticks[i] ticks on, nothing is left.
  */
 #define DEGRADE_SHIFT 7
 static const u8 degrade_zero_ticks[CPU_LOAD_IDX_MAX] = { 0, 8, 32, 64, 128 };
@@ -52,7 +52,7 @@ static __always_inline void decay_cpu_load(struct fair_rq *rq, u64 load, u64 pen
 
 		if (pending > 1)
 			old_load = decay_load_missed(old_load, pending - 1, i);
-		/* Round up while the load grows, or it would never arrive. */
+		/* Round up while the load grows; otherwise the average would never reach it. */
 		if (new_load > old_load)
 			new_load += scale - 1;
 		rq->cpu_load[i] = (old_load * (scale - 1) + new_load) >> i;
@@ -68,7 +68,7 @@ static __always_inline void update_cpu_load_active(u32 cpu, u64 jiffies)
 	decay_cpu_load(rq, weighted_cpuload(cpu), 1);
 }
 
-/* The end of an idle period, or balancing on behalf of an idle CPU: the ticks that it missed. */
+/* The end of an idle period, or balancing for an idle CPU: accounts the missed ticks. */
 static __noinline void update_cpu_load_nohz(struct fair_rq *rq, u64 jiffies)
 {
 	u64 pending = jiffies - rq->last_load_update_tick;
@@ -88,7 +88,7 @@ static __always_inline u64 cpu_load_average(u32 cpu, u32 idx, u64 total)
 	return i < CPU_LOAD_IDX_MAX - 1 ? rq_of(cpu)->cpu_load[i] : total;
 }
 
-/* The load of a CPU that one might take tasks from: rather too low than too high. */
+/* The load of a CPU to pull tasks from: biased low. */
 static __always_inline u64 source_load(u32 cpu, u32 idx)
 {
 	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);
@@ -96,7 +96,7 @@ static __always_inline u64 source_load(u32 cpu, u32 idx)
 	return average < total ? average : total;
 }
 
-/* The load of a CPU that one might give tasks to: rather too high than too low. */
+/* The load of a CPU to give tasks to: biased high. */
 static __always_inline u64 target_load(u32 cpu, u32 idx)
 {
 	u64 total = weighted_cpuload(cpu), average = cpu_load_average(cpu, idx, total);

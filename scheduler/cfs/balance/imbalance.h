@@ -15,8 +15,8 @@ static __always_inline u64 min_u64(u64 a, u64 b)
 }
 
 /*
- * Would both groups together use more of their CPUs' power if one average task moved? Power in use is
- * what of a group's load is at most one task (of its average) a unit of power.
+ * Would both groups together use more of their CPUs' power if one average task moved? A group's
+ * power in use is its load, counting at most one task (of its average) per unit of power.
  */
 static __always_inline bool move_gains_throughput(const struct domain_stats *sds)
 {
@@ -26,17 +26,17 @@ static __always_inline bool move_gains_throughput(const struct domain_stats *sds
 		      this_power * min_u64(sds->this_load_per_task, sds->this_load);
 	u64 pwr_move = 0, added;
 
-	/* What the busiest group would have left. */
+	/* The rest of the busiest group. */
 	if (sds->max_load > moved)
 		pwr_move = busiest_power * min_u64(task, sds->max_load - moved);
-	/* What the local one would have then. */
+	/* The load of the local group after the move. */
 	added = min_u64(sds->max_load * busiest_power, task * SCHED_POWER_SCALE) / this_power;
 	pwr_move += this_power * min_u64(sds->this_load_per_task, sds->this_load + added);
 
 	return pwr_move / SCHED_POWER_SCALE > pwr_now / SCHED_POWER_SCALE;
 }
 
-/* The imbalance is less than a task: is it worth moving one all the same? */
+/* The imbalance is less than a task: is it worth moving one anyway? */
 static __always_inline void fix_small_imbalance(struct balance_env *env)
 {
 	struct domain_stats *sds = &env->sds;
@@ -71,12 +71,12 @@ static __noinline void calculate_imbalance(struct balance_env *env)
 		fix_small_imbalance(env);
 		return;
 	}
-	/* Not so many tasks that the busiest group's CPUs would go idle. */
+	/* Not so many tasks that CPUs of the busiest group would become idle. */
 	if (!sds->group_imb)
 		load_above_capacity = (sds->busiest_nr_running - sds->busiest_group_capacity) *
 				      (SCHED_LOAD_SCALE * SCHED_POWER_SCALE) / sds->busiest_power;
 
-	/* Neither should end up beyond the average. */
+	/* Neither group should end up beyond the average. */
 	max_pull = min_u64(sds->max_load - sds->avg_load, load_above_capacity);
 	env->imbalance = min_u64(max_pull * sds->busiest_power,
 				 (sds->avg_load - sds->this_load) * sds->this_power) /

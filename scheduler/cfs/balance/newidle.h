@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * New-idle balance: a CPU that runs out of work looks for some before it idles, unless it usually
+ * Newidle balance: a CPU that runs out of work searches for some before it idles, unless it usually
  * idles for less time than a migration costs. idle_balance() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
@@ -8,7 +8,7 @@
 
 #include "balance.h"
 
-/* @rq runs out of work at @now: is it worth looking for some? */
+/* @rq runs out of work at @now: is a search worthwhile? */
 static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
 {
 	rq->idle_stamp = now;
@@ -24,7 +24,7 @@ static __always_inline bool newidle_wanted(struct fair_rq *rq, u64 now)
 	return true;
 }
 
-/* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
+/* @cpu, which has nothing to run, searches its domains. Returns the number of pulled tasks. */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
 	u64 jiffies = jiffies_at(now), next_balance = jiffies + jiffies_per_sec(), began;
@@ -58,8 +58,9 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	}
 	this_counters()->newidle_ns += bpf_ktime_get_ns() - began;
 	/*
-	 * What was set while the CPU was busy is too late for an idle one. Where no domain says when, Linux 3.9 has
-	 * it wait for a second, later ones do not; nor do we, as what is between clusters waits, too.
+	 * A due time that was set while the CPU was busy is too late for an idle one. If no domain
+	 * has one, Linux 3.9 waits for a second, later versions do not; neither does this code,
+	 * because work between clusters waits, too.
 	 */
 	if (balanced && (pulled || time_before(rq->next_balance, jiffies)))
 		rq->next_balance = next_balance;
@@ -78,7 +79,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	hook_idle_balance(cpu, wanted, now);
 }
 
-/* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */
+/* @rq is woken up: how long was it idle? The average moves by an eighth of the difference. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * tunables.sched_migration_cost, delta;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing for CPUs that have no tick. A busy CPU whose tick sees a reason kicks the first idle CPU
- * (the idle load balancer), which then balances on behalf of all of them. Linux 3.9's
- * nohz_kick_needed(), nohz_balancer_kick() and nohz_idle_balance().
+ * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks the first idle CPU
+ * (the idle load balancer), which then balances for all of them. Linux 3.9's nohz_kick_needed(),
+ * nohz_balancer_kick() and nohz_idle_balance().
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
@@ -12,7 +12,7 @@
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
 
-/* How many CPUs of @sg have a tick: sgp->nr_busy_cpus. */
+/* The number of CPUs of @sg with a tick: sgp->nr_busy_cpus. */
 static __always_inline u32 nr_busy_cpus(const struct group *sg)
 {
 	u32 busy = 0;
@@ -23,7 +23,7 @@ static __always_inline u32 nr_busy_cpus(const struct group *sg)
 	return busy;
 }
 
-/* Has @cpu, which is busy, work for an idle one? */
+/* Does @cpu, which is busy, have work for an idle CPU? */
 __noinline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 {
 	u32 nr_levels = levels_of(cpu)->nr_llc_levels;
@@ -55,7 +55,7 @@ __noinline s32 find_new_ilb(void)
 	return found;
 }
 
-/* Before balancing for @cpu, which may be idle. */
+/* Called before balancing for @cpu, which may be idle. */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
 	update_tg_load_avg(rq_of(cpu), now);
@@ -66,7 +66,7 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 		update_frequency(cpu, now);
 }
 
-/* The periodic balance of @cpu, which is busy or not. */
+/* The periodic balance of @cpu, busy or idle. */
 static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u64 now)
 {
 	update_blocked_averages(cpu, now);
@@ -75,7 +75,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
-/* @cpu has work for an idle one. */
+/* @cpu has work for an idle CPU. */
 static __always_inline void nohz_balancer_kick(u32 cpu)
 {
 	s32 ilb;
@@ -91,7 +91,10 @@ static __always_inline void nohz_balancer_kick(u32 cpu)
 	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
-/* The idle load balancer's work: first for itself, then for the others, until it has work to run. */
+/*
+ * The work of the idle load balancer: first for itself, then for the others, until it has something
+ * to run.
+ */
 static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 {
 	struct fair_rq *this_rq = rq_of(this_cpu);
@@ -101,7 +104,10 @@ static __noinline void nohz_idle_balance(u32 this_cpu, u64 now)
 	this_rq->nohz_balance_kick = false;
 	if (!idle_cpu(this_cpu))
 		return;
-	/* The kick took the CPU out of the idle loop, where it makes up for its ticks (tick_nohz_idle_exit()). */
+	/*
+	 * The kick took the CPU out of the idle loop, where it accounts its missed ticks
+	 * (tick_nohz_idle_exit()).
+	 */
 	update_cpu_load_nohz(this_rq, jiffies);
 	periodic_balance(this_cpu, LB_IDLE, now);
 	bpf_for(cpu, 0, nr_cpus()) {

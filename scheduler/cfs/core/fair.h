@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fair time on one CPU: vruntime, how long a task may run, and who preempts whom. CFS as in
- * kernel/sched/fair.c of Linux 3.9, with its features at their defaults: GENTLE_FAIR_SLEEPERS,
- * START_DEBIT, WAKEUP_PREEMPTION, LAST_BUDDY, CACHE_HOT_BUDDY.
+ * Fair time on one CPU: vruntime, slices and preemption. CFS as in kernel/sched/fair.c of Linux
+ * 3.9, with its features at their defaults: GENTLE_FAIR_SLEEPERS, START_DEBIT, WAKEUP_PREEMPTION,
+ * LAST_BUDDY, CACHE_HOT_BUDDY.
  */
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
@@ -11,7 +11,7 @@
 #include "../../signals/irq_time.h"
 #include "task.bpf.h"
 
-/* sched_nr_latency: more tasks than that cannot each run within one latency. */
+/* sched_nr_latency: with more tasks than this, not every task can run within one latency. */
 static __always_inline u64 sched_nr_latency(void)
 {
 	u64 min_granularity = tunables.sched_min_granularity;
@@ -27,7 +27,7 @@ static __always_inline u64 sched_period(u64 nr_running)
 	return stretched > tunables.sched_latency ? stretched : tunables.sched_latency;
 }
 
-/* The part of it for a task of @weight among @nr_running of @load together, ns. */
+/* The part of it for a task of @weight among @nr_running tasks with a total of @load, ns. */
 static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
 {
 	return load ? sched_period(nr_running) * weight / load : 0;
@@ -71,7 +71,7 @@ __noinline u64 first_vruntime(u32 cpu)
 }
 
 /*
- * min_vruntime follows the smallest vruntime on the runqueue, the running task's being @curr, and
+ * min_vruntime follows the smallest vruntime on the runqueue, with @curr for the running task, and
  * never goes back.
  */
 static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
@@ -149,13 +149,13 @@ static __always_inline u64 max_vruntime(u64 a, u64 b)
 	return time_before(a, b) ? b : a;
 }
 
-/* A sleeper gets half a latency of credit, and never gains time by it. */
+/* A sleeper gets half a latency of credit, and never gains time by sleeping. */
 static __always_inline void place_sleeper(struct fair_rq *rq, struct fair_entity *se)
 {
 	se->vruntime = max_vruntime(se->vruntime, rq->min_vruntime - tunables.sched_latency / 2);
 }
 
-/* task_fork_fair(): a child starts where its parent is, but after the slice it will get. */
+/* task_fork_fair(): a child starts at its parent's vruntime, plus the slice that it will get. */
 static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -167,8 +167,8 @@ static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
 }
 
 /*
- * Is @curr so far ahead that @se should run? 1 yes, 0 it is ahead but not by a wakeup granularity at
- * @se's pace, -1 it is not ahead.
+ * Is @curr so far ahead that @se should run? 1: yes; 0: it is ahead, but by less than a wakeup
+ * granularity at @se's pace; -1: it is not ahead.
  */
 static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u32 inv_weight)
 {
@@ -179,7 +179,7 @@ static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u
 	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
 }
 
-/* Should the tick end the running task's turn? */
+/* Should the tick end the running task's slice? */
 static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 {
 	struct running *curr = &rq->curr;
@@ -188,7 +188,7 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 	if (curr->delta_exec > ideal_runtime) {
 		explain(share_over, curr->pid, bpf_get_smp_processor_id(), curr->delta_exec, ideal_runtime,
 			rq->nr_running - 1);
-		/* Not to be elected again by a buddy's favour. */
+		/* A buddy must not be elected again. */
 		clear_buddies(rq, curr->pid);
 		return true;
 	}
@@ -198,9 +198,9 @@ static __always_inline bool check_preempt_tick(struct fair_rq *rq)
 }
 
 /*
- * Should @p, which has become runnable on the CPU of @rq, take it from the running task? If so, the CPU is to
- * reschedule. A task that preempts becomes the next buddy, as it need not be leftmost; where many tasks wait, the
- * one it interrupts becomes the last buddy, as its cache is still warm.
+ * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU
+ * has to reschedule. A task that preempts becomes the next buddy, because it need not be leftmost;
+ * if many tasks wait, the preempted task becomes the last buddy, because its cache is still warm.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
 						 const struct fair_entity *se, u64 now)
@@ -230,7 +230,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struc
 	return true;
 }
 
-/* @p has joined the dispatch queue of @cpu: make the CPU look, if it should. True if it does. */
+/* @p has joined the dispatch queue of @cpu: makes the CPU reschedule, if it should. True if it does. */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -248,7 +248,7 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu,
 	return true;
 }
 
-/* Is there something that only the next ops.dispatch() of the CPU of @rq will do? */
+/* Is there work that only the next ops.dispatch() of the CPU of @rq will do? */
 static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 {
 	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_balance_kick ||
@@ -256,9 +256,9 @@ static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 }
 
 /*
- * May @p, which has become runnable on its own CPU @cpu, run there at once, past the dispatch queue? If the CPU
- * idles, or @p preempts and is leftmost. It saves the kick, which is an interrupt, and a dispatch. @waits: it has
- * been found not to preempt.
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch
+ * queue? Yes if the CPU is idle, or if @p preempts and is leftmost. That saves the kick, which is
+ * an interrupt, and a dispatch. @waits: @p was found not to preempt.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 u64 now, bool *waits)

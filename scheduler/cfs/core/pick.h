@@ -9,8 +9,8 @@
 #include "fair.h"
 
 /*
- * Runs the waiting task @pid if it is at most a wakeup granularity behind the leftmost, which is
- * @prev (NULL: none) or the first of the queue.
+ * Starts the waiting task @pid if it is at most a wakeup granularity behind the leftmost task,
+ * which is @prev (NULL: none) or the first of the queue.
  */
 static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 {
@@ -30,7 +30,7 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 			weight = left_se->weight;
 			inv_weight = left_se->inv_weight;
 		}
-		/* They only get later from here. */
+		/* Later tasks are only further behind. */
 		if (wakeup_preempt_entity(p->scx.dsq_vtime, left, weight, inv_weight) == 1)
 			return false;
 		if (p->pid == pid)
@@ -39,7 +39,7 @@ static __noinline bool pick_buddy(u32 cpu, s32 pid, struct fair_entity *prev)
 	return false;
 }
 
-/* @prev goes on, for another turn. */
+/* @prev continues for another slice. */
 static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *prev)
 {
 	rq->curr.delta_exec = 0;
@@ -48,7 +48,7 @@ static __always_inline void keep_prev(struct fair_rq *rq, struct task_struct *pr
 	prev->scx.slice = SCX_SLICE_INF;
 }
 
-/* Lets the next task run on @cpu; @prev is the running one and @se its entity if it could go on. */
+/* Starts the next task on @cpu; @prev is the running one and @se its entity if it can continue. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, struct fair_entity *se, u64 now)
 {
 	u64 first = ~0ULL, second = ~0ULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task goes when it is woken or forked: select_task_rq_fair() of Linux 3.9.
+ * Placement at a wakeup or fork: select_task_rq_fair() of Linux 3.9.
  */
 #ifndef __EQUIPOISE_PLACEMENT_H
 #define __EQUIPOISE_PLACEMENT_H
@@ -10,8 +10,8 @@
 #include "task.bpf.h"
 
 /*
- * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, which wakes it, without making
- * an imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
+ * May a task of load @weight, last on @prev_cpu, be pulled to @this_cpu, its waker's, without an
+ * imbalance in their domain at @level? A waker that is about to sleep (@sync) does not count.
  */
 __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
 {
@@ -35,8 +35,9 @@ __noinline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 level, s64 we
 }
 
 /*
- * An idle CPU wakes nobody but in interrupts. What they bring is no more worth being near than what the task left
- * in its cache, so it only goes there if its own CPU is busy: wake_affine_idle() of Linux 4.17. -1: no answer.
+ * An idle CPU wakes tasks only in interrupts. Data from an interrupt is worth no more than the
+ * task's old cache, so the task goes there only if its own CPU is busy: wake_affine_idle() of Linux
+ * 4.17. -1: no answer.
  */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {
@@ -47,7 +48,7 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 	return sync && cpu_nr_running(this_cpu) == 1 ? (s32)this_cpu : -1;
 }
 
-/* Near which of the two a task of load @weight is to wake up; @level is that of their domain. */
+/* The CPU near which a task of load @weight wakes up; @level is that of the domain of both. */
 static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s64 weight, bool sync)
 {
 	s32 target = wake_affine_idle(this_cpu, prev_cpu, sync);
@@ -57,7 +58,10 @@ static __always_inline s32 wake_affine(u32 this_cpu, u32 prev_cpu, u32 level, s6
 	return wake_affine_weight(this_cpu, prev_cpu, level, weight, sync) ? this_cpu : prev_cpu;
 }
 
-/* @group's @first CPU is idle: the first that @p may use, if all of it is, and it does not have @target; or -1. */
+/*
+ * @group's @first CPU is idle: the first CPU that @p may use, if the whole group is idle and does
+ * not have @target; or -1.
+ */
 __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u32 first, u32 target)
 {
 	const struct group *sg = group_at(group);
@@ -78,7 +82,7 @@ __noinline s32 idle_group_cpu(struct task_struct *p __arg_trusted, u32 group, u3
 	return all_idle ? found : -1;
 }
 
-/* A CPU of the first group of @target's domain at @level that is idle altogether, or -1. */
+/* A CPU of the first fully idle group of @target's domain at @level, or -1. */
 __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 level)
 {
 	struct domain *sd = domain_of(target, level);
@@ -89,7 +93,7 @@ __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 
 	bpf_for(i, 0, sd->nr_groups) {
 		u32 group = nth_group(sd, local, i), first = nth_cpu(group_at(group), 0);
 
-		/* Most are busy from the first on. */
+		/* In most groups the first CPU is busy. */
 		if (first == target || !idle_cpu(first))
 			continue;
 		found = idle_group_cpu(p, group, first, target);
@@ -100,8 +104,8 @@ __noinline s32 idle_cpu_at(struct task_struct *p __arg_trusted, u32 target, u32 
 }
 
 /*
- * @target, or an idle CPU that shares its cache: best the one that @p was on, else one in the largest
- * group that is idle altogether.
+ * @target, or an idle CPU that shares its cache: preferably the last one of @p, otherwise one in
+ * the largest fully idle group.
  */
 __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 target)
 {
@@ -130,8 +134,8 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 }
 
 /*
- * The load of @group for its power, @cpu's own (@local) seen rather too low and others too high; or
- * ~0 if @p may use none of its CPUs.
+ * The load of @group relative to its power, biased low for @cpu's own (@local) and high for others;
+ * or ~0 if @p may use none of its CPUs.
  */
 __noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u32 load_idx, bool local)
 {
@@ -150,8 +154,8 @@ __noinline u64 group_load_for(struct task_struct *p __arg_trusted, u32 group, u3
 }
 
 /*
- * The number of the group of @cpu's domain at @level with the least load for its power, or -1 if that
- * is @cpu's own or not enough better.
+ * The number of the group of @cpu's domain at @level with the least load relative to its power, or
+ * -1 if that is @cpu's own or not enough better.
  */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level, u32 load_idx)
 {
@@ -177,7 +181,7 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	return 100 * this_load < imbalance * min_load ? -1 : idlest;
 }
 
-/* The CPU of @group that @p may use with the least load; @this_cpu if it is as good; or -1. */
+/* The CPU of @group that @p may use with the least load; @this_cpu if its load is equal; or -1. */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
 	const struct group *sg = group_at(group);
@@ -254,7 +258,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	return new_cpu;
 }
 
-/* As a design says, or from the top down. */
+/* As a design decides, or from the top down. */
 static __always_inline s32 select_balanced_cpu(struct task_struct *p, u32 cpu, s32 new_cpu, u32 sd_flag)
 {
 	s32 found = hook_select_domains(p, cpu, sd_flag);

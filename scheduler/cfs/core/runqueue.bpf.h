@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runqueues: what one CPU's scheduling knows, and what the others may read of it. The tasks
- * themselves are in the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ * Runqueues: the scheduling state of one CPU, and the part of it that other CPUs may read. The
+ * tasks are in the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
  *
- * A remote CPU may change nr_running and the load sums (atomically) and leave notes (active_balance,
- * next_pid, ...). Everything else is written by the CPU itself, or while it is idle by whoever
- * balances for it.
+ * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance,
+ * next_pid, ...). Everything else is written by the CPU itself, or, while it is idle, by the CPU
+ * that balances for it.
  */
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
@@ -19,7 +19,7 @@
 
 #define CPU_LOAD_IDX_MAX 5
 
-/* The task on the CPU: what the tick and a waker need of it without looking it up. */
+/* The running task: the fields that the tick and a waker need without looking it up. */
 struct running {
 	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
 	s32 pid;
@@ -27,7 +27,7 @@ struct running {
 	u32 weight;
 	u32 inv_weight;
 	u64 vruntime;
-	/* vruntime counts until here, ns, and what interrupts had taken of this CPU until then. */
+	/* vruntime is charged up to here, ns, and the interrupt time of this CPU until then. */
 	u64 exec_start;
 	u64 irq_time;
 	/* CPU time since it was picked, ns. */
@@ -37,7 +37,7 @@ struct running {
 	struct design_running design;
 };
 
-/* What the kernel keeps in each CPU's struct sched_domain. */
+/* The kernel's per-CPU fields of struct sched_domain. */
 struct domain_state {
 	/* jiffies */
 	u64 last_balance;
@@ -50,26 +50,26 @@ struct domain_state {
 struct fair_rq {
 	struct running curr;
 	u64 min_vruntime;
-	/* The smallest vruntime of the tasks that wait, or less; ~0 if none waits. */
+	/* The smallest vruntime of the waiting tasks, or a lower bound; ~0 if none waits. */
 	u64 leftmost;
-	/* That of the task that is to run next, out of the queue already; ~0 if there is none. */
+	/* The vruntime of the task that runs next, which has left the queue; ~0 if there is none. */
 	u64 next_vruntime;
 
-	/* Our tasks that are runnable here, waiting and running: the kernel's cfs_rq->nr_running. */
+	/* Our runnable tasks here, waiting and running: the kernel's cfs_rq->nr_running. */
 	u32 nr_running;
 	/* Does the idle task have the CPU? */
 	bool idle;
-	/* curr has been told to stop. */
+	/* curr has been asked to stop. */
 	bool need_resched;
-	/* curr yields: do not pick it if that is not too unfair. */
+	/* curr yields: do not pick it, unless that is too unfair. */
 	bool skip;
-	/* Inside ops.dispatch(): what arrives here needs no preemption. */
+	/* Inside ops.dispatch(): an arriving task needs no preemption. */
 	bool dispatching;
 	/* Sums over the runnable tasks: weights, and runnable averages times weights. */
 	u64 load_weight;
 	u64 runnable_load_avg;
 
-	/* Buddies: who should run next, and who was interrupted. */
+	/* Buddies: the task that should run next, and the one that was preempted. */
 	s32 next_pid;
 	s32 last_pid;
 
@@ -78,26 +78,29 @@ struct fair_rq {
 	/* jiffies */
 	u64 last_load_update_tick;
 
-	/* When the CPU last ran out of work, or 0; how long it usually lasts. ns */
+	/* The time when the CPU last ran out of work, or 0; the average idle time. ns */
 	u64 idle_stamp;
 	u64 avg_idle;
 
-	/* Someone wants the running task on push_cpu: 1, and only who has set it from 0. */
+	/*
+	 * Another CPU requests the running task for push_cpu: 1, and only the CPU that has set it
+	 * from 0.
+	 */
 	u32 active_balance;
-	/* The running task, if it is to go to exec_cpu as it starts another program. */
+	/* The running task, if it is to move to exec_cpu because it starts another program. */
 	s32 exec_pid;
 	u32 exec_cpu;
-	/* The tick has been stopped, and not run since: the kernel's NOHZ_TICK_STOPPED. */
+	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
 	bool tick_stopped;
 	/* Asked to balance for all idle CPUs. */
 	bool nohz_balance_kick;
 	u32 push_cpu;
-	/* Which one; 0 is any. */
+	/* The requested task; 0 is any. */
 	s32 push_pid;
 
 	struct design_rq design;
 
-	/* When the next domain is due, jiffies. */
+	/* The time when the next domain is due, jiffies. */
 	u64 next_balance;
 	struct domain_state sd[MAX_LEVELS];
 
@@ -107,14 +110,14 @@ struct fair_rq {
 
 struct fair_rq fair_rqs[MAX_CPUS];
 
-/* @cpu's runqueue, to look at. */
+/* @cpu's runqueue, for reading. */
 static __always_inline struct fair_rq *rq_of(u32 cpu)
 {
 	simulated_read(cpu);
 	return &fair_rqs[cpu & (MAX_CPUS - 1)];
 }
 
-/* @cpu's runqueue, to change what others look at. */
+/* @cpu's runqueue, for changing shared fields. */
 static __always_inline struct fair_rq *rq_for_update(u32 cpu)
 {
 	simulated_write(cpu);
@@ -126,7 +129,7 @@ static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
 	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
 }
 
-/* Idle, and not about to have work. */
+/* Idle, and no task is on its way. */
 static __always_inline bool idle_cpu(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -143,7 +146,7 @@ static __always_inline u32 cpu_nr_running(u32 cpu)
 	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
 }
 
-/* The load that balancing sees on @cpu. */
+/* The load of @cpu as balancing sees it. */
 static __always_inline u64 weighted_cpuload(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -151,13 +154,13 @@ static __always_inline u64 weighted_cpuload(u32 cpu)
 	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
 }
 
-/* Brings the utilization by our tasks up to @now. */
+/* Updates the utilization by our tasks to @now. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
 }
 
-/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED has it added to tg->load_avg. */
+/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
 static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
 {
 	update_rq_load_avg(rq, now);
@@ -177,7 +180,7 @@ static __always_inline void init_rq(u32 cpu, u64 jiffies)
 
 	rq->leftmost = ~0ULL;
 	rq->next_vruntime = ~0ULL;
-	/* Far enough from 0 that no vruntime is ever below it. */
+	/* Far enough from 0 that no vruntime is ever below 0. */
 	rq->min_vruntime = NSEC_PER_SEC;
 	rq->idle = true;
 	rq->avg_idle = 2 * tunables.sched_migration_cost;

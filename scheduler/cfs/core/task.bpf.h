@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks: what the scheduler knows of each, and which runqueue it counts in. A task counts in one
- * runqueue from its wakeup until it sleeps, whether it waits in that CPU's dispatch queue or runs.
+ * Tasks: the state of each, and the runqueue in which it counts. A task counts in one runqueue from
+ * its wakeup until it sleeps, whether it waits in that CPU's dispatch queue or runs.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -12,13 +12,16 @@
 
 /* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
 struct fair_entity {
-	/* For where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other CPUs move it. */
+	/*
+	 * Protects where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other
+	 * CPUs move it.
+	 */
 	struct bpf_spin_lock lock;
-	/* Measured against min_vruntime of the runqueue of cpu. */
+	/* Relative to min_vruntime of the runqueue of cpu. */
 	u64 vruntime;
-	/* When it last ran, ns. */
+	/* The time at which it last ran, ns. */
 	u64 exec_start;
-	/* Where it counts, or last did. */
+	/* The CPU where it counts, or last did. */
 	u32 cpu;
 	u32 weight;
 	/* 2^32 / weight */
@@ -51,15 +54,15 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* task_h_load(): what balancing would move with the task. */
+/* task_h_load(): the load that balancing would move with the task. */
 static __always_inline u64 entity_load(const struct fair_entity *se)
 {
 	return policy.load_tracking == LOAD_PELT ? se->load_avg_contrib : se->weight;
 }
 
 /*
- * Brings the task's averages up to @now. A queued task's are as old as its last event, as in the
- * kernel.
+ * Updates the task's averages to @now. Those of a queued task are as old as its last event, as in
+ * the kernel.
  */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
 {
@@ -80,9 +83,9 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 n
 }
 
 /*
- * @se wakes up on another CPU than it went to sleep on. Of its sleep it has decayed for what its old runqueue
- * knows, up to the last event there: where the CPU idled without a tick, for next to nothing
- * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 came to estimate the rest).
+ * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the
+ * last event of its old runqueue: hardly at all if that CPU idled without a tick
+ * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 began to estimate the rest).
  */
 static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 {
@@ -91,7 +94,7 @@ static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
 	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
 }
 
-/* With the lock: counts the task in the runqueue of @cpu. */
+/* With the lock held: counts the task in the runqueue of @cpu. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
@@ -106,7 +109,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 	hook_add_entity(rq, se);
 }
 
-/* With the lock: counts it no longer. */
+/* With the lock held: no longer counts it. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -138,13 +141,13 @@ static __always_inline void account_entity_dequeue(struct fair_entity *se)
 	bpf_spin_unlock(&se->lock);
 }
 
-/* Keeps the task's lead or lag while it changes to the runqueue of @cpu, where min_vruntime differs. */
+/* Keeps the task's lead or lag when it changes to the runqueue of @cpu, which has another min_vruntime. */
 static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
 {
 	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
 }
 
-/* migrate_entity() for many to one @cpu, after a prepare_attach() for all of them. */
+/* migrate_entity() for several tasks to one @cpu, after a prepare_attach() for all of them. */
 static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
 {
 	bpf_spin_lock(&se->lock);
@@ -158,8 +161,8 @@ static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
 }
 
 /*
- * Moves a runnable task's account to @cpu. One that another CPU is moving may stop being runnable in the
- * meantime, or be picked where it was; whoever runs it puts the account right.
+ * Moves a runnable task's account to @cpu. A task that another CPU is moving may stop being
+ * runnable meanwhile, or be picked where it was; the CPU that runs it corrects the account.
  */
 static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
 {

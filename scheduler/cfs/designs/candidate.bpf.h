@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Choosing a task to move between fast and slow CPUs, and moving it: the one with the most or the least
- * of something on a runqueue, be it waiting or running.
+ * Choosing and moving a task between fast and slow CPUs: the one with the largest or smallest value
+ * on a runqueue, waiting or running.
  */
 #ifndef __EQUIPOISE_CANDIDATE_H
 #define __EQUIPOISE_CANDIDATE_H
 
 #include "../balance/active.h"
 
-/* What tasks are compared by. */
+/* The value by which tasks are compared. */
 enum candidate_key {
 	KEY_RATIO,    /* the runnable average */
 	KEY_DRUNTIME, /* time on fast CPUs less that on slow ones */
 };
 
-/* The best so far, and what decides whether it moves. */
+/* The best candidate so far, and the data that decides whether it moves. */
 struct candidate {
 	/* 0: none. */
 	s32 pid;
 	u32 cpu;
 	s64 key;
 	bool running;
-	/* Of its time runnable it runs so much, of 1024. */
+	/* Its running time relative to its runnable time, of 1024. */
 	u32 usage;
 	u64 hmp_last_up;
 
-	/* What is looked for: the lowest or highest key, of a task that may use dst_cpu. */
+	/* The criterion: the lowest or highest key of a task that may use dst_cpu. */
 	enum candidate_key by;
 	bool lowest;
 	u32 dst_cpu;
@@ -33,19 +33,19 @@ struct candidate {
 
 struct candidates {
 	struct candidate first, second;
-	/* The tick's, which may interrupt who works with the others. */
+	/* The tick's, which may interrupt a user of the others. */
 	struct candidate of_tick;
 } __attribute__((aligned(64)));
 
 struct candidates all_candidates[MAX_CPUS];
 
-/* This processor's, to work with. */
+/* This CPU's. */
 static __always_inline struct candidates *this_candidates(void)
 {
 	return &all_candidates[bpf_get_smp_processor_id() & (MAX_CPUS - 1)];
 }
 
-/* One CPU looks for tasks to move at a time: set while one does. */
+/* Only one CPU at a time searches for tasks to move: set while one does. */
 u32 candidates_lock;
 
 static __always_inline bool trylock_candidates(void)
@@ -66,7 +66,7 @@ static __always_inline void look_for(struct candidate *best, enum candidate_key 
 	best->dst_cpu = dst_cpu;
 }
 
-/* Considers @p, which is on @cpu; @running: the running one, whose @key the runqueue has. */
+/* Considers @p, which is on @cpu; @running: it is the running task, whose @key the runqueue has. */
 __noinline bool consider_task(struct candidate *best __arg_nonnull, struct task_struct *p __arg_trusted, u32 cpu,
 			      s64 key, bool running)
 {
@@ -85,7 +85,7 @@ __noinline bool consider_task(struct candidate *best __arg_nonnull, struct task_
 	return true;
 }
 
-/* druntime of the task that runs on @rq, with what it has not been charged for yet. */
+/* druntime of the task that runs on @rq, including its uncharged time. */
 static __always_inline s64 curr_druntime(const struct fair_rq *rq, u64 now)
 {
 	const struct hperf_running *curr = &rq->curr.design.hperf;
@@ -94,7 +94,7 @@ static __always_inline s64 curr_druntime(const struct fair_rq *rq, u64 now)
 	return curr->fast ? curr->druntime + (s64)ran : curr->druntime - (s64)ran;
 }
 
-/* Considers the running task of @cpu, and of those that wait the first @max. */
+/* Considers the running task of @cpu, and the first @max waiting ones. */
 __noinline bool consider_rq(struct candidate *best __arg_nonnull, u32 cpu, u32 max, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -121,7 +121,7 @@ __noinline bool consider_rq(struct candidate *best __arg_nonnull, u32 cpu, u32 m
 	return best->pid;
 }
 
-/* May it use its dst_cpu, which may be another than it was looked for? */
+/* May the candidate use its dst_cpu, which may differ from the one of the search? */
 __noinline bool candidate_allowed(const struct candidate *best __arg_nonnull)
 {
 	struct task_struct *p = bpf_task_from_pid(best->pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Active balance: a CPU that should get load, but finds only a running task or none that may move, asks for it; and
- * moving a task that waits.
+ * Active balance: a CPU that should get load, but finds only a running task or no task that may
+ * move, requests the running task. Also: moving a waiting task.
  */
 #ifndef __EQUIPOISE_ACTIVE_H
 #define __EQUIPOISE_ACTIVE_H
@@ -31,7 +31,7 @@ static __always_inline bool request_push(const struct balance_env *env)
 	return true;
 }
 
-/* Moves @p, which @it is at and waits on another CPU, to @cpu. False if it is gone. */
+/* Moves @p, at which @it points and which waits on another CPU, to @cpu. False if it is gone. */
 static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					     struct fair_entity *se, u32 cpu)
 {
@@ -46,7 +46,9 @@ static __always_inline bool move_queued_task(struct bpf_iter_scx_dsq *it, struct
 	return false;
 }
 
-/* Who in @dsq was enqueued or had the CPU longest ago? Of those that @push_cpu may have, if that is not negative.
+/*
+ * Notes the task in @dsq that was enqueued or had the CPU longest ago; only tasks that @push_cpu
+ * may have, if that is not negative.
  */
 __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 push_cpu)
 {
@@ -68,7 +70,10 @@ __noinline bool note_oldest(struct balance_env *env __arg_nonnull, u64 dsq, s32 
 	return env->oldest_pid;
 }
 
-/* The same of all that wait on @cpu. The kernel has a list for it (cfs_tasks), which it takes from the end of. */
+/*
+ * The same for all tasks that wait on @cpu. The kernel keeps a list for this (cfs_tasks), and takes
+ * from its end.
+ */
 static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 push_cpu)
 {
 	env->oldest_pid = 0;
@@ -76,7 +81,7 @@ static __always_inline bool find_oldest(struct balance_env *env, u32 cpu, s32 pu
 	return note_oldest(env, ineligible_dsq(cpu), push_cpu);
 }
 
-/* Gives the oldest of env to @push_cpu. False if it is gone. */
+/* Gives env's oldest task to @push_cpu. False if it is gone. */
 __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 {
 	forget_origin(push_cpu);
@@ -96,7 +101,10 @@ __noinline bool push_oldest(struct balance_env *env __arg_nonnull, u32 push_cpu)
 	return pushed;
 }
 
-/* Balance of @push_cpu with @cpu has not failed after all: the lowest domain with both forgets its failures. */
+/*
+ * Balancing of @push_cpu with @cpu has succeeded after all: the lowest domain with both forgets its
+ * failures.
+ */
 __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 {
 	forget_origin(push_cpu);
@@ -112,8 +120,8 @@ __noinline bool forget_failures(u32 push_cpu, u32 cpu)
 }
 
 /*
- * In ops.dispatch(): answers request_push(). The running task is the last that the kernel would take, as it ran
- * last. Returns true if it is @prev that leaves.
+ * In ops.dispatch(): answers request_push(). The kernel would take the running task last, because
+ * it ran last. Returns true if @prev is the task that leaves.
  */
 static __always_inline bool active_load_balance(u32 cpu, struct task_struct *prev, u64 now)
 {

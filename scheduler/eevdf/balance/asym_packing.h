@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Preferred CPUs: where the firmware ranks them (ITMT, AMD's preferred cores), tasks are packed onto those of the
- * highest priority, of SMT cores only onto one that idles altogether. SD_ASYM_PACKING of Linux 7.3.
+ * Preferred CPUs: where the firmware ranks CPUs (ITMT, AMD's preferred cores), tasks are packed
+ * onto those of the highest priority; of SMT cores, only onto a fully idle one. SD_ASYM_PACKING of
+ * Linux 7.3.
  */
 #ifndef __EQUIPOISE_ASYM_PACKING_H
 #define __EQUIPOISE_ASYM_PACKING_H
 
 #include "balance_env.bpf.h"
 
-/* Do priorities count for @cpu in @sd? Between cores only if nobody shares its core with it. */
+/* Do priorities count for @cpu in @sd? Between cores only if no task shares its core. */
 static __always_inline bool sched_use_asym_prio(const struct domain *sd, u32 cpu)
 {
 	return sd->flags & SD_ASYM_PACKING && (sd->flags & SD_SHARE_CPUPOWER || is_core_idle(cpu));
 }
 
-/* Should @dst_cpu have what @src_cpu has? */
+/* Should @dst_cpu take the work of @src_cpu? */
 static __always_inline bool sched_asym(const struct domain *sd, u32 dst_cpu, u32 src_cpu)
 {
 	return sched_asym_prefer(dst_cpu, src_cpu) && sched_use_asym_prio(sd, dst_cpu);
 }
 
-/* Should dst_cpu have what the group of env->sgs, @group, has? Not of a core with two busy threads: that is
- * GROUP_SMT_BALANCE. */
+/*
+ * Should dst_cpu take the work of @group, whose statistics are in env->sgs? Not from a core with
+ * two busy threads: that is GROUP_SMT_BALANCE.
+ */
 static __always_inline bool sched_group_asym(const struct balance_env *env, u32 group)
 {
 	const struct group_state *state = group_state_at(group);
@@ -31,7 +34,10 @@ static __always_inline bool sched_group_asym(const struct balance_env *env, u32 
 	return sched_asym(env_domain(env), env->dst_cpu, state->asym_prefer_cpu);
 }
 
-/* Is the running task of src_cpu to move for it? Also to a CPU of less priority, if it shares its core. */
+/*
+ * Should the running task of src_cpu move for priority? Also to a CPU of lower priority, if it
+ * shares its core.
+ */
 static __always_inline bool asym_active_balance(const struct balance_env *env)
 {
 	const struct domain *sd = env_domain(env);

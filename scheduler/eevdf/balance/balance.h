@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq() and
- * sched_balance_domains() of Linux 7.3. Runs where tasks may be moved between dispatch queues: in ops.dispatch()
- * and in timers.
+ * Load balancing within one domain, and over a CPU's domains when they are due: sched_balance_rq()
+ * and sched_balance_domains() of Linux 7.3. Runs where tasks may be moved between dispatch queues:
+ * in ops.dispatch() and in timers.
  */
 #ifndef __EQUIPOISE_BALANCE_H
 #define __EQUIPOISE_BALANCE_H
@@ -13,7 +13,7 @@
 /* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
 #define MAX_PINNED_INTERVAL 512
 
-/* Ran so recently that moving it would cost its cache. */
+/* The task ran so recently that its cache is still warm. */
 static __always_inline bool task_hot(const struct task_struct *p, const struct fair_entity *se,
 				     const struct balance_env *env)
 {
@@ -25,7 +25,7 @@ static __always_inline bool task_hot(const struct task_struct *p, const struct f
 	       (s64)tunables.sched_migration_cost;
 }
 
-/* @p may not use dst_cpu. Another CPU of its group may have it: new_dst_cpu. */
+/* @p may not use dst_cpu. Another CPU of its group may be allowed: new_dst_cpu. */
 static __always_inline void note_pinned(struct task_struct *p, struct balance_env *env)
 {
 	s32 cpu;
@@ -40,7 +40,7 @@ static __always_inline void note_pinned(struct task_struct *p, struct balance_en
 	env->new_dst_cpu = cpu;
 }
 
-/* Would @se, which has had more than its part, only wait on dst_cpu? */
+/* Would @se, which has had more than its share, only wait on dst_cpu? */
 static __always_inline bool is_ineligible_on_dst(const struct fair_entity *se, const struct balance_env *env)
 {
 	return rq_of(env->dst_cpu)->nr_running && !eligible(peek_vruntime(rq_of(env->src_cpu)), se->vruntime);
@@ -51,7 +51,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	/* One that is bound to its CPU, as the kernel's own threads are, is where it should be. */
+	/* A task bound to its CPU, as the kernel's own threads are, stays there. */
 	if (!se || is_per_cpu_kthread(p))
 		return false;
 	if (!policy.migrate_ineligible && !env_domain_state(env)->nr_balance_failed &&
@@ -66,7 +66,7 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
 }
 
-/* How much of the imbalance @se takes along; 0 if it is too much, or none of it. */
+/* How much of the imbalance @se takes along; 0 if it is too much, or nothing. */
 static __always_inline u64 task_share(const struct balance_env *env, const struct fair_entity *se)
 {
 	u32 failed = env_domain_state(env)->nr_balance_failed, shift = failed < 63 ? failed : 63;
@@ -84,11 +84,11 @@ static __always_inline u64 task_share(const struct balance_env *env, const struc
 	default:
 		return util_fits_cpu(task_util_est(se), env->src_cpu) ? 0 : env->imbalance;
 	}
-	/* After failures even too heavy ones. */
+	/* After failures, even tasks that are too heavy. */
 	return (s64)(share >> shift) > env->imbalance ? 0 : share + !share;
 }
 
-/* Moves the oldest of env to dst_cpu, if it may and should; else it is asked last from now on. */
+/* Moves env's oldest task to dst_cpu, if it may and should move; otherwise it is asked last from now on. */
 __noinline bool move_oldest(struct balance_env *env __arg_nonnull)
 {
 	struct task_struct *p;
@@ -123,7 +123,7 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 		env->flags &= ~LBF_ALL_PINNED;
 		return 0;
 	}
-	/* Linux has first the one runqueue locked, and then the other. */
+	/* Linux locks first one runqueue, and then the other. */
 	simulated_lock_rqs(src_cpu, env->dst_cpu);
 	bpf_for(i, 0, env->loop_max) {
 		if (env->imbalance <= 0 || (is_idle_balance(env) && cpu_nr_running(src_cpu) <= 1))
@@ -132,19 +132,24 @@ __noinline u32 move_tasks(struct balance_env *env __arg_nonnull)
 		if (!find_oldest(env, src_cpu, -1))
 			break;
 		move_oldest(env);
-		/* A preemptible kernel (CONFIG_PREEMPTION) does not let its new task wait for more. */
+		/*
+		 * A preemptible kernel (CONFIG_PREEMPTION) stops here: the new task must not wait
+		 * for more.
+		 */
 		if (env->pulled && env->idle == LB_NEWLY_IDLE)
 			break;
 	}
 	simulated_unlock_rqs();
-	/* The running task, which had the CPU last, is among those that the kernel asks. */
+	/* The kernel also considers the running task, which had the CPU last. */
 	if (env->flags & LBF_ALL_PINNED && curr_allowed(src_cpu, env->dst_cpu))
 		env->flags &= ~LBF_ALL_PINNED;
 	return env->pulled;
 }
 
-/* move_tasks(), and again for other CPUs of dst_cpu's group if that could not have all it should for their
- * affinity. */
+/*
+ * move_tasks(), and again for other CPUs of dst_cpu's group if affinity kept that one from getting
+ * its part.
+ */
 static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 {
 	u32 nr_running = cpu_nr_running(env->src_cpu), moved = 0;
@@ -162,7 +167,7 @@ static __always_inline u32 move_tasks_to_group(struct balance_env *env)
 	return moved;
 }
 
-/* Is the running task of src_cpu to be moved? */
+/* Should the running task of src_cpu move? */
 static __always_inline bool need_active_balance(const struct balance_env *env)
 {
 	const struct domain *sd = env_domain(env);
@@ -173,13 +178,13 @@ static __always_inline bool need_active_balance(const struct balance_env *env)
 	if (env->migration_type == MIGRATE_TASK &&
 	    env_domain_state(env)->nr_balance_failed > sd->cache_nice_tries + 2)
 		return true;
-	/* It has a CPU that others take much of. */
+	/* Other classes take much of its CPU. */
 	return is_idle_balance(env) && balanced_nr_running(src_cpu) == 1 &&
 	       check_cpu_capacity(src_cpu, sd->imbalance_pct) &&
 	       power_of(src_cpu) * sd->imbalance_pct < power_of(env->dst_cpu) * 100;
 }
 
-/* The domain above has the local group, whose balance tasks' affinity stands in the way of, or not any more. */
+/* Tells the domain above, which has the local group, whether affinity still hinders its balance. */
 static __always_inline void note_imbalance(const struct balance_env *env, bool imbalance)
 {
 	struct group_state *parent;
@@ -202,7 +207,7 @@ static __always_inline void grow_interval(const struct balance_env *env)
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu: have the running task pushed? And how soon to look again. */
+/* Nothing could be moved from src_cpu: should the running task be pushed, and when is the next attempt? */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);
@@ -223,7 +228,9 @@ static __always_inline void balance_failed(struct balance_env *env)
 		ds->balance_interval = env_domain(env)->min_interval;
 }
 
-/* Is dst_cpu the one to balance for its group: the first of those that idle, best with their core, else the first?
+/*
+ * Does dst_cpu balance for its group: the first idle CPU, preferably of an idle core, otherwise the
+ * first CPU?
  */
 __noinline bool should_we_balance(const struct balance_env *env __arg_nonnull)
 {
@@ -270,7 +277,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->any_excluded = false;
 	this_counters()->balance_calls++;
 
-	/* Each turn but the last excludes a CPU whose tasks are all pinned. */
+	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
 	bpf_for(redo, 0, nr_cpus()) {
 		if (!should_we_balance(env)) {
 			*balance = false;
@@ -313,8 +320,8 @@ out_all_pinned:
 }
 
 /*
- * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns how many; *@balance becomes false if
- * another CPU is to do it for this group.
+ * Pulls tasks to @dst_cpu if its domain at @level is imbalanced. Returns their number; *@balance
+ * becomes false if another CPU balances for this group.
  */
 __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool *balance __arg_nonnull)
 {
@@ -325,13 +332,13 @@ __noinline u32 load_balance(u32 dst_cpu, u32 level, enum balance_idle idle, bool
 	return moved;
 }
 
-/* How long @cpu leaves its domain @sd alone, jiffies. */
+/* The interval between two balances of @sd by @cpu, jiffies. */
 static __always_inline u64 domain_interval(const struct domain *sd, const struct domain_state *ds, bool busy)
 {
 	u64 interval = msecs_to_jiffies((u64)ds->balance_interval * (busy ? sd->busy_factor : 1));
 	u64 max_interval = jiffies_per_sec() * nr_cpus() / 10;
 
-	/* So that levels of CPUs that are busy do not all come due at once. */
+	/* So that the levels of busy CPUs are not due at the same time. */
 	if (busy)
 		interval--;
 	if (interval > max_interval)
@@ -339,7 +346,9 @@ static __always_inline u64 domain_interval(const struct domain *sd, const struct
 	return interval ? interval : 1;
 }
 
-/* Newly idle balancing took @cost ns in a domain. What it is taken to take falls by 1 % a second. True if it did.
+/*
+ * Newidle balancing took @cost ns in a domain. The estimate falls by 1 % per second. True if it
+ * fell now.
  */
 static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cost, u64 jiffies)
 {
@@ -354,7 +363,10 @@ static __always_inline bool update_newidle_cost(struct domain_state *ds, u64 cos
 	return false;
 }
 
-/* What newly idle balancing takes on @cpu has changed in a domain; its least is what moving a task costs. */
+/*
+ * The cost of newidle balancing on @cpu has changed in a domain; its minimum is the cost of moving
+ * a task.
+ */
 __noinline bool decay_idle_balance_cost(u32 cpu)
 {
 	forget_origin(cpu);
@@ -369,7 +381,7 @@ __noinline bool decay_idle_balance_cost(u32 cpu)
 	return true;
 }
 
-/* Balances all domains of @cpu that are due. Returns when the next one is, jiffies. */
+/* Balances all domains of @cpu that are due. Returns the next due time, jiffies. */
 __noinline u64 rebalance_domains(u32 cpu, enum balance_idle idle, u64 jiffies)
 {
 	forget_origin(cpu);

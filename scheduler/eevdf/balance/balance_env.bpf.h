@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one pass of load_balance() works on: the kernel's lb_env and sd_lb_stats. Kept per CPU that balances rather
- * than on the stack, of which BPF has 512 bytes.
+ * The state of one pass of load_balance(): the kernel's lb_env and sd_lb_stats. Kept per balancing
+ * CPU and not on the stack, of which BPF has 512 bytes.
  */
 #ifndef __EQUIPOISE_BALANCE_ENV_H
 #define __EQUIPOISE_BALANCE_ENV_H
@@ -9,7 +9,7 @@
 #include "../../balance_idle.h"
 #include "group.bpf.h"
 
-/* What balance_env::imbalance counts. */
+/* The unit of balance_env::imbalance. */
 enum migrates {
 	MIGRATE_LOAD,
 	MIGRATE_UTIL,
@@ -23,7 +23,7 @@ enum migrates {
 #define LBF_DST_PINNED 0x04
 
 struct balance_env {
-	/* Whose domain it is, and at which level. */
+	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
 	u32 level;
 	/* dst_cpu is cpu, or another of its group. */
@@ -34,34 +34,36 @@ struct balance_env {
 	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;
-	/* When it began, ns. */
+	/* The start of the pass, ns. */
 	u64 now;
-	/* Who of those that wait on a CPU is to be asked next: the one that was enqueued or had the CPU longest
-	 * ago, when that was, and its queue. 0: nobody. */
+	/*
+	 * The next candidate among a CPU's waiting tasks, which was enqueued or had the CPU longest
+	 * ago: its pid, that time, and its queue. 0: none.
+	 */
 	s32 oldest_pid;
 	u64 oldest_at;
 	u64 oldest_dsq;
-	/* How many tasks have been asked, are to be at most, and were moved. */
+	/* The number of tasks considered so far, its limit, and the number of moved tasks. */
 	u32 loop;
 	u32 loop_max;
 	u32 pulled;
-	/* Does the core of dst_cpu idle but for it? */
+	/* Is the rest of dst_cpu's core idle? */
 	bool dst_core_idle;
-	/* Has dst_cpu clearly more capacity than any CPU of the group that is looked at? */
+	/* Has dst_cpu clearly more capacity than every CPU of the group under consideration? */
 	bool dst_is_larger;
-	/* Is there a CPU with more than a task, with more to do than fits it? */
+	/* Is a CPU overloaded (more than one task), or overutilized? */
 	bool overloaded;
 	bool overutilized;
-	/* CPUs found to have nothing that may move; valid if any is. */
+	/* CPUs found to have no movable task; valid if any is set. */
 	bool any_excluded;
 	u64 excluded[MAX_CPUS / 64];
-	/* The groups: dst_cpu's, and the busiest of the others or -1. */
+	/* The groups: dst_cpu's, and the busiest other one, or -1. */
 	s32 busiest_group;
 	u32 local_group;
 	struct group_stats local;
 	struct group_stats busiest;
 	struct group_stats sgs;
-	/* Of the whole domain. */
+	/* Sums over the domain. */
 	u64 total_load;
 	u64 total_capacity;
 	u64 avg_load;
@@ -75,7 +77,7 @@ struct balance_env {
 
 #include "../../balance_pass.bpf.h"
 
-/* Have others taken so much of @cpu that it shows beside what a domain with @imbalance_pct lets pass? */
+/* Do other classes take so much of @cpu that it exceeds the tolerance of a domain with @imbalance_pct? */
 static __always_inline bool check_cpu_capacity(u32 cpu, u32 imbalance_pct)
 {
 	return power_of(cpu) * imbalance_pct < power_orig_of(cpu) * 100;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The capacity of CPUs and groups that is left for fair tasks, and its extremes: update_group_capacity(). */
+/* The capacity of CPUs and groups for fair tasks, and its extremes: update_group_capacity(). */
 #ifndef __EQUIPOISE_GROUP_CAPACITY_H
 #define __EQUIPOISE_GROUP_CAPACITY_H
 
 #include "../../signals/capacity.h"
 #include "balance_env.bpf.h"
 
-/* Of dst_cpu's group in the domain, though not every time that a CPU runs out of work. */
+/* Updates dst_cpu's group in the domain, though not every time that a CPU runs out of work. */
 static __always_inline void refresh_group_capacity(struct balance_env *env)
 {
 	struct group_state *state = group_state_at(env->local_group);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a group of CPUs has to do, and what kind of group that makes it: group types of Linux 7.3, from the idlest
+ * The load of a group of CPUs, and the group's type by it: the types of Linux 7.3, from the idlest
  * to the busiest.
  */
 #ifndef __EQUIPOISE_GROUP_H
@@ -12,21 +12,21 @@
 enum group_kind {
 	/* It can take more tasks. */
 	GROUP_HAS_SPARE,
-	/* It has no room, but nobody waits who need not. */
+	/* It has no room, but no task waits unnecessarily. */
 	GROUP_FULLY_BUSY,
 	/* A task does not fit its CPU. */
 	GROUP_MISFIT_TASK,
 	/* A core has more than one task. */
 	GROUP_SMT_BALANCE,
-	/* A CPU that idles is to be preferred to its CPUs (asym_packing.h). */
+	/* An idle CPU is preferred to the group's CPUs (asym_packing.h). */
 	GROUP_ASYM_PACKING,
-	/* Affinity kept tasks from being balanced below. */
+	/* Affinity prevented balancing in a lower domain. */
 	GROUP_IMBALANCED,
-	/* Tasks do not get what they ask for. */
+	/* Tasks do not get the CPU time that they need. */
 	GROUP_OVERLOADED,
 };
 
-/* What a group does: sg_lb_stats. */
+/* The load of a group: sg_lb_stats. */
 struct group_stats {
 	u64 avg_load;
 	u64 group_load;
@@ -34,26 +34,26 @@ struct group_stats {
 	u64 group_util;
 	u64 group_runnable;
 	u64 misfit_task_load;
-	/* Tasks of all classes, and ours. */
+	/* Runnable tasks of all classes, and ours. */
 	u32 sum_nr_running;
 	u32 sum_h_nr_running;
 	u32 idle_cpus;
 	u32 group_weight;
-	/* A CPU has more to do than fits it. */
+	/* A CPU is overutilized. */
 	bool overutilized;
 	bool smt_balance;
 	bool asym_packing;
 	enum group_kind type;
 };
 
-/* What is kept of a group besides struct group. */
+/* The state of a group besides struct group. */
 struct group_state {
-	/* The least and the most of its CPUs' capacities, as last found. */
+	/* The smallest and the largest capacity of its CPUs, as last computed. */
 	u32 min_capacity;
 	u32 max_capacity;
-	/* Balancing a domain that is this group could not move what it should, as tasks are pinned. */
+	/* Balancing the domain that is this group failed because tasks are pinned. */
 	bool imbalance;
-	/* Flags of the domain that is this group, and how many cores it has. */
+	/* Flags of the domain that is this group, and its number of cores. */
 	u32 flags;
 	u32 cores;
 	/* The first of its CPUs of the highest priority. */
@@ -67,7 +67,7 @@ static __always_inline struct group_state *group_state_at(u32 index)
 	return &group_states[index & (MAX_GROUPS - 1)];
 }
 
-/* More tasks than CPUs, and they use or ask for more than these have? */
+/* Are there more tasks than CPUs, and do they use or need more than the CPUs' capacity? */
 static __always_inline bool group_is_overloaded(u32 imbalance_pct, const struct group_stats *sgs)
 {
 	if (policy.overload_needs_overutilized && sched_energy_enabled() && !sgs->overutilized)
@@ -102,7 +102,9 @@ static __always_inline enum group_kind group_classify(u32 imbalance_pct, u32 gro
 	return group_has_capacity(imbalance_pct, sgs) ? GROUP_HAS_SPARE : GROUP_FULLY_BUSY;
 }
 
-/* A node may have a few tasks more than another, as they may have to do with each other (adjust_numa_imbalance()).
+/*
+ * One node may have a few tasks more than another, because they may communicate
+ * (adjust_numa_imbalance()).
  */
 static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running, u32 imb_numa_nr)
 {
@@ -111,7 +113,7 @@ static __always_inline s64 adjust_numa_imbalance(s64 imbalance, u32 dst_running,
 	return imbalance <= 2 ? 0 : imbalance;
 }
 
-/* What is known of @cpu's groups for good, each by its first CPU. */
+/* The constant properties of @cpu's groups, each by its first CPU. */
 static __always_inline void init_groups(u32 cpu)
 {
 	for (u32 level = 0; level < MAX_LEVELS; level++) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How much should move from the busiest group to the local one, and of what: calculate_imbalance() of Linux 7.3.
+/*
+ * How much should move from the busiest group to the local one, and in which unit:
+ * calculate_imbalance() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IMBALANCE_H
 #define __EQUIPOISE_IMBALANCE_H
 
 #include "balance_env.bpf.h"
 
-/* How many tasks more the busiest group has than the local one, each by its cores. */
+/* How many tasks more the busiest group has than the local one, relative to their cores. */
 static __always_inline s64 sibling_imbalance(const struct balance_env *env)
 {
 	s64 busiest = env->busiest.sum_nr_running, local = env->local.sum_nr_running, imbalance;
@@ -27,7 +29,7 @@ static __always_inline s64 sibling_imbalance(const struct balance_env *env)
 	return imbalance;
 }
 
-/* The local group has room: as much as fits into it, or so many tasks that both have as many idle CPUs. */
+/* The local group has room: fill it, or equalize the numbers of idle CPUs. */
 static __always_inline void fill_spare(struct balance_env *env)
 {
 	struct group_stats *local = &env->local, *busiest = &env->busiest;
@@ -38,7 +40,7 @@ static __always_inline void fill_spare(struct balance_env *env)
 		env->imbalance = local->group_capacity > local->group_util
 					 ? local->group_capacity - local->group_util
 					 : 0;
-		/* It may be full of other classes' work, and yet idle. */
+		/* The group may be full of other classes' work, and yet have an idle CPU. */
 		if (is_idle_balance(env) && !env->imbalance) {
 			env->migration_type = MIGRATE_TASK;
 			env->imbalance = 1;
@@ -52,7 +54,7 @@ static __always_inline void fill_spare(struct balance_env *env)
 		env->imbalance = local->idle_cpus > busiest->idle_cpus ? local->idle_cpus - busiest->idle_cpus : 0;
 	if (sd->flags & SD_NUMA)
 		env->imbalance = adjust_numa_imbalance(env->imbalance, local->sum_nr_running + 1, sd->imb_numa_nr);
-	/* Each one that moves makes a difference of two. */
+	/* Each moved task changes the difference by two. */
 	env->imbalance >>= 1;
 }
 
@@ -93,7 +95,7 @@ static __always_inline void calculate_imbalance(struct balance_env *env)
 		if (local->avg_load >= busiest->avg_load || local->avg_load >= env->avg_load)
 			return;
 	}
-	/* Neither should end up beyond the average. */
+	/* Neither group should end up beyond the average. */
 	env->migration_type = MIGRATE_LOAD;
 	max_pull = (busiest->avg_load - env->avg_load) * busiest->group_capacity;
 	room = (env->avg_load - local->avg_load) * local->group_capacity;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * New-idle balance: a CPU that runs out of work looks for some before it idles, unless it usually idles for less
- * time than the looking takes, and the less often the less it has brought. sched_balance_newidle() of Linux 7.3.
+ * Newidle balance: a CPU that runs out of work searches for some before it idles, unless it usually
+ * idles for less time than the search takes. The less the searches have brought, the rarer they
+ * are. sched_balance_newidle() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NEWIDLE_H
 #define __EQUIPOISE_NEWIDLE_H
@@ -9,7 +10,7 @@
 #include "balance.h"
 #include "nohz.bpf.h"
 
-/* One attempt of which @success were worth their while, of 1024 (NI_RANDOM); ended at @now, ns. */
+/* Counts one attempt, ended at @now, ns; @success of 1024 succeeded (NI_RANDOM). */
 static __always_inline void update_newidle_stats(struct domain_state *ds, u32 success, u64 now)
 {
 	u64 ratio;
@@ -19,7 +20,7 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 	if (ds->newidle_call < 1024)
 		return;
 	ratio = ds->newidle_success;
-	/* Attempts that are rare do little harm: one of 1024 more for each 4 ms that 512 took (NI_RATE). */
+	/* Rare attempts do little harm: one of 1024 more for each 4 ms that 512 took (NI_RATE). */
 	if (policy.ni_rate) {
 		ratio += (now - ds->newidle_stamp) >> 22;
 		if (ratio > 1024)
@@ -42,14 +43,14 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 	u32 weight = 1, pulled;
 	u64 now, took;
 
-	/* Linux 6.12 throws the dice also where nothing is against it, which changes nothing else. */
+	/* Linux 6.12 draws a random number even if the search is certain, which changes nothing else. */
 	if (policy.ni_random && (ds->newidle_ratio < 1024 || !policy.ni_rate)) {
 		weight = 1 + ds->newidle_ratio;
 		if (bpf_get_prandom_u32() % 1024 > weight) {
 			update_newidle_stats(ds, 0, *since);
 			return 0;
 		}
-		/* Each time that it is done stands for so many. */
+		/* Each executed search counts for this many. */
 		weight = (1024 + weight / 2) / weight;
 	}
 	*looked = true;
@@ -63,7 +64,7 @@ static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffie
 	return pulled;
 }
 
-/* When the domain of @cpu at @level is due, by what it is to an idle CPU; jiffies. */
+/* The time when the domain of @cpu at @level is due for an idle CPU; jiffies. */
 static __always_inline u64 idle_balance_due(u32 cpu, u32 level)
 {
 	struct domain_state *ds = domain_state_of(cpu, level);
@@ -83,7 +84,7 @@ static __always_inline u64 earlier(u64 a, u64 b)
 	return time_before(a, b) ? a : b;
 }
 
-/* @cpu, with nothing to run, looks in its domains. Returns how many tasks it got. */
+/* @cpu, which has nothing to run, searches its domains. Returns the number of pulled tasks. */
 __noinline u32 newidle_balance(u32 cpu, u64 now)
 {
 	forget_origin(cpu);
@@ -115,7 +116,7 @@ __noinline u32 newidle_balance(u32 cpu, u64 now)
 	this_counters()->newidle_pulled += pulled;
 	if (!pulled)
 		explain(found_none, 0, cpu);
-	/* Someone may have come meanwhile. */
+	/* A task may have arrived meanwhile. */
 	return pulled ? pulled : rq->nr_running;
 }
 
@@ -142,7 +143,7 @@ static __always_inline void idle_balance(u32 cpu, u64 now)
 	nohz_newidle_balance(cpu, now);
 }
 
-/* @rq is woken up: how long was it idle? An average that follows an eighth of the way. */
+/* @rq is woken up: how long was it idle? The average moves by an eighth of the difference. */
 static __always_inline void update_avg_idle(struct fair_rq *rq, u64 now)
 {
 	u64 max = 2 * rq->max_idle_balance_cost;

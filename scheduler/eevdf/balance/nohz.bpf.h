@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing for CPUs that have no tick. A busy CPU whose tick sees a reason kicks an idle CPU, which then balances
- * on behalf of all of them, or only brings their averages up to date. nohz_balancer_kick() and nohz_idle_balance()
- * of Linux 7.3.
+ * Balancing for CPUs without a tick. A busy CPU whose tick finds a reason kicks an idle CPU, which
+ * then balances for all idle CPUs, or only updates their averages. nohz_balancer_kick() and
+ * nohz_idle_balance() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
@@ -12,17 +12,17 @@
 #include "../../signals/frequency.bpf.h"
 #include "balance.h"
 
-/* What an idle CPU is asked for: rq->nohz_kick. */
+/* The requests to an idle CPU: rq->nohz_kick. */
 #define NOHZ_BALANCE_KICK 0x1
 #define NOHZ_STATS_KICK 0x2
 #define NOHZ_NEXT_KICK 0x4
 
-/* What idle CPUs have left to do, besides balancing. */
+/* The pending work for idle CPUs, besides balancing. */
 struct nohz_update {
-	/* They have averages left to decay. When they are looked at again, jiffies. */
+	/* They have averages that still decay. The time of the next update, jiffies. */
 	bool has_blocked;
 	u64 next_blocked;
-	/* One more idles, and is to count in nohz.next_balance. */
+	/* Another CPU has become idle, and must count in nohz.next_balance. */
 	bool next_balance;
 };
 
@@ -39,14 +39,14 @@ static __always_inline void nohz_balance_enter_idle(u32 cpu)
 	nohz_update.has_blocked = true;
 }
 
-/* A tick of @cpu: it no longer idles. */
+/* A tick of @cpu: it is no longer idle. */
 static __always_inline void nohz_balance_exit_idle(u32 cpu)
 {
 	if (nohz_start_tick(cpu))
 		__sync_fetch_and_add(&llc_of(cpu)->nr_busy_cpus, 1);
 }
 
-/* Before balancing for @cpu, which may be idle. */
+/* Called before balancing for @cpu, which may be idle. */
 static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 {
 	rq_of(cpu)->last_blocked_load_update = jiffies_at(now);
@@ -61,7 +61,7 @@ static __always_inline void update_blocked_averages(u32 cpu, u64 now)
 		see_to_idle_cpus(bpf_get_smp_processor_id(), now);
 }
 
-/* The periodic balance of @cpu, which is busy or not. */
+/* The periodic balance of @cpu, busy or idle. */
 static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u64 now)
 {
 	update_blocked_averages(cpu, now);
@@ -69,7 +69,7 @@ static __always_inline bool periodic_balance(u32 cpu, enum balance_idle idle, u6
 	return true;
 }
 
-/* Does a CPU idle, without a tick, that should have what @cpu has? */
+/* Is a CPU without a tick idle that should take the work of @cpu? */
 __noinline bool preferred_cpu_idles(u32 cpu)
 {
 	forget_origin(cpu);
@@ -93,7 +93,7 @@ __noinline bool preferred_cpu_idles(u32 cpu)
 	return found;
 }
 
-/* Has @cpu, which is busy, work for an idle one? */
+/* Does @cpu, which is busy, have work for an idle CPU? */
 static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 {
 	const struct fair_rq *rq = rq_of(cpu);
@@ -107,13 +107,13 @@ static __always_inline bool nohz_kick_needed(u32 cpu, u64 jiffies)
 		return true;
 	if (preferred_cpu_idles(cpu))
 		return true;
-	/* Where CPUs are not alike, some may be busy and others not as long as tasks fit. */
+	/* With heterogeneous capacities, some CPUs may be busy and others idle as long as tasks fit. */
 	if (machine.asymmetric)
 		return rq->misfit_task_load;
 	return llc_of(cpu)->nr_busy_cpus > 1;
 }
 
-/* The first idle CPU without a tick, if there is one of those whose core idles altogether; or -1. */
+/* The first idle CPU without a tick, preferably of a fully idle core; or -1. */
 __noinline s32 find_new_ilb(void)
 {
 	u32 this_cpu = bpf_get_smp_processor_id();
@@ -133,7 +133,10 @@ __noinline s32 find_new_ilb(void)
 	return found;
 }
 
-/* The tick of @cpu: an idle CPU is to look at all of them, if there is a reason (@flags of nohz_idle_balance()). */
+/*
+ * The tick of @cpu: if there is a reason, an idle CPU has to serve all idle CPUs (@flags of
+ * nohz_idle_balance()).
+ */
 static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 {
 	u32 flags = 0, old;
@@ -163,7 +166,7 @@ static __always_inline void nohz_balancer_kick(u32 cpu, u64 jiffies)
 	kick_cpu(ilb, SCX_KICK_IDLE);
 }
 
-/* Brings the averages of idle @cpu up to date, once a tick. Is there something left to decay? */
+/* Updates the averages of idle @cpu, once per tick. Do any still decay? */
 __noinline bool update_nohz_stats(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -178,8 +181,9 @@ __noinline bool update_nohz_stats(u32 cpu, u64 now)
 }
 
 /*
- * An idle CPU's work for all that idle, itself last, as long as it has no work to run. @flags: NOHZ_STATS_KICK,
- * their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK, when they are due.
+ * The work of an idle CPU for all idle CPUs, itself last, as long as it has nothing to run. @flags:
+ * NOHZ_STATS_KICK, their averages; NOHZ_BALANCE_KICK, their balancing; NOHZ_NEXT_KICK, their due
+ * times.
  */
 __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 {
@@ -230,7 +234,7 @@ static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 		nohz_idle_balance(cpu, flags, now);
 }
 
-/* @cpu is about to idle, for a while by the looks of it: it may as well see to idle CPUs' averages. */
+/* @cpu is about to idle, probably for some time: it updates the averages of idle CPUs. */
 static __always_inline void nohz_newidle_balance(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->avg_idle < tunables.sched_migration_cost || !nohz_update.has_blocked ||

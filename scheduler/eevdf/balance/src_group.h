@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Is a domain imbalanced, and which group, which runqueue is the busiest? sched_balance_find_src_group() and
- * sched_balance_find_src_rq() of Linux 7.3, with what imbalance.h says about how much to move.
+ * Is a domain imbalanced, and which group and runqueue are the busiest?
+ * sched_balance_find_src_group() and sched_balance_find_src_rq() of Linux 7.3; imbalance.h computes
+ * how much to move.
  */
 #ifndef __EQUIPOISE_SRC_GROUP_H
 #define __EQUIPOISE_SRC_GROUP_H
@@ -10,7 +11,7 @@
 #include "capacity.h"
 #include "imbalance.h"
 
-/* Adds @cpu to the statistics of its group, which is dst_cpu's own or not. False if it is left out. */
+/* Adds @cpu to the statistics of its group, which may be dst_cpu's. False if it is left out. */
 __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bool local_group)
 {
 	struct group_stats *sgs = &env->sgs;
@@ -50,7 +51,7 @@ __noinline bool add_cpu_stats(struct balance_env *env __arg_nonnull, u32 cpu, bo
 	return true;
 }
 
-/* The statistics of @group, which is dst_cpu's own or not, in env->sgs. */
+/* The statistics of @group, which may be dst_cpu's, in env->sgs. */
 __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 group, bool local_group)
 {
 	forget_origin(group);
@@ -74,7 +75,7 @@ __noinline bool update_sg_lb_stats(struct balance_env *env __arg_nonnull, u32 gr
 	return true;
 }
 
-/* Has the group of env->sgs, which has room, less of it than the busiest so far? */
+/* Has the group of env->sgs, which has room, less room than the busiest so far? */
 static __always_inline bool has_less_spare(const struct group_stats *sgs, const struct group_stats *busiest)
 {
 	if (sgs->idle_cpus != busiest->idle_cpus)
@@ -93,12 +94,12 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY) {
 		u32 dst_capacity = power_of(env->dst_cpu);
 
-		/* This CPU should not take a misfit that it does not fit either, */
+		/* This CPU should not take a misfit task that does not fit here either, */
 		if (sgs->type == GROUP_MISFIT_TASK &&
 		    (!env->dst_core_idle || !capacity_greater(dst_capacity, group_state_at(group)->max_capacity) ||
 		     env->local.type != GROUP_HAS_SPARE))
 			return false;
-		/* nor what could run faster where it is. */
+		/* nor a task that could run faster where it is. */
 		if (sgs->type <= GROUP_FULLY_BUSY &&
 		    capacity_greater(group_state_at(group)->min_capacity, dst_capacity))
 			return false;
@@ -113,7 +114,7 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	case GROUP_OVERLOADED:
 		return sgs->avg_load > busiest->avg_load;
 	case GROUP_ASYM_PACKING:
-		/* The least preferred gives first. */
+		/* The least preferred CPU gives first. */
 		return sched_asym_prefer(group_state_at(env->busiest_group)->asym_prefer_cpu,
 					 group_state_at(group)->asym_prefer_cpu);
 	case GROUP_MISFIT_TASK:
@@ -123,7 +124,10 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 			return has_less_spare(sgs, busiest);
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
 	case GROUP_FULLY_BUSY:
-		/* Rather a core's threads, which slow each other down. Loads are not looked at, and so equal. */
+		/*
+		 * Prefer the threads of a core, which slow each other down. Loads are not compared,
+		 * and so equal.
+		 */
 		return !(busiest_flags & SD_SHARE_CPUPOWER);
 	case GROUP_HAS_SPARE:
 		if ((flags ^ busiest_flags) & SD_SHARE_CPUPOWER)
@@ -134,7 +138,9 @@ static __always_inline bool update_sd_pick_busiest(const struct balance_env *env
 	}
 }
 
-/* How far wakeups search for an idle CPU of the cache: the less, the more of it is in use (update_idle_cpu_scan()).
+/*
+ * How many CPUs a wakeup may search for an idle one: fewer, the more of the cache is in use
+ * (update_idle_cpu_scan()).
  */
 static __always_inline void update_idle_cpu_scan(const struct balance_env *env)
 {
@@ -204,7 +210,7 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 
 	if (busiest->type == GROUP_MISFIT_TASK)
 		return true;
-	/* Where tasks are is up to placement by energy. */
+	/* Placement by energy decides where tasks are. */
 	if (energy_aware())
 		return false;
 	if (busiest->type == GROUP_ASYM_PACKING || busiest->type == GROUP_IMBALANCED)
@@ -217,7 +223,7 @@ static __always_inline bool is_imbalanced(struct balance_env *env)
 		    100 * busiest->avg_load <= env_domain(env)->imbalance_pct * local->avg_load)
 			return false;
 	}
-	/* The child domain would rather have tasks in its siblings. */
+	/* The child domain prefers tasks in its siblings. */
 	if (env->prefer_sibling && local->type == GROUP_HAS_SPARE && sibling_imbalance(env) > 1)
 		return true;
 	if (busiest->type == GROUP_OVERLOADED)
@@ -244,7 +250,10 @@ __noinline s32 find_busiest_group(struct balance_env *env __arg_nonnull)
 	return env->imbalance ? env->busiest_group : -1;
 }
 
-/* How busy @cpu is by what is to be moved; 0 if it has nothing for it. *@capacity is what that is of. */
+/*
+ * The load of @cpu in the unit that is to be moved; 0 if it has nothing to move. *@capacity is the
+ * capacity to compare it with.
+ */
 static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu, u64 *capacity)
 {
 	const struct fair_rq *rq = rq_of(cpu);
@@ -268,7 +277,7 @@ static __always_inline u64 queue_business(const struct balance_env *env, u32 cpu
 	}
 }
 
-/* Considers @cpu as one to pull from. */
+/* Considers @cpu as the CPU to pull from. */
 __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 {
 	u32 nr_running = balanced_nr_running(cpu);
@@ -276,11 +285,11 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 
 	if (excluded(env, cpu) || !nr_running)
 		return false;
-	/* A lone task stays where it is at least as well off, unless it shares its core. */
+	/* A lone task stays on a CPU of no less capacity, unless it shares its core. */
 	if (env_domain(env)->flags & SD_ASYM_CPUCAPACITY && nr_running == 1 &&
 	    !(policy.asym_smt && !is_core_idle(cpu)) && !capacity_greater(power_of(env->dst_cpu), power_of(cpu)))
 		return false;
-	/* One that is to be preferred keeps its task, unless it shares its core. */
+	/* A preferred CPU keeps its task, unless it shares its core. */
 	if (nr_running == 1 && sched_asym(env_domain(env), cpu, env->dst_cpu))
 		return false;
 	load = queue_business(env, cpu, &capacity);
@@ -292,7 +301,7 @@ __noinline bool consider_queue(struct balance_env *env __arg_nonnull, u32 cpu)
 	return true;
 }
 
-/* The CPU of @group that has the most of what is to be moved, or -1. */
+/* The CPU of @group with the most to move, or -1. */
 __noinline s32 find_busiest_queue(struct balance_env *env __arg_nonnull, u32 group)
 {
 	forget_origin(group);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep when it has had more than its part stays
- * in the runqueue's sums, and so in the average, until the others have caught up and it would be picked: then it
- * leaves with nothing owed and nothing owing. One that wakes up before that is where it was.
+ * Delayed dequeue (DELAY_DEQUEUE, DELAY_ZERO): a task that goes to sleep after more than its share
+ * stays in the runqueue's sums, and so in the average, until the others have caught up and it would
+ * be picked. Then it leaves with a lag of zero. A task that wakes up before that keeps its place.
  *
- * For the kernel such a task is queued; for sched_ext it sleeps, so what counts of it is kept here, in one of the
- * slots of the CPU. Its CPU fills slots. To empty one is up to whoever takes the pid out of it: the CPU, as it
- * picks a task, or who wakes the task up elsewhere.
+ * In the kernel such a task is queued; for sched_ext it sleeps, so its contribution is stored here,
+ * in one of the CPU's slots. Its CPU fills slots. A slot is emptied by taking the pid out of it: by
+ * the CPU when it picks a task, or by the CPU that wakes the task elsewhere.
  */
 #ifndef __EQUIPOISE_DELAYED_H
 #define __EQUIPOISE_DELAYED_H
 
 #include "task.bpf.h"
 
-/* A bit each in fair_rq::delayed_mask. More than that at once are dequeued without delay. */
+/* Bits of fair_rq::delayed_mask. If there are more, they are dequeued without delay. */
 #define MAX_DELAYED 64
 
 struct delayed_slot {
-	/* Whose it is, 0: free; and whose it was. */
+	/* The pid of its task, 0: free; and of its last task. */
 	s32 pid;
 	s32 last_pid;
-	/* Until when it counted, ns of clock_pelt. */
+	/* The end of its delay, ns of clock_pelt. */
 	u64 ended_at;
 	u32 weight;
 	u64 vruntime;
@@ -41,13 +41,13 @@ static __always_inline struct delayed_slot *delayed_slot(u32 cpu, u32 slot)
 	return &delayed_rqs[cpu & (MAX_CPUS - 1)].slots[slot & (MAX_DELAYED - 1)];
 }
 
-/* Does @se sleep, and still count? */
+/* Is @se asleep and still counted? */
 static __always_inline bool still_delayed(const struct fair_entity *se)
 {
 	return se->delayed && READ_ONCE(delayed_slot(se->cpu, se->delayed_slot)->pid) == se->pid;
 }
 
-/* With the lock: @se, which goes to sleep, counts on. False if there is no room. */
+/* With the lock held: @se goes to sleep, and still counts. False if there is no room. */
 static __always_inline bool delay_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -57,7 +57,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 
 	if (!free)
 		return false;
-	/* By turns, so that what a slot says of the last one lasts. */
+	/* Slots are used in turn, so that the data of a freed one lasts. */
 	nr = __builtin_ctzll(next ? next : free);
 	rq->delayed_next = nr + 1;
 	slot = delayed_slot(se->cpu, nr);
@@ -79,7 +79,7 @@ static __always_inline bool delay_entity(struct fair_entity *se)
 	return true;
 }
 
-/* The task @pid in slot @nr of @cpu no longer counts. False if it has ceased to already. */
+/* The task @pid in slot @nr of @cpu no longer counts. False if that has already happened. */
 static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 {
 	struct delayed_slot *slot = delayed_slot(cpu, nr);
@@ -102,9 +102,9 @@ static __always_inline bool end_delay(u32 cpu, u32 nr, s32 pid)
 }
 
 /*
- * The averages of @se, which sleeps, as far as it was delayed, or until @now of its runqueue's clock_pelt if it
- * still is: that long it was load, though not runnable (se_runnable()). The kernel does so as it dequeues it at
- * last.
+ * Updates the averages of @se, which sleeps, to the end of its delay, or to @now of its runqueue's
+ * clock_pelt if it is still delayed: for that time it was load, though not runnable
+ * (se_runnable()). The kernel does so when it finally dequeues the task.
  */
 static __always_inline void update_delayed_load_avg(struct fair_entity *se, u64 now)
 {
@@ -119,7 +119,7 @@ static __always_inline void update_delayed_load_avg(struct fair_entity *se, u64 
 		update_load_avgs(&se->avg, se->weight);
 }
 
-/* The averages of @se, which has slept, up to @now of its runqueue's clock_pelt. */
+/* Updates the averages of @se, which has slept, to @now of its runqueue's clock_pelt. */
 static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 now)
 {
 	update_delayed_load_avg(se, now);

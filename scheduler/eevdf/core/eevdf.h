@@ -4,25 +4,26 @@
  * their defaults: PLACE_LAG, PLACE_DEADLINE_INITIAL, PLACE_REL_DEADLINE, RUN_TO_PARITY, PREEMPT_SHORT,
  * WAKEUP_PREEMPTION.
  *
- * A task's vruntime is the time it has had over its weight. V is the average over the runnable tasks by weight,
- * what each would have had if all ran at once. A task that has had no more than V is eligible, and V less its
- * vruntime is its lag. Each asks for a slice at a time, its own (sched_attr::sched_runtime) or the one that all
- * have; its deadline is when it will have had that, in vruntime.
+ * A task's vruntime is its CPU time divided by its weight. V is the weighted average over the
+ * runnable tasks: the vruntime of each if all ran at once. A task with a vruntime of at most V is
+ * eligible, and V minus its vruntime is its lag. Each task requests a slice, its own
+ * (sched_attr::sched_runtime) or the default; its deadline is the vruntime at which it will have
+ * received it.
  */
 #ifndef __EQUIPOISE_EEVDF_H
 #define __EQUIPOISE_EEVDF_H
 
 #include "delayed.h"
 
-/* What @p asks for at a time, ns. */
+/* The request of @p, ns. */
 static __always_inline u64 slice_of(const struct task_struct *p)
 {
 	return p->se.custom_slice ? p->se.slice : tunables.sched_base_slice;
 }
 
 /*
- * V, rounded down. The sums are taken from rq->zero_vruntime, which is what it last was, so that they are small. Of
- * two words, which others may be changing: then it is as it was.
+ * V, rounded down. The sums are relative to rq->zero_vruntime, the last V, so that they are small.
+ * Consists of two words, which other CPUs may be changing: then it returns the last value.
  */
 static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
 {
@@ -39,21 +40,21 @@ static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
 	return zero + (u64)key / weight;
 }
 
-/* The same, and remembers it. */
+/* The same, and stores it. */
 static __always_inline u64 avg_vruntime(struct fair_rq *rq)
 {
 	return rq->zero_vruntime = peek_vruntime(rq);
 }
 
-/* Has a task of @vruntime had no more than its part, where the average is @avg? */
+/* Has a task with @vruntime had no more than its share, if the average is @avg? */
 static __always_inline bool eligible(u64 avg, u64 vruntime)
 {
 	return (s64)(vruntime - avg) <= 0;
 }
 
 /*
- * The lag of @se on @rq, where the average is @avg. It does not get beyond the longest slice of the runqueue and a
- * tick; in Linux 6.12 not beyond two of its own slices, or a tick if that is longer.
+ * The lag of @se on @rq, if the average is @avg. It is limited to the longest slice of the runqueue
+ * plus a tick; in Linux 6.12 to two of its own slices, or a tick if that is longer.
  */
 static __always_inline s64 entity_lag(const struct fair_rq *rq, u64 avg, const struct fair_entity *se)
 {
@@ -77,9 +78,9 @@ static __always_inline s64 scale_signed(s64 value, u64 num, u64 den)
 }
 
 /*
- * Gives @se, which joins @rq, its vruntime: with the lag that it left with. As it takes part in the average, it is
- * put a little further from it than that. It asks for a slice, and as its first for half of one; @rel_deadline: or
- * for what it had left, if that is not 0.
+ * Sets the vruntime of @se, which joins @rq, so that it has the lag with which it left. The new
+ * task moves the average, so it is placed a little further away. It requests a slice, the first
+ * time half of one; or with @rel_deadline the rest of its last request, if that is not 0.
  */
 static __always_inline void place_entity(struct fair_rq *rq, struct fair_entity *se, bool initial, u64 rel_deadline)
 {
@@ -101,7 +102,10 @@ static __always_inline u64 min_vruntime(u64 a, u64 b)
 	return time_before(a, b) ? a : b;
 }
 
-/* V of all on @rq but @curr, and a little more: what a task has had that is just not eligible among them. */
+/*
+ * V of all tasks on @rq but @curr, and a little more: the smallest vruntime that is not eligible
+ * among them.
+ */
 static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const struct running *curr)
 {
 	u64 zero = rq->zero_vruntime, weight = READ_ONCE(rq->load_weight) - curr->weight;
@@ -115,8 +119,8 @@ static __always_inline u64 ineligible_vruntime(const struct fair_rq *rq, const s
 }
 
 /*
- * Until which vruntime @curr, which gets the CPU of @rq, is protected: until its deadline, or where a task asks for
- * a shorter slice, until it has had its part (set_protect_slice()).
+ * The vruntime until which @curr, which gets the CPU of @rq, is protected: its deadline, or, if
+ * another task requests a shorter slice, until it has had its share (set_protect_slice()).
  */
 static __always_inline u64 protect_slice(const struct fair_rq *rq, const struct running *curr)
 {
@@ -130,7 +134,9 @@ static __always_inline bool is_protected(const struct running *curr)
 	return time_before(curr->vruntime, curr->vprot);
 }
 
-/* @curr of @rq goes on although another has come: for one slice of the shortest at most (update_protect_slice()).
+/*
+ * @curr of @rq continues although another task has arrived: for at most one slice of the shortest
+ * (update_protect_slice()).
  */
 static __always_inline void shorten_protection(struct fair_rq *rq, struct running *curr)
 {
@@ -150,9 +156,10 @@ static __always_inline void clear_buddy(struct fair_rq *rq, s32 pid)
 }
 
 /*
- * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock, with its
- * clock up to date. True if others wait, and it has had what it asked for, or is no longer protected; in Linux 6.12
- * only if it also has had more than its part (did_preempt_short()).
+ * Charges the task that runs on @cpu for its own time since the last call; under the runqueue's
+ * lock, with its clock up to date. True if tasks wait, and it has received its request or is no
+ * longer protected; in Linux 6.12 only if it has also had more than its share
+ * (did_preempt_short()).
  */
 static __always_inline bool update_curr(u32 cpu)
 {
@@ -215,9 +222,10 @@ static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
 }
 
 /*
- * @se, which was delayed as it went to sleep, wakes up on @cpu. True if it has its old place: that is still more
- * than its part. If not, nothing is owed to it, but where it was woken up on another CPU: what it owes it takes
- * along. It owes no more than when it went to sleep, also if the average has gone back (not so in Linux 6.12).
+ * @se, which was delayed when it went to sleep, wakes up on @cpu. True if it keeps its old place:
+ * it is still beyond its share. If not, it is owed nothing; only if it was woken on another CPU
+ * does it take its debt along. It owes no more than when it went to sleep, even if the average has
+ * fallen (not so in Linux 6.12).
  */
 static __always_inline bool requeue_delayed_entity(struct fair_entity *se, u32 cpu)
 {
@@ -266,7 +274,7 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	bpf_spin_unlock(&se->lock);
 }
 
-/* @se is no longer runnable; @sleeps: for now. With more than its part it counts on. */
+/* @se is no longer runnable; @sleeps: it only sleeps. With more than its share it still counts. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);
@@ -291,9 +299,9 @@ static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, 
 }
 
 /*
- * Moves a task that waits to the runqueue of @cpu, with its lag and what it has left until its deadline. A function
- * in BPF, too: the verifier leaves a chain of calls 512 bytes of stack, and balancing, which calls this at its end,
- * takes most.
+ * Moves a waiting task to the runqueue of @cpu, with its lag and the distance to its deadline. A
+ * function in BPF, too: a chain of calls has 512 bytes of stack, and balancing, which calls this at
+ * its end, uses most of it.
  */
 static __noinline void migrate_entity(struct fair_entity *se, u32 cpu)
 {
@@ -323,7 +331,7 @@ static __noinline void reweight_entity(struct task_struct *p, struct fair_entity
 	u64 avg = peek_vruntime(rq);
 	bool on_rq;
 
-	/* A sleeper leaves at once. */
+	/* A delayed sleeper leaves at once. */
 	if (se->delayed && end_delay(se->cpu, se->delayed_slot, se->pid))
 		se->delayed = false;
 	bpf_spin_lock(&se->lock);
@@ -361,9 +369,9 @@ static __always_inline void note_first(u64 *first, u64 at)
 }
 
 /*
- * The sleepers of @cpu that would be picked, as they are eligible with the average at @avg, and before whoever has
- * the deadline @best (~0: nobody is there), no longer count; all of them, if there is nobody else. True if there
- * were any.
+ * The sleepers of @cpu that would be picked no longer count: those that are eligible with the
+ * average at @avg and come before the deadline @best (~0: there is no other task); all of them, if
+ * there is no other task. True if there were any.
  */
 __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 {
@@ -396,7 +404,7 @@ __noinline bool dequeue_delayed(u32 cpu, u64 avg, u64 best)
 	return any;
 }
 
-/* Would a sleeper of @cpu be picked before one with the deadline @best, where the average is @avg? */
+/* Would a sleeper of @cpu be picked before a task with the deadline @best, if the average is @avg? */
 __noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
 {
 	const struct fair_rq *rq = rq_of(cpu);
@@ -418,7 +426,7 @@ __noinline bool delayed_is_better(u32 cpu, u64 avg, u64 best)
 	return better;
 }
 
-/* @se, which has become runnable, does not take the CPU from @curr. */
+/* @se, which has become runnable, does not preempt @curr. */
 static __always_inline void explain_turn(const struct running *curr, const struct fair_entity *se)
 {
 	if (is_protected(curr))
@@ -427,7 +435,7 @@ static __always_inline void explain_turn(const struct running *curr, const struc
 		explain(later_deadline, se->pid, se->cpu, curr->pid, curr->deadline - se->deadline);
 }
 
-/* Is @se the one of those on @rq that would be picked now, with the average at @avg? It says why not. */
+/* Would @se be picked now on @rq, with the average at @avg? Records the reason if not. */
 static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
 	struct running *curr = &rq->curr;
@@ -436,7 +444,7 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 		explain(not_eligible, se->pid, se->cpu, curr->pid, se->vruntime - avg);
 		return false;
 	}
-	/* One that asks for less at a time need not wait for the end of the slice. */
+	/* A task with a shorter request need not wait for the end of the slice. */
 	if (se->slice < curr->slice) {
 		/* In Linux 6.12 only if it would be first without that (do_preempt_short()). */
 		if (policy.min_slice_protection)
@@ -455,8 +463,10 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 	return !rq->nr_delayed || !delayed_is_better(se->cpu, avg, se->deadline);
 }
 
-/* @se preempts for its shorter slice: it is to run next, unless one with a shorter one still is
- * (set_short_buddy()). */
+/*
+ * @se preempts for its shorter slice: it runs next, unless a task with an even shorter one does
+ * (set_short_buddy()).
+ */
 static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fair_entity *se)
 {
 	if (!policy.pick_buddy || (rq->buddy && rq->buddy_slice < se->slice))
@@ -466,8 +476,8 @@ static __always_inline void set_short_buddy(struct fair_rq *rq, const struct fai
 }
 
 /*
- * Should @se of @policy, which has become runnable on the CPU of @rq, take it from the running task? If it is the
- * one that would be picked now. Then the CPU is to reschedule.
+ * Should @se of @policy, which has become runnable on the CPU of @rq, preempt the running task? If
+ * it would be picked now. Then the CPU has to reschedule.
  */
 static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_of_task,
 						 const struct fair_entity *se)
@@ -479,7 +489,7 @@ static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, u32 policy_
 	if (rq->need_resched)
 		return false;
 	if (!curr_idle || idle) {
-		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 so do new ones. */
+		/* Batch and idle tasks wait for the end of the slice; in Linux 7.3 new tasks do, too. */
 		if (curr_idle != idle || policy_of_task == SCHED_BATCH || idle ||
 		    (se->is_new && !shorter && !policy.fork_preempts) ||
 		    !wakeup_is_best(rq, se, avg_vruntime(rq))) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The end of a slice on time (HRTICK): a timer of the CPU for when the running task reaches its deadline, if others
- * wait. hrtick_start_fair() and hrtick_update() of Linux 7.3.
+ * Slices that end on time (HRTICK): a timer of the CPU for the running task's deadline, if other
+ * tasks wait. hrtick_start_fair() and hrtick_update() of Linux 7.3.
  *
- * The kernel moves the timer at each switch. Here one that expires too early is left, and started anew when it has:
- * to start a bpf_timer is dear, and tasks that leave before their slice is over are most.
+ * The kernel moves the timer at each switch. Here a timer that expires too early stays, and is
+ * restarted on expiry: starting a bpf_timer is expensive, and most tasks leave before their slice
+ * is over.
  */
 #ifndef __EQUIPOISE_HRTICK_H
 #define __EQUIPOISE_HRTICK_H
@@ -14,10 +15,10 @@
 #include "../../timers.bpf.h"
 #include "eevdf.h"
 
-/* As in hrtick_start(): less makes no sense. */
+/* As in hrtick_start(): a shorter time makes no sense. */
 #define HRTICK_LEAST_NS 10000
 
-/* fair_rq::hrtick_at: another CPU has asked for it. */
+/* fair_rq::hrtick_at: another CPU has requested it. */
 #define HRTICK_ASKED_FOR 1
 
 CPU_TIMERS(hrtick_timers);
@@ -33,7 +34,7 @@ static __always_inline void hrtick_arm(u32 cpu, u64 now)
 	start_timer(&hrtick_timers, cpu, rq->hrtick_at - now);
 }
 
-/* On @cpu, whose task has begun to run or goes on. */
+/* On @cpu, whose task has begun to run or continues. */
 static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -45,7 +46,7 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 		return;
 	if (time_before(curr->vruntime, curr->deadline))
 		delta = curr->weight * (curr->deadline - curr->vruntime) / NICE_0_LOAD;
-	/* Interrupts make it take longer. */
+	/* Interrupts prolong it. */
 	irq = cpu_util_irq(cpu);
 	if (irq && irq < SCHED_POWER_SCALE)
 		delta = delta * SCHED_POWER_SCALE / (SCHED_POWER_SCALE - irq);
@@ -53,7 +54,7 @@ static __always_inline void hrtick_start_fair(u32 cpu, u64 now)
 	hrtick_arm(cpu, now);
 }
 
-/* Another CPU may have asked for it. */
+/* Another CPU may have requested the timer. */
 static __always_inline void hrtick_answer(u32 cpu, u64 now)
 {
 	if (rq_of(cpu)->hrtick_at == HRTICK_ASKED_FOR)
@@ -70,7 +71,7 @@ static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 	       !rq->active_balance && !rq->nohz_kick;
 }
 
-/* A task has come to @cpu, and maybe the first that the running one has to share with. */
+/* A task has arrived on @cpu, perhaps the first with which the running task has to share. */
 static __always_inline void hrtick_update(u32 cpu)
 {
 	struct fair_rq *rq = rq_of(cpu);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks, utilization. PELT by the
- * series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of Linux 6.12: those of a runqueue are of
- * all that is attached to it, asleep or not, so that a task takes its part along when it goes.
+ * The averages of a task and of a runqueue: load (weight while runnable), runnable tasks,
+ * utilization. PELT by the series of ../../signals/pelt.h, with the sums of kernel/sched/pelt.c of
+ * Linux 6.12: those of a runqueue cover all attached tasks, asleep or not, so a task takes its part
+ * along when it leaves.
  *
- * Time is the runqueue's clock_pelt, which goes slower where the CPU is slower, and catches up while it idles: a
- * task has the same utilization on any CPU that has some time left.
+ * Time is the runqueue's clock_pelt, which runs slower on a slower CPU and catches up while it is
+ * idle: a task has the same utilization on any CPU with some idle time.
  */
 #ifndef __EQUIPOISE_LOAD_AVG_H
 #define __EQUIPOISE_LOAD_AVG_H
@@ -14,7 +15,7 @@
 #include "../../topology.bpf.h"
 
 struct load_avg {
-	/* To when it is up to date, ns of clock_pelt. */
+	/* The time of the last update, ns of clock_pelt. */
 	u64 last_update_time;
 	u64 load_sum;
 	u64 runnable_sum;
@@ -27,13 +28,13 @@ struct load_avg {
 	u32 period_contrib;
 };
 
-/* What a sum comes to that has counted 1 all the time: get_load_divider(). */
+/* The largest value of a sum, which has counted 1 all the time: get_load_divider(). */
 static __always_inline u64 load_divider(const struct load_avg *sa)
 {
 	return LOAD_AVG_MAX - 1024 + sa->period_contrib;
 }
 
-/* @val * y^@n: as decay_load(), for any @val. */
+/* @val * y^@n: like decay_load(), for any @val. */
 static __always_inline u64 decay_sum(u64 val, u64 n)
 {
 	u64 inv = pelt_y_inv[n & (LOAD_AVG_PERIOD - 1)];
@@ -44,15 +45,16 @@ static __always_inline u64 decay_sum(u64 val, u64 n)
 	return (val >> 32) * inv + ((val & 0xffffffff) * inv >> 32);
 }
 
-/* What others took off it while it was brought up to date may have been more than there is. */
+/* Other CPUs may have subtracted more than there is during the update. */
 static __always_inline u64 not_negative(u64 sum)
 {
 	return (s64)sum < 0 ? 0 : sum;
 }
 
 /*
- * Brings the sums up to @now: since the last time there have been @runnable tasks of @load together, and one has
- * run or none. True if a period has ended, which is when averages are calculated anew. (accumulate_sum())
+ * Updates the sums to @now: since the last update there have been @runnable tasks with a total of
+ * @load, and one of them or none has run. True if a period has ended, so that averages are
+ * recomputed. (accumulate_sum())
  */
 static __always_inline bool update_load_sums(struct load_avg *sa, u64 now, u64 load, u64 runnable, bool running)
 {
@@ -87,7 +89,7 @@ static __always_inline bool update_load_sums(struct load_avg *sa, u64 now, u64 l
 	return periods;
 }
 
-/* The averages that the sums stand for, of a load that counts @weight times. */
+/* Computes the averages from the sums, for a load that counts @weight times. */
 static __always_inline void update_load_avgs(struct load_avg *sa, u64 weight)
 {
 	u64 divider = load_divider(sa);
@@ -98,8 +100,8 @@ static __always_inline void update_load_avgs(struct load_avg *sa, u64 weight)
 }
 
 /*
- * Adds to what is known of the runqueue @rq a task of @sa and @weight, whose periods become those of the runqueue
- * (attach_entity_load_avg()). Other CPUs may do so while they balance.
+ * Adds to the averages of the runqueue @rq a task with @sa and @weight, whose periods become those
+ * of the runqueue (attach_entity_load_avg()). Other CPUs may do so while they balance.
  */
 static __always_inline void attach_load_avg(struct load_avg *rq, struct load_avg *sa, u64 weight)
 {
@@ -119,7 +121,7 @@ static __always_inline void attach_load_avg(struct load_avg *rq, struct load_avg
 	__sync_fetch_and_add(&rq->util_sum, sa->util_sum);
 }
 
-/* Takes off @avg and @sum of a runqueue what a task had, of which rounding may have left less. */
+/* Subtracts a task's part from @avg and @sum of a runqueue, where rounding may have left less. */
 static __always_inline void sub_load_avg(u64 *avg, u64 *sum, u64 task_avg, u64 task_sum)
 {
 	u64 had = READ_ONCE(*avg), had_sum = READ_ONCE(*sum);
@@ -128,7 +130,7 @@ static __always_inline void sub_load_avg(u64 *avg, u64 *sum, u64 task_avg, u64 t
 	__sync_fetch_and_add(sum, -(task_sum < had_sum ? task_sum : had_sum));
 }
 
-/* The task of @sa and @weight goes (detach_entity_load_avg()). */
+/* The task with @sa and @weight leaves (detach_entity_load_avg()). */
 static __always_inline void detach_load_avg(struct load_avg *rq, const struct load_avg *sa, u64 weight)
 {
 	sub_load_avg(&rq->load_avg, &rq->load_sum, sa->load_avg, weight * sa->load_sum);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which task runs next: of those eligible the one with the earliest deadline.
+ * Which task runs next: the eligible one with the earliest deadline.
  *
- * The kernel has all that wait in one tree, ordered by deadline, with the least vruntime of each subtree beside it.
- * Here a CPU has two dispatch queues, and nothing is searched: one of tasks that have been found eligible, ordered
- * by deadline, and one of the others, ordered by vruntime. As V grows the first of the others become eligible, and
- * each is moved once for it, when a task is picked. That V goes back, and with it who was eligible, is rare; what
- * is picked is looked at again.
+ * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of
+ * each subtree. Here a CPU has two dispatch queues, and nothing is searched: tasks found eligible,
+ * ordered by deadline, and the others, ordered by vruntime. As V grows, the first of the others
+ * become eligible, and each is moved once, when a task is picked. V rarely falls, which can make
+ * tasks ineligible again; a picked task is therefore checked again.
  */
 #ifndef __EQUIPOISE_PICK_H
 #define __EQUIPOISE_PICK_H
 
 #include "eevdf.h"
 
-/* Of @cpu: the queue of the eligible, and that of the others. */
+/* The queues of @cpu: of the eligible tasks, and of the others. */
 static __always_inline u64 eligible_dsq(u32 cpu)
 {
 	return cpu;
@@ -24,7 +24,10 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 	return MAX_CPUS + cpu;
 }
 
-/* Is @se, with the average of @rq at @avg, for the queue of the eligible? The runqueue knows of it. */
+/*
+ * Does @se belong in the queue of the eligible, with the average of @rq at @avg? The runqueue
+ * already counts it.
+ */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {
 	if (eligible(avg, se->vruntime)) {
@@ -46,7 +49,7 @@ static __always_inline void queue_task(struct task_struct *p, const struct fair_
 		scx_bpf_dsq_insert_vtime(p, ineligible_dsq(cpu), SCX_SLICE_INF, se->vruntime, enq_flags);
 }
 
-/* Moves @p, which @it is at, to the queue of @cpu that it belongs in. False if it is gone. */
+/* Moves @p, at which @it points, to the queue of @cpu where it belongs. False if it is gone. */
 static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					  const struct fair_entity *se, u32 cpu, u64 avg)
 {
@@ -58,7 +61,9 @@ static __always_inline bool move_to_queue(struct bpf_iter_scx_dsq *it, struct ta
 	return scx_bpf_dsq_move_vtime(it, p, ineligible_dsq(cpu), 0);
 }
 
-/* Those that @avg has made eligible join the others. (Nothing is counted: the verifier would follow each number.)
+/*
+ * Tasks that @avg has made eligible change queues. (Nothing is counted: the verifier would follow
+ * each number.)
  */
 __noinline bool queue_newly_eligible(u32 cpu, u64 avg)
 {
@@ -82,8 +87,8 @@ __noinline bool queue_newly_eligible(u32 cpu, u64 avg)
 }
 
 /*
- * Finds the deadline of the first that is eligible, and of the second, where the average is @avg; ~0 for none. One
- * that has ceased to be eligible goes back.
+ * Finds the deadlines of the first and second eligible task, if the average is @avg; ~0 for none. A
+ * task that is no longer eligible goes back.
  */
 __noinline bool find_first_eligible(u32 cpu, u64 avg)
 {
@@ -108,7 +113,7 @@ __noinline bool find_first_eligible(u32 cpu, u64 avg)
 	return rq->first_deadline != ~0ULL;
 }
 
-/* Has @prev, the running task, if it could go on, a better right to @cpu than who waits there? */
+/* Is @prev, the running task, if it can continue, to be picked before the tasks that wait on @cpu? */
 static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -122,7 +127,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	prev_eligible = prev && eligible(avg, rq->curr.vruntime);
 	if (prev_eligible && is_protected(&rq->curr))
 		return true;
-	/* Each sleeper that is found to be the best leaves, which raises the average. */
+	/* Each sleeper found to be the best leaves, which raises the average. */
 	bpf_for(i, 0, MAX_DELAYED) {
 		if (rq->first_vruntime != ~0ULL && eligible(avg, rq->first_vruntime))
 			queue_newly_eligible(cpu, avg);
@@ -140,7 +145,7 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }
 
-/* Lets the task run next on @cpu that has preempted for its shorter slice, if it is eligible (PICK_BUDDY). */
+/* Starts the task next on @cpu that has preempted for its shorter slice, if it is eligible (PICK_BUDDY). */
 __noinline bool pick_buddy(u32 cpu)
 {
 	forget_origin(cpu);
@@ -164,7 +169,7 @@ __noinline bool pick_buddy(u32 cpu)
 	return picked;
 }
 
-/* Lets the next task run on @cpu; @prev is the running one if it could go on. */
+/* Starts the next task on @cpu; @prev is the running one if it can continue. */
 static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -176,7 +181,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	if (rq->buddy && pick_buddy(cpu))
 		return;
 	if (!prev_is_best(cpu, prev)) {
-		/* The others' queue only if rounding has left nobody eligible. */
+		/* The others' queue only if rounding has left no eligible task. */
 		if (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0)) {
 			rq->first_deadline = rq->second_deadline;
 			return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What happens to a CPU that a task has come to. */
+/* The reaction of a CPU to an arriving task. */
 #ifndef __EQUIPOISE_PREEMPT_H
 #define __EQUIPOISE_PREEMPT_H
 
@@ -7,8 +7,9 @@
 #include "pick.h"
 
 /*
- * The task that runs on @cpu is to stop. True if the CPU is to be told so now. Where preemption is lazy the task of
- * another CPU stops when that next enters the kernel (resched_curr_lazy()), unless it is about to, to set a timer.
+ * The task that runs on @cpu has to stop. True if the CPU has to be notified now. With lazy
+ * preemption, the task of another CPU stops when that CPU next enters the kernel
+ * (resched_curr_lazy()), unless it is about to do so to set a timer.
  */
 static __always_inline bool resched_curr(u32 cpu)
 {
@@ -22,7 +23,7 @@ static __always_inline bool resched_curr(u32 cpu)
 	return true;
 }
 
-/* This CPU, @cpu, is in the kernel: what was to stop when it enters it stops. */
+/* This CPU, @cpu, is in the kernel: a task marked for lazy preemption stops now. */
 static __always_inline void resched_if_lazy(u32 cpu)
 {
 	struct fair_rq *rq;
@@ -38,7 +39,7 @@ static __always_inline void resched_if_lazy(u32 cpu)
 	kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* @p has joined a queue of @cpu: make the CPU look, if it should. True if it does. */
+/* @p has joined a queue of @cpu: makes the CPU reschedule, if it should. True if it does. */
 __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct fair_entity *se = entity_of(p);
@@ -56,16 +57,16 @@ __noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu)
 	return true;
 }
 
-/* Is there something that only the next ops.dispatch() of the CPU of @rq will do? */
+/* Is there work that only the next ops.dispatch() of the CPU of @rq will do? */
 static __always_inline bool dispatch_expected(const struct fair_rq *rq)
 {
 	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_kick;
 }
 
 /*
- * May @p, which has become runnable on its own CPU @cpu, run there at once, past the queues? If the CPU idles, or
- * @p is the one to pick. It saves the kick, which is an interrupt, and a dispatch. *@waits: it has been found not
- * to be.
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the queues?
+ * Yes if the CPU is idle, or @p would be picked. That saves the kick, which is an interrupt, and a
+ * dispatch. *@waits: @p was found not to be picked.
  */
 static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
 					 bool *waits)

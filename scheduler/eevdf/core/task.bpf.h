@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks: what the scheduler knows of each, and which runqueue it counts in: with its weight and vruntime from its
- * wakeup until it sleeps, whether it waits or runs; with its averages until it wakes up elsewhere.
+ * Tasks: the state of each, and the runqueue in which it counts: with its weight and vruntime from
+ * its wakeup until it sleeps, waiting or running; with its averages until it wakes up elsewhere.
  */
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
@@ -12,46 +12,54 @@
 
 /* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
 struct fair_entity {
-	/* For where it counts and with how much: other CPUs move it. */
+	/* Protects where it counts and with how much: other CPUs move it. */
 	struct bpf_spin_lock lock;
-	/* Where it counts, or last did. */
+	/* The CPU where it counts, or last did. */
 	u32 cpu;
 	u64 vruntime;
-	/* When it should have had its slice, in vruntime. */
+	/* The vruntime by which it should have received its slice. */
 	u64 deadline;
-	/* What it asks for at a time, ns; and whether that is its own. */
+	/* Its request, ns; and whether that is its own slice. */
 	u64 slice;
 	bool custom_slice;
-	/* How much less than the average it has had, in vruntime, when it last stopped being runnable. */
+	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
 	s64 vlag;
-	/* When it last ran, ns of clock_task; 0: it has been moved since. */
+	/* The time when it last ran, ns of clock_task; 0: it has been moved since. */
 	u64 exec_start;
-	/* When it became runnable or was last picked, ns: balancing takes first who has been least favoured. */
+	/*
+	 * When it became runnable or was last picked, ns: balancing first takes the task for which
+	 * this is longest ago.
+	 */
 	u64 listed_at;
 	u32 weight;
 	/* 2^32 / weight */
 	u32 inv_weight;
 	bool on_rq;
 	bool idle_policy;
-	/* Its averages are part of the runqueue's. */
+	/* Its averages are included in the runqueue's. */
 	bool attached;
-	/* Forked and not yet woken; and woken for the first time just now. */
+	/* Forked and not yet woken; and just woken for the first time. */
 	bool forked;
 	bool is_new;
-	/* It went to sleep when it was not eligible, and waits for that asleep, in a slot of its CPU (delayed.h).
+	/*
+	 * It went to sleep while it was not eligible, and waits in a slot of its CPU until it is
+	 * (delayed.h).
 	 */
 	bool delayed;
 	u32 delayed_slot;
 	s32 pid;
-	/* Its averages have changed since its estimate was made. */
+	/* Its averages have changed since its estimate was updated. */
 	bool util_changed;
-	/* Utilization by its last turns, of 1024, slow to fall. */
+	/* Utilization at the end of its last activations, of 1024, slow to fall. */
 	u32 util_est;
-	/* Whom it woke last, how often that has changed lately, and since when, jiffies (wake_wide()). */
+	/*
+	 * The task it woke last, how often that has changed lately, and since when, jiffies
+	 * (wake_wide()).
+	 */
 	s32 last_wakee;
 	u32 wakee_flips;
 	u64 wakee_flip_decay;
-	/* Where it was before. */
+	/* The CPU before the last one. */
 	u32 recent_used_cpu;
 	struct load_avg avg;
 };
@@ -80,19 +88,19 @@ static __always_inline bool is_per_cpu_kthread(const struct task_struct *p)
 	return p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1;
 }
 
-/* What a task will use, of 1024: task_util_est(). */
+/* The expected utilization of a task, of 1024: task_util_est(). */
 static __always_inline u64 task_util_est(const struct fair_entity *se)
 {
 	return se->avg.util_avg > se->util_est ? se->avg.util_avg : se->util_est;
 }
 
-/* Does @util fit what is left of @cpu, with some room (fits_capacity())? */
+/* Does @util fit into the capacity of @cpu, with a margin (fits_capacity())? */
 static __always_inline bool util_fits_cpu(u64 util, u32 cpu)
 {
 	return util * 1280 < (u64)power_of(cpu) * 1024;
 }
 
-/* Does @cpu have more to do than fits it, on a machine where placement by energy is possible? */
+/* Is @cpu overutilized, on a machine where placement by energy is possible? */
 static __always_inline bool cpu_overutilized(u32 cpu)
 {
 	return machine.nr_energy_domains && !util_fits_cpu(cpu_fair_util(cpu), cpu);
@@ -110,19 +118,19 @@ static __always_inline bool sched_energy_enabled(void)
 	return machine.nr_energy_domains && policy.frequency;
 }
 
-/* And is no CPU too small for what it has? */
+/* The same, while no CPU is overutilized? */
 static __always_inline bool energy_aware(void)
 {
 	return sched_energy_enabled() && !READ_ONCE(whole_machine.overutilized);
 }
 
-/* Is there noticeably more of @cap1 than of @cap2 (5 %)? */
+/* Is @cap1 noticeably (5 %) larger than @cap2? */
 static __always_inline bool capacity_greater(u64 cap1, u64 cap2)
 {
 	return cap1 * 1024 > cap2 * 1078;
 }
 
-/* Brings the task's averages up to those of its runqueue, which it is attached to. */
+/* Updates the task's averages to those of the runqueue to which it is attached. */
 static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 clock_pelt, bool running)
 {
 	if (!update_load_sums(&se->avg, clock_pelt, se->on_rq, se->on_rq, running))
@@ -131,7 +139,7 @@ static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 c
 	se->util_changed = true;
 }
 
-/* How far the averages of what sleeps on @cpu have decayed: where it idles, nobody has written it down. */
+/* The time to which the averages of sleepers on @cpu have decayed: an idle CPU does not update them. */
 static __always_inline u64 sleepers_clock(u32 cpu, u64 now)
 {
 	struct fair_rq *rq = rq_of(cpu);
@@ -155,7 +163,7 @@ static __always_inline void detach_entity(struct fair_entity *se)
 	se->attached = false;
 }
 
-/* What a new task is taken to use until it shows: its part of what is left (post_init_entity_util_avg()). */
+/* The initial utilization of a new task: its part of the spare capacity (post_init_entity_util_avg()). */
 static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 {
 	const struct load_avg *avg = &rq_of(cpu)->avg;
@@ -171,8 +179,9 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 }
 
 /*
- * At the end of a turn, the estimate of what the task will use: what it used, or a quarter of the way there if that
- * was less (util_est_update()). Not if it had to wait for the CPU, which hides what it would have used.
+ * At the end of an activation, updates the estimate of the task's utilization: to its utilization,
+ * or by a quarter of the difference if that was less (util_est_update()). Not if the task had to
+ * wait for the CPU, which hides its demand.
  */
 static __always_inline void update_util_est(struct fair_entity *se)
 {
@@ -183,13 +192,13 @@ static __always_inline void update_util_est(struct fair_entity *se)
 	if (!policy.util_est_beyond_capacity && util + UTIL_EST_MARGIN <= se->util_est &&
 	    util > power_orig_of(se->cpu))
 		return;
-	/* A smaller one may be that of a task that had to wait. */
+	/* A smaller value may be that of a task that had to wait. */
 	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
 		se->util_est = next_util_est(se->util_est, util);
 	se->util_changed = false;
 }
 
-/* Something of the runqueue's sums changes that the average of vruntime is made of, and has changed. */
+/* The sums from which the average of vruntime is computed are about to change, and have changed. */
 static __always_inline void begin_move(struct fair_rq *rq)
 {
 	__sync_fetch_and_add(&rq->moves_begun, 1);
@@ -200,7 +209,7 @@ static __always_inline void end_move(struct fair_rq *rq)
 	__sync_fetch_and_add(&rq->moves_done, 1);
 }
 
-/* With the lock: counts the task in the runqueue of @cpu. */
+/* With the lock held: counts the task in the runqueue of @cpu. */
 static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 {
 	struct fair_rq *rq = rq_for_update(cpu);
@@ -219,7 +228,7 @@ static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
 		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
 }
 
-/* With the lock: counts it no longer. */
+/* With the lock held: no longer counts it. */
 static __always_inline void remove_entity(struct fair_entity *se)
 {
 	struct fair_rq *rq = rq_for_update(se->cpu);
@@ -235,7 +244,7 @@ static __always_inline void remove_entity(struct fair_entity *se)
 	if (se->idle_policy)
 		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
 	else if (sched_idle_cpu(se->cpu))
-		/* Left with SCHED_IDLE tasks it looks for better ones soon. */
+		/* A CPU that is left with SCHED_IDLE tasks soon searches for others. */
 		rq->next_balance = 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Energy-aware placement: as long as no CPU is too small for what it has, a task wakes up where it takes the least
- * energy by the machine's energy model. find_energy_efficient_cpu() of Linux 7.3.
+ * Energy-aware placement: as long as no CPU is overutilized, a task wakes up where it costs the
+ * least energy by the machine's energy model. find_energy_efficient_cpu() of Linux 7.3.
  *
- * CPUs that share a frequency are a performance domain. It runs as fast as its busiest CPU needs, and each of its
- * frequencies costs so much for a unit of utilization.
+ * CPUs that share a frequency are a performance domain. It runs as fast as its busiest CPU needs,
+ * and each of its frequencies has a cost per unit of utilization.
  */
 #ifndef __EQUIPOISE_ENERGY_H
 #define __EQUIPOISE_ENERGY_H
@@ -12,18 +12,21 @@
 #include "../../signals/frequency.bpf.h"
 #include "idle_sibling.h"
 
-/* The task that is placed, and a performance domain with it. */
+/* The task to be placed, and a performance domain with it. */
 struct eas_env {
 	u64 util;
 	u64 util_est;
 	u64 runnable;
 	s32 prev_cpu;
-	/* Its time on a CPU, of 1024, with interrupts. */
+	/* Its CPU time, of 1024, with interrupts. */
 	u64 task_busy_time;
 	u64 pd_busy_time;
 	u64 pd_cap;
 	u64 cpu_cap;
-	/* The CPU that has most left, but for prev_cpu, and how much; -1 if none fits; and the same of prev_cpu. */
+	/*
+	 * The CPU with the most spare capacity, except prev_cpu, and its amount; -1 if none fits;
+	 * and the same for prev_cpu.
+	 */
 	s32 max_spare_cpu;
 	s64 max_spare;
 	s64 prev_spare;
@@ -53,7 +56,7 @@ static __always_inline u64 util_with(const struct eas_env *env, u32 cpu, s32 dst
 	}
 	if (boost && runnable > util)
 		util = runnable;
-	/* It is asleep, so no CPU's estimate has it. */
+	/* The task is asleep, so no CPU's estimate includes it. */
 	if (there)
 		util_est += env->util_est;
 	if (util_est > util)
@@ -61,7 +64,7 @@ static __always_inline u64 util_with(const struct eas_env *env, u32 cpu, s32 dst
 	return util < power_orig_of(cpu) ? util : power_orig_of(cpu);
 }
 
-/* With @util of fair tasks what of @cpu is used by all (effective_cpu_util()). */
+/* The utilization of @cpu by all classes, if fair tasks use @util (effective_cpu_util()). */
 static __always_inline u64 util_of_all(u32 cpu, u64 util)
 {
 	u64 max = power_orig_of(cpu), irq = cpu_util_irq(cpu);
@@ -73,7 +76,7 @@ static __always_inline u64 util_of_all(u32 cpu, u64 util)
 	return util < max ? util : max;
 }
 
-/* The performance that schedutil would ask for. */
+/* The performance level that schedutil would request. */
 static __always_inline u64 perf_for(u32 cpu, u64 util)
 {
 	u64 max = power_orig_of(cpu), least = cpu_util_irq(cpu) + cpu_bw_dl(cpu), perf = map_util_perf(util);
@@ -85,7 +88,7 @@ static __always_inline u64 perf_for(u32 cpu, u64 util)
 	return perf < max ? perf : max;
 }
 
-/* What of @pd is used without the task. */
+/* The utilization of @pd without the task. */
 __noinline u64 pd_busy_time(const struct eas_env *env __arg_nonnull, const struct energy_domain *pd __arg_nonnull)
 {
 	const struct group *sg = energy_domain_group(pd);
@@ -100,7 +103,7 @@ __noinline u64 pd_busy_time(const struct eas_env *env __arg_nonnull, const struc
 	return busy_time < env->pd_cap ? busy_time : env->pd_cap;
 }
 
-/* The energy that @pd takes if the task is on @dst_cpu, or not on it (-1): compute_energy(). */
+/* The energy of @pd if the task is on @dst_cpu, or not in it (-1): compute_energy(). */
 __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const struct energy_domain *pd __arg_nonnull,
 			      s32 dst_cpu)
 {
@@ -120,7 +123,7 @@ __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const str
 		max_util = env->cpu_cap;
 	if (dst_cpu >= 0 && (busy_time += env->task_busy_time) > env->pd_cap)
 		busy_time = env->pd_cap;
-	/* The lowest frequency that is enough. */
+	/* The lowest sufficient frequency. */
 	bpf_for(i, 0, pd->nr_states) {
 		const struct energy_state *state = &energy_states[(pd->first_state + i) & (MAX_ENERGY_STATES - 1)];
 
@@ -131,7 +134,7 @@ __noinline u64 compute_energy(const struct eas_env *env __arg_nonnull, const str
 	return cost * busy_time;
 }
 
-/* Which CPUs of @pd the task @p would fit, and which of them have most left. */
+/* Finds the CPUs of @pd that the task @p would fit, and the one with the most spare capacity. */
 __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *env __arg_nonnull,
 			   const struct energy_domain *pd __arg_nonnull)
 {
@@ -159,7 +162,7 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 	return env->max_spare_cpu >= 0 || env->prev_spare >= 0;
 }
 
-/* The CPU where @p, which was on @prev_cpu, takes the least energy; or @prev_cpu, if none fits. */
+/* The CPU where @p, last on @prev_cpu, costs the least energy; or @prev_cpu, if it fits nowhere. */
 __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {
 	forget_origin(prev_cpu);
@@ -203,7 +206,7 @@ __noinline s32 find_energy_efficient_cpu(struct task_struct *p __arg_trusted, u3
 			best = env->max_spare_cpu;
 		}
 	}
-	/* One that fits where it did not, or takes less. */
+	/* A CPU that fits where the old one did not, or one that costs less. */
 	if (best < 0 || best_delta >= prev_delta)
 		best = prev_cpu;
 	explain(least_energy, p->pid, best, task_util_est(se), best_delta, prev_cpu, prev_delta);

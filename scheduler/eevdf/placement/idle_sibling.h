@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* An idle CPU that shares a cache with where a task wakes up: select_idle_sibling() of Linux 7.3. */
+/* An idle CPU that shares a cache with the waking task's target: select_idle_sibling() of Linux 7.3. */
 #ifndef __EQUIPOISE_IDLE_SIBLING_H
 #define __EQUIPOISE_IDLE_SIBLING_H
 
 #include "../core/task.bpf.h"
 #include "smt.h"
 
-/* The @i-th CPU after @cpu of those that share its cache, by their numbers and round. */
+/* The @i-th CPU after @cpu among those that share its cache, in cyclic order of their numbers. */
 static __always_inline u32 llc_cpu_after(u32 cpu, u32 position, u32 i)
 {
 	const struct cpu_levels *levels = levels_of(cpu);
@@ -17,7 +17,7 @@ static __always_inline u32 llc_cpu_after(u32 cpu, u32 position, u32 i)
 	return llc_list[(levels->llc_first + n) & (MAX_CPUS - 1)];
 }
 
-/* Which of them @cpu is. They are sorted. */
+/* The index of @cpu among them. They are sorted. */
 __noinline u32 llc_position(u32 cpu)
 {
 	forget_origin(cpu);
@@ -39,8 +39,8 @@ __noinline u32 llc_position(u32 cpu)
 }
 
 /*
- * If the core of @cpu idles altogether, @cpu. Else -1, and *@idle_cpu becomes a thread of it that idles and that @p
- * may use, if there is none yet.
+ * @cpu, if its core is fully idle. Otherwise -1, and *@idle_cpu becomes an idle thread of it that
+ * @p may use, if it is not yet set.
  */
 __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s32 *idle_cpu_found __arg_nonnull)
 {
@@ -70,7 +70,10 @@ __noinline s32 select_idle_core(struct task_struct *p __arg_trusted, u32 cpu, s3
 	return idle ? (s32)cpu : -1;
 }
 
-/* Of the caches' CPUs from @target on, the first idle one, or with @idle_core the first of an idle core; or -1. */
+/*
+ * The first idle CPU of the cache from @target on, or with @idle_core the first of a fully idle
+ * core; or -1.
+ */
 __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, bool idle_core)
 {
 	forget_origin(target);
@@ -79,7 +82,7 @@ __noinline s32 select_idle_cpu(struct task_struct *p __arg_trusted, u32 target, 
 	s32 nr = llc->nr_idle_scan, found = -1;
 	int i;
 
-	/* A cache whose CPUs are this busy hardly has an idle one. */
+	/* A cache whose CPUs are this busy rarely has an idle one. */
 	if (!nr)
 		return -1;
 	bpf_for(i, 1, weight + 1) {
@@ -125,7 +128,7 @@ __noinline s32 select_idle_smt(struct task_struct *p __arg_trusted, u32 cpu)
 	return found;
 }
 
-/* The lowest domain of @cpu that has CPUs of every capacity, plus 1; 0 if none. */
+/* The lowest domain of @cpu with CPUs of every capacity, plus 1; 0 if none. */
 static __always_inline u32 asym_levels(u32 cpu)
 {
 	u32 found = 0;
@@ -140,9 +143,9 @@ static __always_inline u32 asym_levels(u32 cpu)
 }
 
 /*
- * Of the CPUs of @sd from @target on, the first idle one that @util fits, or the idle one of the most capacity.
- * Linux 7.3 prefers cores that idle altogether, as long as it knows of any: a core's other thread takes more away
- * than a CPU that is too small.
+ * The first idle CPU of @sd from @target on into which @util fits, or the idle one with the most
+ * capacity. Linux 7.3 prefers fully idle cores, as long as it knows of any: a busy sibling thread
+ * costs more than a CPU that is too small.
  */
 __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 target, u32 level, u64 util)
 {
@@ -188,7 +191,7 @@ __noinline s32 select_idle_capacity(struct task_struct *p __arg_trusted, u32 tar
 	return best;
 }
 
-/* Does a task of @util fit @cpu, where they are not all alike? */
+/* Does a task of @util fit @cpu, on heterogeneous CPUs? */
 static __always_inline bool asym_fits_cpu(u64 util, u32 cpu)
 {
 	return !machine.asymmetric || ((!policy.asym_smt || is_core_idle(cpu)) && util_fits_cpu(util, cpu));
@@ -216,7 +219,7 @@ __noinline s32 select_idle_sibling(struct task_struct *p __arg_trusted, u32 prev
 		return prev_cpu;
 	}
 
-	/* A thread bound to its CPU wakes who had it do something, and is done. */
+	/* A per-CPU kernel thread wakes the task that queued its work, and then sleeps. */
 	if (is_per_cpu_kthread(bpf_get_current_task_btf()) && prev_cpu == bpf_get_smp_processor_id() &&
 	    cpu_nr_running(prev_cpu) <= 1 && asym_fits_cpu(util, prev_cpu))
 		return prev_cpu;

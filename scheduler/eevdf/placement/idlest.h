@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task goes that has no cache to lose, forked or starting another program: from the top down into the
- * idlest group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 7.3.
+ * Placement of a task without a cache to lose, at a fork or exec: from the top down into the idlest
+ * group, to its idlest CPU. sched_balance_find_dst_cpu() of Linux 7.3.
  */
 #ifndef __EQUIPOISE_IDLEST_H
 #define __EQUIPOISE_IDLEST_H
 
 #include "../balance/group.bpf.h"
 
-/* What is looked at while a task is placed, on each CPU that does so. */
+/* The state of a placement, per placing CPU. */
 struct idlest_env {
 	struct group_stats sgs;
 	struct group_stats local;
@@ -16,7 +16,7 @@ struct idlest_env {
 	/* Their numbers, or -1. */
 	s32 local_group;
 	s32 idlest_group;
-	/* The task: what it adds to the CPU that it counts on, if any. */
+	/* The task: its contribution to the CPU in which it counts, if any. */
 	s32 task_cpu;
 	u64 load;
 	u64 util;
@@ -37,7 +37,7 @@ static __always_inline u64 without(u64 sum, u64 part)
 	return sum > part ? sum - part : 0;
 }
 
-/* Adds @cpu, as it would be without the task. */
+/* Adds @cpu, without the task's contribution. */
 static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 {
 	struct group_stats *sgs = &env->sgs;
@@ -60,7 +60,7 @@ static __always_inline void add_wakeup_stats(struct idlest_env *env, u32 cpu)
 		sgs->idle_cpus++;
 }
 
-/* The statistics of @group of @sd, of the CPUs that @p may use. False if there are none. */
+/* The statistics of @group of @sd, over the CPUs that @p may use. False if there are none. */
 __noinline bool update_sg_wakeup_stats(struct task_struct *p __arg_trusted, u32 group, u32 flags, u32 imbalance_pct)
 {
 	forget_origin(group);
@@ -117,7 +117,9 @@ static __always_inline bool update_pick_idlest(const struct idlest_env *env, u32
 	}
 }
 
-/* Is the idlest group so much idler than the local one that the task should go there? @nr_allowed: CPUs it may use.
+/*
+ * Is the idlest group so much idler than the local one that the task should leave? @nr_allowed:
+ * CPUs it may use.
  */
 static __always_inline bool leaves_local(const struct idlest_env *env, const struct domain *sd, u32 nr_allowed)
 {
@@ -154,7 +156,10 @@ static __always_inline bool leaves_local(const struct idlest_env *env, const str
 	}
 }
 
-/* The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if that is @cpu's own. */
+/*
+ * The number of the group of @cpu's domain at @level that is the idlest for @p, or -1 if it is
+ * @cpu's own.
+ */
 __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u32 level)
 {
 	forget_origin(cpu);
@@ -186,7 +191,10 @@ __noinline s32 find_idlest_group(struct task_struct *p __arg_trusted, u32 cpu, u
 	return leaves_local(env, sd, group_at(local)->weight) ? env->idlest_group : -1;
 }
 
-/* The CPU of @group that @p may use and that idles, last of all, or has the least load; or @this_cpu. */
+/*
+ * The CPU of @group that @p may use: the most recently idle one, or the one with the least load; or
+ * @this_cpu.
+ */
 __noinline s32 find_idlest_cpu(struct task_struct *p __arg_trusted, u32 group, u32 this_cpu)
 {
 	forget_origin(group);
@@ -237,7 +245,7 @@ __noinline u32 level_below(u32 cpu, u32 sd_flag, u32 weight)
 	return found;
 }
 
-/* The CPU for @p, which begins anew on @cpu and was on @prev_cpu, by the domains with @sd_flag. */
+/* The CPU for @p, which starts anew on @cpu and was on @prev_cpu, by the domains with @sd_flag. */
 __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s32 prev_cpu, u32 sd_flag)
 {
 	forget_origin(cpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a task goes when it is woken, forked, or starts another program: select_task_rq_fair() of Linux 7.3. */
+/* Placement at a wakeup, fork or exec: select_task_rq_fair() of Linux 7.3. */
 #ifndef __EQUIPOISE_SELECT_H
 #define __EQUIPOISE_SELECT_H
 
@@ -8,8 +8,7 @@
 #include "idlest.h"
 #include "wake_affine.h"
 
-/* Percent of imbalance that the lowest domain allows that has both CPUs and pulls tasks to wakers; 0: there is
- * none. */
+/* The imbalance_pct of the lowest domain that has both CPUs and pulls tasks to wakers; 0: there is none. */
 __noinline u32 wake_affine_domain(u32 cpu, u32 prev_cpu)
 {
 	forget_origin(cpu);
@@ -39,7 +38,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 
 	if (!se)
 		return prev_cpu;
-	/* For the kernel it is still queued there. */
+	/* In the kernel it is still queued there. */
 	if (still_delayed(se) && (s32)se->cpu == prev_cpu) {
 		explain(keeps_place, p->pid, prev_cpu);
 		return prev_cpu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The hardware threads of a core, and whether it idles altogether. */
+/* The hardware threads of a core, and whether all are idle. */
 #ifndef __EQUIPOISE_SMT_H
 #define __EQUIPOISE_SMT_H
 
@@ -19,7 +19,7 @@ static __always_inline u32 domain_cpu(const struct domain *sd, u32 i)
 	return cpu_list[(sd->first + i) & (MAX_DOMAINS * MAX_LEVELS - 1)];
 }
 
-/* Do all other threads of @cpu's core idle? */
+/* Are all other threads of @cpu's core idle? */
 __noinline bool is_core_idle(u32 cpu)
 {
 	forget_origin(cpu);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Near which CPU a task wakes up: the one it was on, or the one that wakes it. Linux 7.3's rules. */
+/* The CPU near which a task wakes up: its last one, or its waker's. Linux 7.3's rules. */
 #ifndef __EQUIPOISE_WAKE_AFFINE_H
 #define __EQUIPOISE_WAKE_AFFINE_H
 
@@ -10,7 +10,7 @@
 #define PF_EXITING 0x00000004
 #endif
 
-/* @waker wakes @pid: does it wake many by turns? */
+/* @waker wakes @pid: does it wake many tasks in turn? */
 static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64 jiffies)
 {
 	if (time_after(jiffies, waker->wakee_flip_decay + jiffies_per_sec())) {
@@ -24,8 +24,8 @@ static __always_inline void record_wakee(struct fair_entity *waker, s32 pid, u64
 }
 
 /*
- * Fork copies what is known of the parent's wakeups along with the rest of it, and no one takes it away. A task
- * that was there before us has what the kernel knew.
+ * A fork copies the parent's record of wakeups with the rest of the task, and nothing resets it. A
+ * task that is older than this scheduler has the kernel's record.
  */
 static __always_inline void inherit_wakees(const struct task_struct *p, struct fair_entity *se, bool fork)
 {
@@ -41,7 +41,10 @@ static __always_inline void inherit_wakees(const struct task_struct *p, struct f
 	se->wakee_flip_decay = parent->wakee_flip_decay;
 }
 
-/* One who wakes more tasks than a cache has CPUs, who wake others in turn, had better not have them all around. */
+/*
+ * A task that wakes more tasks than a cache has CPUs, which wake others in turn, should not have
+ * them all nearby.
+ */
 static __always_inline bool wake_wide(const struct fair_entity *waker, const struct fair_entity *se, u32 cpu)
 {
 	u32 master = waker->wakee_flips, slave = se->wakee_flips, factor = levels_of(cpu)->llc_weight;
@@ -55,7 +58,10 @@ static __always_inline bool wake_wide(const struct fair_entity *waker, const str
 	return slave >= factor && master >= slave * factor;
 }
 
-/* By who idles. An idle CPU wakes in an interrupt, which is no reason to leave one's cache. -1: no answer. */
+/*
+ * By idleness. An idle CPU wakes in an interrupt, which is no reason to leave one's cache. -1: no
+ * answer.
+ */
 static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool sync)
 {
 	if (idle_cpu(this_cpu) && cpus_share_cache(this_cpu, prev_cpu))
@@ -66,8 +72,8 @@ static __always_inline s32 wake_affine_idle(u32 this_cpu, u32 prev_cpu, bool syn
 }
 
 /*
- * By load: does a task of @task_load make this CPU less busy than the one it was on, by what they can do? A waker
- * that is about to sleep (@sync), of @current_load, does not count.
+ * By load: does a task of @task_load make this CPU less busy than its last one, relative to their
+ * capacities? A waker that is about to sleep (@sync), of @current_load, does not count.
  */
 static __always_inline bool wake_affine_weight(u32 this_cpu, u32 prev_cpu, u32 imbalance_pct, s64 task_load,
 					       s64 current_load, bool sync)

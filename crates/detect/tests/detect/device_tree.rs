@@ -166,7 +166,7 @@ fn what_is_no_device_tree_is_refused() {
     assert!(error.message().contains("no CPU"), "{}", error.message());
 }
 
-/// Whatever stands in a blob, reading it ends, with a machine or with a message.
+/// Reading any blob ends, with a machine or with a message.
 #[test]
 fn garbage_is_survived() {
     let blob = rk3399();

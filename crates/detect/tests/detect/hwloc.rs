@@ -109,7 +109,7 @@ fn what_is_wrong_is_said_with_its_line() {
             "cpuset=\"0x00000030\"><info",
             "cpuset=\"0xg\"><info",
             29,
-            "no cpuset",
+            "no valid cpuset",
         ),
         (
             "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">",
@@ -131,7 +131,7 @@ fn what_is_wrong_is_said_with_its_line() {
         detect::hwloc("h.xml", "<svg/>")
             .unwrap_err()
             .message()
-            .contains("no topology")
+            .contains("not a topology")
     );
     assert!(
         detect::hwloc("h.xml", "<topology/>")

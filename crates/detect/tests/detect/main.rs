@@ -1,4 +1,4 @@
-//! What is detected of machines as they are, by what they say of themselves.
+//! Detection of real machines, by their own descriptions.
 
 mod device_tree;
 mod hwloc;

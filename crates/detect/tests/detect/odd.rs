@@ -99,7 +99,7 @@ fn distances_that_the_format_cannot_say_are_left_out() {
     ]);
     let (found, warnings) = machine(detect::sysfs(ring.path()).unwrap());
     assert!(found.numa.distances.is_empty());
-    assert!(warnings[0].contains("make no groups"), "{warnings:?}");
+    assert!(warnings[0].contains("form no groups"), "{warnings:?}");
     let uneven = four().nodes(&[("0-1", "10 20"), ("2-3", "21 10")]);
     let (found, warnings) = machine(detect::sysfs(uneven.path()).unwrap());
     assert_eq!(found.numa.distances, [[10, 21], [21, 10]]);

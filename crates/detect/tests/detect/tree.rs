@@ -24,7 +24,7 @@ pub struct Cpus<'a> {
     /// The L3 caches and their size; none: there is no L3.
     pub l3: &'a str,
     pub l3_size: &'a str,
-    /// What the kernel calls clusters.
+    /// The kernel's clusters.
     pub clusters: &'a str,
     /// The cpufreq policies; none: one for each CPU.
     pub policies: &'a str,

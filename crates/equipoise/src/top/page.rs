@@ -1,4 +1,4 @@
-//! An interval as tables: CPUs by their type, what the scheduler did, what its callbacks cost, energy.
+//! An interval as tables: CPUs by type, the scheduler's decisions, its callbacks' costs, energy.
 
 use super::sample::{Computer, Cpu, Interval};
 use policy::Counters;
@@ -6,7 +6,7 @@ use report::{Cell, Page, Table, Tone};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The page. Tables of which nothing is known are left out.
+/// The page. Tables without data are left out.
 pub fn page(computer: &Computer, interval: &Interval) -> Page {
     let mut tables = vec![types(computer, interval), cpus(computer, interval)];
     if let Some(counted) = &interval.counted {
@@ -33,10 +33,10 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Table {
     }
 }
 
-/// The columns that CPUs and types of them share.
+/// The columns that tables of CPUs and of types share.
 const DOES: [&str; 5] = ["capacity", "busy %", "waiting", "MHz", "switches/s"];
 
-/// What a CPU did, or some of a type did on average.
+/// The activity of a CPU, or the average of a type's CPUs.
 fn does(capacity: u32, cpu: Cpu) -> [Cell; 5] {
     let known = |text: Option<String>| text.map_or(Cell::new("-", Tone::Dim), Cell::from);
     [
@@ -62,7 +62,7 @@ fn average(cpus: &[Cpu]) -> Cpu {
     }
 }
 
-/// Types of cores, the largest first. A computer of one type has no use for it.
+/// Types of cores, the largest first. A computer with one type does not need the table.
 fn types(computer: &Computer, interval: &Interval) -> Table {
     let machine = &computer.machine;
     let mut by_type: BTreeMap<(u32, usize), Vec<Cpu>> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn cpus(computer: &Computer, interval: &Interval) -> Table {
     table("CPUs", &[&["CPU"], &DOES[..]].concat(), rows)
 }
 
-/// What the scheduler counted and is no time, if it happened at all.
+/// The scheduler's counts, except times, as far as they are not 0.
 fn decisions(counted: &Value, seconds: f64) -> Table {
     let row = |counter: &policy::Counter| {
         let times = counted[counter.name].as_u64().filter(|&times| times > 0)?;
@@ -108,7 +108,7 @@ fn decisions(counted: &Value, seconds: f64) -> Table {
         (!is_sum).then(|| vec![counter.what.into(), rate.into()])
     };
     let rows = Counters::ALL.iter().filter_map(row).collect();
-    table("What the scheduler did", &["what", "a second"], rows)
+    table("Scheduler activity", &["what", "a second"], rows)
 }
 
 fn callbacks(counted: &Value, seconds: f64) -> Table {
@@ -125,7 +125,7 @@ fn callbacks(counted: &Value, seconds: f64) -> Table {
     };
     let rows = callbacks.filter_map(row).collect();
     let header = ["callback", "calls/s", "ns a call", "% of a CPU"];
-    table("What its callbacks cost", &header, rows)
+    table("Callback costs", &header, rows)
 }
 
 fn energy(counted: &Value, seconds: f64) -> Table {

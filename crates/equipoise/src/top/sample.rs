@@ -1,4 +1,4 @@
-//! What is looked at: /proc, /sys, and what a running scx_equipoise says.
+//! Samples of /proc, /sys and the statistics of a running scx_equipoise.
 
 use crate::error::Error;
 use detect::Found;
@@ -14,22 +14,23 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the scheduler may take to answer.
+/// The time limit for the scheduler's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The computer that is looked at.
+/// The watched computer.
 pub struct Computer {
     root: PathBuf,
-    /// What its CPUs are.
+    /// Its CPUs.
     pub machine: Machine,
-    /// The connection with scx_equipoise's statistics: the first answer begins an interval, each other one ends it.
+    /// The connection with scx_equipoise's statistics: the first answer begins an interval, each
+    /// other one ends it.
     stats: RefCell<Option<StatsClient>>,
-    /// May this user not read them?
+    /// True if this user may not read the statistics.
     is_refused: Cell<bool>,
 }
 
 impl Computer {
-    /// The one whose /proc, /sys and /run are in the folder `root`.
+    /// The computer whose /proc, /sys and /run are in the folder `root`.
     pub fn at(root: &Path) -> Result<Computer, Error> {
         let no_machine =
             |message: String| Box::new(BadInput::whole(message, "expected a computer with Linux"));
@@ -47,13 +48,14 @@ impl Computer {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// kHz now; `None` where no driver says.
+    /// The current frequency, kHz; `None` without a driver that tells it.
     fn khz(&self, cpu: usize) -> Option<u64> {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
         self.read(&path)?.trim().parse().ok()
     }
 
-    /// Who schedules: `equipoise (policy hperf)`, another of sched_ext's by its name, or Linux's own.
+    /// The name of the running scheduler: `equipoise (policy hperf)`, another sched_ext scheduler's
+    /// name, or Linux's own.
     fn scheduler(&self) -> String {
         let ops = self.read("sys/kernel/sched_ext/root/ops");
         match (ops, self.policy()) {
@@ -67,7 +69,7 @@ impl Computer {
         }
     }
 
-    /// That of the scx_equipoise that runs.
+    /// The policy of the running scx_equipoise.
     fn policy(&self) -> Option<String> {
         let stream = UnixStream::connect(self.root.join("run/scx_equipoise/control")).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -79,7 +81,8 @@ impl Computer {
         Some(policy.trim_matches('"').to_owned())
     }
 
-    /// What scx_equipoise counted since this was last called; `None` the first time, and where there is none.
+    /// The scheduler's counts since the last call; `None` the first time, and without
+    /// scx_equipoise.
     fn counted(&self) -> Option<Value> {
         let mut stats = self.stats.borrow_mut();
         let is_first = stats.is_none();
@@ -103,7 +106,7 @@ impl Computer {
     }
 }
 
-/// What has been counted so far.
+/// The counts so far.
 pub struct Moment {
     at: Instant,
     cpus: BTreeMap<usize, Times>,
@@ -112,26 +115,27 @@ pub struct Moment {
     counted: Option<Value>,
 }
 
-/// Of a CPU, since the computer began.
+/// A CPU's times since the computer started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Times {
-    /// `/proc/stat`, in its ticks: all, and those in which it idled.
+    /// `/proc/stat`, in its ticks: all, and idle ones.
     ticks: u64,
     idle_ticks: u64,
     tasks: Option<Tasks>,
 }
 
-/// Of a CPU's tasks, since the computer began: `/proc/schedstat`, of a kernel with CONFIG_SCHEDSTATS.
+/// Waits and switches of a CPU's tasks since the computer started: `/proc/schedstat`, of a kernel
+/// with CONFIG_SCHEDSTATS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tasks {
-    /// How long they have waited for it.
+    /// The time that they have waited for the CPU.
     waited_ns: u64,
-    /// How often one began to run.
+    /// The number of times that a task began to run.
     switches: u64,
 }
 
 impl Moment {
-    /// As it is now.
+    /// Takes a sample now.
     pub fn now(computer: &Computer) -> Result<Moment, Error> {
         let mut cpus = BTreeMap::new();
         let stat = computer.read("proc/stat").unwrap_or_default();
@@ -180,37 +184,37 @@ fn lines_of_cpus(text: &str) -> impl Iterator<Item = (usize, Vec<u64>)> + '_ {
     })
 }
 
-/// What happened between two moments.
+/// The activity between two moments.
 pub struct Interval {
-    /// How long it was, s.
+    /// The length of the interval, s.
     pub seconds: f64,
-    /// Who schedules.
+    /// The running scheduler.
     pub scheduler: String,
     /// By CPU.
     pub cpus: BTreeMap<usize, Cpu>,
-    /// What scx_equipoise counted (its `Metrics`), if it runs and lets itself be asked.
+    /// The counts of scx_equipoise (its `Metrics`), if it runs and answers this user.
     pub counted: Option<Value>,
 }
 
-/// What a CPU did.
+/// The activity of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {
-    /// Of its time, from 0 to 1.
+    /// Busy part of the time, from 0 to 1.
     pub busy: f64,
-    /// How many tasks waited for it, on average, where the kernel says it.
+    /// The average number of waiting tasks, if the kernel counts them.
     pub waiting: Option<f64>,
-    /// Switches a second, where it says that.
+    /// Switches a second, if the kernel counts them.
     pub switches: Option<f64>,
     /// Its frequency at the end.
     pub khz: Option<u64>,
 }
 
 impl Interval {
-    /// From `before` to `now`.
+    /// The activity from `before` to `now`.
     pub fn between(before: &Moment, now: &Moment) -> Interval {
         let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
         let cpus = now.cpus.iter().map(|(&cpu, times)| {
-            // One that was offline before has no interval.
+            // A CPU that was offline before has no interval.
             let then = before.cpus.get(&cpu).unwrap_or(times);
             let ticks = times.ticks.saturating_sub(then.ticks);
             let idle = times.idle_ticks.saturating_sub(then.idle_ticks);

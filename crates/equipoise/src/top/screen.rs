@@ -1,4 +1,4 @@
-//! The terminal, while it is watched.
+//! The screen of `equipoise top`.
 
 use crate::error::Error;
 use ratatui::Frame;
@@ -11,10 +11,11 @@ use report::Page;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Below so many columns tables stand one under the other.
+/// With fewer columns, tables stand one under the other.
 const WIDE: u16 = 110;
 
-/// Shows what `next` has every `interval`, until a key ends it or `next` fails. The inner result is `next`'s.
+/// Shows the page that `next` returns every `interval`, until a key ends it or `next` fails. The
+/// inner result is `next`'s.
 pub fn watch(
     interval: Duration,
     mut next: impl FnMut() -> Result<Page, Error>,
@@ -52,7 +53,7 @@ pub fn watch(
     watched
 }
 
-/// The first row that is shown after `key`; `None` if it ends all.
+/// The first visible row after `key`; `None` if the key ends the program.
 fn moved(key: KeyEvent, first: usize) -> Option<usize> {
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => None,
@@ -74,7 +75,7 @@ fn longest(page: &Page) -> usize {
         .unwrap_or(0)
 }
 
-/// CPUs are on the left, the rest on the right of them, or below.
+/// Draws CPUs on the left and the rest on the right, or below.
 fn draw(frame: &mut Frame<'_>, page: &Page, first: usize) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let [head, body, foot] = Layout::vertical([
@@ -102,8 +103,8 @@ fn draw(frame: &mut Frame<'_>, page: &Page, first: usize) {
     column(frame, &rest, right, 0);
 }
 
-/// One table under the other, each as high as it is, and the last ones less where there is no room. Of the longest the
-/// first rows are left out.
+/// Draws one table under the other, each at its full height, or the last ones shortened if there is
+/// no room. The longest table starts at row `first`.
 fn column(frame: &mut Frame<'_>, tables: &[&report::Table], area: Rect, first: usize) {
     let heights = tables.iter().map(|table| {
         Constraint::Max(

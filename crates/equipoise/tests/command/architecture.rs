@@ -1,10 +1,10 @@
-//! What ARCHITECTURE.md says of the designs is there: each function and test that it names in a table.
+//! Each function and test that the tables of docs/design/published-designs.md name exists.
 
 use crate::common::root;
 
 use std::path::Path;
 
-/// All that is in the sources of `folder`, one file after another.
+/// Appends all sources in `folder` and their paths to `text`.
 fn read(folder: &Path, text: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -23,22 +23,21 @@ fn read(folder: &Path, text: &mut String) {
 
 #[test]
 fn each_rule_is_where_the_table_says() {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = text.split_once("## The designs, rule by rule").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
+    let page = root().join("docs/design/published-designs.md");
+    let text = std::fs::read_to_string(page).unwrap();
     let mut sources = String::new();
     for folder in ["scheduler", "crates", "machines", "policies"] {
         read(&root().join(folder), &mut sources);
     }
-    // Every second piece stands between two backticks.
-    let named = section
+    // Every second piece is between two backticks.
+    let named = text
         .lines()
         .filter(|line| line.starts_with('|'))
         .flat_map(|line| line.split('`').skip(1).step_by(2));
     let mut count = 0;
     for name in named {
         let wanted = name.strip_suffix("()").unwrap_or(name);
-        assert!(sources.contains(wanted), "{name} is nowhere");
+        assert!(sources.contains(wanted), "{name} is in no source file");
         count += 1;
     }
     assert!(count > 100, "{count}");

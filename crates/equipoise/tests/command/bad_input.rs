@@ -2,8 +2,8 @@
 
 use crate::common::{command, files, root, text};
 
-/// Fails with status 2, nothing on standard output and nothing written, in a folder where `name` has
-/// `content`; returns the complaint.
+/// Runs the command in a folder where `name` has `content`; it must fail with status 2, print
+/// nothing on standard output and write no file. Returns the message.
 fn complaint(name: &str, content: &str, args: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(name), content).unwrap();
@@ -306,7 +306,7 @@ fn output_that_goes_nowhere_is_an_error() {
     let output = closed.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("standard output is closed"));
-    // Before anything is simulated, which takes long here.
+    // The error must come before the simulation, which takes long here.
     let mut args = BUSY.to_vec();
     args[8] = "busy:duration=3600,threads=512";
     let output = command(&args).args(["--out", "/proc/self"]).output();
@@ -319,8 +319,9 @@ fn output_that_goes_nowhere_is_an_error() {
 #[test]
 fn without_threads_one_does_it_all() {
     let folder = tempfile::tempdir().unwrap();
-    // Where somebody who is not root can run it. Copied by another process: a test that starts one at this moment
-    // would have it open for writing, and so keep it from being run.
+    // In a folder where a user other than root can run it. Another process copies it: a test that
+    // starts a process at this moment would have the copy open for writing, and running it would
+    // fail.
     let program = folder.path().join("equipoise");
     let copied = std::process::Command::new("cp")
         .args([
@@ -333,7 +334,7 @@ fn without_threads_one_does_it_all() {
     std::fs::set_permissions(folder.path(), open).unwrap();
     let mut alone = std::process::Command::new(&program);
     alone.args(BUSY).current_dir("/");
-    // SAFETY: the calls are simple ones; root's limit does not hold, so root becomes nobody.
+    // SAFETY: the calls are simple; the process changes its user, as root is exempt from the limit.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut alone, || {
             let one = libc::rlimit {

@@ -1,4 +1,5 @@
-//! Where somebody else's scheduler runs: a process that has nothing. What it tries there, `tests/misbehave` tries.
+//! A foreign scheduler runs in a process without rights; `tests/misbehave` has the schedulers that
+//! test them.
 
 use crate::common::{command, text};
 use crate::foreign::{Scheduler, compare, fifo};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// The processes that `parent` started, and those that these did.
+/// The processes that `parent` started, and their descendants.
 fn below(parent: u32) -> Vec<u32> {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     let parent_of = |pid: u32| -> Option<u32> {
@@ -44,14 +45,17 @@ fn running() -> (Scheduler, Child) {
     (endless, child)
 }
 
-/// Waits until `found` finds something.
+/// Waits until `found` returns a value.
 fn eventually<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "in vain");
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "nothing was found in 30 s"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -65,7 +69,7 @@ fn line(status: &str, name: &str) -> String {
 #[test]
 fn its_process_has_nothing() {
     let (_scheduler, mut child) = running();
-    // Filters: one that counts where calls come from, and one that lets few pass.
+    // Filters: one counts the origins of calls, and one lets few calls pass.
     let caged = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         (line(&status, "Seccomp_filters") == "2").then_some((*pid, status))
@@ -76,14 +80,14 @@ fn its_process_has_nothing() {
     assert_eq!(fs::read(file("environ")).unwrap(), b"");
     let stat = fs::read_to_string(file("stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    // No terminal, in a session of its own.
+    // There is no terminal, and the session is its own.
     assert_eq!(fields[4], "0");
     let own = fs::read_to_string("/proc/self/stat").unwrap();
     assert_ne!(
         Some(fields[3]),
         own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
     );
-    // Two pipes, and what it was loaded from.
+    // There are two pipes, and the object file.
     for entry in fs::read_dir(file("fd")).unwrap().flatten() {
         let leads = fs::read_link(entry.path()).unwrap();
         let leads = leads.to_str().unwrap();
@@ -127,7 +131,7 @@ fn results_do_not_depend_on_the_number_of_processes() {
     assert_eq!(output.stdout, again.stdout);
 }
 
-/// As a kernel that lacks `call`: it says that there is no such call.
+/// Simulates a kernel without `call`: the call fails with ENOSYS.
 fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.bpf.c");
@@ -168,7 +172,7 @@ fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
             len: filter.len() as u16,
             filter: filter.as_mut_ptr(),
         };
-        // SAFETY: `program` is what the call reads, and lives as long.
+        // SAFETY: the call reads `program`, which lives as long.
         match unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             libc::prctl(
@@ -181,7 +185,7 @@ fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
             _ => Err(std::io::Error::last_os_error()),
         }
     };
-    // SAFETY: it makes system calls alone.
+    // SAFETY: the function only makes system calls.
     unsafe { command.pre_exec(lacks) };
     command.output().unwrap()
 }
@@ -227,7 +231,7 @@ fn the_compiler_reads_headers_and_nothing_else() {
         assert!(says.contains("a.bpf.c"), "{says}");
         assert!(!says.contains("swordfish"), "{says}");
     }
-    // What is said to be for it, it reads.
+    // The compiler reads the files that are meant for it.
     let source = fifo("a", "GPL", "#include \"here.h\"\n#include <there.h>");
     let files = [
         ("a.bpf.c", &*source),

@@ -1,4 +1,4 @@
-//! `machine|workload|policy list|show|check`, and what every command does with its output.
+//! `machine|workload|policy list|show|check`, and the output options of every command.
 
 use crate::common::{command, files, json, root, run, stdout, text};
 use std::io::Read;
@@ -21,6 +21,16 @@ fn what_is_listed_can_be_shown() {
             );
         }
     }
+}
+
+/// A list has no chart to draw.
+#[test]
+fn a_list_is_no_picture() {
+    let output = run(&["machine", "list", "--format", "svg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let message = text(&output.stderr);
+    assert!(message.contains("this result has no chart"), "{message}");
 }
 
 #[test]
@@ -96,7 +106,7 @@ fn html_is_a_whole_page_without_anything_from_elsewhere() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
-    // More than a pipe holds, so that the command is still writing when the reader is gone.
+    // More output than a pipe holds: the command is still writing when the reader is gone.
     let names: Vec<String> = std::iter::repeat_n(root().join("machines/tc2.toml"), 2000)
         .map(|path| path.to_str().unwrap().to_owned())
         .collect();

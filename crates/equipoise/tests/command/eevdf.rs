@@ -1,4 +1,4 @@
-//! Today's Linux (`eevdf`): what its fair class promises, through the command.
+//! Promises of today's Linux (`eevdf`) and its fair class, tested through the command.
 
 use crate::rt_app::{self, mean};
 use serde_json::Value;
@@ -12,8 +12,8 @@ fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("eevdf", "1", 0.02);
 }
 
-/// A task that wakes up now and then is owed its turn, and has it at once (PLACE_LAG): beside four loops it does not
-/// wait for them all.
+/// A task that wakes up now and then has its turn at once (PLACE_LAG): it does not wait for all of
+/// the four loops beside it.
 #[test]
 fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
     let result = run(
@@ -22,7 +22,8 @@ fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
         r#""loop": { "instance": 4, "cpus": [0], "loop": -1, "run": 1000 },
            "rare": { "cpus": [0], "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 20000 } }"#,
     );
-    // A base slice for two CPUs, 1.4 ms, that is over with the next tick, of 4 ms. Four loops' slices are 16 ms.
+    // A base slice for two CPUs, 1.4 ms, ends with the next tick, of 4 ms. Four loops' slices take
+    // 16 ms.
     let latency = mean(&result, "rare/wu_lat");
     assert!(latency < 4_100.0, "{latency} us");
 }
@@ -44,7 +45,7 @@ fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {
     assert!((100.0..4_100.0).contains(&latency), "{latency} us");
 }
 
-/// SCHED_IDLE gives way at once, and SCHED_BATCH takes nothing from anybody.
+/// SCHED_IDLE yields at once, and SCHED_BATCH preempts no task.
 #[test]
 fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
     let waits = |loops: &str, wakes: &str| {
@@ -63,8 +64,8 @@ fn idle_tasks_are_preempted_and_batch_tasks_do_not_preempt() {
     assert!(waits_for_slice > 500.0, "{waits_for_slice} us");
 }
 
-/// A task that asks for less at a time than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) has the CPU sooner, and
-/// one that asks for more has it for longer; shares are as they were.
+/// A task with a shorter slice than others (`sched_attr::sched_runtime`, rt-app's `dl-runtime`) has
+/// the CPU sooner, and a task with a longer one keeps it for longer; shares stay the same.
 #[test]
 fn tasks_have_the_slices_that_they_ask_for() {
     let latency = |slice: &str| {

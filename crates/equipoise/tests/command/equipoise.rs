@@ -1,4 +1,4 @@
-//! Equipoise's own scheduler: what it promises, through the command.
+//! Promises of Equipoise's own scheduler, tested through the command.
 
 use crate::common::json;
 use crate::rt_app::{self, entry, mean};
@@ -14,7 +14,8 @@ fn run(machine: &str, duration: u32, tasks: &str) -> Value {
     rt_app::run(machine, duration, tasks, "equipoise", "2")
 }
 
-/// Heavy threads have the fast CPUs, no CPU idles that could work, and all threads are done at once.
+/// Heavy threads run on the fast CPUs, no CPU idles while there is work, and all threads finish at
+/// the same time.
 #[test]
 fn sysbench_is_as_fast_as_the_machine_allows() {
     for threads in 1..=6 {
@@ -48,8 +49,9 @@ fn equal_tasks_make_equal_progress_on_unlike_cpus() {
     }
 }
 
-/// A hybrid's fast cores have two hardware threads each, and Linux is told of no capacities: they are known as fast all the
-/// same, while one of their threads works, and as no faster than a slow core where both do.
+/// A hybrid's fast cores have two hardware threads each, and Linux does not know their capacities:
+/// the scheduler treats them as fast while one thread works, and as no faster than a slow core
+/// while both work.
 #[test]
 fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
     for (machine, threads) in [("alder-lake", 8), ("alder-lake", 20), ("zen5-laptop", 6)] {
@@ -68,8 +70,9 @@ fn fast_cores_with_hardware_threads_are_told_from_slow_ones() {
     }
 }
 
-/// Of threads that wait for each other, more than there are CPUs: a fast CPU that runs out of work takes over a slower
-/// one's task where hardly anybody waits, and leaves it where the next will come by itself.
+/// With more threads that wait for each other than CPUs, a fast CPU that runs out of work takes
+/// over a slower CPU's task if hardly any task waits, and leaves it there if the next task will
+/// come by itself.
 #[test]
 fn fast_cpus_take_over_unless_they_have_work_soon() {
     const NEVER: u64 = 1_000_000_000;
@@ -91,7 +94,7 @@ fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("equipoise", "2", 0.05);
 }
 
-/// Beside loops that may run anywhere, a task that may not waits for no more than a slice and a tick.
+/// Beside loops that may run anywhere, a pinned task waits for no more than a slice and a tick.
 #[test]
 fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     let result = run(
@@ -104,7 +107,7 @@ fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     assert!(latency < 7_100.0, "{latency} us");
 }
 
-/// A loop that had its CPU to itself for seconds has not used up anything that is another's.
+/// A loop that ran alone on its CPU for seconds owes nothing to other tasks.
 #[test]
 fn who_ran_alone_need_not_wait_for_as_long() {
     let result = run(
@@ -113,13 +116,13 @@ fn who_ran_alone_need_not_wait_for_as_long() {
         r#""early": { "cpus": [0], "loop": -1, "run": 1000 },
            "late": { "cpus": [0], "loop": -1, "delay": 5000000, "run": 1000 }"#,
     );
-    // Of the first it is alone half of the time, and shares the other half.
+    // The loop is alone for the first half of the time, and shares the CPU for the other half.
     let early = mean(&result, "early/run");
     assert!(early < 1_400.0, "{early} us for 1000 us of work");
 }
 
-/// Threads that wait for each other at barriers look light, the more so the slower they are: they have the highest
-/// frequency all the same, and their work is done as soon as it can be.
+/// Threads that wait for each other at barriers look light, and slow ones even more so: they still
+/// run at the highest frequency, and finish as early as possible.
 #[test]
 fn who_is_waited_for_has_its_cpu_in_a_hurry() {
     let result = compare("odroid-xu3", "blackscholes:threads=4", "equipoise");
@@ -128,7 +131,8 @@ fn who_is_waited_for_has_its_cpu_in_a_hurry() {
     assert!(ratio < 1.01, "{ratio} of the limit");
 }
 
-/// Pairs that wake each other in turn, on the CPU where they are, do not go on for ever: who waits has its turn.
+/// Pairs of tasks that wake each other in turn on one CPU do not keep it: waiting tasks have their
+/// turn.
 #[test]
 fn pairs_do_not_hold_up_others() {
     let result = compare(
@@ -137,7 +141,7 @@ fn pairs_do_not_hold_up_others() {
         "equipoise",
     );
     let work = mean(&result, "work");
-    // Of two CPUs for 2 s a ninth is its part: half of a second.
+    // Its part is a ninth of two CPUs for 2 s: half of a second.
     assert!(work > 0.35, "{work} s");
 }
 
@@ -149,8 +153,8 @@ fn compilers_are_done_as_soon_as_under_eevdf() {
     assert!(equipoise < eevdf, "{equipoise} s, {eevdf} s");
 }
 
-/// New tasks stay near where two cores of a socket boost as high as one does, and go to the other socket where four do
-/// not: so time is not lost, and no more energy is taken than by who always spreads.
+/// New tasks stay on their socket if two of its cores boost as high as one, and go to the other
+/// socket if four do not. This takes no more time, and no more energy than always spreading.
 #[test]
 fn compilers_spread_where_they_hold_each_other_back() {
     let measured = |jobs: u32, policy| {
@@ -171,7 +175,7 @@ fn compilers_spread_where_they_hold_each_other_back() {
     }
 }
 
-/// What runs on and on is packed under `power`, and draws no more than half as many cores do.
+/// `power` packs long-running tasks, and draws no more than half as many busy cores.
 #[test]
 fn power_packs_what_runs_on_and_on() {
     let watts = |policy| {

@@ -1,4 +1,4 @@
-//! Why threads wait, as the command says it.
+//! Explanations of waits, through the command.
 
 use crate::common::{json, run, stdout, text};
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn the_longest_wait_of_a_thread_is_answered_by_a_chain_of_decisions() {
                 chain.iter().any(|link| decided(&link)),
                 "{policy}: {wait:#}"
             );
-            // Who had the CPU meanwhile had it for no longer than that.
+            // The other threads ran for no longer than the wait.
             let others = chain.iter().filter(|link| link["what"] == "other");
             let others: u64 = others.map(|link| link["ns"].as_u64().unwrap()).sum();
             assert!(others <= ns(wait), "{policy}: {wait:#}");
@@ -77,7 +77,7 @@ fn a_thread_that_is_behind_takes_the_cpu_and_the_numbers_say_so() {
     std::fs::write(&file, load).unwrap();
     let more = ["--policy", "cfs", "--task", "loop", "--format", "json"];
     let explained = json(&args("smp-2", file.to_str().unwrap(), &more));
-    // What takes the CPU from the loop is light, which is behind it, by more than it has to be.
+    // The task that takes the CPU is light; the loop is ahead of it by more than is needed.
     let wait = waits(&explained)
         .iter()
         .find(|wait| wait["chain"][0]["decision"] == "less_vruntime")
@@ -120,14 +120,14 @@ fn a_time_finds_the_wait_and_nothing_is_up_to_chance() {
         stdout(&args("tc2", "mixed:duration=2", &at)),
         stdout(&args("tc2", "mixed:duration=2", &at))
     );
-    // Before anything runs nobody waits; that is said.
+    // Nothing waits before the load starts, and the command says so.
     let early = stdout(&args(
         "tc2",
         "mixed:duration=2",
         &["--policy", "cfs", "--task", "ui", "--at", "0"],
     ));
     assert!(
-        early.contains("Nobody of these waited at 0.000000 s"),
+        early.contains("None of these threads waited at 0.000000 s"),
         "{early}"
     );
     assert!(early.contains("ui runs"), "{early}");
@@ -143,12 +143,12 @@ fn the_answer_is_in_words() {
     for words in [
         "Why threads wait: mixed",
         "ui waited ",
-        "What was decided about them, and why",
-        "From waking up to running",
+        "Decisions about them and their reasons",
+        "Time from wakeup to running",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // Without names those that the workload is judged by.
+    // Without names, the command explains the threads that judge the workload.
     let said = stdout(&args("tc2", "mixed:duration=2", &[]));
     assert!(
         said.contains("decoder ") && !said.contains("\n background "),
@@ -221,7 +221,8 @@ fn an_unknown_thread_is_answered_with_the_one_that_was_meant() {
     );
 }
 
-/// First come, first served from one queue, in turns of 100 ms: who comes last waits, and who had the CPUs is known.
+/// First come, first served from one queue, in turns of 100 ms: the last task waits, and the tasks
+/// that had the CPUs are known.
 const FIFO: &str = r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
 const volatile u64 turn_ns = 100000000;
@@ -261,7 +262,7 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     assert_eq!(long["policy"], "fifo");
     let wait = &waits(&long)[0];
     assert!(ns(wait) > 50_000_000, "{wait:#}");
-    // Both CPUs are busy all the time, with loops, and the third one waits for some of it.
+    // Loops keep both CPUs busy all the time, and the third loop waits for some of it.
     let sum = |key: &str| {
         let all = wait[key].as_array().unwrap().iter();
         all.map(|one| one["ns"].as_u64().unwrap()).sum::<u64>()
@@ -277,7 +278,7 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
         sum("waited") > 0 && loops("waited") && loops("ran"),
         "{wait:#}"
     );
-    // Its variables are set as those of `compare`.
+    // Variables are set as for `compare`.
     let short = explained(&[
         "--format",
         "json",
@@ -294,7 +295,8 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
     }
 }
 
-/// 10 ms of work on the fastest core, for which a core of 430 of 1024 takes 23 ms: nobody waits, and that is why it is late.
+/// 10 ms of work on the fastest core take 23 ms on a core of capacity 430 of 1024: the task is
+/// late, although it never waits.
 #[test]
 fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
     let load = r#"{ "tasks": { "light": {
@@ -311,7 +313,7 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
     let slow = &slow["slow"][0];
     let number = |key: &str| slow[key].as_u64().unwrap();
     assert_eq!(slow["thread"], "light");
-    // What the kernel does on the CPU is in both.
+    // Both include the kernel's time on the CPU.
     assert!(
         (10_000_000..10_500_000).contains(&number("fastest_ns")),
         "{slow:#}"
@@ -321,7 +323,7 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
         number("ran_ns") <= number("to_ns") - number("from_ns"),
         "{slow:#}"
     );
-    // But for its first microseconds, in which it pins itself.
+    // Except for its first microseconds, in which it pins itself.
     let ran = slow["ran"].as_array().unwrap().last().unwrap();
     assert_eq!(ran["cpu"], 2);
     assert!(
@@ -347,12 +349,12 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // Where all are as fast nobody is slow.
+    // On equally fast CPUs no thread is slow.
     let same: Value = serde_json::from_str(&of("smp-8", &["--format", "json"])).unwrap();
     assert_eq!(same["slow"].as_array().unwrap().len(), 0);
 }
 
-/// Says whom it enqueues.
+/// A scheduler that prints the tasks it enqueues.
 const TALKS: &str = r#"#include <scx/common.bpf.h>
 char _license[] SEC("license") = "GPL";
 void BPF_STRUCT_OPS(talks_enqueue, struct task_struct *p, u64 enq_flags)
@@ -380,7 +382,7 @@ fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
     let said = stdout(&args);
     assert!(said.contains("the scheduler says "), "{said}");
     assert!(said.contains("background-3 takes turns of 20 ms"), "{said}");
-    // Many others were enqueued meanwhile.
+    // Many other tasks were enqueued meanwhile.
     assert!(!said.contains("ui takes turns"), "{said}");
     let result = json(&[&args[..], &["--format", "json"]].concat());
     let chain = waits(&result)[0]["chain"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! Somebody else's scheduler: what it does to itself is its fault and named, and it does nothing to anything else.
+//! Foreign schedulers: the command names their faults, and they cannot harm anything else.
 
 use crate::common::{command, run, text};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ SCX_OPS_DEFINE(faulty_ops, .enqueue = (void *)faulty_enqueue, .name = "faulty");
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn file(&self) -> &std::path::Path {
         &self.file
     }
@@ -68,7 +68,7 @@ static void today(struct task_struct *p, u64 enq_flags)
 {
     s64 minus_one = -(s64)one;
     s32 narrow_minus_one = -(s32)narrow_one;
-    // Each where a compiler cannot make a comparison of it.
+    // In each place the compiler cannot replace the division by a comparison.
     volatile u64 plain[] = { one / zero, one % zero };
     volatile s64 by_zero[] = { least / (s64)zero, least % (s64)zero };
     volatile s64 by_minus_one[] = { least / minus_one, least % minus_one };
@@ -94,18 +94,18 @@ static void today(struct task_struct *p, u64 enq_flags)
 #[test]
 fn a_wild_pointer_and_an_endless_recursion_are_reported_with_their_line() {
     let wild = Scheduler::new("", "\tsink = *(volatile u64 *)one;");
-    wild.fails(3, &["its enqueue()", LINE, "memory that is not there"]);
+    wild.fails(3, &["its enqueue()", LINE, "accessed an invalid address"]);
     let deep = Scheduler::new(
         "",
         "\tvolatile u64 frame[1000] = {}; faulty_enqueue(p, enq_flags); sink = frame[5];",
     );
-    // Where it needs its stack, at its beginning.
+    // The fault is at the beginning, where the function needs its stack.
     deep.fails(
         3,
         &[
             "its enqueue()",
             "faulty.bpf.c:5",
-            "memory that is not there",
+            "accessed an invalid address",
         ],
     );
 }
@@ -208,7 +208,7 @@ fn compare_on(machine: &str, files: &[(&str, &str)], args: &[&str]) -> std::proc
         .unwrap()
 }
 
-/// The names of the schedulers and how often they switched.
+/// The schedulers' names and numbers of switches.
 fn switches(output: &std::process::Output) -> Vec<(String, f64)> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -361,7 +361,7 @@ static void today(struct task_struct *p, u64 enq_flags)
     // Later kernels require SCX_OPS_BUILTIN_IDLE_PER_NODE for it.
     if (!bpf_ksym_exists(scx_bpf_get_idle_cpumask_node))
         scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
-    // By the tick: never off what it ran by more than that of each turn.
+    // By the tick: its distance from the running time is never more than that of each turn.
     if (p->utime % (1000000000ULL / CONFIG_HZ) || (p->se.sum_exec_runtime > 100000000 && !p->utime))
         scx_bpf_error("%llu ns, by the tick %llu", p->se.sum_exec_runtime, p->utime + p->stime);
     if (time_delta(1, 2) || time_delta(2, 1) != 1 || !scx_pmu_install(1))
@@ -465,7 +465,7 @@ fn policies_run_in_both_kernels() {
 
 #[test]
 fn a_last_level_cache_may_have_several_clusters() {
-    // alder-lake: CPUs 20 to 23 are a module of E cores, and have their L3 in common with all others.
+    // alder-lake: CPUs 20 to 23 are a module of E cores, and share their L3 with all others.
     let source = fifo_with(
         r#"
 #include <scx/percpu.bpf.h>
@@ -484,7 +484,7 @@ static void today(struct task_struct *p, u64 enq_flags)
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Its events come in many messages, and wait in a file for what is written first.
+/// Events come in many messages, and wait in a file until the output before them is written.
 #[test]
 fn its_trace_is_written_wherever_one_wants_it() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

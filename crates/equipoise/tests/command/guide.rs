@@ -1,9 +1,10 @@
-//! The guide's commands, as its reader types them.
+//! The commands of README and the guide, as their reader types them.
 
 use crate::common::{command, root, text};
-use std::path::Path;
+use crate::foreign::fifo;
+use std::path::{Path, PathBuf};
 
-/// The pieces of `page` between fences: what stands behind the first fence, and the lines.
+/// The pieces of `page` between fences: the text behind the first fence, and the lines.
 fn blocks(page: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut inside = false;
@@ -25,7 +26,7 @@ fn blocks(page: &str) -> Vec<(&str, String)> {
     blocks
 }
 
-/// Follows a tutorial in an empty folder, and says how many commands it has.
+/// Follows a tutorial in an empty folder, and returns the number of its commands.
 fn follow(name: &str) -> usize {
     let page = root().join("docs/tutorials").join(name);
     let page = std::fs::read_to_string(page).unwrap();
@@ -78,7 +79,7 @@ fn the_guide_names_all_of_its_pages() {
     for page in &named {
         assert!(docs.join(page).is_file(), "{page}");
     }
-    for folder in [docs.clone(), docs.join("tutorials")] {
+    for folder in [docs.clone(), docs.join("tutorials"), docs.join("design")] {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let page = path.strip_prefix(&docs).unwrap();
@@ -93,7 +94,8 @@ fn the_guide_names_all_of_its_pages() {
     }
 }
 
-/// Those of docs/recording.md that need neither root nor a real kernel, with what the others would have left.
+/// Runs the commands of docs/recording.md that need neither root nor a real kernel, with the files
+/// that the others would have left.
 #[test]
 fn a_recorder_s_commands_work() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -123,5 +125,116 @@ fn a_recorder_s_commands_work() {
     assert!(
         last.contains("measured") && last.contains("Order"),
         "{last}"
+    );
+}
+
+/// The words of a command, without quotes, comment and redirection.
+fn words(typed: &str) -> Vec<&str> {
+    typed
+        .split_whitespace()
+        .take_while(|word| !word.starts_with(['#', '>']))
+        .map(|word| word.trim_matches('\''))
+        .collect()
+}
+
+/// The commands in the fences of `page`, each on one line.
+fn typed(page: &str) -> Vec<String> {
+    let blocks = blocks(page);
+    let lines = blocks.iter().map(|(_, lines)| lines.replace("\\\n", ""));
+    lines
+        .flat_map(|lines| {
+            let commands = lines.lines().filter_map(|line| line.strip_prefix("$ "));
+            commands.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// README and the pages of the guide, except the tutorials and docs/recording.md, which the tests
+/// above follow.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![
+        root().join("README.md"),
+        root().join("ARCHITECTURE.md"),
+        root().join("CONTRIBUTING.md"),
+        root().join("vm/README.md"),
+    ];
+    for folder in ["docs", "docs/design"] {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        pages.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    pages.retain(|page| {
+        page.extension() == Some("md".as_ref()) && !page.ends_with("docs/recording.md")
+    });
+    pages.sort();
+    pages
+}
+
+/// Commands that change the computer, need root, a kernel or the sources' tools. Other tests build,
+/// install and load what they name.
+const ELSEWHERE: [&str; 8] = [
+    "sudo ",
+    "cargo ",
+    "make ",
+    "git ",
+    "pip ",
+    "python3 ",
+    "vm/",
+    "equipoise machine detect",
+];
+
+/// Each command of a page can be typed; where it does not say how many runs, two are enough here.
+#[test]
+fn the_commands_of_every_page_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    for (from, to) in [
+        ("machines/tc2.toml", "my-board.toml"),
+        ("workloads/mixed.json", "my-rt-app.json"),
+    ] {
+        std::fs::copy(root().join(from), folder.path().join(to)).unwrap();
+    }
+    let simple = "const volatile bool fifo_sched;";
+    file("scx_simple.bpf.c", &fifo("simple", "GPL", simple));
+    let mine = "const volatile u64 slice_ns = 20000000;";
+    file("scx_mine.bpf.c", &fifo("mine", "GPL", mine));
+    let mut commands = 0;
+    for page in pages() {
+        let name = page.strip_prefix(root()).unwrap().display();
+        for line in typed(&std::fs::read_to_string(&page).unwrap()) {
+            if ELSEWHERE.iter().any(|start| line.starts_with(start)) {
+                continue;
+            }
+            let words = words(&line);
+            assert_eq!(words[0], "equipoise", "{name}: {line}");
+            let mut args = words[1..].to_vec();
+            let repeats = ["compare", "reproduce"].contains(&args[0]);
+            if repeats && !args.contains(&"--runs") {
+                args.extend(["--runs", "2"]);
+            }
+            let output = command(&args).current_dir(folder.path()).output().unwrap();
+            let error = text(&output.stderr);
+            assert!(output.status.success(), "{name}: {line}: {error}");
+            assert!(!output.stdout.is_empty(), "{name}: {line}");
+            commands += 1;
+        }
+    }
+    assert!(commands >= 5, "{commands} commands");
+}
+
+/// README's picture is the output of the command beside it.
+#[test]
+fn readmes_picture_is_up_to_date() {
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let after = |start: &str| page.split_once(start).unwrap().1;
+    let (file, _) = after("](docs/").split_once(".svg)").unwrap();
+    let (typed, _) = after("\n`equipoise ").split_once('`').unwrap();
+    assert!(typed.ends_with("--format svg"), "{typed}");
+    let output = command(&words(typed)).output().unwrap();
+    let file = root().join("docs").join(file).with_extension("svg");
+    let expected = std::fs::read(&file).unwrap();
+    assert!(
+        output.stdout == expected,
+        "{}: run `equipoise {typed}` and look at the difference",
+        file.display()
     );
 }

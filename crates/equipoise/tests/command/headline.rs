@@ -1,11 +1,11 @@
-//! README's table of `equipoise` against today's Linux is what the command prints, by the rule that stands beside it: each
-//! load lasts at least 2 s, and a build has a job for each CPU. When a figure changes for a good reason the failure has
-//! the table to put there.
+//! README's table of `equipoise` against today's Linux is the command's output, by the rule that
+//! stands beside it: each load lasts at least 2 s, and a build has a job for each CPU. When a
+//! figure changes for a good reason, the failure prints the new table.
 
 use crate::common::{json, root};
 use machine::Machine;
 
-/// What a table has in backticks.
+/// The text in backticks in a table's cell.
 fn quoted(cell: &str) -> Option<&str> {
     cell.split('`').nth(1)
 }
@@ -14,7 +14,7 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// `equipoise` against `eevdf` on `machine`, by `goal`: as the table has it.
+/// The table's cell: `equipoise` against `eevdf` on `machine`, by `goal`.
 fn cell(machine: &str, workload: &str, goal: &str) -> String {
     let cpus = Machine::find(machine).unwrap().cpus.len();
     let workload = workload.replace("=N", &format!("={cpus}"));

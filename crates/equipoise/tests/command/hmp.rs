@@ -1,4 +1,4 @@
-//! Fast and slow CPUs: what the policies for them promise, on an ODROID-XU3.
+//! Promises of the policies for fast and slow CPUs, tested on an ODROID-XU3.
 
 use crate::common::json;
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn equal_tasks_make_equal_progress_under_hperf() {
     }
 }
 
-/// Some have a CPU to themselves and others share one; who had to share catches up
+/// Some tasks have a CPU to themselves and others share one; tasks that had to share catch up
 /// (`scheduler/cfs/designs/hperf/clock.bpf.h`).
 #[test]
 fn more_equal_tasks_than_cpus_make_equal_progress_too() {
@@ -66,7 +66,7 @@ fn hperf_uses_all_cpus() {
     assert!((work[0] / 54.7 - 1.0).abs() < 0.02, "{work:?}");
 }
 
-/// A task that may use slow CPUs alone wakes no fast one.
+/// A task that may use slow CPUs only does not wake a fast CPU.
 #[test]
 fn a_pinned_task_leaves_fast_cpus_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,13 +124,14 @@ fn the_published_table_can_be_run_in_part() {
         .filter(|cell| cell["stat"] == "avg")
         .collect();
     assert_eq!(averages.len(), 3 * 2);
-    // Scaled down, and reported as the whole.
+    // The work is scaled down, and reported as the whole.
     for cell in &averages {
         let published = cell["published"].as_f64().unwrap_or(2.2);
         let simulated = cell["simulated"].as_f64().unwrap();
         assert!((simulated / published - 1.0).abs() < 0.15, "{cell}");
         assert!(cell["limit"].as_f64().unwrap() <= simulated);
     }
-    // Nine threads are kept back, and simulated all the same.
+    // The published numbers of nine threads are kept back; these threads are simulated all the
+    // same.
     assert!(averages[4]["published"].is_null() && averages[5]["published"].is_null());
 }

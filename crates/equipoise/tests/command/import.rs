@@ -1,4 +1,4 @@
-//! `workload import`: what is recorded and replayed is what there was.
+//! `workload import`: a replayed recording is the same as the recorded load.
 
 use crate::common::{command, run, stdout, text};
 use machine::Machine;
@@ -33,8 +33,8 @@ fn read(trace: &Path, machine: &str) -> Imported {
     import("trace", &*text, Some(&machine)).unwrap_or_else(|error| panic!("{}", error.message()))
 }
 
-/// What the threads of each name did together: for how long they ran, ns, and how much they computed, ns of the
-/// fastest core. Not the shell, which only starts them.
+/// The totals of the threads of each name: their running time, ns, and their work, ns of the
+/// fastest core. The shell, which only starts them, is left out.
 fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
     let mut by_name: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
     let threads = imported.recording.threads.iter();
@@ -52,7 +52,7 @@ fn ran(imported: &Imported) -> Vec<(String, [u64; 2])> {
     named.map(|(name, sums)| (name.to_owned(), sums)).collect()
 }
 
-/// By how much `a` differs from `b`, in percent.
+/// The difference of `a` from `b`, in percent.
 fn off(a: u64, b: u64) -> f64 {
     100.0 * (a as f64 / b as f64 - 1.0).abs()
 }
@@ -88,7 +88,7 @@ fn a_trace_replayed_is_the_trace() {
         let (then, now) = (read(&trace, machine), read(&replayed, machine));
         let (runs_then, runs_now) = (ran(&then), ran(&now));
         assert_eq!(runs_then.len(), runs_now.len(), "{what}");
-        // On CPUs that are unlike, how long something takes is the scheduler's doing; how much it is, is not.
+        // On heterogeneous CPUs the running time depends on the scheduler; the amount of work is the same.
         let (measure, unit) = match alike {
             true => (0, "ns"),
             false => (1, "ns of the fastest core"),
@@ -124,7 +124,7 @@ fn a_trace_replayed_is_the_trace() {
     }
 }
 
-/// Whatever it is written in, a trace is the same load.
+/// Each format of a trace gives the same load.
 #[test]
 fn every_form_of_a_trace_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,8 +144,8 @@ fn every_form_of_a_trace_is_the_same() {
     }
 }
 
-/// What was recorded in a guest of two CPUs (Linux 6.12, `sysbench mutex` under `equipoise record`) runs in the simulator
-/// as long as it did there.
+/// A recording from a guest of two CPUs (Linux 6.12, `sysbench mutex` under `equipoise record`)
+/// runs in the simulator for as long as it did there.
 #[test]
 fn a_real_trace_is_replayed() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -171,7 +171,8 @@ fn a_real_trace_is_replayed() {
     assert!(off("switches to its threads").abs() <= 15.0, "{shown}");
 }
 
-/// A trace that was recorded under a scheduler in C is set beside what is simulated under it, and under its name.
+/// A trace that was recorded under a scheduler in C is shown beside its simulation, under the
+/// scheduler's name.
 #[test]
 fn a_trace_may_be_of_a_scheduler_in_c() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -213,7 +214,7 @@ SCX_OPS_DEFINE(queue_ops, .enqueue = (void *)queue_enqueue, .name = "queue");
     ] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    // It is what is simulated.
+    // The scheduler in C is simulated.
     let output = show("scx_bpf_error(\"of the second\");");
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("of the second"));
@@ -236,7 +237,7 @@ fn a_trace_that_is_cut_off_is_one_message_with_its_byte() {
     assert!(output.contains("version 7"), "{output}");
 }
 
-/// What the command says on standard error where it fails because of what it was given.
+/// The message of a command that fails because of its input.
 fn run_badly(args: &[&str]) -> String {
     let output = command(args).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -251,7 +252,7 @@ fn what_cannot_be_recorded_is_said() {
         (vec!["record", "--all", "--", "true"], "cannot be used with"),
         (
             vec!["record", "--output", "t.txt", "--", "true"],
-            "t.txt: no such kind of recording",
+            "t.txt: unknown kind of recording",
         ),
         (vec!["record", "--all", "--seconds", "-1"], "seconds"),
     ] {

@@ -1,4 +1,4 @@
-//! Ctrl-C: what is complete is shown, and nothing is left half written.
+//! Ctrl-C: the command shows complete results and leaves no half-written file.
 
 use crate::common::{command, files, text};
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Runs the command with `args`, asks it to stop when `file` is there (or at once), and says what it left.
+/// Runs the command with `args`, stops it when `file` is there (or at once), and returns its
+/// output.
 fn stopped(args: &[&str], wait: Duration) -> Output {
     let mut command = command(args);
     let child = command
@@ -46,7 +47,7 @@ fn what_is_complete_is_shown() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(
-        stderr.contains("stopping; what is complete follows"),
+        stderr.contains("stopping; the complete results follow"),
         "{stderr}"
     );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -63,7 +64,7 @@ fn no_file_is_left_half_written() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (trace, out) = (place("trace.txt"), place("out"));
-    // Long runs: it is stopped in the first of them, or in its trace.
+    // Long runs: the command is stopped in the first one, or in its trace.
     let args = [
         "compare",
         "--machine",

@@ -1,4 +1,4 @@
-//! The machines that come along can be simulated, and `machine detect`.
+//! All machines that come with Equipoise can be simulated; `machine detect`.
 
 use crate::common::{command, run, stdout, text};
 use machine::Machine;
@@ -55,7 +55,7 @@ fn what_is_detected_can_be_shown_and_compared_on() {
         shown.contains("core-400") && shown.contains("2 CPUs"),
         "{shown}"
     );
-    // Nobody measured its costs.
+    // The costs are not measured.
     assert!(shown.contains("costs with *"), "{shown}");
     stdout(&[
         "compare",
@@ -72,7 +72,7 @@ fn what_is_detected_can_be_shown_and_compared_on() {
 
 #[test]
 fn this_machine_can_be_detected() {
-    // Its warnings are about this machine, whatever it is.
+    // The warnings are about this computer, whichever it is.
     let output = run(&["machine", "detect"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = Machine::parse("this.toml", &text(&output.stdout)).unwrap();

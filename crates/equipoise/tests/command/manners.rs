@@ -1,4 +1,4 @@
-//! What a command of today does without being asked twice.
+//! Habits that users expect of a command today.
 
 use crate::common::{command, files, run, stdout, text};
 use std::io::Write;
@@ -14,7 +14,7 @@ fn alone_it_says_what_to_try_first() {
         .collect();
     assert!(examples.len() > 1, "{says}");
     for example in examples {
-        // It is what it says, if quicker.
+        // The quick result equals the full one, for less work.
         let mut args = vec!["compare"];
         args.extend(example);
         args.extend(["--runs", "1", "--policy", "cfs"]);
@@ -49,7 +49,7 @@ fn the_version_has_the_commit() {
     let commit = std::process::Command::new("git")
         .args(["rev-parse", "--short=12", "HEAD"])
         .output();
-    // Where the sources are a release's, there is none.
+    // A release's sources have no commit.
     if let Ok(commit) = commit
         && commit.status.success()
     {

@@ -1,5 +1,5 @@
-//! What Linux's verifier would refuse of somebody else's scheduler, and what would end the command by a signal, is one
-//! message. `tests/misbehave` has hundreds of such schedulers.
+//! Errors that Linux's verifier would refuse in a foreign scheduler, and faults that would end the
+//! command by a signal, give one message. `tests/misbehave` has hundreds of such schedulers.
 
 use crate::common::text;
 use crate::foreign::{LINE, Scheduler, compare, fifo, fifo_with};
@@ -19,15 +19,17 @@ fn what_an_op_takes_it_gives_back_once() {
         "bpf_task_release(p);",
     ];
     for body in unbalanced {
-        Scheduler::new(OBJECT, body).fails(3, &["its enqueue()", "not given back", "verifier"]);
+        Scheduler::new(OBJECT, body).fails(3, &["its enqueue()", "without releasing", "verifier"]);
     }
     let twice = [
         "struct bpf_cpumask *m = bpf_cpumask_create(); bpf_cpumask_release(m); bpf_cpumask_release(m);",
         "struct large *o = bpf_obj_new(struct large); bpf_obj_drop(o); bpf_obj_drop(o);",
     ];
     for body in twice {
-        Scheduler::new(OBJECT, body)
-            .fails(3, &["its enqueue()", "gives back an object that is none"]);
+        Scheduler::new(OBJECT, body).fails(
+            3,
+            &["its enqueue()", "releases an object that does not exist"],
+        );
     }
 }
 
@@ -100,7 +102,7 @@ fn memory_has_an_end_and_a_pointer_to_nothing_a_line() {
     let map = "struct { __uint(type, BPF_MAP_TYPE_HASH); __uint(max_entries, 1); __type(key, u32); \
                __type(value, u64); } map SEC(\".maps\");";
     let lookup = "sink = (u64)bpf_map_lookup_elem(&map, (void *)zero);";
-    Scheduler::new(map, lookup).fails(3, &["its enqueue()", LINE, "memory that is not there"]);
+    Scheduler::new(map, lookup).fails(3, &["its enqueue()", LINE, "accessed an invalid address"]);
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn the_message_says_what_the_linker_found() {
     );
 }
 
-/// `tests/misbehave` has those that take the compiler long, or much memory.
+/// `tests/misbehave` has the sources that take the compiler long, or much memory.
 #[test]
 fn the_compiler_writes_no_more_than_there_is_room_for() {
     Scheduler::new("u64 large[1 << 28] = { 1 };", "sink = large[one];").fails(

@@ -1,11 +1,11 @@
-//! The HTML page in a browser: Chromium without a window, on a phone's width and a desk's, light and dark. Where there
-//! is none, it is skipped, aloud.
+//! The HTML page in a browser: Chromium without a window, at the widths of a phone and a desktop,
+//! light and dark. Without Chromium the tests are skipped, with a message.
 
 use crate::common::stdout;
 use serde_json::Value;
 use std::process::Command;
 
-/// What a script finds in the page as a frame of `width` pixels, and does with it.
+/// A script that measures and uses the page in a frame of `width` pixels.
 const PROBE: &str = include_str!("page_probe.html");
 
 fn browser() -> Option<&'static str> {
@@ -18,7 +18,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-/// What [`PROBE`] finds.
+/// The measurements of [`PROBE`].
 fn probe(browser: &str, page: &str, width: u32, dark: bool) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let catch = "<head><script>window.errors = []; \
@@ -75,10 +75,10 @@ fn the_page_works_in_a_browser() {
         let found = probe(browser, &page, width, dark);
         assert_eq!(found["errors"], serde_json::json!([]), "{found}");
         assert_eq!(found["fetched"], 0);
-        // Nothing but what scrolls by itself is wider than the page.
+        // Only elements that scroll by themselves are wider than the page.
         assert_eq!(found["inner"], width);
         assert!(found["wide"].as_u64() <= Some(width.into()), "{found}");
-        // A timeline, lanes and frequencies of each that is open, and the distribution.
+        // Each open one has a timeline, lanes and frequencies; and there is the distribution.
         assert_eq!(
             (&found["drawn"], &found["all"]),
             (&7.into(), &10.into()),
@@ -91,7 +91,7 @@ fn the_page_works_in_a_browser() {
         assert_eq!(found["later"], "1875.0 ms to 4375.0 ms");
         assert_eq!(found["again"], found["whole"]);
         assert_eq!(found["whole_again"], found["whole"]);
-        // From a quarter to the half, as near as pixels are.
+        // From a quarter to the half, as exactly as pixels allow.
         let (from, to) = (&found["dragged"][0], &found["dragged"][3]);
         let near = |at: &Value, ms: f64| (at.as_f64().unwrap() - ms).abs() < 50.0;
         assert!(near(from, 1250.0) && near(to, 2500.0), "{found}");

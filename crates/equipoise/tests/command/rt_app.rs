@@ -1,4 +1,4 @@
-//! Loads of rt-app under one policy, through the command, and what was measured of them.
+//! Loads of rt-app under one policy, through the command, and their measures.
 
 use crate::common::{json, stdout};
 use serde_json::Value;
@@ -36,7 +36,7 @@ pub fn run(machine: &str, duration: u32, tasks: &str, policy: &str, runs: &str) 
     json(&args)
 }
 
-/// Five loops on one CPU, 20 s: what each had is by its weight, to `tolerance` of it.
+/// Five loops on one CPU for 20 s: each has a share by its weight, to `tolerance` of it.
 pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
     let mut tasks = String::new();
     for (index, (nice, _)) in LEVELS.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
         .unwrap();
     }
     let result = run("smp-2", 20, &tasks, policy, runs);
-    // A step of work that others' turns come into takes longer: on average by the task's part.
+    // A step of work takes longer if others' turns fall into it: on average by the task's share.
     let total: f64 = LEVELS.iter().map(|(_, weight)| weight).sum();
     for (index, (nice, weight)) in LEVELS.iter().enumerate() {
         let part = 200.0 / mean(&result, &format!("loop{index}/run"));
@@ -60,7 +60,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
     }
 }
 
-/// What has an end beside what has a duration: who is cut short has no time, and that is said.
+/// A load with an end beside a load with a duration: a load that is cut short has no time, and the
+/// command says so.
 #[test]
 fn a_load_that_a_duration_cuts_short_is_named() {
     let load = r#"{ "global": { "duration": 1 }, "tasks": {
@@ -80,10 +81,10 @@ fn a_load_that_a_duration_cuts_short_is_named() {
         )
     };
     let cut = said("kbuild");
-    let words = "kbuild/time: not in the result for 4 of 4 runs, which the duration of 1.000 s ended before it was done";
+    let words = "kbuild/time: missing in 4 of 4 runs, which the duration of 1.000 s cut short";
     assert!(cut.contains(words), "{cut}");
-    // The call has no other end.
+    // The call never ends by itself.
     assert!(!cut.contains("call/time: not"), "{cut}");
     let done = said("kbuild:objects=2,serial=1ms");
-    assert!(!done.contains("not in the result"), "{done}");
+    assert!(!done.contains("missing in"), "{done}");
 }

@@ -92,7 +92,8 @@ fn reproduce_keeps_its_contract() {
             .contains("2013-03-25")
     );
     let cells = experiment["cells"].as_array().unwrap();
-    // Two blocks of two rows, four statistics and the table's three columns each; and those that it does not have.
+    // Two blocks of two rows, four statistics and the table's three columns each; and the cells
+    // that the table does not have.
     let ours: Vec<_> = cells
         .iter()
         .filter(|cell| ["Linux 6.12", "equipoise"].contains(&cell["column"].as_str().unwrap()))
@@ -118,7 +119,7 @@ fn reproduce_keeps_its_contract() {
         );
         assert_eq!(cell["runs"], 1);
         if cell["stat"] == "change" {
-            // The first column is what the others change.
+            // The first column is the baseline of the changes.
             assert_eq!(cell["simulated"].is_null(), cell["column"] == "3.9-rc2");
             continue;
         }
@@ -258,7 +259,7 @@ fn the_seed_decides() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for format in ["table", "json", "csv", "html"] {
+    for format in ["table", "json", "csv", "html", "svg"] {
         let text = || stdout(&compare(&["--runs", "2", "--all", "--format", format]));
         assert!(text() == text(), "{format}");
     }
@@ -291,7 +292,7 @@ fn several_schedulers_have_a_trace_each() {
     let output = run(&args);
     assert!(output.status.success());
     assert_eq!(files(folder.path()), ["t.capacity.txt", "t.cfs.txt"]);
-    // What they are called is said.
+    // The command prints their names.
     let said = text(&output.stderr);
     assert!(
         said.contains("t.cfs.txt\n") && said.contains("t.capacity.txt\n"),
@@ -339,8 +340,8 @@ fn a_scheduler_in_c_is_a_column_like_any_other() {
         assert!(own["balance_calls"].is_number() && foreign["balance_calls"].is_null());
         foreign["context_switches"].as_f64().unwrap()
     };
-    // Two busy threads for each CPU: slices a tenth as long are switches ten times as often. Less than a
-    // tick, as what the tick takes of it is not the task's time.
+    // Two busy threads for each CPU: slices a tenth as long mean ten times as many switches. Less
+    // than a tick, as the tick's own time does not count as the task's.
     let (long, short) = (switches("slice=95000000"), switches("slice=9500000"));
     assert!(short > 5.0 * long, "{short} and {long} switches");
 }
@@ -456,7 +457,8 @@ fn looking_for_work_takes_time_where_memory_is_described() {
     );
 }
 
-/// The first question is whether something is better than what one has.
+/// Without `--policies`, the first question is whether another policy is better than the present
+/// one.
 #[test]
 fn without_policies_all_are_compared_to_todays_linux() {
     let mut args = vec![

@@ -1,6 +1,6 @@
-//! What a good scheduler ought to do, after published complaints about others: loads that are small enough to say of
-//! each what must come out, asked of `equipoise` by an order (no slower than alone, no later than under EEVDF), not by
-//! a number that somebody measured.
+//! Expectations of a good scheduler, from published complaints about others: loads so small that
+//! the right result is known. `equipoise` is compared (no slower than alone, no later than under
+//! EEVDF), not with a measured number.
 
 use crate::rt_app::{self, entry, mean};
 use serde_json::Value;
@@ -9,12 +9,12 @@ fn run(machine: &str, tasks: &str, policy: &str) -> Value {
     rt_app::run(machine, 4, tasks, policy, "1")
 }
 
-/// How long a piece of work of `thread` takes under `equipoise`, us.
+/// The time of a piece of work of `thread` under `equipoise`, us.
 fn takes(machine: &str, tasks: &str, thread: &str) -> f64 {
     mean(&run(machine, tasks, "equipoise"), &format!("{thread}/run"))
 }
 
-/// The least and the most of what a piece of work takes each of three `instances` of a thread, us.
+/// The least and the most time of a piece of work of each of three `instances` of a thread, us.
 fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>) -> (f64, f64) {
     let times = instances.map(|index| mean(result, &format!("{thread}-{index}/run")));
     times.fold((f64::MAX, 0.0), |(least, most), time| {
@@ -25,8 +25,8 @@ fn least_and_most(result: &Value, thread: &str, instances: std::ops::Range<u32>)
 const HEAVY: &str = r#""heavy": { "loop": -1, "run": 10000 }"#;
 const LIGHT: &str = r#""light": { "instance": 5, "loop": -1, "run": 200, "timer": { "ref": "unique", "period": 10000 } }"#;
 
-/// One thread that saturates a core has a fast one, however light the machine's load is (scx#3259: a game at half its
-/// frames, on E cores).
+/// One thread that saturates a core runs on a fast one, however light the machine's load is
+/// (scx#3259: a game at half its frames, on E cores).
 #[test]
 fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     for machine in ["lunar-lake", "alder-lake", "sm8250", "tc2"] {
@@ -36,8 +36,8 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
     }
 }
 
-/// With fewer threads than fast cores none has a slow one, nor shares a core: nice 0 is as fast beside nice 19 as beside
-/// nobody.
+/// With fewer threads than fast cores, no thread runs on a slow core or shares a core: nice 0 is as
+/// fast beside nice 19 as alone.
 #[test]
 fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
     let front = r#""front": { "loop": -1, "run": 5000 }"#;
@@ -52,8 +52,8 @@ fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
     }
 }
 
-/// An idle slow core is better than the second thread of a fast one that works: nine threads get as much done as eight on
-/// eight fast cores, and one on a slow one.
+/// An idle slow core is better than the second thread of a busy fast core: nine threads on eight
+/// fast cores and a slow one do as much as eight on the fast cores, and one on a slow one.
 #[test]
 fn an_idle_slow_core_comes_before_half_a_fast_one() {
     let tasks = |count| format!(r#""loop": {{ "instance": {count}, "loop": -1, "run": 5000 }}"#);
@@ -65,8 +65,9 @@ fn an_idle_slow_core_comes_before_half_a_fast_one() {
     assert!(nine < 1.01 * best, "{nine} us, at best {best}");
 }
 
-/// No CPU idles beside one with two tasks that may move, wherever others are kept (kSTEP's bug 9: an idle CPU that never
-/// pulls): each of five loops on four CPUs of unlike speed and crowd is done in its share.
+/// No CPU idles beside a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
+/// 9: an idle CPU that never pulls): each of five loops on four CPUs of unlike speed and load
+/// finishes within its share.
 #[test]
 fn an_idle_cpu_pulls_where_others_are_kept_apart() {
     let tasks = r#""a": { "cpus": [0], "loop": -1, "run": 5000 }, "d": { "cpus": [3], "loop": -1, "run": 5000 },
@@ -83,8 +84,8 @@ fn an_idle_cpu_pulls_where_others_are_kept_apart() {
     }
 }
 
-/// The weight of one hides no idle core from others (Wasted Cores, group imbalance): 64 threads beside two of nice -20, on
-/// eight nodes of ten cores, all have a core to themselves.
+/// The weight of one task hides no idle core from others (Wasted Cores, group imbalance): 64
+/// threads beside two of nice -20, on eight nodes of ten cores, all have a core to themselves.
 #[test]
 fn a_heavy_loner_hides_no_idle_core() {
     let tasks = r#""loner": { "instance": 2, "priority": -20, "loop": -1, "run": 5000 },
@@ -104,7 +105,8 @@ fn sched_idle_is_in_nobodys_way() {
     assert!(beside < 1.02 * alone, "{beside} us, alone {alone}");
 }
 
-/// Three equal loops have two CPUs in equal parts, whatever their weight: it is not always the same two that share one.
+/// Three equal loops share two CPUs equally, whatever their weight: the two that share a CPU
+/// change.
 #[test]
 fn equal_threads_have_equal_parts_however_light_they_are() {
     for how in [
@@ -119,8 +121,8 @@ fn equal_threads_have_equal_parts_however_light_they_are() {
     }
 }
 
-/// A kernel thread of a CPU to which many loops are pinned has its turn there, though all of these are behind what runs
-/// elsewhere.
+/// A kernel thread of a CPU to which many loops are pinned has its turn there, though all of these
+/// loops are behind the tasks of other CPUs.
 #[test]
 fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     let tasks = r#""pinned": { "instance": 30, "cpus": [0], "loop": -1, "run": 100000 },
@@ -134,8 +136,9 @@ fn a_crowd_that_is_pinned_keeps_nobody_waiting() {
     );
 }
 
-/// However far apart tasks of unlike CPUs may get before they change places, who wakes up does not wait for that, but at
-/// most for a turn (4 ms: a slice, to the next tick) of each of the 60 others on two CPUs.
+/// However far apart tasks of fast and slow CPUs may get before they change places, a wakeup does
+/// not wait for that, but at most for a turn (4 ms: a slice, to the next tick) of each of the 60
+/// others on two CPUs.
 #[test]
 fn unfairness_between_clusters_delays_no_wakeup() {
     let tasks = r#""loop": { "instance": 40, "loop": -1, "run": 100000 },
@@ -146,7 +149,8 @@ fn unfairness_between_clusters_delays_no_wakeup() {
     assert!(late < 60.0 / 2.0 * 4000.0, "{late} us");
 }
 
-/// Of 61 threads of a CPU the one of SCHED_IDLE runs, too, before the kernel takes the scheduler for one that starves it.
+/// Of 61 threads on a CPU the SCHED_IDLE one also runs, before the kernel's watchdog ends the
+/// scheduler.
 #[test]
 fn sched_idle_is_not_starved_until_the_watchdog_comes() {
     let tasks = r#""loop": { "instance": 60, "cpus": [0], "loop": -1, "run": 100000 },
@@ -154,7 +158,7 @@ fn sched_idle_is_not_starved_until_the_watchdog_comes() {
     rt_app::run("smp-2", 50, tasks, "equipoise", "1");
 }
 
-/// Loops that are pinned to one CPU are nobody's to take: no idle CPU is woken up for them.
+/// Pinned loops cannot be taken by other CPUs: no idle CPU is woken up for them.
 #[test]
 fn who_may_not_move_wakes_no_idle_cpu() {
     let tasks = r#""loop": { "instance": 2, "cpus": [0], "loop": -1, "run": 5000 }"#;
@@ -163,8 +167,8 @@ fn who_may_not_move_wakes_no_idle_cpu() {
     assert!(in_vain.unwrap() < 20.0, "{in_vain:?} looks in 4 s");
 }
 
-/// Capacities that say nothing do no harm: with all CPUs called alike, and half of them slow, no less is done than under
-/// EEVDF.
+/// Wrong capacities do no harm: with equal capacities for all CPUs, half of which are slow, the
+/// machine does no less work than under EEVDF.
 #[test]
 fn flat_capacities_leave_no_cpu_idle() {
     let text = include_str!("../../../../machines/lunar-lake.toml");
@@ -179,8 +183,8 @@ fn flat_capacities_leave_no_cpu_idle() {
     assert!(equipoise < 1.02 * eevdf, "{equipoise} us, {eevdf} us");
 }
 
-/// A thread that computes after a long sleep, on a CPU that idled, begins at the frequency that it needed the last time
-/// (util_est), as under EEVDF: it need not wait for the CPU's utilization to rise.
+/// A thread that computes after a long sleep, on a CPU that idled, begins at the frequency of the
+/// last time (util_est), as under EEVDF: it does not wait for the CPU's utilization to rise.
 #[test]
 fn after_a_sleep_a_thread_has_the_frequency_that_it_had() {
     let thread =
@@ -192,8 +196,8 @@ fn after_a_sleep_a_thread_has_the_frequency_that_it_had() {
     }
 }
 
-/// The CPU time that each of the `threads` of a task had, s, which does pieces of work of `us`. Threads are numbered
-/// through all tasks.
+/// The CPU time of each of the `threads` of a task that does pieces of work of `us`, s. Threads are
+/// numbered through all tasks.
 fn cpu_time(result: &Value, task: &str, threads: std::ops::Range<u32>, us: f64) -> Vec<f64> {
     let pieces = |index| entry(result, &format!("{task}-{index}/run"))["n"].as_f64();
     threads
@@ -201,9 +205,9 @@ fn cpu_time(result: &Value, task: &str, threads: std::ops::Range<u32>, us: f64) 
         .collect()
 }
 
-/// A thread that sleeps for 20 us after each 200 us gets its share beside threads that never sleep, whatever their nice
-/// level and the machine: 8 of 11 parts of a CPU, of which it asks for 0.65 to 0.74 (a sleep ends late by the timer's
-/// slack of 50 us). It got 0.06.
+/// A thread that sleeps for 20 us after each 200 us gets its share beside threads that never sleep,
+/// whatever their nice level and the machine: 8 of 11 parts of a CPU, of which it asks for 0.65 to
+/// 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
 #[test]
 fn a_thread_that_sleeps_little_is_not_starved() {
     for (machine, cpus) in [
@@ -228,8 +232,8 @@ fn a_thread_that_sleeps_little_is_not_starved() {
     }
 }
 
-/// A task whose need steps up gets the frequency for it as fast as under EEVDF: what it has run since it woke up counts
-/// at each tick, as work done and not as running time on a slow CPU.
+/// A task whose need steps up gets the frequency for it as fast as under EEVDF: its runtime since
+/// the wakeup counts at each tick, as work done and not as running time on a slow CPU.
 #[test]
 fn the_frequency_follows_a_task_that_runs_on() {
     let tasks = r#""ramp": { "loop": 2, "phases": {
@@ -242,7 +246,8 @@ fn the_frequency_follows_a_task_that_runs_on() {
     }
 }
 
-/// A thread alone has the fastest core, also where others are nearly as fast: a phone's prime core.
+/// A thread alone runs on the fastest core, even if others are nearly as fast: a phone's prime
+/// core.
 #[test]
 fn a_thread_alone_has_the_prime_core() {
     let mine = takes("sm8250", HEAVY, "heavy");
@@ -250,8 +255,8 @@ fn a_thread_alone_has_the_prime_core() {
     assert!(mine < 1.02 * eevdf, "{mine} us, eevdf {eevdf}");
 }
 
-/// Of equal loops none waits for two rounds of the others: a CPU whose queue is behind takes no more tasks, and CPUs
-/// that take tasks from others give their own in return.
+/// No equal loop waits for two rounds of the others: a CPU whose queue is behind takes no more
+/// tasks, and CPUs that take tasks from others give their own in return.
 #[test]
 fn no_loop_waits_for_two_rounds_of_the_others() {
     let longest = |machine, loops, policy| {
@@ -268,8 +273,9 @@ fn no_loop_waits_for_two_rounds_of_the_others() {
     }
 }
 
-/// Where a real-time thread has a CPU for good, the threads that waited there share the other. It makes itself a
-/// real-time thread while it runs, as `chrt` does, of which sched_ext tells by ops.disable() alone.
+/// When a real-time thread keeps a CPU, the threads that waited there share the other CPU. The
+/// thread becomes a real-time thread while it runs, as by `chrt`; sched_ext reports this by
+/// ops.disable() alone.
 #[test]
 fn no_thread_waits_for_a_cpu_that_a_real_time_thread_has() {
     let tasks = r#""rt": { "policy": "SCHED_FIFO", "cpus": [0], "delay": 100000, "loop": -1, "run": 1000 },
@@ -278,7 +284,8 @@ fn no_thread_waits_for_a_cpu_that_a_real_time_thread_has() {
     assert!(times.iter().all(|&time| time > 0.9), "{times:?} s of 4");
 }
 
-/// A crowd that is bound to half of the CPUs leaves the other half to the threads that may use it, and these share it.
+/// A crowd that is bound to half of the CPUs leaves the other half to the threads that may use it,
+/// which share it.
 #[test]
 fn a_crowd_elsewhere_hides_no_thread_that_waits() {
     let tasks = r#""crowd": { "instance": 24, "cpus": [4, 5, 6, 7], "loop": -1, "run": 1000 },

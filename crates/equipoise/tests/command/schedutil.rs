@@ -1,4 +1,4 @@
-//! Frequencies by the utilization of all classes, and what that is for: the published experiment.
+//! Frequencies follow the utilization of all classes: the published experiment.
 
 use crate::common::json;
 
@@ -43,6 +43,6 @@ fn more_events_and_shorter_latencies_if_all_classes_count() {
 #[test]
 fn interrupts_count_for_what_they_take() {
     let sent = cells("Tx", "avg");
-    // "+10%"; the direction, and within the link.
+    // "+10%": the direction is right, and the rate is within the link's.
     assert!(sent[1] > 1.02 * sent[0] && sent[1] < 426.0, "{sent:?}");
 }

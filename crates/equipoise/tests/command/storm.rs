@@ -1,5 +1,6 @@
-//! Linux 3.9 preempts for each message where a sender does more for it than its receiver: receivers stay behind by more
-//! than a wakeup granularity. What the wakeup itself costs the sender widens the gap.
+//! Linux 3.9 preempts for each message if a sender does more work for it than its receiver:
+//! receivers stay behind by more than a wakeup granularity. The sender's own cost of the wakeup
+//! widens the gap.
 
 use crate::common::json;
 

@@ -1,4 +1,4 @@
-//! `equipoise top`, of a computer made of files, whose scx_equipoise is a thread of the test.
+//! `equipoise top` on a computer made of files, whose scx_equipoise is a thread of the test.
 
 use crate::common::{command, json, run, stdout, text};
 use serde_json::json;
@@ -13,7 +13,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A fast core at 2 GHz and a slow one, whose frequency nobody knows.
+/// A fast core at 2 GHz and a slow one of unknown frequency.
 fn computer() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| write(&root.path().join(name), text);
@@ -32,7 +32,7 @@ fn computer() -> tempfile::TempDir {
     root
 }
 
-/// Answers each line that comes over a socket at `path` with `answer`.
+/// Answers each line that arrives over a socket at `path` with `answer`.
 fn serve(path: &Path, answer: String) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(path).unwrap();
@@ -101,7 +101,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    // What did not happen, and sums of times, are left out.
+    // Zero counts and sums of times are left out.
     assert!(
         !text.contains("too heavy") && !text.contains("these passes, ns"),
         "{text}"

@@ -1,4 +1,4 @@
-//! Traces as other people's readers see them. A reader that is not there is skipped, aloud
+//! Traces read by other projects' readers. A missing reader is skipped, with a message
 //! (tests/readers/install).
 
 use crate::common::{root, run, stdout, text};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A trace of a run in `folder`, of a kind that its name says.
+/// A trace of a run in `folder`, of the kind that its name gives.
 fn trace(folder: &Path, machine: &str, workload: &str, policy: &str, name: &str) -> PathBuf {
     let path = folder.join(name);
     let mut args = vec!["compare", "--machine", machine, "--workload", workload];
@@ -33,11 +33,11 @@ fn python(module: &str) -> Option<PathBuf> {
     found
 }
 
-/// What the script says of a trace.
+/// The script's output for a trace.
 fn read(python: &Path, script: &str, args: &[&str]) -> Value {
     let mut command = Command::new(python);
     command.arg(root().join("tests/readers").join(script));
-    // LISA looks for trace-cmd, and asks for a home of its own.
+    // LISA looks for trace-cmd, and needs a home folder of its own.
     command.args(args).env("LISA_HOME", std::env::temp_dir());
     let output = command.output().unwrap();
     let complaint = text(&output.stderr);
@@ -66,7 +66,8 @@ fn trace_cmd_reads_what_the_text_says() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Power, idle states, frequencies; every class; what a scheduler prints is in other tests' traces.
+    // Power, idle states, frequencies and every class; other tests' traces have a scheduler's
+    // prints.
     let every_class = root().join("crates/lab/tests/decisions/every-class.json");
     for (machine, workload) in [
         ("snb-laptop", "mixed"),
@@ -76,7 +77,7 @@ fn trace_cmd_reads_what_the_text_says() {
         let lines = |text: &str| -> Vec<Line> {
             let events = text.lines().filter(|line| !line.starts_with('#'));
             let mut lines: Vec<Line> = events.filter_map(parsed).collect();
-            // Of one time trace-cmd has them by CPU.
+            // trace-cmd sorts events of the same time by CPU.
             lines.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
             lines
         };
@@ -112,7 +113,7 @@ fn perfetto_s_classes_read_all_of_it() {
         .map(|name| trace(folder.path(), "snb-laptop", "mixed", "schedutil", name));
     let found = read(&python, "perfetto_reads.py", &[proto.to_str().unwrap()]);
     assert_eq!(found["unknown"], 0);
-    // As many of each kind as in the text.
+    // The text has as many events of each kind.
     let plain = std::fs::read_to_string(plain).unwrap();
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (.., kind, _) in plain.lines().filter_map(parsed) {
@@ -130,7 +131,7 @@ fn perfetto_s_classes_read_all_of_it() {
     ] {
         assert_eq!(found["events"][kind], kinds[kind], "{kind}");
     }
-    // A switch is where the text has it.
+    // A switch is in the same place as in the text.
     let switch = &found["switches"][1000];
     let ns = switch[0].as_u64().unwrap();
     let time = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
@@ -151,7 +152,7 @@ fn perfetto_s_classes_read_all_of_it() {
     assert!(found["instants"]["Decisions on CPU 0"].as_u64() > Some(10));
     let whys = found["whys"].as_u64().unwrap();
     assert!(whys > 100);
-    // The energy is what the run is said to have taken.
+    // The energy equals the run's.
     let mut args = vec!["compare", "--machine", "snb-laptop", "--workload", "mixed"];
     args.extend(["--policy", "schedutil", "--runs", "1", "--format", "json"]);
     let result: Value = serde_json::from_str(&stdout(&args)).unwrap();
@@ -177,7 +178,7 @@ fn lisa_s_analyses_run_and_its_pelt_agrees() {
     };
     let folder = tempfile::tempdir().unwrap();
     let pinned = folder.path().join("pinned.json");
-    // LISA's model knows one clock, a CPU's.
+    // LISA's model knows only one clock for a CPU.
     let tasks = r#"{ "tasks": {
         "pinned": { "cpus": [5], "loop": 180, "run": 3000, "timer": { "ref": "unique", "period": 16000 } },
         "little": { "cpus": [1], "loop": 290, "run": 2000, "timer": { "ref": "unique", "period": 10000 } }
@@ -230,7 +231,7 @@ fn where_traces_of_several_schedulers_are_is_said() {
             "{said}"
         );
     }
-    // One is where it was asked for, which needs no word.
+    // A file with the name that the user gave needs no message.
     let output = run(&args[..args.len() - 2]);
     assert!(file.is_file() && !text(&output.stderr).contains("written"));
 }

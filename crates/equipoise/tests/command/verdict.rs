@@ -1,4 +1,4 @@
-//! What the command says of a comparison, in words and in few numbers.
+//! The verdict of a comparison, in words and in few numbers.
 
 use crate::common::{json, stdout};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn each_goal_has_a_winner_and_its_price() {
     for goal in ["Latency", "Throughput", "Fairness"] {
         assert!(verdict.contains(&line(&text, goal)), "{text}");
     }
-    // Busy loops that take every CPU's time in equal parts are what Linux 3.9 cannot do on such a machine.
+    // Linux 3.9 cannot give busy loops equal parts of every CPU's time on such a machine.
     let busy = ["cfs", "hperf"];
     let text = stdout(&args(
         "odroid-xu3",
@@ -151,7 +151,7 @@ fn a_period_that_a_timer_gives_has_no_better() {
     assert_eq!(entry(&result, "hperf", "ui/period")["best"], false);
 }
 
-/// One thread, which needs more of a period than there is.
+/// One thread, which needs more than a period for its work.
 const LATE: &str = r#"{ "global": { "duration": 1 }, "tasks": { "late": { "cpus": [0],
     "run": 15000, "timer": { "ref": "unique", "period": 10000, "mode": "absolute" } } } }"#;
 
@@ -170,7 +170,7 @@ fn missed_periods_are_counted_and_response_times_grow_with_them() {
     assert!(last > 300_000.0, "{last}");
 }
 
-/// A thread that works for 1 ms when the other tells it to, on a CPU that a third one has.
+/// A thread that works for 1 ms when another one tells it to, on a CPU that a third one uses.
 const WAKES: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "hog": { "cpus": [0], "run": 1000 },
     "wakes": { "cpus": [0], "suspend": "wakes", "run": 1000 },
@@ -196,7 +196,7 @@ fn who_waits_for_another_has_a_wakeup_latency_too() {
     );
 }
 
-/// A thread that a timer wakes, and one that this one wakes and that needs more than the timer's period.
+/// A thread that a timer wakes wakes another one, which needs more than the timer's period.
 const CHAIN: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "ui": { "run": 1000, "resume": "render", "timer": { "ref": "unique", "period": 10000 } },
     "render": { "suspend": "render", "run": 15000 } } }"#;

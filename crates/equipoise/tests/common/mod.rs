@@ -1,11 +1,11 @@
-//! Running the command and looking at what it did.
+//! Runs the command and checks its output.
 #![allow(dead_code)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The command with `args`, not yet run.
+/// The command with `args`, not yet started.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_equipoise"));
     command.args(args).env_remove("CLICOLOR_FORCE");
@@ -16,7 +16,7 @@ pub fn run(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }
 
-/// What the command wrote to standard output; it must have gone well, without a word of complaint.
+/// The command's standard output; it must succeed and print nothing on standard error.
 pub fn stdout(args: &[&str]) -> String {
     let output = run(args);
     let stderr = text(&output.stderr);

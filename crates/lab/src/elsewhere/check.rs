@@ -1,5 +1,5 @@
-//! What can be true of what a worker says: numbers of CPUs that the machine has, times that do not go back, samples of the
-//! metrics that there are, names that a terminal can be shown. What is within these bounds is believed.
+//! Bounds of a worker's reports: CPUs that the machine has, times that do not go back, samples of
+//! existing metrics, names that are safe for a terminal. Reports within these bounds are believed.
 
 use crate::runs::{Case, TIME_LIMIT_NS};
 use simulator::{Event, Outcome, Part, Trace};
@@ -8,7 +8,7 @@ use workload::MAX_SAMPLES;
 /// The longest text of an event, bytes: `bpf_trace_printk()`'s.
 const LONGEST_TEXT: usize = 1 << 16;
 
-/// What a run of a case may come to, and whoever is told of its events.
+/// The expectations for a run of a case, and the receiver of its events.
 pub struct Expected<'c, 't> {
     case: &'c Case<'c>,
     trace: Option<&'t mut dyn Trace>,
@@ -30,7 +30,8 @@ impl<'c, 't> Expected<'c, 't> {
         }
     }
 
-    /// How long a message may be, bytes: all samples that are kept, some numbers for each CPU, and texts.
+    /// The maximum length of a message, bytes: all kept samples, some numbers for each CPU, and
+    /// texts.
     pub fn longest(&self) -> usize {
         const SAMPLE: usize = size_of::<f64>();
         const OF_A_CPU: usize = 256;
@@ -51,7 +52,7 @@ impl<'c, 't> Expected<'c, 't> {
             self.event(&event)?;
             match &mut self.trace {
                 Some(trace) => trace.event(now, cpu as usize, event),
-                None => return Err("an event that nobody asked for"),
+                None => return Err("an unrequested event"),
             }
         }
         Ok(())
@@ -89,14 +90,14 @@ impl<'c, 't> Expected<'c, 't> {
         let number = match part {
             Part::Cpu(number) | Part::Core(number) => return self.cpu(number),
             Part::Cluster(number) => expect(number < machine.clusters().len(), "a cluster"),
-            // A package has a cluster or more.
+            // A package has at least one cluster.
             Part::Package(number) => expect(number < machine.clusters().len(), "a package"),
             Part::Rest => Ok(()),
         };
         expect(machine.power.is_some(), "power").and(number)
     }
 
-    /// What came out of it.
+    /// Checks its outcome.
     pub fn outcome(&self, outcome: &Outcome) -> Checked {
         let cpus = self.case.machine.cpus.len();
         let metrics = self.case.workload.metrics().len();
@@ -104,7 +105,7 @@ impl<'c, 't> Expected<'c, 't> {
         expect(outcome.simulated_ns <= TIME_LIMIT_NS, "a time")?;
         expect(outcome.recorder.is_of(metrics), "samples")?;
         for of_cpus in [&counters.irq_ns, &counters.busy_ns, &counters.overhead_ns] {
-            // No CPU does more than one thing at a time; sums of these are shown.
+            // No CPU does two things at a time; sums of these are shown.
             let bounded = of_cpus.iter().all(|&ns| ns <= TIME_LIMIT_NS);
             expect(of_cpus.len() == cpus && bounded, "times of CPUs")?;
         }
@@ -137,7 +138,7 @@ mod tests {
     use machine::Machine;
     use proptest::prelude::*;
 
-    /// Counts what it is told.
+    /// Counts events.
     struct Count(usize);
 
     impl Trace for Count {
@@ -151,7 +152,7 @@ mod tests {
         checked(&bytes)
     }
 
-    /// How many events are passed on of `bytes`, said of a machine of two CPUs.
+    /// The number of events passed on from `bytes`, reported for a machine of two CPUs.
     fn checked(bytes: &[u8]) -> Result<usize, &'static str> {
         let machine = Machine::find("smp-2").unwrap();
         let workload = workload::load("busy:duration=1ms").unwrap();

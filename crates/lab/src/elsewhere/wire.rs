@@ -1,5 +1,5 @@
-//! What a worker and whoever asks it say to each other: a length of four bytes, and a value in postcard's format, of which
-//! nothing is ever run.
+//! The messages between a worker and its client: a length of four bytes, and a value in postcard's
+//! format, which is never executed.
 
 use machine::Machine;
 use machine::input::{self, BadInput};
@@ -10,14 +10,14 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use workload::Workload;
 
-/// What a machine and a workload are made of, so that another process can make the same.
+/// The descriptions of a machine and a workload, from which another process can build the same.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Recipe {
     /// The machine.
     pub machine: Described,
     /// The workload.
     pub workload: Described,
-    /// The NUMA nodes that the workload is kept to, if any.
+    /// The NUMA nodes to which the workload is bound, if any.
     pub nodes: Option<String>,
 }
 
@@ -28,9 +28,9 @@ pub enum Described {
     Named(String),
     /// By a text.
     Text {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// What messages call the text.
+        /// The name of the text in messages.
         file: String,
         /// The text.
         text: String,
@@ -40,7 +40,7 @@ pub enum Described {
 }
 
 impl Recipe {
-    /// The files among what was read so far that names in it are of.
+    /// Of the files read so far, those to which names in it refer.
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = input::kept();
         files.retain(|(path, _)| {
@@ -76,11 +76,11 @@ impl Recipe {
     }
 }
 
-/// What a worker is for.
+/// The job of a worker.
 #[derive(Serialize, Deserialize)]
 pub struct Job {
     pub recipe: Recipe,
-    /// Files that were read to make what the recipe describes, as they were then.
+    /// The files that were read to build what the recipe describes, with their content.
     pub files: Vec<(PathBuf, Vec<u8>)>,
     pub scheduler: String,
     pub image: Vec<u8>,
@@ -104,17 +104,17 @@ impl Job {
     }
 }
 
-/// Which run.
+/// A request for a run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Request {
     pub run: u32,
     pub count: u32,
     pub seed: u64,
-    /// Are its events to be told?
+    /// Does it report its events?
     pub traced: bool,
 }
 
-/// What comes of a run: events, and how it ended.
+/// A report of a run: events, and its end.
 #[derive(Serialize, Deserialize)]
 pub enum Reply<'a> {
     /// Time, CPU and event each, one after another.
@@ -182,7 +182,7 @@ impl From<Error> for Failed {
 }
 
 impl From<Failed> for Error {
-    /// Of texts what can be shown.
+    /// Texts are made safe for a terminal.
     fn from(failed: Failed) -> Error {
         match failed {
             Failed::SchedulerExit {
@@ -226,10 +226,10 @@ fn shown(text: &str) -> String {
 
 /// `value` as a message.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
-    postcard::to_stdvec(value).expect("memory takes whatever is written to it")
+    postcard::to_stdvec(value).expect("writing to memory does not fail")
 }
 
-/// The value that `message` is, if it is one and no more.
+/// The value encoded in `message`, if it is exactly one.
 pub fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
     match postcard::take_from_bytes(message) {
         Ok((value, [])) => Some(value),

@@ -1,5 +1,5 @@
-//! A worker: what is asked of it comes by standard input, a socket, to which it says how the process ended that did it; what
-//! that says goes to standard output.
+//! A worker: requests arrive on standard input, a socket, on which it also reports how the process
+//! of each run ended; that process's reports go to standard output.
 
 use super::wire::{Job, Reply, Request, decode, encode, receive, send};
 use crate::runs::{self, Case};
@@ -15,11 +15,11 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// How much of a trace is told at a time, bytes.
+/// The amount of a trace sent at a time, bytes.
 const TOLD_AT_ONCE: usize = 1 << 16;
 
-/// What a worker does until nobody asks any more; returns its exit status. It is to be called before the process has a second
-/// thread.
+/// Runs a worker until its client closes the socket; returns its exit status. Must be called before
+/// the process has a second thread.
 pub fn work() -> u8 {
     match serve() {
         Ok(()) => 0,
@@ -31,7 +31,7 @@ pub fn work() -> u8 {
 }
 
 fn serve() -> io::Result<()> {
-    // SAFETY: nobody else in this program has it.
+    // SAFETY: no other code in this program uses it.
     let mut control = unsafe { UnixStream::from_raw_fd(libc::STDIN_FILENO) };
     let Some(job) = receive(&mut control)? else {
         return Ok(());
@@ -65,7 +65,7 @@ fn serve() -> io::Result<()> {
             0 => {
                 drop(control);
                 let status = i32::from(run(&case, &globals, request).is_err());
-                // SAFETY: always. What its parent would do at its end is not done twice.
+                // SAFETY: always. The parent's exit handlers must not run twice.
                 unsafe { libc::_exit(status) };
             }
             child => {
@@ -77,14 +77,14 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a run's process: its status, as a shell says it. If nobody is there any more to be told, this process
-/// ends, and that with it.
+/// Waits for the end of a run's process: its status, in a shell's numbering. If the client is gone,
+/// this process ends, and that one with it.
 fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
     let pid = Pid::from_raw(child).ok_or_else(|| io::Error::other("no child"))?;
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
     let mut both = [
         PollFd::new(&ends, PollFlags::IN),
-        // Hangs up without being asked for.
+        // Hangups are reported without being requested.
         PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
     ];
     while both.iter().all(|one| one.revents().is_empty()) {
@@ -106,11 +106,11 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
     Ok(code as u8)
 }
 
-/// What a run's process does.
+/// The work of a run's process.
 fn run(case: &Case<'_>, globals: &[Global], request: Request) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     simulator::report_scheduler_faults();
-    // SAFETY: nobody else in this process has it.
+    // SAFETY: no other code in this process uses it.
     let mut told = Told {
         to: unsafe { File::from_raw_fd(libc::STDOUT_FILENO) },
         events: Vec::new(),
@@ -142,7 +142,7 @@ impl Told {
         let message = encode(&Reply::Events(&self.events));
         let sent = simulator::heard(|| send(&mut self.to, &message).and_then(|()| self.to.flush()));
         if sent.is_err() {
-            // Nobody listens any more.
+            // The client is gone.
             std::process::abort();
         }
         self.events.clear();
@@ -156,7 +156,7 @@ impl Trace for Told {
         }
         let event = (now, cpu as u32, event);
         self.events = postcard::to_extend(&event, std::mem::take(&mut self.events))
-            .expect("memory takes whatever is written to it");
+            .expect("writing to memory does not fail");
         if self.events.len() >= TOLD_AT_ONCE {
             self.tell();
         }

@@ -134,7 +134,7 @@ impl Reader<'_> {
             if changes && column.against.is_none() {
                 return Err(self.bad(
                     column.policy.span(),
-                    "this column is no change, and another is",
+                    "this column is not a change, but another one is",
                     "expected `against` in all columns or in none",
                 ));
             }

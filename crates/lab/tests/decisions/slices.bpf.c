@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What our own scheduler does not use: slices that end, the global queue, the kernel's own choice of an idle CPU.
+/* Features that our own scheduler does not use: slices that end, the global queue, the kernel's own choice of an
+ * idle CPU.
  */
 #include <scx/common.bpf.h>
 

@@ -12,7 +12,7 @@ const CAPACITY: RangeInclusive<u32> = 1..=65_536;
 const FULL_CAPACITY: f64 = 1024.0;
 /// The most hardware threads of a core (POWER8's eight).
 pub(super) const MAX_THREADS: usize = 8;
-/// The frequency at which the usual costs are the usual ones, kHz.
+/// The frequency for which the typical costs hold, kHz.
 const USUAL_KHZ: f64 = 3e6;
 
 impl Reader<'_> {
@@ -50,7 +50,7 @@ impl Reader<'_> {
                 None => (rate / fastest * FULL_CAPACITY).round().max(1.0) as u32,
             });
             let speed = (rate / fastest * f64::from(1 << 20)).round() as u32;
-            // Below 1/1024 of the fastest the fixed point would be coarser than 0.1 %.
+            // Below 1/1024 of the fastest, the fixed point would be coarser than 0.1 %.
             if speed < 1 << 10 {
                 return self.bad(
                     core.speed.as_ref().map_or(name.span(), Spanned::span),
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Ok((core_types, capacities))
     }
 
-    /// A speed or a capacity means something only beside the other core types' ones.
+    /// A speed or a capacity is meaningful only relative to those of the other core types.
     fn all_say_the_same(&self, cores: &BTreeMap<Spanned<String>, CoreFile>) -> Result<()> {
         let Some((first_name, first)) = cores.first_key_value() else {
             return Ok(());
@@ -89,7 +89,7 @@ impl Reader<'_> {
             return self.bad(
                 first_name.span(),
                 format!("`{}` has neither speed nor capacity", first_name.get_ref()),
-                "expected either, where there are several core types",
+                "expected one of them if there are several core types",
             );
         }
         for (name, core) in cores {
@@ -156,7 +156,8 @@ impl Reader<'_> {
         )
     }
 
-    /// The costs, and the keys of those that are the usual ones: `slowness` is 1 for a fast core at 3 GHz.
+    /// The costs, and the keys of those that take typical values: `slowness` is 1 for a fast core
+    /// at 3 GHz.
     fn costs(&self, core: &CoreFile, slowness: f64) -> Result<(Costs, Vec<&'static str>)> {
         let mut costs = Costs::usual(slowness);
         let mut usual = Vec::new();

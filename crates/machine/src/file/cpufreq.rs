@@ -8,7 +8,7 @@ use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// From 1 MHz to 10 GHz: what is beyond is a slip of units.
+/// From 1 MHz to 10 GHz: other values are probably in the wrong unit.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
 /// From 0.1 V to 5 V, likewise.
 const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
@@ -48,7 +48,7 @@ impl Reader<'_> {
                 return self.bad(
                     name.span(),
                     format!(
-                        "`{}` has OPPs, and nothing says how they change",
+                        "`{}` has OPPs, but the machine does not say how they change",
                         name.get_ref()
                     ),
                     "expected a [cpufreq] section",
@@ -57,7 +57,7 @@ impl Reader<'_> {
             (Some(file), None) => {
                 return self.bad(
                     file.span(),
-                    "a [cpufreq] section, and no core type has OPPs".to_owned(),
+                    "a [cpufreq] section, but no core type has OPPs".to_owned(),
                     "expected [[core.NAME.opp]]",
                 );
             }
@@ -81,7 +81,7 @@ impl Reader<'_> {
             return self.bad(
                 span,
                 format!(
-                    "CPUs {mixed} share a frequency, and are {}",
+                    "CPUs {mixed} share a frequency, but are {}",
                     names.join(" and ")
                 ),
                 "expected CPUs of one core type to share one",
@@ -100,7 +100,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// A processor that decides by itself is told what to aim at, and no other governor is.
+    /// Only a processor that decides by itself has a preference, and it must have one.
     fn governor(&self, file: &CpufreqFile) -> Result<Governor> {
         let kind = file.governor.as_ref().map(Spanned::get_ref);
         let by_preference = match kind {
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 if let Some(preference) = &file.energy_performance_preference {
                     return self.bad(
                         preference.span(),
-                        "a preference, and no processor that decides by it".to_owned(),
+                        "a preference, but no processor that follows it".to_owned(),
                         "expected governor = \"hwp\" or \"amd-pstate\"",
                     );
                 }
@@ -124,7 +124,7 @@ impl Reader<'_> {
             let governor = file.governor.as_ref().expect("it is one of two");
             return self.bad(
                 governor.span(),
-                "the processor decides on frequencies, and nothing says what it aims at".to_owned(),
+                "the processor sets frequencies, but has no preference".to_owned(),
                 "expected an energy_performance_preference",
             );
         };
@@ -142,7 +142,7 @@ impl Reader<'_> {
     }
 }
 
-/// The spans of what shares a frequency, by their first CPU.
+/// The spans that share a frequency, by their first CPU.
 fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
     let level = |name| topology.levels.iter().find(|found| found.name == name);
     let online = CpuMask::first_n(topology.cpus.len()).without(&topology.offline);
@@ -151,7 +151,7 @@ fn policies(shared_by: SharedBy, topology: &Topology) -> Vec<CpuMask> {
         SharedBy::Cluster => Some(topology.clusters.clone()),
         SharedBy::Package => level("PKG").map(|level| level.spans.clone()),
     }
-    // Where no core has two threads, a core is a CPU.
+    // If no core has two threads, a core is a CPU.
     .unwrap_or_else(|| online.iter().map(CpuMask::one).collect());
     policies.sort_by_key(CpuMask::first);
     policies

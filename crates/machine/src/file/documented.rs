@@ -1,4 +1,4 @@
-//! `docs/machine-format.md` has every key, no other, and examples that are machines.
+//! `docs/machine-format.md` has every key and no other, and its examples are valid machines.
 
 use super::*;
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../machine-format.md");
 
-/// A deserializer whose error is the keys of the structure that it is asked for.
+/// A deserializer whose error has the keys of the requested structure.
 struct Keys;
 
 impl<'de> Deserializer<'de> for Keys {

@@ -1,11 +1,11 @@
-//! What must hold for a machine file's distances and memory costs.
+//! Checks of a machine file's distances and memory costs.
 
 use super::reader::{Reader, Result};
 use super::{MachineFile, MemoryFile};
 use crate::{LOCAL_DISTANCE, Memory, Numa};
 use std::ops::RangeInclusive;
 
-/// What the SLIT can say of two nodes: 255 is unreachable.
+/// The distances between two nodes that the SLIT can express: 255 is unreachable.
 const REMOTE: RangeInclusive<u32> = LOCAL_DISTANCE + 1..=254;
 
 impl Reader<'_> {

@@ -1,19 +1,20 @@
-//! What can be read, and can hardly be meant: an error where it would spoil every result, else a warning.
+//! Implausible values: an error if they would spoil every result, otherwise a warning.
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, MachineFile};
 use crate::CoreType;
 use toml::Spanned;
 
-/// CONFIG_HZ as kernels are built with it (kernel/Kconfig.hz, and those of Alpha, ARM and MIPS).
+/// The usual values of CONFIG_HZ (kernel/Kconfig.hz, and those of Alpha, ARM and MIPS).
 const USUAL_HZ: [u32; 13] = [
     24, 48, 64, 100, 128, 200, 250, 256, 300, 500, 512, 1000, 1024,
 ];
-/// A capacity so many times off the speed is of another unit, or has a digit too many.
+/// A capacity that differs from the speed by this factor is in another unit, or has a digit too
+/// many.
 const WRONG: f64 = 10.0;
-/// So many times may be meant, but hardly: TC2's, which are measured, are 1.2 times off.
+/// A factor that may be meant, but rarely is: TC2's, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
-/// A switch or a wakeup of so many ns is one of a machine that was traced, or of another unit.
+/// A switch or wakeup that takes this long, ns, was measured with tracing, or is in another unit.
 const SLOW_NS: u64 = 100_000;
 
 impl Reader<'_> {
@@ -33,7 +34,7 @@ impl Reader<'_> {
                 let (residency, latency) = (&state.min_residency_us, &state.exit_latency_us);
                 if latency.get_ref() > residency.get_ref() {
                     let message =
-                        format!("`{}` takes longer to leave than it is worth", state.name);
+                        format!("`{}` takes longer to leave than its residency", state.name);
                     self.warn(latency.span(), message);
                 }
             }
@@ -41,7 +42,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// How many times each core type's capacity is off its speed, beside the fastest one's.
+    /// The factor between each core type's capacity and its speed, relative to the fastest one.
     fn capacities(&self, machine: &MachineFile, core_types: &[CoreType]) -> Result<()> {
         let given = || machine.core.values().zip(core_types);
         let capacity = |file: &CoreFile| file.capacity.as_ref().map(|it| f64::from(*it.get_ref()));

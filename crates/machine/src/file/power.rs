@@ -1,4 +1,4 @@
-//! Power: what cores, clusters and packages draw, and turbo.
+//! The power of cores, clusters and packages, and turbo.
 
 use super::reader::{Reader, Result};
 use super::{CoreFile, IdleFile, MachineFile, PartPowerFile, TurboKhz};
@@ -6,11 +6,11 @@ use crate::{CorePower, CoreType, PartIdle, PartPower, Power, PowerLimit, Turbo};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// Up to 10 kW: what is beyond is a slip of units.
+/// Up to 10 kW: other values are probably in the wrong unit.
 const MW: RangeInclusive<u32> = 0..=10_000_000;
 /// Up to 1 J, likewise.
 const ENTRY_UJ: RangeInclusive<u32> = 0..=1_000_000;
-/// Of cores whose file does not say: Sandy Bridge's (machines/snb-ep-2s.toml).
+/// The default, of Sandy Bridge (machines/snb-ep-2s.toml).
 const SMT_DYNAMIC: f64 = 1.357;
 const PJ_PER_UJ: u64 = 1_000_000;
 
@@ -37,7 +37,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// Power in an idle state of a core, mW, and what entering it takes, pJ.
+    /// The power of a core's idle state, mW, and the energy for entering it, pJ.
     pub(super) fn idle_power(&self, state: &IdleFile) -> Result<(u32, u64)> {
         let mw = match &state.power_mw {
             Some(mw) => self.within(mw, "power_mw", MW)?,
@@ -62,7 +62,10 @@ impl Reader<'_> {
                 None => Ok(None),
                 Some((name, _)) => self.bad(
                     name.span(),
-                    format!("`{}` has power, and the machine has none", name.get_ref()),
+                    format!(
+                        "`{}` has power data, but the machine has none",
+                        name.get_ref()
+                    ),
                     "expected a [power] section",
                 ),
             };
@@ -70,7 +73,10 @@ impl Reader<'_> {
         if let Some((name, _)) = without {
             return self.bad(
                 name.span(),
-                format!("the machine has power, and `{}` has none", name.get_ref()),
+                format!(
+                    "the machine has power data, but `{}` has none",
+                    name.get_ref()
+                ),
                 format!("expected [core.{}.power]", name.get_ref()),
             );
         }
@@ -78,7 +84,7 @@ impl Reader<'_> {
         if let Some(state) = states.into_iter().find(|state| state.power_mw.is_none()) {
             return self.bad(
                 state.min_residency_us.span(),
-                "the machine has power, and this idle state has none".to_owned(),
+                "the machine has power data, but this idle state has none".to_owned(),
                 "expected power_mw",
             );
         }
@@ -168,18 +174,18 @@ impl Reader<'_> {
             (Some(limit), Some(_)) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on a power that is not known".to_owned(),
+                    "a limit on an unknown power".to_owned(),
                     "expected a [power] section, or no limit_mw",
                 );
             }
             (Some(limit), None) => {
                 return self.bad(
                     limit.span(),
-                    "a limit on the power at no time".to_owned(),
-                    "expected window_ms, over which it is the average's",
+                    "a limit on the power without a time window".to_owned(),
+                    "expected window_ms, the time over which the power is averaged",
                 );
             }
-            // A window that limits nothing.
+            // A window without a limit.
             (None, Some(window)) => {
                 self.time(window, 1_000_000)?;
                 None

@@ -1,15 +1,15 @@
-//! Preferred CPUs: how the firmware ranks them.
+//! Preferred CPUs: the firmware's ranking.
 
 use super::PreferredFile;
 use super::reader::{Reader, Result};
 use super::topology::Topology;
 use std::ops::RangeInclusive;
 
-/// Of ACPI's `highest_perf` Linux on x86 takes eight bits (`CPPC_MAX_PERF` of its cpufreq drivers).
+/// Linux on x86 uses eight bits of ACPI's `highest_perf` (`CPPC_MAX_PERF` of its cpufreq drivers).
 const PRIORITY: RangeInclusive<u32> = 0..=255;
 
 impl Reader<'_> {
-    /// By CPU; 0 for one that is offline.
+    /// By CPU; 0 for offline ones.
     pub(super) fn priorities(
         &self,
         preferred: &Option<PreferredFile>,
@@ -73,7 +73,7 @@ mod tests {
         assert!(Machine::find("tc2").unwrap().priorities.is_empty());
     }
 
-    /// What Linux knows of unlike CPUs: capacities, or priorities.
+    /// Linux has either capacities or priorities for heterogeneous CPUs.
     #[test]
     fn ranked_cpus_have_one_capacity() {
         let alder_lake = Machine::find("alder-lake").unwrap();

@@ -1,4 +1,4 @@
-//! The file being read, and what has to be said about it.
+//! The file being read, and its messages.
 
 use super::{DEFAULT_HZ, MachineFile};
 use crate::Machine;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// A cost or latency above this is a slip of units.
+/// A larger cost or latency is probably in the wrong unit.
 const MAX_COST_NS: u64 = 1_000_000_000;
 /// The range of the kernel's CONFIG_HZ, generously.
 const HZ: RangeInclusive<u32> = 10..=10_000;
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         )))
     }
 
-    /// What stands `at` is odd, and no error.
+    /// Warns about the odd text `at`.
     pub(super) fn warn(&self, at: Range<usize>, message: String) {
         let bad = BadInput::at(self.file, self.text, at, message, "");
         self.warnings.borrow_mut().push(bad.message().to_owned());
@@ -187,7 +187,7 @@ core = "cortex-a7"
 cpus = "2-4"
 "#;
 
-    /// The error that `GOOD` gives with `from` replaced by `to`: its line and whole text.
+    /// The error for `GOOD` with `from` replaced by `to`: its line and text.
     fn error(from: &str, to: &str) -> (usize, String) {
         assert_eq!(
             GOOD.matches(from).count(),

@@ -1,4 +1,4 @@
-//! Where CPUs are: clusters, cores, caches, packages, and the kernel's levels.
+//! The topology: clusters, cores, caches, packages, and the kernel's levels.
 
 use super::core::MAX_THREADS;
 use super::reader::{Reader, Result};
@@ -10,13 +10,13 @@ use toml::Spanned;
 
 /// L1 to L4.
 const CACHE_LEVEL: RangeInclusive<u32> = 1..=4;
-/// Up to 16 GiB: what is beyond is a slip of units.
+/// Up to 16 GiB: other values are probably in the wrong unit.
 const SIZE_KIB: RangeInclusive<u32> = 1..=16 << 20;
 
-/// The most levels that a scheduler's tables have room for (`MAX_LEVELS` in scheduler/intf.h).
+/// The maximum number of levels in a scheduler's tables (`MAX_LEVELS` in scheduler/intf.h).
 const MAX_LEVELS: usize = 8;
 
-/// Where a machine's CPUs are.
+/// The topology of a machine.
 pub(super) struct Topology {
     pub cpus: Vec<Cpu>,
     pub offline: CpuMask,
@@ -25,7 +25,7 @@ pub(super) struct Topology {
     pub caches: Vec<Cache>,
 }
 
-/// What shares what, without CPUs that are offline.
+/// The sharing spans, without offline CPUs.
 #[derive(Default)]
 pub(crate) struct Spans {
     /// Hardware threads of a core.
@@ -86,7 +86,7 @@ impl Reader<'_> {
             }
             let of_package = self.caches(package, &package_span)?;
             let llcs = self.last_level(package, &of_package, &members, &spans.smt)?;
-            // A cluster with several last-level caches is as many clusters.
+            // A cluster with several last-level caches becomes several clusters.
             for cluster in &members {
                 let parts = llcs.iter().map(|llc| llc.and(cluster));
                 clusters.extend(parts.filter(|part| !part.is_empty()));
@@ -134,7 +134,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `cpus`, of which all that are missing are `offline`.
+    /// Checks that the only CPUs missing in `cpus` are the `offline` ones.
     fn numbered(
         &self,
         mut cpus: Vec<Option<Cpu>>,
@@ -159,7 +159,8 @@ impl Reader<'_> {
                 "expected a cluster with at least one CPU",
             );
         }
-        // What nobody sees of a CPU that is in no cluster: as the first that is in one.
+        // A placeholder for a CPU without a cluster, which is never read: a copy of the first CPU
+        // with one.
         let some = cpus.iter().flatten().next().cloned();
         let all = cpus.into_iter().map(|cpu| cpu.or(some.clone()));
         Ok(all.flatten().collect())
@@ -190,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The hardware threads of each core of the cluster that is `span`.
+    /// The hardware threads of each core of the cluster `span`.
     fn cores(&self, cluster: &ClusterFile, span: &CpuMask) -> Result<Vec<CpuMask>> {
         if let Some(siblings) = &cluster.siblings {
             return self.siblings(cluster, siblings, span);
@@ -211,7 +212,7 @@ impl Reader<'_> {
         if cores * threads != cpus.len() {
             return self.bad(
                 cluster.cpus.span(),
-                format!("{} CPUs are not cores of {threads} threads", cpus.len()),
+                format!("{} CPUs do not form cores of {threads} threads", cpus.len()),
                 format!("expected a multiple of {threads} CPUs"),
             );
         }
@@ -219,7 +220,8 @@ impl Reader<'_> {
         Ok((0..cores).map(core).collect())
     }
 
-    /// The cores of `span` as `siblings` lists them. CPUs that it does not are cores of one thread.
+    /// The cores of `span` as listed in `siblings`. CPUs that are not listed are cores with one
+    /// thread.
     fn siblings(
         &self,
         cluster: &ClusterFile,
@@ -240,7 +242,7 @@ impl Reader<'_> {
             if !core.is_subset(&left) || core.count() > MAX_THREADS {
                 return self.bad(
                     list.span(),
-                    format!("CPUs {core} are no core of the cluster"),
+                    format!("CPUs {core} are not a core of the cluster"),
                     format!("expected at most {MAX_THREADS} CPUs of {span}, each in one core"),
                 );
             }
@@ -303,8 +305,8 @@ impl Reader<'_> {
         Ok(caches)
     }
 
-    /// What shares a last-level cache, of a package's `clusters`: the CPUs of its largest cache; and where the file
-    /// names none, those of its cluster.
+    /// The CPUs that share a last-level cache, for a package's `clusters`: those of the largest
+    /// cache of a CPU, or, if the file has no caches, those of its cluster.
     fn last_level(
         &self,
         package: &PackageFile,
@@ -317,7 +319,7 @@ impl Reader<'_> {
             let mut left = *cluster;
             while let Some(cpu) = left.first() {
                 let of_cpu = caches.iter().filter(|cache| cache.cpus.contains(cpu));
-                // A first-level cache alone says nothing of what cores share.
+                // A first-level cache alone does not show what cores share.
                 let largest = of_cpu
                     .filter(|cache| cache.level > 1)
                     .max_by_key(|cache| cache.level);
@@ -362,8 +364,8 @@ impl Reader<'_> {
     }
 }
 
-/// The level between cores and last-level caches: second-level caches, where several cores share one. Empty if none
-/// do.
+/// The level between cores and last-level caches: second-level caches, if several cores share one.
+/// Otherwise empty.
 fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMask> {
     let of_core = |core: &CpuMask| {
         let shared = caches
@@ -384,9 +386,9 @@ fn second_level(caches: &[Cache], spans: &Spans, offline: &CpuMask) -> Vec<CpuMa
     }
 }
 
-/// The kernel's levels: where there are hardware threads, SMT spans a core; CLS spans a second-level cache of several
-/// cores, MC a last-level cache, PKG a package, which is a node, and for each distance between nodes NUMA spans those
-/// that are no further apart.
+/// The kernel's levels: SMT spans a core, if there are hardware threads; CLS a second-level cache
+/// of several cores; MC a last-level cache; PKG a package, which is a node; and for each distance
+/// between nodes, NUMA spans the nodes that are no further apart.
 pub(crate) fn levels(spans: Spans, numa: &Numa) -> Vec<Level> {
     let Spans { smt, cls, mc, pkg } = spans;
     let threads = smt.iter().any(|core| core.count() > 1);
@@ -412,7 +414,8 @@ pub(crate) fn levels(spans: Spans, numa: &Numa) -> Vec<Level> {
 mod tests {
     use crate::{CpuMask, Machine};
 
-    /// Two P cores of two threads, numbered one after the other, and two modules of two E cores, under one L3.
+    /// Two P cores with two threads each, numbered consecutively, and two modules of two E cores,
+    /// under one L3.
     const HYBRID: &str = r#"name = "hybrid"
 
 [core.p]
@@ -468,7 +471,7 @@ size_kib = 12288
 
     #[test]
     fn who_is_not_under_the_largest_cache_has_a_last_level_of_his_own() {
-        // As Lunar Lake's E cores.
+        // Like Lunar Lake's E cores.
         let machine = Machine::parse("f.toml", &HYBRID.replace("[\"0-7\"]", "[\"0-3\"]")).unwrap();
         assert_eq!(spans(&machine, "MC"), ["0-3", "4-5", "6-7"]);
         assert_eq!(spans(&machine, "CLS"), Vec::<String>::new());
@@ -506,7 +509,7 @@ size_kib = 12288
                 "[\"0-1\", \"2-3\"]\n",
                 "[\"0-1\", \"1-3\"]\n",
                 0,
-                "no core of the cluster",
+                "not a core of the cluster",
             ),
             (
                 "[\"0-1\", \"2-3\"]\n",
@@ -524,7 +527,7 @@ size_kib = 12288
         }
     }
 
-    /// Nodes that are nested six times: with cores, caches and nodes nine levels.
+    /// Nodes nested six levels deep: with cores, caches and nodes nine levels.
     #[test]
     fn levels_have_an_end() {
         let distance = |a: usize, b: usize| match (a ^ b).checked_ilog2() {

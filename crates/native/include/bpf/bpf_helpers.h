@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * BPF's helpers and libbpf's macros, for the simulated kernel. What libbpf does with sections and
- * types (maps, ops), the simulated kernel does with the object's debugging information.
+ * BPF's helpers and libbpf's macros, for the simulated kernel. Libbpf handles sections and types
+ * (maps, ops); here the simulated kernel does so with the object's debugging information.
  */
 #ifndef __BPF_HELPERS__
 #define __BPF_HELPERS__
@@ -18,7 +18,7 @@
 
 #define __ksym
 #define __kconfig
-/* Of the kernel's configuration there is this: what the simulated kernel fills in for `extern ... __kconfig`. */
+/* The kernel's configuration that the simulated kernel fills in for `extern ... __kconfig`. */
 __attribute__((weak)) unsigned int CONFIG_HZ;
 #define __kptr
 #define __kptr_untrusted
@@ -271,7 +271,7 @@ static inline long __equipoise_loop(u32 nr_loops, long (*callback)(u64 index, vo
 #define bpf_loop(nr_loops, callback, ctx, flags) \
 	__equipoise_loop(nr_loops, (long (*)(u64, void *))(void *)(callback), ctx)
 
-/* One callback at a time runs in the simulation: there is nothing to lock out. */
+/* One callback at a time runs in the simulation, so there is no concurrent access. */
 #define __sync_fetch_and_add(ptr, val)            \
 	({                                        \
 		typeof(&*(ptr)) ___ptr = (ptr);   \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How BPF programs declare their arguments; natively they are ordinary functions. */
+/* Declarations of BPF programs' arguments; natively they are ordinary functions. */
 #ifndef __BPF_TRACING_H__
 #define __BPF_TRACING_H__
 

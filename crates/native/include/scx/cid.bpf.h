@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs by cid, and masks of them. A cid numbers a CPU by its place in the topology: hardware threads of a core have
- * consecutive ones, so have cores of a cache and caches of a node.
+ * CPUs by cid, and masks of cids. A cid numbers a CPU by its place in the topology: hardware
+ * threads of a core have consecutive cids, and so have the cores of a cache and the caches of a
+ * node.
  */
 #ifndef __SCX_CID_BPF_H
 #define __SCX_CID_BPF_H

@@ -28,11 +28,11 @@
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, val) (*(volatile typeof(x) *)&(x) = (val))
 
-/* Programs and ops. Sleepable or not makes no difference where nothing sleeps. */
+/* Programs and ops. Whether they are sleepable makes no difference, because nothing sleeps. */
 #define BPF_STRUCT_OPS(name, args...) BPF_PROG(name, ##args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) BPF_PROG(name, ##args)
 
-/* A loader resizes such an array to the number of CPUs; here it has room for the most there can be. */
+/* A loader resizes such an array to the number of CPUs; here it has room for the largest machine. */
 #define RESIZABLE_ARRAY(elfsec, arr) arr[EQUIPOISE_MAX_CPUS]
 
 #ifndef NR_CPUS
@@ -118,7 +118,7 @@ static __kfunc(scx_bpf_consume) bool scx_bpf_consume(u64 dsq_id)
 	return __kcall(consume, dsq_id, 0);
 }
 
-/* How bpf_iter_scx_dsq.flags says that a slice or a vtime was set; private to the kernel. [abi] */
+/* The flags of bpf_iter_scx_dsq.flags that a slice or a vtime was set; private to the kernel. [abi] */
 #define EQUIPOISE_ITER_HAS_SLICE (1ULL << 30)
 #define EQUIPOISE_ITER_HAS_VTIME (1ULL << 31)
 /* The enq_flags bit that asks dispatch_from_dsq for vtime order. [abi] */

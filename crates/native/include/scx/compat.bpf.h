@@ -5,7 +5,7 @@
 
 #define __COMPAT_ENUM_OR_ZERO(type, ent) (__equipoise_asked(__equipoise_asks_##ent _, 1, ) ? (type)(ent) : (type)0)
 
-/* What 6.12's own compatibility header calls them. */
+/* The names in Linux 6.12's own compatibility header. */
 #define __COMPAT_scx_bpf_task_cgroup(p) scx_bpf_task_cgroup(p)
 #define __COMPAT_scx_bpf_dispatch_from_dsq_set_slice(it, slice) scx_bpf_dsq_move_set_slice(it, slice)
 #define __COMPAT_scx_bpf_dispatch_from_dsq_set_vtime(it, vtime) scx_bpf_dsq_move_set_vtime(it, vtime)

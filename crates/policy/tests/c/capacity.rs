@@ -1,5 +1,5 @@
-//! What the scheduler's C says is left of a CPU for fair tasks: its own code, compiled and called on the
-//! tables of TC2, by `rq->rt_avg` and by the utilization of the others.
+//! The capacity that is left for fair tasks: the scheduler's own C, compiled and called on the
+//! tables of TC2, by `rq->rt_avg` and by the utilization of other classes.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -16,7 +16,7 @@ const PKG: u32 = 1;
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// The scheduler's code on TC2, where what is left of a CPU is told by `rt_capacity`.
+    /// The scheduler's code on TC2, with the measure `rt_capacity`.
     fn new(rt_capacity: &str) -> Scheduler {
         let library = common::compile_with_tables(
             &format!(
@@ -43,7 +43,7 @@ impl Scheduler {
                     init_cpu_util(cpu, now);
                 }}
             }}
-            /* @class has @cpu for so long, ns. */
+            /* @class had @cpu for @ns. */
             void run(u32 cpu, u32 class, u64 ns)
             {{
                 cpu_util_of(cpu)->running = class;
@@ -52,7 +52,7 @@ impl Scheduler {
                 rqs[cpu].clock_task += ns;
                 update_cpu_util(cpu, kernel.now);
             }}
-            /* Interrupts had @cpu for so long, ns, and a fair task before. */
+            /* Interrupts had @cpu for @ns, and a fair task before. */
             void interrupt(u32 cpu, u64 before, u64 ns)
             {{
                 cpu_util_of(cpu)->running = UTIL_FAIR;
@@ -87,7 +87,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// Nothing has run yet.
+    /// The state before anything has run.
     fn boot(&self) {
         let boot: Symbol<unsafe extern "C" fn(u64)> = unsafe { self.0.get(b"boot") }.unwrap();
         unsafe { boot(3_000 * MS) };
@@ -105,7 +105,7 @@ impl Scheduler {
         unsafe { interrupt(cpu, before, ns) }
     }
 
-    /// What is left of `cpu`, of 1024.
+    /// The capacity left on `cpu`, of 1024.
     fn left(&self, cpu: u32) -> u64 {
         let left: Symbol<unsafe extern "C" fn(u32) -> u64> =
             unsafe { self.0.get(b"left") }.unwrap();
@@ -124,7 +124,7 @@ impl Scheduler {
         unsafe { power(cpu) }
     }
 
-    /// Of `cpu`'s own group at `level`.
+    /// The power of `cpu`'s own group at `level`.
     fn group_power(&self, cpu: u32, level: u32) -> u64 {
         let power: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"group_power") }.unwrap();
@@ -136,7 +136,7 @@ const FAIR: u32 = 0;
 const RT: u32 = 1;
 const DL: u32 = 2;
 
-/// Linux 3.9's arithmetic in floating point, for time that began used or not at 0 and changed hands after
+/// Linux 3.9's arithmetic in floating point, for time that began used or not at 0 and changed after
 /// each of `spans` (ns, was it used?).
 fn by_rt_avg(spans: &[(u64, bool)]) -> f64 {
     const PERIOD: f64 = 500e6;
@@ -230,14 +230,14 @@ fn balancing_finds_the_power_of_its_group() {
         scheduler.run(0, FAIR, MS);
     }
     let left = scheduler.left(0);
-    // Nobody has balanced yet.
+    // No CPU has balanced yet.
     assert_eq!(
         (scheduler.power(0), scheduler.group_power(0, PKG)),
         (1441, 2882)
     );
     scheduler.balance(0, 0, NOT_IDLE);
     assert_eq!(scheduler.power(0), 1441 * left / 1024);
-    // A level above, it shows when that is balanced; what is not of the group stays as it was.
+    // One level up, it appears when that level is balanced; CPUs outside the group stay unchanged.
     assert_eq!(scheduler.group_power(0, PKG), 2882);
     scheduler.balance(0, PKG, NOT_IDLE);
     assert_eq!(scheduler.group_power(0, PKG), 1441 + scheduler.power(0));

@@ -1,5 +1,5 @@
-//! EEVDF as the scheduler has it, in two queues a CPU, against EEVDF as it is defined: its own C, compiled and called,
-//! on one CPU whose tasks wake up, run and sleep as they like.
+//! The scheduler's EEVDF, in two queues per CPU, against the definition of EEVDF: its own C,
+//! compiled and called, on one CPU whose tasks wake up, run and sleep at random.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -19,7 +19,7 @@ static struct fair_entity of_task[TASKS];
 static struct equipoise_map map;
 static struct task_struct *prev;
 
-/* Dispatch queues: the eligible, the others; and who was consumed. */
+/* Dispatch queues: the eligible tasks, the others; and the consumed task. */
 static struct queue { u32 nr; struct task_struct *task[TASKS]; } queues[2];
 static struct task_struct *local;
 static struct bpf_iter_scx_dsq *iterates;
@@ -92,7 +92,7 @@ static struct equipoise_kernel kernel = {
 	.iter_dsq_destroy = ends, .dispatch_from_dsq = move, .consume = consume, .cpuperf = cpuperf,
 };
 
-/* @nice of each task, and what it asks for at a time, ns; 0: what all do. */
+/* @nice of each task, and the slice that it requests, ns; 0: the default. */
 void start(const s32 *nice, const u64 *slice)
 {
 	equipoise_kernel = &kernel;
@@ -141,7 +141,7 @@ void sleep_now(void)
 	prev = NULL;
 }
 
-/* Who runs next? Its number, or -1. @kept: it ran before, in a slice that is not to be broken off. */
+/* The next task: its number, or -1. @kept: it ran before, in a protected slice. */
 s32 pick(bool *kept)
 {
 	struct fair_rq *rq = rq_of(0);
@@ -165,7 +165,7 @@ s32 pick(bool *kept)
 	return prev ? (s32)prev->pid - 1 : -1;
 }
 
-/* Task @i has woken up: does it take the CPU from the running one? */
+/* Task @i has woken up: does it preempt the running one? */
 bool preempts(u32 i)
 {
 	update_rq_clock(0, kernel.now);
@@ -173,7 +173,7 @@ bool preempts(u32 i)
 	return check_preempt_wakeup(rq_of(0), tasks[i].policy, &of_task[i]);
 }
 
-/* Is the running task to stop? */
+/* Does the running task have to stop? */
 bool over(void)
 {
 	update_rq_clock(0, kernel.now);
@@ -210,12 +210,12 @@ struct State {
     vlag: i64,
 }
 
-/// The rows of the policy that this is about: those of Linux 7.3, and of 6.12.
+/// The settings of the policy under test: those of Linux 7.3, and of 6.12.
 const V7_3: &str =
     ".max_slice_lag = 1, .min_slice_protection = 1, .delayed_keeps_lag = 1, .pick_buddy = 1";
 const V6_12: &str = ".fork_preempts = 1";
 
-/// The only one of its kernel, by turns.
+/// The only CPU of its kernel, which tests use in turn.
 struct Cpu(MutexGuard<'static, Library>);
 
 impl Cpu {
@@ -224,12 +224,12 @@ impl Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
 
-    /// The same, with what each asks for at a time, ns.
+    /// The same, with the slice that each requests, ns.
     fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         Cpu::of(V7_3, nice, slices)
     }
 
-    /// The same by these rows.
+    /// The same with these settings.
     fn of(rows: &str, nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         let compile = |rows: &str| {
             let code = CODE.replace("ROWS", rows);
@@ -259,7 +259,7 @@ impl Cpu {
         unsafe { sleep() }
     }
 
-    /// The task that runs next, and whether it does because it ran before.
+    /// The next task, and whether it runs because it ran before.
     fn pick(&self) -> (Option<usize>, bool) {
         let pick: Symbol<unsafe extern "C" fn(*mut bool) -> i32> =
             unsafe { self.0.get(b"pick") }.unwrap();
@@ -268,14 +268,14 @@ impl Cpu {
         (usize::try_from(task).ok(), kept)
     }
 
-    /// Has `task`, which has woken up, to have the CPU?
+    /// Does `task`, which has woken up, preempt?
     fn preempts(&self, task: u32) -> bool {
         let preempts: Symbol<unsafe extern "C" fn(u32) -> bool> =
             unsafe { self.0.get(b"preempts") }.unwrap();
         unsafe { preempts(task) }
     }
 
-    /// Is the running task to stop?
+    /// Does the running task have to stop?
     fn is_over(&self) -> bool {
         let over: Symbol<unsafe extern "C" fn() -> bool> = unsafe { self.0.get(b"over") }.unwrap();
         unsafe { over() }
@@ -298,7 +298,7 @@ impl Cpu {
     }
 }
 
-/// V as it is defined, over those that are queued; rounded down.
+/// V by its definition, over the queued tasks; rounded down.
 fn average(tasks: &[State]) -> Option<u64> {
     let queued = || tasks.iter().filter(|task| task.counts != 0);
     let weight: i128 = queued().map(|task| i128::from(task.weight)).sum();
@@ -327,8 +327,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whoever runs is eligible and has the earliest deadline of all that are, unless it is in its slice; sleepers
-    /// who would have been picked instead are gone; and the sums are those of the tasks.
+    /// The running task is eligible and has the earliest deadline of all eligible tasks, unless it
+    /// is in its protected slice; sleepers that would have been picked instead are gone; and the
+    /// sums are those of the tasks.
     #[test]
     fn the_earliest_eligible_deadline_runs(
         nice in proptest::array::uniform12(-20..20i32),
@@ -362,8 +363,8 @@ proptest! {
         }
     }
 
-    /// What a task has had too little is still owed to it after a sleep, and no more. What it has had too much is
-    /// forgiven once others have caught up.
+    /// A positive lag survives a sleep, and does not grow. A negative lag is forgiven once others
+    /// have caught up.
     #[test]
     fn lag_outlives_sleep(
         nice in proptest::array::uniform12(-5..5i32),
@@ -393,14 +394,15 @@ proptest! {
         } else if caught_up {
             prop_assert!(lag.abs() <= 1, "{lag}");
         } else {
-            // Owing no more than before.
+            // It owes no more than before.
             prop_assert!(tasks[sleeper].vruntime <= vruntime && lag <= 0, "{lag}");
             prop_assert!(lag >= before - 2, "{before} {lag}");
         }
     }
 }
 
-/// In its slice a task runs on though it has had more than its part; after it, in Linux 6.12 for as long as it has not.
+/// In its slice a task continues beyond its share; afterwards, in Linux 6.12, only until it has had
+/// its share.
 #[test]
 fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
     let cpu = Cpu::of(V6_12, &[0; TASKS], &[0; TASKS]);
@@ -420,7 +422,7 @@ fn a_task_that_goes_on_after_its_slice_stops_with_its_part() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 the protection ends with the deadline, and what comes after that is a matter of each tick.
+/// In Linux 7.3 the protection ends with the deadline, and each tick decides afterwards.
 #[test]
 fn a_task_is_not_protected_after_its_slice() {
     let cpu = Cpu::start(&[0; TASKS]);
@@ -433,8 +435,8 @@ fn a_task_is_not_protected_after_its_slice() {
     assert!(cpu.is_over());
 }
 
-/// In Linux 7.3 a task that waits with a shorter slice ends the protection of the running one, which then has had its
-/// part; before, it was protected until its deadline.
+/// In Linux 7.3 a waiting task with a shorter slice ends the protection of the running one, which
+/// then has had its share; before, it was protected until its deadline.
 #[test]
 fn a_shorter_slice_that_waits_shortens_the_protection() {
     let mut slices = [0; TASKS];
@@ -443,7 +445,7 @@ fn a_shorter_slice_that_waits_shortens_the_protection() {
         let cpu = Cpu::of(rows, &[0; TASKS], &slices);
         cpu.wake(0);
         cpu.wake(1);
-        // The one of the shorter slice has the earlier deadline, and runs first.
+        // The task with the shorter slice has the earlier deadline, and runs first.
         assert_eq!(cpu.pick().0, Some(1));
         cpu.pass(210_000);
         assert_eq!(cpu.pick().0, Some(0));
@@ -467,7 +469,7 @@ fn a_new_task_does_not_preempt() {
     }
 }
 
-/// Lag is limited to two slices, and in Linux 7.3 to the longest slice that is there and a tick.
+/// Lag is limited to two slices, and in Linux 7.3 to the longest slice on the runqueue plus a tick.
 #[test]
 fn lag_is_limited_by_the_longest_slice() {
     let mut slices = [0; TASKS];
@@ -484,7 +486,8 @@ fn lag_is_limited_by_the_longest_slice() {
     }
 }
 
-/// Weights are what the time is shared by: of tasks that never sleep each has its part, but for a slice or two.
+/// Time is shared by weight: each of several tasks that never sleep gets its share, within a slice
+/// or two.
 #[test]
 fn tasks_share_by_weight() {
     let nice: [i32; TASKS] = std::array::from_fn(|task| task as i32 - 5);
@@ -504,7 +507,7 @@ fn tasks_share_by_weight() {
     }
 }
 
-/// Nobody gets further from its part than two slices of its own, so that nobody waits for more than that.
+/// No task's lag exceeds two of its slices, so no task waits for longer than that.
 #[test]
 fn lag_is_bounded() {
     let cpu = Cpu::start(&[0; TASKS]);
@@ -550,7 +553,8 @@ fn beside_a_loop(slices: [u64; 2]) -> Cpu {
     cpu
 }
 
-/// PREEMPT_SHORT: who asks for less at a time than the running task need not wait for the end of its slice.
+/// PREEMPT_SHORT: a task with a shorter slice than the running one need not wait for the end of
+/// that slice.
 #[test]
 fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
     for (slices, preempts) in [
@@ -567,7 +571,7 @@ fn a_task_of_a_shorter_slice_does_not_wait_for_the_end_of_a_longer_one() {
     }
 }
 
-/// A deadline is a slice ahead, by the task's own: at nice 0 vruntime is time.
+/// A deadline is one slice of the task's own ahead: at nice 0 vruntime is time.
 #[test]
 fn a_deadline_is_a_slice_of_the_tasks_own_ahead() {
     for slice in [0, 100_000, 20_000_000, 100_000_000] {

@@ -1,5 +1,5 @@
-//! Placement and balancing of `eevdf` against what Linux 6.12's rules say: the scheduler's own C, compiled and called
-//! on the tables of a machine, with so many tasks on each CPU.
+//! Placement and balancing of `eevdf` against Linux 6.12's rules: the scheduler's own C, compiled
+//! and called on the tables of a machine, with a given number of tasks on each CPU.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -23,7 +23,7 @@ const SMT_BALANCE: u32 = 3;
 const ASYM_PACKING: u32 = 4;
 const OVERLOADED: u32 = 6;
 
-/// What `ask` answers.
+/// The result of `ask`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
@@ -33,14 +33,14 @@ struct Answer {
     queue: i32,
     imbalance: i64,
     migrates: u32,
-    /// Is it for this CPU to balance?
+    /// Does this CPU balance?
     balances: u32,
 }
 
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// On `machine`, whose CPUs idle.
+    /// On `machine`, with all CPUs idle.
     fn new(machine: &str) -> Scheduler {
         let cpus = Machine::find(machine).unwrap().cpus.len();
         let asymmetric = u32::from(machine == "tc2");
@@ -79,7 +79,7 @@ impl Scheduler {
                     llc_of(cpu)->has_idle_cores = true;
                 }}
             }}
-            /* So many tasks, which use @util of 1024 of the largest CPU together. */
+            /* @nr tasks, which together use @util of 1024 of the largest CPU. */
             void set(u32 cpu, u32 nr, u64 util)
             {{
                 struct fair_rq *rq = rq_of(cpu);
@@ -117,7 +117,7 @@ impl Scheduler {
                 update_sg_lb_stats(env, local_group_of(cpu, level), false);
                 return env->sgs.type;
             }}
-            /* Is the task that runs on @src_cpu to move to @cpu, which idles? */
+            /* Should the task that runs on @src_cpu move to @cpu, which is idle? */
             s32 active(u32 cpu, u32 src_cpu, u32 level)
             {{
                 struct balance_env *env = this_balance_env();
@@ -161,7 +161,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// So many tasks on each CPU, that use all of it.
+    /// This number of tasks on each CPU, which use all of it.
     fn busy(machine: &str, tasks: &[u32]) -> Scheduler {
         let scheduler = Scheduler::new(machine);
         let full = |cpu: u32| {
@@ -231,7 +231,8 @@ fn groups_are_of_the_kind_that_their_tasks_make_them() {
     );
 }
 
-/// More tasks than CPUs: they go where there is room, by what they use as other caches are another matter.
+/// More tasks than CPUs: they go where there is room, in units of utilization because caches
+/// differ.
 #[test]
 fn an_idle_cluster_takes_from_an_overloaded_one_what_fits() {
     let answer = Scheduler::busy("tc2", &[0, 0, 2, 1, 1]).ask(0, PKG, IDLE);
@@ -245,7 +246,7 @@ fn an_idle_cpu_takes_a_task_that_waits_beside_it() {
     let answer = Scheduler::busy("tc2", &[2, 0, 0, 0, 0]).ask(1, 0, IDLE);
     assert_eq!((answer.busiest, answer.queue), (0, 0));
     assert_eq!((answer.migrates, answer.imbalance), (TASK, 1));
-    // One that runs alone is left alone.
+    // A lone task stays.
     assert_eq!(
         Scheduler::busy("tc2", &[1, 0, 0, 0, 0])
             .ask(1, 0, IDLE)
@@ -266,7 +267,7 @@ fn a_misfit_is_taken_by_a_larger_cpu_alone() {
     assert_eq!(tc2.ask(3, 0, IDLE).busiest, -1);
 }
 
-/// Slow CPUs do not take what runs alone on a fast one, but what waits there.
+/// Slow CPUs take waiting tasks from a fast one, but not its lone task.
 #[test]
 fn a_smaller_cpu_takes_only_what_waits() {
     assert_eq!(
@@ -283,7 +284,7 @@ fn a_smaller_cpu_takes_only_what_waits() {
     );
 }
 
-/// Both overloaded: load moves towards the average, if the busiest has 17 % more.
+/// Both are overloaded: load moves towards the average, if the busiest has 17 % more.
 #[test]
 fn among_overloaded_groups_load_is_evened_out() {
     let tasks = |first: u32| [[first; 8], [4; 8]].concat();
@@ -295,7 +296,7 @@ fn among_overloaded_groups_load_is_evened_out() {
     assert_eq!(scheduler.ask(8, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// Of one cache's CPUs the first that idles balances for its group, and if none does the first.
+/// The first idle CPU of a cache balances for its group, and if none is idle the first CPU.
 #[test]
 fn one_cpu_balances_for_its_group() {
     let tc2 = Scheduler::busy("tc2", &[2, 2, 1, 0, 0]);
@@ -323,19 +324,20 @@ fn an_idle_core_takes_one_of_two_threads() {
 #[test]
 fn a_wakeup_goes_where_it_is_idle() {
     let smp = Scheduler::busy("smp-8", &[1, 1, 1, 0, 1, 0, 1, 1]);
-    // The target, else where it was, else the next that idles from the target on.
+    // The target, otherwise the last CPU, otherwise the next idle one after the target.
     assert_eq!(smp.call("near", [0, 3, 100]), 3);
     assert_eq!(smp.call("near", [5, 1, 100]), 5);
     assert_eq!(smp.call("near", [0, 4, 100]), 5);
     assert_eq!(smp.call("near", [0, 6, 100]), 3);
-    // An interrupt on an idle CPU does not take a task from its own idle one; a waker that leaves takes it.
+    // An interrupt on an idle CPU does not pull a task from its own idle CPU; a waker that exits
+    // does.
     assert_eq!(smp.call("by_idle", [3, 5, 0]), 5);
     assert_eq!(smp.call("by_idle", [3, 0, 0]), 3);
     assert_eq!(smp.call("by_idle", [0, 1, 1]), 0);
     assert_eq!(smp.call("by_idle", [0, 1, 0]), -1);
 }
 
-/// Where CPUs are unlike, it is one that the task fits.
+/// On heterogeneous CPUs, it is one that the task fits.
 #[test]
 fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     let tc2 = Scheduler::busy("tc2", &[1, 0, 0, 0, 0]);
@@ -343,7 +345,7 @@ fn a_heavy_task_does_not_wake_up_on_a_small_cpu() {
     assert_eq!(tc2.call("near", [2, 2, 100]), 2);
 }
 
-/// SIS_UTIL: the busier the cache's CPUs, the fewer are looked at; at 85 % of what there is none.
+/// SIS_UTIL: the busier the cache's CPUs, the shorter the search; at 85 % there is none.
 #[test]
 fn the_search_for_an_idle_cpu_is_as_long_as_there_is_hope() {
     let smp = Scheduler::new("smp-8");
@@ -363,14 +365,14 @@ fn a_child_begins_where_there_is_most_room() {
 /// The level of all CPUs of alder-lake: its P cores are CPUs 0 to 15, of which 8 to 11 are preferred, 16 to 23 its E cores.
 const ALL: u32 = 1;
 
-/// alder-lake, where each of these CPUs has a task.
+/// alder-lake, with a task on each of these CPUs.
 fn alder_lake(busy: &[u32]) -> Scheduler {
     let scheduler = Scheduler::new("alder-lake");
     busy.iter().for_each(|&cpu| scheduler.set(cpu, 1, 1024));
     scheduler
 }
 
-/// Where CPUs are ranked, one of higher priority takes even a task that runs alone, the better the core.
+/// A CPU of higher priority takes even a lone task, to the best core.
 #[test]
 fn a_preferred_core_takes_what_runs_on_others() {
     for (cpu, busy, expected) in [
@@ -399,7 +401,8 @@ fn a_preferred_core_takes_what_runs_on_others() {
     }
 }
 
-/// Two tasks of a P core: an E core helps it, whatever the priorities; of a core with one task it takes none.
+/// An E core helps a P core with two tasks, whatever the priorities; from a core with one task it
+/// takes none.
 #[test]
 fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     let both = alder_lake(&[0, 1]);
@@ -413,7 +416,7 @@ fn an_e_core_helps_a_p_core_with_two_busy_threads() {
     assert_eq!(alder_lake(&[0]).call("active", [16, 0, ALL.into()]), 0);
 }
 
-/// A busy CPU's tick wakes up an idle one of higher priority, whose core idles.
+/// A busy CPU's tick wakes an idle one of higher priority, if its core is idle.
 #[test]
 fn a_tick_kicks_a_preferred_core() {
     assert_eq!(alder_lake(&[16]).call("kicks", [16, 0, 0]), 1);

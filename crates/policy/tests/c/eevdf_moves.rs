@@ -1,5 +1,5 @@
-//! Who is moved by `eevdf`'s balancing, by Linux 6.12's rules: the scheduler's own C, compiled and called, on two CPUs
-//! whose tasks wait in its dispatch queues.
+//! The choice of tasks in `eevdf`'s balancing, by Linux 6.12's rules: the scheduler's own C,
+//! compiled and called, on two CPUs whose tasks wait in its dispatch queues.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -73,7 +73,7 @@ static struct equipoise_kernel kernel = {
 	.task_from_pid = from_pid, .lock_rqs = lock_rqs, .unlock_rqs = unlock_rqs,
 };
 
-/* Task 0 runs on CPU 0; of the others @waiting wait there, woken up at those times (ns). CPU 1 idles. */
+/* Task 0 runs on CPU 0; @waiting others wait there, woken at those times (ns). CPU 1 is idle. */
 void start(u32 waiting, const u64 *woken)
 {
 	equipoise_kernel = &kernel;
@@ -104,7 +104,7 @@ void start(u32 waiting, const u64 *woken)
 	}
 }
 
-/* Waiting task @i is one of the kernel's own (@kernels) that are bound to CPU 0. */
+/* Waiting task @i is bound to CPU 0, as a kernel thread if @kernels. */
 void bind(u32 i, bool kernels)
 {
 	tasks[i].cpus_ptr = &one_cpu;
@@ -124,7 +124,7 @@ static struct balance_env *env_of(enum balance_idle idle, u32 tasks_wanted)
 	return env;
 }
 
-/* CPU 1 wants so many tasks. Returns a bit for each that it got. */
+/* CPU 1 requests this number of tasks. Returns a bit for each one it got. */
 u32 pull(u32 idle, u32 wanted)
 {
 	u32 got = 0;
@@ -136,10 +136,13 @@ u32 pull(u32 idle, u32 wanted)
 	return got;
 }
 
-/* LBF_*: what it found out about affinity. */
+/* LBF_*: the findings about affinity. */
 u32 flags(void) { return this_balance_env()->flags; }
 
-/* CPU 0 is asked to push a task to CPU 1, whose balancing has failed so often. Returns how often it has after that. */
+/*
+ * CPU 0 is asked to push a task to CPU 1, whose balancing has failed @failed times. Returns the
+ * number afterwards.
+ */
 u32 failures_after_push(u32 failed)
 {
 	domain_state_of(1, 0)->nr_balance_failed = failed;
@@ -149,7 +152,10 @@ u32 failures_after_push(u32 failed)
 	return domain_state_of(1, 0)->nr_balance_failed;
 }
 
-/* CPU 1 runs out of work when nobody is overloaded; it was to balance so many jiffies from now. In how many it is. */
+/*
+ * CPU 1 runs out of work when no CPU is overloaded; it was due to balance in @due jiffies. Returns
+ * the new due time.
+ */
 u64 due_after_idling(u64 due)
 {
 	struct fair_rq *rq = rq_of(1);
@@ -160,7 +166,10 @@ u64 due_after_idling(u64 due)
 	return rq->next_balance - jiffies_at(kernel.now);
 }
 
-/* An idle CPU looks at all that idle, of which there are none if not @idle. When they are due again, jiffies on. */
+/*
+ * An idle CPU serves all idle CPUs, of which there are none if not @idle. Returns their due time,
+ * jiffies from now.
+ */
 s64 nohz_due(bool idle)
 {
 	u64 jiffies = jiffies_at(kernel.now);
@@ -174,7 +183,10 @@ s64 nohz_due(bool idle)
 	return nohz.next_balance - jiffies;
 }
 
-/* CPU 1 is newly idle so often, each @apart ns, and never finds anything: how often of 1024 does it look after that? */
+/*
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything: how often of
+ * 1024 does it search?
+ */
 u64 newidle_ratio(u64 times, u64 apart)
 {
 	u64 now = kernel.now;
@@ -184,7 +196,10 @@ u64 newidle_ratio(u64 times, u64 apart)
 	return domain_state_of(1, 0)->newidle_ratio;
 }
 
-/* CPU 1 has a task, and waiting task 1 has had @more ns than its part; balancing has failed so often. Is it pulled? */
+/*
+ * CPU 1 has a task, and waiting task 1 is @more ns beyond its share; balancing has failed @failed
+ * times. Is it pulled?
+ */
 u64 pulls_ineligible(u64 more, u64 failed)
 {
 	struct fair_entity *se = &of_task[1];
@@ -241,7 +256,7 @@ fn a_newly_idle_cpu_takes_one_task() {
     assert_eq!(Cpus::new(&[1, 2, 3, 4]).pull(NOT_IDLE, 3).count_ones(), 3);
 }
 
-/// A thread of the kernel's that is bound to its CPU is no reason to balance one level up; another bound task is.
+/// A kernel thread bound to its CPU does not cause balancing one level up; another bound task does.
 #[test]
 fn the_kernels_bound_threads_are_no_imbalance() {
     for (kernels, expected) in [(1, 0), (0, SOME_PINNED)] {
@@ -260,7 +275,7 @@ fn the_kernels_bound_threads_are_no_imbalance() {
 fn a_push_that_succeeds_forgets_failures() {
     let cpus = Cpus::new(&[1]);
     assert_eq!(cpus.call("failures_after_push", 5, 0), 0);
-    // Nobody may leave.
+    // No task may leave.
     let cpus = Cpus::new(&[1]);
     cpus.call("bind", 0, 0);
     cpus.call("bind", 1, 0);
@@ -274,8 +289,8 @@ fn who_goes_idle_is_due_by_the_interval_of_idle_cpus() {
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
 }
 
-/// NI_RANDOM and NI_RATE: looks that bring nothing become rarer, by a quarter of what they were; but where 512 take
-/// long, there is no harm in more.
+/// NI_RANDOM and NI_RATE: unsuccessful searches become rarer by a quarter each; but if 512 take
+/// long, more do no harm.
 #[test]
 fn looks_that_bring_nothing_become_rare_unless_they_are() {
     let cpus = Cpus::new(&[]);
@@ -287,7 +302,7 @@ fn looks_that_bring_nothing_become_rare_unless_they_are() {
     assert_eq!(rare.call("newidle_ratio", 512, 3 << 22), 1024);
 }
 
-/// A task that would only wait is left where it is, until balancing has failed.
+/// A task that would only wait stays where it is, until balancing has failed.
 #[test]
 fn a_task_that_is_not_eligible_stays_until_balancing_has_failed() {
     for (more, failed, pulled) in [(0, 0, true), (1_000_000, 0, false), (1_000_000, 1, true)] {

@@ -1,5 +1,5 @@
-//! Where a task takes the least energy: the scheduler's own C, compiled and called on the tables of an ODROID-XU3
-//! whose cores are said to take what Cortex-A15 and A7 do.
+//! Placement by energy: the scheduler's own C, compiled and called on the tables of an ODROID-XU3
+//! with the power of Cortex-A15 and A7.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -26,7 +26,7 @@ void set_util(u32 cpu, u64 util)
 	rq_of(cpu)->avg.util_avg = util;
 }
 
-/* Where a task of @util goes that was on @prev_cpu. */
+/* The CPU for a task of @util that was on @prev_cpu. */
 s32 ask(u64 util, u32 prev_cpu)
 {
 	s32 found;
@@ -86,14 +86,14 @@ impl Scheduler {
     }
 }
 
-/// The higher a frequency, the more each unit of work costs, or it would not be in the model.
+/// A higher frequency costs more per unit of work, or it would not be in the model.
 #[test]
 fn costs_rise_with_frequency() {
     let scheduler = Scheduler::new();
     let states: Vec<u64> = [0, 1]
         .map(|domain| scheduler.number("nr_states", domain, 0) & 0xffff_ffff)
         .to_vec();
-    // Seven A15 frequencies at 0.9 V cost the same: the highest of them is enough.
+    // Seven A15 frequencies at 0.9 V cost the same: the highest of them suffices.
     assert!(states.iter().all(|&states| states > 3), "{states:?}");
     for (domain, &states) in states.iter().enumerate() {
         let costs: Vec<u64> = (0..states as u32)
@@ -112,7 +112,7 @@ fn light_tasks_go_to_slow_cpus_and_heavy_ones_do_not_fit_there() {
     assert!(A15.contains(&scheduler.ask(320, 0)));
 }
 
-/// A task stays where it takes as much as elsewhere, and goes where that is most free.
+/// A task stays where the cost is equal, and otherwise goes to the most free CPU.
 #[test]
 fn a_task_goes_where_there_is_most_room() {
     let scheduler = Scheduler::new();

@@ -83,7 +83,8 @@ fn a_pull_does_not_ask_for_the_running_task() {
     assert!(!unsafe { asks(0) });
 }
 
-/// A task that was owed more than sleepers are before it slept is owed it afterwards, up to the most that any is.
+/// A task that was owed more than sleepers before it slept is owed it afterwards, up to the general
+/// limit.
 #[test]
 fn lag_survives_a_sleep() {
     let library = vtime();
@@ -113,7 +114,8 @@ fn a_request_is_what_was_asked() {
     });
 }
 
-/// Of requests that several CPUs post, each that was accepted is taken once: none overwrites another.
+/// Of requests that several CPUs post, each accepted one is taken exactly once: none overwrites
+/// another.
 #[test]
 fn no_request_is_lost_or_taken_twice() {
     const POSTERS: u64 = 3;
@@ -174,7 +176,8 @@ fn no_request_is_lost_or_taken_twice() {
     }
 }
 
-/// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Queues have the first task alone.
+/// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Queues have
+/// only their first task.
 const CPUS: &str = r#"#include <scx/common.bpf.h>
     #include "equipoise/main.bpf.c"
     #define MS 1000000LL
@@ -184,7 +187,7 @@ const CPUS: &str = r#"#include <scx/common.bpf.h>
     static struct rq cores[4];
     static cpumask_t allowed;
     static struct equipoise_map map;
-    /* Those that run on the CPUs, the one that wakes up, and the first of each queue. */
+    /* The tasks that run on the CPUs, the waking task, and the first of each queue. */
     static struct task_struct task[6], first[MAX_CLUSTERS + 4];
     static struct task_state state[6];
     static s32 queued[MAX_CLUSTERS + 4];
@@ -255,7 +258,7 @@ const CPUS: &str = r#"#include <scx/common.bpf.h>
     void ran(u32 cpu, u64 ns) { cpu_states[cpu].charged_at = kernel.now - ns; }
     void stopped(u32 cpu, u64 ago) { cpu_states[cpu].stopped_at = kernel.now - ago; }
     void asked(u32 cpu) { cpu_states[cpu].asked = true; }
-    /* @count tasks wait: near @cpu, or where every CPU of the cluster takes them if it is negative. */
+    /* @count tasks wait: in the own queue of @cpu, or in the cluster's queue if it is negative. */
     void wait_in(s32 cpu, u32 count, s64 ahead)
     {
         u64 dsq = cpu < 0 ? cluster_dsq(0) : own_dsq(cpu);
@@ -291,7 +294,8 @@ const FIFO: u32 = 1;
 const BATCH: u32 = 3;
 const IDLE: u32 = 5;
 
-/// [`CPUS`] as they begin: of tasks 0 to 3 each runs on the CPU of its number, task 4 wakes up, all at the clock.
+/// The initial state of [`CPUS`]: each of tasks 0 to 3 runs on the CPU of its number, task 4 wakes
+/// up, all at the clock.
 struct Cpus(Library);
 
 impl Cpus {
@@ -302,7 +306,7 @@ impl Cpus {
         cpus
     }
 
-    /// Task `i` has this nice level and policy, and is so far ahead of the clock, ns.
+    /// Task `i` gets this nice level and policy, and is `ahead` of the clock, ns.
     fn set(&self, i: u32, nice: i32, policy: u32, ahead: i64) {
         let set: Symbol<unsafe extern "C" fn(u32, i32, u32, i64)> =
             unsafe { self.0.get(b"set") }.unwrap();
@@ -345,7 +349,7 @@ impl Cpus {
         unsafe { stays(cpu, wakes) }
     }
 
-    /// How far ahead of the clock task 4 is then, ns.
+    /// How far ahead of the clock task 4 then is, ns.
     fn ahead(&self, what: &str, cpu: u32) -> i64 {
         let ahead: Symbol<unsafe extern "C" fn(u32) -> i64> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
@@ -353,8 +357,8 @@ impl Cpus {
     }
 }
 
-/// A wakeup preempts a task that is ahead by 1 ms, a heavy one earlier; no real-time task, and none for SCHED_BATCH;
-/// a SCHED_IDLE one always, unless it is one itself.
+/// A wakeup preempts a task that is ahead by 1 ms, a heavy one earlier; never a real-time task, and
+/// not on behalf of SCHED_BATCH; a SCHED_IDLE task always, unless the waking task is one, too.
 #[test]
 fn a_wakeup_preempts_by_virtual_time_and_policy() {
     for (nice, policy, (other, running), ahead, expected) in [
@@ -380,7 +384,7 @@ fn a_wakeup_preempts_by_virtual_time_and_policy() {
     }
 }
 
-/// What a task has run since it was last charged counts, by its weight.
+/// A task's uncharged running time counts, by its weight.
 #[test]
 fn time_that_is_not_charged_yet_counts() {
     for (nice, ran, expected) in [
@@ -395,7 +399,8 @@ fn time_that_is_not_charged_yet_counts() {
     }
 }
 
-/// A CPU that has just stopped does so again for a task alone that has lost turns: more than lag and slice.
+/// A CPU that has just stopped stops again only for a task that has lost slices: more than lag and
+/// slice.
 #[test]
 fn a_cpu_stops_once_in_a_while() {
     for (ago, ahead, expected) in [
@@ -411,8 +416,8 @@ fn a_cpu_stops_once_in_a_while() {
     }
 }
 
-/// Of several CPUs the one whose task is most ahead stops; not one that was asked to already, nor one where the task
-/// may not run.
+/// Of several CPUs, the one whose task is most ahead stops; not one that was already asked, nor one
+/// that the task may not use.
 #[test]
 fn the_task_most_ahead_is_preempted() {
     let cpus = Cpus::new();
@@ -428,7 +433,7 @@ fn the_task_most_ahead_is_preempted() {
     assert_eq!(cpus.found_from(3), -1);
 }
 
-/// With fewer waiting tasks than CPUs each may have one at once; in a crowd the first alone.
+/// With fewer waiting tasks than CPUs each may have one at once; in a crowd only the first.
 #[test]
 fn in_a_crowd_the_first_alone_preempts() {
     let cpus = Cpus::new();
@@ -444,8 +449,8 @@ fn in_a_crowd_the_first_alone_preempts() {
     assert!(cpus.says("comes_first", 2));
 }
 
-/// A sleeper is two slices behind at most, unless it was further behind before or others that wait are; a light one
-/// starts a turn ahead, and one that was ahead stays so.
+/// A sleeper is at most two slices behind, unless it, or other waiting tasks, were further behind;
+/// a light one starts a slice ahead, and one that was ahead stays so.
 #[test]
 fn a_waking_task_is_placed_within_bounds() {
     let placed = |nice, ahead, lag, first: Option<i64>| {
@@ -467,13 +472,14 @@ fn a_waking_task_is_placed_within_bounds() {
     assert_eq!(placed(0, 40 * MS, 0, None), 0);
     // As much as 6 ms for a weight of 1024 to 1277, one nice level apart.
     assert_eq!(placed(-1, -50 * MS, 0, None), -6 * MS * 1277 / 1024);
-    // What 1 ms charges a weight of 335, less that 1 ms.
+    // The charge of 1 ms for a weight of 335, less that 1 ms.
     let start = MS * 1024 / 335 - MS;
     assert_eq!(placed(5, 5 * MS, 0, None), start);
     assert_eq!(placed(5, -50 * MS, 0, None), start - 6 * MS);
 }
 
-/// A task that is alone on a CPU gives up what it is owed beyond two slices, and is charged for all that it had.
+/// A task alone on a CPU gives up what it is owed beyond two slices, and is charged for all that it
+/// received.
 #[test]
 fn a_task_on_an_idle_cpu_is_owed_no_sleep() {
     for (ahead, expected) in [(-50 * MS, -6 * MS), (-MS, -MS), (40 * MS, 40 * MS)] {
@@ -483,7 +489,8 @@ fn a_task_on_an_idle_cpu_is_owed_no_sleep() {
     }
 }
 
-/// A task that runs is at most four times the unfairness ahead or behind, or a turn ahead; and less, the more wait.
+/// A running task is at most four times the unfairness ahead or behind, or a slice ahead; and less,
+/// the more tasks wait.
 #[test]
 fn a_running_task_is_placed_within_bounds() {
     for (nice, ahead, waiting, expected) in [
@@ -503,14 +510,15 @@ fn a_running_task_is_placed_within_bounds() {
             "{ahead}, {waiting}"
         );
     }
-    // A turn of 7 ms charges a weight of 15 for 478 ms, and the clock follows light tasks from half a second.
+    // A slice of 7 ms charges a weight of 15 for 478 ms, and the clock follows light tasks from
+    // half a second.
     let cpus = Cpus::new();
     cpus.set(4, 19, NORMAL, 5_000 * MS);
     let ahead = cpus.ahead("ahead_after_running", 0);
     assert!((977 * MS..979 * MS).contains(&ahead), "{ahead}");
 }
 
-/// A task goes to sleep ahead by a turn at most, a slice and a tick, and behind by all that it is owed.
+/// A task goes to sleep at most a slice and a tick ahead, and behind by all that it is owed.
 #[test]
 fn lag_is_kept_up_to_a_turn_ahead() {
     for (ahead, lag) in [(90 * MS, -7 * MS), (3 * MS, -3 * MS), (-90 * MS, 90 * MS)] {
@@ -520,7 +528,8 @@ fn lag_is_kept_up_to_a_turn_ahead() {
     }
 }
 
-/// A task that may run on one CPU alone goes by that CPU's clock, which may be far behind the cluster's.
+/// A task that may run on one CPU only uses that CPU's clock, which may be far behind the
+/// cluster's.
 #[test]
 fn a_pinned_task_goes_by_its_cpus_clock() {
     let cpus = Cpus::new();
@@ -531,8 +540,8 @@ fn a_pinned_task_goes_by_its_cpus_clock() {
     assert_eq!(cpus.ahead("ahead_after_waking", 2), -900 * MS);
 }
 
-/// A task that is not behind waits for the CPU whose caches have its data: one that stops behind others that are not
-/// behind either, one that wakes up behind none.
+/// A task that is not behind waits for the CPU whose caches have its data: one that stops while
+/// waiting tasks are not behind either, one that wakes up while none waits.
 #[test]
 fn a_task_waits_near_its_cpu_unless_it_is_behind() {
     for (ahead, waiting, wakes, expected) in [
@@ -561,7 +570,7 @@ fn a_task_waits_near_its_cpu_unless_it_is_behind() {
     assert!(!cpus.stays_near(2, true), "a light task");
 }
 
-/// The clock goes forward alone, and not for less than a tenth of a millisecond.
+/// The clock only goes forward, and not for less than a tenth of a millisecond.
 #[test]
 fn the_clock_goes_forward() {
     let cpus = Cpus::new();
@@ -572,9 +581,9 @@ fn the_clock_goes_forward() {
     }
 }
 
-/// Control groups 1 to 7, each in one before it, and what is runnable in each.
+/// Control groups 1 to 7, each in an earlier one, and the runnable weight in each.
 const SHARES: &str = r#"#include <scx/common.bpf.h>
-    /* One thread simulates, so that this need not be atomic; threads are what is tested here. */
+    /* One thread simulates, so atomicity is not needed; ThreadSanitizer is not the point of this test. */
     #undef __sync_fetch_and_add
     #define SCHEDULER_SETTINGS "equipoise/settings.def"
     #include "equipoise/share.bpf.h"
@@ -636,7 +645,7 @@ impl Shares {
     }
 }
 
-/// What is runnable in each group by definition: its tasks, and its groups in which anything is runnable.
+/// The runnable weight of each group by definition: its tasks, and its groups with a runnable task.
 fn runnable(
     parents: &[usize; GROUPS],
     weights: &[u32; GROUPS],
@@ -653,15 +662,15 @@ fn runnable(
     sums
 }
 
-/// Each group is in one with a smaller number, of which 0 is the root.
+/// Each group is in one with a smaller number; 0 is the root.
 fn parents() -> impl Strategy<Value = [usize; GROUPS]> {
     proptest::array::uniform8(0..usize::MAX).prop_map(|random| {
         std::array::from_fn(|index| if index == 0 { 0 } else { random[index] % index })
     })
 }
 
-/// After any wakeups, sleeps and changes of weight the sums are those of the definition, and a task has its part of
-/// each group above it.
+/// After any wakeups, sleeps and changes of weight the sums equal the definition, and a task has
+/// its part of each group above it.
 #[test]
 fn shares_are_those_of_the_tree() {
     let wakes = proptest::collection::vec((1..GROUPS, 15u32..20_000, any::<bool>()), 1..40);
@@ -699,7 +708,7 @@ fn shares_are_those_of_the_tree() {
     });
 }
 
-/// CPUs that add and remove tasks at the same time leave nothing behind, at no level.
+/// CPUs that add and remove tasks at the same time leave no remainder, at any level.
 #[test]
 fn no_share_is_lost_between_cpus() {
     let parents = [0, 0, 1, 1, 2, 2, 4, 4];

@@ -1,4 +1,4 @@
-//! What a task is charged for: the scheduler's own C, compiled and called.
+//! The charge of a task: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -18,14 +18,14 @@ impl Scheduler {
             static struct rq rqs[5];
             static struct task_struct task = { .pid = 1 };
             static struct fair_entity entity = { .weight = NICE_0_LOAD, .inv_weight = (1ULL << 32) / NICE_0_LOAD };
-            /* So much time passes on @cpu, of it @irq_ns in interrupts. */
+            /* @ns pass on @cpu, of which @irq_ns in interrupts. */
             void pass(u32 cpu, u64 ns, u64 irq_ns)
             {
                 kernel.now += ns;
                 rqs[cpu].clock += ns;
                 rqs[cpu].clock_task += ns - irq_ns;
             }
-            /* By what runs on @this_cpu, the task is given @cpu or taken from it. */
+            /* Code on @this_cpu gives the task @cpu or takes it away. */
             void give(u32 this_cpu, u32 cpu)
             {
                 kernel.rqs = rqs;

@@ -1,4 +1,4 @@
-//! Which frequency the scheduler's C asks for: its own code, compiled and called.
+//! The frequency that the scheduler's C requests: its own code, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -11,7 +11,7 @@ const FAIR: u32 = 0;
 const RT: u32 = 1;
 const DL: u32 = 2;
 
-/// What a policy of the name looks at, of two.
+/// The settings of two policies.
 const SCHEDUTIL_CFS: &str = ".frequency = true";
 const SCHEDUTIL: &str =
     ".frequency = true, .frequency_rt = true, .frequency_dl = true, .frequency_irq = true";
@@ -181,9 +181,9 @@ fn each_branch_of_the_selection() {
     assert_eq!(of(used([0, 0, 0, 1024])), 1024);
     assert_eq!(of(used([400, 324, 300, 0])), 1024);
     assert_eq!(of(used([400, 324, 299, 0])), 724);
-    // What interrupts leave of it: 128 + 7/8 of 400 + 200.
+    // The rest after interrupts: 128 + 7/8 of 400 + 200.
     assert_eq!(of(used([400, 200, 0, 128])), 128 + 525);
-    // Deadline tasks count by their bandwidth, not by what they run.
+    // Deadline tasks count with their bandwidth, not with their running time.
     let mut promised = used([400, 0, 100, 0]);
     promised.bw_dl = 300;
     assert_eq!(of(promised), 700);
@@ -213,7 +213,7 @@ fn bandwidth_is_of_the_largest_cpu() {
         scheduler.ask(cpu, MS);
         assert_eq!(scheduler.request(cpu), 307 + 307 / 4);
     }
-    // No more than there is of it.
+    // No more than its capacity.
     scheduler.set(
         1,
         &Used {

@@ -8,7 +8,7 @@ use policy::Policy;
 
 const MS: u64 = 1_000_000;
 
-/// When all of this happens, long after boot.
+/// The time of all events, long after boot.
 const NOW: u64 = 100_000 * MS;
 
 struct Scheduler(Library);
@@ -141,7 +141,8 @@ impl Scheduler {
         call!(self, load(cpu => u32, ratio => u64) -> ())
     }
 
-    /// Where a task that was on `prev_cpu` wakes up, that by the rules for all would on `new_cpu`.
+    /// The CPU for a waking task that was on `prev_cpu`, and would go to `new_cpu` by the general
+    /// rules.
     fn select(&self, pid: u32, prev_cpu: u32, new_cpu: u32) -> i32 {
         call!(self, select(pid => u32, prev_cpu => u32, new_cpu => u32) -> i32)
     }
@@ -181,7 +182,7 @@ fn who_wakes_up_below_the_down_threshold_goes_down() {
     assert_eq!(scheduler.select(1, 4, 5), 5);
     scheduler.task(1, 255, 0, 0);
     assert!(!is_fast(scheduler.select(1, 4, 5)));
-    // In between, nobody changes sides, whatever the rules for all say.
+    // In between, no task changes sides, whatever the general rules say.
     scheduler.task(1, 500, 0, 0);
     assert_eq!(scheduler.select(1, 4, 0), 4);
     assert_eq!(scheduler.select(1, 0, 4), 0);
@@ -252,7 +253,8 @@ fn where_all_fast_cpus_are_busy_the_lightest_of_two_goes_down_if_it_starves() {
         scheduler.balance(4)
     };
     assert!((0..4).contains(&offload(2, 768, false, false)));
-    // It has more than three quarters of the time that it wants; it is alone; there is room up here; none down there.
+    // It runs for more than three quarters of its runnable time; it is alone; there is room here;
+    // none on slow CPUs.
     assert_eq!(offload(2, 780, false, false), -1);
     assert_eq!(offload(1, 500, false, false), -1);
     assert_eq!(offload(2, 500, true, false), -1);
@@ -265,11 +267,11 @@ fn a_heavy_task_that_runs_on_is_fetched_by_an_idle_fast_cpu() {
         let scheduler = Scheduler::new(0);
         scheduler.task(1, ratio, 0, 0);
         scheduler.busy(1, 1, 1, 1024);
-        // The periodic balance of any CPU has an idle one come for it,
+        // The periodic balance of any CPU makes an idle one pull it,
         scheduler.balance(1);
         let called = call!(scheduler, called() -> i32);
         assert_eq!(is_fast(called), goes, "{ratio}");
-        // which is what one that runs out of work does by itself. A slow one does not.
+        // as a CPU does by itself when it runs out of work. A slow one does not.
         assert_eq!(scheduler.pull(2, 1), -1);
         assert_eq!(scheduler.pull(5, 1), if goes { 5 } else { -1 }, "{ratio}");
     }

@@ -1,5 +1,5 @@
-//! When the scheduler's C finds a domain imbalanced, and how much it would move: its own code, compiled
-//! and called on the tables of TC2, against what Linux 3.9's rules say.
+//! The scheduler's detection of imbalance, and the load it would move: its own code, compiled and
+//! called on the tables of TC2, against Linux 3.9's rules.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -12,7 +12,7 @@ const NEWLY_IDLE: u32 = 2;
 /// TC2's package level, above its two clusters.
 const PKG: u32 = 1;
 
-/// What `ask` answers.
+/// The result of `ask`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
@@ -22,14 +22,15 @@ struct Answer {
     queue: i32,
     /// Load to move.
     imbalance: i64,
-    /// Is it for this CPU to balance?
+    /// Does this CPU balance?
     balance: i32,
 }
 
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// The scheduler's code under `policy` on TC2, with so many busy loops of nice 0 on each CPU.
+    /// The scheduler's code under `policy` on TC2, with this number of busy loops of nice 0 on each
+    /// CPU.
     fn new(policy: &str, tasks: [u32; 5]) -> Scheduler {
         let switch = u32::from(policy == "capacity");
         let later = u32::from(policy == "cfs-3.10");
@@ -80,7 +81,7 @@ impl Scheduler {
                     rq_of(other)->tick_stopped = other != cpu;
                 return nohz_kick_needed(cpu, 0);
             }}
-            /* @dst could move nothing from @src, so many times in a row. */
+            /* @dst could move nothing from @src @failed times in a row. */
             bool active(u32 src, u32 dst, u32 failed)
             {{
                 struct balance_env env = {{ .cpu = dst, .dst_cpu = dst, .src_cpu = src, .level = 1, .idle = LB_IDLE }};
@@ -95,7 +96,10 @@ impl Scheduler {
 
                 return !too_heavy(&env, load);
             }}
-            /* The flags after CPU @cpu, for which an imbalance of 0 is left, looked at a task that may only use @allowed. */
+            /*
+             * The flags after CPU @cpu, with no imbalance left, considered a task that may only use
+             * @allowed.
+             */
             u32 looks_at(u32 cpu, u32 idle, u32 allowed)
             {{
                 struct balance_env env = {{
@@ -145,28 +149,28 @@ impl Scheduler {
         unsafe { set(cpu, power) }
     }
 
-    /// A number of the package's domain, which all CPUs have alike.
+    /// A number of the package's domain, equal on all CPUs.
     fn package(&self, what: &str) -> u32 {
         let number: Symbol<unsafe extern "C" fn(u32, u32) -> u32> =
             unsafe { self.0.get(what.as_bytes()) }.unwrap();
         unsafe { number(0, PKG) }
     }
 
-    /// Does the tick of `cpu`, which has a task, have an idle CPU balance?
+    /// Does the tick of `cpu`, which has a task, make an idle CPU balance?
     fn kicks(&self, cpu: u32) -> bool {
         let kick: Symbol<unsafe extern "C" fn(u32) -> bool> =
             unsafe { self.0.get(b"kick") }.unwrap();
         unsafe { kick(cpu) }
     }
 
-    /// Does `dst`, which could move nothing from `src` for so many times, ask for its running task?
+    /// Does `dst`, which failed to move tasks from `src` this often, request its running task?
     fn asks_for_running(&self, src: u32, dst: u32, failed: u32) -> bool {
         let active: Symbol<unsafe extern "C" fn(u32, u32, u32) -> bool> =
             unsafe { self.0.get(b"active") }.unwrap();
         unsafe { active(src, dst, failed) }
     }
 
-    /// LBF_* after `cpu` looked for no imbalance at a task that may use CPU `allowed` alone.
+    /// LBF_* after `cpu`, with no imbalance, considered a task that may only use CPU `allowed`.
     fn looks_at(&self, cpu: u32, idle: u32, allowed: u32) -> u32 {
         let looks: Symbol<unsafe extern "C" fn(u32, u32, u32) -> u32> =
             unsafe { self.0.get(b"looks_at") }.unwrap();
@@ -188,7 +192,8 @@ const BALANCED: Answer = Answer {
     balance: 1,
 };
 
-/// 2 x 1441 is a capacity of 3 tasks, 3 x 606 one of 2: an idle A7 leaves three tasks on two A15s alone.
+/// 2 x 1441 is a capacity of 3 tasks, 3 x 606 one of 2: an idle A7 leaves three tasks on two A15s
+/// alone.
 #[test]
 fn five_tasks_are_balanced_with_three_on_two_a15() {
     for policy in ["cfs", "cfs-pelt"] {
@@ -199,10 +204,10 @@ fn five_tasks_are_balanced_with_three_on_two_a15() {
     }
 }
 
-/// With four on the A15s one of them has to go. The loads per power are 4096 / 2882 and 1024 / 1818 (in
-/// units of 1024: 1455 and 576), 1115 on average; what may move is
-/// min(min(1455 - 1115, 1024 * 1024 / 2882) * 2882, (1115 - 576) * 1818) / 1024 = 956, less than a task of
-/// 1024, and as 1455 - 576 is more than a task's 363 it is worth moving one.
+/// With four tasks on the A15s one of them has to move. The loads per power are 4096 / 2882 and
+/// 1024 / 1818 (in units of 1024: 1455 and 576), 1115 on average. The load that may move is
+/// min(min(1455 - 1115, 1024 * 1024 / 2882) * 2882, (1115 - 576) * 1818) / 1024 = 956, less than a
+/// task of 1024; as 1455 - 576 is more than a task's 363, moving one is worthwhile.
 #[test]
 fn a_fourth_task_on_two_a15_is_pulled() {
     let scheduler = Scheduler::new("cfs", [2, 2, 1, 0, 0]);
@@ -218,7 +223,7 @@ fn a_fourth_task_on_two_a15_is_pulled() {
     assert_eq!(scheduler.ask(4, PKG, NEWLY_IDLE), expected);
 }
 
-/// Five tasks on five CPUs: an idle A7 pulls from the A15s if capacities do not matter.
+/// Five tasks on five CPUs: an idle A7 pulls from the A15s if capacities are ignored.
 #[test]
 fn an_idle_cpu_pulls_whatever_the_capacities() {
     let scheduler = Scheduler::new("capacity", [2, 1, 1, 1, 0]);
@@ -231,7 +236,7 @@ fn an_idle_cpu_pulls_whatever_the_capacities() {
     assert_eq!(scheduler.ask(2, PKG, NOT_IDLE).busiest, -1);
 }
 
-/// One busy loop on an A7, both A15s idle: only a policy that looks for misfits sees a reason to act.
+/// One busy loop on an A7, both A15s idle: only a policy that detects misfits acts.
 #[test]
 fn a_heavy_task_on_an_a7_is_a_misfit() {
     let tasks = [0, 0, 1, 0, 0];
@@ -241,7 +246,7 @@ fn a_heavy_task_on_an_a7_is_a_misfit() {
     );
     let answer = Scheduler::new("capacity", tasks).ask(0, PKG, IDLE);
     assert_eq!((answer.busiest, answer.queue, answer.balance), (2, 2, 1));
-    // The other way round it is where it belongs.
+    // In the other direction it is where it belongs.
     assert_eq!(
         Scheduler::new("capacity", [1, 0, 0, 0, 0]).ask(2, PKG, IDLE),
         BALANCED
@@ -260,9 +265,9 @@ fn a_task_too_heavy_for_its_cpu_kicks_an_idle_one() {
     // An A7 has 606.
     scheduler.set_load(2, 606);
     assert!(!scheduler.kicks(2));
-    // The heaviest there is fits an A15.
+    // The heaviest task fits an A15.
     assert!(!Scheduler::new("capacity", [1, 0, 0, 0, 0]).kicks(0));
-    // What is too heavy for all there are is not helped by a kick.
+    // A kick does not help a task that is too heavy for all CPUs.
     let pct = scheduler.package("imbalance_pct");
     scheduler.set_load(2, 2000);
     for (power, kicks) in [(144_100 / pct, true), (144_100 / pct + 1, false)] {
@@ -302,7 +307,8 @@ fn a_cpu_is_better_beyond_the_imbalance_pct() {
     }
 }
 
-/// move_tasks(): half a task's load may be no more than the imbalance, but for an idle CPU of the patches.
+/// move_tasks(): half a task's load may not exceed the imbalance, except for an idle CPU of the
+/// patches.
 #[test]
 fn an_idle_cpu_takes_a_task_however_heavy() {
     for policy in ["cfs", "cfs-pelt", "capacity"] {
@@ -315,8 +321,8 @@ fn an_idle_cpu_takes_a_task_however_heavy() {
     }
 }
 
-/// can_migrate_task() of 3.9 and 3.10, whose CPU that runs out of work pulls for itself alone, and which knows a task that
-/// is too heavy from one that is pinned.
+/// can_migrate_task() of 3.9 and 3.10. In 3.10, a CPU that runs out of work pulls only for itself,
+/// and a task that is too heavy is distinguished from a pinned one.
 #[test]
 fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
     const ALL_PINNED: u32 = 1;
@@ -324,10 +330,11 @@ fn linux_3_10_asks_for_affinity_first_and_pulls_for_itself() {
         Scheduler::new("cfs", [0; 5]),
         Scheduler::new("cfs-3.10", [0; 5]),
     );
-    // It may come, and is too heavy.
+    // It may move, but is too heavy.
     assert_eq!(old.looks_at(0, IDLE, 0), ALL_PINNED);
     assert_eq!(new.looks_at(0, IDLE, 0), 0);
-    // It may use another CPU of the group only: that is to be tried, but for a CPU that runs out of work.
+    // It may use only another CPU of the group: that is tried next, except by a CPU that runs out
+    // of work.
     const SOME_PINNED: u32 = 2;
     assert_eq!(new.looks_at(0, IDLE, 1), ALL_PINNED | SOME_PINNED);
     assert_eq!(new.looks_at(0, NEWLY_IDLE, 1), ALL_PINNED);

@@ -1,4 +1,4 @@
-//! What the schedulers' C computes, called from here.
+//! The computations of the schedulers' C, called from Rust.
 
 #[path = "../common/mod.rs"]
 mod common;

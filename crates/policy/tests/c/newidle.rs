@@ -1,5 +1,5 @@
-//! When the scheduler stops looking for work on a CPU that runs out of it too often: its own C,
-//! against the rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
+//! When a CPU that runs out of work too often stops searching: the scheduler's own C, against the
+//! rules of "[RFC] sched: Limit idle_balance() when it is being used too frequently".
 
 use crate::common;
 use libloading::{Library, Symbol};

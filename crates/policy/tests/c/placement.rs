@@ -1,10 +1,11 @@
-//! Where the scheduler's C lets a task wake up: its own code, compiled and called on the tables of hikey-6220, whose
-//! CPUs 0 to 3 and 4 to 7 share caches.
+//! The CPU on which the scheduler's C wakes a task: its own code, compiled and called on the tables
+//! of hikey-6220, whose CPUs 0 to 3 and 4 to 7 share caches.
 
 use crate::common;
 use libloading::{Library, Symbol};
 
-/// The scheduler's code, where an interrupt's wakeup leaves a task on its CPU or not.
+/// The scheduler's code, with or without the rule that an interrupt's wakeup leaves a task on its
+/// CPU.
 fn scheduler(wake_affine_idle: u32) -> Library {
     common::compile_with_tables(
         &format!(
@@ -40,7 +41,7 @@ fn what_an_interrupt_wakes_stays_on_its_idle_cpu() {
     let stays = scheduler(1);
     assert_eq!(target(&stays, 0, 1, 0, 0, false), 1);
     assert_eq!(target(&stays, 0, 1, 0, 2, false), 0);
-    // Not across caches: all interrupts' tasks would come here.
+    // Not across caches: all interrupts' tasks would move here.
     assert_eq!(target(&stays, 0, 4, 0, 2, false), -1);
     // A waker that is alone, and about to sleep.
     assert_eq!(target(&stays, 0, 1, 1, 2, true), 0);

@@ -1,6 +1,6 @@
-//! When the scheduler's C packs: its own code, compiled and called on the tables of a machine with four
-//! cores of two hardware threads, against the rules of "[patch v7 0/21] sched: power aware scheduling".
-//! CPU n and n + 4 are the threads of core n.
+//! Packing by the scheduler's C: its own code, compiled and called on the tables of a machine with
+//! four cores of two hardware threads, against the rules of "[patch v7 0/21] sched: power aware
+//! scheduling". CPU n and n + 4 are the threads of core n.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -13,7 +13,7 @@ const IDLE: u32 = 1;
 const SMT: u32 = 0;
 const MC: u32 = 1;
 
-/// What `balance` answers: first CPUs of the groups, or -1.
+/// The result of `balance`: first CPUs of the groups, or -1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
@@ -24,12 +24,12 @@ struct Answer {
 struct Scheduler(Library);
 
 impl Scheduler {
-    /// The scheduler's code, with so many busy loops on each CPU.
+    /// The scheduler's code, with this number of busy loops on each CPU.
     fn new(tasks: [u32; 8]) -> Scheduler {
         Scheduler::on("smt-4", tasks)
     }
 
-    /// The same on another machine, whose first CPUs these are.
+    /// The same on another machine, for its first CPUs.
     fn on(machine: &str, tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
@@ -53,7 +53,7 @@ impl Scheduler {
                 rq->avg.period_sum = LOAD_AVG_MAX;
                 rq->avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
             }
-            /* It has had a task for so long, ns, and before that none. */
+            /* It has had a task for @ns, and none before. */
             void keep_busy(u32 cpu, u64 ns)
             {
                 struct pelt *avg = &rq_of(cpu)->avg;
@@ -64,7 +64,7 @@ impl Scheduler {
                 update_pelt(avg, until, true, true);
             }
             void reset_avg(u32 cpu) { rq_of(cpu)->avg = (struct pelt){ 0 }; }
-            /* For half of all the time that is counted. */
+            /* Real-time tasks have it for half of the counted time. */
             void set_rt(u32 cpu) { rt_avg_of(cpu)->sum = SCHED_AVG_PERIOD / 2; }
             u64 util(u32 cpu) { return max_rq_util(cpu, false); }
             s32 leader(u32 cpu, u32 level, u64 putil, bool wakeup)
@@ -72,7 +72,10 @@ impl Scheduler {
                 s32 group = find_group_leader(cpu, level, putil, wakeup);
                 return group < 0 ? -1 : (s32)nth_cpu(group_at(group), 0);
             }
-            /* Where a task goes at a fork on @cpu, that wanted the CPU for @util of 1024; it may be of no age. */
+            /*
+             * The CPU for a fork on @cpu of a task with utilization @util of 1024; @new: without a
+             * history.
+             */
             s32 fork_to(u32 cpu, u32 level, u32 util, bool new)
             {
                 static cpumask_t all = { .bits = { 0xff } };
@@ -85,7 +88,10 @@ impl Scheduler {
                 se.avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
                 return select_power_cpu(&p, cpu, level, false);
             }
-            /* Where a task that wants the CPU for @util of 1024 wakes up, of those that share @cpu's cache; -1: nowhere here. */
+            /*
+             * The CPU where a task of utilization @util of 1024 wakes up among those that share
+             * @cpu's cache; -1: none of them.
+             */
             s32 wake_to(u32 cpu, u32 util)
             {
                 static cpumask_t all = { .bits = { 0xff } };
@@ -98,7 +104,7 @@ impl Scheduler {
                 se.avg.runnable_sum = LOAD_AVG_MAX * util / 1024;
                 return select_power_cpu(&p, cpu, 1, true);
             }
-            /* Is a group of the other package one to pull from, by the rules for performance? */
+            /* Does a pass for performance pull from a group of the other package? */
             bool other_is_busiest(u32 cpu, u32 level, u32 idle)
             {
                 struct balance_env *env = this_balance_env();
@@ -110,7 +116,7 @@ impl Scheduler {
                 update_sd_lb_stats(env);
                 return env->sds.busiest >= 0;
             }
-            /* So many jiffies after the domain was last balanced. */
+            /* This many jiffies after the domain's last balance. */
             void later(u64 jiffies) { kernel.now = jiffies * machine.tick_ns; }
             u64 max_interval(u32 cpu, u32 level) { return domain_of(cpu, level)->max_interval; }
             void record(u32 cpu, u32 level, u64 bits) { domain_state_of(cpu, level)->design.powersave.perf_lb_record = bits; }
@@ -142,7 +148,7 @@ impl Scheduler {
         unsafe { set(cpu, nr, util, avg_idle) }
     }
 
-    /// The first CPU of the group that a task of `putil` goes to, or -1.
+    /// The first CPU of the group for a task of `putil`, or -1.
     fn leader(&self, cpu: u32, level: u32, putil: u64, wakeup: bool) -> i32 {
         let leader: Symbol<unsafe extern "C" fn(u32, u32, u64, bool) -> i32> =
             unsafe { self.0.get(b"leader") }.unwrap();
@@ -170,18 +176,18 @@ fn a_task_goes_into_the_core_with_the_least_room() {
     let scheduler = Scheduler::new([0, 1, 0, 0, 0, 0, 0, 0]);
     scheduler.set(2, 1, 512, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 1);
-    // With both threads of it busy it has none, whatever its cpu_power.
+    // With both threads busy it has no room, whatever its cpu_power.
     scheduler.set(5, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 1024 + 1, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
-    // A new task goes behind the one that forks it, as long as its core has a thread for it.
+    // A new task goes beside its parent, as long as the core has a thread for it.
     assert_eq!(scheduler.leader(2, SMT, 1024, false), 2);
     assert_eq!(scheduler.leader(1, SMT, 1024, false), -1);
 }
 
 #[test]
 fn a_full_domain_has_no_room() {
-    // Four cores of two threads have room for eight tasks: seven, and what is not a whole one.
+    // Four cores of two threads have room for eight tasks: seven, and a partial one.
     let scheduler = Scheduler::new([1; 8]);
     assert_eq!(scheduler.leader(0, MC, 0, false), -1);
     scheduler.set(6, 0, 0, 1_000_000);
@@ -204,7 +210,7 @@ fn an_idle_thread_of_the_first_core_empties_the_last() {
     let scheduler = Scheduler::new([1, 1, 0, 1, 0, 0, 0, 0]);
     let empty_last = Answer { group: 3, power: 1 };
     assert_eq!(scheduler.balance(4, MC, IDLE), empty_last);
-    // Another core is not the one to fill, and a busy CPU does not pack.
+    // The other core is not the one to fill, and a busy CPU does not pack.
     assert_eq!(
         scheduler.balance(5, MC, IDLE),
         Answer {
@@ -277,8 +283,8 @@ fn a_cpu_that_is_always_busy_is_full() {
     }
 }
 
-/// Four times what it uses must be free where a task wakes up: beside its waker, else where there is the least
-/// that is enough.
+/// A task wakes up where four times its utilization is free: beside its waker, otherwise on the CPU
+/// with the least sufficient room.
 #[test]
 fn light_tasks_wake_up_beside_who_runs() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -286,10 +292,11 @@ fn light_tasks_wake_up_beside_who_runs() {
         unsafe { scheduler.0.get(b"wake_to") }.unwrap();
     let wake_to = |util| unsafe { wake_to(0, util) };
     for (room, util, cpu) in [
-        // A little more than four times as much is free beside the waker, or a little less.
+        // Slightly more, or slightly less, than four times its utilization is free beside the
+        // waker.
         (410, 100, 0),
         (390, 100, 4),
-        // An idle CPU has more than four times of less than a quarter.
+        // An idle CPU has more than four times less than a quarter.
         (100, 250, 4),
     ] {
         scheduler.set(0, 1, 1024 - room, 1_000_000);
@@ -298,11 +305,12 @@ fn light_tasks_wake_up_beside_who_runs() {
     // Both have room: the fuller one, if it is not the waker's.
     scheduler.set(0, 1, 1024, 1_000_000);
     assert_eq!(wake_to(20), 4);
-    // A heavy one goes where there is the least load of that core.
+    // A heavy one goes to the least loaded CPU of that core.
     assert_eq!(wake_to(600), 4);
 }
 
-/// A package of two tasks would be one too many for its siblings; but not to a pass that packs.
+/// A package of two tasks would have one too many compared with its siblings; but not for a pass
+/// that packs.
 #[test]
 fn packing_does_not_prefer_siblings() {
     const NUMA: u32 = 2;
@@ -314,7 +322,7 @@ fn packing_does_not_prefer_siblings() {
     assert!(!unsafe { busiest(8, NUMA, IDLE) });
 }
 
-/// A group is full at 1024 for each of its CPUs, no sooner; and overloaded beyond that.
+/// A group is full at exactly 1024 for each of its CPUs, and overloaded beyond that.
 #[test]
 fn full_is_1024_for_each_cpu() {
     let scheduler = Scheduler::new([1, 1, 0, 0, 1, 0, 0, 0]);
@@ -323,7 +331,7 @@ fn full_is_1024_for_each_cpu() {
     assert_eq!(scheduler.leader(0, MC, 0, false), 0);
     scheduler.set(4, 1, 1024, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 0, false), 1);
-    // Full is not too full: the rest of the machine is packed, to where a whole task has room.
+    // Full is not overloaded: the rest of the machine is packed, to where a whole task has room.
     let pack = Answer { group: 1, power: 1 };
     scheduler.set(2, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 512, 1_000_000);
@@ -353,8 +361,8 @@ fn a_long_time_without_balance_is_forgotten() {
     assert_eq!(scheduler.balance(4, MC, IDLE).power, 1);
 }
 
-/// All threads but one are busy, and that one for a quarter of its time: a task of half a CPU fits, and nobody knows
-/// what a new one will use, though so far it has used nothing.
+/// All threads but one are busy, and that one for a quarter of its time: a task of half a CPU fits.
+/// The utilization of a new task is unknown, though it has used nothing so far.
 #[test]
 fn a_new_task_counts_in_full() {
     let scheduler = Scheduler::new([1; 8]);
@@ -370,8 +378,8 @@ fn a_new_task_counts_in_full() {
     assert_eq!(fork_to(0, true), 2);
 }
 
-/// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time tasks have for
-/// half of theirs.
+/// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time
+/// tasks have for half of its time.
 #[test]
 fn what_others_use_counts_and_is_not_left_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);

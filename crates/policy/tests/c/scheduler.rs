@@ -1,12 +1,12 @@
-//! The scheduler's C, compiled as it is and called from here: its arithmetic against a floating-point
-//! reference, its structures against this crate's mirror of them.
+//! The scheduler's C, compiled unchanged and called from here: its arithmetic against a
+//! floating-point reference, its structures against this crate's mirror of them.
 
 use crate::common::compile;
 use libloading::{Library, Symbol};
 use machine::Machine;
 use policy::{Counters, Decision, Explained, Policy};
 
-/// The kernel's types and words that a header alone uses.
+/// The kernel's types and words used by a header alone.
 const PRELUDE: &str = r#"
 #include <linux/types.h>
 typedef __u8 u8; typedef __u16 u16; typedef __u32 u32; typedef __u64 u64; typedef __s32 s32; typedef __s64 s64;
@@ -156,8 +156,8 @@ fn a_clock_that_is_behind_changes_nothing() {
     assert_eq!(sa.running_sum, 101);
 }
 
-/// What a task's load has decayed to when it wakes up on CPU 1, of half of 1024 when it went to sleep on CPU 0,
-/// whose last event was so long after that, ms.
+/// The decayed load of a task that wakes up on CPU 1, of half of 1024 when it went to sleep on CPU
+/// 0, whose last event was this much later, ms.
 #[test]
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     let library = compile(
@@ -188,7 +188,7 @@ fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     }
 }
 
-/// The C side reads every table that `globals` lays out: what it says of tc2 is what tc2 is.
+/// The C side reads every table that `globals` lays out: its description of tc2 is right.
 #[test]
 fn tables_mean_the_same_to_c() {
     let library = compile(

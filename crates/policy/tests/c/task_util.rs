@@ -1,4 +1,4 @@
-//! What fair tasks use, and that it is of the CPU that they are of: the scheduler's own C, compiled and called.
+//! The utilization of fair tasks, and its CPU: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -23,7 +23,7 @@ macro_rules! call {
 }
 
 impl Scheduler {
-    /// Three CPUs, of which the last has half the capacity, and eight tasks, which are of none.
+    /// Three CPUs, of which the last has half the capacity, and eight tasks, attached to none.
     fn new() -> Scheduler {
         let library = common::compile(
             r#"#include "cfs/main.bpf.c"
@@ -51,7 +51,7 @@ impl Scheduler {
                 for (u32 cpu = 0; cpu < 3; cpu++)
                     init_cpu_util(cpu, kernel.now);
             }
-            /* On each CPU a task of that CPU runs for @ns, or none. */
+            /* On each CPU one of its tasks runs for @ns, or none. */
             void run(u32 a, u32 b, u32 c, u64 ns)
             {
                 const u32 on[] = { a, b, c };
@@ -95,7 +95,7 @@ impl Scheduler {
                 util_est_dequeue(&tasks[task], tasks[task].cpu);
                 util_est_update(&tasks[task]);
             }
-            /* As it is now: a task that does not run is as old as its last event. */
+            /* Its current value: a task that does not run is as old as its last event. */
             u64 task(u32 task)
             {
                 struct pelt now = tasks[task].avg;
@@ -173,8 +173,8 @@ fn a_task_takes_its_utilization_along() {
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1].abs_diff(used) <= 1);
     scheduler.run([NONE, 0, NONE], MS);
     assert!(scheduler.fair()[0] <= 1 && scheduler.fair()[1] > 1015);
-    // It is asleep: the CPU keeps what decays of it, until it wakes up elsewhere.
-    // 32 periods, each of 1024 times 1024 ns.
+    // It is asleep: the CPU keeps its decaying utilization, until it wakes up elsewhere. 32
+    // periods, each of 1024 times 1024 ns.
     scheduler.run([NONE; 3], 32 << 20);
     assert!(
         scheduler.fair()[1].abs_diff(512) < 8,
@@ -200,7 +200,7 @@ fn a_small_cpu_s_time_counts_less() {
 fn a_new_task_counts_half_of_what_is_left() {
     let scheduler = Scheduler::new();
     for (task, (cpu, load, expected)) in [
-        // Nobody there; then one that counts half; a light one among heavy ones.
+        // No other task; then one that counts half; a light one among heavy ones.
         (0, 0, 512),
         (0, 1024, 512 + 256),
         (0, 3 * 1024, 768 + 128),
@@ -213,7 +213,7 @@ fn a_new_task_counts_half_of_what_is_left() {
         let used = scheduler.fair()[cpu as usize];
         assert!(used.abs_diff(expected) <= 3, "{task}: {used} {expected}");
     }
-    // By weight, where that is less.
+    // By weight, if that is less.
     let scheduler = Scheduler::new();
     scheduler.attach(0, 0);
     scheduler.run([0, NONE, NONE], 10 * MS);
@@ -233,7 +233,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.sleeps(0);
     scheduler.run([NONE; 3], 1000 * MS);
     assert_eq!((scheduler.cfs(0), scheduler.task(0)), (0, 0));
-    // The last time decides if it was more, a quarter of it goes into the average.
+    // The last activation decides if it was larger; otherwise a quarter of it enters the average.
     scheduler.wakes(0);
     assert_eq!(scheduler.cfs(0), used);
     scheduler.run([0, NONE, NONE], 2 * MS);
@@ -241,7 +241,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     scheduler.wakes(0);
     let average = used / 4;
     assert!(scheduler.cfs(0) < used && scheduler.cfs(0).abs_diff(average) <= average / 4);
-    // Less than a period says nothing.
+    // Less than a period is not conclusive.
     let before = scheduler.cfs(0);
     scheduler.run([0, NONE, NONE], 500 * US);
     scheduler.sleeps(0);
@@ -253,7 +253,7 @@ fn a_long_sleep_does_not_make_a_task_light() {
     assert_eq!(scheduler.cfs(0), 0);
 }
 
-/// Whoever ran, and wherever tasks went.
+/// For any sequence of running tasks and moves.
 #[test]
 fn a_cpu_s_utilization_is_its_tasks_sum() {
     let scheduler = Scheduler::new();

@@ -1,4 +1,4 @@
-//! Whose time a CPU's is, and when it is: the scheduler's own C, compiled and called.
+//! The classes that use a CPU's time, and when: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -36,7 +36,10 @@ impl Scheduler {
                 rqs[0].stop = &stopper;
                 init_cpu_util(0, kernel.now);
             }
-            /* So much time later the CPU switches to a task of @prio, or its stopper; we hear of it @late ns after. */
+            /*
+             * @ns later the CPU switches to a task of @prio, or its stopper; the program is called
+             * @late ns after that.
+             */
             void switch_to(u64 ns, s32 prio, bool stop, u64 late)
             {
                 struct task_struct next = { .pid = 2, .prio = prio };

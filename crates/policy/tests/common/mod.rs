@@ -14,7 +14,7 @@ const FLAGS: &[&str] = &[
     "-Werror",
     "-fwrapv",
     "-fno-strict-aliasing",
-    // They are the kernel.
+    // The tests play the kernel.
     "-D__ro=",
     "-shared",
     "-fPIC",
@@ -34,7 +34,8 @@ pub fn compile(code: &str) -> Library {
     unsafe { Library::new(&object) }.unwrap()
 }
 
-/// As [`compile`], with the scheduler's tables of `machine` under `policy`, but for the two that `code` defines.
+/// As [`compile`], with the scheduler's tables of `machine` under `policy`, except for the two that
+/// `code` defines.
 #[allow(dead_code, reason = "not every file of tests needs tables")]
 pub fn compile_with_tables(code: &str, policy: &str, machine: &str) -> Library {
     compile_with_tables_of(code, policy, &Machine::find(machine).unwrap())

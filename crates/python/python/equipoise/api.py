@@ -17,7 +17,7 @@ MachineLike = Machine | str | os.PathLike[str]
 WorkloadLike = Workload | str | os.PathLike[str] | Mapping[str, Any]
 #: A policy, its name with settings (`"capacity:misfit=false"`), or the path of a policy file or of a scheduler in C.
 PolicyLike = Policy | str | os.PathLike[str]
-#: Called about twenty times a second with how many runs are done.
+# Called about twenty times a second with the number of finished runs.
 Progress = Callable[[int], object]
 
 
@@ -53,18 +53,19 @@ def several(value: Any) -> list[Any]:
 class Trace:
     """The events of one run, as columns. Times are ns since the run began (int64)."""
 
-    #: All in time order, a column for each field there is; what an event does not have is null. `event`, `cpu`; `comm`,
-    #: `pid`, `prio` of the task that it is about (of a switch the next one, of a fork the child); `other_*` of the other
-    #: (the previous one, the parent); `prev_state`; `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
+    # All events in time order, with a column for each field; fields that an event does not have are
+    # null. `event`, `cpu`; `comm`, `pid`, `prio` of the event's task (of a switch the next one, of
+    # a fork the child); `other_*` of the other task (the previous one, the parent); `prev_state`;
+    # `orig_cpu`, `dest_cpu`; `state` of cpu_idle and cpu_frequency (kHz).
     events: Table
     #: Load tracking as Linux does it (PELT), of 1024: `util`, `runnable`, `load` of a task, or with pid -1 of a CPU's
     #: fair tasks, -2 its real-time, -3 its deadline tasks.
     utilization: Table
-    #: What parts of the machine draw from then on (`power_mw`), or took at once (`energy_pj`); empty where the
-    #: machine's power is not known.
+    # The power of parts of the machine from then on (`power_mw`), or energy used at once
+    # (`energy_pj`); empty for machines without power data.
     energy: Table
-    #: A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and from a wakeup until it
-    #: ran `latency_mean_us`, `_p50_`, `_p95_`, `_p99_`, `_max_`.
+    # A row for each thread: `ran_ns`, `switches`, `preemptions`, `wakeups`, `migrations`, and the
+    # latency from a wakeup to running: `latency_mean_us`, `_p50_`, `_p95_`, `_p99_`, `_max_`.
     threads: Table
     #: A row for each thread and CPU: `ran_ns`.
     cpu_time: Table
@@ -82,16 +83,16 @@ class Simulation:
     machine: Machine
     workload: Workload
     policy: Policy
-    #: What the runs' seeds derive from.
+    # The seed from which the runs' seeds derive.
     seed: int
-    #: How many runs there are.
+    # The number of runs.
     count: int
     #: A row for each run and metric: `machine`, `workload`, `policy`, `run`, `seed`, `metric`, `unit`, `better`,
     #: `goal`, `judged`, `decides`, `part`, and of its `n` samples `mean`, `min`, `max`, `p50`, `p95`, `p99` (null if
     #: there are none).
     runs: Table
-    #: A row for each run: `simulated_s`, `energy_j` (null where power is not known), what the kernel counted, and as
-    #: `scheduler_*` what Equipoise's own schedulers count.
+    # A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
+    # and as `scheduler_*` the counts of Equipoise's own schedulers.
     counters: Table
 
     def trace(self, run: int = 0, *, utilization: bool = True) -> Trace:
@@ -107,16 +108,17 @@ class Comparison:
     workload: Workload
     #: The first is the baseline.
     policies: list[Policy]
-    #: What the runs' seeds derive from.
+    # The seed from which the runs' seeds derive.
     seed: int
-    #: How many runs each policy has.
+    # The number of runs of each policy.
     count: int
     #: A row for each policy, run and metric, as `Simulation.runs`.
     runs: Table
     #: A row for each policy and run, as `Simulation.counters`.
     counters: Table
-    #: A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of what is `judged` against the
-    #: first policy, and `change_margin_pct`, half its 95 % confidence interval; `best`; `limit`, the best possible.
+    # A row for each metric and policy, over all runs: `mean` to `p99`; `change_pct` of the `judged`
+    # value against the first policy, and `change_margin_pct`, half its 95 % confidence interval;
+    # `best`; `limit`, the best possible.
     results: Table
     #: A row for each goal and policy: `best`, `worst`, `change_pct`, `change_margin_pct`, `share_pct`, `lacks`.
     verdict: Table

@@ -30,14 +30,14 @@ class Range:
     def at(self, part: float) -> float | int:
         """The number that `part` (0 to 1) of the others are below."""
         if self.integer and not self.log:
-            # Each whole number has the same part of the interval.
+            # Each whole number has an equal part of the interval.
             least, most = math.ceil(self.low), math.floor(self.high)
             return min(least + math.floor(part * (most - least + 1)), most)
         value = self.low * (self.high / self.low) ** part if self.log else self.low + part * (self.high - self.low)
         return round(value) if self.integer else value
 
 
-#: What a dimension may be: a list of values, or for designs that choose a range.
+# The values of a dimension: a list, or a range for designs that choose.
 Axis = Sequence[Any] | Range
 
 
@@ -56,7 +56,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'")
     if samples is None:
         raise bad_input(f"design {design!r} without samples", "expected samples=N, how many points")
-    # A dimension with one value needs no chance.
+    # A dimension with one value is not drawn.
     free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
     parts = _parts(design, whole("samples", samples), len(free), seed)
     return [
@@ -75,7 +75,7 @@ def _parts(design: str, samples: int, dimensions: int, seed: int) -> list[list[f
         rows = numpy.random.Generator(numpy.random.PCG64(seed)).random((samples, dimensions))
         return [list(map(float, row)) for row in rows]
     sobol = qmc.Sobol(dimensions, scramble=True, rng=numpy.random.Generator(numpy.random.PCG64(seed)))
-    # Balanced in powers of two: of more than are asked for the first.
+    # The sequence is balanced in powers of two: draw one of these, and keep the first `samples`.
     rows = sobol.random_base2(math.ceil(math.log2(samples)))[:samples]
     return [list(map(float, row)) for row in rows]
 

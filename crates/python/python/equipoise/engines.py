@@ -1,4 +1,4 @@
-"""Who does a sweep's tasks: this computer, or a Ray cluster. Results are the same."""
+"""Engines for a sweep's tasks: this computer, or a Ray cluster. Results are the same."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from equipoise.errors import bad_input, whole
 
 Task = TypeVar("Task")
 
-#: So many tasks for each thread are given out at a time: none waits.
+# The number of tasks given out for each thread at a time: no thread waits.
 _AHEAD = 2
-#: How long a worker of a cluster should be busy with what it is given at a time, s. What Ray itself takes for that is
-#: some 10 ms of CPU time (docs/python.md), which is then 2 %, and what a lost node loses is little.
+# The time that a cluster's worker should be busy with one batch, s. Ray's own cost of a batch is
+# some 10 ms of CPU time (docs/python.md), which is then 2 %, and a lost node loses little work.
 _BATCH_S = 0.5
 
 
@@ -27,7 +27,7 @@ class Engine(Protocol):
     """Does tasks, in any order."""
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Each task with what `work(task, stop)` returns, as they are done. Whoever stops asking stops it."""
+        """Yields each finished task with the result of `work(task, stop)`. Closing the iterator stops the work."""
         ...
 
 
@@ -68,7 +68,7 @@ class Ray:
 
     address: str | None = None
     retries: int = 10
-    #: How many tasks were given out once more.
+    # The number of tasks that were given out again.
     repeated: int = field(default=0, init=False)
 
     def run(self, work: Callable[[Any, Stop], Any], tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
@@ -83,14 +83,14 @@ class Ray:
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False)
         remote = ray.remote(num_cpus=1, max_retries=0)(_remote)
-        # A task, and how often it was lost.
+        # Each task, with the number of times it was lost.
         left = deque((task, 0) for task in tasks)
         pending: dict[Any, list[tuple[Task, int]]] = {}
         pace = _Pace()
         try:
             while left or pending:
-                # One for each CPU and none ahead: nodes hand the request for a CPU that is not free to and fro, which takes
-                # more of their time than a worker waits for its next batch.
+                # One batch for each CPU and none ahead: nodes pass a request for a busy CPU to and
+                # fro, which costs more than a worker's wait for its next batch.
                 width = max(1, int(ray.cluster_resources().get("CPU", 1)))
                 while left and len(pending) < width:
                     batch = [left.popleft() for _ in range(pace.batch(len(left), width))]
@@ -125,7 +125,7 @@ class Ray:
 class _Pace:
     """How many tasks a worker should be given at a time."""
 
-    #: What a task took lately, s; None as long as none is done.
+    # The recent time of a task, s; None until one is done.
     seconds: float | None = None
 
     def batch(self, left: int, width: int) -> int:
@@ -142,15 +142,15 @@ class _Pace:
 
 
 def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, list[Any], float, Exception | None]:
-    """What a Ray worker does, which finds this module in its own installation: its build, the results of the first
-    tasks, of one at least, until the time is up or one fails, how long that took (s), and how it failed."""
+    """Runs in a Ray worker, which finds this module in its own installation. Returns its build, the results of the
+    first tasks (at least one, until the time is up or one fails), the time (s), and the exception if one failed."""
     results: list[Any] = []
     begun = time.monotonic()
     failed = None
     for task in tasks:
         try:
             results.append(work(task, Stop()))
-        except Exception as error:  # whatever it is, it belongs to the one who asked
+        except Exception as error:  # any exception belongs to the caller
             failed = error
             break
         if time.monotonic() - begun > 2 * _BATCH_S:

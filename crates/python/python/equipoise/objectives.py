@@ -1,4 +1,4 @@
-"""What `tune()` is to make less, and what must not become more: goals and metrics, as ratios to what the policy had."""
+"""Objectives and constraints of `tune()`: goals and metrics, as ratios to the original policy's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from equipoise.errors import bad_input
 
-#: Below that a latency is as good as none, us: the verdict's own rule (crates/lab/src/verdict.rs).
+# A latency below this does not count, us: the verdict's own rule (crates/lab/src/verdict.rs).
 _SHORTEST_LATENCY_US = 1.0
-#: How bad a measure counts of which some run has nothing, where the baseline has it: ten times.
+# The penalty for a measure that some run lacks although the baseline has it: ten times.
 _LACKING = math.log(10)
 
 _GOALS = ("latency", "throughput", "energy", "fairness")
@@ -21,10 +21,10 @@ _GOALS = ("latency", "throughput", "energy", "fairness")
 
 @dataclass(frozen=True)
 class Objective:
-    """What is to become less, against the policy that is tuned: a goal, or one metric.
+    """A measure to minimize, relative to the tuned policy: a goal, or one metric.
 
-    `goal`: the geometric mean of what decides it, as in the verdict of `compare()`: `"latency"`, `"throughput"`,
-    `"energy"` or `"fairness"`. `metric`: one by name. `weight`: how much it counts beside others.
+    `goal`: the geometric mean of its deciding measures, as in the verdict of `compare()`: `"latency"`, `"throughput"`,
+    `"energy"` or `"fairness"`. `metric`: one metric by name. `weight`: its weight among several objectives.
     """
 
     goal: str | None = None
@@ -33,7 +33,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         if (self.goal is None) == (self.metric is None) or self.goal not in (None, *_GOALS):
-            raise bad_input(f"{self} is no objective", f"expected a goal of {', '.join(_GOALS)}, or a metric")
+            raise bad_input(f"{self} is not an objective", f"expected a goal of {', '.join(_GOALS)}, or a metric")
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Objective:
         return self.goal or self.metric or ""
 
     def has(self, row: Mapping[str, Any]) -> bool:
-        """Is this row, a run's of a metric, about it?"""
+        """True if this row, of a run and a metric, belongs to the objective."""
         if self.metric is not None:
             return bool(row["metric"] == self.metric)
         return bool(row["goal"] == self.goal and row["decides"])
@@ -49,8 +49,8 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint(Objective):
-    """What must not exceed `at_most`: of a goal or metric so many times what the policy that is tuned has (1.05: at
-    most 5 % more), or with `absolute` of a metric so much, in its unit, in the mean over runs and loads."""
+    """A bound: a goal or metric must not exceed `at_most` times the tuned policy's value (1.05: at most 5 % more),
+    or with `absolute` a metric's mean over runs and loads must not exceed `at_most`, in its unit."""
 
     at_most: float = 1.0
     absolute: bool = False
@@ -80,7 +80,7 @@ def _log(old: dict[str, Any], new: dict[str, Any]) -> float:
     if after is None:
         return _LACKING
     if old["unit"] == "%":
-        # A share may be 0: one point more of nothing counts as twice as much.
+        # A share may be 0: with one point added, zero to one counts as twice as much.
         before, after = before + 1, after + 1
     elif old["unit"] == "us":
         before, after = max(before, _SHORTEST_LATENCY_US), max(after, _SHORTEST_LATENCY_US)
@@ -97,7 +97,7 @@ def levels_of(logs: list[list[dict[int, float]]]) -> list[float]:
 
 
 def values_of(levels: list[float], wanted: list[Objective], pareto: bool) -> list[float]:
-    """What Optuna minimizes: ratios to the base."""
+    """The values that Optuna minimizes: ratios to the base."""
     if pareto:
         return [math.exp(level) for level in levels[: len(wanted)]]
     weights = [objective.weight for objective in wanted]
@@ -114,7 +114,7 @@ def excess_of(levels: list[float], constraints: list[Constraint]) -> list[float]
 
 
 def by_run(logs: list[list[dict[int, float]]], wanted: list[Objective]) -> list[float]:
-    """What `values_of()` makes one number of, as a logarithm, run by run."""
+    """The logarithms, run by run, that `values_of()` combines to one number."""
     weights = [objective.weight for objective in wanted]
     runs = sorted({run for of_objective in logs for of_load in of_objective for run in of_load})
     level = [levels_of([[{0: load[run]} for load in loads if run in load] for loads in logs]) for run in runs]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-#: From ns to the seconds of the axes.
+# Nanoseconds to the seconds of the axes.
 _NS = 1e-9
 
 
@@ -133,7 +133,7 @@ def reproduction(result: Reproduction, ax: Axes | None = None) -> Axes:
 
 
 def running(trace: Trace) -> pandas.DataFrame:
-    """What ran where: a row for each time that a thread was on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
+    """The running times: a row for each time that a thread was on a CPU (`cpu`, `comm`, `pid`, `start_ns`, `end_ns`)."""
     frame = trace.event("sched_switch").to_pandas().sort_values(["cpu", "time_ns"], kind="stable")
     end = trace.events.to_pandas()["time_ns"].max()
     frame["end_ns"] = frame.groupby("cpu")["time_ns"].shift(-1).fillna(end).astype("int64")
@@ -151,10 +151,10 @@ def latencies(trace: Trace) -> pandas.DataFrame:
     ran = frame[(frame["event"] == "sched_switch") & (frame["pid"] != 0)]
     woken = woken[["time_ns", "comm", "pid"]].astype({"pid": "int64"})
     ran = ran[["time_ns", "pid"]].rename(columns={"time_ns": "ran_ns"}).astype({"pid": "int64"})
-    # The first time that it runs after each wakeup.
+    # The first run after each wakeup.
     joined = pandas.merge_asof(woken, ran, left_on="time_ns", right_on="ran_ns", by="pid", direction="forward")
     joined = joined.dropna(subset=["ran_ns"])
-    # Of a thread that is woken twice before it runs the last counts.
+    # If a thread is woken twice before it runs, the last wakeup counts.
     joined = joined.drop_duplicates(["pid", "ran_ns"], keep="last")
     joined["latency_ns"] = (joined["ran_ns"] - joined["time_ns"]).astype("int64")
     return joined[["time_ns", "comm", "pid", "latency_ns"]].reset_index(drop=True)

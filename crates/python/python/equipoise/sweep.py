@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The version of a sweep's folder.
 SCHEMA = 1
-#: Simulations of a task, unless somebody says otherwise: a second of work or so.
+# The default number of simulations in a task: about a second of work.
 CHUNK = 20
 
 
@@ -40,12 +40,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some simulations, one after another: runs `first` to before `end` of some cases. What a task does."""
+    """The work of a task: some simulations, one after another, of runs `first` to before `end` of some cases."""
 
     number: int
     #: (number of the case, case, first, end).
     parts: tuple[tuple[int, Case, int, int], ...]
-    #: How many runs each case has in all.
+    # The number of runs of each case.
     runs: int
     seed: int
 
@@ -55,7 +55,7 @@ class Chunk:
         return sum(end - first for _, _, first, end in self.parts)
 
     def digest(self, sources: dict[int, str]) -> str:
-        """What all it depends on comes to: equal digests, equal results."""
+        """A digest of all inputs: equal digests, equal results."""
         parts = [(point, _digest(case, sources), first, end) for point, case, first, end in self.parts]
         text = json.dumps([SCHEMA, _native.BUILD, self.runs, self.seed, parts])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -78,7 +78,7 @@ def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
 
 
 def work_file(chunk: Chunk, stop: Stop) -> bytes:
-    """The same as a Parquet file: who does the work also writes it down, so that whoever asked can ask many."""
+    """The same as a Parquet file: the worker also encodes the result, so that the caller can serve many workers."""
     import pyarrow
     import pyarrow.parquet
 
@@ -91,13 +91,13 @@ def work_file(chunk: Chunk, stop: Stop) -> bytes:
 class Sweep:
     """A finished sweep."""
 
-    #: What was run, in the order of the column `point`.
+    # The cases, in the order of the column `point`.
     cases: list[Case]
-    #: How many runs each has.
+    # The number of runs of each case.
     runs: int
-    #: The folder that has the results; None if they are in memory.
+    # The folder of the results; None if they are in memory.
     out: Path | None
-    #: How many chunks there are, and how many of them were there before.
+    # The number of chunks, and the number that existed before.
     chunks: int
     resumed: int
     _tables: list[pyarrow.Table] = field(repr=False, default_factory=list)
@@ -145,14 +145,14 @@ def sweep(
     """Runs a design over `machines`, `workloads`, `policies`, and the policies' `settings` and workloads' `parameters`
     (by name a list, or a `Range` for designs that choose), `runs` times each point.
 
-    `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with so many `samples`, chosen by `seed`. Run i
+    `design` is `"grid"` (all combinations), or `"random"` or `"sobol"` with `samples` points, chosen by `seed`. Run i
     has the same seed at every point. `engine` is `"local"` (`jobs` simulations at a time; 0: as many as there are
     CPUs), `"ray"`, or an `equipoise.Ray`; results, their order and their bytes are the same. A task is a `chunk` of
-    simulations. With `out`, a folder, results go to a Parquet dataset as they come (`runs/`), and a sweep that was
-    stopped goes on where it was; without, they stay in memory. `progress`: a bar with the time left (None: on a
+    simulations. With `out`, a folder, results go to a Parquet dataset as they arrive (`runs/`), and an
+    interrupted sweep resumes there; without, they stay in memory. `progress`: a bar with the time left (None: on a
     terminal).
 
-    Raises `BadInput` for what is not well-formed, does not fit together, or is not the sweep that `out` has, and
+    Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`, and
     `SimulationError` if a run fails. Needs `equipoise[sweep]`.
     """
     cases = list(
@@ -256,7 +256,7 @@ def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
 
 
 def _digest(case: Case, sources: dict[int, str]) -> str:
-    """What makes the case, as a digest; `sources` remembers those of its parts, which many cases share."""
+    """The digest of a case; `sources` caches the digests of its parts, which many cases share."""
 
     def of(one: Machine | Workload | Policy, source: Callable[[], object]) -> str:
         if id(one) not in sources:

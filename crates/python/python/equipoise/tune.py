@@ -20,20 +20,20 @@ from equipoise.sweep import Case, Chunk, work
 if TYPE_CHECKING:
     import optuna
 
-#: Trials that are tried at a time: the same on every computer, as the next ones depend on them.
+# The number of trials at a time: the same on every computer, as the next trials depend on them.
 BATCH = 8
-#: The best of the search that are measured once more with other seeds.
+# The number of best trials that are measured again with other seeds.
 FINALISTS = 5
-#: How many runs a trial has before it is looked at first.
+# The number of runs before a trial is first compared.
 _FIRST_RUNG = 2
-#: A setting is searched from so many times less than it is to so many times more.
+# The search range of a setting: from its value divided by this to its value times this.
 _SPREAD = 8
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What the settings change on one load: per cent of what the policy had, below 0 being better, with half the
-    95 % confidence interval over runs paired by seed."""
+    """The settings' change on one load: per cent of the policy's value, below 0 being better, with half the 95 %
+    confidence interval over runs paired by seed."""
 
     machine: str
     workload: str
@@ -47,18 +47,19 @@ class Gain:
 
 @dataclass
 class Tuning:
-    """What a search found."""
+    """The result of a search."""
 
-    #: The policy that was tuned, and what came out; the same if nothing better was found.
+    # The tuned policy, and the result; the same if no better one was found.
     base: Policy
     policy: Policy
-    #: The settings that differ, by name.
+    # The changed settings, by name.
     settings: dict[str, Any]
-    #: With other seeds than the search had: on the loads it was given, and on those it never saw.
+    # Measured with seeds other than the search's: on the given loads, and on loads that the search
+    # never saw.
     given: list[Gain]
     held_out: list[Gain]
-    #: Of several objectives the settings that none is better than in all, with the value of each objective (a ratio to
-    #: `base`'s, below 1 being better); of one the best alone.
+    # With several objectives, the settings that no others beat in all of them, each with the values
+    # of the objectives (ratios to `base`'s; below 1 is better); with one objective, only the best.
     front: list[tuple[dict[str, Any], tuple[float, ...]]]
     #: Optuna's record of all trials.
     study: optuna.Study = field(repr=False)
@@ -101,12 +102,12 @@ def tune(
     """Searches the settings of `policy` (one of Equipoise's) for `objectives` over all pairs of `machines` and
     `workloads`, within `constraints`.
 
-    Several objectives are one by their weights, or with `pareto` a front. `space` is a `Range` or a list for each
-    setting that is searched (default: all; numbers from an eighth to eight times what they are). Optuna's TPE proposes
+    Several objectives are combined by their weights, or with `pareto` give a front. `space` is a `Range` or a list for each
+    setting that is searched (default: all; numbers from an eighth to eight times their values). Optuna's TPE proposes
     `trials` settings; each is run twice on every load, and on only if it is not among the worse half, up to `runs`
-    times (not with `pareto`). The best are measured once more with other seeds, `final_runs` times. The answer is
-    what is best then, keeps the constraints, and is better by more than chance (95 %): `policy` itself, if none is. `held_out` are pairs that the
-    search never sees. `out` is where to write the policy file. The same arguments give the same answer.
+    times (not with `pareto`). The best are measured again with other seeds, `final_runs` times. The answer is
+    the best of these that keeps the constraints and is significantly better (95 %), or else `policy` itself.
+    `held_out` are pairs that the search never sees. `out` is the path for the policy file. The same arguments give the same answer.
 
     Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
     """
@@ -203,7 +204,7 @@ class _Loads:
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:
-        """What `policy` changes, load by load."""
+        """The changes by `policy`, load by load."""
         if not self.loads:
             return []
         logs = self.logs([policy], 0, self.runs)[0]
@@ -238,7 +239,7 @@ def _search(
     directions = [minimize] * (len(wanted) if pareto else 1)
     study = optuna.create_study(sampler=sampler, directions=directions)
     settings = loads.base.settings
-    # What is there already is the first to beat.
+    # The current settings are the first to beat.
     study.enqueue_trial({name: settings[name] for name in space})
     rungs = [loads.runs] if pareto else _rungs(loads.runs)
     left = trials
@@ -281,7 +282,7 @@ def _climb(
         try:
             going.append((trial, loads.base.with_settings(**chosen)))
         except BadInput:
-            # Settings that do not go together.
+            # The settings do not fit together.
             study.tell(trial, state=pruned)
     known: dict[int, list[list[dict[int, float]]]] = {}
     first = 0
@@ -351,7 +352,7 @@ def _chosen(
         levels = levels_of(logs)
         if all(excess <= 0 for excess in excess_of(levels, constraints)):
             runs = by_run(logs, wanted)
-            # With all that chance can do: below 0 it is better than the base.
+            # The bound includes chance: below 0 the result is better than the base.
             measured.append((one, tuple(values_of(levels, wanted, pareto)), fmean(runs), fmean(runs) + margin(runs)))
     front = [found[:2] for found in measured if not any(_dominates(other[1], found[1]) for other in measured)]
     best = min((found for found in measured if found[3] < 0), key=lambda found: found[2], default=None)

@@ -1,21 +1,22 @@
-//! What others did during some waits, which a trace shows of any scheduler: who ran where, and who waited, too.
+//! Other threads' activity during some waits, which a trace shows for any scheduler: where they
+//! ran, and which waited, too.
 
 use super::wait::Wait;
 use std::collections::{BTreeMap, HashMap};
 
-/// Of one wait: who ran on each CPU, and who waited.
+/// For one wait: the threads that ran on each CPU, and those that waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// By CPU: who ran there and for how long, ns, the longest first.
+    /// By CPU: the threads that ran there and for how long, ns, the longest first.
     pub ran: BTreeMap<usize, Vec<(String, u64)>>,
-    /// Who else was runnable and did not run, and for how long, ns, the longest first.
+    /// Other threads that were runnable and did not run, and for how long, ns, the longest first.
     pub waited: Vec<(String, u64)>,
 }
 
-/// Adds up while the run goes on.
+/// Accumulates during the run.
 pub struct Others {
     waits: Vec<(Wait, Sums)>,
-    /// Who waits, and since when.
+    /// The waiting threads, and since when.
     waiting: HashMap<i32, u64>,
 }
 
@@ -26,7 +27,7 @@ struct Sums {
 }
 
 impl Others {
-    /// Of `waits`.
+    /// For `waits`.
     pub fn new(waits: &[Wait]) -> Others {
         let sums = |wait: &Wait| (wait.clone(), Sums::default());
         Others {
@@ -87,7 +88,7 @@ impl Others {
     }
 }
 
-/// For how long of `wait` something went on, ns.
+/// For how long of `wait` the interval lasted, ns.
 fn common(wait: &Wait, since: u64, until: u64) -> Option<u64> {
     let ns = until.min(wait.to).checked_sub(since.max(wait.from))?;
     Some(ns).filter(|&ns| ns > 0)

@@ -1,4 +1,4 @@
-//! What happened in a wait, in order, and which CPUs idled meanwhile.
+//! The events of a wait, in order, and the CPUs that idled meanwhile.
 
 use super::beside::{Beside, Others};
 use super::said::MOST_SAID;
@@ -10,43 +10,43 @@ use simulator::{Event, Trace};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// A wait, and why.
+/// A wait, with reasons.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Which.
+    /// The wait.
     pub wait: Wait,
-    /// What happened, in order.
+    /// The events, in order.
     pub steps: Vec<Step>,
-    /// How many more lines the scheduler's `bpf_printk()` said of the thread than are among them.
+    /// The number of lines of the scheduler's `bpf_printk()` about the thread that are left out.
     pub unsaid: usize,
-    /// The CPUs that idled meanwhile, those that did for longest first.
+    /// The CPUs that idled meanwhile, the longest first.
     pub idled: Vec<Idled>,
-    /// What others did meanwhile.
+    /// Other threads' activity meanwhile.
     pub beside: Beside,
 }
 
-/// Something that happened.
+/// An event of a wait.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// When, ns.
+    /// Its time, ns.
     pub at: u64,
-    /// On which CPU.
+    /// Its CPU.
     pub cpu: usize,
-    /// What.
+    /// Its kind.
     pub what: What,
 }
 
-/// What happens in a wait.
+/// An event of a wait.
 #[derive(Clone, Debug)]
 pub enum What {
     /// It wakes up.
     Woken {
-        /// What it slept for, such as `a timer`, if that is known.
+        /// The reason for its sleep, such as `a timer`, if known.
         waited_for: Option<&'static str>,
-        /// Who ran where it was woken up: whose doing it is, unless it was a timer's.
+        /// The thread that ran where it was woken: its waker, unless a timer expired.
         by: Option<String>,
     },
-    /// The scheduler decides something.
+    /// The scheduler makes a decision.
     Decided(Made),
     /// It is moved to another CPU's runqueue.
     Moved {
@@ -55,58 +55,58 @@ pub enum What {
         /// to that.
         to: usize,
     },
-    /// Another has the CPU that it waits for, or nobody.
+    /// Another thread has the CPU that it waits for, or none.
     Other {
-        /// Who.
+        /// The thread.
         task: Option<String>,
-        /// For how long, from `Step::at` on, ns.
+        /// For how long from `Step::at`, ns.
         ns: u64,
     },
-    /// The scheduler says so of it, by `bpf_printk()`.
+    /// A message of the scheduler about it, by `bpf_printk()`.
     Said(String),
     /// It runs.
     Runs,
 }
 
-/// A decision that was made, in words.
+/// A decision, in words.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Which.
+    /// Its row.
     pub decision: &'static Decision,
-    /// What was decided, such as `ui-0 goes to CPU 3`.
+    /// The decision, such as `ui-0 goes to CPU 3`.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// By which numbers.
+    /// The numbers.
     pub numbers: Vec<(&'static str, Number, i64)>,
 }
 
-/// A CPU that had nothing to do.
+/// A CPU without work.
 #[derive(Clone, Debug)]
 pub struct Idled {
     /// Its number.
     pub cpu: usize,
     /// For how long, ns.
     pub ns: u64,
-    /// Why it found nothing, how often, and in the words of the last time.
+    /// Why it found no work, how often, in the words of the last time.
     pub decisions: Vec<(Made, u64)>,
 }
 
-/// How often something was decided about a thread.
+/// The number of equal decisions about a thread.
 #[derive(Clone, Debug)]
 pub struct Counted {
     /// The thread, without an instance's number.
     pub thread: String,
-    /// As the first time.
+    /// The first of them.
     pub made: Made,
-    /// How often.
+    /// The number.
     pub times: u64,
 }
 
-/// Keeps what belongs to some waits.
+/// Collects the events of some waits.
 pub struct Chains {
     windows: Vec<Window>,
-    /// The threads of which decisions are counted.
+    /// The threads whose decisions are counted.
     counted: BTreeSet<String>,
     /// By thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
@@ -120,7 +120,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Of `waits` on a machine of `cpus` CPUs.
+    /// For `waits` on a machine of `cpus` CPUs.
     pub fn new(waits: Vec<Wait>, threads: impl IntoIterator<Item = String>, cpus: usize) -> Chains {
         Chains {
             others: Others::new(&waits),
@@ -141,7 +141,7 @@ impl Chains {
             .filter(move |window| window.is_open(now))
     }
 
-    /// What `cpu` did until `now`.
+    /// Records the activity of `cpu` until `now`.
     fn end_turn(&mut self, cpu: usize, now: u64) {
         let (task, since) = self.running[cpu];
         if let Some(pid) = task {
@@ -189,7 +189,7 @@ impl Chains {
             .for_each(|window| window.decided(now, cpu, raw));
     }
 
-    /// What a task is called: with its pid, if others have the same name.
+    /// The name of a task: with its pid, if others have the same name.
     fn label(&self, pid: i32) -> Cow<'_, str> {
         match self.names.get(&pid) {
             Some(name) if self.shared.contains(name) => Cow::Owned(format!("{name} ({pid})")),
@@ -215,7 +215,7 @@ impl Chains {
         }
     }
 
-    /// The chains, in the order of the waits, and how often what was decided, most often first.
+    /// The chains, in the order of the waits, and the counts of decisions, most frequent first.
     pub fn finish(mut self) -> (Vec<Chain>, Vec<Counted>) {
         for cpu in 0..self.running.len() {
             self.end_turn(cpu, u64::MAX);
@@ -320,7 +320,7 @@ impl Trace for Chains {
                 self.others.waits(now, task.1);
                 let (by, there) = (self.running[cpu].0, self.running[target_cpu]);
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // The scheduler was asked before, and has heard what it slept for.
+                    // The scheduler was asked first, and knows the reason of its sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
                         Some(RawWhat::Woken { by: waker, .. }) => *waker = by,
                         _ => {
@@ -339,7 +339,7 @@ impl Trace for Chains {
                 self.moves.moved(now, task.1, to);
                 let there = self.running[to];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
-                    // Where it is placed as it wakes up has been said.
+                    // Its placement at the wakeup has already been recorded.
                     if window.cpu.is_some() {
                         window.push(now, cpu, RawWhat::Moved { from, to });
                         window.waits_for(now, to, there);
@@ -431,8 +431,8 @@ mod tests {
     const ONE: (&str, i32) = ("loop", 8);
     const OTHER: (&str, i32) = ("loop", 9);
 
-    /// ui is woken up on CPU 1 at 100, waits for CPU 0, where two loops run, and moves to CPU 2, which idles for 20 of
-    /// the time, at 160.
+    /// ui is woken on CPU 1 at 100, waits for CPU 0, where two loops run, and moves to CPU 2, which
+    /// has been idle for 20, at 160.
     fn told(trace: &mut dyn Trace) {
         trace.event(10, 0, switch(IDLE, ONE));
         trace.event(20, 1, switch(IDLE, ("writer", 6)));
@@ -543,7 +543,7 @@ mod tests {
                 _ => None,
             })
             .collect();
-        // That ui did not take it is about this task, too.
+        // The decision that ui did not preempt is about this task, too.
         assert_eq!(names, ["near_vruntime", "share_over"]);
     }
 }

@@ -7,7 +7,7 @@ use super::wait::After;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// As that of `compare`.
+/// The same as that of `compare`.
 const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]

@@ -8,22 +8,22 @@ use super::wait::{After, Wait};
 use crate::{Cell, Page, Table, Tone};
 use policy::{About, time};
 
-/// Of those who had the CPU meanwhile, so many are named one by one.
+/// The number of other threads on the CPU that are listed one by one.
 const MOST_OTHERS: usize = 10;
-/// Of the CPUs that idled, so many.
+/// The number of idle CPUs listed.
 const MOST_IDLED: usize = 6;
-/// Of the CPUs that were busy, so many, where they are named.
+/// The number of busy CPUs listed by name.
 const MOST_CPUS: usize = 16;
-/// Of who ran on a CPU, or waited, so many.
+/// The number of threads listed that ran on a CPU, or waited.
 const MOST_BESIDE: usize = 4;
-/// Of the decisions about a thread, so many.
+/// The number of decisions about a thread listed.
 const MOST_COUNTED: usize = 8;
 
-/// Of a scheduler that says nothing of itself.
-const UNSAID: &str = "A scheduler in C of somebody else's reports no decisions: here is what the trace shows, and those lines of its \
+/// The remark about a scheduler that records nothing.
+const UNSAID: &str = "A foreign scheduler in C reports no decisions: here is what the trace shows, and those lines of its \
                       bpf_printk() that have the thread's name or pid.";
 
-/// A table for each wait, then how long the threads waited in all, and what was decided about them.
+/// A table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
     let waits = of.chains.iter();
     let waits = waits.map(|one| (one.wait.ns(), chain(one, of.decisions)));
@@ -38,7 +38,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
     }
     let missed = of.missed.map(|at| {
         format!(
-            "Nobody of these waited at {}: below is the wait that is nearest.",
+            "None of these threads waited at {}: the nearest wait is below.",
             seconds(at)
         )
     });
@@ -74,7 +74,7 @@ pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell
     vec![at.into(), cpu.to_string().into(), what.into(), why.into()]
 }
 
-/// With what others did meanwhile where the scheduler has no `decisions` to tell.
+/// With other threads' activity if the scheduler records no `decisions`.
 fn chain(chain: &Chain, decisions: bool) -> Table {
     let Wait {
         name, after, from, ..
@@ -92,7 +92,7 @@ fn chain(chain: &Chain, decisions: bool) -> Table {
     for step in &chain.steps {
         if let What::Other { task, ns } = &step.what {
             seen += 1;
-            // The first ones and the last; what is between is summed up.
+            // The first ones and the last; those between are summed up.
             if others > MOST_OTHERS
                 && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
             {
@@ -109,7 +109,7 @@ fn chain(chain: &Chain, decisions: bool) -> Table {
         let more = format!("{} more lines of bpf_printk()", chain.unsaid);
         rows.push(vec!["meanwhile".into(), "".into(), more.into(), "".into()]);
     }
-    // That the CPU which it waits for idles has been said.
+    // The idle CPU for which it waits has already been listed.
     let idles = |step: &Step| matches!(step.what, What::Other { task: None, .. });
     let is_said = |cpu| {
         chain
@@ -145,7 +145,7 @@ fn chain(chain: &Chain, decisions: bool) -> Table {
     }
 }
 
-/// Runs of others that are not shown one by one.
+/// Other threads' runs that are not shown one by one.
 #[derive(Default)]
 struct Left {
     first: Option<(u64, usize)>,
@@ -160,7 +160,7 @@ impl Left {
         self.ns += if is_task { ns } else { 0 };
     }
 
-    /// Does `step`, which is about others, go with them?
+    /// Does `step`, which is about others, belong to them?
     fn is_part(&self, step: &Step) -> bool {
         let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
         self.first.is_some()
@@ -234,7 +234,7 @@ fn idled(idled: &Idled) -> Vec<Cell> {
     )
 }
 
-/// Who ran on each CPU, and who waited, too.
+/// The threads that ran on each CPU, and those that waited, too.
 fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     let listed = |list: &[(String, u64)]| {
         let named = list.iter().take(MOST_BESIDE);
@@ -285,7 +285,7 @@ fn latencies(of: &Explanation<'_>) -> Table {
         named.into_iter().chain(times).collect()
     });
     Table {
-        title: "From waking up to running".to_owned(),
+        title: "Time from wakeup to running".to_owned(),
         header: ["thread", "wakeups", "half within", "99 % within", "longest"]
             .map(str::to_owned)
             .to_vec(),
@@ -311,7 +311,8 @@ fn counted(of: &Explanation<'_>) -> Table {
         }));
     }
     Table {
-        title: "What was decided about them, and why: in the words of the first time".to_owned(),
+        title: "Decisions about them and their reasons, with the numbers of the first time"
+            .to_owned(),
         header: ["thread", "times", "such as", "why"]
             .map(str::to_owned)
             .to_vec(),

@@ -1,4 +1,5 @@
-//! Who took long though it hardly waited: its CPU was slow, by its kind, its frequency or a busy core.
+//! Threads that took long though they hardly waited: their CPU was slow, by its kind, its frequency
+//! or a busy core.
 
 use super::wait::{Asked, base};
 use machine::Machine;
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A speed or a share of 1.
 const FULL: u32 = 1 << 20;
 
-/// A thread from waking up until it sleeps again.
+/// A thread from its wakeup until it sleeps again.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// Its name, such as `ui-0`.
@@ -19,62 +20,62 @@ pub struct Response {
     pub from: u64,
     /// When it slept, ns.
     pub to: u64,
-    /// Where it ran, by CPU.
+    /// The CPUs it ran on.
     pub ran: BTreeMap<usize, Ran>,
-    /// For how long each CPU idled meanwhile, ns.
+    /// The idle time of each CPU meanwhile, ns.
     pub idle_ns: Vec<u64>,
 }
 
-/// What a thread did on a CPU.
+/// A thread's activity on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
-    /// Since when, the first time, ns.
+    /// The time when it first ran there, ns.
     pub from: u64,
-    /// For how long, ns.
+    /// Its running time, ns.
     pub ns: u64,
-    /// And with another thread of the core busy, ns.
+    /// The same with another thread of the core busy, ns.
     pub shared_ns: u64,
-    /// In ns times 1/2^20 of the fastest core. What the kernel does for it is in it.
+    /// In ns times 1/2^20 of the fastest core. Includes the kernel's work for it.
     work: u128,
     /// In ns times 1/2^20 of the CPU's highest frequency.
     frequency: u128,
 }
 
 impl Ran {
-    /// At which frequency on average, of 1 for the highest.
+    /// The average frequency, relative to the highest.
     pub fn frequency(&self) -> f64 {
         self.frequency as f64 / self.ns.max(1) as f64 / f64::from(FULL)
     }
 }
 
 impl Response {
-    /// From waking up to sleeping, ns.
+    /// From the wakeup to the sleep, ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
 
-    /// How long it ran, ns.
+    /// Its running time, ns.
     pub fn ran_ns(&self) -> u64 {
         self.ran.values().map(|ran| ran.ns).sum()
     }
 
-    /// How long the same takes on the fastest CPU at its highest frequency, ns.
+    /// The time of the same work on the fastest CPU at its highest frequency, ns.
     pub fn fastest_ns(&self) -> u64 {
         (self.ran.values().map(|ran| ran.work).sum::<u128>() >> 20) as u64
     }
 
-    /// How much longer it ran than that, ns.
+    /// The excess of its running time over that, ns.
     pub fn slow_ns(&self) -> u64 {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }
 
-    /// Did it lose more by running slowly than by waiting?
+    /// Did it lose more time to a slow CPU than to waiting?
     fn is_slow(&self) -> bool {
         self.slow_ns() > self.ns().saturating_sub(self.ran_ns())
     }
 }
 
-/// Sees a run, and keeps of each thread the responses that lost most by running slowly.
+/// Observes a run, and keeps the responses of each thread that lost most time to slow CPUs.
 pub struct Responses<'a> {
     machine: &'a Machine,
     asked: &'a Asked,
@@ -88,13 +89,13 @@ struct Cpu {
     task: Option<i32>,
     since: u64,
     idle_ns: u64,
-    /// What cpufreq asks for, and the most that the hardware allows, kHz, if it was said.
+    /// The cpufreq request, and the hardware's limit, kHz, if known.
     asked_khz: Option<u32>,
     allowed_khz: Option<u32>,
 }
 
 impl<'a> Responses<'a> {
-    /// On `machine`, as far as it is `asked` for.
+    /// On `machine`, for the threads in `asked`.
     pub fn new(machine: &'a Machine, asked: &'a Asked) -> Responses<'a> {
         Responses {
             machine,
@@ -105,7 +106,8 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// Of those who were asked about, or else of `threads` (names without instances), who lost most first.
+    /// Of the requested threads, or otherwise of `threads` (names without instances), those that
+    /// lost most, largest first.
     pub fn choose(self, threads: &[&str]) -> Vec<Response> {
         let asked = &self.asked.threads;
         let wanted = |response: &Response| match asked.is_empty() {
@@ -122,7 +124,7 @@ impl<'a> Responses<'a> {
         chosen
     }
 
-    /// The share of its highest frequency at which `cpu` runs, in 1/2^20.
+    /// The current frequency of `cpu`, in 1/2^20 of its highest.
     fn frequency(&self, cpu: usize) -> u32 {
         let Cpu {
             asked_khz,
@@ -140,7 +142,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// What `cpu` and its core's other threads did until `now`, before something changes.
+    /// Accounts the activity of `cpu` and its core's other threads until `now`, before a change.
     fn account(&mut self, now: u64, cpu: usize) {
         let siblings = self.machine.siblings(cpu);
         let busy = siblings.iter().filter(|&it| self.cpus[it].task.is_some());
@@ -169,7 +171,7 @@ impl<'a> Responses<'a> {
         }
     }
 
-    /// How long `cpu` has idled up to `now`, ns.
+    /// How long `cpu` has been idle up to `now`, ns.
     fn idle_ns(&self, now: u64, cpu: &Cpu) -> u64 {
         cpu.idle_ns
             + if cpu.task.is_none() {
@@ -199,7 +201,7 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Keeps the `worst`: who lost most by running slowly, first.
+/// Keeps the `worst` responses: those that lost most time to slow CPUs, first.
 fn keep(responses: &mut Vec<Response>, worst: usize) {
     responses.sort_by_key(|one| (u64::MAX - one.slow_ns(), one.from, one.pid));
     responses.truncate(worst);

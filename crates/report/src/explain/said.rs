@@ -1,11 +1,11 @@
-//! What a scheduler in C says of a thread by `bpf_printk()`.
+//! The messages of a scheduler in C about a thread, by `bpf_printk()`.
 
-/// A task's `comm` has so many bytes, without the one that ends it.
+/// The length of a task's `comm`, without the final NUL.
 const COMM_LEN: usize = 15;
-/// Of one wait so many lines are kept.
+/// The number of lines kept for one wait.
 pub const MOST_SAID: usize = 20;
 
-/// Has `line` the thread's name, as `comm` has it, or its pid as a word?
+/// Does `line` contain the thread's name, as in `comm`, or its pid as a word?
 pub fn is_about(line: &str, name: &str, pid: i32) -> bool {
     let comm = name.get(..COMM_LEN).unwrap_or(name);
     has_word(line, comm) || has_word(line, &pid.to_string())

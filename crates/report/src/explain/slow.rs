@@ -5,10 +5,11 @@ use super::response::{Ran, Response};
 use crate::Table;
 use machine::Machine;
 
-/// Of the CPUs that idled, so many.
+/// The number of idle CPUs listed.
 const MOST_IDLED: usize = 4;
 
-/// Where it ran and how fast, what the fastest CPU would take, and which of those that are no slower idled.
+/// The CPUs and speeds of a response, the time on the fastest CPU, and the idle CPUs that are no
+/// slower.
 pub fn table(response: &Response, machine: &Machine) -> Table {
     let name = &response.name;
     let from = seconds(response.from);
@@ -59,7 +60,7 @@ fn how_fast(machine: &Machine, cpu: usize, ran: &Ran) -> String {
     said
 }
 
-/// The CPUs that idled though they are no slower than the slowest it ran on, the fastest first.
+/// The idle CPUs that are no slower than the slowest it ran on, the fastest first.
 fn idled(response: &Response, machine: &Machine) -> Vec<(usize, u64)> {
     let ran = response.ran.iter().filter(|(_, ran)| ran.ns > 0);
     let slowest = ran.map(|(&cpu, _)| speed(machine, cpu)).min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Who waited for a CPU, when, and for how long.
+//! The waits of threads for a CPU: when, and for how long.
 
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,18 +10,18 @@ pub struct Wait {
     pub name: String,
     /// Its pid.
     pub pid: i32,
-    /// Since what.
+    /// The event before it.
     pub after: After,
     /// ns
     pub from: u64,
-    /// Then it runs, ns.
+    /// The end, when it runs, ns.
     pub to: u64,
 }
 
-/// What a thread waits after.
+/// The event before a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// It woke up, or was made.
+    /// It woke up, or was created.
     Wakeup,
     /// It ran on this CPU, and lost it.
     Running {
@@ -31,38 +31,39 @@ pub enum After {
 }
 
 impl Wait {
-    /// How long, ns.
+    /// Its length, ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
 
-    /// How far from it `at` is, ns; 0 within.
+    /// Its distance from `at`, ns; 0 within.
     fn distance(&self, at: u64) -> u64 {
         (self.from.saturating_sub(at)).max(at.saturating_sub(self.to))
     }
 }
 
-/// What one wants to know.
+/// The user's question.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Names of threads, of all instances or of one, or pids; none: those that the workload is judged by, else all.
+    /// Names of threads, of all instances or of one, or pids; empty: those by which the workload is
+    /// judged, otherwise all.
     pub threads: Vec<String>,
-    /// When somebody waited, ns; else those who waited longest.
+    /// A time of a wait, ns; otherwise the longest waits.
     pub at: Option<u64>,
-    /// So many waits at most, and at least 1.
+    /// The maximum number of waits, at least 1.
     pub worst: usize,
 }
 
-/// No thread has that name.
+/// There is no thread of that name.
 #[derive(Debug)]
 pub struct Unknown {
-    /// It.
+    /// The name.
     pub thread: String,
-    /// Those that there are.
+    /// The existing names.
     pub names: Vec<String>,
 }
 
-/// How long the instances of a thread waited from each wakeup on.
+/// The waits of a thread's instances after each wakeup.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// The thread's name without an instance's number.
@@ -72,14 +73,14 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// What `share` of the wakeups waited no longer than, ns, by nearest rank; 0 without wakeups.
+    /// The wait that `share` of the wakeups did not exceed, ns, by nearest rank; 0 without wakeups.
     pub fn quantile(&self, share: f64) -> u64 {
         let rank = (share * self.ns.len() as f64).ceil() as usize;
         self.ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
     }
 }
 
-/// Sees all waits of a run, and keeps those that may be asked about.
+/// Observes all waits of a run, and keeps those that may be requested.
 pub struct Waits {
     at: Option<u64>,
     worst: usize,
@@ -107,8 +108,8 @@ impl Waits {
         }
     }
 
-    /// The waits that were asked about, in the order in which they are to be shown, and the latencies of the threads.
-    /// `usual` are the threads to look at where none is asked about.
+    /// The requested waits, in the order of display, and the latencies of the threads. `usual` are
+    /// the threads to show if none is requested.
     pub fn choose(
         self,
         asked: &Asked,
@@ -157,7 +158,8 @@ impl Waits {
             woken.extend(thread.woken);
             others.extend(thread.others);
         }
-        // Of threads that nobody named, who computes on and on is not worth a word beside who wakes up.
+        // If no thread was named, one that only computes is not worth showing beside those that
+        // wake up.
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);
         }
@@ -224,7 +226,7 @@ impl Trace for Waits {
                     return;
                 }
                 list.push(wait);
-                // Now and then is enough.
+                // Not at every wait.
                 if list.len() > 2 * worst {
                     keep(list, at, worst);
                 }
@@ -234,14 +236,15 @@ impl Trace for Waits {
     }
 }
 
-/// Keeps the `worst` of `waits`: the longest, or if it is about a time those nearest to that, and of them the longest.
+/// Keeps the `worst` of `waits`: the longest, or, for a requested time, the nearest to it, and of
+/// these the longest.
 fn keep(waits: &mut Vec<Wait>, at: Option<u64>, worst: usize) {
     let far = |wait: &Wait| at.map_or(0, |at| wait.distance(at));
     waits.sort_by_key(|wait| (far(wait), u64::MAX - wait.ns(), wait.from, wait.pid));
     waits.truncate(worst);
 }
 
-/// Is `thread` what this one is called?
+/// Does `thread` name this one?
 fn is(thread: &str, pid: i32, known: &Thread) -> bool {
     thread == known.name || thread == base(&known.name) || thread.parse() == Ok(pid)
 }
@@ -322,7 +325,7 @@ mod tests {
     fn the_longest_waits_of_the_thread_are_chosen() {
         assert_eq!(chosen(&["ui"], None, 2, &[]), [(7, 300, 6), (7, 100, 3)]);
         assert_eq!(chosen(&["7"], None, 1, &[]), [(7, 300, 6)]);
-        // Nobody is named: the workload's, else who wakes up.
+        // No thread is named: the workload's, otherwise those that wake up.
         assert_eq!(chosen(&[], None, 1, &[]), [(7, 300, 6)]);
         assert_eq!(chosen(&[], None, 1, &["batch"]), [(8, 103, 10)]);
         assert_eq!(chosen(&[], None, 1, &["nobody"]), [(7, 300, 6)]);

@@ -1,4 +1,5 @@
-//! A wait that is looked at while its run goes on, in numbers: words and names come at the end ([`super::chain`]).
+//! A wait under observation during its run, in numbers: words and names follow at the end
+//! ([`super::chain`]).
 
 use super::said::{MOST_SAID, is_about};
 use super::wait::{After, Wait};
@@ -6,24 +7,24 @@ use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
 use std::collections::BTreeMap;
 
-/// What made a thread lose its CPU is decided so long before it does, at most, ns.
+/// The maximum time between a decision that takes a thread's CPU away and the loss, ns.
 const BEFORE_NS: u64 = 50_000;
 
-/// A decision as the scheduler says it.
+/// A decision as the scheduler records it.
 #[derive(Clone, Copy)]
 pub struct Raw {
-    /// Which.
+    /// Its row.
     pub decision: &'static Decision,
-    /// About this task
+    /// The task that it is about
     pub pid: Option<i32>,
     /// and this CPU.
     pub cpu: Option<usize>,
-    /// By which it was made.
+    /// Its numbers.
     pub numbers: [i64; EXPLAINED_NUMBERS],
 }
 
 impl Raw {
-    /// Has it to do with the task?
+    /// Does it concern the task?
     pub fn concerns(&self, pid: i32) -> bool {
         let is_it = |&(number, value): &(&(&str, Number), &i64)| {
             number.1 == Number::Task && *value == i64::from(pid)
@@ -38,33 +39,34 @@ impl Raw {
     }
 }
 
-/// A wait that is being looked at.
+/// A wait under observation.
 pub struct Window {
-    /// Which.
+    /// The wait.
     pub wait: Wait,
     /// The CPU that it waits for.
     pub cpu: Option<usize>,
-    /// What happened so far.
+    /// The events so far.
     pub steps: Vec<RawStep>,
-    /// For how long each CPU has idled.
+    /// The idle time of each CPU.
     pub idle_ns: BTreeMap<usize, u64>,
-    /// By CPU and decision: why it found nothing to do, how often, and the last time.
+    /// By CPU and decision: why it found no work, how often, and the last time.
     pub idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
-    /// How many lines the scheduler said of the thread, of which [`MOST_SAID`] are among the steps.
+    /// The number of the scheduler's lines about the thread, of which [`MOST_SAID`] are among the
+    /// steps.
     pub said: usize,
 }
 
-/// A step whose words are not known yet.
+/// A step in numbers.
 pub struct RawStep {
-    /// When, ns.
+    /// Its time, ns.
     pub at: u64,
-    /// On which CPU.
+    /// Its CPU.
     pub cpu: usize,
-    /// What.
+    /// Its kind.
     pub what: RawWhat,
 }
 
-/// [`super::What`], with pids for names.
+/// [`super::What`], with pids in place of names.
 pub enum RawWhat {
     Woken {
         by: Option<i32>,
@@ -84,7 +86,7 @@ pub enum RawWhat {
 }
 
 impl Window {
-    /// Of which nothing is known yet.
+    /// An empty one.
     pub fn new(wait: Wait) -> Window {
         Window {
             cpu: match wait.after {
@@ -99,7 +101,7 @@ impl Window {
         }
     }
 
-    /// Is what happens at `now` a part of it?
+    /// Does an event at `now` belong to it?
     pub fn is_open(&self, now: u64) -> bool {
         (self.begins()..=self.wait.to).contains(&now)
     }
@@ -115,7 +117,7 @@ impl Window {
         self.steps.push(RawStep { at, cpu, what });
     }
 
-    /// Who had its CPU has it no longer.
+    /// The thread on its CPU leaves.
     pub fn end_other(&mut self, now: u64) {
         let others = self.steps.iter_mut().rev();
         let mut open = others.filter_map(|step| match &mut step.what {
@@ -130,7 +132,7 @@ impl Window {
         }
     }
 
-    /// It waits for `cpu` from now on, where `running` has been since.
+    /// It waits for `cpu` from now on, with the thread in `running` there since that time.
     pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
         if self.cpu == Some(cpu) {
             return;
@@ -148,7 +150,7 @@ impl Window {
         }
     }
 
-    /// The scheduler says `line` by `bpf_printk()`.
+    /// The scheduler prints `line` by `bpf_printk()`.
     pub fn says(&mut self, now: u64, cpu: usize, line: &str) {
         if is_about(line, &self.wait.name, self.wait.pid) {
             self.said += 1;

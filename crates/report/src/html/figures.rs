@@ -1,5 +1,5 @@
-//! The figures of a comparison's page: what the page's script draws, as JSON, and what is said in tables, for those
-//! who cannot see them, too.
+//! The figures of a comparison's page: the data for the page's script, as JSON, and tables, also
+//! for screen readers.
 
 use super::first_run::{FirstRun, Thread};
 use crate::number::number;
@@ -12,19 +12,19 @@ use serde::Serialize;
 use simulator::Part;
 use std::fmt::Write;
 
-/// The slices of all runs of a page take at most so many bytes, before base64 makes them a third more.
+/// The limit for the slices of all runs of a page, bytes, before base64 adds a third.
 const SLICES_BYTES: usize = 2_400_000;
-/// More CPUs than that share their lanes by cluster.
+/// With more CPUs than this, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
-/// So many threads have a distribution of latencies, those that woke up most often.
+/// The number of threads with a distribution of latencies, those that woke up most often.
 const MOST_LATENCIES: usize = 12;
 /// Points of a distribution.
 const CDF_POINTS: usize = 160;
 
-/// What a page draws besides tables and bars.
+/// A page's drawings besides tables and bars.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// What it was made by: the command and its version.
+    /// Its origin: the command and its version.
     pub made_by: String,
     pub(super) machine: MachineFigure,
     pub(super) policies: Vec<PolicyFigure>,
@@ -32,7 +32,7 @@ pub struct Figures {
     pub(super) data: String,
     pub(super) energy: Option<Energy>,
     pub(super) latencies: Table,
-    /// Those that have a distribution.
+    /// The threads with a distribution.
     pub(super) latency_threads: Vec<String>,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct MachineFigure {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub core: String,
-    /// Such as `capacity 606 of 1441, 208-1200 MHz`.
+    /// A description, such as `capacity 606 of 1441, 208-1200 MHz`.
     pub what: String,
-    /// The first CPU of each core, and how many it has.
+    /// The first CPU of each core, and the number of its CPUs.
     pub cores: Vec<Vec<usize>>,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct PolicyFigure {
     pub description: String,
     /// A sentence about the timeline.
     pub summary: String,
-    /// What ran where.
+    /// The running times of the threads by cluster or CPU.
     pub threads: Table,
-    /// There are lanes of how busy CPUs were, and of frequencies.
+    /// There are lanes of load, and of frequency.
     pub busy: bool,
     pub frequency: bool,
 }
@@ -88,12 +88,12 @@ struct RunData<'a> {
     policy: &'a str,
     /// ms
     duration: f64,
-    /// The slices are of the time before, ms.
+    /// The end of the slices, ms.
     shown: f64,
-    /// Names, those that ran longest first.
+    /// Names, the longest running ones first.
     threads: Vec<String>,
-    /// For each CPU: its number of slices, then of each the time since the one before and its length, us, and its
-    /// thread; as LEB128, in base64.
+    /// For each CPU: the number of slices, then for each slice its time since the previous one, its
+    /// length, us, and its thread; as LEB128, in base64.
     slices: String,
     /// ms
     bin: f64,
@@ -113,14 +113,15 @@ struct Lane {
 #[derive(Serialize)]
 struct LatencyData {
     thread: String,
-    /// us, from the shortest to the longest of all policies'.
+    /// us, from the shortest to the longest over all policies.
     us: Vec<f64>,
-    /// By policy: which per cent of the wakeups waited no longer. Empty if there was none.
+    /// By policy: the percentage of wakeups that waited no longer. Empty if there was none.
     percent: Vec<Vec<f64>>,
 }
 
 impl Figures {
-    /// Those of `comparison`, with the first run of each of its schedulers, made by a command.
+    /// The figures of `comparison`, with the first run of each of its schedulers; `made_by` is the
+    /// command.
     pub fn new(comparison: &Comparison, first_runs: &[FirstRun], made_by: String) -> Figures {
         let machine = &comparison.machine;
         let names: Vec<&str> = comparison
@@ -146,7 +147,7 @@ impl Figures {
                 name: data.policy.to_owned(),
                 description: scheduler.description().to_owned(),
                 summary: summary(data, run, threads),
-                threads: what_ran_where(machine, run, threads),
+                threads: running_times(machine, run, threads),
                 busy: !data.busy.is_empty(),
                 frequency: !data.frequency.is_empty(),
             })
@@ -254,7 +255,7 @@ fn run_data<'a>(
     }
 }
 
-/// The slices, encoded in at most `budget` bytes, and the time that they are of, ns.
+/// The slices, encoded in at most `budget` bytes, and the end of their time, ns.
 fn slices(
     machine: &Machine,
     run: &FirstRun,
@@ -302,7 +303,7 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many ns of each bin there were, as the last is shorter.
+/// The length of each bin, ns; the last is shorter.
 fn bin_lengths(run: &FirstRun) -> impl Iterator<Item = u64> {
     let (bin, duration) = (run.bin_ns, run.duration_ns);
     (0..duration.div_ceil(bin)).map(move |index| bin.min(duration - index * bin))
@@ -379,7 +380,7 @@ fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
 }
 
 /// Run time, wakeups, migrations, and where each thread ran.
-fn what_ran_where(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
+fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table {
     let mut places: Vec<(String, Vec<usize>)> = Vec::new();
     for cpus in machine.clusters() {
         let first = cpus.first().unwrap_or(0);
@@ -416,14 +417,14 @@ fn what_ran_where(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Tabl
         row
     };
     Table {
-        title: "What ran where".to_owned(),
+        title: "Running times by CPU".to_owned(),
         header,
         text_columns: 1,
         rows: shown.iter().map(row).collect(),
     }
 }
 
-/// Of the threads that woke up most often under any policy.
+/// For the threads that woke up most often under any policy.
 fn latencies(runs: &[&[Thread]]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {

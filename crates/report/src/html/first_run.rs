@@ -1,5 +1,5 @@
-//! What a page draws of a scheduler's first run: what ran where, how busy the CPUs were and at which frequency, how
-//! long threads waited for a CPU after they woke up, and how often they moved.
+//! The data of a page about a scheduler's first run: what ran where, the CPUs' load and frequency,
+//! the threads' waits for a CPU after wakeups, and their migrations.
 
 use crate::trace::linux::{Format, Linux};
 use crate::trace::tracepoint::{Record, Tracepoint};
@@ -8,21 +8,21 @@ use simulator::{Event, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-/// The lanes have about so many points.
+/// The approximate number of points in a lane.
 const BINS: u64 = 1000;
-/// More than that of a run's slices is not kept.
+/// The maximum number of slices kept of a run.
 const MOST_SLICES: usize = 400_000;
 
-/// Records a run of which the duration is known.
+/// Records a run of known duration.
 pub struct Recorder(Linux<FirstRun>);
 
 impl Recorder {
-    /// Of a run on `machine` that takes `duration_ns`.
+    /// For a run on `machine` that takes `duration_ns`.
     pub fn new(machine: &Machine, duration_ns: u64) -> Recorder {
         Recorder(Linux::new(machine, FirstRun::new(machine, duration_ns)))
     }
 
-    /// What was recorded.
+    /// The recorded data.
     pub fn finish(self) -> FirstRun {
         self.0.into_format()
     }
@@ -39,15 +39,15 @@ impl Trace for Recorder {
 pub struct FirstRun {
     pub(super) duration_ns: u64,
     pub(super) bin_ns: u64,
-    /// The slices are of the time before, ns.
+    /// The end of the slices, ns.
     pub(super) shown_ns: u64,
-    /// In the order of their end.
+    /// In the order of their ends.
     pub(super) slices: Vec<Slice>,
-    /// By CPU and bin: ns that it was busy.
+    /// By CPU and bin: busy ns.
     pub(super) busy_ns: Vec<Vec<u64>>,
-    /// By CPU and bin: the sum of kHz and ns. None of a CPU whose frequency is not known.
+    /// By CPU and bin: the sum of kHz times ns. `None` for a CPU of unknown frequency.
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
-    /// In the order in which they ran first.
+    /// In the order of their first run.
     pub(super) threads: Vec<Thread>,
     pids: HashMap<i32, usize>,
     cpus: Vec<Cpu>,
@@ -118,7 +118,7 @@ impl FirstRun {
         &mut threads[index]
     }
 
-    /// Ends what runs on `cpu`.
+    /// Ends the slice on `cpu`.
     fn stop(&mut self, cpu: usize, now: u64) {
         let Some(thread) = self.cpus[cpu].running.take() else {
             return;
@@ -154,7 +154,8 @@ impl FirstRun {
         self.cpus[cpu].khz_since = now;
     }
 
-    /// The threads with all instances of one as one (rt-app's `name-0`, `name-1`), and for each thread which of them.
+    /// The threads with all instances of one pooled (rt-app's `name-0`, `name-1`), and for each
+    /// thread its index among them.
     pub(super) fn pooled(&self) -> (Vec<Thread>, Vec<usize>) {
         let mut pooled: Vec<Thread> = Vec::new();
         let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
@@ -225,7 +226,7 @@ impl Format for FirstRun {
     }
 }
 
-/// The parts of the time between `from` and `to` by bins of `bin_ns`.
+/// The parts of the time between `from` and `to` in bins of `bin_ns`.
 fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
     let mut at = from;
     while at < to {

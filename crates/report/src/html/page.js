@@ -139,7 +139,7 @@
       ctx.clip();
       lanes.forEach((slices, cpu) => {
         const y = top + cpu * lane + lane * 0.1;
-        // What is narrower than a pixel together is drawn once.
+        // Slices that share a pixel are drawn once.
         let painted = -1;
         for (let i = after(slices, min); i < slices.from.length && slices.from[i] < max; i++) {
           const x = left + (slices.from[i] - min) * scale;

@@ -1,4 +1,4 @@
-//! Chrome's trace event format: what ran where as slices, what is measured as counters, the other events as
+//! Chrome's trace event format: running tasks as slices, measurements as counters, other events as
 //! instants.
 
 use super::Sink;
@@ -13,7 +13,7 @@ pub(crate) struct Chrome<W> {
     sink: Sink<W>,
     /// For each CPU the task on it, and since when.
     running: Vec<Option<(String, i32, u64)>>,
-    /// Of each CPU's classes.
+    /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,
     is_first: bool,
 }
@@ -42,7 +42,7 @@ impl<W: Write> Chrome<W> {
         self.sink.write(format_args!("{before}{event}"));
     }
 
-    /// Ends what runs on `cpu`.
+    /// Ends the slice on `cpu`.
     fn stop(&mut self, now: u64, cpu: usize) {
         if let Some((comm, pid, since)) = self.running[cpu].take() {
             self.write(json!({
@@ -66,7 +66,7 @@ impl<W: Write> Chrome<W> {
     }
 }
 
-/// The format counts in microseconds.
+/// The format has microseconds.
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -137,7 +137,7 @@ impl<W: Write> Format for Chrome<W> {
                 self.counter(now, &name, json!({ "kHz": state }));
             }
             Tracepoint::CpuIdle { state } => {
-                // One more than the state, so that 0 is not idle.
+                // One more than the state, so that 0 means not idle.
                 let state = state.map_or(0, |state| state + 1);
                 let name = format!("CPU {cpu} idle state");
                 self.counter(now, &name, json!({ "state": state }));

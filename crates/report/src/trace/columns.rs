@@ -1,4 +1,5 @@
-//! A run's events as columns, for programs that take tables: a vector for each field, all of one length.
+//! A run's events as columns, for programs that process tables: a vector for each field, all of one
+//! length.
 
 use super::linux::{Format, Linux};
 use super::tracepoint::{MILLIWATT, Record, Task, Tracepoint};
@@ -7,7 +8,7 @@ use simulator::{Event, Trace};
 use std::collections::HashMap;
 use std::io;
 
-/// What happened, by the kernel's names.
+/// The kind of an event, by the kernel's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EventKind {
@@ -83,14 +84,14 @@ impl EventKind {
     }
 }
 
-/// Events, in time order. Where a kind has no such field there is a 0.
+/// Events, in time order. Fields that a kind does not have are 0.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     /// ns since the run began.
     pub time_ns: Vec<i64>,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: Vec<u16>,
-    /// What.
+    /// The kind.
     pub kind: Vec<EventKind>,
     /// The task that it is about (`next_pid` of a switch, the child of a fork); 0 is idle.
     pub pid: Vec<i32>,
@@ -121,41 +122,41 @@ pub struct Utilization {
     pub time_ns: Vec<i64>,
     /// The CPU.
     pub cpu: Vec<u16>,
-    /// The task; -1 of all fair tasks of the CPU, -2 of its real-time, -3 of its deadline tasks.
+    /// The task; -1 for all fair tasks of the CPU, -2 for its real-time, -3 for its deadline tasks.
     pub pid: Vec<i32>,
-    /// Its name, in [`Columns::names`]; of a CPU's averages the class's.
+    /// Its name, in [`Columns::names`]; for a CPU's averages the class's.
     pub comm: Vec<i32>,
-    /// Of 1024: how much it ran.
+    /// The utilization, of 1024.
     pub util: Vec<f32>,
-    /// Of 1024: how much it was runnable.
+    /// The runnable average, of 1024.
     pub runnable: Vec<f32>,
-    /// By weight: 1024 for each task of nice 0 that is runnable.
+    /// Weighted: 1024 for each runnable task of nice 0.
     pub load: Vec<f32>,
 }
 
-/// What the machine's parts draw, in time order.
+/// The power of the machine's parts, in time order.
 #[derive(Clone, Debug, Default)]
 pub struct Energy {
     /// ns since the run began.
     pub time_ns: Vec<i64>,
-    /// Which part, in [`Columns::names`].
+    /// The part, in [`Columns::names`].
     pub part: Vec<i32>,
-    /// From now on, mW; `None` if this is energy.
+    /// Power from now on, mW; `None` if this is energy.
     pub power_mw: Vec<Option<u64>>,
-    /// Taken at once, pJ; `None` if this is power.
+    /// Instantaneous energy, pJ; `None` if this is power.
     pub energy_pj: Vec<Option<u64>>,
 }
 
-/// All of a run.
+/// All data of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
-    /// What tasks and parts are called.
+    /// The names of tasks and parts.
     pub names: Vec<String>,
     /// Switches, wakeups, migrations, ...
     pub events: Events,
-    /// Load tracking; empty if it was not asked for.
+    /// Load tracking; empty if it was not requested.
     pub utilization: Utilization,
-    /// Power; empty where the machine's is not known.
+    /// Power; empty if it is not known.
     pub energy: Energy,
     places: HashMap<String, i32>,
     with_utilization: bool,
@@ -165,7 +166,7 @@ pub struct Columns {
 pub struct ColumnRecorder(Linux<Columns>);
 
 impl ColumnRecorder {
-    /// Of a run on `machine`; load tracking takes as much memory as all the rest.
+    /// For a run on `machine`; load tracking takes as much memory as all the rest.
     pub fn new(machine: &Machine, with_utilization: bool) -> ColumnRecorder {
         let columns = Columns {
             with_utilization,
@@ -174,7 +175,7 @@ impl ColumnRecorder {
         ColumnRecorder(Linux::new(machine, columns))
     }
 
-    /// What was recorded.
+    /// The recorded data.
     pub fn finish(self) -> Columns {
         self.0.into_format()
     }
@@ -186,7 +187,7 @@ impl Trace for ColumnRecorder {
     }
 }
 
-/// What an event has besides its task.
+/// An event's data besides its task.
 #[derive(Default)]
 struct More<'a> {
     other: Option<Task<'a>>,

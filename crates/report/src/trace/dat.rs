@@ -1,5 +1,5 @@
-//! `trace.dat`, trace-cmd's file (version 6, as in trace-cmd.dat.v6.5(5)): what the events look like, and for each
-//! CPU the pages of its ring buffer.
+//! `trace.dat`, trace-cmd's file (version 6, as in trace-cmd.dat.v6.5(5)): the formats of the
+//! events, and for each CPU the pages of its ring buffer.
 
 use super::dat_head::Head;
 use super::linux::Format;
@@ -12,14 +12,15 @@ use tempfile::SpooledTempFile;
 const PAGE: usize = 4096;
 /// A page's time and length.
 const PAGE_HEADER: usize = 16;
-/// Of 32 bits, those of an event's time after the one before, ns; the others are its length or kind.
+/// The bits (of 32) of an event's time since the previous one, ns; the others are its length or
+/// kind.
 const DELTA_BITS: u32 = 27;
 const TIME_EXTEND: u32 = 30;
 
 /// A field of an event: as C declares it, its bytes, and whether it is signed.
 struct Field(&'static str, usize, bool);
 
-/// A kind of event. What is printed of it, `print`, is C for printf.
+/// A kind of event. Its text form, `print`, is C for printf.
 struct Kind {
     system: &'static str,
     name: &'static str,
@@ -30,7 +31,7 @@ struct Kind {
 const COMM: usize = COMM_LEN + 1;
 const PATH: usize = 64;
 
-/// Kinds are numbered from here on, where `print` is ftrace's own number.
+/// Kinds are numbered from here on; that of `print` is ftrace's own number.
 const PRINT_ID: u16 = 5;
 const FIRST_ID: u16 = 300;
 
@@ -44,7 +45,7 @@ const PRINT: Kind = Kind {
     print: "\"%ps: %s\", (void *)REC->ip, REC->buf",
 };
 
-/// In an order of which [`kind_of`] knows.
+/// In the order assumed by [`kind_of`].
 const KINDS: [Kind; 15] = [
     Kind {
         system: "sched",
@@ -213,7 +214,7 @@ fn id_of(event: &Tracepoint<'_>) -> u16 {
     index.map_or(PRINT_ID, |index| FIRST_ID + index as u16)
 }
 
-/// What all events begin with: kind, flags, preemption count and pid.
+/// The first fields of all events: kind, flags, preemption count and pid.
 const COMMON: [Field; 4] = [
     Field("unsigned short common_type", 2, false),
     Field("unsigned char common_flags", 1, false),
@@ -221,7 +222,7 @@ const COMMON: [Field; 4] = [
     Field("int common_pid", 4, true),
 ];
 
-/// Where in an event a field of so many bytes is, after `end` bytes: as C aligns it.
+/// The offset of a field in an event, after `end` bytes, with C's alignment.
 fn place(field: &Field, end: usize) -> usize {
     match field {
         Field(_, 2 | 4 | 8, _) => end.next_multiple_of(field.1),
@@ -280,7 +281,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The bytes of `record`, after what was in `out`, which is nothing.
+/// The bytes of `record`, replacing the content of `out`.
 fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
     let (cpu, id) = (record.cpu, id_of(&record.event));
     out.extend_from_slice(&id.to_le_bytes());
@@ -358,7 +359,7 @@ fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
         }
         Tracepoint::BpfTracePrintk { .. } => {
             let text = Fields(record).to_string();
-            // `__data_loc`: the length, and from where on; the text follows.
+            // `__data_loc`: the length, and the offset; the text follows.
             let begin = to.out.len() + 4;
             to.int((((text.len() as u64 + 1) << 16) | begin as u64) as u32);
             out.extend_from_slice(text.as_bytes());
@@ -382,7 +383,7 @@ impl Encoder<'_> {
     }
 }
 
-/// The page of a CPU that is being filled, and where the full ones are.
+/// The current page of a CPU, and the places of the full ones.
 struct Buffer {
     page: Vec<u8>,
     last: u64,
@@ -390,7 +391,8 @@ struct Buffer {
     full: Vec<u64>,
 }
 
-/// Writes the file. The pages of all CPUs wait in the spool until the end, as they are in the trace by CPU.
+/// Writes the file. The pages of all CPUs wait in the spool until the end, because the file is
+/// ordered by CPU.
 pub(crate) struct Dat<W> {
     out: W,
     cpus: Vec<Buffer>,
@@ -418,11 +420,11 @@ impl<W: Write> Dat<W> {
         }
     }
 
-    /// Adds what is in `event` to the pages of `cpu`.
+    /// Adds `event` to the pages of `cpu`.
     fn append(&mut self, cpu: usize, now: u64) {
         let buffer = &mut self.cpus[cpu];
         self.event.resize(self.event.len().next_multiple_of(4), 0);
-        // Length, perhaps once more, and a time that takes more bits.
+        // The length, possibly once more, and a time that takes more bits.
         let most = self.event.len() + 4 + 4 + 8;
         if !buffer.page.is_empty() && buffer.page.len() + most > PAGE {
             flush(buffer, &mut self.spool, &mut self.spooled);
@@ -490,7 +492,7 @@ fn flush(
     *spooled += 1;
 }
 
-/// As Linux's tracefs would have it.
+/// The head as Linux's tracefs would have it.
 fn head(comms: &BTreeMap<i32, String>) -> Head {
     let header_page = format!(
         "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\

@@ -1,6 +1,7 @@
-//! What a `trace.dat` begins with: whoever has the events, the simulated kernel or Linux, writes the same.
+//! The head of a `trace.dat`: the same for events of the simulated kernel and of Linux.
 
-/// All of a `trace.dat` of version 6 that is before the events (trace-cmd.dat.v6.5(5)), as the kernel's tracefs has it.
+/// Everything in a `trace.dat` of version 6 before the events (trace-cmd.dat.v6.5(5)), from the
+/// kernel's tracefs.
 pub struct Head {
     /// In big endian? Then so is the head.
     pub big_endian: bool,
@@ -21,7 +22,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Its bytes, before as many pages of each CPU, one CPU after the other: up to where these begin.
+    /// Its bytes, for this number of pages of each CPU, one CPU after the other: up to the
+    /// beginning of the pages.
     #[must_use]
     pub fn bytes(&self, pages: &[usize]) -> Vec<u8> {
         let mut out = Out {
@@ -88,7 +90,7 @@ impl Out {
         self.bytes.push(0);
     }
 
-    /// With its length.
+    /// Writes `text` with its length.
     fn sized(&mut self, text: &[u8]) {
         self.u64(text.len());
         self.bytes.extend_from_slice(text);

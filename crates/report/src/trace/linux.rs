@@ -1,5 +1,6 @@
-//! What Linux would trace of a simulation: its tracepoints follow from the simulated kernel's events and from the
-//! machine. Idle states are entered as time passes, and a child has its parent's name until it is renamed.
+//! Linux's trace of a simulation: its tracepoints follow from the simulated kernel's events and
+//! from the machine. Idle states are entered as time passes, and a child has its parent's name
+//! until it is renamed.
 
 use super::Writer;
 use super::tracepoint::{Class, MILLIWATT, PICOJOULE, Record, State, Task, Tracepoint};
@@ -11,12 +12,12 @@ use simulator::{Event, Trace};
 use std::borrow::Cow;
 use std::io;
 
-/// What is made of a trace's records, which come in time order.
+/// A consumer of a trace's records, which come in time order.
 pub(crate) trait Format {
     /// The next one.
     fn record(&mut self, record: Record<'_>);
 
-    /// Ends the trace at `now`, ns. The error is the first that writing met with, now or before.
+    /// Ends the trace at `now`, ns. The error is the first write error, now or before.
     fn finish(&mut self, now: u64) -> io::Result<()>;
 }
 
@@ -27,13 +28,13 @@ pub(crate) struct Linux<F> {
     moves: Moves,
     tick_ns: u64,
     next_tick: u64,
-    /// When the next idle state of any CPU is entered, ns, at the earliest.
+    /// The earliest time at which a CPU enters its next idle state, ns.
     next_idle: u64,
     began: bool,
 }
 
 impl<F: Format> Linux<F> {
-    /// Of a run on `machine`, all of whose CPUs are idle and at their highest frequencies.
+    /// For a run on `machine`, whose CPUs are all idle and at their highest frequencies.
     pub fn new(machine: &Machine, format: F) -> Linux<F> {
         let tick_ns = 1_000_000_000 / u64::from(machine.hz.max(1));
         Linux {
@@ -47,7 +48,7 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// What was made of the records, at their end.
+    /// The consumer, after the last record.
     pub fn into_format(mut self) -> F {
         // A format that writes nothing cannot fail.
         let _ = self.finish();
@@ -63,7 +64,7 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// How fast each CPU is from the beginning.
+    /// Records the initial speed of each CPU.
     fn begin(&mut self) {
         self.began = true;
         for cpu in 0..self.state.cpus.len() {
@@ -81,7 +82,7 @@ impl<F: Format> Linux<F> {
         self.record(cpu, Tracepoint::SchedCpuCapacity { orig, curr });
     }
 
-    /// What happens by itself before `now`: idle states are entered, and ticks look at who runs.
+    /// Records what happens by itself before `now`: entering idle states, and ticks.
     fn pass(&mut self, now: u64) {
         loop {
             let due = self.next_tick.min(self.next_idle);
@@ -142,7 +143,7 @@ impl<F: Format> Linux<F> {
         });
     }
 
-    /// The averages of `cpu`'s classes, of real time only if there was any.
+    /// The averages of `cpu`'s classes; of real time only if there was any.
     fn record_cpu(&mut self, cpu: usize) {
         let state = &self.state.cpus[cpu];
         let averages = [
@@ -229,7 +230,7 @@ impl<F: Format> Linux<F> {
         state.update_clock(now);
         state.current = Some(next.1).filter(|&pid| pid != 0);
         if next.1 == 0 {
-            // The time that it idles is made up for at once (`rq->lost_idle_time`).
+            // The idle time is made up for at once (`rq->lost_idle_time`).
             (state.idle_since, state.idle_states) = (now, 0);
             if let Some((_, at)) = state.next_idle_state() {
                 self.next_idle = self.next_idle.min(at);
@@ -237,7 +238,7 @@ impl<F: Format> Linux<F> {
         }
     }
 
-    /// The scheduler says why. It asks for a frequency again and again: said is what changes.
+    /// A decision of the scheduler. It repeats frequency requests: only changes are recorded.
     fn decide(&mut self, cpu: usize, task: Option<Task<'_>>, decided: Decided<'_>) {
         let pulled = self
             .moves
@@ -263,7 +264,7 @@ impl<F: Format> Linux<F> {
         self.record(cpu, Tracepoint::Decision { task, decided, why });
     }
 
-    /// cpufreq or the hardware changes how fast `cpu` may be.
+    /// cpufreq or the hardware changes the speed limit of `cpu`.
     fn set_frequency(&mut self, cpu: usize, change: impl FnOnce(&mut Frequency)) {
         self.state.update(cpu);
         let now = self.state.now;
@@ -382,7 +383,7 @@ mod tests {
     use crate::trace::tracked::Entity;
     use lab::{Case, Runs, Scheduler};
 
-    /// Looks at the records: they are in order, and idle states end as they began.
+    /// Checks the records: they are in order, and idle states end as they began.
     #[derive(Default)]
     struct Watch {
         last: u64,
@@ -403,7 +404,7 @@ mod tests {
                     *idle = state.is_some();
                 }
                 Tracepoint::SchedSwitch { .. } => assert!(!*idle, "idle while it switches"),
-                // A CPU's may be more for a while, when tasks come to it.
+                // A CPU's may exceed it for a while, when tasks arrive.
                 Tracepoint::SchedPeltSe { average, .. } => {
                     assert!((0.0..1025.0).contains(&average.levels().util));
                 }
@@ -416,7 +417,7 @@ mod tests {
         }
     }
 
-    /// After each event what is tracked of a CPU must be what is tracked of its tasks, together.
+    /// After each event the averages of a CPU must equal the sum over its tasks.
     struct Checked(Linux<Watch>, u64);
 
     impl Trace for Checked {
@@ -442,7 +443,7 @@ mod tests {
                     },
                     fair.average.levels(),
                 );
-                // A clock's 1024 ns, each time that one comes or goes.
+                // 1024 ns of the clock, for each arrival or departure.
                 let near = |one: f64, other: f64| (one - other).abs() <= 2.0 + one.abs() / 200.0;
                 assert!(
                     near(sum(|levels| levels.util), of.util),

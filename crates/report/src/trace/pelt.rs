@@ -1,17 +1,17 @@
-//! Per-entity load tracking, as Linux's kernel/sched/pelt.c does it: averages of what happens now over what
-//! happened before, of which a period of 1024 us counts half as much 32 periods later.
+//! Per-entity load tracking, as in Linux's kernel/sched/pelt.c: averages over the present and the
+//! past, in which a period of 1024 us counts half as much 32 periods later.
 
 /// A period, us of the clock, which counts in ns / 1024.
 const PERIOD: u64 = 1024;
 /// Periods after which half is left.
 const HALF_LIFE: f64 = 32.0;
 
-/// What is left after `periods`.
+/// The remainder after `periods`.
 fn decay(periods: u64) -> f64 {
     (-(periods as f64) / HALF_LIFE).exp2()
 }
 
-/// The sum that a level of 1 tends to (`LOAD_AVG_MAX`, but for the kernel's rounding).
+/// The limit of the sum for a level of 1 (`LOAD_AVG_MAX`, without the kernel's rounding).
 fn max() -> f64 {
     PERIOD as f64 / (1.0 - decay(1))
 }
@@ -21,15 +21,15 @@ fn max() -> f64 {
 pub(crate) struct Average {
     /// `last_update_time`, ns.
     pub updated: u64,
-    /// Of the period that has begun, us (`period_contrib`).
+    /// The elapsed part of the current period, us (`period_contrib`).
     begun: u64,
     sums: Levels,
 }
 
-/// What is averaged, and the averages.
+/// The levels, or their averages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
-    /// By weight: 1024 for each runnable task of nice 0.
+    /// Weighted: 1024 for each runnable task of nice 0.
     pub load: f64,
     /// 1024 for each runnable task.
     pub runnable: f64,
@@ -46,7 +46,7 @@ impl Levels {
         }
     }
 
-    /// As the kernel's whole numbers.
+    /// Rounded to the kernel's integers.
     pub fn rounded(self) -> Levels {
         self.map(self, |level, _| level.round())
     }
@@ -66,7 +66,7 @@ impl Average {
             0 => (1.0, delta as f64),
             _ => {
                 let first = (PERIOD - self.begun) as f64 * decay(periods);
-                // All periods there ever were, but for those before, and the one that has begun.
+                // All periods, less the earlier ones and the current one.
                 let full = max() * (1.0 - decay(periods)) - PERIOD as f64;
                 (decay(periods), first + full + rest as f64)
             }
@@ -87,7 +87,8 @@ impl Average {
         self.sums.map(self.sums, |sum, _| sum / divider)
     }
 
-    /// Those of a task that comes with averages of `levels` to a runqueue, whose averages are `to`: in step with them.
+    /// The averages of a task that joins with `levels` a runqueue, whose averages are `to`: in step
+    /// with them.
     pub fn attach(to: &Average, levels: Levels) -> Average {
         let mut average = Average {
             sums: Levels::default(),
@@ -97,13 +98,13 @@ impl Average {
         average
     }
 
-    /// A task comes that has averages of `levels`.
+    /// A task with averages of `levels` joins.
     pub fn add(&mut self, levels: Levels) {
         let divider = self.divider();
         self.sums = self.sums.map(levels, |sum, level| sum + level * divider);
     }
 
-    /// A task goes that has averages of `levels`.
+    /// A task with averages of `levels` leaves.
     pub fn remove(&mut self, levels: Levels) {
         let divider = self.divider();
         self.sums = self

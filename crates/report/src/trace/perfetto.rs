@@ -1,5 +1,6 @@
-//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs, threads and
-//! frequencies, and tracks of its own for utilization, power, energy and the scheduler's decisions.
+//! Perfetto's protobuf: the scheduling events as ftrace's, from which it makes the tracks of CPUs,
+//! threads and frequencies, and tracks of our own for utilization, power, energy and the
+//! scheduler's decisions.
 
 use super::Sink;
 use super::linux::Format;
@@ -10,9 +11,9 @@ use simulator::Part;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// So many of a CPU's events make a packet.
+/// The number of a CPU's events in a packet.
 const BUNDLE: usize = 256;
-/// The energy so far is said once in so many ns.
+/// The interval between records of the total energy, ns.
 const ENERGY_EVERY_NS: u64 = 1_000_000;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
@@ -41,7 +42,7 @@ pub(crate) struct Perfetto<W> {
     sink: Sink<W>,
     bundles: Vec<Bundle>,
     tracks: BTreeMap<Track, u64>,
-    /// Of each CPU's classes.
+    /// The utilization of each CPU's classes.
     utils: Vec<[f64; 3]>,
     energy: Energy,
 }
@@ -64,7 +65,7 @@ enum Track {
     Decisions(usize),
 }
 
-/// Of all parts.
+/// The energy of all parts.
 #[derive(Default)]
 struct Energy {
     parts: BTreeMap<Part, u64>,
@@ -99,7 +100,8 @@ impl<W: Write> Perfetto<W> {
             .uint(10, SEQUENCE) // trusted_packet_sequence_id
             .message(field, data);
         // A trace is one message of packets, which is field 1.
-        self.sink.bytes(Message::default().message(1, &packet).bytes());
+        self.sink
+            .bytes(Message::default().message(1, &packet).bytes());
     }
 
     /// An `event`, which is `field` of `FtraceEvent`.
@@ -124,7 +126,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// The number of a track, which is described when it is first asked for.
+    /// The number of a track, which is described at its first use.
     fn track(&mut self, track: Track, name: &str, group: Option<&'static str>, unit: &str) -> u64 {
         if let Some(&uuid) = self.tracks.get(&track) {
             return uuid;
@@ -219,7 +221,7 @@ impl<W: Write> Perfetto<W> {
         }
     }
 
-    /// Says how much it was so far, mJ.
+    /// Records the energy so far, mJ.
     fn energy(&mut self, now: u64) {
         self.energy.pass(now);
         self.energy.said = Some(now);
@@ -319,7 +321,7 @@ impl<W: Write> Format for Perfetto<W> {
             Tracepoint::CpuFrequency { state } => {
                 self.ftrace(&record, (CPU_FREQUENCY, cpu_state(state, cpu)));
             }
-            // CpuFrequency says as much.
+            // CpuFrequency has the same information.
             Tracepoint::SchedCpuCapacity { .. } => {}
             Tracepoint::SchedPeltSe { task, average, .. } => {
                 self.task_utilization(now, task, average.levels().util);

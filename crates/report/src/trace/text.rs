@@ -1,4 +1,4 @@
-//! ftrace's text format: one event a line, as the kernel prints its tracepoints.
+//! ftrace's text format: one event per line, as the kernel prints its tracepoints.
 
 use super::Sink;
 use super::linux::Format;
@@ -7,7 +7,7 @@ use super::tracepoint::{Class, Record, SwitchComm, Tracepoint, comm, idle_state}
 use std::fmt;
 use std::io::{self, Write};
 
-/// What is above the events; `CPUS` is a number.
+/// The head of the file; `CPUS` is a number.
 const HEADER: &str = "\
 # tracer: nop
 #
@@ -48,7 +48,7 @@ impl<W: Write> Format for Text<W> {
             "{:>16}-{:<7} [{cpu:03}] ..... {seconds:5}.{ns:09}: {}: {}\n",
             comm(current.0),
             current.1,
-            // What is written to trace_marker.
+            // Texts written to trace_marker.
             record.event.name().unwrap_or("tracing_mark_write"),
             Fields(&record),
         ));
@@ -149,9 +149,9 @@ impl fmt::Display for Fields<'_> {
             Tracepoint::BpfTracePrintk { message } => {
                 write!(f, "{}", message.trim_end().replace('\n', " "))
             }
-            // As Android's atrace writes counters; of no process.
+            // In the form of Android's atrace for counters; of no process.
             Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),
-            // And instants.
+            // And for instants.
             Tracepoint::Decision { decided, why, .. } => {
                 write!(f, "I|0|{}: {why}", decided.what())
             }

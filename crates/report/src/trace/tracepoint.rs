@@ -1,10 +1,10 @@
-//! The kernel's tracepoints, as a trace of Linux has them.
+//! The kernel's tracepoints, as in a trace of Linux.
 
 use super::pelt::Average;
 use policy::Decided;
 use simulator::Part;
 
-/// What the names of tasks are cut to, in bytes (`TASK_COMM_LEN`, without the final NUL).
+/// The maximum length of task names, in bytes (`TASK_COMM_LEN`, without the final NUL).
 pub(super) const COMM_LEN: usize = 15;
 
 /// The units of [`Tracepoint::Counter`].
@@ -17,17 +17,17 @@ pub(crate) type Task<'a> = (&'a str, i32);
 /// An event of a trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
-    /// When, ns.
+    /// The time, ns.
     pub now: u64,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: usize,
-    /// Who runs there; pid 0 is idle.
+    /// The running task; pid 0 is idle.
     pub current: Task<'a>,
-    /// What.
+    /// The event.
     pub event: Tracepoint<'a>,
 }
 
-/// What happens, by the kernel's names of the tracepoint and its fields.
+/// An event, with the kernel's names of the tracepoint and its fields.
 #[derive(Clone, Copy)]
 pub(crate) enum Tracepoint<'a> {
     SchedSwitch {
@@ -64,26 +64,26 @@ pub(crate) enum Tracepoint<'a> {
         oldcomm: &'a str,
         newcomm: &'a str,
     },
-    /// Of `cpu_id` the record's CPU; `None` is the end of idling.
+    /// `cpu_id` is the record's CPU; `None` is the end of idling.
     CpuIdle {
         state: Option<u32>,
     },
-    /// Of `cpu_id` the record's CPU; kHz.
+    /// `cpu_id` is the record's CPU; kHz.
     CpuFrequency {
         state: u32,
     },
-    /// Of the module `sched_tp` of LISA: the record's CPU.
+    /// From LISA's module `sched_tp`: the record's CPU.
     SchedCpuCapacity {
         orig: u32,
         curr: u32,
     },
-    /// Of `sched_tp`: a task's averages, on the CPU that it is of.
+    /// From `sched_tp`: a task's averages, on its CPU.
     SchedPeltSe {
         cpu: usize,
         task: Task<'a>,
         average: Average,
     },
-    /// Of `sched_tp`: those of a class on the record's CPU.
+    /// From `sched_tp`: the averages of a class on the record's CPU.
     SchedPelt {
         class: Class,
         average: Average,
@@ -92,13 +92,14 @@ pub(crate) enum Tracepoint<'a> {
     BpfTracePrintk {
         message: &'a str,
     },
-    /// No tracepoint: the scheduler says what it decides, and why.
+    /// Not a tracepoint: a decision of the scheduler, with its reason.
     Decision {
         task: Option<Task<'a>>,
         decided: Decided<'a>,
         why: &'a str,
     },
-    /// No tracepoint: a part of the machine draws so many `mW` from now on, or has taken so many `pJ` at once.
+    /// Not a tracepoint: the power of a part of the machine in `mW` from now on, or instantaneous
+    /// energy in `pJ`.
     Counter {
         part: Part,
         unit: &'static str,
@@ -115,7 +116,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// As `TASK_REPORT` has it.
+    /// As in `TASK_REPORT`.
     pub fn bits(self) -> u64 {
         match self {
             State::Running => 0,
@@ -133,7 +134,7 @@ impl State {
     }
 }
 
-/// The classes whose running time a CPU's averages tell apart.
+/// The classes with separate running times in a CPU's averages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Fair,
@@ -153,7 +154,7 @@ impl Class {
 }
 
 impl Tracepoint<'_> {
-    /// The tracepoint's name; `None` of what is written to trace_marker.
+    /// The tracepoint's name; `None` for texts written to trace_marker.
     pub fn name(&self) -> Option<&'static str> {
         Some(match self {
             Tracepoint::SchedSwitch { .. } => "sched_switch",
@@ -183,7 +184,7 @@ pub(super) fn idle_state(state: Option<u32>) -> u32 {
     state.unwrap_or(u32::MAX)
 }
 
-/// A task's name as the kernel keeps it.
+/// A task's name as the kernel stores it.
 pub(super) fn comm(name: &str) -> &str {
     let mut end = name.len().min(COMM_LEN);
     while !name.is_char_boundary(end) {
@@ -192,7 +193,7 @@ pub(super) fn comm(name: &str) -> &str {
     &name[..end]
 }
 
-/// [`comm`] of a task in `sched_switch`, where each CPU's idle task is called `swapper/CPU`.
+/// [`comm`] of a task in `sched_switch`, where each CPU's idle task is named `swapper/CPU`.
 pub(super) struct SwitchComm<'a>(pub Task<'a>, pub usize);
 
 impl std::fmt::Display for SwitchComm<'_> {

@@ -1,4 +1,5 @@
-//! What Linux tracks of CPUs and tasks (PELT, in time scaled by capacity and frequency), whatever the scheduler tracks.
+//! Linux's tracking of CPUs and tasks (PELT, in time scaled by capacity and frequency), independent
+//! of the scheduler's.
 
 use super::pelt::{Average, Levels};
 use super::tracepoint::{Class, Task};
@@ -16,26 +17,26 @@ pub(super) struct Tracked {
 }
 
 pub(super) struct Cpu {
-    /// Of 1024 for the machine's largest.
+    /// Relative to 1024 for the machine's largest.
     pub capacity: u32,
-    /// kHz: the highest, and the slower of what cpufreq asks for and what the hardware allows; `None` where that is
-    /// not known.
+    /// kHz: the highest, and the lower of the cpufreq request and the hardware's limit; `None` if
+    /// unknown.
     pub frequency: Option<Frequency>,
-    /// After how much time idle each of its idle states is entered, ns.
+    /// The idle time after which each of its idle states is entered, ns.
     residencies: Vec<u64>,
     pub current: Option<i32>,
     pub exiting: bool,
-    /// What the scheduler last asked cpufreq for, of 1024.
+    /// The scheduler's last cpufreq request, of 1024.
     pub asked: Option<i64>,
-    /// Idle, since.
+    /// Idle since this time.
     pub idle_since: u64,
-    /// So many idle states have been entered.
+    /// The number of idle states entered.
     pub idle_states: usize,
-    /// `clock_pelt`, and the time at which it was that, ns; while idle it is the time.
+    /// `clock_pelt`, and the time when it had that value, ns; while idle it equals the time.
     clock: u64,
     clock_at: u64,
     pub fair: Tracker,
-    /// Running time alone.
+    /// Running time only.
     pub rt: Average,
     pub dl: Average,
 }
@@ -85,7 +86,7 @@ impl Entity {
 }
 
 impl Cpu {
-    /// What its clock advances in 1024 ns while it is busy.
+    /// The advance of its clock in 1024 ns while it is busy.
     pub fn scale(&self) -> u64 {
         let capacity = u64::from(self.capacity);
         match &self.frequency {
@@ -103,13 +104,13 @@ impl Cpu {
         }
     }
 
-    /// Before its speed changes, or who runs.
+    /// Call before its speed or its running task changes.
     pub fn update_clock(&mut self, now: u64) {
         self.clock = self.clock(now);
         self.clock_at = now;
     }
 
-    /// Its averages are brought up to `now`, while a task of `class` runs.
+    /// Updates its averages to `now`, while a task of `class` runs.
     fn update(&mut self, now: u64, class: Option<Class>) {
         let clock = self.clock(now);
         let util = |of: Class| if class == Some(of) { 1024.0 } else { 0.0 };
@@ -127,7 +128,7 @@ impl Cpu {
         self.fair.average.update(clock, fair);
     }
 
-    /// The idle state that it enters next, and when, ns.
+    /// The idle state that it enters next, and the time, ns.
     pub fn next_idle_state(&self) -> Option<(usize, u64)> {
         if self.current.is_some() {
             return None;
@@ -152,7 +153,7 @@ impl Tracked {
                     asked: opp.khz,
                     allowed: opp.khz,
                 }),
-                // Without a cpuidle driver there is the architecture's one state.
+                // Without a cpuidle driver there is the architecture's only state.
                 residencies: if residencies.is_empty() {
                     vec![0]
                 } else {
@@ -177,7 +178,7 @@ impl Tracked {
         }
     }
 
-    /// Who runs on `cpu`.
+    /// The running task of `cpu`.
     pub fn running(&self, cpu: usize) -> Task<'_> {
         let task = |pid| Some((self.tasks.get(&pid)?.name.as_str(), pid));
         self.cpus[cpu]
@@ -186,7 +187,7 @@ impl Tracked {
             .unwrap_or(("<idle>", 0))
     }
 
-    /// Brings `cpu`'s averages up to now.
+    /// Updates `cpu`'s averages to now.
     pub fn update(&mut self, cpu: usize) {
         let tasks = &self.tasks;
         let current = self.cpus[cpu].current.and_then(|pid| tasks.get(&pid));
@@ -194,7 +195,7 @@ impl Tracked {
         self.cpus[cpu].update(self.now, class);
     }
 
-    /// Brings a task's averages up to now.
+    /// Updates a task's averages to now.
     pub fn update_task(&mut self, pid: i32) {
         if let Some(task) = self.tasks.get_mut(&pid) {
             let clock = self.cpus[task.cpu].clock(self.now);
@@ -202,8 +203,8 @@ impl Tracked {
         }
     }
 
-    /// The task `pid`, which is new if nobody has heard of it. A new task's utilization is half of what its CPU has
-    /// left, the bound that Linux has (`post_init_entity_util_avg()`).
+    /// The task `pid`, created if it is unknown. A new task's utilization is half of its CPU's
+    /// spare capacity, Linux's bound (`post_init_entity_util_avg()`).
     pub fn know(&mut self, cpu: usize, task: Task<'_>, prio: i32) {
         let state = &mut self.cpus[cpu];
         let util = (f64::from(state.capacity) - state.fair.average.levels().util).max(0.0) / 2.0;
@@ -229,7 +230,7 @@ impl Tracked {
         });
     }
 
-    /// `pid` becomes runnable, or ceases to be, after its averages and its CPU's were updated.
+    /// `pid` becomes runnable, or stops being so, after its averages and its CPU's were updated.
     pub fn set_runnable(&mut self, pid: i32, runnable: bool) {
         let Some(task) = self.tasks.get_mut(&pid) else {
             return;
@@ -246,7 +247,7 @@ impl Tracked {
         }
     }
 
-    /// It may be another than before, and of another class, whose averages are brought up to now.
+    /// The priority may have changed, and the class, whose averages are updated to now.
     pub fn set_prio(&mut self, pid: i32, prio: i32) {
         let Some(task) = self.tasks.get(&pid) else {
             return;
@@ -265,7 +266,7 @@ impl Tracked {
         self.set_runnable(pid, runnable);
     }
 
-    /// The averages of `pid` go with it to `cpu`.
+    /// Moves the averages of `pid` to `cpu`.
     pub fn move_task(&mut self, pid: i32, cpu: usize) {
         let Some(from) = self.tasks.get(&pid).map(|task| task.cpu) else {
             return;

@@ -2,10 +2,10 @@
 
 use machine::{CpuMask, Level, Machine};
 
-/// How large, from 8 to 1024 CPUs: packages, and cores in each.
+/// The sizes, from 8 to 1024 CPUs: packages, and cores in each.
 pub const SIZES: [(usize, usize); 4] = [(1, 4), (2, 8), (8, 10), (16, 32)];
 
-/// `smt-4` with so many packages of so many cores.
+/// `smt-4` with the given numbers of packages, and of cores in each.
 pub fn large(packages: usize, cores: usize) -> Machine {
     let mut machine = Machine::find("smt-4").expect("it is built in");
     let all = packages * cores;

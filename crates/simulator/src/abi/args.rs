@@ -1,4 +1,4 @@
-//! What C passes to a function of the kernel's, as Rust has it.
+//! The arguments that C passes to kernel functions, as Rust types.
 
 use crate::abi::layout::{Map, TaskStruct};
 use crate::abi::maps::MapVariable;
@@ -11,12 +11,12 @@ use std::slice;
 
 /// An argument of a kfunc.
 pub trait FromC {
-    /// As C passes it.
+    /// The type that C passes.
     type C;
 
     /// # Safety
-    /// A pointer is null where this is an `Option`, and otherwise points to what its type says, for as long
-    /// as the kfunc runs and without anybody else using it meanwhile, but for what is in cells.
+    /// A pointer is null where this is an `Option`, and otherwise points to the declared type for
+    /// as long as the kfunc runs. No other code uses it meanwhile, except for data in cells.
     unsafe fn from_c(c: Self::C) -> Self;
 }
 
@@ -47,7 +47,7 @@ as_it_is!(
 /// The callback of `bpf_for_each_map_elem()`: the map variable, a key, its value and the context.
 pub type ForEach = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8, *mut c_void) -> i64;
 
-/// Where there can be no `T`, the scheduler ends as it does where there is no memory.
+/// Where there must be a `T`, NULL ends the scheduler like an invalid address.
 #[inline]
 fn expect_one<T>(c: *const T) {
     if c.is_null() || !c.is_aligned() {
@@ -149,7 +149,7 @@ impl FromC for Bytes {
 }
 
 impl Bytes {
-    /// It is a key. The map never gives C a pointer into one of its own.
+    /// It is a key. The map never gives C a pointer to one of its own keys.
     pub fn key(&self, map: &Map) -> &[u8] {
         // SAFETY: as `FromC` says: as long as the map's keys.
         unsafe { slice::from_raw_parts(self.0, map.key_size as usize) }

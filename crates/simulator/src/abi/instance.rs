@@ -15,7 +15,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
-/// What the kernel's configuration says of its ticks, for a scheduler that declares it `extern ... __kconfig`.
+/// The kernel's tick rate by its configuration, for a scheduler that declares it `extern ...
+/// __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
 /// The kernel's version, likewise.
@@ -32,15 +33,15 @@ pub struct Instance {
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
     base: *mut u8,
-    /// What it may not write to, as it was loaded.
+    /// The variables that it may not write to, as they were loaded.
     constants: Vec<Constant>,
-    // In this order: the loader knows the object by the descriptor's name, which must not be given to
-    // another before the object is unloaded.
+    // Dropped in this order: the loader identifies the object by the descriptor's name, which must
+    // not be reused before the object is unloaded.
     _library: Library,
     _file: OwnedFd,
 }
 
-/// A variable that is the loader's to set.
+/// A variable that only the loader may set.
 struct Constant {
     name: String,
     variable: Variable,
@@ -48,8 +49,8 @@ struct Constant {
 }
 
 impl Instance {
-    /// Loads `object` with `globals` set, and `nr_cpu_ids` if it has such a global of 4 bytes that is
-    /// not among them. `table` is what its calls go to.
+    /// Loads `object` with `globals` set, and sets a 4-byte global `nr_cpu_ids` if it has one that
+    /// is not among them. Its calls go to `table`.
     pub fn load<Kfuncs>(
         object: &Object,
         globals: &[Global],
@@ -83,7 +84,7 @@ impl Instance {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: loading would run the object's constructors; one that has any is no `Object`.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        // The cause, such as that there is no /proc, is behind what failed.
+        // The underlying cause, such as a missing /proc, is the source of the error.
         let library = library.map_err(|error| match error.source() {
             Some(cause) => failed(&format!("{error}: {cause}")),
             None => failed(&error),
@@ -157,8 +158,8 @@ impl Instance {
         self.base.addr()
     }
 
-    /// A constant that it has written to since it was loaded, if any: where they are they are not protected from it, as
-    /// a compiler may put what is `const volatile` beside what is not.
+    /// A constant that it has written to since it was loaded, if any. They are not write-protected,
+    /// because a compiler may place `const volatile` data beside other data.
     pub fn written(&self) -> Option<&str> {
         let mut constants = self.constants.iter();
         let written = constants.find(|constant| self.bytes(constant.variable) != constant.bytes)?;
@@ -166,7 +167,8 @@ impl Instance {
     }
 
     fn bytes(&self, variable: Variable) -> &[u8] {
-        // SAFETY: the variable is in the loaded object, and nobody writes while this is looked at.
+        // SAFETY: the variable is in the loaded object, and no code writes to it during the
+        // comparison.
         unsafe {
             std::slice::from_raw_parts(
                 self.base.add(variable.address as usize),

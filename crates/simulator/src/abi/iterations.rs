@@ -1,9 +1,9 @@
-//! Which iterations of dispatch queues (`bpf_iter_scx_dsq`) have begun and not ended, by where C has them. The kernel's
-//! verifier follows them; here it is seen when they are used.
+//! The iterations of dispatch queues (`bpf_iter_scx_dsq`) that have begun and not ended, by their
+//! addresses in C. The kernel's verifier tracks them; here they are checked when they are used.
 
 use crate::abi::layout::IterDsq;
 
-/// Those of all ops that are being called; they are few.
+/// The iterations of all ops in progress; they are few.
 #[derive(Default)]
 pub struct Iterations(Vec<usize>);
 
@@ -12,7 +12,7 @@ fn place(iteration: &IterDsq) -> usize {
 }
 
 impl Iterations {
-    /// One begins. False if one there has begun already.
+    /// Begins an iteration. False if one at this address has begun already.
     pub fn begin(&mut self, iteration: &IterDsq) -> bool {
         let new = !self.has(iteration);
         self.0.push(place(iteration));
@@ -24,7 +24,7 @@ impl Iterations {
         self.0.iter().rev().any(|&other| other == place(iteration))
     }
 
-    /// It ends. False if it has not begun.
+    /// Ends an iteration. False if it has not begun.
     pub fn end(&mut self, iteration: &IterDsq) -> bool {
         let found = self.0.iter().rposition(|&other| other == place(iteration));
         found.map(|index| self.0.remove(index)).is_some()

@@ -1,5 +1,6 @@
-//! What the scheduler calls: the functions behind `struct equipoise_kernel`, in its order. Each checks its
-//! arguments and context as the kernel does, and does its work through [`Kernel`].
+//! The kfuncs that the scheduler calls: the functions behind `struct equipoise_kernel`, in its
+//! order. Each checks its arguments and context as the kernel does, and does its work through
+//! [`Kernel`].
 
 use crate::abi::args::{Bytes, ForEach, FromC, Numbers};
 use crate::abi::layout::{
@@ -21,8 +22,9 @@ use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// Defines the functions that C calls, and their table. A function that not every op may call gives its group, its C name
-/// and its return value for the other ops, if any: `[kf::GROUP = "NAME", else VALUE]`.
+/// Defines the functions that C calls, and their table. A function that only some ops may call
+/// gives its group, its C name and its return value for other ops, if any: `[kf::GROUP = "NAME",
+/// else VALUE]`.
 macro_rules! kfuncs {
     ($(
         $(#[$doc:meta])*
@@ -45,14 +47,15 @@ macro_rules! kfuncs {
                 kernel: *mut c_void
                 $(, $argument: <$type as FromC>::C)*
             ) $(-> $result)? {
-                // SAFETY: C calls this through the table, and only while it is called itself: `kernel` is what
-                // `Kernel::lend()` put there for that call, whose own reference rests, so this is the only one
-                // that is used while this runs. The arguments are as `native`'s headers declare them: tasks, maps,
-                // masks and texts that the scheduler was given or has itself, which live until its call ends (what
-                // the kernel frees meanwhile, it keeps: `Maps::forget_removed()`), and of which C, which waits
-                // for this to return, uses none. A pointer that C may pass as NULL is an `Option` or looked at
-                // before it is followed. That they are what they are declared to be is for the scheduler to see
-                // to, as there is no verifier: a wrong one is like any wrong pointer in a program
+                // SAFETY: C calls this through the table, and only while it is being called:
+                // `kernel` is the pointer that `Kernel::lend()` stored for that call. The caller's
+                // own reference rests, so this is the only one in use. The arguments have the types
+                // that `native`'s headers declare: tasks, maps, masks and texts that the scheduler
+                // received or owns. They live until its call ends (`Maps::forget_removed()` keeps
+                // what the kernel frees meanwhile), and C, which waits for this to return, does not
+                // use them. A pointer that C may pass as NULL is an `Option` or is checked before
+                // it is followed. There is no verifier, so the scheduler itself must pass what it
+                // declares: a wrong pointer has the effect that it has in any program
                 // (`host::fault`).
                 let ($kernel, ($($argument,)*)) = unsafe {
                     (&mut *kernel.cast::<Kernel<'_>>(), ($(<$type as FromC>::from_c($argument),)*))
@@ -99,7 +102,7 @@ fn not_allowed(kernel: &mut Kernel<'_>, group: u32, called: &str) {
     ));
 }
 
-/// The task that C passed. Without one the scheduler is stopped; the kernel's verifier would not have let it in.
+/// The task that C passed. NULL stops the scheduler; the kernel's verifier would have refused it.
 fn given(kernel: &mut Kernel<'_>, task: Option<TaskPtr>) -> Option<TaskPtr> {
     if task.is_none() {
         kernel.scheduler_error("NULL where a task is expected");
@@ -242,7 +245,7 @@ fn invalid_dsq(kernel: &mut Kernel<'_>, id: u64) {
     kernel.scheduler_error(format_args!("invalid DSQ ID {id:#018x}"));
 }
 
-/// The ops that a program which sleeps may be (`bpf_scx_check_member()`).
+/// The ops that a sleepable program may implement (`bpf_scx_check_member()`).
 const SLEEPABLE: [&str; 8] = [
     "init",
     "init_task",
@@ -254,7 +257,8 @@ const SLEEPABLE: [&str; 8] = [
     "cgroup_prep_move",
 ];
 
-/// May the op that is being called use kfuncs that sleep? The kernel's verifier looks whether the program may.
+/// May the current op use kfuncs that sleep? The kernel's verifier checks whether the program is
+/// sleepable.
 fn may_sleep(kernel: &mut Kernel<'_>, kfunc: &str) -> bool {
     let op = kernel.calls.call().map_or("", |call| call.op);
     let sleepable = SLEEPABLE.contains(&op);
@@ -274,7 +278,7 @@ fn locked_cpu(kernel: &Kernel<'_>) -> Option<usize> {
     (!unlocked && cpu < kernel.cpus.len()).then_some(cpu)
 }
 
-/// What C is returned: 0, or a negative errno.
+/// The value returned to C: 0, or a negative errno.
 fn status(result: Result<(), i32>) -> i64 {
     result.map_or_else(|errno| -i64::from(errno), |()| 0)
 }
@@ -426,7 +430,7 @@ kfuncs! {
         flags: u64
     ) -> bool {
         if !kernel.bpf.iterations.has(it) {
-            kernel.verifier_error("moves a task by an iteration of a dispatch queue that it has not begun");
+            kernel.verifier_error("moves a task in an iteration of a dispatch queue that it has not begun");
             return false;
         }
         let set = it.flags & (abi::ITER_HAS_SLICE | abi::ITER_HAS_VTIME);
@@ -451,7 +455,7 @@ kfuncs! {
             let index = dsq.position(task)?;
             dsq.get(index).map(|queued| queued.sequence)
         };
-        // It may have left the queue and come back since the iteration began.
+        // The task may have left the queue and returned since the iteration began.
         if task.dsq.get() != source
             || since(kernel.scx.dsqs.get(source)).is_none_or(|since| since > it.end)
         {
@@ -534,7 +538,7 @@ kfuncs! {
             slice: 0,
             vtime: 0,
         });
-        // Also one that fails is to be ended.
+        // A failed iteration must be ended, too.
         if !kernel.bpf.iterations.begin(it) {
             kernel.verifier_error("begins an iteration of a dispatch queue that it has not ended");
         }
@@ -559,7 +563,7 @@ kfuncs! {
 
     fn iter_dsq_next(kernel, it: &mut IterDsq) -> *mut TaskStruct {
         if !kernel.bpf.iterations.has(it) {
-            kernel.verifier_error("goes on with an iteration of a dispatch queue that it has not begun");
+            kernel.verifier_error("continues an iteration of a dispatch queue that it has not begun");
             return null_mut();
         }
         let dsq = kernel.scx.dsqs.iterated(it.queue);
@@ -681,7 +685,7 @@ kfuncs! {
         }
         let this = kernel.this_cpu();
         let all = kernel.machine.all_cpus();
-        // Without built-in tracking any CPU will do, unless it is to be an idle one.
+        // Without built-in tracking any CPU will do, unless an idle one is required.
         let tracked = match idle_only {
             true => tracks_idle(kernel),
             false => kernel.scx.idle_masks.enabled,
@@ -816,7 +820,7 @@ kfuncs! {
         status(kernel.bpf.instance.maps.pop(map, value.value(map), stay))
     }
 
-    /// Calls back for each entry until that returns other than 0.
+    /// Calls back for each entry until a callback returns a value other than 0.
     fn map_for_each(
         kernel,
         map: &Map,
@@ -878,13 +882,13 @@ kfuncs! {
     /// `bpf_refcount_acquire()`.
     fn keep(kernel, object: *mut c_void) {
         if !kernel.bpf.instance.objects.keep(object) {
-            kernel.verifier_error("takes an object that is none, or no longer");
+            kernel.verifier_error("uses an object that does not exist, or no longer exists");
         }
     }
 
     fn free(kernel, object: *mut c_void) {
         if !kernel.bpf.instance.objects.free(object) {
-            kernel.verifier_error("gives back an object that is none, or no longer");
+            kernel.verifier_error("releases an object that does not exist, or no longer exists");
         }
     }
 
@@ -902,7 +906,7 @@ kfuncs! {
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 
-    /// The scheduler says why it decides as it does.
+    /// The scheduler records a decision and its reason.
     fn explain(kernel, decision: u32, pid: i32, cpu: i32, numbers: &[i64; EXPLAINED_NUMBERS]) {
         if kernel.trace.is_none() {
             return;

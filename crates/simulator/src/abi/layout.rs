@@ -1,6 +1,6 @@
-//! The C side's structures, mirrored field by field from `native`'s `include/vmlinux.h` and
-//! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an object
-//! is loaded.
+//! The structures of the C side, mirrored field by field from `native`'s `include/vmlinux.h` and
+//! `include/simulated.h` (those marked `[abi]` there). [`check`] compares the layouts when an
+//! object is loaded.
 
 use crate::scx::dsq::OnDsq;
 use machine::CpuMask;
@@ -32,7 +32,7 @@ pub struct SchedEntity {
     pub sum_exec_runtime: Cell<u64>,
     pub prev_sum_exec_runtime: Cell<u64>,
     pub load: LoadWeight,
-    /// What a fair task asks for at a time, ns; said of it alone.
+    /// The slice that a fair task requests, ns; set only for fair tasks.
     pub slice: Cell<u64>,
     pub custom_slice: Cell<u8>,
 }
@@ -52,7 +52,7 @@ pub struct SchedExtEntity {
     pub tid: Cell<u64>,
 }
 
-/// What comes after it begins a cache line.
+/// The field after it begins a cache line.
 #[repr(C, align(64))]
 pub struct CacheLine;
 
@@ -77,14 +77,15 @@ pub struct TaskStruct {
     pub cgroups: Cell<*mut CssSet>,
     pub nvcsw: Cell<u64>,
     pub nivcsw: Cell<u64>,
-    /// By the tick, as where CONFIG_TICK_CPU_ACCOUNTING counts it, ns. Nobody is in the kernel for long: that is 0.
+    /// Counted by the tick, as with CONFIG_TICK_CPU_ACCOUNTING, ns. No task is in the kernel for
+    /// long, so system time is 0.
     pub utime: Cell<u64>,
     pub stime: Cell<u64>,
     pub prio: Cell<i32>,
     pub policy: Cell<u32>,
     pub cpus_mask: Cell<CpuMask>,
-    // From here on, at the beginning of a cache line, what each switch looks at, together with the first of
-    // `kernel::task::Task`'s own.
+    // Starting at a cache line: the fields that each switch reads, with the first fields of
+    // `kernel::task::Task`.
     pub line: CacheLine,
     pub thread_info: ThreadInfo,
     pub state: Cell<u32>,
@@ -124,7 +125,8 @@ pub struct DlRq {
     pub running_bw: u64,
 }
 
-/// What a scheduler may see of a runqueue (`scx_bpf_cpu_rq()`). The first cache line is what changes often.
+/// The fields of a runqueue that a scheduler may read (`scx_bpf_cpu_rq()`). The first cache line
+/// has those that change often.
 #[repr(C, align(64))]
 pub struct Rq {
     pub nr_running: u32,
@@ -274,7 +276,7 @@ pub struct BpfTimer {
 pub struct IterDsq {
     pub dsq_id: u64,
     pub flags: u64,
-    /// Which queue, and which of the iterations over it.
+    /// The queue, and the number of the iteration over it.
     pub queue: OnDsq,
     pub iteration: u32,
     pub end: u64,
@@ -382,9 +384,9 @@ pub const GLOBAL_LINES: usize = 4;
 pub struct Line {
     /// Counts writes.
     pub version: u32,
-    /// What it costs the next writer that others have read it since, ns.
+    /// The cost for the next writer if others have read the line since, ns.
     pub shared_ns: u32,
-    /// Who wrote last.
+    /// The last writer.
     pub writer: u32,
 }
 
@@ -401,7 +403,7 @@ pub struct Memory {
     pub pad: u32,
 }
 
-/// What the op that is being called has taken and not given back. Moved and compared as one word.
+/// The references and locks that the current op holds. Moved and compared as one word.
 #[derive(Clone, Copy, Default, PartialEq)]
 #[repr(C, align(8))]
 pub struct Held {
@@ -409,7 +411,8 @@ pub struct Held {
     pub locks: i32,
 }
 
-/// `struct equipoise_kernel`: what the C side reads of the kernel, and calls in it.
+/// `struct equipoise_kernel`: the data that the C side reads of the kernel, and the functions that
+/// it calls.
 #[repr(C)]
 pub struct Table<Kfuncs> {
     pub now: u64,

@@ -1,4 +1,5 @@
-//! BPF maps: arrays and storages, which C reaches by itself, and hashes, queues and stacks, which it does not.
+//! BPF maps: arrays and storages, which C reads directly, and hashes, queues and stacks, which it
+//! accesses by calls.
 
 use crate::abi::layout::{self as abi, Map};
 use crate::abi::shared::Shared;
@@ -23,22 +24,23 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// What all maps of a scheduler may take together. More is a slip: every simulation at a time has its own.
+/// The limit for all maps of a scheduler together. More is probably a mistake: parallel simulations
+/// have their own maps.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What an entry of a hash takes beside its key and its value, about, bytes.
+/// The approximate overhead of a hash entry besides key and value, bytes.
 const ENTRY: u64 = 64;
 
 /// The maps of a loaded scheduler.
 #[derive(Default)]
 pub struct Maps {
-    /// What the map variables point to.
+    /// The targets of the map variables.
     maps: Vec<Shared<Map>>,
-    /// By `Map::index`.
+    /// Indexed by `Map::index`.
     contents: Vec<Contents>,
-    /// How many are task or cgroup storages.
+    /// The number of task and cgroup storages.
     storages: u32,
-    /// What they take, bytes.
+    /// The size of all maps, bytes.
     bytes: u64,
     /// Values removed from hashes: C may hold pointers to them until its call ends.
     removed: Vec<Shared<[u64]>>,
@@ -48,7 +50,7 @@ pub struct Maps {
 pub type Entry = (Box<[u8]>, *mut u8);
 
 enum Contents {
-    /// Arrays and storages: C has the pointers, into this.
+    /// Arrays and storages: C has pointers into this.
     Direct(Shared<[u64]>),
     /// Values by key. Ordered, so that iteration does not depend on hashing.
     Hash(BTreeMap<Box<[u8]>, Shared<[u64]>>),
@@ -76,8 +78,8 @@ fn words(value: Bytes<'_>) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What Linux refuses: `array_map_alloc_check()`, `htab_map_alloc_check()`, `queue_stack_map_alloc_check()`,
-/// `bpf_local_storage_map_alloc_check()`.
+/// The checks of Linux: `array_map_alloc_check()`, `htab_map_alloc_check()`,
+/// `queue_stack_map_alloc_check()`, `bpf_local_storage_map_alloc_check()`.
 fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     let MapDefinition {
         kind,
@@ -123,7 +125,7 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     }
 }
 
-/// The most bytes of a value: `KMALLOC_MAX_SIZE` less what goes with it, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
+/// The largest value: `KMALLOC_MAX_SIZE` less the overhead, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
 const MOST_VALUE: u32 = 4 << 20;
 const MOST_STORAGE: u32 = 64 << 10;
 
@@ -131,15 +133,15 @@ fn zeroes(words: usize) -> Shared<[u64]> {
     vec![0; words].into_boxed_slice().into()
 }
 
-/// The variable that stands for a map in the scheduler's C; points to the map.
+/// The variable for a map in the scheduler's C; points to the map.
 #[derive(Clone, Copy)]
 pub struct MapVariable(pub *mut *const Map);
 
 impl MapVariable {
     /// The map.
     pub fn map(&self) -> &Map {
-        // SAFETY: C passes such variables of its own alone (`args::FromC`), and they point to maps from when it is
-        // loaded until it is unloaded.
+        // SAFETY: C passes only such variables of its own (`args::FromC`), and they point to maps
+        // from loading to unloading.
         unsafe { &**self.0 }
     }
 }
@@ -153,10 +155,10 @@ impl Map {
     }
 }
 
-/// C's objects are of the map's own sizes in all of these; errors are errnos.
+/// C's objects have the map's sizes in all of these; errors are errnos.
 impl Maps {
-    /// Makes a map and returns what its variable is to point to. `pointers` are those that an array of maps is
-    /// given. The error says what of it is not supported.
+    /// Creates a map and returns the target of its variable. `pointers` are those given to an array
+    /// of maps. The error names what is not supported.
     pub fn create(
         &mut self,
         definition: &MapDefinition,
@@ -231,7 +233,7 @@ impl Maps {
         &mut self.contents[map.index as usize]
     }
 
-    /// The key and the value that the address `inside` is in, in an array or a hash.
+    /// The key and the value that contain the address `inside`, in an array or a hash.
     pub fn entry_around(&mut self, map: &Map, inside: usize) -> Option<Entry> {
         match self.contents(map) {
             Contents::Direct(_) if map.stride > 0 => {
@@ -291,7 +293,7 @@ impl Maps {
                 match values.get_mut(key) {
                     Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
                     Some(old) => {
-                        // In place: C may hold a pointer to it, and give it as the new one.
+                        // In place: C may hold a pointer to the value, and pass it as the new one.
                         for (index, word) in words(value).enumerate() {
                             old[index] = word;
                         }
@@ -321,7 +323,7 @@ impl Maps {
         Ok(())
     }
 
-    /// No call into the scheduler is left that may use a removed value.
+    /// No call into the scheduler that may use a removed value is left.
     #[inline]
     pub fn forget_removed(&mut self) {
         if !self.removed.is_empty() {
@@ -335,7 +337,7 @@ impl Maps {
         self.removed.clear();
     }
 
-    /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest makes room.
+    /// `bpf_map_push_elem()`: with `BPF_EXIST` the oldest value makes room.
     pub fn push(&mut self, map: &Map, value: Bytes<'_>, flags: u64) -> Result<(), i32> {
         let full = |len: usize| len >= map.max_entries as usize;
         let more = u64::from(map.value_size) + ENTRY;
@@ -370,7 +372,7 @@ impl Maps {
         Ok(())
     }
 
-    /// How many values a queue or a stack has.
+    /// The number of values in a queue or stack.
     fn queued(&mut self, map: &Map) -> usize {
         match self.contents(map) {
             Contents::Queue(values) => values.len(),
@@ -379,7 +381,7 @@ impl Maps {
         }
     }
 
-    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if it is to `stay`.
+    /// `bpf_map_pop_elem()` into `to`, or `bpf_map_peek_elem()` if `stay`.
     pub fn pop(&mut self, map: &Map, to: Bytes<'_>, stay: bool) -> Result<(), i32> {
         let value = match self.contents(map) {
             Contents::Queue(values) if stay => values.front().cloned(),

@@ -1,4 +1,5 @@
-//! The C side: a loaded scheduler, what it sees of the kernel and what it may call in it.
+//! The C side: a loaded scheduler, the kernel data that it sees, and the functions that it may
+//! call.
 
 pub mod args;
 pub mod cgroup;
@@ -27,26 +28,26 @@ use std::ptr::{null, null_mut};
 use timers::Timers;
 use workload::ControlGroup;
 
-/// What C reads of the kernel, and calls in it.
+/// The kernel as C reads and calls it.
 type Table = layout::Table<Kfuncs>;
 
-/// The loaded scheduler, and what it sees of the kernel.
+/// The loaded scheduler, and the kernel data that it sees.
 pub struct Bpf {
-    /// What C reads of the kernel, and calls.
+    /// The data that C reads, and the functions that it calls.
     table: Shared<Table>,
-    /// What C sees of the runqueues and the idle tasks; pointed to by `table`.
+    /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
     pub iterations: Iterations,
-    /// Last: the others hold addresses in it.
+    /// Last: the other fields hold addresses in it.
     pub instance: Instance,
 }
 
 impl Bpf {
-    /// Loads the scheduler of `config`. Its ticks are `tick_ns` apart; `memory` is what sharing memory costs
-    /// the code of each CPU.
+    /// Loads the scheduler of `config`. Ticks are `tick_ns` apart; `memory` has the costs of shared
+    /// memory for the code of each CPU.
     pub fn load(
         config: &Config<'_>,
         tick_ns: u64,
@@ -91,7 +92,7 @@ impl Bpf {
         })
     }
 
-    /// What C reads of the kernel.
+    /// The kernel as C reads it.
     #[inline]
     pub fn table(&self) -> &Table {
         &self.table
@@ -103,7 +104,7 @@ impl Bpf {
         &mut self.table
     }
 
-    /// Sets the tables from CPU to cid and back, which must live as long as this.
+    /// Sets the tables from CPU to cid and back, which must outlive this.
     pub fn set_cids(&mut self, (cpu_to_cid, cid_to_cpu): (*const i32, *const i32)) {
         let table = self.table_mut();
         table.cpu_to_cid = cpu_to_cid;
@@ -119,31 +120,31 @@ impl Bpf {
         table.current = current;
     }
 
-    /// What C sees of `cpu`'s runqueue.
+    /// C's view of `cpu`'s runqueue.
     #[inline]
     pub fn rq(&mut self, cpu: usize) -> &mut Rq {
         &mut self.rqs[cpu]
     }
 
-    /// As [`Bpf::rq`], to look at.
+    /// As [`Bpf::rq`], for reading.
     #[inline]
     pub fn rq_ref(&self, cpu: usize) -> &Rq {
         &self.rqs[cpu]
     }
 
-    /// An op is called: the references and locks that the code which calls it holds rest meanwhile.
+    /// An op is called. Sets aside the references and locks of the code that calls it.
     #[inline]
     pub fn held(&mut self) -> Held {
         std::mem::take(&mut self.table_mut().held)
     }
 
-    /// It returned, to code that holds `outer`. True if it has not as many references and locks as before.
+    /// The op returned to code that holds `outer`. True if it still holds references or locks.
     #[inline]
     pub fn give_back(&mut self, outer: Held) -> bool {
         std::mem::replace(&mut self.table_mut().held, outer) != Held::default()
     }
 
-    /// What calls of the scheduler come back to.
+    /// The target of the scheduler's calls into the kernel.
     #[inline]
     pub fn lend(&mut self, kernel: *mut c_void) {
         self.table_mut().kernel = kernel;

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// In front of each allocation: its size, and alignment for what follows.
+/// In front of each allocation: its size, and padding for alignment.
 const HEADER: usize = 16;
 
 fn layout(size: usize) -> Layout {
@@ -24,7 +24,7 @@ pub fn zeroed(size: usize) -> *mut c_void {
     }
 }
 
-/// Gives back what [`zeroed`] gave; nothing for null.
+/// Frees an allocation of [`zeroed`]; does nothing for null.
 pub fn release(object: *mut c_void) {
     if !object.is_null() {
         // SAFETY: from zeroed(), with the size in front.
@@ -35,17 +35,17 @@ pub fn release(object: *mut c_void) {
     }
 }
 
-/// The most objects and bytes that a scheduler may have at a time. Linux has no such limit but its memory.
+/// Limits of a scheduler's objects and their bytes. Linux is limited only by its memory.
 const MOST_BYTES: usize = 1 << 30;
 const MOST_OBJECTS: usize = 1 << 22;
 
 /// The objects that the scheduler has allocated (`bpf_obj_new()`) and not dropped.
 #[derive(Default)]
 pub struct Objects {
-    /// How often each is owned, and its size.
+    /// The number of owners of each, and its size.
     owned: BTreeMap<*mut c_void, (u32, usize)>,
     bytes: usize,
-    /// Those that were dropped in the call that goes on, which may still look at them.
+    /// Objects that were dropped in the current call, which may still read them.
     dropped: Vec<*mut c_void>,
 }
 
@@ -64,13 +64,14 @@ impl Objects {
         object
     }
 
-    /// One more owns `object`. False if it is none.
+    /// Adds an owner to `object`. False if it is no object.
     pub fn keep(&mut self, object: *mut c_void) -> bool {
         let owners = self.owned.get_mut(&object);
         owners.map(|(owners, _)| *owners += 1).is_some()
     }
 
-    /// One fewer owns `object`; the last drops it. False if it is none. Nothing happens to null.
+    /// Removes an owner of `object`; the last drops it. False if it is no object. Does nothing for
+    /// null.
     pub fn free(&mut self, object: *mut c_void) -> bool {
         if object.is_null() {
             return true;

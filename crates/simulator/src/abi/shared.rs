@@ -1,15 +1,15 @@
-//! What C has pointers into for as long as the scheduler is loaded.
+//! Data that C points into for as long as the scheduler is loaded.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Owns a `T` that C may read and write, too. Moving this does not move the `T`.
 ///
-/// A box may not be used: it promises that nobody else has a pointer.
+/// Not a `Box`, which would promise that there is no other pointer.
 pub struct Shared<T: ?Sized>(NonNull<T>);
 
 impl<T: ?Sized> Shared<T> {
-    /// What C is given.
+    /// The pointer for C.
     #[inline]
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
@@ -33,8 +33,9 @@ impl<T: ?Sized> Deref for Shared<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: it lives as long as this. C, which may write to it, runs only while it is called, and who
-        // calls it (`scx::call::call!`) or is called by it (`abi::kfuncs`) keeps no such reference meanwhile.
+        // SAFETY: it lives as long as this. C, which may write to it, runs only while it is called;
+        // callers of C (`scx::call::call!`) and functions called by C (`abi::kfuncs`) keep no such
+        // reference meanwhile.
         unsafe { self.0.as_ref() }
     }
 }
@@ -49,7 +50,8 @@ impl<T: ?Sized> DerefMut for Shared<T> {
 
 impl<T: ?Sized> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: from a box, see `from()`. The scheduler, which has pointers to it, runs no more.
+        // SAFETY: from a box, see `from()`. The scheduler, which has pointers to it, no longer
+        // runs.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

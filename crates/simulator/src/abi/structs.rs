@@ -1,4 +1,4 @@
-//! What C sees of a task and of a runqueue before anything happens to it.
+//! The initial values of tasks and runqueues as C sees them.
 
 use crate::abi::layout::{self, Rq, SchedEntity, SchedExtEntity, TaskStruct, ThreadInfo};
 use crate::abi::objects::release;
@@ -24,7 +24,8 @@ impl TaskStruct {
     /// May it run on `cpu`?
     #[inline]
     pub fn is_allowed(&self, cpu: usize) -> bool {
-        // SAFETY: nobody sets the cell while this looks at one of its words; a copy would be all sixteen.
+        // SAFETY: no code sets the cell while one of its words is read; a copy would be all sixteen
+        // words.
         unsafe { &*self.cpus_mask.as_ptr() }.contains(cpu)
     }
 
@@ -36,14 +37,14 @@ impl TaskStruct {
         self.comm.set(comm);
     }
 
-    /// Gives back what the scheduler has stored with the task.
+    /// Frees what the scheduler has stored with the task.
     pub fn release_storage(&self) {
         for slot in self.storage.replace([null_mut(); layout::MAX_STORAGES]) {
             release(slot);
         }
     }
 
-    /// A task of no CPU, name or pid yet.
+    /// A task without CPU, name and pid.
     pub fn new() -> TaskStruct {
         TaskStruct {
             line: layout::CacheLine,

@@ -6,7 +6,8 @@ use crate::abi::maps::MapVariable;
 /// A timer's callback: the map variable, the key and the value that the timer is in.
 pub type Callback = unsafe extern "C" fn(*mut *const Map, *mut u8, *mut u8) -> i32;
 
-/// How many timers a scheduler may have, and how often they may expire in a ms of simulated time: many for each CPU, and few
+/// Limits of a scheduler's timers, and of their expiries per ms of simulated time: many for each
+/// CPU, and few enough for the run to end.
 /// enough to come to an end.
 const MOST_TIMERS: usize = 1 << 16;
 const MOST_EXPIRIES: u32 = 20_000;
@@ -16,40 +17,40 @@ const PERIOD_NS: u64 = 1_000_000;
 #[derive(Default)]
 pub struct Timers {
     all: Vec<Timer>,
-    /// When the ms began that is being counted, ns, and how many expiries it has had.
+    /// The start of the current ms, ns, and the number of expiries in it.
     period: u64,
     expiries: u32,
 }
 
 struct Timer {
-    /// Where C has it: in a value of `map`.
+    /// The timer's address in C: in a value of `map`.
     address: usize,
     map: MapVariable,
     callback: Option<Callback>,
-    /// The context of the program that set the callback, whose rights the callback has.
+    /// The context of the program that set the callback, whose permissions the callback has.
     context: u32,
     /// The CPU that started it.
     cpu: usize,
-    /// Changes with each start and cancellation; an expiry of an older one is void.
+    /// Changes with each start and cancellation; an expiry with an older one is void.
     generation: u32,
     active: bool,
 }
 
-/// The event that a timer expires, unless it was started or cancelled since.
+/// The expiry of a timer, void if it was started or cancelled since.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expiry {
     timer: u32,
     generation: u32,
 }
 
-/// What to call when a timer expires.
+/// The call to make when a timer expires.
 pub struct Due {
     /// In softirq context of this CPU.
     pub cpu: usize,
     pub callback: Callback,
     /// The callback's context ([`crate::scx::call::kf`]).
     pub context: u32,
-    /// The map, and where in a value of it the timer is.
+    /// The map, and the timer's address in a value of it.
     pub map: MapVariable,
     pub address: usize,
 }
@@ -76,7 +77,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Ids begin at 1; 0 is a timer that was not initialised.
+    /// Ids begin at 1; 0 is an uninitialised timer.
     fn find(&mut self, timer: &BpfTimer) -> Result<(u32, &mut Timer), i32> {
         let index = timer.id.wrapping_sub(1);
         let timer = self.all.get_mut(index as usize).ok_or(abi::EINVAL)?;
@@ -133,7 +134,7 @@ impl Timers {
         Ok(std::mem::take(&mut timer.active))
     }
 
-    /// One more expires at `now`, ns: do they expire more often than they may?
+    /// Counts an expiry at `now`, ns: are there more than allowed?
     pub fn are_too_many(&mut self, now: u64) -> bool {
         if now - self.period >= PERIOD_NS {
             (self.period, self.expiries) = (now, 0);
@@ -142,7 +143,7 @@ impl Timers {
         self.expiries > MOST_EXPIRIES
     }
 
-    /// A timer expires, unless that is void.
+    /// A timer expires, unless the expiry is void.
     pub fn expire(&mut self, expiry: Expiry) -> Option<Due> {
         let timer = &mut self.all[expiry.timer as usize];
         if timer.generation != expiry.generation || !std::mem::take(&mut timer.active) {

@@ -1,5 +1,6 @@
-//! Tracepoints that a scheduler's programs may run at (`SEC("tp_btf/...")`), with their arguments as in
-//! the kernel (`include/trace/events/`). A program at one that does not exist here is an error by name.
+//! Tracepoints at which a scheduler's programs may run (`SEC("tp_btf/...")`), with their arguments
+//! as in the kernel (`include/trace/events/`). A program at an unknown one is an error that names
+//! it.
 
 use crate::abi::layout::TaskStruct;
 use native::{Error, Object};
@@ -16,7 +17,7 @@ pub struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// Those of `object`, loaded at `base`.
+    /// The programs of `object`, loaded at `base`.
     pub fn of(object: &Object, base: *const u8) -> Result<Tracepoints, Error> {
         let mut tracepoints = Tracepoints::default();
         for program in object.tracepoints() {

@@ -1,12 +1,12 @@
-//! The deadline class: `SCHED_DEADLINE` as Linux 6.12 has it (`kernel/sched/deadline.c`), a constant
-//! bandwidth server a task, earliest deadline first over all CPUs.
+//! The deadline class: `SCHED_DEADLINE` as Linux 6.12 has it (`kernel/sched/deadline.c`), a
+//! constant bandwidth server per task, earliest deadline first over all CPUs.
 //!
-//! A task has a budget of `runtime` for each period. Running uses it up; a task without budget is
-//! throttled until its next period, when a timer fills the budget up and moves the deadline on. Budgets
-//! are looked at by the tick and whenever the task's time is accounted for (`HRTICK_DL` is off, as it is
-//! by default), so a task may overrun by up to a tick, and pays for it from its next budget. Budgets are of the
-//! largest CPU at its highest frequency: time on a slower one counts less. Bandwidth is not reclaimed, and no
-//! priority is inherited.
+//! A task has a budget of `runtime` for each period. Running consumes it; a task without budget is
+//! throttled until its next period, when a timer replenishes the budget and moves the deadline.
+//! Budgets are checked by the tick and whenever the task's time is accounted (`HRTICK_DL` is off,
+//! its default), so a task may overrun by up to a tick, and pays for it from its next budget.
+//! Budgets are relative to the largest CPU at its highest frequency: time on a slower one counts
+//! less. Bandwidth is not reclaimed, and priority is not inherited.
 
 use crate::class::dl_timer::{Timer, TimerKind};
 use crate::class::server::{BW_SHIFT, DlEntity};
@@ -15,7 +15,8 @@ use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use workload::SchedPolicy;
 
-/// What tasks may be promised of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, 95 %.
+/// The bandwidth of each CPU that can be promised to tasks: `sched_rt_runtime_us` of
+/// `sched_rt_period_us`, 95 %.
 const MAX_BW: u64 = (950_000 << BW_SHIFT) / 1_000_000;
 
 /// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`, ns.
@@ -33,8 +34,8 @@ pub struct Dl {
 }
 
 impl Kernel<'_> {
-    /// `sched_dl_overflow()` and `__checkparam_dl()`: gives `task`, whose policy is about to be
-    /// `policy`, its bandwidth and takes back what it had, or says why not.
+    /// `sched_dl_overflow()` and `__checkparam_dl()`: reserves bandwidth for `task`, whose policy
+    /// changes to `policy`, and releases its old one, or reports why not.
     pub fn admit_dl(&mut self, task: TaskPtr, policy: SchedPolicy) -> Result<(), String> {
         let old = task.dl.get().bandwidth();
         let (new, entity) = match policy {
@@ -98,7 +99,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// The task is no more: its bandwidth is free.
+    /// The task has exited: its bandwidth is free.
     pub fn exit_dl(&mut self, task: TaskPtr) {
         self.dl_deactivate(task);
         self.dl.total_bw -= task.dl.get().bandwidth();
@@ -124,7 +125,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task goes to another CPU, and its bandwidth with it.
+    /// The task moves to another CPU with its bandwidth.
     pub fn migrate_dl(&mut self, task: TaskPtr, to: usize) {
         if task.dl.get().active {
             let bandwidth = task.dl.get().bandwidth();
@@ -156,7 +157,7 @@ impl Kernel<'_> {
         self.start_dl(task);
     }
 
-    /// Puts a task that has budget on its runqueue.
+    /// Puts a task with budget on its runqueue.
     fn start_dl(&mut self, task: TaskPtr) {
         let rq = self.rq(task.cpu());
         rq.nr_running += 1;
@@ -186,7 +187,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `dequeue_task_dl()`: the task sleeps, or is taken off to be changed.
+    /// `dequeue_task_dl()`: the task sleeps, or is dequeued to be changed.
     #[inline(never)]
     pub fn dequeue_dl(&mut self, task: TaskPtr, sleeps: bool) {
         let cpu = task.cpu();
@@ -240,13 +241,13 @@ impl Kernel<'_> {
         self.update_curr_dl(cpu, task);
     }
 
-    /// `dl_scaled_delta_exec()`: what `delta` ns on `cpu` take from a budget, at the frequency that it runs at.
+    /// `dl_scaled_delta_exec()`: the charge for `delta` ns on `cpu` at its current frequency.
     fn scale_dl(&self, cpu: usize, delta: u64) -> u64 {
         let scaled = (delta * u64::from(self.hw.cores.cpuperf_cur(cpu))) >> 10;
         (scaled * u64::from(self.hw.cpufreq.cap(cpu))) >> 10
     }
 
-    /// Takes what the task ran from its budget.
+    /// Charges the task's running time to its budget.
     fn charge_dl(&mut self, cpu: usize, task: TaskPtr) {
         let delta = self.update_curr(cpu, task);
         if task.class.get() == Class::Dl && !task.dl.get().throttled {
@@ -255,21 +256,22 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` is about to change its frequency: what its deadline task ran so far was at the old one. Linux takes
-    /// the time since it last looked, up to a tick, at the frequency that it finds.
+    /// `cpu` is about to change its frequency: charges the running time so far at the old one.
+    /// Linux charges the time since its last look, up to a tick, at the new frequency.
     pub fn frequency_changes_dl(&mut self, cpu: usize) {
         if let Some(task) = self.cpus[cpu]
             .curr
             .filter(|task| task.class.get() == Class::Dl)
         {
             self.charge_dl(cpu, task);
-            // An interrupt that comes now takes none of the time that has just been accounted.
+            // An interrupt that comes now takes none of the accounted time.
             let now = self.now();
             self.cpus[cpu].forget_past(now);
         }
     }
 
-    /// `update_curr_dl()`: takes what the task ran from its budget; throttles it if nothing is left.
+    /// `update_curr_dl()`: charges the task's running time to its budget; throttles it if nothing
+    /// is left.
     pub fn update_curr_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.charge_dl(cpu, task);
         if task.class.get() != Class::Dl || task.dl.get().throttled {
@@ -288,7 +290,7 @@ impl Kernel<'_> {
         task.update_dl(|dl| dl.throttled = true);
         self.cpus[cpu].need_resched = true;
         if task.dl.get().next_period() <= self.now() {
-            // start_dl_timer() comes too late.
+            // start_dl_timer() is too late.
             {
                 let now = self.now();
                 task.update_dl(|dl| dl.replenish(now));
@@ -317,7 +319,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Dl(timer));
     }
 
-    /// A timer's time has come.
+    /// A timer has expired.
     pub fn dl_timer(&mut self, timer: Timer) {
         let Timer {
             task,
@@ -350,13 +352,13 @@ impl Kernel<'_> {
             self.check_preempt(task);
             self.push_dl(cpu);
         } else {
-            // It went to sleep without budget.
+            // The task went to sleep without budget.
             self.dl_deactivate(task);
         }
         self.leave(cpu);
     }
 
-    /// The task with the earliest deadline of those queued and `prev`, the one that ran and may go on.
+    /// The queued task with the earliest deadline, or `prev`, which ran and may continue.
     #[inline(never)]
     pub fn pick_dl(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         let head = self.cpus[cpu].dl.front().copied();
@@ -369,14 +371,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts the task back that runs on `cpu` and was dequeued to be changed.
+    /// Puts back the task that runs on `cpu` and was dequeued to be changed.
     pub fn restore_dl(&mut self, cpu: usize, task: TaskPtr) {
         self.enqueue_dl(task);
         self.unqueue_dl(task);
         debug_assert_eq!(task.cpu(), cpu);
     }
 
-    /// How late the deadline is that `cpu` works for: later is less urgent.
+    /// The deadline of the task on `cpu`: later is less urgent.
     fn dl_urgency(&self, cpu: usize) -> u64 {
         let curr = self.cpus[cpu]
             .curr
@@ -387,14 +389,14 @@ impl Kernel<'_> {
         running.min(waiting.map_or(u64::MAX, |task| task.dl.get().deadline))
     }
 
-    /// `dl_task_fits_capacity()`: could `cpu` use up the budget by the deadline?
+    /// `dl_task_fits_capacity()`: could `cpu` consume the budget by the deadline?
     fn dl_fits(&self, task: TaskPtr, cpu: usize) -> bool {
         let dl = task.dl.get();
         (dl.dl_deadline * u64::from(self.hw.cpufreq.cap(cpu))) >> 10 >= dl.dl_runtime
     }
 
-    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s, best one that is large
-    /// enough for it, or the largest, then the one where it was, then one that is idle.
+    /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s: preferably
+    /// one that is large enough, or the largest; then its last one; then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
         let allowed = &task.abi.cpus_mask.get();
         let deadline = if task.dl.get().deadline > self.now() {
@@ -420,7 +422,8 @@ impl Kernel<'_> {
             .filter(|&cpu| self.dl_urgency(cpu) > deadline)
     }
 
-    /// `select_task_rq_dl()`: stays, unless that CPU works for an earlier deadline or is too small for it.
+    /// `select_task_rq_dl()`: the last CPU, unless that works for an earlier deadline or is too
+    /// small.
     #[inline(never)]
     pub fn select_cpu_dl(&mut self, task: TaskPtr, prev: usize) -> usize {
         let free = self.dl_urgency(prev) == u64::MAX;
@@ -430,7 +433,8 @@ impl Kernel<'_> {
         self.find_later_rq(task).unwrap_or(prev)
     }
 
-    /// `pull_dl_task()`: takes the waiting task with the earliest deadline that is earlier than all here.
+    /// `pull_dl_task()`: pulls the waiting task with the earliest deadline, if it is earlier than
+    /// all here.
     #[inline(never)]
     pub fn pull_dl(&mut self, cpu: usize) {
         let own = self.dl_urgency(cpu);

@@ -1,10 +1,10 @@
-//! The deadline server of a CPU's sched_ext tasks (`rq->ext_server`), which Linux 7.3 has: where higher classes leave
-//! them nothing, they get 50 ms of each second as if they were a deadline task. `kernel/sched/deadline.c` has its
-//! states in a picture.
+//! The deadline server of a CPU's sched_ext tasks (`rq->ext_server`) of Linux 7.3: if higher
+//! classes leave them nothing, they get 50 ms of each second as if they were a deadline task.
+//! `kernel/sched/deadline.c` has a picture of its states.
 //!
-//! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget is used up and its
-//! period begins anew. Only when what is left of the period is as long as the budget does it run. Its bandwidth is not
-//! part of what is asked for by frequencies.
+//! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget
+//! is consumed and its period begins anew. It runs only when the rest of the period is as long as
+//! the budget. Its bandwidth is not part of frequency requests.
 
 use crate::class::server::DlEntity;
 use crate::events::What;
@@ -14,24 +14,24 @@ use crate::kernel::task::{Class, TaskPtr};
 /// `sched_init_dl_servers()`: budget and period, ns.
 const RUNTIME_NS: u64 = 50_000_000;
 const PERIOD_NS: u64 = 1_000_000_000;
-/// `dl_server_min_res`: a timer that is early by more than this is set anew, ns.
+/// `dl_server_min_res`: a timer that is early by more than this is restarted, ns.
 const MIN_RES_NS: u64 = 1_000_000;
 
-/// A CPU's server: what `struct sched_dl_entity` has for it.
+/// A CPU's server: its fields of `struct sched_dl_entity`.
 #[derive(Clone, Copy)]
 pub struct DlServer {
     entity: DlEntity,
-    /// `dl_server_active`: a task is there, or was a short time ago.
+    /// `dl_server_active`: there is a task, or there was one a short time ago.
     active: bool,
-    /// `dl_defer_armed`: its timer is for when it has to run.
+    /// `dl_defer_armed`: its timer is set for the time when it has to run.
     armed: bool,
     /// `dl_defer_running`: it has had to run, and has not been deferred since.
     running: bool,
-    /// `dl_defer_idle`: the budget was used up by an idle CPU.
+    /// `dl_defer_idle`: an idle CPU consumed the budget.
     idle: bool,
-    /// It is on the runqueue: its tasks are picked as a deadline task would be.
+    /// It is on the runqueue: its tasks are picked like a deadline task.
     queued: bool,
-    /// Until when the time that the CPU idles has been accounted for, ns.
+    /// The time until which idle time has been accounted, ns.
     idle_from: u64,
 }
 
@@ -67,7 +67,7 @@ impl DlServer {
         }
     }
 
-    /// `update_dl_entity()`, when its first task comes.
+    /// `update_dl_entity()`, when its first task arrives.
     fn wake(&mut self, now: u64) {
         let over = self.entity.deadline < now;
         if over || self.entity.overflows(now) {
@@ -99,14 +99,14 @@ impl DlServer {
         true
     }
 
-    /// When it must begin to run to have its budget by the deadline, ns.
+    /// The latest time to start so as to have its budget by the deadline, ns.
     fn zero_laxity(&self) -> u64 {
         self.entity
             .deadline
             .saturating_add_signed(-self.entity.runtime)
     }
 
-    /// Is it to be considered when the next task is picked, and for which deadline (ns)?
+    /// Its deadline (ns), if it takes part in picking the next task.
     pub fn deadline(&self) -> Option<u64> {
         self.queued.then_some(self.entity.deadline)
     }
@@ -132,7 +132,7 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// It is to run now.
+    /// It has to run now.
     fn queue_server(&mut self, cpu: usize) {
         let server = &mut self.cpus[cpu].server;
         server.entity.throttled = false;
@@ -178,7 +178,8 @@ impl Kernel<'_> {
         self.cpus[cpu].server.idle_from = now;
     }
 
-    /// `dl_server_update_idle()`: `cpu` has idled until now, which is time that its tasks could have had.
+    /// `dl_server_update_idle()`: `cpu` has idled until now, which is time that its tasks could
+    /// have used.
     pub fn server_idled(&mut self, cpu: usize) {
         let now = self.now();
         let server = &mut self.cpus[cpu].server;
@@ -192,7 +193,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `update_curr_dl_se()`: the budget is used up.
+    /// `update_curr_dl_se()`: the budget is consumed.
     #[cold]
     fn server_exceeded(&mut self, cpu: usize, idle: bool) {
         let now = self.now();
@@ -243,7 +244,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The timer's time has come, or its handler's (`handled`).
+    /// The timer has expired, or its handler runs (`handled`).
     pub fn server_timer(&mut self, cpu: usize, generation: u32, handled: bool) {
         if self.cpus[cpu].server.entity.generation != generation {
             return;
@@ -307,7 +308,7 @@ impl Kernel<'_> {
 mod tests {
     use super::*;
 
-    /// At the first task it waits until the budget is all that is left of the period.
+    /// At the first task it waits until the rest of the period equals the budget.
     #[test]
     fn it_is_deferred() {
         let mut server = DlServer::default();
@@ -316,8 +317,8 @@ mod tests {
         assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
     }
 
-    /// Its tasks had nothing: it runs, in a period that begins then, as the old one's rest is too short for its budget at its
-    /// bandwidth (`dl_entity_overflow()`).
+    /// Its tasks had no time: it runs, in a period that begins then, because the rest of the old
+    /// one is too short for its budget at its bandwidth (`dl_entity_overflow()`).
     #[test]
     fn at_its_zero_laxity_it_runs() {
         let mut server = DlServer::default();

@@ -1,5 +1,5 @@
-//! The sched_ext class, as kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3 have it: when each op is
-//! called, in the order of a task's way.
+//! The sched_ext class, as in kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3:
+//! when each op is called, in the order of a task's life.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -114,14 +114,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts the task back that runs on `cpu` and was dequeued to be changed: the scheduler is not
-    /// asked where to.
+    /// Puts back the task that runs on `cpu` and was dequeued to be changed: the scheduler is not
+    /// asked.
     pub fn restore_ext(&mut self, cpu: usize, task: TaskPtr) {
         self.becomes_runnable(task, abi::ENQ_RESTORE);
         self.set_next_ext(cpu, task);
     }
 
-    /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
+    /// Moves the task that runs on `cpu`, where it may no longer be, to another runqueue.
     pub fn push_ext(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr_ext(cpu, task);
         if let Some(stopping) = self.scx.ops.stopping {
@@ -140,8 +140,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `do_enqueue_task()`: hands the task to the scheduler, or carries out where it was directly
-    /// dispatched.
+    /// `do_enqueue_task()`: hands the task to the scheduler, or carries out its direct dispatch.
     pub fn do_enqueue(&mut self, task: TaskPtr, flags: u64) {
         task.immed.set(false);
         if task.direct_dsq.get() != abi::DSQ_INVALID {
@@ -233,7 +232,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `balance_one()`: sees to it that the local queue has a task, or that `prev` goes on.
+    /// `balance_one()`: makes sure that the local queue has a task, or that `prev` continues.
     pub fn balance_ext(&mut self, cpu: usize, prev: Option<TaskPtr>) {
         self.scx.rqs[cpu].in_balance = true;
         let prev = prev.filter(|task| task.class.get() == Class::Ext);
@@ -245,7 +244,7 @@ impl Kernel<'_> {
         self.scx.rqs[cpu].in_balance = false;
     }
 
-    /// Returns whether `prev` goes on.
+    /// Returns whether `prev` continues.
     fn find_work(&mut self, cpu: usize, prev: Option<TaskPtr>) -> bool {
         if std::mem::take(&mut self.rq(cpu).scx.cpu_released)
             && let Some(cpu_acquire) = self.scx.ops.cpu_acquire
@@ -292,7 +291,7 @@ impl Kernel<'_> {
         keeps
     }
 
-    /// Is there a task in the local queue, if need be one from the global queue?
+    /// Is there a task in the local queue, or one that can be moved there from the global queue?
     fn has_local(&mut self, cpu: usize) -> bool {
         !self.scx.dsqs.local(cpu).is_empty() || self.consume_global(cpu)
     }
@@ -367,7 +366,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `switch_class()`: tells the scheduler that a higher class takes the CPU.
+    /// `switch_class()`: notifies the scheduler that a higher class takes the CPU.
     fn switch_class(&mut self, cpu: usize, next: TaskPtr) {
         if self.scx.ops.cpu_acquire.is_none() && self.scx.ops.cpu_release.is_none()
             || self.rq(cpu).scx.cpu_released
@@ -393,13 +392,13 @@ impl Kernel<'_> {
         self.rq(cpu).scx.cpu_released = true;
     }
 
-    /// Sends the kicks that code on `cpu` has asked for (`kick_cpus_irq_workfn()`).
+    /// Sends the kicks requested by code on `cpu` (`kick_cpus_irq_workfn()`).
     #[inline]
     pub fn send_kicks(&mut self, cpu: usize) {
         while let Some(kick) = self.scx.kicks.next() {
             debug_assert_eq!(self.this_cpu(), cpu);
             let target = kick.cpu as usize;
-            // `kick_one_cpu()` looks whether it is online, as it can be asked of any CPU.
+            // `kick_one_cpu()` checks whether it is online, because any CPU can be kicked.
             if self.machine.offline.contains(target) {
                 continue;
             }

@@ -14,7 +14,7 @@ pub struct Rt {
     pub queued: usize,
 }
 
-/// Gives a task whose turn is over, or that yielded, its next time slice.
+/// Gives a task whose slice is over, or that yielded, its next slice.
 fn refill(task: TaskPtr) {
     if task.rr_left.get() == 0 {
         task.rr_left.set(match task.policy.get() {
@@ -25,7 +25,7 @@ fn refill(task: TaskPtr) {
 }
 
 impl Kernel<'_> {
-    /// So many more tasks of the class are runnable on `cpu`.
+    /// The number of runnable tasks of the class on `cpu` changes by `more`.
     fn count_rt(&mut self, cpu: usize, more: i32) {
         let rq = self.rq(cpu);
         rq.nr_running = rq.nr_running.wrapping_add_signed(more);
@@ -38,8 +38,8 @@ impl Kernel<'_> {
         self.queue_rt(task, false);
     }
 
-    /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its turn
-    /// is over.
+    /// The task that ran waits again: ahead of its equals if it was preempted, behind them if its
+    /// slice is over.
     #[inline(never)]
     pub fn put_prev_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.update_curr(cpu, task);
@@ -82,7 +82,7 @@ impl Kernel<'_> {
         let head = self.cpus[cpu].rt.front().copied();
         match (head, prev) {
             (Some(head), Some(prev)) if head.abi.prio.get() < prev.abi.prio.get() => Some(head),
-            // Round robin over: the next of the same priority has its turn.
+            // Round robin: the next task of the same priority runs.
             (Some(head), Some(prev))
                 if head.abi.prio.get() == prev.abi.prio.get() && prev.rr_left.get() == 0 =>
             {
@@ -96,14 +96,14 @@ impl Kernel<'_> {
         }
     }
 
-    /// Puts the task back that runs on `cpu` and was dequeued to be changed.
+    /// Puts back the task that runs on `cpu` and was dequeued to be changed.
     pub fn restore_rt(&mut self, cpu: usize, task: TaskPtr) {
         self.count_rt(cpu, 1);
         task.rr_left.set(0);
         refill(task);
     }
 
-    /// Takes the task that runs on `cpu`, where it may not be any more, to another runqueue.
+    /// Moves the task that runs on `cpu`, where it may no longer be, to another runqueue.
     pub fn push_rt(&mut self, cpu: usize, task: TaskPtr, to: usize) {
         self.update_curr(cpu, task);
         self.count_rt(cpu, -1);
@@ -138,7 +138,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `select_task_rq_rt()`: stays, unless an RT task as urgent runs there; then the least urgent CPU.
+    /// `select_task_rq_rt()`: the last CPU, unless an RT task as urgent runs there; then the least
+    /// urgent CPU.
     #[inline(never)]
     pub fn select_cpu_rt(&mut self, task: TaskPtr, prev: usize) -> usize {
         let urgency = |kernel: &Self, cpu: usize| match kernel.cpus[cpu].curr {
@@ -165,8 +166,8 @@ impl Kernel<'_> {
             .unwrap_or(prev)
     }
 
-    /// `pull_rt_task()`: takes the most urgent waiting task that may run here and is more urgent than
-    /// what this CPU has.
+    /// `pull_rt_task()`: pulls the most urgent waiting task that may run here, if it is more urgent
+    /// than this CPU's task.
     #[inline(never)]
     pub fn pull_rt(&mut self, cpu: usize) {
         let own = self.cpus[cpu]

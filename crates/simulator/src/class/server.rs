@@ -6,7 +6,7 @@ pub const BW_SHIFT: u32 = 20;
 /// A deadline task's server: the kernel's `struct sched_dl_entity`. All zero in other classes.
 #[derive(Clone, Copy, Default)]
 pub struct DlEntity {
-    /// Budget a period, relative deadline, and period, ns.
+    /// Budget per period, relative deadline, and period, ns.
     pub dl_runtime: u64,
     pub dl_deadline: u64,
     pub dl_period: u64,
@@ -18,10 +18,10 @@ pub struct DlEntity {
     pub throttled: bool,
     /// Has given up the rest of its budget (`sched_yield()`).
     pub yielded: bool,
-    /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and until then after that
-    /// its budget would have lasted (the 0-lag time).
+    /// Its bandwidth counts on its CPU (`running_bw`): while it is runnable, and afterwards for as
+    /// long as its budget would have lasted (the 0-lag time).
     pub active: bool,
-    /// Of its timers; those of another are void.
+    /// Of its timers; timers of another generation are void.
     pub generation: u32,
 }
 
@@ -42,7 +42,7 @@ impl DlEntity {
         self.runtime = self.dl_runtime as i64;
     }
 
-    /// `replenish_dl_entity()`: budget for what was overrun and some more, later.
+    /// `replenish_dl_entity()`: adds budgets until the overrun is covered, and moves the deadline.
     pub fn replenish(&mut self, now: u64) {
         if self.dl_period == 0 {
             return;
@@ -54,7 +54,7 @@ impl DlEntity {
             self.deadline += self.dl_period;
             self.runtime += self.dl_runtime as i64;
         }
-        // Far too late: begin anew.
+        // Far too late: starts anew.
         if self.deadline < now {
             self.new_period(now);
         }
@@ -62,14 +62,14 @@ impl DlEntity {
         self.yielded = false;
     }
 
-    /// `dl_entity_overflow()`: would using up the budget by the deadline take more than the bandwidth?
+    /// `dl_entity_overflow()`: would consuming the budget by the deadline exceed the bandwidth?
     pub fn overflows(&self, now: u64) -> bool {
         let left = i128::from(self.dl_deadline) * i128::from(self.runtime);
         let right = i128::from(self.deadline.saturating_sub(now)) * i128::from(self.dl_runtime);
         right < left
     }
 
-    /// `update_dl_entity()`, on a wakeup: the budget and deadline in force are kept if they ask for no
+    /// `update_dl_entity()`, on a wakeup: keeps the current budget and deadline if they require no
     /// more than the bandwidth.
     pub fn wake(&mut self, now: u64) {
         let constrained = self.dl_deadline < self.dl_period;
@@ -84,14 +84,14 @@ impl DlEntity {
         }
     }
 
-    /// `update_dl_revised_wakeup()`: the budget is what the time left is worth.
+    /// `update_dl_revised_wakeup()`: the budget is reduced to the remaining time at the bandwidth.
     pub fn revise(&mut self, now: u64) {
         let laxity = u128::from(self.deadline - now);
         let density = u128::from(ratio(self.dl_deadline, self.dl_runtime));
         self.runtime = ((density * laxity) >> BW_SHIFT) as i64;
     }
 
-    /// The 0-lag time: until when the budget left would last at the bandwidth, ns.
+    /// The 0-lag time: when the remaining budget would be consumed at the bandwidth, ns.
     pub fn zero_lag(&self) -> u64 {
         let left = i128::from(self.runtime) * i128::from(self.dl_period)
             / i128::from(self.dl_runtime.max(1));

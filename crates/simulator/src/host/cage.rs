@@ -1,14 +1,16 @@
-//! What somebody else's scheduler may do to this computer: nothing.
+//! The cage: a foreign scheduler may do nothing to this computer.
 //!
-//! A scheduler has no business with the operating system, but it is native code, which can find the C library however its
-//! symbols are checked. So it gets a process of its own, and that gives up, for good, what it will not need. What the
-//! program itself still has to do first it does first: a process that will load one calls [`prepare`], which gives up
-//! files, networks and other processes (Landlock), the terminal, and resources without end. When the scheduler is
-//! loaded and before any of it runs, [`close`] leaves the system calls that computing, memory, time and two pipes take
-//! (seccomp). A system call from an instruction that was not there before, that is, from the scheduler itself, is refused
-//! whichever it is, and reported as its fault ([`fault`](super::fault)).
+//! A scheduler does not need the operating system, but it is native code, which can find the C
+//! library however its symbols are checked. It therefore gets a process of its own, which
+//! permanently gives up what it will not need. A process that will load a scheduler first calls
+//! [`prepare`], which gives up files, networks and other processes (Landlock), the terminal, and
+//! unlimited resources. After the scheduler is loaded and before any of it runs, [`close`] leaves
+//! only the system calls for computing, memory, time and two pipes (seccomp). A system call from an
+//! instruction that was not there before, that is, from the scheduler itself, is always refused,
+//! and reported as its fault ([`fault`](super::fault)).
 //!
-//! What is not protected is the simulation: the scheduler shares its memory, and may falsify its results.
+//! The simulation itself is not protected: the scheduler shares its memory, and may falsify its
+//! results.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seccompiler::{
@@ -20,12 +22,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Where `struct seccomp_data` (include/uapi/linux/seccomp.h) has what is asked of it.
+/// Offsets in `struct seccomp_data` (include/uapi/linux/seccomp.h).
 mod data {
     pub const INSTRUCTION_POINTER: u32 = 8;
 }
 
-/// What such a process may take, as resources: address space and time (24 h) for any simulation, and no core of it.
+/// Resource limits of such a process: enough address space and time (24 h) for any simulation, and
+/// no core dump.
 const LIMITS: [(Resource, u64); 5] = [
     (Resource::As, 8 << 30),
     (Resource::Cpu, 24 * 3600),
@@ -34,14 +37,14 @@ const LIMITS: [(Resource, u64); 5] = [
     (Resource::Msgqueue, 0),
 ];
 
-/// What it needs no more once the scheduler is loaded, from a file that is none on a disk.
+/// Limits once the scheduler is loaded from an anonymous file.
 const LIMITS_WHEN_LOADED: [(Resource, u64); 3] = [
     (Resource::Fsize, 0),
     (Resource::Nofile, 0),
     (Resource::Nproc, 0),
 ];
 
-/// Calls that are allowed whatever they are given: computing, memory, time, and the end.
+/// Calls that are allowed with any arguments: computing, memory, time, and the end.
 const ALLOWED: [libc::c_long; 17] = [
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -62,10 +65,10 @@ const ALLOWED: [libc::c_long; 17] = [
     libc::SYS_exit_group,
 ];
 
-/// Where code was in memory before a scheduler was loaded: this program's, and that of the libraries it came with.
+/// The code in memory before a scheduler was loaded: this program's, and that of its libraries.
 static CODE: OnceLock<Vec<Range<u64>>> = OnceLock::new();
 
-/// What this kernel lacks of what keeps a scheduler from harm, by name.
+/// The names of the kernel features for the cage that are missing here.
 pub fn lacks() -> Vec<&'static str> {
     let all = [
         ("Landlock", native::has_landlock()),
@@ -75,10 +78,10 @@ pub fn lacks() -> Vec<&'static str> {
     lacking.map(|(name, _)| name).collect()
 }
 
-/// Gives up, for this process and those that it forks, what a simulation does not need, as far as it is not needed to load
-/// a scheduler either. To be called while the process has one thread; the scheduler that is loaded next closes the cage
-/// ([`close`]), so each needs a process of its own. What the kernel lacks is an error, unless
-/// [`native::run_uncaged`] was called.
+/// Gives up, for this process and its children, what neither a simulation nor loading a scheduler
+/// needs. Call it while the process has one thread. The scheduler that is loaded next closes the
+/// cage ([`close`]), so each scheduler needs a process of its own. A missing kernel feature is an
+/// error, unless [`native::run_uncaged`] was called.
 pub fn prepare() -> io::Result<()> {
     let lacking = lacks();
     if !lacking.is_empty() && !native::is_uncaged() {
@@ -86,9 +89,9 @@ pub fn prepare() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, message));
     }
     let code = code()?;
-    // Without it neither is to be had for those who are not root.
+    // Without it, neither is available to unprivileged users.
     rustix::thread::set_no_new_privs(true)?;
-    // Fails for the leader of a group, which does not matter if it is that of a session.
+    // Fails for a process group leader, which is fine if the group is that of a session.
     if let Err(error) = rustix::process::setsid()
         && rustix::process::getsid(None)? != rustix::process::getpid()
     {
@@ -101,7 +104,7 @@ pub fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps a resource to a limit, or below it if it is.
+/// Lowers a resource limit to `most`, if it is higher.
 fn limit(&(resource, most): &(Resource, u64)) -> io::Result<()> {
     let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let most = most.min(hard);
@@ -112,8 +115,8 @@ fn limit(&(resource, most): &(Resource, u64)) -> io::Result<()> {
     Ok(setrlimit(resource, limit)?)
 }
 
-/// The scheduler is loaded, and none of it has run: gives up, for all threads of the process, what is not needed from here
-/// on, if it was prepared for that.
+/// The scheduler is loaded, and none of it has run: gives up, for all threads of the process, what
+/// is no longer needed, if the process was prepared for that.
 pub fn close() -> io::Result<()> {
     let Some(code) = CODE.get() else {
         return Ok(());
@@ -121,7 +124,7 @@ pub fn close() -> io::Result<()> {
     LIMITS_WHEN_LOADED.iter().try_for_each(limit)?;
     let allowed = allowed(std::process::id()).map_err(io::Error::other)?;
     let enter = || {
-        // This one first: the other allows no more of it.
+        // This filter first: the other forbids adding filters.
         apply_filter_all_threads(&from(code))?;
         match &allowed {
             Some(allowed) => apply_filter_all_threads(allowed),
@@ -134,7 +137,7 @@ pub fn close() -> io::Result<()> {
     }
 }
 
-/// Where code is in memory now.
+/// The code in memory now.
 fn code() -> io::Result<Vec<Range<u64>>> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let ranges = maps.lines().filter_map(|line| {
@@ -147,14 +150,14 @@ fn code() -> io::Result<Vec<Range<u64>>> {
     Ok(ranges.collect())
 }
 
-/// This computer's, if there are filters for it.
+/// This computer's architecture, if there are filters for it.
 fn architecture() -> Option<TargetArch> {
     std::env::consts::ARCH.try_into().ok()
 }
 
-/// The seccomp program that lets [`ALLOWED`] pass, and of some more calls those with harmless arguments, in the process
-/// `pid`. What comes by another architecture's numbers (i386's `int $0x80`) ends the process; x32's are not among the
-/// allowed ones.
+/// The seccomp program that allows [`ALLOWED`], and some more calls with harmless arguments, in the
+/// process `pid`. A call by another architecture's numbers (i386's `int $0x80`) ends the process;
+/// x32's numbers are not among the allowed ones.
 fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
     let Some(architecture) = architecture() else {
         return Ok(None);
@@ -171,7 +174,7 @@ fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
         rules.entry(call).or_default().push(rule);
         Ok::<(), seccompiler::BackendError>(())
     };
-    // Memory that is nobody else's, and never to be run.
+    // Memory that is private, and never executable.
     when(
         libc::SYS_mmap,
         vec![
@@ -181,7 +184,7 @@ fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
     )?;
     when(libc::SYS_mprotect, vec![without(2, libc::PROT_EXEC)?])?;
     when(libc::SYS_mremap, vec![without(3, !libc::MREMAP_MAYMOVE)?])?;
-    // To whoever reads the results, and the messages; and no longer.
+    // To the reader of the results, and of the messages; both may be closed.
     for pipe in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         for call in [libc::SYS_write, libc::SYS_writev] {
             when(call, vec![is(0, Is::Eq, pipe as u64)?])?;
@@ -189,9 +192,9 @@ fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
     }
     when(libc::SYS_close, vec![is(0, Is::Gt, 2)?])?;
     when(libc::SYS_close, vec![is(0, Is::Eq, 0)?])?;
-    // As the standard library does before it closes one.
+    // As the standard library does before it closes a file.
     when(libc::SYS_fcntl, vec![is(1, Is::Eq, libc::F_GETFD as u64)?])?;
-    // The watchdog asks one of its threads where it is; abort() ends the process.
+    // The watchdog asks one of its threads for its position; abort() ends the process.
     for signal in [libc::SIGXCPU, libc::SIGABRT] {
         when(
             libc::SYS_tgkill,
@@ -211,7 +214,7 @@ fn allowed(pid: u32) -> Result<Option<BpfProgram>, seccompiler::BackendError> {
     BpfProgram::try_from(filter).map(Some)
 }
 
-/// The seccomp program that lets calls from `code` pass.
+/// The seccomp program that allows calls from `code` only.
 fn from(code: &[Range<u64>]) -> BpfProgram {
     let load = |offset: u32| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |action: u32| op(libc::BPF_RET | libc::BPF_K, action);
@@ -224,11 +227,12 @@ fn from(code: &[Range<u64>]) -> BpfProgram {
     let (equal, at_least) = (libc::BPF_JEQ, libc::BPF_JGE);
 
     let mut filter = Vec::new();
-    // The instruction that follows the call's, in two halves.
+    // The address of the instruction after the call, in two halves.
     for range in code {
         let (first, last) = (range.start + 1, range.end);
         let high = |address: u64| address >> 32;
-        // No mapping of a program or library is as long as 4 GiB: at most two highs.
+        // No mapping of a program or library is as long as 4 GiB, so there are at most two high
+        // halves.
         for half in high(first)..=high(last) {
             let from = if half == high(first) { first } else { 0 };
             let to = if half == high(last) {
@@ -263,11 +267,11 @@ mod tests {
     use std::ffi::CString;
     use std::ptr::{null, null_mut};
 
-    /// What a child process ends with that does `act` in a closed cage: its exit status, or the signal that ended it as a
-    /// negative number.
+    /// The exit status of a child process that executes `act` in a closed cage, or the negative
+    /// number of the signal that ended it.
     fn caged(act: impl FnOnce() -> i32) -> i32 {
-        // SAFETY: the child does what may be done after fork() in a process with threads, with the C library's
-        // allocator, which sees to it.
+        // SAFETY: the child does only what is allowed after fork() in a process with threads; the C
+        // library's allocator supports fork().
         let child = unsafe { libc::fork() };
         if child == 0 {
             let status = match prepare().and_then(|()| close()) {

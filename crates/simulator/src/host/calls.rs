@@ -1,5 +1,5 @@
-//! What a simulation's scheduler is doing just now, for those who look from outside: the handler of
-//! its faults, and the thread that notices a call which does not end.
+//! The current activity of a simulation's scheduler, for outside observers: the handler of its
+//! faults, and the thread that notices a call that does not return.
 
 use native::Object;
 use std::cell::Cell;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// An op's name. Thin, as it is swapped in one go.
+/// An op's name. A thin pointer, so that it can be swapped atomically.
 type OpName = *mut &'static str;
 
-/// Written by the simulation's thread alone.
+/// Written by the simulation's thread only.
 #[derive(Debug)]
 pub struct CallRecord {
     scheduler: String,
     code: Code,
-    /// Of the simulation.
+    /// The simulation's thread.
     thread: libc::pthread_t,
-    /// The op that is being called; null between calls.
+    /// The current op; null between calls.
     op: AtomicPtr<&'static str>,
     /// Counts calls that began.
     calls: AtomicU64,
 }
 
-/// A scheduler's code: where it is loaded, and what it was loaded from.
+/// A scheduler's code: its address, and the object that it was loaded from.
 #[derive(Debug)]
 pub struct Code {
     addresses: Range<usize>,
@@ -46,17 +46,17 @@ impl Code {
     }
 }
 
-/// Where in its work a scheduler is.
+/// The position of a scheduler in its work.
 pub struct Call<'a> {
     pub scheduler: &'a str,
     pub op: &'static str,
-    /// Which of its calls this is.
+    /// The number of this call.
     pub number: u64,
     record: &'a CallRecord,
 }
 
 impl Call<'_> {
-    /// Is it the scheduler's own code that is at `address`?
+    /// Is the code at `address` the scheduler's own?
     pub fn is_at(&self, address: usize) -> bool {
         self.record.code.addresses.contains(&address)
     }
@@ -74,7 +74,7 @@ impl Call<'_> {
 
     /// Sends the simulation's thread `signal`.
     pub fn interrupt(&self, signal: libc::c_int) {
-        // SAFETY: the thread is in the middle of a call that does not end.
+        // SAFETY: the thread is in the middle of a call that does not return.
         unsafe { libc::pthread_kill(self.record.thread, signal) };
     }
 }
@@ -86,8 +86,8 @@ thread_local! {
 }
 
 impl CallRecord {
-    /// For the simulation of `scheduler` that starts on this thread, and stays on it. What `code` was made of must
-    /// live as long.
+    /// For the simulation of `scheduler` that starts on this thread, and stays on it. The source of
+    /// `code` must live as long.
     pub fn start(scheduler: String, code: Code) -> Arc<CallRecord> {
         let record = Arc::new(CallRecord {
             scheduler,
@@ -104,7 +104,7 @@ impl CallRecord {
         record
     }
 
-    /// The op `name` is called; the answer is for [`CallRecord::end`].
+    /// The op `name` is called; pass the result to [`CallRecord::end`].
     #[inline]
     pub fn begin(&self, name: &'static &'static str) -> OpName {
         let outer = self.op.load(Relaxed);
@@ -113,14 +113,14 @@ impl CallRecord {
         outer
     }
 
-    /// It returned. True if no other op was being called meanwhile.
+    /// The op returned. True if it was the outermost one.
     #[inline]
     pub fn end(&self, outer: OpName) -> bool {
         self.op.store(outer, Relaxed);
         outer.is_null()
     }
 
-    /// How much CPU time its thread has had.
+    /// The CPU time of its thread.
     pub fn time(&self) -> Duration {
         let mut clock = 0;
         // SAFETY: the thread is there while its simulation runs; all zeroes is a timespec.
@@ -132,7 +132,7 @@ impl CallRecord {
         }
     }
 
-    /// The call that it is in the middle of, if any.
+    /// The current call, if any.
     pub fn call(&self) -> Option<Call<'_>> {
         // SAFETY: null or what begin() was given.
         let op = unsafe { self.op.load(Relaxed).as_ref() }?;
@@ -157,38 +157,40 @@ fn all() -> MutexGuard<'static, Vec<Weak<CallRecord>>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Of the simulation that this thread is in the middle of; null if there is none. May be asked by a signal handler.
+/// The record of this thread's simulation; null if there is none. May be called by a signal
+/// handler.
 pub fn record() -> *const CallRecord {
     HERE.get()
 }
 
-/// Every simulation of the process that is being run.
+/// Every running simulation of the process.
 pub fn everywhere() -> Vec<Arc<CallRecord>> {
     all().iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Notices a call that does not end: one that has had so much of its thread's own time, which does not pass while others
-/// have the CPU, or that has waited for so many samples, as no call does.
+/// Detects a call that does not return: one that has used the limit of its thread's CPU time, which
+/// does not advance while other threads have the CPU, or that has waited for the limit of samples,
+/// which no call does.
 pub struct Patience {
     time: Duration,
     samples: u32,
     seen: Vec<Seen>,
 }
 
-/// A call that a sample met.
+/// A call found in a sample.
 #[derive(Clone, Copy)]
 struct Seen {
     simulation: *const CallRecord,
     number: u64,
-    /// Its thread's time when it was first met, and now.
+    /// Its thread's time at the first sample, and now.
     since: Duration,
     now: Duration,
-    /// How many samples have met it with no more time than the one before.
+    /// The number of samples in which its time did not advance.
     waited: u32,
 }
 
 impl Patience {
-    /// With calls that take so much time, or wait for so many samples in a row.
+    /// With these limits of a call's time, and of consecutive samples in which it waits.
     pub fn new(time: Duration, samples: u32) -> Patience {
         Patience {
             time,
@@ -197,7 +199,8 @@ impl Patience {
         }
     }
 
-    /// Takes a sample of `simulations`, whose threads have had so much `time`, and gives `lost` a call that does not end.
+    /// Takes a sample of `simulations`, whose threads have used `time`, and passes a call that does
+    /// not return to `lost`.
     pub fn sample(
         &mut self,
         simulations: &[Arc<CallRecord>],
@@ -235,11 +238,11 @@ impl Patience {
     }
 }
 
-/// Is a simulation just now telling somebody something, who may take their time?
+/// Is a simulation waiting for a consumer of its results, which may be slow?
 static IS_HEARD: AtomicBool = AtomicBool::new(false);
 
-/// What `tell` returns, which may wait for somebody else without being taken for a call that does not end. Of one
-/// simulation in a process.
+/// Calls `tell`, which may wait for another process without being treated as a call that does not
+/// return. For one simulation in a process.
 pub fn heard<R>(tell: impl FnOnce() -> R) -> R {
     IS_HEARD.store(true, Relaxed);
     let result = tell();
@@ -287,7 +290,7 @@ mod tests {
         sample(second, &mut noticed);
         assert!(simulation.end(outer));
         assert_eq!(noticed, ["test dispatch"]);
-        // On a CPU that others have it takes no time; one that waits is noticed, too.
+        // On a CPU that others occupy the call uses no time; a waiting one is noticed, too.
         let outer = simulation.begin(&"init");
         for _ in 0..6 {
             sample(Duration::ZERO, &mut noticed);

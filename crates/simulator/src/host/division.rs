@@ -1,6 +1,7 @@
-//! Division as BPF defines it ("Arithmetic instructions" in Linux's Documentation/bpf/standardization/instruction-set.rst):
-//! by zero the quotient is 0 and the remainder the dividend; of the smallest integer by -1 the quotient is the dividend
-//! and the remainder 0. x86 raises SIGFPE for both; other machines do it as BPF does.
+//! Division as BPF defines it ("Arithmetic instructions" in Linux's
+//! Documentation/bpf/standardization/instruction-set.rst): division by zero has the quotient 0 and
+//! the dividend as remainder; the smallest integer by -1 has the dividend as quotient and the
+//! remainder 0. x86 raises SIGFPE for both; other machines follow BPF.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::{REG_RAX, REG_RDX, REG_RIP, ucontext_t};
@@ -8,19 +9,20 @@ use libc::{REG_RAX, REG_RDX, REG_RIP, ucontext_t};
 /// The longest instruction.
 const MOST_BYTES: usize = 15;
 
-/// The first decoding makes the decoder's tables, for which a signal handler has no memory.
+/// The first decoding builds the decoder's tables, for which a signal handler cannot allocate.
 pub fn prepare() {
     let _ = decode(&[0xf7, 0xf1], 0);
 }
 
-/// Carries out the division that `context` stopped at, with BPF's result, and goes on behind it. False, and nothing
-/// done, if it is another instruction, or a division that BPF does not have.
+/// Executes the division at which `context` stopped, with BPF's result, and continues after it.
+/// Returns false, without effect, for another instruction, or a division that BPF does not have.
 ///
 /// # Safety
-/// What `context` stopped at can be read, and may be gone on with.
+/// The memory at which `context` stopped is readable, and execution may continue there.
 pub unsafe fn divide(context: &mut ucontext_t) -> bool {
     let at = context.uc_mcontext.gregs[REG_RIP as usize] as usize;
-    // SAFETY: an instruction is there, as it has been run, and the pages behind a library's code are its own.
+    // SAFETY: an instruction is there, because it was executed, and the pages after a library's
+    // code are its own.
     let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, MOST_BYTES) };
     let instruction = decode(bytes, at as u64);
     let signed = match instruction.mnemonic() {
@@ -57,7 +59,7 @@ fn decode(bytes: &[u8], at: u64) -> Instruction {
     Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode()
 }
 
-/// What is divided by, and above it whatever is there.
+/// The divisor, with arbitrary bits above it.
 fn divisor(instruction: &Instruction, registers: &[i64]) -> Option<u64> {
     if instruction.op0_kind() == OpKind::Register {
         return register(instruction.op0_register(), registers);

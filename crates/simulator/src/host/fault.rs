@@ -1,5 +1,6 @@
-//! A native scheduler that does what ends its process: uses a pointer that it did not check, makes a system call (see [`cage`](super::cage)), or recurses
-//! or loops without end (the kernel's verifier refuses such a scheduler).
+//! A native scheduler that would end its process: it uses an unchecked pointer, makes a system call
+//! (see [`cage`](super::cage)), or recurses or loops without end. The kernel's verifier refuses
+//! such a scheduler.
 
 use crate::host::calls::{self, Call, CallRecord, Patience};
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
@@ -9,20 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How often the schedulers are looked at.
+/// The sampling interval of the schedulers.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How much CPU time a call may take, which usually takes microseconds, and how often in a row it may be met waiting, which
-/// none of them does. Looks are counted, not time, which passes for a stopped process, too.
+/// The limit of a call's CPU time, which is usually microseconds, and of consecutive samples in
+/// which it waits, which no call does. Samples are counted, not time, which passes for a stopped
+/// process, too.
 const MOST_TIME: Duration = Duration::from_secs(5);
 const MOST_LOOKS: u32 = 150;
 
-/// What a process ends with whose scheduler is at fault.
+/// The exit status of a process whose scheduler is at fault.
 pub const STATUS: c_int = 3;
 
-/// For a process that simulates: a scheduler's fault ends it with a message on standard error and exit status [`STATUS`]
-/// instead of a bare signal, and so does a call that does not end. (The simulation cannot go on: its
-/// state is in the middle of a callback.)
+/// For a process that simulates: a scheduler's fault ends it with a message on standard error and
+/// exit status [`STATUS`] instead of a bare signal, and so does a call that does not return. (The
+/// simulation cannot continue: its state is in the middle of a callback.)
 pub fn report_scheduler_faults() {
     #[cfg(target_arch = "x86_64")]
     super::division::prepare();
@@ -37,10 +39,11 @@ pub fn report_scheduler_faults() {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }
-    // Where no thread is to be had, a call that does not end is not noticed, and faults have no line.
+    // If no thread can be started, a call that does not return is not noticed, and faults have no
+    // line.
     let (begins, begun) = mpsc::channel();
     let watches = std::thread::Builder::new().spawn(move || {
-        // Fails only if nobody waits for it.
+        // Fails only if the receiver is gone.
         let _ = begins.send(());
         let mut patience = Patience::new(MOST_TIME, MOST_LOOKS);
         loop {
@@ -48,18 +51,19 @@ pub fn report_scheduler_faults() {
             if let Some(fault) = Fault::reported() {
                 fault.end(true);
             }
-            // That thread then says where it is.
+            // That thread then reports its position.
             let interrupt = |call: &Call<'_>| call.interrupt(SIGXCPU);
             patience.sample(&calls::everywhere(), CallRecord::time, interrupt);
         }
     });
     if watches.is_ok() {
-        // What a thread needs at its beginning it has now, whatever is given up next.
+        // The thread now has all it needs to start, whatever is given up next.
         let _ = begun.recv();
     }
 }
 
-/// What a signal found, left for the thread that looks: to find a line takes more stack than a handler has.
+/// The findings of a signal handler, for the sampling thread: finding a line takes more stack than
+/// a handler has.
 struct Fault {
     signal: c_int,
     address: usize,
@@ -72,11 +76,12 @@ static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 static RECORD: AtomicPtr<CallRecord> = AtomicPtr::new(null_mut());
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// How long to wait for the thread that looks, which may wait for memory's lock, which may be the faulty thread's.
+/// How long to wait for the sampling thread, which may wait for the allocator's lock, which the
+/// faulty thread may hold.
 const WAIT_FOR_LINE: Duration = Duration::from_secs(2);
 
 extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: with SA_SIGINFO it is what the thread was doing.
+    // SAFETY: with SA_SIGINFO it is the thread's context.
     let context = unsafe { &mut *context.cast() };
     let mut address = instruction_pointer(context);
     // A breakpoint is reported behind its instruction.
@@ -84,7 +89,8 @@ extern "C" fn report(signal: c_int, _: *mut libc::siginfo_t, context: *mut libc:
         address -= 1;
     }
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code has been run.
+    // SAFETY: the record is null, or that of this thread's simulation; the scheduler's code was
+    // executed.
     if signal == SIGFPE
         && unsafe { calls::record().as_ref() }
             .and_then(CallRecord::call)
@@ -129,33 +135,33 @@ impl Fault {
 
     fn what(&self) -> &'static str {
         match self.signal {
-            SIGFPE => "divided what BPF cannot divide; expected numbers of 32 or 64 bits",
+            SIGFPE => "made a division that BPF does not have; expected numbers of 32 or 64 bits",
             SIGILL => {
-                "ran into an instruction that is none, as after __builtin_unreachable(); expected code \
+                "ran into an invalid instruction, as after __builtin_unreachable(); expected code \
                  that is never reached"
             }
             SIGSYS => {
-                "made a system call, which a BPF program cannot; expected what sched_ext and BPF offer"
+                "made a system call, which a BPF program cannot; expected functions of sched_ext and BPF"
             }
-            SIGTRAP => "ran into a breakpoint, which BPF does not have; expected code without any",
+            SIGTRAP => "reached a breakpoint, which BPF does not have; expected code without any",
             SIGXCPU => {
                 "did not return, which the kernel's verifier refuses; expected loops with an end"
             }
             _ => {
-                "used memory that is not there, which the kernel's verifier refuses; expected a test of \
+                "accessed an invalid address, which the kernel's verifier refuses; expected a test of \
                  each pointer that may be NULL, indices within bounds and no recursion"
             }
         }
     }
 
-    /// Says what the scheduler did, and ends the process. Without `find_line` it may be called in a signal handler: it
-    /// neither allocates nor locks.
+    /// Reports the scheduler's fault, and ends the process. Without `find_line` a signal handler
+    /// may call it: it neither allocates nor locks.
     fn end(&self, find_line: bool) -> ! {
         let write = |text: &str| {
             // SAFETY: may be called in a signal handler.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };
-        // SAFETY: null, or that of the simulation which is in the middle of a call, and stays there.
+        // SAFETY: null, or that of the simulation in the middle of a call, which does not return.
         let call = unsafe { self.record.as_ref() }.and_then(CallRecord::call);
         let line = call
             .as_ref()

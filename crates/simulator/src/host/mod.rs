@@ -1,4 +1,4 @@
-//! The process that simulates: what a scheduler is doing in it, and what it does when that goes wrong.
+//! The simulating process: what a scheduler does in it, and what happens when it fails.
 
 pub mod cage;
 pub mod calls;

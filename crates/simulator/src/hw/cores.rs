@@ -1,9 +1,9 @@
-//! Hardware threads: how fast each is, by its frequency and by how many others of its core are busy.
+//! Hardware threads: the speed of each, by its frequency and the number of busy siblings.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::Machine;
 
-/// What a ratio of 1 is, to the full speed.
+/// A ratio of 1.
 pub const FULL: u32 = 1 << 20;
 
 /// The hardware threads of a machine, by CPU.
@@ -15,18 +15,18 @@ pub struct Cores {
 
 struct Thread {
     core_type: usize,
-    /// The OPP that its cpufreq policy is at, and the fastest that the hardware allows: it runs at the
+    /// The OPP of its cpufreq policy, and the fastest that the hardware allows: it runs at the
     /// slower of the two.
     opp: usize,
     cap: usize,
     /// The other hardware threads of its core.
     siblings: Box<[usize]>,
-    /// Its speed at the highest frequency while so many of them (the index) are busy.
+    /// Its speed at the highest frequency, by the number of busy siblings.
     speeds: Box<[u32]>,
 }
 
 impl Cores {
-    /// Those of `machine`, at their highest frequencies.
+    /// The hardware threads of `machine`, at their highest frequencies.
     pub fn new(machine: &Machine) -> Cores {
         let thread = |cpu: usize| {
             let core_type = machine.cpus[cpu].core_type;
@@ -78,7 +78,8 @@ impl Cores {
         ((u64::from(self.frequency(cpu)) * u64::from(CPUPERF_ONE)) >> 20) as u32
     }
 
-    /// Work a nanosecond that `cpu` does, in 1/2^20 of the reference, while so many of its siblings are busy.
+    /// The work per nanosecond of `cpu`, in 1/2^20 of the reference, with this number of busy
+    /// siblings.
     pub fn speed(&self, cpu: usize, busy: usize) -> u32 {
         let full = u64::from(self.threads[cpu].speeds[busy]);
         ((full * u64::from(self.frequency(cpu))) >> 20).max(1) as u32
@@ -89,7 +90,7 @@ impl Cores {
         self.threads[cpu].opp = opp;
     }
 
-    /// The hardware lets `cpu` run at the fastest OPP of at most `khz`, or its slowest, from now on.
+    /// The hardware limits `cpu` to the fastest OPP of at most `khz`, or its slowest, from now on.
     pub fn set_cap(&mut self, cpu: usize, khz: u32) {
         let thread = &mut self.threads[cpu];
         let opps = &self.opps[thread.core_type];

@@ -1,20 +1,22 @@
-//! cpufreq: which frequency the CPUs of each policy run at, and what it takes to change it.
+//! cpufreq: the frequency of each policy's CPUs, and changes of it.
 //!
 //! The mechanics are those of Linux 6.12's schedutil under a sched_ext scheduler
-//! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`): the most that any CPU of the policy
-//! asks for decides; of the OPPs that give as much the slowest is taken; after a change nothing is
-//! decided for the rate limit, unless a CPU's deadline tasks need more than when it last asked; a thread makes
-//! the change, which takes the driver's transition latency, and a decision made meanwhile is carried out after it. What is asked for is the scheduler's alone:
-//! schedutil itself adds what real-time, deadline and interrupt time use and a margin to it.
+//! (`kernel/sched/cpufreq_schedutil.c`, `sugov_update_shared()`). The largest request of any CPU of
+//! the policy decides, and the slowest sufficient OPP is chosen. After a change nothing is decided
+//! for the rate limit, unless a CPU's deadline tasks need more than at its last request. A thread
+//! makes the change, which takes the driver's transition latency, and a decision made meanwhile is
+//! carried out after it. The request is the scheduler's alone: schedutil itself adds the
+//! utilization of real-time, deadline and interrupt time and a margin.
 //!
-//! Under any other governor what is asked for decides nothing, and CPUs stay at the highest frequency, below which turbo
-//! may keep them. For `performance` that is the rule. What a processor that decides by itself (HWP, amd-pstate's active
-//! mode) makes of its preference is not published: here it lets a CPU that has work run as fast as it can.
+//! Under any other governor requests have no effect, and CPUs stay at the highest frequency, below
+//! which turbo may keep them. For `performance` that is the rule. How a processor that decides by
+//! itself (HWP, amd-pstate's active mode) uses its preference is not published: here it runs a busy
+//! CPU as fast as it can.
 
 use crate::abi::layout::CPUPERF_ONE;
 use machine::{CpuMask, Machine};
 
-/// The cpufreq policies of a machine, and what is asked of them.
+/// The cpufreq policies of a machine, and the requests.
 pub struct Cpufreq {
     /// None if frequencies never change.
     policies: Vec<Policy>,
@@ -25,27 +27,27 @@ pub struct Cpufreq {
     follows_requests: bool,
 }
 
-/// What cpufreq knows of a CPU.
+/// cpufreq's record of a CPU.
 struct Cpu {
     /// Index of its policy.
     policy: u32,
-    /// What its scheduler asks for, and its capacity, of [`CPUPERF_ONE`].
+    /// Its scheduler's request, and its capacity, of [`CPUPERF_ONE`].
     target: u32,
     capacity: u32,
-    /// The bandwidth of its deadline tasks when what it asked for was last looked at, of 2^20.
+    /// The bandwidth of its deadline tasks at the last request, of 2^20.
     bw_dl: u64,
 }
 
 /// CPUs that run at one frequency.
 struct Policy {
     cpus: CpuMask,
-    /// Of its OPPs, from the slowest.
+    /// The frequencies of its OPPs, rising.
     khz: Vec<u32>,
-    /// The OPP that it runs at, the one that the hardware is going to, and the one decided on.
+    /// The current OPP, the one that the hardware is changing to, and the one decided on.
     current: usize,
     target: usize,
     next: usize,
-    /// When `next` last changed, ns.
+    /// The time when `next` last changed, ns.
     updated_at: u64,
     changing: bool,
 }
@@ -55,7 +57,7 @@ pub struct Change {
     pub cpus: CpuMask,
     pub opp: usize,
     pub khz: u32,
-    /// When the next change is over, if that has begun, ns.
+    /// The end of the next change, if that has begun, ns.
     pub next: Option<u64>,
 }
 
@@ -83,7 +85,8 @@ impl Policy {
         self.khz.partition_point(|&opp| u64::from(opp) < khz)
     }
 
-    /// Goes to the OPP decided on, unless it is there or on its way. Returns when it will be there, ns.
+    /// Starts the change to the decided OPP, unless it is there or on its way. Returns the end of
+    /// the change, ns.
     fn start(&mut self, now: u64, latency_ns: u64) -> Option<u64> {
         if self.changing || self.next == self.current {
             return None;
@@ -95,7 +98,7 @@ impl Policy {
 }
 
 impl Cpufreq {
-    /// That of `machine`, each policy at its highest frequency.
+    /// The policies of `machine`, each at its highest frequency.
     pub fn new(machine: &Machine) -> Cpufreq {
         let cpufreq = machine.cpufreq.as_ref();
         let spans = cpufreq.map_or(&[][..], |cpufreq| &cpufreq.policies);
@@ -125,9 +128,9 @@ impl Cpufreq {
         self.cpus[cpu].capacity
     }
 
-    /// `scx_bpf_cpuperf_set()`, and the governor's answer to it; `bw_dl` is the bandwidth of the CPU's deadline
-    /// tasks, of 2^20 (`ignore_dl_rate_limit()`). Returns the policy that changes its frequency for it, and when it
-    /// will have, ns.
+    /// `scx_bpf_cpuperf_set()`, and the governor's reaction; `bw_dl` is the bandwidth of the CPU's
+    /// deadline tasks, of 2^20 (`ignore_dl_rate_limit()`). Returns the policy that changes its
+    /// frequency, and the end of the change, ns.
     pub fn request(&mut self, cpu: usize, perf: u32, bw_dl: u64, now: u64) -> Option<(u32, u64)> {
         self.cpus[cpu].target = perf;
         if !self.follows_requests {
@@ -155,7 +158,7 @@ impl Cpufreq {
         Some((index, at))
     }
 
-    /// The hardware of `policy` runs at the frequency that it was told to.
+    /// The hardware of `policy` runs at the requested frequency.
     pub fn changed(&mut self, policy: u32, now: u64) -> Change {
         let policy = &mut self.policies[policy as usize];
         policy.changing = false;
@@ -187,7 +190,7 @@ mod tests {
         let perfs = [0, 177, 178, 368, 369, 622, 623, 819, 820, 1024];
         let opps = perfs.map(|perf| opp(perf, 1024));
         assert_eq!(opps, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
-        // schedutil takes what is asked for as capacity, of which a CPU has no more than its own.
+        // schedutil takes the request as capacity, limited to the CPU's own.
         assert_eq!([opp(256, 512), opp(512, 512), opp(1024, 512)], [2, 4, 4]);
     }
 
@@ -195,12 +198,12 @@ mod tests {
     fn a_change_takes_the_latency_and_a_decision_meanwhile_is_carried_out_after_it() {
         let mut cpufreq = hikey();
         (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (100, 300);
-        // The highest that any CPU asks for decides.
+        // The highest request of any CPU decides.
         for cpu in 0..7 {
             assert_eq!(cpufreq.request(cpu, 0, 0, 1000), None);
         }
         assert_eq!(cpufreq.request(7, 500, 0, 1000), Some((0, 1300)));
-        // Nothing is decided within the rate limit, and nothing begun while a change is under way.
+        // The governor decides nothing within the rate limit, and starts no change during another.
         assert_eq!(cpufreq.request(7, 100, 0, 1099), None);
         assert_eq!(cpufreq.request(7, 200, 0, 1100), None);
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1300);
@@ -209,7 +212,7 @@ mod tests {
         assert_eq!((opp, khz, next), (1, 432_000, None));
     }
 
-    /// Of a processor that decides by itself, and where no governor decides anything.
+    /// For a processor that decides by itself, and without a deciding governor.
     #[test]
     fn a_request_is_only_schedutil_s_to_answer() {
         let preference = Preference::BalancePerformance;
@@ -242,7 +245,7 @@ mod tests {
         assert_eq!(cpufreq.request(0, 512, 0, 10_010), None);
         assert_eq!(cpufreq.request(0, 512, 1 << 19, 10_020), Some((0, 10_021)));
         cpufreq.changed(0, 10_021);
-        // As much as before has no right to more, nor has less.
+        // An equal or smaller bandwidth does not bypass the rate limit.
         assert_eq!(cpufreq.request(0, 1024, 1 << 19, 10_030), None);
         assert_eq!(cpufreq.request(0, 0, 0, 10_040), None);
     }

@@ -1,9 +1,10 @@
-//! Energy: what each part of the machine draws, integrated over what it does.
+//! Energy: the power of each part of the machine, integrated over time.
 //!
-//! A part's power is constant between changes: a hardware thread's changes with what runs on it, on its
-//! siblings and with the frequency; a core's, cluster's and package's with whether any of its CPUs is
-//! busy, and while none is, with time, as it enters one idle state after another. Power in mW times time
-//! in ns is energy in pJ: whole numbers, so that nothing is lost and the parts sum to the whole.
+//! A part's power is constant between changes. A hardware thread's power changes with the activity
+//! on it and its siblings and with the frequency; that of a core, cluster or package when its first
+//! CPU becomes busy or its last one idle, and while all are idle, with time, as it enters one idle
+//! state after another. Power in mW times time in ns is energy in pJ: integers, so that nothing is
+//! lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -13,15 +14,15 @@ use std::fmt;
 /// A part of the machine that draws power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
-    /// A hardware thread, by CPU: what its tasks cost.
+    /// A hardware thread, by CPU: the power of its tasks.
     Cpu(usize),
-    /// A core, by its first CPU, without what its threads do.
+    /// A core, by its first CPU, without its threads.
     Core(usize),
     /// A cluster, by number, without its cores.
     Cluster(usize),
     /// A package, by number, without its clusters.
     Package(usize),
-    /// All the rest of the machine.
+    /// The rest of the machine.
     Rest,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// Energy that a run took, by part.
+/// The energy of a run, by part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Energy {
     /// Each part's, pJ.
@@ -49,12 +50,12 @@ pub struct Energy {
 const PJ_PER_J: f64 = 1e12;
 
 impl Energy {
-    /// All of it, J.
+    /// The total, J.
     pub fn total_j(&self) -> f64 {
         self.sum_j(|_| true)
     }
 
-    /// That of the parts for which `which` is true, J.
+    /// The energy of the parts for which `which` is true, J.
     pub fn sum_j(&self, which: impl Fn(Part) -> bool) -> f64 {
         let of = self.parts.iter().filter(|(part, _)| which(*part));
         of.map(|(_, pj)| pj).sum::<u128>() as f64 / PJ_PER_J
@@ -67,7 +68,7 @@ struct Meter {
     mw: u32,
     since: u64,
     pj: u128,
-    /// What the trace was last told, mW, and energy that was taken at once since, pJ.
+    /// The last traced power, mW, and the energy of instantaneous events since, pJ.
     traced: u32,
     at_once: u64,
 }
@@ -86,7 +87,7 @@ impl Meter {
         self.mw = mw;
     }
 
-    /// What the trace has not been told yet of `part`.
+    /// The untraced change of `part`, if any.
     fn news(&mut self, part: Part) -> Option<Event<'static>> {
         if self.mw == self.traced && self.at_once == 0 {
             return None;
@@ -103,7 +104,7 @@ impl Meter {
 /// A hardware thread.
 struct Thread {
     meter: Meter,
-    /// 0 if it is idle; else what its task does, of [`BUSY_LOOP`].
+    /// 0 if it is idle; otherwise the activity of its task, of [`BUSY_LOOP`].
     activity: u32,
     /// Its core, cluster and package: indices into [`Meters::groups`].
     groups: [usize; 3],
@@ -116,13 +117,13 @@ struct Group {
     meter: Meter,
     active_mw: u32,
     idle: Vec<PartIdle>,
-    /// How many of its CPUs are busy, since when that is none, and for how long it was not, ns.
+    /// The number of busy CPUs, the time since when that is 0, and the busy time before, ns.
     busy: usize,
     changed_at: u64,
     busy_ns: u64,
     /// How many idle states it has entered.
     entered: usize,
-    /// When the trace hears of the next one, ns.
+    /// The time when the next one is traced, ns.
     told_at: u64,
 }
 
@@ -144,7 +145,7 @@ impl Group {
         group
     }
 
-    /// When it enters its next idle state if its CPUs stay idle, ns.
+    /// The time when it enters its next idle state if its CPUs stay idle, ns.
     fn next_idle_at(&self) -> Option<u64> {
         let next = self.idle.get(self.entered).filter(|_| self.busy == 0)?;
         Some(self.changed_at + next.residency_ns)
@@ -182,7 +183,7 @@ impl Group {
         }
     }
 
-    /// How long any of its CPUs was busy, up to `now`, ns.
+    /// The time for which any of its CPUs was busy, up to `now`, ns.
     fn busy_ns(&self, now: u64) -> u64 {
         match self.busy {
             0 => self.busy_ns,
@@ -201,9 +202,9 @@ impl Group {
 
 /// Power at each OPP of a core type.
 struct Table {
-    /// By OPP, then by how many of the core's threads are busy, less one: of each of them, mW.
+    /// By OPP, then by the number of busy threads of the core, less one: the power of each, mW.
     thread_mw: Vec<Vec<u32>>,
-    /// By OPP: of the core besides, mW.
+    /// By OPP: the additional power of the core, mW.
     static_mw: Vec<u32>,
 }
 
@@ -228,17 +229,17 @@ pub struct Meters {
     groups: Vec<Group>,
     /// By core, as in `groups`.
     tables: Vec<Table>,
-    /// By core: the OPP that it runs at.
+    /// By core: its current OPP.
     opps: Vec<usize>,
     first_package: usize,
     rest_mw: u32,
-    /// What is drawn is known. Else it is 0 everywhere, and only who is busy counts.
+    /// Power is known. Otherwise it is 0 everywhere, and only busy times count.
     known: bool,
 }
 
 impl Meters {
-    /// Those of `machine`, all of it idle since time 0; `None` if nobody wants to know: its power is not known, and
-    /// it has no turbo.
+    /// The meters of `machine`, all of it idle since time 0; `None` if they are not needed: its
+    /// power is not known, and it has no turbo.
     pub fn new(machine: &Machine) -> Option<Meters> {
         if machine.power.is_none() && machine.turbo.is_none() {
             return None;
@@ -254,7 +255,7 @@ impl Meters {
             known: machine.power.is_some(),
         };
         let online = machine.all_cpus();
-        // CPUs that are offline do nothing: theirs is never looked at.
+        // Offline CPUs do nothing: their entries are never read.
         let mut core_of = vec![usize::MAX; machine.cpus.len()];
         for cpu in online.iter() {
             let span = machine.siblings(cpu);
@@ -317,8 +318,8 @@ impl Meters {
         Some(meters)
     }
 
-    /// `cpu` does this from `now` on: 0 is idle, else an activity of [`BUSY_LOOP`]. True if that changes
-    /// any power.
+    /// The activity of `cpu` from `now` on: 0 is idle, otherwise relative to [`BUSY_LOOP`]. True if
+    /// any power changes.
     #[inline]
     pub fn set_activity(&mut self, cpu: usize, activity: u32, now: u64) -> bool {
         let thread = &mut self.threads[cpu];
@@ -339,7 +340,7 @@ impl Meters {
         true
     }
 
-    /// The threads of core `core` draw what they do now.
+    /// Updates the power of the threads of core `core`.
     fn update_threads(&mut self, core: usize, now: u64) {
         let group = &self.groups[core];
         let of_busy = &self.tables[core].thread_mw[self.opps[core]];
@@ -368,7 +369,7 @@ impl Meters {
         self.update_threads(core, now);
     }
 
-    /// Is it known what the parts draw?
+    /// Is the power of the parts known?
     pub fn are_known(&self) -> bool {
         self.known
     }
@@ -419,20 +420,20 @@ impl Meters {
         pj
     }
 
-    /// How long the cores of `cpus` have been busy, together, up to `now`, ns.
+    /// The busy time of the cores of `cpus` together, up to `now`, ns.
     pub fn busy_ns(&self, cpus: &CpuMask, now: u64) -> u64 {
         let cores = self.groups.iter().take(self.tables.len());
         let of_cpus = cores.filter(|core| cpus.contains(core.cpus[0]));
         of_cpus.map(|core| core.busy_ns(now)).sum()
     }
 
-    /// What the trace is told at the beginning of what always draws the same.
+    /// The initial trace event of the part with constant power.
     pub fn rest(&self) -> Event<'static> {
         let (part, mw) = (Part::Rest, self.rest_mw);
         Event::Power { part, mw, pj: 0 }
     }
 
-    /// Adds to `news` what the trace has not been told yet of `cpu`'s parts.
+    /// Appends the untraced changes of `cpu`'s parts to `news`.
     pub fn news(&mut self, cpu: usize, now: u64, news: &mut Vec<Event<'static>>) {
         let groups = self.threads[cpu].groups;
         for index in groups {
@@ -445,8 +446,8 @@ impl Meters {
         }
     }
 
-    /// When `cpu`'s parts enter their next idle states if their CPUs stay idle, ns. Once for each state: a
-    /// look at each look's would have each bring three more.
+    /// The times when `cpu`'s parts enter their next idle states if their CPUs stay idle, ns. Once
+    /// for each state: otherwise each event would schedule three more.
     pub fn next_idle_states(&mut self, cpu: usize) -> impl Iterator<Item = u64> {
         let groups = self.threads[cpu].groups.into_iter();
         groups.filter_map(|index| {

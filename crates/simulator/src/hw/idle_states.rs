@@ -1,4 +1,4 @@
-//! cpuidle states: an idle CPU enters one after another as time passes, and has to leave the one that it is in
+//! cpuidle states: an idle CPU enters one after another as time passes, and has to leave its state
 //! before it does anything.
 
 use machine::{IdleState, Machine};
@@ -20,7 +20,7 @@ impl IdleStates {
         }
     }
 
-    /// How long leaving the state takes that `cpu` has entered in `slept` ns, ns.
+    /// The exit latency of the state that `cpu` has entered after `slept` ns, ns.
     pub fn exit_ns(&self, cpu: usize, slept: u64) -> u64 {
         self.states[self.core_types[cpu] as usize]
             .iter()

@@ -1,28 +1,28 @@
-//! A lock is a queue in virtual time: who takes it waits until those before have let go. What its lines cost
-//! is [`crate::hw::memory`]'s.
+//! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released
+//! it. The costs of its cache lines are in [`crate::hw::memory`].
 
-/// A lock: when it was and will be held. The code that runs on one CPU is done at once, and takes its last
-/// lock before others of earlier times take theirs: these find it free as long as it is.
+/// A lock: its past and future holds. A CPU's code is executed at once, and takes its last lock
+/// before other CPUs, at earlier times, take theirs: these find the lock free until that hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
-    /// Who had it last.
+    /// The last holder.
     holder: u16,
-    /// Not over yet, in order.
+    /// Holds that are not over yet, in order.
     holds: Vec<Hold>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// Since when the holder waits, ns.
+    /// The time since when the holder waits, ns.
     asked: u64,
-    /// From when on it waits for the line alone, and when it lets go, ns.
+    /// The time from when it waits for the line only, and the time of its release, ns.
     from: u64,
     until: u64,
     cpu: u16,
 }
 
 impl Lock {
-    /// One that `holder` had last.
+    /// A lock whose last holder is `holder`.
     pub fn of(holder: usize) -> Lock {
         Lock {
             holder: holder as u16,
@@ -30,7 +30,7 @@ impl Lock {
         }
     }
 
-    /// Forgets what is over at `now`.
+    /// Forgets holds that are over at `now`.
     #[inline]
     pub fn forget(&mut self, now: u64) {
         let over = self.holds.partition_point(|hold| hold.until <= now);
@@ -40,8 +40,8 @@ impl Lock {
         }
     }
 
-    /// When it is the turn of `cpu`, which asks at `asked`, given how long it needs from then on until it has it and
-    /// how long it keeps it, ns, and the CPUs' nodes.
+    /// The turn of `cpu`, which requests the lock at `asked`, given how long it then needs to get
+    /// it and how long it keeps it, ns, and the CPUs' nodes.
     #[inline]
     pub fn turn(
         &self,
@@ -60,7 +60,7 @@ impl Lock {
             nodes: 0,
         };
         for hold in &self.holds {
-            // Where one follows upon another there is no need to find out what it needs.
+            // If one hold follows another directly, its needs need not be computed.
             let lets_go = turn.from + keeps;
             if lets_go <= hold.from && lets_go + needs(&turn) <= hold.from {
                 break;
@@ -83,7 +83,7 @@ impl Lock {
         self.insert(turn.place, cpu, turn, until);
     }
 
-    /// `cpu`, whose turn it was, let go at `until`, or when the next had it that is known.
+    /// `cpu`, whose turn it was, released it at `until`, or when the next known holder got it.
     pub fn held(&mut self, cpu: usize, turn: &Turn, until: u64) {
         let place = self.holds.partition_point(|hold| hold.from <= turn.from);
         let next = self.holds.get(place).map_or(u64::MAX, |hold| hold.from);
@@ -101,25 +101,26 @@ impl Lock {
         self.holds.insert(place, hold);
     }
 
-    /// Is nobody known to have it, or to get it?
+    /// Is there no current or future holder?
     #[cfg(test)]
     pub fn is_free(&self) -> bool {
         self.holds.is_empty()
     }
 }
 
-/// Whose turn it is to have a lock.
+/// A turn to hold a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Since when that one waits, ns.
+    /// The time since when the CPU waits, ns.
     pub asked: u64,
-    /// The one before has let go, ns.
+    /// The time when the previous holder released it, ns.
     pub from: u64,
-    /// Who that is.
+    /// The previous holder.
     pub holder: u16,
-    /// How many of the holds that are known come before.
+    /// The number of known holds before this one.
     place: usize,
-    /// How many others in its node waited when it asked, and the nodes where any did, of the first 64.
+    /// The number of other waiters in its node when it asked, and the nodes with waiters, of the
+    /// first 64.
     pub near: u64,
     pub nodes: u64,
 }

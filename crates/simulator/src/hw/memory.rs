@@ -1,18 +1,18 @@
-//! Memory that CPUs share: what it costs to read a runqueue that another CPU changed, to change one
-//! that others read, and to take a lock that others want. Only on a machine that describes it
+//! Memory that CPUs share: the cost of reading a runqueue that another CPU changed, of changing one
+//! that others read, and of taking a contended lock. Only on a machine that describes it
 //! ([`machine::Memory`]).
 //!
-//! A runqueue's fields that other CPUs look at are in four cache lines of Linux 3.10's `struct rq`: the lock with
-//! `nr_running`, and `wake_list`, which are the kernel's here; the load, and `curr` with `idle`, which are the
-//! scheduler's. Both halves are read and written as one: where their lines are is known, so that these come
-//! together. A read costs a transfer from the CPU that wrote last, unless nothing was written since this CPU last
-//! read; a write costs the longest transfer that is needed to take the lines from whoever has them. A task on
-//! another CPU's queue has four lines, too. A CPU that takes a lock waits for its turn
-//! ([`crate::hw::lock`]), then for its line; the longer the more others poll that line, if it is a ticket lock
-//! ([`machine::Spinlock`]).
+//! The fields of a runqueue that other CPUs read are in four cache lines of Linux 3.10's `struct
+//! rq`: the lock with `nr_running`, and `wake_list`, which belong to the kernel here; the load, and
+//! `curr` with `idle`, which belong to the scheduler. Each half is read and written as a unit: the
+//! addresses are known, so the lines are fetched together. A read costs a transfer from the CPU
+//! that wrote last, unless nothing was written since this CPU last read; a write costs the longest
+//! transfer needed to take the lines from their owners. A task on another CPU's queue has four
+//! lines, too. A CPU that takes a lock waits for its turn ([`crate::hw::lock`]), then for its line;
+//! for a ticket lock ([`machine::Spinlock`]) the longer the more others poll that line.
 //!
-//! The time is spent by the CPU whose code is running: it is collected in the table, where C adds to it
-//! and where [`bpf_ktime_get_ns()`] sees it, until the CPU goes on with its task or idles.
+//! The time is spent by the CPU whose code is running. It is collected in the table, where C adds
+//! to it and where [`bpf_ktime_get_ns()`] reads it, until the CPU continues with its task or idles.
 
 use crate::abi::layout as abi;
 use crate::abi::shared::Shared;
@@ -21,7 +21,7 @@ use machine::Spinlock;
 
 /// A machine's shared memory.
 pub struct Memory {
-    /// What C sees; points to the rest of what it shares.
+    /// C's view; points to the other shared data.
     table: Shared<abi::Memory>,
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
@@ -34,12 +34,12 @@ pub struct Memory {
     spinlock: Spinlock,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
-    /// Those that the code that is running holds, and since when.
+    /// The locks that the running code holds, and since when.
     held: [Option<(usize, Turn)>; 2],
 }
 
-/// What so many lines take that are asked for together, given what one takes, ns: each further one a fifth, as those
-/// of a working set do (the machines' `refill_near_ns` and `refill_far_ns`).
+/// The cost of several lines requested together, given that of one, ns: each further line costs a
+/// fifth, as in a working set (the machines' `refill_near_ns` and `refill_far_ns`).
 #[inline]
 fn together(ns: u64, lines: u64) -> u64 {
     ns + ns * (lines - 1) / 5
@@ -49,13 +49,13 @@ fn together(ns: u64, lines: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Code {
     pub cpu: usize,
-    /// Since when, and what it has spent on shared memory, ns.
+    /// Its start time, and its time spent on shared memory so far, ns.
     pub now: u64,
     pub spent: u64,
 }
 
 impl Memory {
-    /// What `memory` describes, for CPUs in these nodes.
+    /// The memory described by `memory`, for CPUs in these nodes.
     pub fn new(memory: &machine::Memory, node: Shared<[u16]>) -> Memory {
         let (cpus, nodes) = (node.len(), memory.line_ns.len());
         // The kernel's lines, the scheduler's, then those of no CPU.
@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// What C sees, which does not change it but what it points to. It lives as long as this.
+    /// C's view, which only changes what it points to. It lives as long as this.
     pub fn table(&self) -> *mut abi::Memory {
         self.table.as_ptr()
     }
@@ -106,13 +106,13 @@ impl Memory {
         self.line_ns[from * self.nodes + to].into()
     }
 
-    /// Half of what other CPUs look at of a runqueue from `from` to `to`, ns.
+    /// The shared half of a runqueue from `from` to `to`, ns.
     fn half_ns(&self, from: usize, to: usize) -> u64 {
         let (from, to) = (self.node[from] as usize, self.node[to] as usize);
         self.half_ns[from * self.nodes + to].into()
     }
 
-    /// A line that `last` was the last to change, for `cpu`, ns.
+    /// A line last changed by `last`, for `cpu`, ns.
     #[inline]
     pub fn fetch_ns(&self, last: usize, cpu: usize) -> u64 {
         match last == cpu {
@@ -121,13 +121,13 @@ impl Memory {
         }
     }
 
-    /// A task that `last` was the last to change, for `cpu`, ns.
+    /// A task last changed by `last`, for `cpu`, ns.
     #[inline]
     pub fn fetch_task_ns(&self, last: usize, cpu: usize) -> u64 {
         together(self.fetch_ns(last, cpu), 4)
     }
 
-    /// `cpu` writes what other CPUs look at of the runqueue of `rq`; what that costs, ns.
+    /// `cpu` writes the shared fields of the runqueue of `rq`; returns the cost, ns.
     fn write(&mut self, cpu: usize, rq: usize) -> u64 {
         let line = self.lines[rq];
         let shared = u64::from(line.shared_ns);
@@ -143,12 +143,13 @@ impl Memory {
         ns
     }
 
-    /// From when on the one before has let go of a lock until `cpu`, whose turn it is, has its line, ns. A ticket
-    /// lock is one word that all who wait poll. When it changes, each of them fetches the line again, one at a
-    /// time, and the next has it after half of the others on average (Boyd-Wickizer, Kaashoek, Morris, Zeldovich:
-    /// "Non-scalable locks are dangerous", OLS 2012); from other nodes one does it for all, whose cache its
-    /// neighbours then have it from. These are those that it found when it came: a queue is as long, on average,
-    /// when one leaves it as when one joins it. In a queued lock each has a word of its own.
+    /// The time from the previous holder's release until `cpu`, whose turn it is, has the line, ns.
+    /// A ticket lock is one word that all waiters poll. When it changes, each of them fetches the
+    /// line again, one at a time, and the next holder has it after half of the others on average
+    /// (Boyd-Wickizer, Kaashoek, Morris, Zeldovich: "Non-scalable locks are dangerous", OLS 2012).
+    /// In other nodes, one waiter fetches the line for all, and its neighbours read it from its
+    /// cache. The waiters counted are those that the CPU found on arrival: on average a queue is as
+    /// long at departure as at arrival. In a queued lock each waiter has a word of its own.
     #[inline]
     fn handover(&self, turn: &Turn, cpu: usize) -> u64 {
         let line = self.line_of(turn, cpu);
@@ -158,7 +159,7 @@ impl Memory {
         }
     }
 
-    /// How long `cpu` waits for others that fetch the word, too, ns.
+    /// How long `cpu` waits for others that also fetch the word, ns.
     #[cold]
     fn refetches(&self, turn: &Turn, cpu: usize) -> u64 {
         let (from, to) = (
@@ -171,14 +172,14 @@ impl Memory {
         (turn.near * ns(to, to) + others.map(|node| ns(from, node)).sum::<u64>()) / 2
     }
 
-    /// A line from the one before to `cpu`, ns.
+    /// A line from the previous holder to `cpu`, ns.
     #[inline]
     fn line_of(&self, turn: &Turn, cpu: usize) -> u64 {
         self.fetch_ns(usize::from(turn.holder), cpu)
     }
 
-    /// `code` takes `lock` for `hold` ns as soon as it is free for long enough, and so many lines that it protects
-    /// from who had it before; how long it takes until then, ns.
+    /// `code` takes `lock` for `hold` ns as soon as it is free for long enough, and `lines` lines
+    /// under it from the previous holder; returns the time until then, ns.
     #[inline]
     pub fn take(&self, lock: &mut Lock, code: Code, lines: u64, hold: u64) -> u64 {
         let Code { cpu, now, spent } = code;
@@ -191,13 +192,13 @@ impl Memory {
         has - asked
     }
 
-    /// `code` takes the lock of a queue; what that costs, ns.
+    /// `code` takes the lock of a queue; returns the cost, ns.
     #[inline]
     pub fn lock(&self, lock: &mut Lock, code: Code) -> u64 {
         self.take(lock, code, 0, self.lock_ns)
     }
 
-    /// `code` takes `lock`, to keep it; what that costs, ns.
+    /// `code` takes `lock`, to keep it; returns the cost, ns.
     pub fn begin(&self, lock: &mut Lock, code: Code) -> (Turn, u64) {
         lock.forget(code.now);
         let asked = code.now + code.spent;
@@ -205,12 +206,12 @@ impl Memory {
         (turn, turn.from + self.handover(&turn, code.cpu) - asked)
     }
 
-    /// `code`, whose turn it was, lets go of `lock` once it has done what takes `ns` besides.
+    /// `code`, whose turn it was, releases `lock` after another `ns`.
     pub fn end(&self, lock: &mut Lock, turn: &Turn, code: Code, ns: u64) {
         lock.held(code.cpu, turn, code.now + code.spent + ns);
     }
 
-    /// `code` takes the lock of the runqueue of `rq` and changes it; what that costs, ns.
+    /// `code` takes the lock of the runqueue of `rq` and changes it; returns the cost, ns.
     pub fn change_rq(&mut self, rq: usize, code: Code) -> u64 {
         let mut lock = std::mem::take(&mut self.rq_locks[rq]);
         let ns = self.lock(&mut lock, code);
@@ -218,7 +219,8 @@ impl Memory {
         ns + self.write(code.cpu, rq)
     }
 
-    /// `code` takes the locks of two runqueues (`double_rq_lock()`), to keep them; what that costs, ns.
+    /// `code` takes the locks of two runqueues (`double_rq_lock()`), to keep them; returns the
+    /// cost, ns.
     pub fn lock_rqs(&mut self, rqs: [usize; 2], code: Code) -> u64 {
         let asked = code.now + code.spent;
         let mut has = asked;
@@ -232,7 +234,7 @@ impl Memory {
         has - asked
     }
 
-    /// `code` lets go of the runqueues that it locked.
+    /// `code` releases the runqueues that it locked.
     pub fn unlock_rqs(&mut self, code: Code) {
         for (rq, turn) in self.held.iter_mut().filter_map(Option::take) {
             self.rq_locks[rq].held(code.cpu, &turn, code.now + code.spent);
@@ -302,7 +304,7 @@ mod tests {
         // Waits for the holder, then for the line.
         assert_eq!(take(&memory, &mut lock, 1, 1000, 0), hold + NEAR);
         assert_eq!(take(&memory, &mut lock, 2, 1000, 0), 2 * (hold + NEAR));
-        // Long free, and still where it was used last.
+        // Free for long, and still in the last holder's cache.
         assert_eq!(take(&memory, &mut lock, 79, 1_000_000, 0), FAR);
         assert_eq!(take(&memory, &mut lock, 79, 2_000_000, 0), 0);
     }
@@ -312,13 +314,14 @@ mod tests {
         let memory = memory(Spinlock::Ticket);
         let (hold, mut lock) = (memory.lock_ns, Lock::default());
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
-        // CPUs 1 to 9 come while CPU 0 has it, and find none, one, two, ... that wait.
+        // CPUs 1 to 9 arrive while CPU 0 has it, and find none, one, two, ... waiting.
         let mut wait = 0;
         for others in 0..9 {
             wait += hold + NEAR + NEAR * others / 2;
             assert_eq!(take(&memory, &mut lock, others as usize + 1, 1000, 0), wait);
         }
-        // Of the nine in another node one fetches it for all: from far away once the lock is in node 7.
+        // In another node with nine waiters, one fetches it for all: from far away once the lock is
+        // in node 7.
         wait += hold + FAR + NEAR / 2;
         assert_eq!(take(&memory, &mut lock, 70, 1000, 0), wait);
         for near in 1..5 {
@@ -326,9 +329,9 @@ mod tests {
             let cpu = 70 + near as usize;
             assert_eq!(take(&memory, &mut lock, cpu, 1000, 0), wait);
         }
-        // Who comes when nobody waits pays for nobody.
+        // A CPU that arrives when none waits pays for none.
         assert_eq!(take(&memory, &mut lock, 0, 1_000_000, 0), FAR);
-        // Nor for who is still to come.
+        // Nor for future waiters.
         assert_eq!(take(&memory, &mut lock, 1, 2_000_000, 500), NEAR);
         assert_eq!(take(&memory, &mut lock, 2, 2_000_000, 0), NEAR);
         let wait = take(&memory, &mut lock, 3, 2_000_000, 510);
@@ -346,7 +349,7 @@ mod tests {
         assert_eq!(free(&lock, 900), (900, 0));
         assert_eq!(free(&lock, 2000), (5000, 79));
         assert_eq!(take(&memory, &mut lock, 0, 2000, 0), 3000 + FAR);
-        // Whoever is known to have it at a time had it then.
+        // A known holder at a time did hold it then.
         lock.held(1, &turn(&lock, 500), 2000);
         assert_eq!(free(&lock, 500), (5000 + FAR + memory.lock_ns, 0));
     }
@@ -356,14 +359,14 @@ mod tests {
         let memory = memory(Spinlock::Queued);
         let hold = memory.lock_ns;
         let mut lock = Lock::default();
-        // Takes it at 11 us, having spent ten.
+        // Takes it at 11 us, after spending ten.
         assert_eq!(take(&memory, &mut lock, 79, 1000, 10_000), FAR);
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
         assert_eq!(take(&memory, &mut lock, 1, 1000, 500), NEAR);
-        // There is not time enough before 11 us.
+        // There is not enough time before 11 us.
         let wait = take(&memory, &mut lock, 1, 10_900, 90);
         assert_eq!(wait, 10 + FAR + hold + FAR);
-        // All that is over.
+        // All holds are over.
         lock.forget(1_000_000);
         assert!(lock.is_free());
     }
@@ -387,10 +390,10 @@ mod tests {
             now: 1000,
             spent,
         };
-        // Its own, and the neighbour's, which that one had last.
+        // Its own, and the neighbour's, which the neighbour held last.
         assert_eq!(memory.lock_rqs([0, 1], code(0, 0)), NEAR);
         memory.unlock_rqs(code(0, 5000));
-        // Waits until it lets go, for the lock's line, and writes the runqueue's own.
+        // Waits until the release, for the lock's line, and writes the runqueue's own.
         assert_eq!(memory.change_rq(1, code(1, 0)), 5000 + NEAR);
         memory.unlock_rqs(code(0, 9000));
         assert_eq!(memory.change_rq(0, code(0, 0)), 5000);

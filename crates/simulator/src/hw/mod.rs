@@ -13,18 +13,18 @@ pub mod usb;
 use machine::Machine;
 use workload::{Direction, StreamId};
 
-/// Something that the hardware does by itself, at its time.
+/// A scheduled change of the hardware.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// The CPUs of a cpufreq policy have changed to another frequency.
     Frequency { policy: u32 },
-    /// A part of the machine that `cpu` is in may enter an idle state; only for the trace.
+    /// A part of the machine with `cpu` may enter an idle state; only for the trace.
     Power { cpu: u32 },
-    /// The control unit of `package` looks what its cores may do.
+    /// The control unit of `package` checks the limits of its cores.
     Turbo { package: u32 },
     /// A packet of a network connection has passed the link.
     Packet { connection: u32 },
-    /// The handler of the network adapter's interrupt for a connection is done.
+    /// The handler of the network adapter's interrupt for a connection completes.
     NetworkInterrupt { connection: u32 },
 }
 
@@ -33,18 +33,18 @@ pub struct Hardware {
     pub cores: cores::Cores,
     pub idle_states: idle_states::IdleStates,
     pub cpufreq: cpufreq::Cpufreq,
-    /// Control units of the packages, if it has turbo and its power is known.
+    /// The control units of the packages, if it has turbo and its power is known.
     pub turbo: Option<turbo::Turbo>,
-    /// What the machine's parts draw, if that is known.
+    /// The power meters, if power is known.
     pub meters: Option<energy::Meters>,
-    /// What sharing memory costs, on a machine that describes it.
+    /// The costs of shared memory, on a machine that describes it.
     pub memory: Option<memory::Memory>,
-    /// The network adapter, if anything goes over it.
+    /// The network adapter, if it has connections.
     pub network: Option<network::Network>,
 }
 
 impl Hardware {
-    /// That of `machine`, with these connections over its network.
+    /// The hardware of `machine`, with these connections over its network.
     pub fn new(machine: &Machine, connections: Vec<(StreamId, Direction)>) -> Hardware {
         let adapter = machine.network.clone().filter(|_| !connections.is_empty());
         let meters = energy::Meters::new(machine);
@@ -62,7 +62,7 @@ impl Hardware {
         }
     }
 
-    /// Does it do something by itself that may wake a task?
+    /// May it wake a task by itself?
     pub fn is_active(&self) -> bool {
         self.network
             .as_ref()

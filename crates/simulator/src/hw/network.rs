@@ -1,11 +1,13 @@
-//! The network adapter, and the interrupts that its packets make.
+//! The network adapter, and the interrupts of its packets.
 //!
-//! A connection is a stream with a link at its other end. A packet takes its time on the link, one after
-//! the other; then it waits for the adapter's interrupts. The hard interrupt, one for however many wait,
-//! raises the softirq, which goes on (as NAPI does) until none waits, up to 64 at a time, and for as long as a
-//! softirq may ([`crate::kernel::softirq`]). On USB there is one for each packet, which gets to the softirq by way of tasklets
-//! ([`crate::hw::usb`]). What is transmitted leaves the stream when its softirq is done, what is received comes into
-//! it then. The other end always keeps up, and sends as long as there is room. One CPU handles it all.
+//! A connection is a stream with a link at its other end. A packet takes its time on the link, one
+//! after the other; then it waits for the adapter's interrupts. The hard interrupt, one for any
+//! number of waiting packets, raises the softirq, which continues (as NAPI does) until none waits,
+//! up to 64 at a time, and for as long as a softirq may ([`crate::kernel::softirq`]). On USB there
+//! is one interrupt for each packet, which reaches the softirq through tasklets
+//! ([`crate::hw::usb`]). Transmitted data leaves the stream when its softirq completes, and
+//! received data enters it then. The other end always keeps up, and sends as long as there is room.
+//! One CPU handles everything.
 
 use crate::clock::Jiffies;
 use crate::hw::usb::{Tasklets, Usb};
@@ -15,7 +17,8 @@ use workload::{Direction, StreamId};
 
 /// Packets that a poll handles at most (`NAPI_POLL_WEIGHT`).
 const WEIGHT: u64 = 64;
-/// Packets after which the softirq ends, or ns (`netdev_budget`, `netdev_budget_usecs`): others may be pending.
+/// The budget of a softirq, in packets and ns (`netdev_budget`, `netdev_budget_usecs`), after which
+/// it ends because others may be pending.
 const BUDGET: u64 = 300;
 const BUDGET_NS: u64 = 2_000_000;
 
@@ -34,7 +37,7 @@ struct NetRx {
     poll_list: VecDeque<u32>,
     /// Packets of the poll so far.
     polled: u64,
-    /// Packets until it ends, and when it does, jiffies.
+    /// Packets until it ends, and its end, jiffies.
     budget: u64,
     time_limit: u64,
 }
@@ -45,25 +48,26 @@ struct Connection {
     direction: Direction,
     /// A packet is on the link.
     on_link: bool,
-    /// Packets that have passed it, and are not in the stream's buffer yet or no more.
+    /// Packets that have passed it, but have not entered or left the stream's buffer.
     passed: u64,
     /// Of these, packets that wait for the softirq.
     waiting: u64,
-    /// Packets that the softirq is at.
+    /// Packets that the softirq is handling.
     handled: u64,
-    /// It is on a poll list, and interrupts no more.
+    /// It is on a poll list, and raises no interrupt.
     polling: bool,
 }
 
 impl Connection {
-    /// One more packet waits for the softirq. Is that to be told, as it is not polling?
+    /// Another packet waits for the softirq. Does that raise an interrupt, because the connection
+    /// is not polled?
     fn packet_waits(&mut self) -> bool {
         self.waiting += 1;
         !std::mem::replace(&mut self.polling, true)
     }
 }
 
-/// What the softirq is done with: bytes that a stream gets, or loses.
+/// The result of a softirq: bytes that a stream gets, or loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handled {
     pub connection: u32,
@@ -97,12 +101,12 @@ impl Network {
         self.adapter.irq_cpu
     }
 
-    /// What a hard interrupt takes, ns at the highest frequency.
+    /// The time of a hard interrupt, ns at the highest frequency.
     pub fn irq_ns(&self) -> u64 {
         self.adapter.irq_ns
     }
 
-    /// How many connections go over it.
+    /// The number of connections.
     pub fn nr_connections(&self) -> u32 {
         self.connections.len() as u32
     }
@@ -119,8 +123,9 @@ impl Network {
             .any(|connection| connection.on_link || connection.passed > 0)
     }
 
-    /// Puts the next packet of `connection` on the link, if there is one and the link is free, given how many bytes
-    /// are in its stream and how many that holds. Returns when it will have passed the link, ns.
+    /// Puts the next packet of `connection` on the link, if there is one and the link is free,
+    /// given the bytes in its stream and the stream's capacity. Returns the time when it has passed
+    /// the link, ns.
     pub fn send(&mut self, connection: u32, level: (u64, u64), now: u64) -> Option<u64> {
         let connection = &mut self.connections[connection as usize];
         let packet = self.adapter.packet_bytes;
@@ -137,7 +142,7 @@ impl Network {
         Some(now + self.adapter.packet_ns())
     }
 
-    /// [`Network::send`] for all connections of `stream`: which do, and when.
+    /// [`Network::send`] for all connections of `stream`: which of them send, and when.
     pub fn send_from(
         &mut self,
         stream: StreamId,
@@ -151,7 +156,7 @@ impl Network {
         })
     }
 
-    /// A packet has passed the link. Does the adapter interrupt for it?
+    /// A packet has passed the link. Does the adapter raise an interrupt?
     pub fn packet_passed(&mut self, connection: u32) -> bool {
         let connection = &mut self.connections[connection as usize];
         connection.passed += 1;
@@ -164,7 +169,7 @@ impl Network {
         }
     }
 
-    /// The handler of the interrupt for `connection` is done: it has raised a softirq.
+    /// The handler of the interrupt for `connection` completes: it has raised a softirq.
     pub fn interrupt_done(&mut self, connection: u32) {
         match self.adapter.driver {
             Driver::Napi => self.net_rx.poll_list.push_back(connection),
@@ -175,7 +180,8 @@ impl Network {
         }
     }
 
-    /// What the softirq takes for a packet, or the tasklets before it, ns at the highest frequency.
+    /// The time of the softirq for a packet, or of the tasklets before it, ns at the highest
+    /// frequency.
     fn packet_stage_ns(&self, connection: u32) -> u64 {
         let packet_ns = match self.connections[connection as usize].direction {
             Direction::Transmit => self.adapter.tx_packet_ns,
@@ -198,7 +204,7 @@ impl Network {
         self.net_rx.time_limit = now.after(BUDGET_NS);
     }
 
-    /// What the softirq was at is done. To be asked before it goes on.
+    /// The softirq has completed its current part. Call this before it continues.
     pub fn packets_handled(&mut self) -> Option<Handled> {
         let index = *self.net_rx.poll_list.front()?;
         let connection = &mut self.connections[index as usize];
@@ -212,8 +218,8 @@ impl Network {
         })
     }
 
-    /// What the next packets take the softirq, ns at the highest frequency, or `None`: none waits, or these were enough
-    /// for now.
+    /// The time of the softirq's next packets, ns at the highest frequency, or `None`: no packet
+    /// waits, or the budget is used up.
     pub fn net_rx(&mut self, now: Jiffies) -> Option<u64> {
         while let Some(&index) = self.net_rx.poll_list.front() {
             let connection = &mut self.connections[index as usize];
@@ -225,7 +231,8 @@ impl Network {
                 net_rx.polled += next;
                 return Some(next * self.packet_stage_ns(index));
             }
-            // One that has no more may interrupt again; else it is its turn again after the others.
+            // A connection without packets may interrupt again; otherwise it is polled again after
+            // the others.
             net_rx.poll_list.pop_front();
             connection.polling = net_rx.polled == WEIGHT;
             if connection.polling {
@@ -245,8 +252,9 @@ impl Network {
         self.usb.scheduled()
     }
 
-    /// `tasklet_action()`: is done with what it was at, and goes on with those of the tasklets that are `todo`. Returns
-    /// what the next part takes, ns at the highest frequency, or `None`: these are done.
+    /// `tasklet_action()`: completes the current part, and continues with those of the tasklets
+    /// that are `todo`. Returns the time of the next part, ns at the highest frequency, or `None`:
+    /// these are done.
     pub fn tasklet(&mut self, todo: &mut Tasklets) -> Option<u64> {
         if let Some(connection) = self.usb.finish() {
             self.netif_rx(connection);
@@ -255,7 +263,7 @@ impl Network {
         Some(self.packet_stage_ns(connection))
     }
 
-    /// A packet for the network's softirq, which is raised unless it was: `netif_rx()`.
+    /// A packet for the network's softirq, which is raised if it was not: `netif_rx()`.
     fn netif_rx(&mut self, connection: u32) {
         if self.connections[connection as usize].packet_waits() {
             self.net_rx.poll_list.push_back(connection);
@@ -291,7 +299,7 @@ pub mod tests {
         assert_eq!(network.send(0, (2500, 5000), 7), Some(1_000_007));
         assert_eq!(network.send(0, (2500, 5000), 8), None);
         assert!(network.packet_passed(0));
-        // What has passed is in the buffer until the softirq is done with it.
+        // Packets that have passed are in the buffer until the softirq has handled them.
         assert_eq!(network.send(0, (1999, 5000), 1_000_007), None);
         assert_eq!(network.send(0, (2500, 5000), 1_000_007), Some(2_000_007));
         assert!(network.is_active());
@@ -312,7 +320,7 @@ pub mod tests {
         let mut network = network(Driver::Napi, streams);
         for connection in [0, 1] {
             let interrupts = (0..70).filter(|_| network.packet_passed(connection));
-            // One for however many wait.
+            // One for any number of waiting packets.
             assert_eq!(interrupts.count(), 1);
         }
         network.interrupt_done(0);
@@ -342,7 +350,7 @@ pub mod tests {
         while network.net_rx(NOW()).is_some() {
             packets += network.packets_handled().unwrap().bytes / 1000;
         }
-        // The poll with which the budget of 300 is used up.
+        // The poll that exhausts the budget of 300.
         assert_eq!(packets, 5 * 64);
         network.begin_net_rx(NOW());
         let later = Jiffies::at(2_000_000, 1_000_000, 0);

@@ -1,12 +1,12 @@
-//! Turbo: each package's control unit lets its cores run as fast as the number of them that are active
-//! and the package's power allow.
+//! Turbo: each package's control unit lets its cores run as fast as the number of active cores and
+//! the package's power allow.
 //!
-//! It looks once an interval. How many cores were active on average decides the highest frequency; power
-//! that the package did not use of its limit is a credit, a quarter of the limit at most (Intel's short
-//! term limit), that it may use over the averaging window, and a debt where it used more. Of the OPPs
-//! whose power, judged by that of the last interval, is within limit and credit, the fastest is taken: in
-//! the long run the package draws its limit, between two OPPs. Where cores are of several types, each type has its
-//! frequencies, and may have its own count of active cores.
+//! It checks once per interval. The average number of active cores decides the highest frequency.
+//! Power below the package's limit is a credit, at most a quarter of the limit (Intel's short term
+//! limit), to be used over the averaging window; power above it is a debt. Of the OPPs whose power,
+//! estimated from that of the last interval, is within limit and credit, the fastest is chosen: in
+//! the long run the package draws its limit, between two OPPs. If cores are of several types, each
+//! type has its frequencies, and may have its own count of active cores.
 
 use crate::hw::energy::Meters;
 use machine::{CoreType, CpuMask, Machine};
@@ -21,9 +21,9 @@ pub struct Turbo {
 struct Pcu {
     /// The package's cores of each type.
     kinds: Vec<Kind>,
-    /// It looks again at the end of an interval.
+    /// It checks again at the end of an interval.
     looking: bool,
-    /// What it saw the last time: when, ns; the package's energy, pJ.
+    /// The last check: its time, ns; the package's energy, pJ.
     at: u64,
     pj: u128,
     /// Energy to spare, pJ.
@@ -34,18 +34,18 @@ struct Pcu {
 struct Kind {
     core_type: usize,
     cpus: CpuMask,
-    /// By OPP: frequency, kHz, and dynamic power, of that at the highest.
+    /// By OPP: frequency, kHz, and dynamic power, relative to that at the highest.
     khz: Vec<u32>,
     power: Vec<f64>,
-    /// The fastest OPP that is allowed; and that it is another one since the CPUs were told.
+    /// The fastest allowed OPP; and whether it has changed since the CPUs were notified.
     cap: usize,
     changed: bool,
-    /// How long they had been busy, together, when the control unit last looked, ns.
+    /// Their total busy time at the last check, ns.
     busy_ns: u64,
 }
 
 impl Turbo {
-    /// Those of `machine`; `None` if it has no turbo.
+    /// The control units of `machine`; `None` if it has no turbo.
     pub fn new(machine: &Machine) -> Option<Turbo> {
         let kind = |package: &CpuMask, core_type: usize| {
             let of_type = |&cpu: &usize| machine.cpus[cpu].core_type == core_type;
@@ -76,7 +76,8 @@ impl Turbo {
         })
     }
 
-    /// A CPU of `package` becomes busy. Returns when its control unit looks, ns, if it did not already.
+    /// A CPU of `package` becomes busy. Returns the time of its control unit's next check, ns, if
+    /// none was scheduled.
     #[inline]
     pub fn wakes(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
@@ -90,8 +91,8 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// The end of an interval of `package`. Returns when the next one ends, ns; never while no core is active. What
-    /// has changed, [`Turbo::take_change`] says.
+    /// The end of an interval of `package`. Returns the end of the next one, ns; none while no core
+    /// is active. [`Turbo::take_change`] has the changes.
     pub fn interval_over(&mut self, package: usize, meters: &mut Meters, now: u64) -> Option<u64> {
         let pcu = &mut self.pcus[package];
         let pj = meters.package_pj(package, now);
@@ -119,8 +120,7 @@ impl Turbo {
         Some(pcu.looks(&self.rules, now))
     }
 
-    /// CPUs of `package` that may run at another frequency from now on, and the highest, kHz. To be asked until there
-    /// are no more.
+    /// CPUs of `package` with a new limit, and the limit, kHz. Call this until there are no more.
     pub fn take_change(&mut self, package: usize) -> Option<(CpuMask, u32)> {
         let changed = |kind: &&mut Kind| kind.changed;
         let kind = self.pcus[package].kinds.iter_mut().find(changed)?;
@@ -130,13 +130,13 @@ impl Turbo {
 }
 
 impl Pcu {
-    /// Returns when it looks again, ns.
+    /// Returns the time of the next check, ns.
     fn looks(&mut self, rules: &machine::Turbo, now: u64) -> u64 {
         (self.at, self.looking) = (now, true);
         now + rules.interval_ns
     }
 
-    /// After `ns` in which the package used `pj`: what it may draw from now on, mW.
+    /// After `ns` in which the package used `pj`: its power limit from now on, mW.
     fn allowed_mw(&mut self, turbo: &machine::Turbo, ns: u64, pj: u128) -> Option<f64> {
         let limit = turbo.limit?;
         let most = i128::from(limit.mw) * i128::from(limit.window_ns) / 4;
@@ -152,8 +152,9 @@ impl Kind {
         self.khz.partition_point(|&opp| opp <= khz).max(1) - 1
     }
 
-    /// After `ns` in which the package used `pj` and the cores that count were busy for `busy_ns` together: the
-    /// fastest OPP from now on, where the package may draw `allowed_mw`, and would change with this kind of core.
+    /// After `ns` in which the package used `pj` and the counted cores were busy for `busy_ns`
+    /// together: the fastest OPP from now on, if the package may draw `allowed_mw`, and would
+    /// change with this kind of core.
     fn decide(
         &self,
         turbo: &machine::Turbo,
@@ -173,7 +174,7 @@ impl Kind {
     }
 }
 
-/// Dynamic power at OPP `opp`, of that at the highest.
+/// Dynamic power at OPP `opp`, relative to that at the highest.
 fn dynamic(core: &CoreType, opp: usize) -> f64 {
     let (khz, voltage) = machine::opp_ratios(core, opp);
     khz * voltage * voltage

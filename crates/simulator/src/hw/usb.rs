@@ -1,13 +1,14 @@
 //! A USB host controller, and the driver of a network adapter behind it.
 //!
-//! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a time: the handler of
-//! the interrupt at its end lets the next one begin. It schedules the tasklet that gives the transfer back to
-//! its driver (`usb_giveback_urb_bh()`), and the driver one of its own (`usbnet_bh()`) that hands the packet to
-//! the network's softirq. Both tasklets go on until nothing is left for them.
+//! The controller (`drivers/usb/dwc2`, without descriptor DMA) has one transfer of an endpoint at a
+//! time: the interrupt handler at its end starts the next one. It schedules the tasklet that
+//! returns the transfer to its driver (`usb_giveback_urb_bh()`), and the driver schedules one of
+//! its own (`usbnet_bh()`) that passes the packet to the network's softirq. Both tasklets continue
+//! until no work is left.
 
 use std::collections::VecDeque;
 
-/// What the tasklets have to do: connections, one entry a transfer.
+/// The work of the tasklets: connections, one entry per transfer.
 #[derive(Default)]
 pub struct Usb {
     giveback: VecDeque<u32>,
@@ -48,8 +49,8 @@ impl Usb {
         self.giveback.push_back(connection);
     }
 
-    /// The tasklet that is running is done with its transfer. Returns the connection whose packet the network's
-    /// softirq gets with that.
+    /// The running tasklet completes its transfer. Returns the connection whose packet then reaches
+    /// the network's softirq.
     pub fn finish(&mut self) -> Option<u32> {
         match self.running.take()? {
             (Tasklet::Giveback, connection) => {
@@ -60,14 +61,16 @@ impl Usb {
         }
     }
 
-    /// Goes on with those of the tasklets that are `todo`: returns the connection of the next transfer, or `None`:
-    /// these are done. In the order in which they were scheduled, as the controller's is what schedules the driver's.
+    /// Continues with those of the tasklets that are `todo`: returns the connection of the next
+    /// transfer, or `None`: these are done. In the order in which they were scheduled, because the
+    /// controller's schedules the driver's.
     pub fn begin(&mut self, todo: &mut Tasklets) -> Option<u32> {
         self.begin_one(Tasklet::Usbnet, &mut todo.usbnet)
             .or_else(|| self.begin_one(Tasklet::Giveback, &mut todo.giveback))
     }
 
-    /// `tasklet` goes on with its next transfer, if it is `todo`, which it is no more when none is left.
+    /// `tasklet` continues with its next transfer, if it is `todo`; clears `todo` when none is
+    /// left.
     fn begin_one(&mut self, tasklet: Tasklet, todo: &mut bool) -> Option<u32> {
         let transfers = match tasklet {
             Tasklet::Giveback => &mut self.giveback,
@@ -94,7 +97,7 @@ mod tests {
             assert_eq!(usb.begin(&mut todo), Some(connection));
             assert_eq!(usb.finish(), None);
         }
-        // The driver's was not scheduled when this turn began.
+        // The driver's tasklet was not scheduled when this round began.
         assert_eq!(usb.begin(&mut todo), None);
         assert!(!todo.any() && usb.scheduled().any());
         let mut todo = usb.scheduled();

@@ -1,4 +1,4 @@
-//! A CPU, as the kernel keeps it.
+//! A CPU, in the kernel.
 
 use crate::class::dl_server::DlServer;
 use crate::hw::cores;
@@ -10,45 +10,45 @@ use std::collections::VecDeque;
 /// One CPU of the simulated machine.
 #[repr(C, align(64))]
 pub struct Cpu {
-    // What each event looks at, in one cache line.
-    /// What runs; `None` is the idle task.
+    // The fields that each event reads, in one cache line.
+    /// The running task; `None` is the idle task.
     pub curr: Option<TaskPtr>,
-    /// Kernel time to be spent before the task goes on, ns.
+    /// Kernel time to be spent before the task continues, ns.
     pub debt: u64,
-    /// What interrupts still take, as of `irq_since`. It is part of `debt`, and comes first; on an idle
-    /// CPU, which owes nothing, it passes all the same.
+    /// The remaining time of interrupts, as of `irq_since`. It is part of `debt`, and comes first;
+    /// on an idle CPU, which has no debt, it passes all the same.
     pub irq_debt: u64,
     pub irq_since: u64,
     /// When the task computes again, while `armed`.
     pub run_start: u64,
-    /// As [`crate::Counters`] has them of all CPUs.
+    /// Per CPU, as in [`crate::Counters`].
     pub overhead_ns: u64,
     pub irq_ns: u64,
     /// It computes, or will.
     pub armed: bool,
     pub need_resched: bool,
     pub tick_queued: bool,
-    /// The scheduler was told that it idles, and not that it does no longer.
+    /// The scheduler was notified that the CPU is idle, and not yet that it is no longer.
     pub knows_idle: bool,
-    /// What the hardware ([`crate::hw::cores`]) does for it now: work a nanosecond, in 1/2^20 of the reference, and
-    /// the frequency that it runs at, of [`cores::FULL`] for its highest.
+    /// Its current speed by the hardware ([`crate::hw::cores`]): work per nanosecond, in 1/2^20 of
+    /// the reference, and its frequency, of [`cores::FULL`] for its highest.
     pub speed: u32,
 
     pub frequency: u32,
     /// Index of its last-level cache.
     pub cache: u32,
-    /// While it looks for something to run, and after other work of an idle CPU: until when, ns.
+    /// The end of its search for a task to run, and of other work of an idle CPU, ns.
     pub idles_at: Option<u64>,
     pub idle_since: u64,
     pub busy_since: u64,
-    /// As [`crate::Counters`] has it of all CPUs.
+    /// Per CPU, as in [`crate::Counters`].
     pub busy_ns: u64,
     pub costs: Costs,
     /// Runnable RT tasks that do not run, most urgent first.
     pub rt: VecDeque<TaskPtr>,
-    /// Runnable deadline tasks that have budget and do not run, earliest deadline first.
+    /// Waiting deadline tasks with budget, earliest deadline first.
     pub dl: VecDeque<TaskPtr>,
-    /// What sched_ext's tasks get beside the tasks of these.
+    /// The deadline server of sched_ext's tasks.
     pub server: DlServer,
 }
 
@@ -88,12 +88,13 @@ impl Cpu {
         })
     }
 
-    /// It runs a task, or looks for one to run.
+    /// It runs a task, or searches for one to run.
     pub fn is_busy(&self) -> bool {
         self.curr.is_some() || self.idles_at.is_some()
     }
 
-    /// `task` computes on it from `now` on, when the kernel's time is paid for. Returns when it will be done, ns.
+    /// `task` computes on it from `now` on, after the kernel's debt. Returns the time of
+    /// completion, ns.
     #[inline]
     pub fn resume(&mut self, task: TaskPtr, now: u64) -> u64 {
         let debt = std::mem::take(&mut self.debt);
@@ -109,7 +110,7 @@ impl Cpu {
             }
     }
 
-    /// What of the interrupts' time has passed by `now` is theirs.
+    /// Interrupts' time that has passed by `now` is accounted to them.
     pub fn pay_irq_debt(&mut self, now: u64) {
         let passed = self.irq_debt.min(now - self.irq_since);
         self.irq_debt -= passed;
@@ -117,14 +118,14 @@ impl Cpu {
         self.irq_ns += passed;
     }
 
-    /// What ran until `now` is accounted: an interrupt's time starts no sooner.
+    /// Time until `now` is accounted: an interrupt's time starts no earlier.
     pub fn forget_past(&mut self, now: u64) {
         if self.irq_debt == 0 {
             self.irq_since = now;
         }
     }
 
-    /// How long kernel code takes that takes `ns` at its highest frequency.
+    /// The duration of kernel code that takes `ns` at the highest frequency.
     #[inline]
     pub fn kernel_time(&self, ns: u64) -> u64 {
         match self.frequency {

@@ -1,8 +1,8 @@
-//! The ways into the kernel and out of it, and how a task's time passes on a CPU in between.
+//! Kernel entry and exit, and the passing of a task's time on a CPU in between.
 //!
-//! A running task computes from `run_start` on. Whatever the kernel does on the CPU (a switch, a
-//! wakeup, an interrupt) is a debt of time that is paid before the task goes on: the CPU is paused,
-//! the debt noted, and the task resumed that much later.
+//! A running task computes from `run_start` on. Any work of the kernel on the CPU (a switch, a
+//! wakeup, an interrupt) is a debt of time that is paid before the task continues: the CPU is
+//! paused, the debt noted, and the task resumed that much later.
 
 use crate::abi::Bpf;
 use crate::check::check_state;
@@ -38,13 +38,14 @@ impl Kernel<'_> {
         clock_task
     }
 
-    /// Kernel code on `cpu` ends: sends the kicks, reschedules if it must, and lets the task go on.
-    /// While nothing else can happen before the task is done computing, it goes on here at once.
+    /// Kernel code on `cpu` ends: sends the kicks, reschedules if necessary, and resumes the task.
+    /// While nothing else can happen before the task completes its computing, it continues here at
+    /// once.
     pub fn leave(&mut self, cpu: usize) {
         self.proceed(cpu, false);
     }
 
-    /// The task on `cpu` is done computing.
+    /// The task on `cpu` completes its computing.
     #[inline(always)]
     pub fn done(&mut self, cpu: usize) {
         self.set_cpu(cpu);
@@ -95,7 +96,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// More happens at one time than a workload can be the reason for.
+    /// More events at one time than a workload can cause.
     #[cold]
     pub fn time_stands_still(&mut self) {
         self.scheduler_error(format_args!(
@@ -114,7 +115,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Is `cpu` where it may reschedule?
+    /// May `cpu` reschedule at this point?
     fn may_schedule(&self, cpu: usize) -> bool {
         let searches = self.cpus[cpu].idles_at.is_some();
         let in_interrupt = self.softirqs.in_interrupt(cpu);
@@ -142,23 +143,24 @@ impl Kernel<'_> {
         }
     }
 
-    /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to switch
-    /// to, goes on later.
+    /// Adds kernel time on `cpu`, ns at its highest frequency: its task, or the one it is about to
+    /// switch to, continues later.
     #[inline]
     pub fn charge(&mut self, cpu: usize, ns: u64) {
         let cpu = &mut self.cpus[cpu];
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// The same for a hard interrupt, whose time is not the task's (`CONFIG_IRQ_TIME_ACCOUNTING`). It holds up
-    /// the softirqs of the one that it came into.
+    /// The same for a hard interrupt, whose time is not charged to the task
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`). It delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
         let ns = self.charge_softirq(cpu, ns);
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// The same for softirqs in an interrupt. Returns how long they take as fast as the CPU is now, ns.
+    /// The same for softirqs in an interrupt. Returns their duration at the CPU's current speed,
+    /// ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();
@@ -172,7 +174,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// How long a cache line that CPU `from` has written takes to CPU `to`, ns.
+    /// The transfer time of a cache line that CPU `from` has written to CPU `to`, ns.
     #[inline]
     pub fn refill_ns(&self, from: usize, to: usize) -> u64 {
         let costs = &self.cpus[to].costs;
@@ -182,15 +184,15 @@ impl Kernel<'_> {
         }
     }
 
-    /// A task comes to an idle CPU. It waits for the interrupt that woke it; an earlier one that is still
-    /// being handled does not hold it up.
+    /// A task arrives on an idle CPU. It waits for the interrupt that woke it, but not for an
+    /// earlier one that is still being handled.
     pub fn end_idle_irq(&mut self, cpu: usize) {
         let cpu = &mut self.cpus[cpu];
         cpu.irq_debt = cpu.irq_debt.min(cpu.debt);
     }
 
-    /// Stops the computing on `cpu` now, noting what is left of it. When it will be done is said anew when it goes
-    /// on, or [`Kernel::leave`] says that there is nothing.
+    /// Stops the computing on `cpu` now, and notes the rest. The completion time is set anew when
+    /// it continues, or cleared by [`Kernel::leave`].
     #[inline]
     pub fn pause(&mut self, id: usize) {
         let now = self.now();
@@ -217,7 +219,7 @@ impl Kernel<'_> {
         task.left.set(task.left.get().saturating_sub(done));
     }
 
-    /// Lets `task`, whose computing on `cpu` was stopped for what others did, go on.
+    /// Resumes `task`, whose computing on `cpu` was stopped for another CPU's action.
     pub fn resume(&mut self, cpu: usize, task: TaskPtr) {
         let now = self.now();
         let done = self.cpus[cpu].resume(task, now);
@@ -239,7 +241,7 @@ impl Kernel<'_> {
         self.update_speed(cpu);
     }
 
-    /// The speed of `cpu` follows from its frequency and from how many threads its core is shared among.
+    /// Computes the speed of `cpu` from its frequency and the number of busy threads of its core.
     fn update_speed(&mut self, id: usize) {
         let siblings = self.hw.cores.siblings(id).iter();
         let busy = siblings.filter(|&&other| self.cpus[other].is_busy());
@@ -255,7 +257,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` runs at another OPP from now on, if that is another.
+    /// `cpu` runs at another OPP from now on, if that has changed.
     pub fn opp_changed(&mut self, cpu: usize) {
         self.cpus[cpu].frequency = self.hw.cores.frequency(cpu);
         self.update_speed(cpu);
@@ -266,13 +268,13 @@ impl Kernel<'_> {
         }
     }
 
-    /// Time that the code that is running has spent on shared memory, ns.
+    /// The time that the running code has spent on shared memory, ns.
     #[inline]
     pub fn spent(&self) -> u64 {
         self.bpf.table().spent
     }
 
-    /// As [`Kernel::spent`], which begins anew.
+    /// As [`Kernel::spent`], and resets it.
     #[inline]
     pub fn take_spent(&mut self) -> u64 {
         let ns = std::mem::take(&mut self.bpf.table_mut().spent);
@@ -280,7 +282,7 @@ impl Kernel<'_> {
         ns
     }
 
-    /// The code that is running takes the lock of the runqueue of `rq` and changes it.
+    /// The running code takes the lock of the runqueue of `rq` and changes it.
     #[inline]
     pub fn change_rq(&mut self, rq: usize) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -288,14 +290,14 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running takes the locks of two runqueues, to keep them.
+    /// The running code takes the locks of two runqueues, to keep them.
     pub fn lock_rqs(&mut self, rqs: [usize; 2]) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.lock_rqs(rqs, code)
         });
     }
 
-    /// The code that is running lets go of the runqueues that it locked.
+    /// The running code releases the runqueues that it locked.
     pub fn unlock_rqs(&mut self) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.unlock_rqs(code);
@@ -303,7 +305,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running takes the lock of `dsq`, a queue of the scheduler's.
+    /// The running code takes the lock of `dsq`, a queue of the scheduler.
     #[inline]
     pub fn lock_dsq(&mut self, dsq: OnDsq) {
         spend(
@@ -316,7 +318,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// The task that is running takes a spinlock, to do its work under it now.
+    /// The running task takes a spinlock, and does its work under it now.
     pub fn take_spinlock(&mut self, section: Section) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let work = time_for(section.work, self.cpus[code.cpu].speed);
@@ -327,7 +329,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running takes the `wait_lock` of a lock of the kernel's, for a few instructions.
+    /// The running code takes the `wait_lock` of a kernel lock, for a few instructions.
     pub fn take_wait_lock(&mut self, mutex: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.lock(self.programs.mutexes.spinlock(mutex), code)
@@ -345,7 +347,7 @@ impl Kernel<'_> {
         begun
     }
 
-    /// The code that is running, which kept it, lets go once it has done what takes `ns` besides.
+    /// The running code, which kept it, releases it after another `ns`.
     pub fn end_wait_lock(&mut self, mutex: u32, turn: Turn, ns: u64) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);
@@ -353,7 +355,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running reads nodes of the tree that a lock of the kernel's protects.
+    /// The running code reads nodes of the tree that a kernel lock protects.
     pub fn fetch_nodes(&mut self, mutex: u32, nodes: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             let before = self.programs.mutexes.holders(mutex, nodes);
@@ -361,7 +363,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running looks at `task`, which last ran, or was queued, on its CPU.
+    /// The running code reads `task`, which last ran, or was queued, on its CPU.
     #[inline]
     pub fn read_task(&mut self, task: TaskPtr) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -369,7 +371,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The code that is running changes lines that `last` was the last to change.
+    /// The running code changes lines last changed by `last`.
     #[inline]
     pub fn fetch_lines(&mut self, last: usize, lines: u32) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
@@ -377,7 +379,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// What it takes a CPU to see what another wrote, ns.
+    /// The time until a CPU sees what another wrote, ns.
     pub fn transfer_ns(&self, from: usize, to: usize) -> u64 {
         match &self.hw.memory {
             Some(memory) => memory.transfer_ns(from, to),
@@ -386,7 +388,7 @@ impl Kernel<'_> {
     }
 }
 
-/// The code that is running spends on shared memory what it costs, ns, on a machine that describes it.
+/// Adds the cost of shared memory to the running code's time, ns, on a machine that describes it.
 #[inline]
 fn spend(bpf: &mut Bpf, memory: &mut Option<Memory>, cost: impl FnOnce(&mut Memory, Code) -> u64) {
     if let Some(memory) = memory {

@@ -1,5 +1,5 @@
-//! Interrupts: the reschedule IPI, the tick, the timers that end sleeps, the devices', and the softirqs after them;
-//! and what else the hardware does by itself.
+//! Interrupts: the reschedule IPI, the tick, timers, devices, and the softirqs after them; and
+//! other scheduled changes of the hardware.
 
 use crate::Event;
 use crate::abi::layout as abi;
@@ -23,7 +23,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ticks go on while a CPU is busy (NO_HZ_IDLE), at the same times on all CPUs.
+    /// The tick runs while a CPU is busy (NO_HZ_IDLE), at the same times on all CPUs.
     pub fn start_tick(&mut self, cpu: usize) {
         if !self.cpus[cpu].tick_queued {
             self.cpus[cpu].tick_queued = true;
@@ -56,12 +56,12 @@ impl Kernel<'_> {
     pub fn sleep_expired(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
         let at = self.timer_interrupt(cpu);
-        // Before the task goes on, which may be for longer.
+        // Before the task continues, which may be for longer.
         self.events.push(at, What::Wake { task });
         self.timer_interrupt_done(cpu);
     }
 
-    /// A timer has expired for `cpu`: when its handler is done.
+    /// A timer has expired for `cpu`: returns the time when its handler completes.
     pub fn timer_interrupt(&mut self, cpu: usize) -> u64 {
         let now = self.now();
         let cost = self.cpus[cpu].kernel_time(self.cpus[cpu].costs.timer_irq_ns);
@@ -76,8 +76,8 @@ impl Kernel<'_> {
         at
     }
 
-    /// After [`Kernel::timer_interrupt`], when what it leads to is announced: a task that is running goes
-    /// on.
+    /// After [`Kernel::timer_interrupt`], when its consequences are scheduled: a running task
+    /// continues.
     pub fn timer_interrupt_done(&mut self, cpu: usize) {
         self.enter(cpu);
         self.charge_irq(cpu, self.cpus[cpu].costs.timer_irq_ns);
@@ -122,14 +122,14 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// How long `cpu`, which is idle, takes to leave its idle state, ns.
+    /// The exit latency of `cpu`, which is idle, ns.
     pub fn idle_exit_ns(&self, cpu: usize) -> u64 {
         // An interrupt that is waking it is not handled yet.
         let slept = self.now().saturating_sub(self.cpus[cpu].idle_since);
         self.hw.idle_states.exit_ns(cpu, slept)
     }
 
-    /// The hardware does something by itself.
+    /// A scheduled change of the hardware.
     pub fn hardware_event(&mut self, event: hw::Event) {
         match event {
             hw::Event::Frequency { policy } => self.frequency_changed(policy),
@@ -190,7 +190,7 @@ impl Kernel<'_> {
         self.hw.turbo.as_mut()?.take_change(package as usize)
     }
 
-    /// `cpu` goes from its task to `next`, or idle: it draws something else.
+    /// `cpu` switches from its task to `next`, or to idle: its power changes.
     #[inline]
     pub fn meter_switch(&mut self, cpu: usize, next: Option<TaskPtr>) {
         if self.hw.meters.is_some() {
@@ -216,7 +216,7 @@ impl Kernel<'_> {
         self.trace_power(cpu);
     }
 
-    /// Tells the trace what each part draws from the beginning.
+    /// Traces the power of each part from boot on.
     pub fn trace_power_from_boot(&mut self) {
         let known = self.hw.meters.as_ref().filter(|meters| meters.are_known());
         let Some(rest) = known.map(|meters| meters.rest()) else {
@@ -228,8 +228,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Tells the trace which of `cpu`'s parts draw something else now, and sees to it that it hears of
-    /// the idle states they will enter.
+    /// Traces the changed power of `cpu`'s parts, and schedules trace events for the idle states
+    /// that they will enter.
     pub fn trace_power(&mut self, cpu: usize) {
         let now = self.now();
         let (Some(meters), Some(trace)) = (&mut self.hw.meters, &mut self.trace) else {
@@ -249,7 +249,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The network's connections begin: senders to this machine have something to send.
+    /// The network's connections begin: senders to this machine have data to send.
     pub fn start_connections(&mut self) {
         let Some(network) = &self.hw.network else {
             return;
@@ -326,7 +326,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// An interrupt of `cpu` is done with what it was at of the softirqs, unless it was held up.
+    /// An interrupt of `cpu` completes its part of the softirqs, unless it was delayed.
     pub fn softirq_part_done(&mut self, cpu: usize) {
         match self.softirqs.take_held_up() {
             0 => self.softirq(cpu),
@@ -353,7 +353,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// For what was not handled.
+    /// For unhandled softirqs.
     fn wake_ksoftirqd(&mut self) {
         let daemon = self.softirqs.daemon.filter(|_| self.softirqs_pending());
         if let Some(daemon) = daemon {
@@ -366,7 +366,8 @@ impl Kernel<'_> {
         network.is_some_and(|network| self.softirqs.are_pending(network))
     }
 
-    /// [`Softirqs::handle`](crate::kernel::softirq::Softirqs::handle), and what its last part led to.
+    /// [`Softirqs::handle`](crate::kernel::softirq::Softirqs::handle), and the consequences of its
+    /// last part.
     fn handle_softirqs(&mut self, cpu: usize, interrupted: Option<usize>) -> Option<u64> {
         let handled = self.hw.network.as_mut()?.packets_handled();
         if let Some(handled) = handled {
@@ -399,7 +400,7 @@ impl Kernel<'_> {
         self.softirqs.daemon = Some(daemon);
     }
 
-    /// `ksoftirqd`, each time that it has the CPU and is done with what it was at.
+    /// `ksoftirqd`, each time that it has the CPU and has completed its part.
     pub fn run_ksoftirqd(&mut self, cpu: usize, task: TaskPtr) -> Step {
         task.continuation.set(Continuation::Softirqs);
         loop {

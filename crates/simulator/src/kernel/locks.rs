@@ -1,9 +1,9 @@
-//! Locks of the kernel's that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters sleep,
-//! and spinlocks.
+//! Kernel locks that tasks hold in system calls: mutexes and rwsems of Linux 3.10, whose waiters
+//! sleep, and spinlocks.
 //!
-//! Those who sleep for a mutex or rwsem are in a list under a spinlock of its own (`wait_lock`). A task takes
-//! that to get into the list and to leave it, and keeps it while it wakes the first that waits
-//! (kernel/mutex.c, lib/rwsem.c).
+//! The sleeping waiters of a mutex or rwsem are in a list under a spinlock of its own
+//! (`wait_lock`). A task takes it to enter and leave the list, and keeps it while it wakes the
+//! first waiter (kernel/mutex.c, lib/rwsem.c).
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -12,11 +12,11 @@ use crate::kernel::task::{Continuation, Section, TaskPtr};
 use crate::program::polling::PollUntil;
 use workload::KernelLock;
 
-/// What a task sleeps for that waits for a lock of the kernel's.
+/// The reason for which a waiter of a kernel lock sleeps.
 const KERNEL_LOCK: &str = "a lock of the kernel's";
 
 impl Kernel<'_> {
-    /// Takes a lock of the kernel's and works under it, or polls or sleeps for it.
+    /// Takes a kernel lock and works under it, or polls or sleeps for it.
     pub fn hold(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         if section.kind == KernelLock::Spinlock {
             self.take_spinlock(section);
@@ -34,7 +34,7 @@ impl Kernel<'_> {
         self.sleep_for(cpu, task, section)
     }
 
-    /// Takes a lock of the kernel's if it is free, and the lines that it protects from those who had it before.
+    /// Takes a kernel lock if it is free, and the lines that it protects from its previous holders.
     fn acquire(&mut self, task: TaskPtr, section: Section, waited: bool) -> bool {
         let Section {
             mutex,
@@ -51,7 +51,7 @@ impl Kernel<'_> {
         last.is_some()
     }
 
-    /// After polling for a lock of the kernel's, the longest of all: takes it, or polls on.
+    /// After polling for a kernel lock, the longest of all: takes it, or continues to poll.
     pub fn hold_at_last(&mut self, task: TaskPtr, section: Section) -> Step {
         if self.acquire(task, section, false) {
             return self.work_under(task, section);
@@ -61,8 +61,8 @@ impl Kernel<'_> {
         self.poll_for(task, section)
     }
 
-    /// After sleeping for a lock of the kernel's: takes it, or sleeps again. A waiter of an rwsem looks at it before
-    /// it takes `wait_lock`.
+    /// After sleeping for a kernel lock: takes it, or sleeps again. A waiter of an rwsem checks it
+    /// before it takes `wait_lock`.
     pub fn hold_again(&mut self, cpu: usize, task: TaskPtr, section: Section) -> Step {
         let looks = section.kind == KernelLock::Rwsem;
         if looks && !self.programs.mutexes.is_free(section.mutex) {
@@ -88,14 +88,14 @@ impl Kernel<'_> {
         self.compute(task, section.work, false, held)
     }
 
-    /// Releases a lock of the kernel's: the task that has polled for it the longest is next, and the first sleeper is
-    /// woken.
+    /// Releases a kernel lock: the task that has polled for it the longest is next, and the first
+    /// sleeper is woken.
     pub fn release(&mut self, cpu: usize, task: TaskPtr, mutex: u32) -> Step {
         task.in_kernel.set(false);
         let Ok((kind, first)) = self.programs.mutexes.release(task, mutex) else {
             self.task_error(
                 task,
-                format_args!("releases the kernel's lock {mutex}, which it does not have"),
+                format_args!("releases the kernel's lock {mutex}, which it does not hold"),
             );
             return Step::Go;
         };
@@ -110,8 +110,9 @@ impl Kernel<'_> {
         Step::Go
     }
 
-    /// Wakes the first that waits for a lock, under its `wait_lock`. A mutex of which that one knows already is
-    /// released without: its count says so until the one that was woken has tried in vain.
+    /// Wakes the first waiter of a lock, under its `wait_lock`. A mutex whose first waiter has
+    /// already been woken is released without it: its count shows no waiter until that one has
+    /// tried and failed.
     fn wake_first(&mut self, cpu: usize, mutex: u32, kind: KernelLock, first: TaskPtr) {
         if kind == KernelLock::Mutex && first.on_rq.get() {
             return;
@@ -125,7 +126,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task waits behind the others that sleep for a lock.
+    /// The task waits behind the other sleepers of a lock.
     fn queue_for(&mut self, task: TaskPtr, section: Section) {
         self.take_wait_lock(section.mutex);
         self.programs.mutexes.queue(task, section.mutex);
@@ -136,8 +137,9 @@ impl Kernel<'_> {
         self.sleep(cpu, task, KERNEL_LOCK)
     }
 
-    /// The task on `cpu` is to be preempted: if it polls for a lock of the kernel's it sleeps for it instead. Not
-    /// if its turn has come, as it might then never be woken: it takes the lock when it runs next.
+    /// The task on `cpu` is to be preempted: if it polls for a kernel lock, it sleeps for it
+    /// instead. Not if it is next in turn, because it might then never be woken: it takes the lock
+    /// when it runs next.
     pub fn sleep_instead(&mut self, task: TaskPtr) {
         let Continuation::LockPoll(section) = task.continuation.get() else {
             return;

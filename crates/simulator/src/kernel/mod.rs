@@ -39,9 +39,10 @@ pub struct Kernel<'a> {
     pub tasks: Tasks,
     /// Tasks that have not exited.
     pub alive: usize,
-    /// Those of them that never do: the kernel's own.
+    /// Those of them that never exit: kernel threads.
     pub daemons: usize,
-    /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can happen.
+    /// Tasks that are runnable or running, and sleeps that will end: with neither, nothing can
+    /// happen.
     pub runnable: usize,
     pub sleeping: usize,
     pub events: Events,
@@ -54,7 +55,7 @@ pub struct Kernel<'a> {
     pub programs: Programs,
 
     pub tick_ns: u64,
-    /// When the tick is, modulo its period, ns.
+    /// The phase of the tick, modulo its period, ns.
     pub tick_phase: u64,
     pub rng: Rng,
 
@@ -62,14 +63,14 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
-    /// What Linux's verifier would not have let in, which counts also after the run's end.
+    /// What Linux's verifier would have refused, which counts also after the run's end.
     pub refused: Option<Error>,
-    /// The calls into the scheduler, for those who look from outside.
+    /// The calls into the scheduler, for outside observers.
     pub calls: Arc<CallRecord>,
     /// Checks the run's invariants, if asked to.
     pub check: Option<Box<Checker>>,
 
-    /// Last: the others hold addresses in it.
+    /// Last: the other fields hold addresses in it.
     pub bpf: Bpf,
 }
 
@@ -98,16 +99,16 @@ impl<'a> Kernel<'a> {
         self.bpf.set_cpu(cpu);
     }
 
-    /// What C sees of `cpu`'s runqueue.
+    /// C's view of `cpu`'s runqueue.
     #[inline]
     pub fn rq(&mut self, cpu: usize) -> &mut Rq {
         self.bpf.rq(cpu)
     }
 
-    /// This kernel as C knows it, for the time of one call into the scheduler.
+    /// Lends this kernel to C for one call into the scheduler.
     #[inline]
     pub fn lend(&mut self) {
-        // The scheduler's calls come back through this pointer while the caller's borrow rests.
+        // The scheduler's calls return through this pointer while the caller's borrow rests.
         let kernel: *mut Kernel<'a> = self;
         self.bpf.lend(kernel.cast::<c_void>());
     }
@@ -129,7 +130,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// The workload did something that cannot go on.
+    /// The workload did something after which it cannot continue.
     #[cold]
     #[inline(never)]
     pub fn task_error(&mut self, task: TaskPtr, message: impl Display) {

@@ -1,23 +1,24 @@
-//! Softirqs: what interrupts leave to be done after them, and the daemon that does it when it is too much.
+//! Softirqs: work that interrupts leave for later, and the daemon that does it when it is too much.
 //!
-//! `kernel/softirq.c` of Linux 4.17. An interrupt's end handles what is pending, and what comes in the
-//! meantime, until 2 ms are over by the tick's clock, or ten rounds, or somebody is to run on the CPU: then
-//! `ksoftirqd` of the CPU is woken, a normal task, and as long as that is runnable interrupts leave it to it, tasklets
-//! too: these are handled at once since 4.18-rc6 ("Mark HI and TASKLET softirq synchronous", 2018-07-17). In an
-//! interrupt the time is the interrupt's and nothing else runs but further ones; in the daemon it is the daemon's,
-//! which gives the CPU away between two rounds.
+//! `kernel/softirq.c` of Linux 4.17. The end of an interrupt handles pending softirqs, and those
+//! that arrive meanwhile, until 2 ms are over by the tick's clock, or ten rounds, or a task needs
+//! the CPU. Then `ksoftirqd` of the CPU is woken, a normal task, and as long as that is runnable
+//! interrupts leave softirqs to it, tasklets too: these are handled at once since 4.18-rc6 ("Mark
+//! HI and TASKLET softirq synchronous", 2018-07-17). In an interrupt the time is the interrupt's,
+//! and only further interrupts run; in the daemon it is the daemon's, which gives up the CPU
+//! between two rounds.
 
 use crate::clock::Jiffies;
 use crate::hw::network::Network;
 use crate::hw::usb::Tasklets;
 use crate::kernel::task::TaskPtr;
 
-/// How long softirqs are handled in one go, ns (`MAX_SOFTIRQ_TIME`), and in how many rounds
+/// The limits of handling softirqs in one go: ns (`MAX_SOFTIRQ_TIME`), and rounds
 /// (`MAX_SOFTIRQ_RESTART`).
 const MAX_TIME_NS: u64 = 2_000_000;
 const MAX_RESTART: u32 = 10;
 
-/// The softirqs of the one CPU that has any, which is the network's.
+/// The softirqs of the network's CPU, the only one that has any.
 #[derive(Default)]
 pub struct Softirqs {
     /// `ksoftirqd`, once there is a network.
@@ -26,7 +27,7 @@ pub struct Softirqs {
     round: Option<Round>,
     /// The CPU, while an interrupt of it is handling them.
     interrupted: Option<usize>,
-    /// How long interrupts have held up what is being handled in one, ns.
+    /// How long interrupts have delayed the current part, ns.
     held_up: u64,
 }
 
@@ -50,7 +51,7 @@ impl Pending {
         self.net_rx || self.tasklets.any()
     }
 
-    /// What the next part of them takes, in the order of the softirqs, ns at the highest frequency.
+    /// The time of the next part, in the order of the softirqs, ns at the highest frequency.
     fn next(&mut self, network: &mut Network, now: Jiffies) -> Option<u64> {
         if self.net_rx {
             let part = network.net_rx(now);
@@ -65,11 +66,11 @@ impl Pending {
 
 #[derive(Clone, Copy)]
 struct Round {
-    /// What it still is to handle.
+    /// The softirqs left to handle.
     todo: Pending,
-    /// When it is enough, jiffies.
+    /// The end of the time limit, jiffies.
     end: u64,
-    /// How many more there may be.
+    /// The remaining rounds.
     restarts: u32,
 }
 
@@ -88,26 +89,26 @@ impl Softirqs {
         }
     }
 
-    /// How long what is being handled was held up since it was last asked, ns.
+    /// How long the current part was delayed since the last call, ns.
     pub fn take_held_up(&mut self) -> u64 {
         std::mem::take(&mut self.held_up)
     }
 
-    /// Does an interrupt that raised some handle them at its end? One that came into softirqs leaves what it raised
-    /// to these.
+    /// Does an interrupt that raised softirqs handle them at its end? One that interrupted softirqs
+    /// leaves them to these.
     pub fn begin_at_irq_exit(&self) -> bool {
         let left_to_daemon = self.daemon.is_some_and(|daemon| daemon.on_rq.get());
         self.round.is_none() && !left_to_daemon
     }
 
-    /// Is something being handled, or left to be?
+    /// Are softirqs being handled, or pending?
     pub fn are_pending(&self, network: &Network) -> bool {
         self.round.is_some() || Pending::of(network).any()
     }
 
-    /// `__do_softirq()`: begins, or goes on after a part that is done; in an interrupt of CPU `interrupted`, or else in
-    /// the daemon. Returns what the next part takes, ns at the highest frequency; or `None` when that was all, or
-    /// enough.
+    /// `__do_softirq()`: begins, or continues after a completed part; in an interrupt of CPU
+    /// `interrupted`, otherwise in the daemon. Returns the time of the next part, ns at the highest
+    /// frequency; `None` if no work is left, or the limits are reached.
     pub fn handle(
         &mut self,
         network: &mut Network,
@@ -154,7 +155,7 @@ mod tests {
 
     const TICK: u64 = 1_000_000;
 
-    /// So many packets have come over USB, and what is at the end of the last one's interrupt.
+    /// The state after this number of packets over USB, at the end of the last one's interrupt.
     fn transferred(packets: usize) -> (Softirqs, Network) {
         let mut network = network(Driver::Usbnet, vec![(0, Direction::Receive)]);
         for _ in 0..packets {
@@ -164,7 +165,7 @@ mod tests {
         (Softirqs::default(), network)
     }
 
-    /// Handles what there is at `now`, ns, in an interrupt of CPU 1; returns what the parts take, ns.
+    /// Handles softirqs at `now`, ns, in an interrupt of CPU 1; returns the times of the parts, ns.
     fn handle(
         softirqs: &mut Softirqs,
         network: &mut Network,

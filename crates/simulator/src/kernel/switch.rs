@@ -1,4 +1,4 @@
-//! Switching between tasks: which runs next, and what it takes to get there.
+//! Switching between tasks: the choice of the next task, and the costs of the switch.
 
 use crate::Event;
 use crate::abi::layout as abi;
@@ -32,7 +32,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task to run next: `pick_next_task()`.
+    /// The next task: `pick_next_task()`.
     fn pick_next(&mut self, cpu: usize, prev: Option<TaskPtr>) -> Option<TaskPtr> {
         // prev_balance() begins at the class of `prev`, but never below sched_ext.
         let first = prev.map_or(Class::Ext, |task| task.class.get());
@@ -79,7 +79,7 @@ impl Kernel<'_> {
     fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
-            // It was still looking for something to run, and found it.
+            // It was still searching for a task to run, and found it.
             None => {}
             Some(task) => match task.class.get() {
                 Class::Dl => self.put_prev_dl(cpu, task),
@@ -154,7 +154,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// `cpu`, which idled, has a task.
+    /// `cpu`, which was idle, has a task.
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
         self.end_idle_irq(cpu);
@@ -179,7 +179,7 @@ impl Kernel<'_> {
         self.idle(cpu);
     }
 
-    /// `cpu` has nothing to run: it idles, as soon as it is done with what it did to find out.
+    /// `cpu` has nothing to run: it idles after the time of its search.
     fn idle(&mut self, cpu: usize) {
         let ns = self.take_spent();
         if ns == 0 {
@@ -194,7 +194,7 @@ impl Kernel<'_> {
         self.events.push(at, What::Idle { cpu: cpu as u32 });
     }
 
-    /// `cpu` is done with looking for something to run: is there still nothing?
+    /// `cpu` has completed its search for a task to run: is there still none?
     pub fn search_done(&mut self, cpu: usize) {
         self.cpus[cpu].idles_at = None;
         self.set_cpu(cpu);
@@ -206,8 +206,8 @@ impl Kernel<'_> {
         self.leave(cpu);
     }
 
-    /// The scheduler is told that `cpu` idles. If it knows, because the CPU was woken for nothing, only the
-    /// built-in idle masks are.
+    /// Notifies the scheduler that `cpu` is idle. If it knows, because the CPU was woken for
+    /// nothing, only the built-in idle masks are updated.
     fn begin_idle(&mut self, cpu: usize) {
         if self.cpus[cpu].knows_idle {
             return self.scx.idle_masks.update(cpu, true);
@@ -216,7 +216,7 @@ impl Kernel<'_> {
         self.update_idle(cpu, true);
     }
 
-    /// What the switch itself costs, and cold caches if the task comes from another CPU.
+    /// The cost of the switch itself, and of cold caches if the task comes from another CPU.
     fn charge_switch(&mut self, cpu: usize, task: TaskPtr) {
         let costs = self.cpus[cpu].costs;
         let mut cost = costs.context_switch_ns;
@@ -228,8 +228,8 @@ impl Kernel<'_> {
         self.charge(cpu, cost);
     }
 
-    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last, ns,
-    /// without interrupts'.
+    /// Accounts the running task's time: `update_curr_common()`. Returns the time since the last
+    /// call, ns, without interrupts.
     #[inline]
     pub fn update_curr(&mut self, cpu: usize, task: TaskPtr) -> u64 {
         let clock_task = self.update_rq_clock(cpu);

@@ -1,5 +1,5 @@
-//! Running programs: carrying out one op after another on behalf of the task that a CPU runs. What tasks wait
-//! for each other with is [`crate::program`]'s; who is woken, who sleeps and what it costs is decided here.
+//! Running programs: executing one op after another for the task that a CPU runs. The objects that
+//! tasks wait on are in [`crate::program`]; wakeups, sleeps and costs are decided here.
 
 use crate::abi::layout as abi;
 use crate::events::What;
@@ -12,28 +12,28 @@ use crate::scx::tracepoints;
 use std::mem::ManuallyDrop;
 use workload::{Op, Program, SchedPolicy};
 
-/// How many ops a task may do without time passing before it is taken to be stuck.
+/// The number of ops that a task may execute without time passing before it is treated as stuck.
 const MAX_INSTANT_OPS: u32 = 1_000_000;
 
-/// Work that a task is never done with, ns.
+/// Work without end, ns.
 pub const ENDLESS: u64 = 1 << 50;
 
-/// What a task sleeps for that waits for a mutex of user space's.
+/// The reason for which a waiter of a user space mutex sleeps.
 pub const MUTEX: &str = "a mutex";
 
-/// What a task does after a step of its program.
+/// The continuation of a task after a step of its program.
 pub enum Step {
-    /// Goes on with the next op.
+    /// Continues with the next op.
     Go,
-    /// Goes on with its continuation.
+    /// Continues with its continuation.
     Continue,
     /// Computes, as `Task::left` says, or leaves the CPU.
     Pass,
 }
 
 impl Kernel<'_> {
-    /// The task on `cpu` is done computing: goes on with its program until it computes again, sleeps
-    /// or has kernel time to pay for.
+    /// The task on `cpu` completes its computing: continues with its program until it computes
+    /// again, sleeps or has kernel time to pay for.
     #[inline]
     pub fn advance(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let mut step = match task.continuation.get() {
@@ -100,7 +100,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What the task's program is told, until time passes.
+    /// The information for the task's program, until time passes.
     #[inline]
     fn tell(&mut self, cpu: usize, task: TaskPtr, clock_task: u64) {
         let now = self.now();
@@ -134,7 +134,7 @@ impl Kernel<'_> {
         self.begin(cpu, task, op)
     }
 
-    /// Computes `amount`, then goes on with `then`.
+    /// Computes `amount`, then continues with `then`.
     #[inline]
     pub fn compute(
         &mut self,
@@ -186,7 +186,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// With a mutex come two cache lines from who had it last: its own, and that of what it protects.
+    /// A mutex brings two cache lines from its last holder: its own, and that of the data it
+    /// protects.
     #[inline(never)]
     fn fetch_mutex(&mut self, cpu: usize, from: usize) {
         self.charge(cpu, 2 * self.transfer_ns(from, cpu));
@@ -234,7 +235,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The task does to a mutex what it may not.
+    /// The task does something invalid to a mutex.
     #[cold]
     #[inline(never)]
     fn mutex_error(&mut self, task: TaskPtr, mutex: u32, (does, although): (&str, &str)) {
@@ -242,7 +243,7 @@ impl Kernel<'_> {
         self.task_error(task, format_args!("{does} {mutex}, {although}"));
     }
 
-    /// `waiter` is to be woken, and who polls for the mutex sees that it is free.
+    /// `waiter` has to be woken, and a task that polls for the mutex sees that it is free.
     #[inline(never)]
     fn unlocked(&mut self, cpu: usize, mutex: u32, waiter: Option<TaskPtr>) {
         if let Some(waiter) = waiter {
@@ -251,7 +252,7 @@ impl Kernel<'_> {
         self.end_polls(cpu, |until| until == PollUntil::Mutex(mutex));
     }
 
-    /// Wakes the first that waits for the condition; the others now wait for their mutex, whose owner
+    /// Wakes the first waiter of the condition; the others now wait for their mutex, whose owner
     /// has to wake one of them.
     fn broadcast_requeue(&mut self, cond: u32) {
         let first = self.programs.condvars.signal(cond);
@@ -323,8 +324,8 @@ impl Kernel<'_> {
         self.compute(task, work, false, Continuation::ReadDone { stream })
     }
 
-    /// Bytes have come into the stream: pipes and sockets wake all readers, and say that they are about to sleep
-    /// (`wake_up_interruptible_sync_poll()`).
+    /// Bytes have arrived in the stream: pipes and sockets wake all readers, and announce that the
+    /// writer is about to sleep (`wake_up_interruptible_sync_poll()`).
     fn wake_readers(&mut self, stream: u32) {
         while let Some(reader) = self.programs.streams.next_reader(stream) {
             self.wake(reader, abi::WAKE_SYNC);
@@ -337,7 +338,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The network has sent bytes of the stream. TCP does not say that it is about to sleep.
+    /// The network has sent bytes of the stream. TCP does not announce that it is about to sleep.
     pub fn sent(&mut self, stream: u32, bytes: u64) {
         if self.programs.streams.sent(stream, bytes) {
             self.wake_writers(stream, 0);
@@ -357,7 +358,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Ends the polling of those whose wait is `over` by what `cpu` did.
+    /// Ends the polling of tasks whose wait is `over` by an action of `cpu`.
     fn end_polls(&mut self, cpu: usize, over: impl Fn(PollUntil) -> bool) {
         while let Some(task) = self.programs.pollers.stop_first(&over) {
             self.end_poll(cpu, task);
@@ -382,7 +383,8 @@ impl Kernel<'_> {
         if due <= self.now() {
             return Step::Go;
         }
-        // Normal tasks' timers may expire up to their slack later, and with nothing to merge with do.
+        // Normal tasks' timers may expire up to their slack later, and do if there is no other
+        // timer to merge with.
         let slack = match task.policy.get() {
             SchedPolicy::Normal { .. } | SchedPolicy::Batch { .. } | SchedPolicy::Idle => {
                 task.timer_slack_ns
@@ -397,7 +399,7 @@ impl Kernel<'_> {
 
     #[inline]
     fn begin(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
-        // What programs do often owns nothing that would have to be dropped.
+        // Frequent ops own nothing that would have to be dropped.
         let op = ManuallyDrop::new(op);
         match *op {
             Op::Run { work } => self.compute(task, work, false, Continuation::NextOp),
@@ -452,7 +454,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What programs do seldom.
+    /// Rare ops.
     #[inline(never)]
     fn begin_rare(&mut self, cpu: usize, task: TaskPtr, op: Op) -> Step {
         match op {

@@ -19,9 +19,9 @@ const MAX_DL_PRIO: i32 = 0;
 const MAX_RT_PRIO: i32 = 100;
 /// `current->timer_slack_ns` of a task whose parents did not change it (init/init_task.c), ns.
 const DEFAULT_TIMER_SLACK_NS: u64 = 50_000;
-/// `current->wakee_flips` of a shell, which what one starts from it inherits: by how much it wakes others in turn. Linux
-/// counts it down by wakeups alone, so of a task it tells of all its ancestors. Measured in Linux 6.12, just booted in a
-/// virtual machine: 14 of the shell, 8 to 37 of its children.
+/// `current->wakee_flips` of a shell, inherited by what it starts: how many tasks it wakes in turn.
+/// Linux decays it only at wakeups, so a task's value depends on all its ancestors. Measured in
+/// Linux 6.12, just booted in a virtual machine: 14 for the shell, 8 to 37 for its children.
 const SHELLS_WAKEE_FLIPS: u32 = 14;
 /// `sched_prio_to_weight[]` of kernel/sched/core.c: each nice level is worth 1.25 of the next.
 const PRIO_TO_WEIGHT: [u32; 40] = [
@@ -30,7 +30,7 @@ const PRIO_TO_WEIGHT: [u32; 40] = [
     70, 56, 45, 36, 29, 23, 18, 15,
 ];
 const WEIGHT_IDLEPRIO: u32 = 3;
-/// The least and the most that a fair task may ask for at a time, ns (`__setparam_fair()`).
+/// The smallest and the largest slice that a fair task may request, ns (`__setparam_fair()`).
 const SLICE: (u64, u64) = (100_000, 100_000_000);
 
 /// The weight of a fair task of priority `prio` (100 to 139; 120 is nice 0), 1024 for nice 0.
@@ -38,12 +38,13 @@ pub fn weight_of(prio: i32) -> u32 {
     PRIO_TO_WEIGHT[(prio - MAX_RT_PRIO).clamp(0, 39) as usize]
 }
 
-/// A task. Begins with what the scheduler sees of it, so that a pointer to either is one to both.
+/// A task. It begins with the part that the scheduler sees, so that a pointer to either is a
+/// pointer to both.
 #[repr(C, align(64))]
 pub struct Task {
     pub abi: TaskStruct,
 
-    // What each switch looks at.
+    // The fields that each switch reads.
     /// Scheduling class, by policy.
     pub class: Cell<Class>,
     /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
@@ -53,17 +54,17 @@ pub struct Task {
     /// Computes in the kernel, where it is not preempted.
     pub in_kernel: Cell<bool>,
     pub reset_runnable_at: Cell<bool>,
-    /// Who has it: the kernel, or the scheduler.
+    /// Its owner: the kernel, or the scheduler.
     pub ops_state: Cell<OpsState>,
-    /// Which dispatch queue it is on.
+    /// The dispatch queue that it is on.
     pub dsq: Cell<OnDsq>,
-    /// CPU it last ran on; cold caches are paid for when it changes.
+    /// The CPU it last ran on; cold caches are paid for when it changes.
     pub ran_on: Cell<u32>,
-    /// How many ops it began at `instant`, ns.
+    /// The number of ops begun at `instant`, ns.
     pub instant_ops: Cell<u32>,
     pub instant: Cell<u64>,
     pub continuation: Cell<Continuation>,
-    /// Compute left before `continuation`, in the unit that `own_time` says.
+    /// Compute left before `continuation`, in the unit given by `own_time`.
     pub left: Cell<u64>,
     pub program: RefCell<Box<dyn Program>>,
     /// When the sleep is due, ns; see `workload::Env::due`.
@@ -84,26 +85,26 @@ pub struct Task {
     pub reenq_count: Cell<u32>,
     /// When it last became runnable without having run since, ns.
     pub runnable_at: Cell<u64>,
-    /// Who waits next in the queue that it waits in ([`crate::program::wait_queue`]).
+    /// The next waiter in the queue that it waits in ([`crate::program::wait_queue`]).
     pub next_waiter: Cell<Option<TaskPtr>>,
     /// Why it sleeps, for messages.
     pub waits_for: Cell<&'static str>,
-    /// Bytes that it works on; fetched anew after a migration.
+    /// Bytes of its working set; fetched again after a migration.
     pub footprint: u64,
-    /// What its computing draws, of [`machine::BUSY_LOOP`]; not 0.
+    /// The power of its computing, of [`machine::BUSY_LOOP`]; not 0.
     pub activity: u32,
 
-    // What few do.
+    // Fields for rare operations.
     pub policy: Cell<SchedPolicy>,
     pub name: Arc<str>,
-    /// Whom it forks next, while it computes what that takes.
+    /// The child that it forks next, while it computes the cost of the fork.
     pub child: Cell<Option<Box<TaskSpec>>>,
     /// `ops.enable()` was called and `ops.disable()` was not.
     pub enabled: Cell<bool>,
     pub timer_slack_ns: u64,
     /// Round-robin time left, ns.
     pub rr_left: Cell<u64>,
-    /// Of a deadline task: its budget.
+    /// The server of a deadline task.
     pub dl: Cell<DlEntity>,
     pub parent: Option<TaskPtr>,
     /// Children that have not exited.
@@ -123,22 +124,22 @@ pub enum Class {
     Ext,
 }
 
-/// What a task goes on with when it is done computing, or woken.
+/// The continuation of a task that completes its computing, or is woken.
 #[derive(Clone, Copy)]
 pub enum Continuation {
     /// The next op of its program.
     NextOp,
     /// It waited for bytes.
     Read { stream: u32, bytes: u64, work: u64 },
-    /// It polled a mutex of user space's.
+    /// It polled a user space mutex.
     SpinLock { mutex: u32 },
-    /// It computed what a fork takes.
+    /// It computed the cost of a fork.
     Fork,
     /// It slept until `due`.
     Sleep,
     /// It polled a shared word.
     Poll,
-    /// It slept for a lock of the kernel's.
+    /// It slept for a kernel lock.
     LockSleep(Section),
     /// It polled for one.
     LockPoll(Section),
@@ -154,7 +155,7 @@ pub enum Continuation {
     WriteReady { stream: u32, bytes: u64 },
 }
 
-/// What is to be done under a lock of the kernel's ([`workload::Op::Hold`]).
+/// The work to do under a kernel lock ([`workload::Op::Hold`]).
 #[derive(Clone, Copy)]
 pub struct Section {
     pub mutex: u32,
@@ -165,7 +166,7 @@ pub struct Section {
     /// Nodes of a tree.
     pub nodes: u32,
     pub kind: KernelLock,
-    /// And it is kept then.
+    /// And it keeps the lock afterwards.
     pub keeps: bool,
 }
 
@@ -179,13 +180,13 @@ pub enum OpsState {
 
 /// A task of one simulation. Copies all refer to the same task; it lives as long as the simulation.
 ///
-/// A simulation is single-threaded and its tasks are reached from C as well, so they are shared by
-/// pointer, and what can change of one is in cells: there is no `&mut Task`.
+/// A simulation is single-threaded, and C accesses its tasks as well, so they are shared by
+/// pointer, and every mutable field is in a cell: there is no `&mut Task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPtr(NonNull<Task>);
 
 impl Task {
-    /// A task that runs `spec`, on no runqueue yet, created on `cpu`. May run nowhere yet.
+    /// A task that runs `spec`, on no runqueue yet, created on `cpu`. Its affinity is still empty.
     pub fn new(spec: TaskSpec, parent: Option<TaskPtr>, cpu: usize, now: u64) -> Task {
         let task = Task {
             abi: TaskStruct::new(),
@@ -240,7 +241,8 @@ impl Task {
         task
     }
 
-    /// Sets what follows from the policy: class, priorities, weight. (`__setscheduler_params()`)
+    /// Sets the fields that depend on the policy: class, priorities, weight.
+    /// (`__setscheduler_params()`)
     pub fn set_policy(&self, policy: SchedPolicy) {
         let (class, number, rt_priority, nice) = match policy {
             SchedPolicy::Normal { nice, .. } => (Class::Ext, 0, 0, nice),
@@ -300,12 +302,12 @@ impl Drop for Task {
     }
 }
 
-/// The tasks of one simulation, in the order of their creation, those that have exited among them.
+/// The tasks of one simulation, in order of creation, including exited ones.
 #[derive(Default)]
 pub struct Tasks(Vec<TaskPtr>);
 
 impl Tasks {
-    /// Gives `task` a pid, and the addresses that C sees.
+    /// Gives `task` a pid, and the addresses for C.
     pub fn add(&mut self, task: Task) -> TaskPtr {
         let task = TaskPtr(NonNull::from(Box::leak(Box::new(task))));
         let (abi, own) = (&task.abi, task.abi());
@@ -333,8 +335,8 @@ impl Deref for Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         for task in &self.0 {
-            // SAFETY: from a box (add()), which nothing else owns. The simulation is over: no copy of the pointer is
-            // used after this.
+            // SAFETY: from a box (add()), which has no other owner. The simulation is over: no copy
+            // of the pointer is used after this.
             drop(unsafe { Box::from_raw(task.0.as_ptr()) });
         }
     }
@@ -342,7 +344,7 @@ impl Drop for Tasks {
 
 impl TaskPtr {
     /// # Safety
-    /// `task` is a task of the running simulation, as C was given it.
+    /// `task` is a task of the running simulation that was given to C.
     #[inline]
     pub unsafe fn from_abi(task: *mut TaskStruct) -> Option<TaskPtr> {
         NonNull::new(task.cast()).map(TaskPtr)
@@ -363,12 +365,12 @@ impl TaskPtr {
         self.abi.pid.get()
     }
 
-    /// How many tasks were created before it.
+    /// The number of tasks created before it.
     pub fn index(self) -> usize {
         (self.abi.pid.get() - FIRST_PID) as usize
     }
 
-    /// `comm[pid]`, as sched_ext's messages have it.
+    /// `comm[pid]`, as in sched_ext's messages.
     pub fn label(self) -> String {
         format!("{}[{}]", self.name, self.pid())
     }
@@ -379,13 +381,13 @@ impl Deref for TaskPtr {
 
     #[inline]
     fn deref(&self) -> &Task {
-        // SAFETY: made from a box that lives until the simulation ends, and is only ever read through shared
-        // references and C's pointer, which write to cells alone.
+        // SAFETY: made from a box that lives until the simulation ends, and only read through
+        // shared references and C's pointer, which write to cells only.
         unsafe { self.0.as_ref() }
     }
 }
 
-/// So many tasks that do nothing, on CPU 0, for tests of what knows tasks and no kernel.
+/// This number of inactive tasks, on CPU 0, for tests of modules that know tasks and no kernel.
 #[cfg(test)]
 pub fn idle_tasks(count: usize) -> Tasks {
     let mut tasks = Tasks::default();

@@ -1,4 +1,4 @@
-//! Tasks come and go, and change: fork and exit, affinity and policy.
+//! Creation, exit and changes of tasks: fork, exit, affinity and policy.
 
 use crate::Event;
 use crate::abi::layout as abi;
@@ -93,9 +93,9 @@ impl Kernel<'_> {
         task.abi.release_storage();
     }
 
-    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it back.
-    /// It runs on, unless the CPU is not allowed any more: then it is queued on one that is.
-    /// (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
+    /// Takes the current task, which must be runnable, off its runqueue, changes it and puts it
+    /// back. It continues to run, unless the CPU is no longer allowed: then it is queued on an
+    /// allowed one. (`__do_set_cpus_allowed()`, `__sched_setscheduler()`, `migration_cpu_stop()`.)
     fn change(&mut self, cpu: usize, task: TaskPtr, change: impl FnOnce(&mut Self, TaskPtr)) {
         self.deactivate(task, abi::DEQ_SAVE);
         change(self, task);
@@ -112,7 +112,7 @@ impl Kernel<'_> {
         if !allowed.contains(cpu) {
             let to = allowed.first().unwrap_or(cpu);
             match task.class.get() {
-                // admit_dl() and set_affinity() see to it that they may run anywhere.
+                // admit_dl() and set_affinity() make sure that they may run anywhere.
                 Class::Dl => unreachable!("a deadline task may run on all CPUs"),
                 Class::Rt => self.push_rt(cpu, task, to),
                 Class::Ext => self.push_ext(cpu, task, to),

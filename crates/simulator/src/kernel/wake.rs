@@ -1,4 +1,4 @@
-//! Waking tasks: which CPU one goes to, onto its runqueue, and whether it preempts what runs there.
+//! Waking tasks: the choice of the CPU, enqueueing, and preemption.
 
 use crate::Event;
 use crate::abi::layout as abi;
@@ -45,7 +45,7 @@ impl Kernel<'_> {
         );
     }
 
-    /// Where a waking task goes, and the enqueue flag that says whether its class was asked.
+    /// The CPU for a waking task, and the enqueue flag that tells whether its class was asked.
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
         if task.abi.nr_cpus_allowed.get() == 1 {
@@ -119,7 +119,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `wakeup_preempt()`: a task of a higher class than what runs on its CPU preempts it.
+    /// `wakeup_preempt()`: a task of a higher class preempts the running task on its CPU.
     pub fn check_preempt(&mut self, task: TaskPtr) {
         let cpu = task.cpu();
         if task.class.get() != Class::Ext {
@@ -140,8 +140,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// `resched_curr()`: `cpu` is to reschedule, now if its own code asks, else when an IPI (and the
-    /// idle state) lets it.
+    /// `resched_curr()`: makes `cpu` reschedule, now if its own code asks, otherwise after an IPI
+    /// (and the exit from its idle state).
     pub fn resched(&mut self, cpu: usize) {
         if self.cpus[cpu].need_resched {
             return;
@@ -152,7 +152,7 @@ impl Kernel<'_> {
             return;
         }
         if self.cpus[cpu].idles_at.is_some() {
-            // It sees for itself, before it idles.
+            // It notices by itself before it idles.
             return;
         }
         let costs = &self.cpus[this].costs;

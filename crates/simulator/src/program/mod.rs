@@ -1,4 +1,4 @@
-//! What programs share and wait for each other with.
+//! The objects that programs share and wait on.
 
 pub mod mutex;
 pub mod polling;
@@ -13,7 +13,7 @@ use stream::Streams;
 use sync::{Barriers, Condvars};
 use workload::Env;
 
-/// What the programs of a run share.
+/// The objects that the programs of a run share.
 pub struct Programs {
     pub mutexes: Mutexes,
     /// For messages: names of the first of them.
@@ -23,7 +23,7 @@ pub struct Programs {
     pub streams: Streams,
     /// Tasks that poll for something in a busy loop.
     pub pollers: Pollers,
-    /// What they see of the run.
+    /// The part of the run that they see.
     pub env: Env,
 }
 
@@ -36,7 +36,7 @@ impl Programs {
         }
     }
 
-    /// The first task polls no more that polls a word which has changed.
+    /// Ends the polling of the first task whose polled word has changed.
     pub fn stop_changed(&mut self) -> Option<TaskPtr> {
         let shared = &self.env.shared;
         self.pollers.stop_first(

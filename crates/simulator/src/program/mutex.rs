@@ -1,4 +1,4 @@
-//! Mutexes: futexes of user space, and locks of the kernel's.
+//! Mutexes: futexes of user space, and kernel locks.
 
 use crate::hw::lock::Lock;
 use crate::kernel::task::TaskPtr;
@@ -8,29 +8,29 @@ use workload::KernelLock;
 /// The mutexes of a run.
 pub struct Mutexes {
     mutexes: Vec<Mutex>,
-    /// What each is in place of that, if it is a spinlock of the kernel's, and the spinlock inside each other of the
-    /// kernel's (`wait_lock`).
+    /// For a spinlock of the kernel, the lock itself; for any other kernel lock, the spinlock
+    /// inside it (`wait_lock`).
     spinlocks: Vec<Lock>,
 }
 
-/// A futex: the owner, whether it has to wake someone when it unlocks, and who sleeps in the kernel. Or a lock
-/// of the kernel's.
+/// A futex: the owner, whether it has to wake a waiter when it unlocks, and the tasks that sleep in
+/// the kernel. Or a kernel lock.
 struct Mutex {
     owner: Option<TaskPtr>,
-    /// Where its cache line is: the CPU that took it last, or [`NO_CPU`].
+    /// The CPU that has its cache line, which took it last, or [`NO_CPU`].
     cpu: u32,
     contended: bool,
     waiters: WaitQueue,
-    /// Of the kernel's: what kind it is, and who had it before.
+    /// For a kernel lock: its kind, and its previous holders.
     kind: KernelLock,
     holders: Holders,
 }
 
-/// The CPUs that had a lock of the kernel's, the last [`Holders::MOST`] of them.
+/// The last [`Holders::MOST`] CPUs that held a kernel lock.
 #[derive(Clone, Copy)]
 struct Holders {
     cpus: [u16; Holders::MOST],
-    /// How many there were.
+    /// The total number of holders.
     count: u32,
 }
 
@@ -43,7 +43,7 @@ impl Holders {
         self.count += 1;
     }
 
-    /// The last `count` that there are before the one that has it now.
+    /// The last `count` CPUs before the current holder, if there were as many.
     fn before(&self, count: u32) -> impl Iterator<Item = usize> {
         let before = self.count.saturating_sub(1);
         let known = before.min(Holders::MOST as u32 - 1);
@@ -69,7 +69,7 @@ impl Mutex {
         }
     }
 
-    /// It is `task`'s now. Returns which CPU had it last.
+    /// `task` takes it. Returns the CPU that had it last.
     #[inline]
     fn take(&mut self, task: TaskPtr) -> usize {
         self.owner = Some(task);
@@ -81,21 +81,21 @@ impl Mutex {
     }
 }
 
-/// What came of trying to lock a mutex.
+/// The result of trying to lock a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryLock {
     /// The task has it; CPU `from` had it last.
     Locked { from: usize },
     /// Another task has it.
     Busy,
-    /// The task has it already, which is an error of its program.
+    /// The task already has it, an error of its program.
     Owned,
 }
 
-/// The kind of a lock, and the task that waits first.
+/// The kind of a lock, and its first waiter.
 pub type Released = (KernelLock, Option<TaskPtr>);
 
-/// A task unlocks what it does not own: an error of its program.
+/// A task unlocks a mutex that it does not own: an error of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOwner;
 
@@ -107,7 +107,7 @@ impl Mutexes {
         }
     }
 
-    /// Takes the mutex if it is free: whoever comes first after it is released gets it.
+    /// Takes the mutex if it is free: the first task to arrive after a release gets it.
     #[inline]
     pub fn try_lock(&mut self, task: TaskPtr, mutex: u32) -> TryLock {
         let state = &mut self.mutexes[mutex as usize];
@@ -123,17 +123,17 @@ impl Mutexes {
         }
     }
 
-    /// Others may sleep in it: it has to be unlocked by way of the kernel.
+    /// Others may sleep in it: it has to be unlocked through the kernel.
     pub fn contend(&mut self, mutex: u32) {
         self.mutexes[mutex as usize].contended = true;
     }
 
-    /// The task is to sleep until it is unlocked, behind those who do.
+    /// The task sleeps until it is unlocked, behind earlier sleepers.
     pub fn queue(&mut self, task: TaskPtr, mutex: u32) {
         self.mutexes[mutex as usize].waiters.push(task);
     }
 
-    /// Unlocks it, and returns whom to wake.
+    /// Unlocks it, and returns the task to wake.
     #[inline]
     pub fn unlock(&mut self, task: TaskPtr, mutex: u32) -> Result<Option<TaskPtr>, NotOwner> {
         let state = self.owned(task, mutex)?;
@@ -144,8 +144,9 @@ impl Mutexes {
         })
     }
 
-    /// Takes a lock of the kernel's if it is free, even before others that wait (`mutex_lock()`), and returns which
-    /// CPU had it last. One that `waited` was the first of them, and still is if it is not free.
+    /// Takes a kernel lock if it is free, even before other waiters (`mutex_lock()`), and returns
+    /// the CPU that had it last. A task that `waited` was the first waiter, and remains so if the
+    /// lock is not free.
     pub fn acquire(
         &mut self,
         task: TaskPtr,
@@ -165,17 +166,17 @@ impl Mutexes {
         Some(state.take(task))
     }
 
-    /// Is this lock of the kernel's free?
+    /// Is this kernel lock free?
     pub fn is_free(&self, mutex: u32) -> bool {
         self.mutexes[mutex as usize].owner.is_none()
     }
 
-    /// The CPUs that had a lock of the kernel's before the one that has it now, the last `count` of them.
+    /// The last `count` CPUs that held a kernel lock before its current holder.
     pub fn holders(&self, mutex: u32, count: u32) -> impl Iterator<Item = usize> {
         self.mutexes[mutex as usize].holders.before(count)
     }
 
-    /// Releases a lock of the kernel's, and returns its kind and the task that waits first, which stays the first until
+    /// Releases a kernel lock, and returns its kind and its first waiter, which stays first until
     /// it has the lock.
     pub fn release(&mut self, task: TaskPtr, mutex: u32) -> Result<Released, NotOwner> {
         let state = self.owned(task, mutex)?;
@@ -183,7 +184,7 @@ impl Mutexes {
         Ok((state.kind, state.waiters.first()))
     }
 
-    /// The spinlock that `mutex` is; of another lock of the kernel's its `wait_lock`.
+    /// The spinlock that `mutex` is; for another kernel lock its `wait_lock`.
     pub fn spinlock(&mut self, mutex: u32) -> &mut Lock {
         &mut self.spinlocks[mutex as usize]
     }

@@ -1,17 +1,17 @@
-//! Tasks that poll: busy loops that end when another task writes a word or releases a mutex. The loop is
-//! computing like any other; what ends it is noticed one cache line transfer later, or when the task next
-//! runs.
+//! Tasks that poll: busy loops that end when another task writes a word or releases a mutex. The
+//! loop is ordinary computing; its end is noticed one cache line transfer later, or when the task
+//! next runs.
 
 use crate::kernel::task::TaskPtr;
 
-/// What ends a task's polling.
+/// The condition that ends a task's polling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollUntil {
     /// The shared word is no longer `value`.
     Word { word: usize, value: u64 },
     /// The mutex is free.
     Mutex(u32),
-    /// The lock of the kernel's is free, and nobody has polled for longer.
+    /// The kernel lock is free, and no task has polled for longer.
     KernelLock(u32),
 }
 
@@ -35,19 +35,19 @@ impl Pollers {
         self.0.push(Poller { task, until });
     }
 
-    /// `task` polls on, before all others.
+    /// `task` continues to poll, before all others.
     pub fn go_on(&mut self, task: TaskPtr, until: PollUntil) {
         self.0.insert(0, Poller { task, until });
     }
 
-    /// `task` polls no more. Did it?
+    /// `task` stops polling. Returns whether it did poll.
     pub fn stop(&mut self, task: TaskPtr) -> bool {
         let pollers = self.0.len();
         self.0.retain(|poller| poller.task != task);
         self.0.len() < pollers
     }
 
-    /// The first task whose wait is `over` polls no more.
+    /// Ends the polling of the first task whose wait is `over`.
     pub fn stop_first(&mut self, over: impl Fn(PollUntil) -> bool) -> Option<TaskPtr> {
         let first = self.0.iter().position(|poller| over(poller.until))?;
         Some(self.0.remove(first).task)

@@ -13,20 +13,20 @@ struct Stream {
     writers: WaitQueue,
 }
 
-/// What came of writing to a stream, or reading from it.
+/// The result of writing to a stream, or reading from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     Done,
     /// The task waits among the stream's writers, or readers.
     Waits,
-    /// It holds no more than so many bytes at any time: an error of the program.
+    /// It never holds more than this number of bytes: an error of the program.
     TooLarge {
         capacity: u64,
     },
 }
 
 impl Streams {
-    /// For each, how many bytes it holds.
+    /// For each, its capacity in bytes.
     pub fn new(capacities: &[u64]) -> Streams {
         let stream = |&capacity: &u64| Stream {
             capacity,
@@ -37,13 +37,14 @@ impl Streams {
         Streams(capacities.iter().map(stream).collect())
     }
 
-    /// Bytes in `stream`, and how many it holds.
+    /// The bytes in `stream`, and its capacity.
     pub fn level(&self, stream: u32) -> (u64, u64) {
         let state = &self.0[stream as usize];
         (state.used, state.capacity)
     }
 
-    /// Puts bytes into the stream, whose readers are to be woken then, or queues the task for room.
+    /// Puts bytes into the stream, whose readers then have to be woken, or queues the task for
+    /// room.
     #[inline]
     pub fn put(&mut self, task: TaskPtr, stream: u32, bytes: u64) -> Transfer {
         let Stream {
@@ -87,34 +88,35 @@ impl Streams {
         Transfer::Done
     }
 
-    /// After a read: are writers to be woken? Unix sockets do so once no more than a quarter is in use
-    /// (`unix_writable()`, net/unix/af_unix.c).
+    /// After a read: do writers have to be woken? Unix sockets wake them once at most a quarter is
+    /// in use (`unix_writable()`, net/unix/af_unix.c).
     #[inline]
     pub fn is_writable(&self, stream: u32) -> bool {
         let state = &self.0[stream as usize];
         state.used * 4 <= state.capacity
     }
 
-    /// The network has sent bytes of the stream. Are writers to be woken? TCP does so once no more than two thirds
-    /// are in use (`sk_stream_is_writeable()`, include/net/sock.h).
+    /// The network has sent bytes of the stream. Do writers have to be woken? TCP wakes them once
+    /// at most two thirds are in use (`sk_stream_is_writeable()`, include/net/sock.h).
     pub fn sent(&mut self, stream: u32, bytes: u64) -> bool {
         let state = &mut self.0[stream as usize];
         state.used -= bytes;
         state.used * 3 <= state.capacity * 2
     }
 
-    /// The network has put bytes into the stream, which has room for them. Its readers are to be woken.
+    /// The network has put bytes into the stream, which has room for them. Its readers have to be
+    /// woken.
     pub fn received(&mut self, stream: u32, bytes: u64) {
         self.0[stream as usize].used += bytes;
     }
 
-    /// One after another of the tasks that wait for bytes, in the order in which they came.
+    /// The next task that waits for bytes, in order of arrival.
     #[inline]
     pub fn next_reader(&mut self, stream: u32) -> Option<TaskPtr> {
         self.0[stream as usize].readers.pop()
     }
 
-    /// The same of those that wait for room.
+    /// The next task that waits for room.
     #[inline]
     pub fn next_writer(&mut self, stream: u32) -> Option<TaskPtr> {
         self.0[stream as usize].writers.pop()

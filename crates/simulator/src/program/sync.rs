@@ -3,7 +3,7 @@
 use crate::kernel::task::TaskPtr;
 use crate::program::wait_queue::WaitQueue;
 
-/// The condition variables of a run: who waits for each, in order.
+/// The condition variables of a run: the waiters of each, in order.
 pub struct Condvars(Vec<WaitQueue>);
 
 impl Condvars {
@@ -15,7 +15,7 @@ impl Condvars {
         self.0[cond as usize].push(task);
     }
 
-    /// The one that has waited the longest waits no more.
+    /// The longest waiter stops waiting.
     pub fn signal(&mut self, cond: u32) -> Option<TaskPtr> {
         self.0[cond as usize].pop()
     }
@@ -31,7 +31,7 @@ struct Barrier {
 }
 
 impl Barriers {
-    /// For each, how many tasks it waits for.
+    /// For each, the number of tasks it waits for.
     pub fn new(parties: &[u32]) -> Barriers {
         let barrier = |&parties: &u32| Barrier {
             parties,
@@ -41,7 +41,7 @@ impl Barriers {
         Barriers(parties.iter().map(barrier).collect())
     }
 
-    /// `task` arrives. Is it the last? Then the others are let go, by [`Barriers::let_go`].
+    /// `task` arrives. If it is the last, [`Barriers::let_go`] releases the others.
     pub fn arrive(&mut self, task: TaskPtr, barrier: u32) -> bool {
         let state = &mut self.0[barrier as usize];
         if state.arrived + 1 >= state.parties {
@@ -53,7 +53,7 @@ impl Barriers {
         false
     }
 
-    /// One after another of those that wait, in the order in which they came.
+    /// The next waiting task, in order of arrival.
     pub fn let_go(&mut self, barrier: u32) -> Option<TaskPtr> {
         self.0[barrier as usize].waiters.pop()
     }

@@ -1,9 +1,9 @@
-//! Tasks that sleep for the same.
+//! Tasks that sleep for the same event.
 
 use crate::kernel::task::TaskPtr;
 
-/// Tasks in the order in which they came. Each knows the next, so a task is in one queue at most, as it sleeps for one
-/// thing.
+/// Tasks in order of arrival. Each knows the next, so a task is in at most one queue, as it sleeps
+/// for one event.
 #[derive(Clone, Copy, Default)]
 pub struct WaitQueue {
     /// The first and the last.
@@ -11,7 +11,7 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// `task` is the last now.
+    /// Appends `task`.
     #[inline]
     pub fn push(&mut self, task: TaskPtr) {
         debug_assert_eq!(task.next_waiter.get(), None, "it waits elsewhere");
@@ -24,13 +24,13 @@ impl WaitQueue {
         };
     }
 
-    /// The one that has waited for the longest.
+    /// The longest waiter.
     #[inline]
     pub fn first(&self) -> Option<TaskPtr> {
         self.ends.map(|(first, _)| first)
     }
 
-    /// The same, which waits no more.
+    /// The same, which stops waiting.
     #[inline]
     pub fn pop(&mut self) -> Option<TaskPtr> {
         let (first, last) = self.ends?;

@@ -97,14 +97,15 @@ unlocked!(
     *mut *const Map
 );
 
-/// Calls a function of the scheduler that `$kernel` runs, for the time of which it is lent the kernel.
+/// Calls a function of the scheduler that `$kernel` runs, and lends it the kernel meanwhile.
 macro_rules! call {
     ($kernel:expr, $function:expr $(, $argument:expr)*) => {{
         $kernel.lend();
-        // SAFETY: a function of the loaded scheduler, of the type that its C has (its ops' layout is checked
-        // when it is loaded; programs and callbacks are of their tracepoint's or map's type), with tasks,
-        // CPUs and structures that are alive until it returns. What it calls comes back through the pointer
-        // that was just lent, and the caller's own reference rests meanwhile.
+        // SAFETY: a function of the loaded scheduler, with the type that it has in C (the layout of
+        // its ops is checked at loading; programs and callbacks have the type of their tracepoint
+        // or map), with tasks, CPUs and structures that are alive until it returns. Its calls
+        // return through the pointer that was just lent, and the caller's own reference rests
+        // meanwhile.
         unsafe { $function($($argument),*) }
     }};
 }
@@ -125,7 +126,7 @@ macro_rules! call_op {
         let outer_held = $kernel.bpf.held();
         let result = crate::scx::call::call!($kernel, function $(, $argument)*);
         if $kernel.bpf.give_back(outer_held) {
-            $kernel.verifier_error("returns with references or locks that it has taken and not given back");
+            $kernel.verifier_error("returns without releasing its references or locks");
         }
         if $kernel.calls.end(outer_op) {
             $kernel.bpf.instance.maps.forget_removed();

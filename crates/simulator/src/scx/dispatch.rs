@@ -1,5 +1,5 @@
-//! Tasks between dispatch queues, as kernel/sched/ext.c of Linux 6.12 and kernel/sched/ext/ext.c of 7.3 move them: into
-//! one and out of it, from one to another, and to where a verdict says.
+//! Moving tasks between dispatch queues, as in kernel/sched/ext.c of Linux 6.12 and
+//! kernel/sched/ext/ext.c of 7.3: insertion, removal, moves, and verdicts.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;
@@ -119,8 +119,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue, moves
-    /// it there (`dispatch_to_local_dsq()`).
+    /// Inserts `task`, which is on no queue, into `dsq`; if that is another CPU's local queue,
+    /// moves it there (`dispatch_to_local_dsq()`).
     fn move_to(&mut self, dsq: OnDsq, task: TaskPtr, flags: u64) {
         match dsq.cpu() {
             Some(cpu) if cpu != task.cpu() => {
@@ -145,7 +145,7 @@ impl Kernel<'_> {
                 task.label()
             ));
         }
-        // What is offline is no error, and gets nothing.
+        // An offline CPU is no error, and gets nothing.
         allowed && !self.machine.offline.contains(cpu)
     }
 
@@ -159,7 +159,8 @@ impl Kernel<'_> {
         self.joins_rq(cpu);
     }
 
-    /// `find_dsq_for_dispatch()`: an id that is of none is an error of the scheduler, and the global queue.
+    /// `find_dsq_for_dispatch()`: an unknown id is an error of the scheduler, and means the global
+    /// queue.
     #[inline]
     fn find_dsq_for_dispatch(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         if dsq_id & abi::DSQ_BUILTIN != 0 {
@@ -199,7 +200,7 @@ impl Kernel<'_> {
         OnDsq::GLOBAL
     }
 
-    /// The same by code that runs on the dispatching CPU, whose local queue is meant by one without a CPU.
+    /// The same for code on the dispatching CPU, whose local queue is meant by an id without a CPU.
     pub fn find_dsq_here(&mut self, task: TaskPtr, dsq_id: u64) -> OnDsq {
         match dsq_id {
             abi::DSQ_LOCAL => OnDsq::local(self.this_cpu()),
@@ -207,7 +208,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `direct_dispatch()`: carries out the verdict that stays with `task`.
+    /// `direct_dispatch()`: carries out the verdict stored in `task`.
     pub fn direct_dispatch(&mut self, task: TaskPtr, flags: u64) {
         let dsq_id = task.direct_dsq.replace(abi::DSQ_INVALID);
         let flags = flags | task.direct_flags.take();
@@ -224,7 +225,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// `flush_dispatch_buf()`: carries out what `ops.dispatch()` dispatched.
+    /// `flush_dispatch_buf()`: carries out the dispatches of `ops.dispatch()`.
     #[inline]
     pub fn flush_dispatches(&mut self) {
         if !self.scx.verdicts.is_empty() {
@@ -280,7 +281,7 @@ impl Kernel<'_> {
         true
     }
 
-    /// The same of the global queue.
+    /// The same for the global queue.
     #[inline]
     pub fn consume_global(&mut self, cpu: usize) -> bool {
         !self.scx.dsqs.get(OnDsq::GLOBAL).is_empty() && self.consume_global_first(cpu)
@@ -291,8 +292,8 @@ impl Kernel<'_> {
         self.consume(cpu, OnDsq::GLOBAL, 0)
     }
 
-    /// `move_task_between_dsqs()`: moves `task` from a user queue. A destination that it may not go to
-    /// is an error.
+    /// `move_task_between_dsqs()`: moves `task` from a user queue. A forbidden destination is an
+    /// error.
     pub fn move_between(&mut self, task: TaskPtr, dsq: OnDsq, flags: u64) {
         self.remove(task);
         self.move_to(dsq, task, flags);

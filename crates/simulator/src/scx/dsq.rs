@@ -11,35 +11,35 @@ use std::collections::{HashMap, VecDeque};
 pub struct Queued {
     /// `p->scx.dsq_vtime` when it was queued; orders a virtual-time queue.
     pub vtime: u64,
-    /// Number of the insertion; an iteration does not see tasks that were queued after it began.
+    /// Number of the insertion; an iteration skips tasks that were queued after it began.
     pub sequence: u64,
     /// The task.
     pub task: TaskPtr,
 }
 
-/// How a queue's tasks are ordered. Decided by the first task that goes into an empty queue.
+/// The order of a queue's tasks. The first task in an empty queue decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Fifo,
     Vtime,
 }
 
-/// One dispatch queue. Kept sorted in a ring buffer: queues are short and insertion is mostly near
-/// an end, where moving a few entries is faster than any tree.
+/// One dispatch queue. A sorted ring buffer: queues are short, and most insertions are near an end,
+/// where moving a few entries is faster than any tree.
 #[derive(Debug)]
 pub struct Dsq {
     id: u64,
     tasks: VecDeque<Queued>,
     order: Order,
     sequence: u64,
-    /// Its lock, on a machine where locks cost.
+    /// Its lock, on a machine with costs of locks.
     pub lock: Lock,
-    /// Iterations under way; the innermost is last.
+    /// Current iterations; the innermost is last.
     cursors: Vec<Cursor>,
 }
 
-/// Where an iteration is: the next task is at `gap`, or before it in reverse. Tasks come and go
-/// around it.
+/// The position of an iteration: the next task is at `gap`, or before it in reverse. Tasks come and
+/// go around it.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     gap: usize,
@@ -61,7 +61,7 @@ impl Dsq {
         }
     }
 
-    /// What the scheduler calls it.
+    /// Its id for the scheduler.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -113,7 +113,7 @@ impl Dsq {
         }
     }
 
-    /// Inserts by virtual time, behind those of the same time. Times wrap: order is by signed
+    /// Inserts by virtual time, behind those of the same time. Times wrap: the order is by signed
     /// difference.
     #[inline]
     pub fn insert(&mut self, task: TaskPtr, vtime: u64) {
@@ -147,7 +147,7 @@ impl Dsq {
         }
     }
 
-    /// Where `task` is; mostly it is the first.
+    /// The index of `task`; usually it is the first.
     #[inline]
     pub fn position(&self, task: TaskPtr) -> Option<usize> {
         match self.tasks.front() {
@@ -207,7 +207,8 @@ impl Dsq {
     }
 }
 
-/// Which dispatch queue, if any: a local one, by its CPU, the global one, or one of the scheduler's, the user queues.
+/// A dispatch queue, if any: a local one, by its CPU, the global one, or one of the scheduler's, a
+/// user queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct OnDsq(u32);
@@ -223,7 +224,7 @@ impl OnDsq {
         OnDsq(cpu as u32)
     }
 
-    /// Whose local queue it is, if it is one.
+    /// The CPU of a local queue.
     #[inline]
     pub fn cpu(self) -> Option<usize> {
         (self.0 < OnDsq::GLOBAL.0).then_some(self.0 as usize)
@@ -235,17 +236,18 @@ impl OnDsq {
     }
 }
 
-/// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user queues.
+/// All dispatch queues: each CPU's local one, the global one and the scheduler's own, its user
+/// queues.
 pub struct Dsqs {
-    /// By [`OnDsq`]. There is room for the local queues of as many CPUs as there can be. A user queue that was destroyed
-    /// keeps its place, empty and without an id.
+    /// By [`OnDsq`]. There is room for the local queues of the largest machine. A destroyed user
+    /// queue keeps its place, empty and without an id.
     all: Vec<Dsq>,
     nr_cpus: usize,
     ids: Ids,
 }
 
 impl Dsqs {
-    /// Those that a machine of `nr_cpus` has before the scheduler makes any, empty.
+    /// The initial queues of a machine of `nr_cpus`, empty.
     pub fn new(nr_cpus: usize) -> Dsqs {
         let local = (0..MAX_CPUS).map(|_| Dsq::new(abi::DSQ_LOCAL));
         Dsqs {
@@ -255,13 +257,13 @@ impl Dsqs {
         }
     }
 
-    /// `find_user_dsq()`: where the user queue `id` is.
+    /// `find_user_dsq()`: the user queue `id`.
     #[inline]
     pub fn find(&self, id: u64) -> Option<OnDsq> {
         self.ids.find(id)
     }
 
-    /// Makes the user queue `id`; `false` if there is one.
+    /// Creates the user queue `id`; `false` if it exists.
     pub fn create(&mut self, id: u64) -> bool {
         if self.ids.find(id).is_some() {
             return false;
@@ -271,7 +273,8 @@ impl Dsqs {
         true
     }
 
-    /// Removes the user queue `id`, if there is one. One that has tasks stays: then it is how many.
+    /// Removes the user queue `id`, if it exists. A queue with tasks stays: the error is their
+    /// number.
     pub fn destroy(&mut self, id: u64) -> Result<(), usize> {
         let Some(on) = self.ids.find(id) else {
             return Ok(());
@@ -291,7 +294,7 @@ impl Dsqs {
         self.get(OnDsq::local(cpu))
     }
 
-    /// The queue that `on` says, which is not [`OnDsq::NONE`].
+    /// The queue `on`, which is not [`OnDsq::NONE`].
     #[inline]
     pub fn get(&self, on: OnDsq) -> &Dsq {
         &self.all[on.0 as usize]
@@ -303,13 +306,13 @@ impl Dsqs {
         &mut self.all[on.0 as usize]
     }
 
-    /// The same of an iteration of the scheduler's, which may not have begun.
+    /// The same for an iteration of the scheduler, which may not have begun.
     #[inline]
     pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
         self.all.get_mut(on.0 as usize)
     }
 
-    /// All of them, and those that were destroyed.
+    /// All of them, including destroyed ones.
     pub fn iter(&self) -> impl Iterator<Item = (OnDsq, &Dsq)> {
         let local = (0..).map(OnDsq).zip(&self.all[..self.nr_cpus]);
         let others = (OnDsq::GLOBAL.0..).map(OnDsq).zip(&self.all[MAX_CPUS..]);
@@ -317,8 +320,8 @@ impl Dsqs {
     }
 }
 
-/// The user queues by their ids. Small ids, which schedulers use for a queue a CPU, are
-/// found without hashing.
+/// The user queues by their ids. Small ids, which schedulers use for per-CPU queues, are found
+/// without hashing.
 #[derive(Default)]
 struct Ids {
     small: Vec<OnDsq>,
@@ -364,7 +367,7 @@ impl Ids {
 mod tests {
     use super::*;
 
-    /// Queues only ask which task is which.
+    /// Queues only compare tasks.
     fn task(number: usize) -> TaskPtr {
         let address = std::ptr::without_provenance_mut(64 * number);
         unsafe { TaskPtr::from_abi(address) }.unwrap()

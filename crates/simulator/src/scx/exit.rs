@@ -1,16 +1,16 @@
-//! Why a scheduler leaves.
+//! Reasons for a scheduler's exit.
 
 use crate::abi::layout as abi;
 use std::ffi::CStr;
 
-/// Why the scheduler leaves (`struct scx_exit_info`).
+/// The reason for the scheduler's exit (`struct scx_exit_info`).
 pub struct Exit {
     /// `SCX_EXIT_*`.
     pub kind: u32,
-    /// What `scx_bpf_exit()` was given.
+    /// The argument of `scx_bpf_exit()`.
     pub code: i64,
     pub message: String,
-    /// The CPU that it happened on.
+    /// The CPU on which it happened.
     pub cpu: i32,
 }
 

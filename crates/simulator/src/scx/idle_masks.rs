@@ -1,4 +1,4 @@
-//! Which CPUs idle, as sched_ext's built-in idle tracking knows it, and choosing among them.
+//! The idle CPUs according to sched_ext's built-in idle tracking, and the choice among them.
 
 use crate::abi::layout::{self as abi, Ops};
 use crate::abi::shared::Shared;
@@ -7,23 +7,23 @@ use machine::{CpuMask, Machine};
 /// The built-in idle masks (`idle_masks`).
 pub struct IdleMasks {
     masks: Shared<Masks>,
-    /// SMT siblings of each CPU, itself among them; empty where no core has more than one thread.
+    /// The SMT siblings of each CPU, including itself; empty if no core has more than one thread.
     siblings: Vec<CpuMask>,
-    /// `scx_builtin_idle_enabled`: not if the scheduler tracks idle CPUs itself.
+    /// `scx_builtin_idle_enabled`: false if the scheduler tracks idle CPUs itself.
     pub enabled: bool,
-    /// Masks of nodes that C has got; they are reused in turn.
+    /// Masks of nodes that were given to C; they are reused in turn.
     of_nodes: Shared<[CpuMask]>,
     next_of_nodes: usize,
     /// For each CPU, its last-level cache and its node, unless they span all CPUs. Linux 7.3 searches these first.
     near: Vec<[Option<CpuMask>; 2]>,
-    /// Of each CPU, the one that [`IdleMasks::any_distribute`] last gave it (`distribute_cpu_mask_prev`).
+    /// For each CPU, the last result of [`IdleMasks::any_distribute`] (`distribute_cpu_mask_prev`).
     distributed: Vec<usize>,
 }
 
 /// More masks than an op holds at a time.
 const NODE_MASKS: usize = 64;
 
-/// Those that C looks at.
+/// The masks that C reads.
 struct Masks {
     /// Idle CPUs.
     cpus: CpuMask,
@@ -32,13 +32,13 @@ struct Masks {
     online: CpuMask,
 }
 
-/// Who wakes a task, for [`IdleMasks::select_cpu_dfl`].
+/// The waker of a task, for [`IdleMasks::select_cpu_dfl`].
 pub struct Waker {
-    /// Where it runs.
+    /// Its CPU.
     pub cpu: usize,
     /// It is not about to exit.
     pub stays: bool,
-    /// How many tasks wait in its CPU's local queue.
+    /// The number of tasks in its CPU's local queue.
     pub queued: usize,
 }
 
@@ -82,8 +82,8 @@ impl IdleMasks {
         !self.siblings.is_empty()
     }
 
-    /// What C sees of them, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle CPUs, the
-    /// idle cores, which are CPUs where no core has more than one thread.
+    /// The masks for C, by `enum equipoise_cpumask`: the possible and the online CPUs, the idle
+    /// CPUs, and the idle cores, which are CPUs if no core has more than one thread.
     pub fn for_c(&self, which: u32) -> *const CpuMask {
         let masks = self.masks.as_ptr();
         // SAFETY: they are alive; only addresses are taken.
@@ -113,7 +113,7 @@ impl IdleMasks {
         self.enabled && self.masks.cpus.contains(cpu)
     }
 
-    /// `cpu` has come to idle, or does no longer.
+    /// `cpu` becomes idle, or stops being so.
     pub fn update(&mut self, cpu: usize, idle: bool) {
         if !self.enabled {
             return;
@@ -337,7 +337,7 @@ mod tests {
     fn the_default_is_the_previous_cpu_if_its_core_is_idle() {
         let (mut masks, all) = (masks(), CpuMask::first_n(8));
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 4, 0), (4, true));
-        // Its core is not idle any more; a whole one is better than its other thread.
+        // Its core is no longer idle; another idle core is better than its other thread.
         assert_eq!(masks.select_cpu_dfl(&WAKER, &all, 5, 0), (1, true));
         for cpu in 0..8 {
             masks.update(cpu, false);

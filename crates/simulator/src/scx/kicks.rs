@@ -1,9 +1,10 @@
-//! Kicks (`scx_bpf_kick_cpu()`) that are asked for and not yet sent: the code that asks goes on first.
+//! Kicks (`scx_bpf_kick_cpu()`) that are requested and not yet sent: the requesting code completes
+//! first.
 
 use crate::abi::layout as abi;
 use std::collections::VecDeque;
 
-/// A CPU is to reschedule.
+/// A request to a CPU to reschedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kick {
     pub cpu: u32,
@@ -11,12 +12,12 @@ pub struct Kick {
     flags: u64,
 }
 
-/// Those that the code that is running has asked for, in order.
+/// The kicks requested by the running code, in order.
 #[derive(Default)]
 pub struct Kicks(VecDeque<Kick>);
 
 impl Kicks {
-    /// Asks for a kick of `cpu`. One that is for an idle CPU is not worth asking for unless `may_idle`
+    /// Requests a kick of `cpu`. A kick for an idle CPU is dropped unless `may_idle`
     /// (`can_skip_idle_kick()`). The error is the scheduler's.
     pub fn ask(&mut self, cpu: usize, flags: u64, may_idle: bool) -> Result<(), &'static str> {
         let kick = Kick {
@@ -32,7 +33,7 @@ impl Kicks {
         Ok(())
     }
 
-    /// Asks for one of `cpu`, whatever it runs.
+    /// Requests a kick of `cpu`, whatever it runs.
     pub fn resched(&mut self, cpu: usize) {
         self.0.push_back(Kick {
             cpu: cpu as u32,
@@ -53,7 +54,7 @@ impl Kick {
         self.flags & abi::KICK_IDLE != 0
     }
 
-    /// Does it take the slice of what it meets?
+    /// Does it end the slice of the running task?
     pub fn preempts(self) -> bool {
         self.flags & abi::KICK_PREEMPT != 0
     }

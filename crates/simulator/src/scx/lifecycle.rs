@@ -1,4 +1,4 @@
-//! The scheduler's coming and going, and each task's: `ops.init()` to `ops.exit()`, `ops.init_task()`
+//! The life of a scheduler, and of each task in it: `ops.init()` to `ops.exit()`, `ops.init_task()`
 //! to `ops.exit_task()`.
 
 use crate::Error;
@@ -47,7 +47,8 @@ impl Kernel<'_> {
         self.scheduler_exit(abi::EXIT_ERROR, 0, message.to_string());
     }
 
-    /// What Linux's verifier would not have let in, noticed when the op that is being called does it.
+    /// A violation that Linux's verifier would have refused, noticed when the current op commits
+    /// it.
     #[cold]
     #[inline(never)]
     pub fn verifier_error(&mut self, what: &str) {
@@ -68,11 +69,11 @@ impl Kernel<'_> {
         self.scheduler_error(message);
     }
 
-    /// To be asked when the scheduler is out: it may not have written to its constants.
+    /// Called when the scheduler is out: it must not have written to its constants.
     pub fn check_constants(&mut self) {
         if let Some(name) = self.bpf.instance.written() {
             let message = format!(
-                "it wrote to `{name}`, which is constant once it is loaded: the kernel's verifier refuses that"
+                "it wrote to `{name}`, which is constant after loading: the kernel's verifier refuses that"
             );
             self.refuse(message);
         }
@@ -81,7 +82,7 @@ impl Kernel<'_> {
     /// `ops_cpu_valid()`: anything but a CPU number is an error of the scheduler.
     #[inline]
     pub fn cpu_valid(&mut self, cpu: i32, place: &'static str) -> bool {
-        // A negative one is a very large one.
+        // A negative number becomes a very large one.
         let valid = (cpu as u32 as usize) < self.cpus.len();
         if !valid {
             self.invalid_cpu(cpu, place);
@@ -94,7 +95,8 @@ impl Kernel<'_> {
         self.scheduler_error(format_args!("invalid CPU {cpu} {place}"));
     }
 
-    /// The CPU that a number from the scheduler means: a cid in cid form, else a CPU. Other numbers are errors.
+    /// The CPU for a number from the scheduler: a cid in cid form, otherwise a CPU. Other numbers
+    /// are errors.
     #[inline]
     pub fn cpu_from_c(&mut self, number: i32, place: &'static str) -> Option<usize> {
         if self.scx.cids.form {
@@ -148,7 +150,7 @@ impl Kernel<'_> {
         !self.bpf.groups.is_limited(task.abi.cgroups.get())
     }
 
-    /// The scheduler's tasks that are runnable and do not run.
+    /// The scheduler's tasks that are runnable and not running.
     fn waiting(&self) -> impl Iterator<Item = TaskPtr> {
         self.tasks.iter().copied().filter(|task| {
             task.on_rq.get()
@@ -158,8 +160,8 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is up: a scheduler that has not run any of the tasks that it had until then has stalled, however
-    /// short that was.
+    /// The workload's time is up: a scheduler that has run none of its tasks by then has stalled,
+    /// however short that time was.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
         let Some(first) = self.waiting().next() else {
@@ -172,7 +174,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What is refused before any op is called: `bpf_scx_init_member()`, `validate_ops()`.
+    /// The checks before any op is called: `bpf_scx_init_member()`, `validate_ops()`.
     fn validate_ops(&self) -> Result<(), String> {
         let ops = &self.scx.ops;
         if ops.name[0] == 0 {
@@ -255,7 +257,7 @@ impl Kernel<'_> {
     }
 
     /// `scx_ops_disable()`: dumps if there was an error, then ends each task's and the scheduler's
-    /// stay. A run that ends for another reason than the scheduler's unregisters it.
+    /// stay. A run that ends for another reason than the scheduler unregisters it.
     pub fn disable_scheduler(&mut self) {
         let exit = self.scx.exit.take().unwrap_or(Exit {
             kind: abi::EXIT_UNREG,

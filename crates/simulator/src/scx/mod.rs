@@ -1,5 +1,5 @@
-//! sched_ext besides its class: dispatch queues and verdicts, idle masks, kicks, the watchdog, calls into
-//! the scheduler, its coming and going.
+//! sched_ext apart from its class: dispatch queues and verdicts, idle masks, kicks, the watchdog,
+//! calls into the scheduler, its life.
 
 pub mod call;
 pub mod cids;
@@ -44,19 +44,19 @@ pub struct Scx {
     pub kicks: Kicks,
     pub idle_masks: IdleMasks,
     pub watchdog: Watchdog,
-    /// Of each CPU's runqueue.
+    /// Per runqueue.
     pub rqs: PerCpu<RqFlags>,
-    /// Why the scheduler leaves, if it is the scheduler's doing.
+    /// The reason for the scheduler's exit, if the scheduler caused it.
     pub exit: Option<Exit>,
     pub dump: String,
 }
 
-/// What `balance_one()` notes of a runqueue (`SCX_RQ_*`).
+/// Notes of `balance_one()` about a runqueue (`SCX_RQ_*`).
 #[derive(Clone, Copy, Default)]
 pub struct RqFlags {
-    /// It is under way.
+    /// It is in progress.
     pub in_balance: bool,
-    /// It decided that the current task goes on.
+    /// It decided that the current task continues.
     pub bal_keep: bool,
     /// The number of IMMED tasks in its local queue.
     pub nr_immed: u32,

@@ -1,4 +1,4 @@
-//! Where the kernel runs a scheduler's programs at its tracepoints.
+//! The points where the kernel runs a scheduler's programs at its tracepoints.
 
 use crate::abi::layout as abi;
 use crate::kernel::Kernel;

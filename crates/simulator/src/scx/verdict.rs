@@ -1,15 +1,15 @@
-//! Verdicts: what `scx_bpf_dispatch()` says of a task, until it is carried out. Of the task that
-//! `ops.select_cpu()` or `ops.enqueue()` is called for, the verdict stays with the task (a direct dispatch);
-//! those of `ops.dispatch()` are collected in a buffer.
+//! Verdicts: the effects of `scx_bpf_dispatch()` on a task, until they are carried out. A verdict
+//! on the task for which `ops.select_cpu()` or `ops.enqueue()` is called stays with the task (a
+//! direct dispatch); those of `ops.dispatch()` are collected in a buffer.
 
 use crate::abi::layout::Ops;
 use crate::kernel::task::{OpsState, TaskPtr};
 
-/// `SCX_DSP_DFL_MAX_BATCH`: dispatches of one call, if the scheduler does not say otherwise.
+/// `SCX_DSP_DFL_MAX_BATCH`: the default limit of dispatches in one call.
 const DEFAULT_MAX_BATCH: usize = 32;
 
-/// The task that `ops.select_cpu()` or `ops.enqueue()` is being called for, which it may dispatch at
-/// once (`direct_dispatch_task`).
+/// The task for which `ops.select_cpu()` or `ops.enqueue()` is being called, which it may dispatch
+/// at once (`direct_dispatch_task`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum DirectTask {
     /// Neither is being called.
@@ -23,7 +23,7 @@ pub enum DirectTask {
 #[derive(Clone, Copy)]
 pub struct Verdict {
     pub task: TaskPtr,
-    /// Which of its enqueueings it is about.
+    /// The enqueueing that it is about.
     qseq: u64,
     pub dsq_id: u64,
     pub enq_flags: u64,
@@ -61,18 +61,18 @@ impl Verdict {
     }
 }
 
-/// Why a verdict on a task is not taken.
+/// The reason why a verdict on a task is refused.
 pub enum Refused {
-    /// There is no room for more.
+    /// The buffer is full.
     Overflow,
-    /// The scheduler is asked about another.
+    /// The scheduler was asked about another task.
     NotExpected { expected: TaskPtr },
-    /// There is one already.
+    /// There is already a verdict.
     Again,
 }
 
 impl Refused {
-    /// What the kernel says of it.
+    /// The kernel's message.
     pub fn message(&self, task: TaskPtr) -> String {
         let task = task.label();
         match self {
@@ -91,12 +91,12 @@ pub struct Verdicts {
     pub direct_task: DirectTask,
     buffer: Vec<Verdict>,
     max: usize,
-    /// Tasks dispatched by this call of `ops.dispatch()`, as far as they are carried out.
+    /// Tasks dispatched by this call of `ops.dispatch()`, as far as carried out.
     pub nr_tasks: usize,
 }
 
 impl Verdicts {
-    /// None, and room for as many as `ops` asks for.
+    /// An empty buffer, with room for as many as `ops` requests.
     pub fn new(ops: &Ops) -> Verdicts {
         Verdicts {
             direct_task: DirectTask::None,
@@ -109,7 +109,7 @@ impl Verdicts {
         }
     }
 
-    /// `scx_dispatch_commit()`: `task` is to go to the queue `dsq_id`. The error is the scheduler's.
+    /// `scx_dispatch_commit()`: sends `task` to the queue `dsq_id`. The error is the scheduler's.
     #[inline]
     pub fn commit(
         &mut self,
@@ -139,30 +139,30 @@ impl Verdicts {
         Ok(())
     }
 
-    /// How many more there is room for.
+    /// The remaining room.
     pub fn slots(&self) -> usize {
         self.max - self.buffer.len()
     }
 
-    /// Takes the latest back; `false` if there is none.
+    /// Cancels the latest verdict; `false` if there is none.
     pub fn cancel(&mut self) -> bool {
         self.buffer.pop().is_some()
     }
 
-    /// Are there none in the buffer?
+    /// Is the buffer empty?
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Those of the buffer are about to be carried out: how many there are.
+    /// The verdicts in the buffer are about to be carried out: returns their number.
     #[inline]
     pub fn begin_flush(&mut self) -> usize {
         self.nr_tasks += self.buffer.len();
         self.buffer.len()
     }
 
-    /// The one at `index`, unless it does not hold any more.
+    /// The verdict at `index`, unless it is void.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Verdict> {
         self.buffer.get(index).copied().filter(Verdict::holds)

@@ -1,4 +1,4 @@
-//! The watchdog: a task that is runnable and does not get to run for too long stops the scheduler.
+//! The watchdog: a task that is runnable and does not run for too long stops the scheduler.
 
 use crate::abi::layout::Ops;
 use crate::kernel::task::TaskPtr;
@@ -6,25 +6,25 @@ use crate::kernel::task::TaskPtr;
 /// `SCX_WATCHDOG_MAX_TIMEOUT`, ms.
 pub const MAX_TIMEOUT_MS: u32 = 30_000;
 
-/// How long a runnable task may wait while no CPU that it may run on does anything, ns. Linux gives it as long as any other;
-/// here a run may be over by then, with nothing to show.
+/// How long a runnable task may wait while all CPUs that it may use are idle, ns. Linux makes no
+/// difference; here a run may be over by then, without any result.
 const IDLE_TIMEOUT_NS: u64 = 3_000_000_000;
 
-/// How often it looks at least, ns.
+/// The longest interval between two checks, ns.
 const MOST_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// The watchdog of a scheduler.
 pub struct Watchdog {
     /// How long a runnable task may wait, ns.
     pub timeout_ns: u64,
-    /// When it looks for such as Linux does, ns.
+    /// The time of the next check for Linux's rule, ns.
     linux_at: u64,
-    /// Since when each CPU has been idle, as far as it has been seen, and how long it had been busy then, ns.
+    /// For each CPU, the time since when it has been seen idle, and its busy time then, ns.
     idle: Vec<(u64, u64)>,
 }
 
 impl Watchdog {
-    /// With the patience that `ops` asks for.
+    /// With the timeout that `ops` requests.
     pub fn new(ops: &Ops) -> Watchdog {
         let timeout_ms = match ops.timeout_ms {
             0 => MAX_TIMEOUT_MS,
@@ -38,12 +38,12 @@ impl Watchdog {
         }
     }
 
-    /// When it looks for the next time after `now`, ns.
+    /// The time of the next check after `now`, ns.
     pub fn next_ns(&self, now: u64) -> u64 {
         self.linux_at.min(now + MOST_INTERVAL_NS)
     }
 
-    /// Is it time at `now`, ns, for a look as Linux takes it?
+    /// Is it time at `now`, ns, for a check by Linux's rule?
     pub fn is_due(&mut self, now: u64) -> bool {
         let due = now >= self.linux_at;
         if due {
@@ -52,7 +52,7 @@ impl Watchdog {
         due
     }
 
-    /// Takes down what the CPUs do at `now`, ns: how long each has been busy so far if it is idle.
+    /// Records the state of the CPUs at `now`, ns: for an idle CPU, its busy time so far.
     pub fn look(&mut self, now: u64, cpus: impl Iterator<Item = Option<u64>>) {
         let before = std::mem::take(&mut self.idle);
         self.idle = cpus
@@ -60,14 +60,14 @@ impl Watchdog {
             .map(|(cpu, busy)| match (before.get(cpu), busy) {
                 (Some(&(since, then)), Some(busy)) if busy == then => (since, busy),
                 (_, Some(busy)) => (now, busy),
-                // Not a time that a CPU has been busy for.
+                // A value that is no CPU's busy time.
                 (_, None) => (now, u64::MAX),
             })
             .collect();
     }
 
-    /// What there is to say at `now`, ns, of the first of `waiting` that no CPU has run for long, though those it may run on
-    /// had nothing else to do.
+    /// The message at `now`, ns, about the first task of `waiting` that has not run for long,
+    /// although its CPUs were idle.
     pub fn idle_stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let for_long = |since: u64| now - since >= IDLE_TIMEOUT_NS;
         let mut waiting = waiting;
@@ -80,8 +80,8 @@ impl Watchdog {
         Some(format!("{}, and its CPUs idled", failed_to_run(task, now)))
     }
 
-    /// `check_rq_for_timeouts()`: what there is to say at `now` (ns) of the first of `waiting`, tasks that
-    /// are runnable and do not run, that has waited for too long.
+    /// `check_rq_for_timeouts()`: the message at `now` (ns) about the first task of `waiting`,
+    /// runnable tasks that do not run, that has waited for too long.
     pub fn stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let waited = |task: TaskPtr| now - task.runnable_at.get();
         let mut waiting = waiting;
@@ -90,7 +90,7 @@ impl Watchdog {
     }
 }
 
-/// How Linux says it of `task`, which is runnable at `now`, ns.
+/// Linux's message about `task`, which is runnable at `now`, ns.
 pub fn failed_to_run(task: TaskPtr, now: u64) -> String {
     let ms = (now - task.runnable_at.get()) / 1_000_000;
     format!(

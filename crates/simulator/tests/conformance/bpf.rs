@@ -1,4 +1,4 @@
-//! What BPF gives a scheduler besides sched_ext: maps, task storage, timers, CPU masks, printing.
+//! BPF besides sched_ext: maps, task storage, timers, CPU masks, printing.
 
 use crate::support::*;
 use native::Global;

@@ -1,4 +1,4 @@
-//! Which ops are called for a task's life, in which order; slices and the tick.
+//! The ops that are called in a task's life, and their order; slices and the tick.
 
 use crate::support::*;
 use machine::CpuMask;
@@ -119,7 +119,7 @@ fn a_slice_ends_at_the_tick_after_it_and_the_task_is_queued_again() {
     let runs: Vec<_> = lines.iter().filter(|line| line.what == "running").collect();
     for (run, stop) in runs.iter().zip(&stops) {
         let ran = stop.at - run.at;
-        // 8 ms are over, and the next tick is at most one period of 4 ms away.
+        // 8 ms are over, and the next tick comes within 4 ms.
         assert!(
             stop.number == 0 || (8 * MS..12 * MS).contains(&ran),
             "{ran}"

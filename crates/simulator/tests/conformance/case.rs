@@ -8,7 +8,7 @@ use workload::arbitrary::{MAX_TASKS, workload};
 #[derive(Clone, Debug)]
 pub struct Case {
     pub machine: Machine,
-    /// What the random workload is made from.
+    /// The plan of the random workload.
     pub workload_seed: u64,
     pub tasks: usize,
     pub seed: u64,
@@ -31,7 +31,8 @@ pub fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// For so many cases where `PROPTEST_CASES` is 256, as it is unless set, and as many more or fewer as it says.
+/// Runs `cases` cases if `PROPTEST_CASES` is 256, its default, and proportionally more or fewer if
+/// it is set.
 pub fn config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {

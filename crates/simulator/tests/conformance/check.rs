@@ -1,4 +1,4 @@
-//! The checker itself: what it is asked to see, it sees.
+//! The checker itself finds the errors that it is meant to find.
 
 use crate::support::*;
 use native::Object;
@@ -65,7 +65,7 @@ fn a_task_that_is_moved_behind_the_kernels_back_is_seen() {
         panic!("the task did not know where it was")
     };
     assert!(
-        message.ends_with("is running and does not know it"),
+        message.ends_with("is running, but its state differs"),
         "{message}"
     );
 }

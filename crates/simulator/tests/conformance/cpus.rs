@@ -4,7 +4,7 @@ use crate::support::*;
 use native::{Kernel, Object};
 use workload::TaskSpec;
 
-/// Everything on one queue, at first on CPU 0; `after` is done when a task was queued.
+/// All tasks on one queue, at first on CPU 0; `after` runs when a task was queued.
 fn queueing(after: &str, slice: &str) -> Object {
     let text = format!(
         "#define SHARED 0
@@ -55,7 +55,7 @@ fn an_idle_cpu_is_kicked_to_dispatch() {
         a_runs(&queueing("scx_bpf_kick_cpu(1, 0);", "SCX_SLICE_DFL")),
         (1, 2 * MS)
     );
-    // Nobody else is told: a waits for the spinner's slice to end.
+    // No other CPU is told: a waits for the spinner's slice to end.
     let (cpu, at) = a_runs(&queueing("", "SCX_SLICE_DFL"));
     assert!(cpu == 0 && at >= 20 * MS, "{cpu} {at}");
 }
@@ -95,7 +95,7 @@ fn the_last_task_of_a_cpu_is_enqueued_if_the_scheduler_wants_that() {
     assert_eq!(ran.outcome.simulated_ns, 40 * MS, "it runs on at once");
 }
 
-/// ops.select_cpu() notes what `number` is for `a`'s second placement, its wakeup.
+/// ops.select_cpu() notes the value of `number` for `a`'s second placement, its wakeup.
 fn selecting(number: &str) -> Object {
     let text = format!(
         "{FIFO}
@@ -235,7 +235,7 @@ fn the_default_choice_is_the_previous_cpu_then_an_idle_one() {
 
 #[test]
 fn a_cpu_woken_for_nothing_is_idle_again() {
-    // The pick claims CPU 1; the kick makes it look for work, and it finds none.
+    // The pick claims CPU 1; after the kick it looks for work, and finds none.
     let text = format!(
         "{FIFO}
         s32 BPF_STRUCT_OPS(nothing_select, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -326,7 +326,7 @@ fn taken_and_given_back(ran: &Ran, at_once: i64) {
         ("rt", 0, 2 * MS)
     );
     assert_eq!(at("acquire", releases.len() - 1), Some(5 * MS));
-    // a was running and b waiting: both were handed back, the one that ran in front.
+    // a was running and b waiting: both were handed back, and a is in front.
     assert_eq!(*ran.numbers("reenqueued").last().unwrap(), at_once);
     let again = ran.tasks("again");
     assert_eq!(again[again.len() - 2..], ["a", "b"]);
@@ -378,7 +378,7 @@ fn real_time_tasks_run_by_priority_and_in_turn() {
     );
 }
 
-/// When the last of the tasks, which do `work` ms each on its own CPU, ends.
+/// The time when the last task ends; each does `work` ms on its own CPU.
 fn all_done_ms(cpus_and_work: [(usize, u64); 2]) -> u64 {
     let mut machine = smt_machine(2);
     machine.core_types[0].smt_throughput = 5 << 18;
@@ -398,6 +398,6 @@ fn threads_of_a_core_share_what_it_can_do() {
     assert_eq!(all_done_ms([(0, 10), (2, 10)]), 10);
     // Together 1.25 of one: 0.625 each.
     assert_eq!(all_done_ms([(0, 10), (1, 10)]), 16);
-    // The shorter one ends after 8 ms, when the other has 5 ms left and the core to itself.
+    // The shorter task ends after 8 ms; the other then has 5 ms left and the core to itself.
     assert_eq!(all_done_ms([(0, 10), (1, 5)]), 13);
 }

@@ -1,5 +1,5 @@
-//! Deadline tasks: who runs first, what budgets do, what is refused, and that what was promised is kept, also where
-//! frequencies follow what is used.
+//! Deadline tasks: their order, budgets and admission, and that they get their guarantee, also if frequencies follow
+//! the use.
 
 use crate::case::config;
 use crate::support::*;
@@ -67,8 +67,8 @@ fn the_earliest_deadline_runs_first_and_before_all_priorities() {
     assert_eq!(order[..3], ["early", "late", "fifo"], "{ends:?}");
 }
 
-/// Beside a real-time task that never sleeps the others have nothing in Linux 6.12, and in 7.3 what their server is for:
-/// 50 ms at the end of the first second, and then of each.
+/// Beside a real-time task that never sleeps, normal tasks get nothing in Linux 6.12. In 7.3 their
+/// server gives them 50 ms at the end of each second.
 #[test]
 fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     let workload = tasks(|| {
@@ -107,7 +107,7 @@ fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
 
 #[test]
 fn an_overrun_is_throttled_to_its_bandwidth() {
-    // 20 ms of work at 2 ms in 10, beside a task that takes what is left.
+    // 20 ms of work at 2 ms in 10, beside a task that takes the rest.
     let workload = tasks(|| {
         [
             deadline("greedy", (2_000, 10_000, 10_000), play([run_for(20)])),
@@ -116,7 +116,7 @@ fn an_overrun_is_throttled_to_its_bandwidth() {
     });
     let ends = ends(&machine(1), &workload);
     let greedy = end_of(&ends, "greedy");
-    // Budgets are looked at by the tick of 4 ms: a period's run may be early, its price is not less.
+    // The tick of 4 ms checks budgets: a period's run may be early, but its cost is not less.
     assert!((80 * MS..=105 * MS).contains(&greedy), "{ends:?}");
     assert!(end_of(&ends, "normal") <= 82 * MS, "{ends:?}");
 }
@@ -201,7 +201,8 @@ fn the_bandwidth_of_a_task_that_ended_is_free_again() {
     run(&machine(1), &workload, &SCHEDULER);
 }
 
-/// Does `jobs` jobs of `work`, one each `period`; counts those that end after their deadline, ns.
+/// Does `jobs` jobs of `work`, one each `period`; counts the jobs that end after their deadline,
+/// ns.
 fn periodic(
     (runtime, relative, period): Times,
     share: u64,
@@ -231,7 +232,7 @@ fn periodic(
     }
 }
 
-/// Task sets of runtime, deadline and period, us, and the per cent of the runtime that each job takes.
+/// Task sets: runtime, deadline and period, us, and each job's part of the runtime, per cent.
 fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
     let one = (1..=40u64, 1_000..20_000u64, any::<bool>(), 30..=100u64).prop_map(
         |(percent, period, constrained, share)| {
@@ -246,8 +247,8 @@ fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
     (1..=4usize, prop::collection::vec(one, 1..=10))
 }
 
-/// How many jobs of `set`, 20 each, end after their deadline on `machine` under the policy called `policy`, beside a
-/// task that is not of the class.
+/// The number of jobs of `set`, with 20 jobs for each task, that end after their deadline on
+/// `machine` under the policy called `policy`, beside a task of another class.
 fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
     let misses = Arc::new(AtomicU64::new(0));
     let workload = Script(|| {
@@ -265,7 +266,7 @@ fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
     misses.load(Ordering::Relaxed)
 }
 
-/// The policies that leave the frequency where it is, and that follow what is used.
+/// Policies that do not change the frequency, and policies whose frequency follows the use.
 const POLICIES: [&str; 3] = ["cfs", "schedutil-cfs", "schedutil"];
 
 #[test]
@@ -297,7 +298,7 @@ fn a_budget_lasts_longer_on_a_smaller_cpu_and_what_is_too_much_for_one_goes_to_a
 proptest! {
     #![proptest_config(config(24))]
 
-    /// One CPU's bandwidth in deadline tasks, of which each has room for a change of frequency.
+    /// One CPU's bandwidth in deadline tasks, each with time to spare for a change of frequency.
     #[test]
     fn no_deadline_is_missed_where_frequencies_change(
         set in prop::collection::vec((5..=60u64, 20..100u64, 30..=90u64), 1..=5),
@@ -321,13 +322,14 @@ proptest! {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// On m CPUs the earliest deadlines first meet them all as long as the densities' sum is at most
-    /// m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A set beyond is cut down to one within.
+    /// On m CPUs, earliest deadline first meets all deadlines as long as the densities' sum is at
+    /// most m - (m - 1) * the greatest (Goossens, Funk, Baruah 2003). A larger set is cut down to
+    /// that.
     #[test]
     fn admitted_tasks_that_keep_to_their_budget_never_miss((cpus, set) in task_sets()) {
         let density = |((runtime, deadline, _), _): &(Times, u64)| *runtime as f64 / *deadline as f64;
         let greatest = set.iter().map(density).fold(0.0, f64::max);
-        // Admission leaves 5 % to others.
+        // Admission leaves 5 % to other tasks.
         let bound = (cpus as f64 - (cpus as f64 - 1.0) * greatest).min(0.95 * cpus as f64);
         let mut sum = 0.0;
         let set: Vec<_> = set
@@ -354,7 +356,7 @@ proptest! {
     }
 }
 
-/// What deadline tasks take the CPU from.
+/// The tasks that deadline tasks preempt.
 fn task_beside() -> TaskSpec {
     task("normal", [run_for(100)])
 }

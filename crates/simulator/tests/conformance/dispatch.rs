@@ -1,9 +1,9 @@
-//! Where a dispatched task goes, in which order tasks leave a queue, and walking through one.
+//! The destinations of dispatched tasks, the order of queues, and iteration over a queue.
 
 use crate::support::*;
 use native::Object;
 
-/// A scheduler whose ops.enqueue() is `enqueue`, and which otherwise has one queue.
+/// A scheduler with one queue whose ops.enqueue() is `enqueue`.
 fn enqueueing(enqueue: &str) -> Object {
     let text = format!(
         "{FIFO}
@@ -101,7 +101,7 @@ fn a_preempting_dispatch_runs_at_once() {
         .iter()
         .map(|line| (line.task.clone(), line.at / MS))
         .collect();
-    // b is queued in front of a at its fork already.
+    // b is queued in front of a already at its fork.
     let expected = [("b", 0), ("a", 0), ("b", 2), ("a", 3)];
     assert_eq!(at, expected.map(|(task, ms)| (task.to_owned(), ms)));
 }

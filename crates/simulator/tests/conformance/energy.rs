@@ -1,5 +1,5 @@
-//! Energy: what each part took is the integral of what the trace says it drew, and known loads take
-//! what they must.
+//! Energy: each part's energy is the integral of its power in the trace, and known loads use the
+//! right amount.
 
 use crate::case::{Case, case, config};
 use crate::support::{MS, Script, bound, run_for, sleep_for, task};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Integrates the trace's power.
 #[derive(Default)]
 struct Integral {
-    /// By part: power since when, mW and ns, and energy until then, pJ.
+    /// By part: the power and the time since when, mW and ns, and the energy until then, pJ.
     parts: BTreeMap<Part, (u32, u64, u128)>,
 }
 
@@ -151,7 +151,7 @@ fn a_trace_of_sleep_that_is_never_deep_ends() {
     assert_eq!(integral.of(&energy, traced.simulated_ns), energy.parts);
 }
 
-/// How much work a package's first `loops` hardware threads get done in a second, of one core's.
+/// The work of a package's first `loops` hardware threads in a second, relative to one core's.
 fn work_of(machine: &Machine, loops: u64) -> f64 {
     let workload = workload::load(&format!("busy:threads={loops},duration=5")).unwrap();
     let outcome = run(machine, &*workload, "cfs", 1, None);
@@ -174,7 +174,7 @@ fn cores_are_as_fast_as_their_number_and_the_limit_allow() {
     close(work_of(&machine, 2), 2.0 * 3.2 / 3.3);
     close(work_of(&machine, 4), 4.0 * 3.0 / 3.3);
     close(work_of(&machine, 8), 4.0 * 1.25 * 3.0 / 3.3);
-    // A package at 40 W does less, and draws no more.
+    // A package limited to 40 W does less work, and draws no more.
     machine.turbo.as_mut().unwrap().limit = Some(PowerLimit {
         mw: 40_000,
         ..limit
@@ -230,7 +230,7 @@ cpus = ["0-3"]
 #[test]
 fn each_type_of_core_has_its_turbo() {
     let machine = Machine::parse("hybrid.toml", HYBRID).unwrap();
-    // How long a task of 100 ms takes on CPU 0 while others compute on these CPUs.
+    // The time of a task of 100 ms on CPU 0 while others compute on these CPUs.
     let ms = |others: &'static [usize]| {
         let workload = Script(move || {
             let measured = bound("measured", 0, [run_for(100)]);
@@ -253,7 +253,7 @@ fn each_type_of_core_has_its_turbo() {
     close(ms(&[1, 2]), 200.0);
 }
 
-/// When the task `measured` was done, ns.
+/// The time when the task `measured` ended, ns.
 #[derive(Default)]
 struct ExitOf {
     at: Option<u64>,

@@ -1,4 +1,4 @@
-//! What ends a run: errors of the scheduler, with ext.c's messages, and of the workload.
+//! Errors that end a run: of the scheduler, with ext.c's messages, and of the workload.
 
 use crate::support::*;
 use native::Object;
@@ -437,7 +437,7 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     let text = "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
         { if (p->comm[0] != 'b') scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }";
     let lose = scheduler(text, ".enqueue = (void *)lose");
-    // The other CPU is busy for long, and not b's to run on.
+    // The other CPU is busy for long, and b may not run on it.
     let workload = tasks(|| {
         [
             bound("a", 1, [run_for(60_000)]),
@@ -481,7 +481,7 @@ fn iterations_of_queues_begin_and_end_once() {
     let new = "bpf_iter_scx_dsq_new(&it, 5, 0);";
     let destroy = "bpf_iter_scx_dsq_destroy(&it);";
     for (body, what) in [
-        (new.to_owned(), "not given back"),
+        (new.to_owned(), "without releasing"),
         (format!("{new} {new} {destroy}"), "that it has not ended"),
         (
             format!("{new} {destroy} {destroy}"),
@@ -489,7 +489,7 @@ fn iterations_of_queues_begin_and_end_once() {
         ),
         (
             "bpf_iter_scx_dsq_next(&other);".to_owned(),
-            "goes on with an iteration of a dispatch queue that it has not begun",
+            "continues an iteration of a dispatch queue that it has not begun",
         ),
     ] {
         let (reason, message) = exit_of(&machine(1), &one(), &walks(&body));
@@ -497,7 +497,7 @@ fn iterations_of_queues_begin_and_end_once() {
         assert!(message.contains(what), "{body}: {message}");
         assert!(message.contains("verifier refuses"), "{message}");
     }
-    // One that fails is ended like any other.
+    // A callback that fails ends like any other.
     let twice = format!(
         "{new} {destroy} bpf_iter_scx_dsq_new(&other, 6, 0); bpf_iter_scx_dsq_destroy(&other); {new} {destroy}"
     );

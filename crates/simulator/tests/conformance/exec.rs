@@ -7,7 +7,7 @@ use policy::Policy;
 use simulator::{Check, Config, Event, Trace};
 use workload::Op;
 
-/// Where `execs` went, and when, ns.
+/// The CPUs and times of `execs`'s moves, ns.
 #[derive(Default)]
 struct Moves(Vec<(u64, usize)>);
 
@@ -25,7 +25,7 @@ impl Trace for Moves {
     }
 }
 
-/// When a task that shares CPU 0 with another, and may then run on all of two CPUs, leaves it.
+/// The moves of a task that shares CPU 0 with another, and may then run on both of two CPUs.
 fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
     let machine = machine(2);
     let workload = Script(move || {
@@ -67,7 +67,7 @@ fn a_task_that_starts_a_program_goes_to_the_idlest_cpu() {
         let with = moves(policy, true);
         let without = moves(policy, false);
         assert!(with.iter().any(|&(_, to)| to == 1), "{policy}: {with:?}");
-        // Not by way of load balancing, which would have come later, if at all.
+        // This is not load balancing, which would have come later, if at all.
         assert!(
             without.first().is_none_or(|first| with[0] < *first),
             "{policy}: {with:?}, {without:?}"

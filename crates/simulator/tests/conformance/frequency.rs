@@ -1,4 +1,4 @@
-//! cpufreq: what a scheduler asks for, what comes of it and when; and what interrupts take.
+//! cpufreq: requests of a scheduler, their effects and times; and the time of interrupts.
 
 use crate::support::*;
 use machine::{Cpufreq, Machine, Opp};
@@ -22,7 +22,7 @@ fn scaling(cpus: usize) -> Machine {
     machine
 }
 
-/// Asks for `perf` on CPU 0 (the others for nothing) whenever a task runs, and notes what it gets.
+/// Requests `perf` on CPU 0 (and nothing on the others) whenever a task runs, and notes the result.
 fn asking(perf: u32) -> native::Object {
     let text = format!(
         "{FIFO}
@@ -48,7 +48,7 @@ fn work_takes_twice_as_long_at_half_the_frequency() {
         Some(&mut recording),
     )
     .unwrap();
-    // Too early for the governor when it first runs; asked again when it wakes.
+    // The first request is too early for the governor; the next one is at the wakeup.
     assert_eq!(ran.numbers("cur"), [1024, 1024]);
     assert_eq!(ran.outcome.counters.frequency_transitions, 1);
     assert!(
@@ -145,7 +145,7 @@ fn the_clock_of_tasks_stands_still_in_interrupts() {
     machine.core_types[0].costs.tick_ns = 100_000;
     let workload = tasks(|| [bound("a", 0, [run_for(18)])]);
     let ran = run(&machine, &workload, &scheduler);
-    // A tick that is being handled has taken nothing yet.
+    // The time of the current tick does not count yet.
     let irq = ran.numbers("irq");
     assert!(irq.len() >= 4, "{irq:?}");
     assert!(

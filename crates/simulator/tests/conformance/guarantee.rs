@@ -1,8 +1,8 @@
-//! What `equipoise` promises to each task: it gets most of what it asks for or of its share by weight, whichever is
-//! less, however short it runs and sleeps, on CPUs that are equal.
+//! The guarantee of `equipoise` to each task on equal CPUs: it gets most of its demand, or of its
+//! share by weight if that is less, however short it runs and sleeps.
 //!
-//! Of 160,364 tasks in 10,000 cases (`PROPTEST_CASES=12800`) 98.4 % got at least 0.9 of that; of those
-//! that do not nap 99.8 %, and none less than 0.69.
+//! Of 160,364 tasks in 10,000 cases (`PROPTEST_CASES=12800`) 98.4 % got at least 0.9 of that; of
+//! the tasks that do not nap 99.8 %, and none less than 0.69.
 
 use crate::case::config;
 use crate::support::*;
@@ -18,16 +18,16 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
 
-/// What a task does until the end.
+/// A task's behaviour until the end.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Spin,
-    /// Runs and sleeps for so long, ns each.
+    /// Runs and sleeps for these times, ns.
     Nap {
         run: u64,
         sleep: u64,
     },
-    /// Runs for so long in each period, ns each.
+    /// Runs for this time in each period, ns.
     Period {
         run: u64,
         period: u64,
@@ -35,7 +35,7 @@ enum Does {
 }
 
 impl Does {
-    /// The part of a CPU that it asks for.
+    /// Its demand, in CPUs.
     fn demand(self) -> f64 {
         match self {
             Does::Spin => 1.0,
@@ -51,7 +51,7 @@ struct Task {
     nice: i8,
 }
 
-/// `sched_prio_to_weight` (kernel/sched/core.c) of the nice levels that are tried.
+/// `sched_prio_to_weight` (kernel/sched/core.c) of the tested nice levels.
 const WEIGHTS: [(i8, f64); 6] = [
     (-10, 9548.0),
     (-5, 3121.0),
@@ -70,8 +70,8 @@ impl Task {
             .1
     }
 
-    /// Of what is due to it, what it gets at least. One that naps waits each time that it wakes up, and so asks for less
-    /// than it would alone; a light one waits for a turn of the task that runs.
+    /// The least part of its due that a task gets. A napping task waits at each wakeup, and so
+    /// demands less than it would alone; a light one waits for a turn of the running task.
     fn least(self) -> f64 {
         match self.does {
             Does::Spin | Does::Period { .. } => 0.6,
@@ -108,7 +108,7 @@ impl Task {
     }
 }
 
-/// What is due to each, of a CPU: no task gets more than it asks for, and what is left goes to the others by weight.
+/// The fair share of each task, in CPUs: no task gets more than it asks for, and the rest goes to the others by weight.
 fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
     let mut due = vec![None; tasks.len()];
     loop {
@@ -182,7 +182,7 @@ fn nice() -> impl Strategy<Value = i8> {
     prop_oneof![3 => Just(0), 1 => prop::sample::select(WEIGHTS.map(|(nice, _)| nice).to_vec())]
 }
 
-/// What each task got, of a CPU.
+/// The share that each task got, in CPUs.
 fn run(machine: &Machine, tasks: &[Task], seed: u64) -> Result<Vec<f64>, simulator::Error> {
     let workload = Script(|| Start {
         tasks: tasks

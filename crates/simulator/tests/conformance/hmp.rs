@@ -1,5 +1,5 @@
-//! What the policy hperf promises of every moment: no fast CPU sleeps while a slow one has a task. And how many of
-//! them get one at once.
+//! The policy hperf's promise for every moment: no fast CPU sleeps while a slow one has a task. And the number of fast
+//! CPUs that get a task at once.
 
 use crate::support::{MS, Recording, Script, bound, play, run_for, simulate, sleep_for, task};
 use machine::{CpuMask, Level, Machine};
@@ -19,7 +19,7 @@ fn odroid() -> Machine {
 #[derive(Default)]
 struct Sleepers {
     busy: [bool; 8],
-    /// Of each CPU: since when both hold, ns.
+    /// For each CPU, the start of the time in which both hold, ns.
     since: [Option<u64>; 8],
     longest: u64,
 }
@@ -101,7 +101,7 @@ fn others_let_them_sleep() {
     assert!(longest("linaro-mp", 0, 6) > 2 * tick);
 }
 
-/// When tasks went to fast CPUs, ns.
+/// The times when tasks moved to fast CPUs, ns.
 #[derive(Default)]
 struct Ups(Vec<u64>);
 
@@ -119,7 +119,7 @@ impl Trace for Ups {
 /// "Idle A15 cores always pull some task from A7 core."
 #[test]
 fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
-    // Too short for a tick to come between.
+    // This is too short for a tick in between.
     let workload = Script(|| Start {
         tasks: FAST
             .map(|cpu| bound("fast", cpu, [run_for(2)]))
@@ -133,17 +133,17 @@ fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
     assert!(ups.len() == 4 && ups[3] - ups[0] < MS, "{ups:?}");
 }
 
-/// How long each task, by pid, ran on fast CPUs from some time on, ns.
+/// The time of each task, by pid, on fast CPUs from some time on, ns.
 #[derive(Default)]
 struct FastTime {
     from: u64,
-    /// Of each CPU: whom it has had since when.
+    /// The running task of each CPU, and the time since when.
     running: [(i32, u64); 8],
     time: BTreeMap<i32, u64>,
 }
 
 impl FastTime {
-    /// That of `pid`, ns, until the run ended at `end`.
+    /// The time of `pid` until the run ended at `end`, ns.
     fn until(&self, pid: i32, end: u64) -> u64 {
         let still = FAST.map(|cpu| self.running[cpu]);
         let still = still.filter(|running| running.0 == pid);
@@ -167,8 +167,8 @@ impl Trace for FastTime {
     }
 }
 
-/// A sixth task joins five that have been running for 10 s, or slept meanwhile: for the next seconds it has its
-/// part of the fast CPUs, and not one of its own until it has caught up.
+/// A sixth task joins five that have been running for 10 s, or slept meanwhile: for the next
+/// seconds it gets its share of the fast CPUs, and does not keep one until it has caught up.
 #[test]
 fn who_joins_has_an_equal_share_of_the_fast_cpus() {
     const JOINS: u64 = 10_000;
@@ -210,7 +210,7 @@ fn who_joins_has_an_equal_share_of_the_fast_cpus() {
     }
 }
 
-/// One fast CPU and a slow one, each of which is all its cluster has.
+/// A fast CPU and a slow one, each alone in its cluster.
 fn one_and_one() -> Machine {
     let mut board = odroid();
     board.cpus = vec![
@@ -234,7 +234,8 @@ fn one_and_one() -> Machine {
     board
 }
 
-/// No domain of such a machine is balanced by comparing groups, which is no reason not to look between the clusters.
+/// No domain of such a machine is balanced by comparing groups; balancing between the clusters must
+/// work all the same.
 #[test]
 fn clusters_of_one_cpu_are_balanced_too() {
     let hogs = Script(|| Start {
@@ -249,7 +250,8 @@ fn clusters_of_one_cpu_are_balanced_too() {
             .map(|(_, at)| at)
             .collect::<Vec<u64>>()
     };
-    // Both are done together, where one of them was at 37 % of the other's speed.
+    // Both end together; without balancing, one of them would have run at 37 % of the other's
+    // speed.
     let [first, second] = ends("hperf")[..] else {
         panic!("two hogs")
     };
@@ -263,8 +265,8 @@ fn clusters_of_one_cpu_are_balanced_too() {
     assert!(ends("linaro-mp")[1] < fast_alone * 9 / 10);
 }
 
-/// Both tasks of a swap must be able to make it: tasks of the fast CPUs that may not leave them stay, and so does who
-/// would have come.
+/// Both tasks of a swap must be able to move: tasks of the fast CPUs that may not leave them stay, and so does the task
+/// that would have come.
 #[test]
 fn no_half_swaps() {
     let workload = Script(|| Start {
@@ -276,6 +278,6 @@ fn no_half_swaps() {
     });
     let mut ups = Ups::default();
     simulate(&odroid(), "hperf", &workload, 1, &mut ups);
-    // Until the first of them is done.
+    // They stay until the first of them is done.
     assert!(ups.0.iter().all(|&at| at > 900 * MS), "{:?}", ups.0);
 }

@@ -1,5 +1,5 @@
 //! The kernel tree's example schedulers and selftests, which must behave as their user-space halves
-//! expect. They are the kernel's and not kept here: `tests/fetch-kernel-examples` gets them.
+//! expect. This repository does not contain them: `tests/fetch-kernel-examples` gets them.
 
 use crate::support::*;
 use native::{Global, Kernel, Object};
@@ -50,7 +50,7 @@ fn selftest_of(kernel: Kernel, name: &str) -> Option<Object> {
     from_tree(kernel, &format!("testing/selftests/sched_ext/{name}.bpf.c"))
 }
 
-/// A second of life: spinners, sleepers and a parent that forks.
+/// A second of work: spinners, sleepers and a parent that forks.
 fn second() -> impl Workload {
     Script(|| {
         let sleeper = || {
@@ -101,13 +101,13 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Runs to its end; the globals `read` as numbers.
+/// Runs to its end, and returns the globals `read` as numbers.
 fn passes(scheduler: &Object, globals: &[Global], read: &[&str]) -> Vec<u64> {
     let outcome = go(scheduler, globals, read).unwrap_or_else(|error| panic!("{error}"));
     outcome.read.iter().map(|bytes| number(bytes)).collect()
 }
 
-/// Is stopped; for which reason and with which message.
+/// The reason and the message with which the run ends.
 fn stopped(name: &str, globals: &[Global]) -> Option<(String, String)> {
     stopped_in(Kernel::V6_12, name, globals)
 }

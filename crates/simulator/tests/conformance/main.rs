@@ -1,6 +1,6 @@
-//! Does the simulated kernel behave as sched_ext of Linux 7.3 and, where that differs, of 6.12? Small schedulers note which
-//! op was called, and the tests say what the kernel calls. Every run here is checked for the
-//! simulation's own invariants as well.
+//! Conformance of the simulated kernel with sched_ext of Linux 7.3 and, where that differs, of
+//! 6.12. Small schedulers note the ops that are called, and the tests compare them with the
+//! kernel's. Every run here is also checked for the simulation's own invariants.
 
 mod bpf;
 mod callbacks;

@@ -1,10 +1,11 @@
-//! The network adapter: what its link, its interrupts and its softirq let through, and whose time it is.
+//! The network adapter: the throughput of its link, interrupts and softirqs, and the tasks whose
+//! time these take.
 
 use crate::support::*;
 use machine::{Driver, Machine, Network};
 use workload::{Direction, Op, Start, Workload};
 
-/// Packets of 1000 bytes that take 1 ms on the link, and so long in the softirqs of CPU 1.
+/// Packets of 1000 bytes that take 1 ms on the link, and `packet_ns` in the softirqs of CPU 1.
 fn networked(driver: Driver, packet_ns: u64) -> Machine {
     Machine {
         network: Some(Network {
@@ -46,8 +47,8 @@ fn hundred(direction: Direction) -> Script<impl Fn() -> Start + Send + Sync> {
     })
 }
 
-/// A task of CPU 0 reads so many packets, one at a time, from a connection that holds `capacity` bytes, while another
-/// does what CPU 1 is to compute.
+/// A task of CPU 0 reads `packets` packets, one at a time, from a connection that holds `capacity`
+/// bytes, while another task does `compute` on CPU 1.
 fn received_beside(packets: usize, capacity: u64, compute: Op) -> Start {
     let read = || Op::Read {
         stream: 0,
@@ -79,7 +80,7 @@ fn traced(machine: &Machine, workload: &impl Workload) -> (Ran, Recording) {
     (ran.unwrap(), trace)
 }
 
-/// When the task called `name` ended, ns.
+/// The time when the task called `name` ended, ns.
 fn exit_of(trace: &Recording, name: &str) -> u64 {
     let mut exits = trace.text.lines().filter(|line| line.contains("Exit"));
     let exit = exits.find(|line| line.contains(name)).unwrap();
@@ -104,8 +105,8 @@ fn a_slow_softirq_is_the_limit() {
     let machine = networked(Driver::Napi, 2_000_000);
     let (time, irq) = time_and_irq(&machine, Direction::Receive);
     assert!((200 * MS..212 * MS).contains(&time), "{time}");
-    // One interrupt starts it all, as packets wait all the time. A poll of 64 is the least that a softirq does, and
-    // that is more than its time: the rest is ksoftirqd's.
+    // One interrupt starts it all, as packets wait all the time. A poll of 64 is the least that a
+    // softirq does, which already exceeds its time: ksoftirqd does the rest.
     assert_eq!(irq, 64 * 2 * MS + 10_000);
 }
 
@@ -117,7 +118,7 @@ fn a_transfer_waits_for_the_interrupt_of_the_last() {
     let cycle = MS + 10_000;
     assert!((100 * cycle..101 * cycle).contains(&time), "{time}");
     assert!(irq.abs_diff(100 * 100_000) <= 2 * 100_000, "{irq}");
-    // As with an adapter whose link goes on by itself, 92.
+    // As with an adapter whose link goes on by itself, 92 follow.
     let (time, _) = time_and_irq(&machine, Direction::Transmit);
     assert!((92 * cycle..93 * cycle).contains(&time), "{time}");
 }
@@ -135,9 +136,10 @@ fn interrupts_hold_up_the_softirqs_that_they_come_into() {
     assert!((done + 50_000..done + 110_000).contains(&at), "{at}");
 }
 
-/// Packets come every 10 us, or when those before are off their interrupts, to a task of CPU 0, for half a second, and a
-/// task is to compute for 100 ms on the CPU of their interrupts, where each takes `packet_ns` of softirq: when it is
-/// done, and what interrupts took. ns
+/// Packets come to a task of CPU 0 every 10 us, or when the packets before are off their
+/// interrupts, for half a second, while a task computes for 100 ms on the CPU of their interrupts,
+/// where each takes `packet_ns` of softirq. Returns the time when the task ended, and the
+/// interrupts' time, ns.
 fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
     let mut machine = networked(driver, packet_ns);
     machine.network.as_mut().unwrap().link_kbit = 800_000;
@@ -151,11 +153,12 @@ fn flooded(driver: Driver, packet_ns: u64) -> (u64, u64) {
 
 #[test]
 fn a_flood_of_packets_leaves_time_for_tasks() {
-    // Too much: ksoftirqd and the task share the CPU.
+    // There are too many packets: ksoftirqd and the task share the CPU.
     let (done, irq) = flooded(Driver::Napi, 15_000);
     assert!((150 * MS..250 * MS).contains(&done), "{done}");
     assert!(irq < 50 * MS, "{irq}");
-    // An interrupt of 10 us and the two packets that came by then, and so every 20 us: interrupts do it all.
+    // An interrupt of 10 us and the two packets that came by then, every 20 us: interrupts handle
+    // all packets.
     let (done, irq) = flooded(Driver::Napi, 2_000);
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
@@ -172,7 +175,7 @@ fn tasklets_are_left_to_the_daemon() {
     assert!(done.abs_diff(expected) < 25 * MS, "{done}");
     let expected = expected * 10 / 70 + (500 * MS - expected) * 10 / 40;
     assert!(irq.abs_diff(expected) < 8 * MS, "{irq}");
-    // Interrupts do it all where they can: 14 us of 20.
+    // Interrupts handle all packets while they can: 14 us of 20.
     let (done, irq) = flooded(Driver::Usbnet, 4_000);
     assert!(irq.abs_diff(500 * MS * 14 / 20) < 10 * MS, "{irq}");
     assert!(done.abs_diff(100 * MS * 20 / 6) < 10 * MS, "{done}");

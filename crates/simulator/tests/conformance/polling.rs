@@ -1,4 +1,4 @@
-//! Busy loops that poll, conditions whose waiters move over to their mutex, and locks of the kernel's.
+//! Busy loops that poll, conditions whose waiters move over to their mutex, and the kernel's locks.
 
 use crate::support::*;
 use machine::{CpuMask, Level, Machine};
@@ -7,7 +7,7 @@ use workload::{Env, KernelLock, Op, SchedPolicy, Start, TaskSpec};
 
 type Times = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
-/// Does `ops`, then notes when.
+/// Does `ops`, then notes the time.
 fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSpec {
     let (times, mut ops) = (times.clone(), ops.into_iter());
     let program = move |env: &mut Env| {
@@ -23,7 +23,7 @@ fn noting(name: &'static str, cpu: usize, times: &Times, ops: Vec<Op>) -> TaskSp
     }
 }
 
-/// Runs what `tasks` makes; when each was done, in order.
+/// Runs the tasks of `tasks`; returns the times when they ended, in order.
 fn done(
     machine: &Machine,
     tasks: impl Fn(&Times) -> Vec<TaskSpec> + Send + Sync,
@@ -150,7 +150,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The same, polling first.
+/// The same, but polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,
@@ -222,13 +222,14 @@ fn nodes_of_a_tree_come_from_those_who_had_its_lock_before() {
     };
     assert_eq!(third(1) - third(0), 580);
     assert_eq!(third(2) - third(0), 580 + 300);
-    // No more have had it.
+    // No more threads have had it.
     assert_eq!(third(9), third(2));
 }
 
 #[test]
 fn those_who_queue_for_a_lock_wait_for_its_own_spinlock() {
-    // All come at once, and sleep: what each spends on the spinlock grows with those before it.
+    // All arrive at once, and sleep: each one's time on the spinlock grows with the number before
+    // it.
     let spent = |waiters: usize| {
         let workload = Script(|| {
             let times = Times::default();
@@ -267,7 +268,7 @@ fn who_is_preempted_as_its_turn_comes_takes_the_lock_later() {
     };
     let released = with(50 * MS)[0];
     assert_eq!(released.0, "a");
-    // The lock's line is on its way.
+    // The lock's line is in transit.
     let times = with(released.1 + 100);
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
     assert_eq!(at, [("a", 10), ("urgent", 11), ("b", 21)], "{times:?}");
@@ -321,7 +322,7 @@ fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
 
 #[test]
 fn who_runs_takes_the_kernels_lock_before_who_has_to_wake_up() {
-    // c waits behind b, which stays the first when a was faster.
+    // c waits behind b, which stays first although a was faster.
     let times = done(&machine(4), |times| {
         vec![
             noting("a", 0, times, vec![hold(10), hold(10), run_for(100)]),
@@ -371,7 +372,7 @@ fn who_polls_for_the_kernels_lock_gets_it_before_who_sleeps() {
 
 #[test]
 fn who_polls_for_the_kernels_lock_sleeps_when_others_want_the_cpu() {
-    // b polls on CPU 1 until its slice is over, then c runs there, which is done before the lock is free.
+    // b polls on CPU 1 until its slice ends, then c runs there and ends before the lock is free.
     let times = done(&machine(2), |times| {
         vec![
             noting("a", 0, times, vec![hold(100)]),

@@ -1,5 +1,5 @@
-//! Whatever the machine and the workload: the invariants hold, all tasks finish, the same inputs give
-//! the same run, and runs at the same time do not meet.
+//! Properties for random machines and workloads: the invariants hold, all tasks finish, the same inputs give
+//! the same run, and concurrent runs do not influence each other.
 
 use crate::case::{Case, case, config};
 use crate::support::{MS, Recording, Script, run_for, task};
@@ -54,10 +54,10 @@ static GLOBAL_FIFO: LazyLock<Object> =
 static VTIME_SCHEDULER: LazyLock<Object> =
     LazyLock::new(|| crate::support::scheduler(VTIME, VTIME_OPS));
 
-/// What our scheduler promises for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
+/// Our scheduler's promise for tasks that may run anywhere: an idle CPU balances at least every 2 ms for each CPU of its widest
 /// domain, here 64 at most, and at a tick, 10 ms apart at most.
 const BALANCED: Check = Check::work_conserving((2 * 64 + 2 * 10) * MS);
-/// A policy that packs has them to spread again, which takes another round.
+/// Tasks of a packing policy must spread again, which takes another round.
 const RESPREAD: Check = Check::work_conserving(2 * (2 * 64 + 2 * 10) * MS);
 
 fn run(
@@ -83,7 +83,7 @@ fn run(
     )
 }
 
-/// Runs twice, with a record of everything that happened.
+/// Runs twice and records all events.
 fn same_twice(
     case: &Case,
     scheduler: &Object,
@@ -154,8 +154,8 @@ fn no_cpu_stays_idle_beside_two_tasks_that_may_run_on_it() {
         let machine = Machine::find(machine).unwrap();
         for (name, tasks) in Policy::names().flat_map(|name| loads.clone().map(move |n| (name, n)))
         {
-            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing leaves three
-            // there; packing is the only policy that has them come to it.
+            // The cpu_power of TC2's two A15s is that of three tasks, so Linux 3.9's balancing
+            // leaves three there; only packing brings them there.
             if name == "powersaving" && machine.name == "tc2" {
                 continue;
             }

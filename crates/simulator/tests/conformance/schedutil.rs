@@ -1,11 +1,12 @@
-//! What the policies schedutil and schedutil-cfs make of a board's frequencies.
+//! The policies schedutil and schedutil-cfs and a board's frequencies.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use simulator::{Event, Trace};
 use workload::{Op, SchedPolicy, TaskSpec, Workload};
 
-/// The frequencies of CPU 0 of a HiKey, whose CPUs share one policy: when each began, ns, and kHz.
+/// The frequencies of CPU 0 of a HiKey, whose CPUs share one policy: the start of each, ns, and
+/// kHz.
 #[derive(Default)]
 struct Frequencies(Vec<(u64, u32)>);
 
@@ -82,7 +83,7 @@ fn the_frequency_comes_along_with_a_task() {
         }
         [task("moves", ops)]
     });
-    // The highest from when it is known to be busy, and not below it again.
+    // The highest frequency from the time when the CPU is known to be busy, and not below it again.
     let all = frequencies("schedutil", &workload);
     let high = all.iter().position(|&(_, khz)| khz == 1_200_000).unwrap();
     let lower = all[high..]

@@ -1,4 +1,4 @@
-//! Machines, workloads and schedulers for the tests, and what is read back from them.
+//! Machines, workloads and schedulers for the tests, and their results.
 
 use machine::{CoreType, Cpu, CpuMask, Level, Machine};
 use native::{Global, Kernel, Object};
@@ -9,7 +9,7 @@ use workload::{Env, Metric, Op, Program, SchedPolicy, Start, TaskSpec, Workload}
 
 pub const MS: u64 = 1_000_000;
 
-/// `cpus` equal CPUs in one cluster, on which the kernel costs nothing and ticks 250 times a second.
+/// `cpus` equal CPUs in one cluster, with 250 ticks a second and a kernel without costs.
 pub fn machine(cpus: usize) -> Machine {
     let span = vec![CpuMask::first_n(cpus)];
     Machine {
@@ -37,7 +37,7 @@ pub fn machine(cpus: usize) -> Machine {
     }
 }
 
-/// As [`machine`], with two threads a core: CPUs 0 and 1, 2 and 3, and so on.
+/// Like [`machine`], with two threads a core: CPUs 0 and 1, 2 and 3, and so on.
 pub fn smt_machine(cores: usize) -> Machine {
     let mut machine = machine(2 * cores);
     let spans = (0..cores)
@@ -86,7 +86,7 @@ pub fn task(name: &str, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec
     TaskSpec::new(name, play(ops))
 }
 
-/// As [`task`], bound to one CPU.
+/// Like [`task`], bound to one CPU.
 pub fn bound(name: &str, cpu: usize, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
     TaskSpec {
         affinity: Some(CpuMask::one(cpu)),
@@ -95,7 +95,7 @@ pub fn bound(name: &str, cpu: usize, ops: impl IntoIterator<Item = Op> + 'static
     }
 }
 
-/// As [`bound`], of the FIFO policy.
+/// Like [`bound`], with the FIFO policy.
 pub fn fifo(name: &str, cpu: usize, ops: impl IntoIterator<Item = Op> + 'static) -> TaskSpec {
     TaskSpec {
         policy: SchedPolicy::Fifo { priority: 50 },
@@ -111,7 +111,7 @@ pub fn sleep_for(ms: u64) -> Op {
     Op::Sleep { ns: ms * MS }
 }
 
-/// In front of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] gives back.
+/// The start of each scheduler: `note(what, p, number)` writes a line that [`Ran::log`] returns.
 /// Only tasks of the workload are noted, not the shell that starts them.
 const PROLOGUE: &str = r#"
 #include <scx/common.bpf.h>
@@ -137,7 +137,7 @@ static void write_line(const char *what, struct task_struct *p, s64 number)
 #define note(what, p, number) write_line(what, p, number)
 "#;
 
-/// What the ops of a scheduler need not say when a test is not about it: one FIFO for all.
+/// The ops of a scheduler for tests of other things: one FIFO for all tasks.
 pub const FIFO: &str = r#"
 #define SHARED 0
 s32 BPF_STRUCT_OPS_SLEEPABLE(fifo_init) { return scx_bpf_create_dsq(SHARED, -1); }
@@ -154,7 +154,7 @@ pub fn scheduler(text: &str, ops: &str) -> Object {
     scheduler_in(Kernel::default(), text, ops).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As [`scheduler`], for `kernel`, which may lack something.
+/// Like [`scheduler`], for `kernel`, which may lack a feature.
 pub fn scheduler_in(kernel: Kernel, text: &str, ops: &str) -> Result<Object, native::Error> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("test.bpf.c");
@@ -173,7 +173,7 @@ pub struct Line {
     pub cpu: i32,
 }
 
-/// A run that has ended well.
+/// A successful run.
 pub struct Ran {
     pub outcome: Outcome,
 }
@@ -206,7 +206,7 @@ impl Ran {
         self.lines().into_iter().map(say).collect()
     }
 
-    /// The numbers of the lines that say `what`.
+    /// The numbers of the lines with `what`.
     pub fn numbers(&self, what: &str) -> Vec<i64> {
         let lines = self.lines().into_iter();
         lines
@@ -215,7 +215,7 @@ impl Ran {
             .collect()
     }
 
-    /// The tasks of the lines that say `what`.
+    /// The tasks of the lines with `what`.
     pub fn tasks(&self, what: &str) -> Vec<String> {
         let lines = self.lines().into_iter();
         lines
@@ -247,7 +247,7 @@ pub fn try_run<'a>(
     Ok(Ran { outcome })
 }
 
-/// As [`try_run`], and nothing goes wrong.
+/// Like [`try_run`]; the run must succeed.
 pub fn run(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -> Ran {
     try_run(machine, workload, scheduler, &[], None).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -288,12 +288,12 @@ pub fn exit_of(machine: &Machine, workload: &dyn Workload, scheduler: &Object) -
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Recording {
     pub text: String,
-    /// What was printed with bpf_printk().
+    /// The output of bpf_printk().
     pub printed: Vec<String>,
 }
 
 impl Recording {
-    /// When each task exited, ns, by name.
+    /// The times when the tasks exited, ns, by name.
     pub fn ends(&self) -> Vec<(String, u64)> {
         let exit = |line: &str| {
             let at = line.split_once(' ')?.0.parse().ok()?;

@@ -1,12 +1,14 @@
-//! ext4's journal: a thread for each file system that commits transactions when a writer asks, for all that
-//! have written by then.
+//! ext4's journal: a thread for each file system that commits transactions on request, for all
+//! writers until then.
 
 use super::{WORDS as BEFORE, compute};
 use crate::{Env, Op, Program, StreamId};
 
-/// Of each file system: where writers ask, and where they wait, by turns for odd and for even transactions.
+/// For each file system: the stream for requests, and those on which writers wait, in turn for odd
+/// and even transactions.
 pub const STREAMS: usize = 3;
-/// Of each file system: the number of the open transaction, and who waits for it to be committed.
+/// For each file system: the number of the open transaction, and the number of waiters for its
+/// commit.
 pub const WORDS: usize = 2;
 
 fn requests(filesystem: u32) -> StreamId {
@@ -25,7 +27,7 @@ fn writers(filesystem: u32) -> usize {
     BEFORE + 2 * filesystem as usize + 1
 }
 
-/// What a writer does to have what it wrote committed: asks, then waits.
+/// A writer's commit of its data: it requests one, then waits.
 pub fn sync(filesystem: u32, env: &mut Env) -> [Op; 2] {
     env.shared[writers(filesystem)] += 1;
     let wait = Op::Read {
@@ -36,7 +38,7 @@ pub fn sync(filesystem: u32, env: &mut Env) -> [Op; 2] {
     [stop(filesystem), wait]
 }
 
-/// Wakes the journal, which exits if there is nobody to commit for.
+/// Wakes the journal, which exits if there is no request.
 pub fn stop(filesystem: u32) -> Op {
     Op::Write {
         stream: requests(filesystem),
@@ -53,9 +55,9 @@ pub struct Journal {
 }
 
 enum Doing {
-    /// Waits to be asked.
+    /// Waits for a request.
     Idle,
-    /// Was asked.
+    /// Has received a request.
     Asked,
     /// Takes the requests of the others.
     Begins { writers: u64, transaction: u64 },

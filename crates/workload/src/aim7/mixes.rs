@@ -1,7 +1,7 @@
 //! AIM7's mixes of subtests, as HP's kernel developers ran them (the repository davidlohr/areaim:
 //! `osdl-aim-7/data/workfile.*`, which give each subtest its weight in a mix).
 
-/// A mix: of so many jobs (the weight) each of these subtests is one.
+/// A mix: out of this many jobs (the weight), one is each of these subtests.
 pub type Mix = (&'static str, &'static [(u32, &'static str)]);
 
 /// The mixes, by the names of their workfiles.

@@ -1,35 +1,36 @@
-//! Processes: what fork, exec and exit do with the areas of memory, and children that users start.
+//! Processes: the memory areas in fork, exec and exit, and children of users.
 
 use super::{Setup, USERS, around, compute, mapped};
 use crate::{Env, KernelLock, Op, Program};
 use std::sync::Arc;
 
-/// Files that processes map: the users' program, libm, libc, ld.so, and the program that children start.
+/// Files that processes map: the users' program, libm, libc, ld.so, and the children's program.
 const FILES: u32 = 5;
 const PROGRAM: u32 = 0;
 const STARTED: u32 = 4;
 
-/// Their locks, then those of the anonymous memory that users have from their parent.
+/// Their locks, then those of the anonymous memory that users inherit from their parent.
 pub const LOCKS: u32 = FILES + 9;
 
-/// Under which locks the areas of a user's memory are, in the order of addresses, as RHEL 6 maps a program with
-/// two libraries: text and data; heap; of each library text, a gap, relocated data and data; libc's bss, two
-/// mappings of the loader's; and the stack. What a file maps and the process has written to is under both, and
-/// neighbours of one file share their anonymous memory's (`find_mergeable_anon_vma()`).
+/// The locks of the areas of a user's memory, in address order, as RHEL 6 maps a program with two
+/// libraries: text and data; heap; for each library text, a gap, relocated data and data; libc's
+/// bss, two mappings of the loader; and the stack. An area of a file that the process has written
+/// to is under both locks, and neighbours of one file share the anonymous memory's
+/// (`find_mergeable_anon_vma()`).
 pub const AREAS: [u32; 25] = [
     PROGRAM, PROGRAM, 5, 6, 1, 1, 1, 7, 1, 7, 2, 2, 2, 8, 2, 8, 9, 10, 3, 11, 3, 12, 3, 12, 13,
 ];
 
-/// How many of them are anonymous, or have been written to.
+/// The number of areas that are anonymous, or have been written to.
 pub fn anonymous() -> u64 {
     AREAS.iter().filter(|&&lock| lock >= FILES).count() as u64
 }
 
-/// What a program that is started does to the trees of the files that it maps: of its own two areas; of the
-/// loader, of which the kernel maps all, gives up what is too much and maps the data, a part of which is made
-/// read-only later; and as much of two libraries. Of each the loader maps all, makes the gap inaccessible, maps
-/// the data over its end, and makes a part of that read-only (fs/binfmt_elf.c; glibc's elf/dl-load.c and
-/// dl-reloc.c).
+/// The changes of a starting program to the trees of the files that it maps: of its own two areas;
+/// of the loader, which the kernel maps as a whole, then trims, and whose data it maps, part of
+/// which becomes read-only later; and the same for two libraries. The loader maps each as a whole,
+/// makes the gap inaccessible, maps the data over its end, and makes a part of that read-only
+/// (fs/binfmt_elf.c; glibc's elf/dl-load.c and dl-reloc.c).
 const STARTS: [(u32, Change); 19] = [
     (STARTED, Change::Maps),
     (STARTED, Change::Maps),
@@ -52,29 +53,29 @@ const STARTS: [(u32, Change); 19] = [
     (2, Change::Splits),
 ];
 
-/// What is done under the lock of an area's tree.
+/// An operation under the lock of an area's tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// A child gets a copy. A file's mapping goes next to its parent's (`vma_interval_tree_insert_after()`), what
-    /// is anonymous from the root down to its place.
+    /// A child gets a copy. A file's mapping goes next to its parent's
+    /// (`vma_interval_tree_insert_after()`), an anonymous one from the root down to its place.
     Copies,
     /// It is mapped: goes from the root down to its place.
     Maps,
-    /// It becomes two: both do (`vma_adjust()`, mm/mmap.c).
+    /// It is split: both parts go to their places (`vma_adjust()`, mm/mmap.c).
     Splits,
-    /// It is given up: taken out of where it is.
+    /// It is unmapped: removed from its place.
     Unmaps,
-    /// So is a copy that nothing was mapped beside.
+    /// A copy without later neighbours is unmapped.
     Drops,
 }
 
 impl Change {
-    /// How many nodes of the tree under `lock` are read that others have changed, where each of the users has as
-    /// many areas there as it maps. Counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
-    /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a descent goes past all
-    /// nodes that are equal, 1.7 times as many as a balanced tree is deep, of which 10 to 13 have changed since its
-    /// CPU last saw them; a split meets 18 to 29, taking one out 5 to 6. A file's copy is a leaf: that meets 2, and
-    /// taking it out 1.
+    /// How many nodes of the tree under `lock` are read that others have changed, if each user has
+    /// its areas there. Counted by running Linux's algorithms (lib/rbtree.c, mm/interval_tree.c) on
+    /// trees of 1100 to 2000 users' areas while 20 to 300 children come and go on 80 CPUs: a
+    /// descent passes all equal nodes, 1.7 times the depth of a balanced tree, of which 10 to 13
+    /// have changed since its CPU last saw them; a split meets 18 to 29, a removal 5 to 6. A file's
+    /// copy is a leaf: inserting it meets 2, removing it 1.
     fn nodes(self, lock: u32, users: u64) -> u32 {
         let each = AREAS.iter().filter(|&&other| other == lock).count() as u64;
         let depth = (users * each.max(1)).max(1).ilog2();
@@ -89,29 +90,30 @@ impl Change {
     }
 }
 
-/// Goes through a process's areas of memory, each under its lock.
+/// Walks a process's areas of memory, each under its lock.
 pub struct Areas {
     next: usize,
     of: Of,
-    /// The lock under which a copy's own tree of anonymous memory is still to get the copy.
+    /// The lock under which a copy still has to be added to the child's own tree of anonymous
+    /// memory.
     links: Option<u32>,
 }
 
 /// The owner of the areas, and their fate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// A user's, which its child gets.
+    /// A user's areas, which its child copies.
     Parent,
-    /// A child's, which it gives up.
+    /// A child's areas, which it unmaps.
     Child,
-    /// Those of a program that starts. Its anonymous memory is its own.
+    /// The areas of a starting program. Its anonymous memory is its own.
     Start,
-    /// A program's that ends.
+    /// The areas of a program that exits.
     End,
 }
 
 impl Areas {
-    /// Of a user, for a child.
+    /// The areas of a user, for a child.
     pub const COPIED: Areas = Areas::new(Of::Parent);
 
     const fn new(of: Of) -> Areas {
@@ -122,7 +124,7 @@ impl Areas {
         }
     }
 
-    /// The next lock, and what is done under it.
+    /// The next lock, and the operation under it.
     fn step(&mut self) -> Option<(u32, Change)> {
         if self.of == Of::Start {
             let step = STARTS.get(self.next).copied();
@@ -141,9 +143,9 @@ impl Areas {
         })
     }
 
-    /// The next area, or what is left of the last one: anonymous memory that a child gets is put into the trees of
-    /// all that have it under their lock, and then, under that lock again, into a tree of the child's own, which is
-    /// empty (`anon_vma_fork()`, mm/rmap.c).
+    /// The next area, or the rest of the last one: anonymous memory that a child gets is put into
+    /// the trees of all owners under their lock, and then, under that lock again, into a tree of
+    /// the child's own, which is empty (`anon_vma_fork()`, mm/rmap.c).
     pub fn next(&mut self, setup: &Setup, env: &mut Env) -> Option<Op> {
         if let Some(lock) = self.links.take() {
             return Some(hold(lock, setup.spin, 0, env));
@@ -155,8 +157,9 @@ impl Areas {
     }
 }
 
-/// Works under the lock of a tree, of which it reads so many nodes that others have changed. With a file's lock
-/// comes the tree's root (`i_mmap_mutex` and `i_mmap`), in another line; an `anon_vma` is one line.
+/// Works under the lock of a tree, and reads `nodes` nodes that others have changed. A file's lock
+/// is accompanied by the tree's root (`i_mmap_mutex` and `i_mmap`), in another line; an `anon_vma`
+/// is one line.
 fn hold(lock: u32, work: u64, nodes: u32, env: &mut Env) -> Op {
     let (kind, lines) = match lock < FILES {
         true => (KernelLock::Mutex, 2),
@@ -172,7 +175,7 @@ fn hold(lock: u32, work: u64, nodes: u32, env: &mut Env) -> Op {
     }
 }
 
-/// A child process: perhaps starts another program, computes and exits.
+/// A child process: optionally starts another program, computes and exits.
 pub struct Child {
     setup: Arc<Setup>,
     /// ns
@@ -182,9 +185,9 @@ pub struct Child {
 }
 
 enum Doing {
-    /// Gives up the areas of its parent's program.
+    /// Unmaps the areas of its parent's program.
     Releases,
-    /// And maps those of its own.
+    /// And maps its own.
     Maps,
     Computes,
     Exits,

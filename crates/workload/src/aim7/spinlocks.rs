@@ -1,5 +1,5 @@
-//! Spinlocks of Linux 3.10 that a subtest's calls take: those that users of different directories, or even file
-//! systems, share. Counted in its source, for files on ext4.
+//! The spinlocks of Linux 3.10 in a subtest's calls that users of different directories, or even
+//! file systems, share. Counted in its source, for files on ext4.
 
 use super::subtests::Call;
 use super::{Setup, around, root};
@@ -9,7 +9,8 @@ use Lock::{Directory, InodeHash, Inodes, Labels, Lru, Tasks};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// The directory's `d_lock`: its count of users is under it (`lockref` came with 3.12), and its children.
+    /// The directory's `d_lock`, which protects its user count (`lockref` came with 3.12), and its
+    /// children.
     Directory,
     /// `inode_hash_lock`: all inodes by number.
     InodeHash,
@@ -17,21 +18,22 @@ pub enum Lock {
     Inodes,
     /// `dcache_lru_lock`: unused names of each file system, one lock for all of them (until 3.12).
     Lru,
-    /// `mb_cache_spinlock`: blocks of extended attributes that inodes share, as SELinux's labels are where inodes
-    /// have no room for them: an assumption, as HP mended this lock for AIM7's sake (Linux commit 1f3e55fe02d1).
+    /// `mb_cache_spinlock`: blocks of extended attributes that inodes share, as SELinux's labels do
+    /// if inodes have no room for them: an assumption, because HP fixed this lock for AIM7 (Linux
+    /// commit 1f3e55fe02d1).
     Labels,
     /// `tasklist_lock`, to write: all processes.
     Tasks,
 }
 
-/// There is one of each of these.
+/// The locks of which there is one each.
 const SHARED: [Lock; 5] = [InodeHash, Inodes, Lru, Labels, Tasks];
 
-/// How many locks there are besides the directories'.
+/// The number of locks besides the directories'.
 const GLOBAL: u32 = SHARED.len() as u32;
 
 impl Lock {
-    /// Which mutex stands for it, if `directory` does for the directory's `i_mutex`.
+    /// The mutex that represents it, if `directory` represents the directory's `i_mutex`.
     fn id(self, directory: MutexId, setup: &Setup) -> MutexId {
         let first = root(setup.filesystems);
         match SHARED.iter().position(|&lock| lock == self) {
@@ -40,21 +42,22 @@ impl Lock {
         }
     }
 
-    /// How many cache lines change under it: its own, and neighbours in the lists that it protects.
+    /// The number of cache lines that change under it: its own, and neighbours in the lists that it
+    /// protects.
     fn lines(self) -> u32 {
         match self {
             Directory | InodeHash => 1,
-            // The head and a neighbour; of labels and processes another list besides.
+            // The head and a neighbour; for labels and processes another list, too.
             Inodes | Lru => 3,
             Labels | Tasks => 5,
         }
     }
 }
 
-/// What `call` takes in all. A new file's name and inode come into what a removed one's leave. The directory's is
-/// taken as one begins and ends to use it, and as it gets or loses a child. Blocks of labels are looked for or
-/// taken, and given back. A process is listed on fork, told of on exit and taken off the list as its parent has
-/// waited.
+/// All spinlocks of `call`. A new file's name and inode take the places of a removed one's. The
+/// directory's lock is taken when its use begins and ends, and when it gets or loses a child.
+/// Blocks of labels are looked up or taken, and released. A process is listed on fork, announced on
+/// exit and removed from the list when its parent has waited.
 pub fn of(call: Call) -> &'static [Lock] {
     match call {
         Call::Entry | Call::Search | Call::Fifo => &[
@@ -67,8 +70,9 @@ pub fn of(call: Call) -> &'static [Lock] {
     }
 }
 
-/// How many of these, the first, `call` takes under the directory's mutex as it creates something; the others, and
-/// all of them as it removes something, it takes afterwards: that an inode is gone is when its last user is.
+/// How many of these, from the first on, `call` takes under the directory's mutex when it creates a
+/// file. It takes the others, and all of them when it removes one, afterwards: an inode is freed
+/// when its last user is gone.
 pub fn inside(call: Call) -> usize {
     match call {
         Call::Entry | Call::Search | Call::Fifo => 5,
@@ -89,7 +93,7 @@ pub fn hold(lock: Lock, directory: MutexId, setup: &Setup, env: &mut Env) -> Op 
     }
 }
 
-/// How many there are.
+/// The number of locks.
 pub fn count(filesystems: u32) -> u32 {
     GLOBAL + root(filesystems)
 }

@@ -1,12 +1,12 @@
-//! AIM7's subtests: how long each computes, and what else it does that other users notice.
+//! AIM7's subtests: how long each computes, and its operations that affect other users.
 //!
-//! What they do is counted in their source (davidlohr/areaim, `osdl-aim-7/src`), for the ten blocks of 1 KiB
-//! that a file has with so many users. Reads and writes of a file of one's own, pipes, sockets and signals to
-//! oneself are nobody else's business, and count as computing.
+//! The operations are counted in their source (davidlohr/areaim, `osdl-aim-7/src`), for the ten
+//! blocks of 1 KiB of a file with this number of users. Reads and writes of a private file, pipes,
+//! sockets and signals to oneself affect no other user, and count as computing.
 
 use Call::{Entry, Exec, Fifo, Fork, Link, List, Open, Search, Sleep, Sync};
 
-/// What users share, or wait for.
+/// An operation on something that users share, or wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Creates or removes a file in the directory of a file system that all its users work in.
@@ -15,7 +15,7 @@ pub enum Call {
     Link,
     /// Creates or removes a file in the tree of directories that `disk_src` searches.
     Search,
-    /// Opens a file with `O_CREAT` that is there already, in the same directory as [`Call::Entry`].
+    /// Opens an existing file with `O_CREAT`, in the same directory as [`Call::Entry`].
     Open,
     /// Creates or removes a pipe in the working directory.
     Fifo,
@@ -31,26 +31,26 @@ pub enum Call {
     Sleep,
 }
 
-/// `aim_2.sh`'s, as the subtest calls it.
+/// The sleep of `aim_2.sh`, as the subtest calls it.
 pub const SLEEP_NS: u64 = 5_000_000_000;
 
-/// No subtest makes calls of more kinds.
+/// The maximum number of kinds of calls in a subtest.
 pub const MOST_CALLS: usize = 2;
 
 /// A subtest.
 #[derive(Debug)]
 pub struct Subtest {
     pub name: &'static str,
-    /// What it takes alone on a current machine, us.
+    /// Its time alone on a current machine, us.
     alone_us: u64,
-    /// How often it makes which calls.
+    /// Its calls, with their numbers.
     pub calls: &'static [(Call, u32)],
 }
 
 impl Subtest {
-    /// Its work, locks' included, at the speed of the machine that AIM7's published figures are from, ns.
+    /// Its work, including locks, at the speed of the machine of AIM7's published figures, ns.
     pub fn work_ns(&self) -> u64 {
-        /// A core of Westmere-EX at 2.4 GHz is so many times slower: an assumption.
+        /// How much slower a core of Westmere-EX at 2.4 GHz is: an assumption.
         const SLOWER: u64 = 3;
         self.alone_us * SLOWER * 1000
     }
@@ -69,10 +69,10 @@ pub fn find(name: &str) -> &'static Subtest {
     found.expect("every subtest of a mix is known")
 }
 
-/// All of them. Their times are the CPU time that each takes alone, children included, on a Xeon of 2024 under
-/// Linux 6.18 (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, those of synchronous and
-/// direct I/O on tmpfs, as for RAM disks the device takes no time; those of `signal_test` and `shell_rtns_2` are
-/// by comparison with others.
+/// All subtests. Their times are the CPU time of each alone, including children, on a Xeon of 2024
+/// under Linux 6.18 (`getrusage(2)` around the loops of `reaim -o -y`). Files were on ext4, those
+/// of synchronous and direct I/O on tmpfs, because RAM disks take no time; those of `signal_test`
+/// and `shell_rtns_2` are estimated by comparison with others.
 pub const SUBTESTS: &[Subtest] = &[
     subtest("add_double", 4_900, &[]),
     subtest("add_float", 3_300, &[]),

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 pub struct User {
     setup: Arc<Setup>,
-    /// How many jobs are left, by subtest.
+    /// The remaining jobs, by subtest.
     jobs: Box<[u32]>,
-    /// The one that it does, once it began.
+    /// The current job, once begun.
     job: Job,
     began: bool,
     doing: Doing,
 }
 
-/// What is left of a job: calls of each kind, and the work before each of them, ns.
+/// The rest of a job: calls of each kind, and the work before each of them, ns.
 struct Job {
     subtest: &'static Subtest,
     calls: [u32; subtests::MOST_CALLS],
@@ -29,22 +29,23 @@ struct Job {
 
 enum Doing {
     SetsUp,
-    /// Waits for all to be there.
+    /// Waits for the other users.
     Waits,
     /// Is between two calls.
     Works,
-    /// Has computed what comes before a call.
+    /// Has computed the work before a call.
     Calls(Call),
     /// Copies the areas of its memory for a child.
     Forks(Areas, Call),
     Joins,
-    /// Has to take spinlocks, in this directory if it matters, so many of them before its mutex is released.
+    /// Has to take spinlocks, in this directory if it matters, this many of them before its mutex
+    /// is released.
     Spins(&'static [Lock], MutexId, Option<usize>),
-    /// Has asked for a commit, and is to wait for it.
+    /// Has requested a commit, and has to wait for it.
     Syncs(Op),
 }
 
-/// `whole / part`, rounded to one of its neighbours so that it is right on average.
+/// `whole / part`, rounded randomly so that the mean is exact.
 fn share(whole: u64, part: u64, env: &mut Env) -> u64 {
     (whole + env.rng.below(part)) / part
 }
@@ -64,7 +65,7 @@ impl Job {
         }
     }
 
-    /// The next call, evenly among those that are left.
+    /// The next call, drawn evenly from the remaining ones.
     fn call(&mut self, env: &mut Env) -> Option<Call> {
         let left: u32 = self.calls.iter().sum();
         if left == 0 {
@@ -104,7 +105,7 @@ impl User {
         }
     }
 
-    /// Draws the subtest of the next job, evenly among those that have jobs left, as AIM7 does.
+    /// Draws the subtest of the next job, evenly among those with remaining jobs, as AIM7 does.
     fn draw(&mut self, env: &mut Env) -> &'static Subtest {
         if self.jobs.iter().all(|&jobs| jobs == 0) {
             self.jobs = all_jobs(&self.setup);
@@ -117,7 +118,7 @@ impl User {
         self.setup.subtests[index].0
     }
 
-    /// Goes on with the job, or begins the next.
+    /// Continues the job, or begins the next.
     fn work(&mut self, env: &mut Env) -> Op {
         loop {
             if let Some(call) = self.job.call(env) {
@@ -136,7 +137,7 @@ impl User {
             }
             let subtest = self.draw(env);
             self.job = Job::new(subtest, &self.setup, env);
-            // What makes no calls that matter computes.
+            // A subtest without relevant calls computes.
             if subtest.calls.is_empty() {
                 return compute(self.job.work / self.setup.part, env);
             }
@@ -162,7 +163,7 @@ impl User {
                 };
             }
         };
-        // As many calls create something as remove it.
+        // Creations and removals are equally frequent.
         let creates = spinlocks::inside(call) > 0 && env.rng.below(2) > 0;
         let inside = creates.then(|| spinlocks::inside(call));
         self.doing = Doing::Spins(spinlocks::of(call), mutex, inside);

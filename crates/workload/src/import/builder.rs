@@ -1,4 +1,4 @@
-//! Threads and what they did, of events one after another.
+//! Threads and their activity, built from a sequence of events.
 
 use super::Summary;
 use super::event::{Event, Line, Moved, State, Task};
@@ -13,26 +13,27 @@ use std::collections::HashMap;
 pub const NICE_0: i32 = 120;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Makes a recording.
+/// Builds a recording.
 pub struct Builder<'a> {
     pub machine: Option<&'a Machine>,
     pub threads: Vec<Known>,
-    /// By pid, of those that live.
+    /// By pid, for living threads.
     by_pid: HashMap<i32, u32>,
     pub cpus: Vec<Cpu>,
     pub streams: Vec<Stream>,
-    /// By what the kernel calls it, of those whose end was not read.
+    /// By the kernel's identity, for streams whose end was not read.
     by_object: HashMap<u64, u32>,
     pub futexes: Futexes,
-    /// By pid, where a thread may run that is marked next.
+    /// By pid, the affinity of a thread that is marked next.
     first_cpus: HashMap<i32, u64>,
     pub first: Option<u64>,
     pub last: u64,
     /// The trace has events in an interrupt's context.
     pub flags: bool,
-    /// It has sched_waking: then sched_wakeup says nothing new, and not who woke.
+    /// It has sched_waking: then sched_wakeup adds nothing, and does not have the waker.
     waking: bool,
-    /// It is a simulation's: a wakeup's cost comes after the switch that it led to, and is not of who runs then.
+    /// It is a simulation's: a wakeup's cost comes after the switch that it caused, and is not
+    /// charged to the thread then running.
     pub simulated: bool,
     pub summary: Summary,
 }
@@ -57,7 +58,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What is said is what does not fit.
+    /// The error says what does not fit.
     pub fn event(&mut self, line: &Line) -> Result<(), String> {
         match line.event {
             Event::Other => return Ok(()),
@@ -67,7 +68,7 @@ impl<'a> Builder<'a> {
         self.summary.events += 1;
         self.flags |= line.interrupt;
         let first = *self.first.get_or_insert(line.at);
-        // The files of several CPUs, one after another, may overlap a little.
+        // The files of several CPUs may overlap slightly.
         let now = line.at.max(self.last);
         self.last = now;
         self.know_cpu(line.cpu, first)?;
@@ -125,7 +126,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What `cpu`'s thread has done up to `now` is its.
+    /// Accounts the activity of `cpu`'s thread up to `now`.
     pub fn account(&mut self, cpu: usize, now: u64) {
         let ns = now.saturating_sub(self.cpus[cpu].since);
         self.cpus[cpu].since = now;
@@ -146,7 +147,8 @@ impl<'a> Builder<'a> {
         thread.work += work;
     }
 
-    /// How fast `cpu` is now, in 1/2^20 of the fastest core: by its siblings and its frequency.
+    /// The current speed of `cpu`, in 1/2^20 of the fastest core: by its siblings and its
+    /// frequency.
     fn speed(&self, cpu: usize) -> u32 {
         let Some(machine) = self.machine else {
             return 1 << 20;
@@ -166,7 +168,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// How long kernel code takes on `cpu` now that takes `ns` at its highest frequency.
+    /// The current duration on `cpu` of kernel code that takes `ns` at its highest frequency.
     fn kernel_ns(&self, cpu: usize, ns: u64) -> u64 {
         let highest = self.machine.and_then(|machine| {
             let core = &machine.core_types[machine.cpus[cpu].core_type];
@@ -180,12 +182,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `thread` begins to run on `cpu`: by the machine file the kernel needs so long to have it there.
+    /// `thread` begins to run on `cpu`: the kernel's cost of the switch, by the machine file.
     fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
         let mut ns = costs.context_switch_ns;
-        // What has passed since, the trace shows to be not the thread's.
+        // The trace shows that the time passed since is not the thread's.
         let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
         ns += late;
         let known = &mut self.threads[thread as usize];
@@ -206,7 +208,8 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].owed = self.kernel_ns(cpu, ns);
     }
 
-    /// What a simulation's wakeup and switch take after their events, which come nearly at the end of a real kernel's.
+    /// The time of a simulation's wakeup and switch after their events, which are nearly at the end
+    /// in a real kernel.
     fn simulated_ns(&self, cpu: usize) -> [u64; 2] {
         match self.machine {
             Some(machine) if self.simulated => {
@@ -219,14 +222,15 @@ impl<'a> Builder<'a> {
 
     fn switch(&mut self, cpu: usize, now: u64, prev: Task, state: State, next: Task) {
         self.summary.switches += 1;
-        // Who runs now makes the siblings slower or faster: all up to here is as it was.
+        // A new running thread changes the siblings' speed: accounts all time up to here at the old
+        // one.
         match self.machine.map(|machine| machine.siblings(cpu)) {
             Some(siblings) => siblings.iter().for_each(|cpu| self.account(cpu, now)),
             None => self.account(cpu, now),
         }
         if prev.pid != 0 {
             let thread = self.thread(prev);
-            // It may be another program since it was last seen.
+            // It may have executed another program since it was last seen.
             let name = &mut self.threads[thread as usize].name;
             if name != prev.comm {
                 prev.comm.clone_into(name);
@@ -260,7 +264,7 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].known = true;
         self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
         if let Some(thread) = self.cpus[cpu].runs {
-            // Nobody was seen to wake it up, but perhaps before it slept.
+            // Its wakeup was not seen, except perhaps before it slept.
             let [wakeup, switch] = self.simulated_ns(cpu);
             let known = &mut self.threads[thread as usize];
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
@@ -281,7 +285,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The thread of `task`, which was there from the beginning if it is new.
+    /// The thread of `task`; a new one existed from the beginning.
     fn thread(&mut self, task: Task) -> u32 {
         if let Some(&known) = self.by_pid.get(&task.pid) {
             return known;
@@ -313,7 +317,7 @@ impl<'a> Builder<'a> {
         index
     }
 
-    /// What `thread` has computed becomes a step.
+    /// Turns the work of `thread` into a step.
     pub fn flush(&mut self, thread: u32) {
         let thread = &mut self.threads[thread as usize];
         if thread.work > 0 {
@@ -345,7 +349,7 @@ impl<'a> Builder<'a> {
     /// The thread of `cpu` has written or read.
     fn moved(&mut self, cpu: usize, now: u64, moved: Moved) {
         let Ok(bytes @ 1..) = u32::try_from(moved.bytes) else {
-            // What is at that place later is another one.
+            // A later stream at that address is another one.
             if moved.bytes == 0 && !moved.write {
                 self.by_object.remove(&moved.object);
             }
@@ -385,7 +389,7 @@ impl<'a> Builder<'a> {
         steps.push(Entry::Step(Step::Cpus(Some(cpus))));
     }
 
-    /// What the recorder says of a thread.
+    /// The recorder's mark on a thread.
     fn mark(&mut self, now: u64, text: &str) {
         let (_, text) = text.split_once(MARK).unwrap_or_default();
         let mut words = text.splitn(3, ' ');
@@ -426,7 +430,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `thread`, if it sleeps, is woken up by a thread on a CPU, or by something else.
+    /// `thread`, if it sleeps, is woken by a thread on a CPU, or by another cause.
     fn woken(&mut self, thread: u32, now: u64, waker: Option<(u32, usize)>) {
         let Is::Blocked(since) = self.threads[thread as usize].is else {
             return;
@@ -435,7 +439,7 @@ impl<'a> Builder<'a> {
         known.is = Is::Runnable;
         known.woken = Some((now, waker.is_none()));
         known.early = None;
-        // A replay's interrupt takes as long again after its timer.
+        // A replay's interrupt takes that long again after its timer.
         let irq = match (waker, self.machine) {
             (None, Some(machine)) => {
                 let cpu = self.threads[thread as usize].cpu.unwrap_or(0);
@@ -474,7 +478,7 @@ impl<'a> Builder<'a> {
             self.account(cpu, self.last);
         }
         self.flush(parent);
-        // The pid may have been another's, who was not seen to exit.
+        // The pid may have belonged to another thread, whose exit was not seen.
         let index = self.add(child, Is::Runnable);
         self.threads[index as usize].parent = Some(parent);
         self.threads[index as usize].from = self.last;

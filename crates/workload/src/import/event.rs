@@ -1,13 +1,13 @@
-//! Events of the scheduler, whatever the trace was written in.
+//! Scheduler events, independent of the trace's format.
 
-/// An event of the scheduler, and where and when it was.
+/// A scheduler event, with its place and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// The CPU that it happened on.
     pub cpu: usize,
-    /// ns since some time.
+    /// ns since an arbitrary start.
     pub at: u64,
-    /// The trace says in which context the CPU was (ftrace's flags), and that is an interrupt.
+    /// The trace has the CPU's context (ftrace's flags), and it is an interrupt.
     pub interrupt: bool,
     pub event: Event<'a>,
 }
@@ -21,7 +21,7 @@ pub struct Task<'a> {
     pub prio: i32,
 }
 
-/// What a task that a CPU switches from does next.
+/// The state of a task after a CPU switches away from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Runnable,
@@ -36,9 +36,9 @@ pub enum Event<'a> {
         state: State,
         next: Task<'a>,
     },
-    /// `sched_waking`: in the context of who wakes.
+    /// `sched_waking`: in the waker's context.
     Waking(Task<'a>),
-    /// `sched_wakeup`: perhaps in that of an IPI.
+    /// `sched_wakeup`: possibly in that of an IPI.
     Wakeup(Task<'a>),
     /// `sched_wakeup_new`.
     New(Task<'a>),
@@ -51,40 +51,41 @@ pub enum Event<'a> {
         cpu: usize,
         khz: u32,
     },
-    /// Bytes went into a pipe or a socket, or came out of it.
+    /// Bytes went into a pipe or a socket, or out of it.
     Moved(Moved),
-    /// The thread that runs calls the kernel: the call's number, and the first of what it passes.
+    /// The running thread makes a system call: its number, and its first arguments.
     Call {
         number: i64,
         args: [u64; 3],
     },
-    /// A task may run on these of the first 64 CPUs from now on; 0 is the one that runs.
+    /// The new affinity of a task, for the first 64 CPUs; 0 is the running task.
     Pinned {
         pid: i32,
         cpus: u64,
     },
-    /// What somebody wrote to `trace_marker`.
+    /// A text written to `trace_marker`.
     Mark(&'a str),
-    /// Of another kind.
+    /// Another event.
     Other,
 }
 
 /// A call that wrote to a pipe or a socket, or read from it, when it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// What the kernel calls it: a pipe has one for both ends, a socket that of the end that is read.
+    /// The kernel's identity of it: a pipe has one for both ends, a socket that of the end that is
+    /// read.
     pub object: u64,
-    /// How many; 0 at the end of what can be read, or less for an error.
+    /// Their number; 0 at the end of the data, or less for an error.
     pub bytes: i64,
     pub write: bool,
     pub socket: bool,
 }
 
 impl Moved {
-    /// Which fields its event has: of the object, and of the bytes.
+    /// The fields of its event: the object, and the bytes.
     pub const FIELDS: [&'static str; 2] = ["object", "bytes"];
 
-    /// What an event of this name says, if it is one of those that `equipoise record` probes.
+    /// The event of this name, if it is one of the probes of `equipoise record`.
     pub fn of(event: &str, object: u64, bytes: i64) -> Option<Moved> {
         let (socket, write) = match event {
             "pipe_read" => (false, false),
@@ -102,11 +103,11 @@ impl Moved {
     }
 }
 
-/// What a line or a record is.
+/// The content of a line or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<'a> {
     Event(Line<'a>),
-    /// So many events were lost here.
+    /// This number of events was lost here.
     Lost(u64),
     /// A comment or a heading.
     Nothing,
@@ -115,5 +116,5 @@ pub enum Read<'a> {
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `common_flags`.
 pub const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
-/// The prio of a task of nice 0, where a trace has none.
+/// The prio of a task of nice 0, if a trace has none.
 pub const DEFAULT_PRIO: i32 = 120;

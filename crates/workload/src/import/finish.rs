@@ -1,4 +1,4 @@
-//! What is known at the end of a trace becomes a recording.
+//! Turns the knowledge at the end of a trace into a recording.
 
 use super::Imported;
 use super::builder::{Builder, NICE_0};
@@ -11,18 +11,19 @@ use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
 const FIRST_FAIR: i32 = 100;
-/// A thread that interrupts wake up is believed to be woken by another thread if that does so as often, at least ...
+/// A thread that interrupts wake is believed to be woken by another thread if that does so at least
+/// this often ...
 const BELIEVED: u32 = 3;
-/// ... and for so many of all its wakeups: one in so many.
+/// ... and for at least this part of all its wakeups: one in this many.
 const BELIEVED_PART: u32 = 2;
-/// Who starts others and does no more than that is a shell.
+/// A thread that starts others and computes less than this is a shell.
 const SHELL_NS: u64 = 1_000_000;
-/// Fewer intervals may be alike by chance.
+/// Fewer intervals may be equal by chance.
 const FEWEST_PERIODS: usize = 4;
-/// What a timer is late by differs: timer slack, idle states, other interrupts.
+/// The variation of a timer's delay: timer slack, idle states, other interrupts.
 const JITTER_NS: u64 = 150_000;
 const PERIOD_PCT: u64 = 3;
-/// What each kernel has of its own, also the simulated one.
+/// Threads that each kernel has of its own, also the simulated one.
 const KERNEL_THREADS: [&str; 7] = [
     "migration/",
     "ksoftirqd/",
@@ -34,7 +35,7 @@ const KERNEL_THREADS: [&str; 7] = [
 ];
 
 impl Builder<'_> {
-    /// The recording. What is said is why there is none.
+    /// The recording. The error says why there is none.
     pub fn finish(mut self) -> Result<Imported, String> {
         for cpu in 0..self.cpus.len() {
             self.account(cpu, self.last);
@@ -119,7 +120,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Which threads are of the load.
+    /// The threads that belong to the load.
     fn keeps(&self) -> Vec<bool> {
         let marked = |thread: &Known| thread.marked == Some(Mark::Load);
         if !self.threads.iter().any(marked) {
@@ -157,7 +158,7 @@ impl Builder<'_> {
         self.summary.notes.push(note);
     }
 
-    /// What thread `index` did since `base`, ns, where threads have these numbers.
+    /// The activity of thread `index` since `base`, ns, with these numbers of threads.
     fn recorded(&self, index: usize, base: u64, numbers: &[Option<usize>]) -> Thread {
         let thread = &self.threads[index];
         let timers = thread.steps.iter().filter_map(|entry| match entry {
@@ -165,7 +166,7 @@ impl Builder<'_> {
             _ => None,
         });
         let periodic = is_periodic(timers);
-        // One that somebody else started does so by itself, when it was.
+        // A thread started by one outside the load starts by itself, at that time.
         let started = thread
             .parent
             .is_some_and(|it| numbers[it as usize].is_some());
@@ -181,13 +182,14 @@ impl Builder<'_> {
         }
     }
 
-    /// A bit for each CPU, of the first 64.
+    /// A bit for each CPU, for the first 64.
     fn all_cpus(&self) -> u64 {
         let beyond = 64 - self.cpus.len().min(64) as u32;
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step of a thread that may be periodic, since `base`, ns, where threads have these numbers.
+    /// `entry` as a step of a thread that may be periodic, since `base`, ns, with these numbers of
+    /// threads.
     fn step(
         &self,
         entry: Entry,
@@ -203,7 +205,7 @@ impl Builder<'_> {
             Entry::Step(step) => step,
             Entry::Slept(gap) if periodic => Step::Until(gap.until.saturating_sub(base)),
             Entry::Slept(gap) => Step::Sleep(gap.ns),
-            // One that is left out wakes nobody.
+            // A thread that is left out wakes no thread.
             Entry::Woken { by, gap } => match numbers[by as usize] {
                 Some(_) => Step::Wait,
                 None => Step::Sleep(gap.ns),
@@ -222,9 +224,9 @@ impl Builder<'_> {
         })
     }
 
-    /// A trace that does not say in which context a wakeup was: a timer's interrupt looks as if whoever it interrupted
-    /// had done it. Who is woken up by interrupts on idle CPUs, or with a period, is taken to be so on busy ones, too,
-    /// but by threads that do it often.
+    /// For a trace without the contexts of wakeups: a wakeup by a timer's interrupt looks like one
+    /// by the interrupted thread. A thread that interrupts wake on idle CPUs, or periodically, is
+    /// assumed to be woken so on busy ones, too, except by threads that do it often.
     fn doubt(&mut self) {
         let mut doubted = 0_u64;
         let sleeps = |thread: &Known| wakes(&thread.steps).count() as u32;
@@ -246,8 +248,8 @@ impl Builder<'_> {
             let part = |of: u32, all: u32| of >= BELIEVED && of * BELIEVED_PART >= all;
             let believed = |waker: u32| {
                 let of = by[&waker];
-                // With a period it may be a timer that always comes while the same one runs: then the other does
-                // not wake it up each time that he runs.
+                // A period may belong to a timer that always expires while the same thread runs:
+                // then that thread does not wake it each time that it runs.
                 let each_time = part(of, all_sleeps[waker as usize]);
                 (alone == 0 || part(of, sleeps)) && (!periodic || each_time)
             };
@@ -261,12 +263,12 @@ impl Builder<'_> {
             }
         }
         self.summary.notes.push(format!(
-            "the trace does not tell interrupts: {doubted} wakeups are taken to be timers', not of whom they interrupted"
+            "the trace has no interrupt flags: {doubted} wakeups are attributed to timers, not to the interrupted threads"
         ));
     }
 }
 
-/// When a thread was woken up, ns.
+/// The wakeup times of a thread, ns.
 fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
     steps.iter().filter_map(|entry| match entry {
         Entry::Slept(gap) | Entry::Woken { gap, .. } => Some(gap.until),
@@ -274,7 +276,7 @@ fn wakes(steps: &[Entry]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Does a timer with a period wake the thread up? Then it does so whatever became of the thread meanwhile.
+/// Does a periodic timer wake the thread? Then it does so independent of the thread.
 fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
     let wakes: Vec<u64> = wakes.collect();
     let mut between: Vec<u64> = wakes.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -284,14 +286,15 @@ fn is_periodic(wakes: impl Iterator<Item = u64>) -> bool {
     between.sort_unstable();
     let period = between[between.len() / 2].max(1);
     let tolerance = (period * PERIOD_PCT / 100).max(JITTER_NS).min(period / 8);
-    // Who overran a period slept the next time.
+    // After an overrun, the thread slept in the next period.
     between.iter().all(|&ns| {
         let periods = ((ns + period / 2) / period).max(1);
         ns.abs_diff(periods * period) <= tolerance
     })
 }
 
-/// Was it there to start others at once, and to wait for them, as a shell? The simulated kernel has one, too.
+/// Does it only start other threads at once and wait for them, like a shell? The simulated kernel
+/// has one, too.
 fn only_starts_others(thread: &Known) -> bool {
     let forks = |entry: &Entry| matches!(entry, Entry::Step(Step::Fork(_)));
     let Some(last) = thread.steps.iter().rposition(forks) else {
@@ -301,7 +304,7 @@ fn only_starts_others(thread: &Known) -> bool {
     thread.parent.is_none() && thread.ran_ns < SHELL_NS && !thread.steps[..last].iter().any(blocks)
 }
 
-/// Is `thread` of the load?
+/// Does `thread` belong to the load?
 fn keeps(thread: &Known) -> bool {
     thread.ran_ns > 0
         && thread.marked != Some(Mark::Recorder)

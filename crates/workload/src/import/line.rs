@@ -15,7 +15,7 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     if let Some(lost) = lost(trimmed) {
         return Ok(Read::Lost(lost));
     }
-    // perf's call chains stand below their event: an address and a symbol.
+    // perf's call chains are below their event: an address and a symbol.
     let first = trimmed.split_whitespace().next().unwrap_or_default();
     if line.starts_with(char::is_whitespace)
         && first.len() >= 6
@@ -37,7 +37,8 @@ pub fn read(line: &str) -> Result<Read<'_>, &'static str> {
     }))
 }
 
-/// `CPU:2 [LOST 12 EVENTS]` of ftrace, `CPU:2 [12 EVENTS DROPPED]` of trace-cmd, `PERF_RECORD_LOST lost 12` of perf.
+/// `CPU:2 [LOST 12 EVENTS]` of ftrace, `CPU:2 [12 EVENTS DROPPED]` of trace-cmd, `PERF_RECORD_LOST
+/// lost 12` of perf.
 fn lost(line: &str) -> Option<u64> {
     let number = |text: &str| text.split_whitespace().find_map(|word| word.parse().ok());
     if line.starts_with("CPU:") && (line.contains("LOST") || line.contains("DROPPED")) {
@@ -48,7 +49,7 @@ fn lost(line: &str) -> Option<u64> {
     Some(number(lost.trim_start_matches("_SAMPLES")).unwrap_or(1))
 }
 
-/// The number in the first brackets that have nothing else, and what comes after.
+/// The number in the first brackets that have nothing else, and the rest.
 fn cpu(line: &str) -> Option<(usize, &str)> {
     let mut from = 0;
     loop {
@@ -63,7 +64,7 @@ fn cpu(line: &str) -> Option<(usize, &str)> {
     }
 }
 
-/// Flags, if there are any, and seconds: in an interrupt, ns, what comes after.
+/// Flags, if any, and seconds: whether in an interrupt, ns, and the rest.
 fn time(rest: &str) -> Option<(bool, u64, &str)> {
     let rest = rest.trim_start();
     let (mut word, mut after) = rest.split_once(' ')?;
@@ -89,7 +90,7 @@ fn time(rest: &str) -> Option<(bool, u64, &str)> {
     ))
 }
 
-/// `sched_switch` of `sched:sched_switch: ...`, and what comes after.
+/// `sched_switch` of `sched:sched_switch: ...`, and the rest.
 fn name(rest: &str) -> Option<(&str, &str)> {
     let rest = rest.trim_start();
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -161,7 +162,7 @@ fn woken(fields: &str) -> Option<Task<'_>> {
     if !fields.starts_with("comm=") {
         return short(fields).map(|(task, _)| task);
     }
-    // Cut off, it may have lost digits of a number.
+    // A truncated one may have lost digits of a number.
     fields.contains("target_cpu=").then_some(())?;
     Some(Task {
         comm: between(fields, "comm=", " pid=")?,
@@ -170,7 +171,7 @@ fn woken(fields: &str) -> Option<Task<'_>> {
     })
 }
 
-/// `comm:pid [prio] ...`, as perf and trace-cmd have it for short, and what comes after.
+/// `comm:pid [prio] ...`, the short form of perf and trace-cmd, and the rest.
 fn short(fields: &str) -> Option<(Task<'_>, &str)> {
     let open = fields.rfind(" [")?;
     let close = open + fields[open..].find(']')?;
@@ -201,7 +202,7 @@ fn moved(name: &str, fields: &str) -> Option<Moved> {
     Moved::of(name, object, bytes?.parse().ok()?)
 }
 
-/// The number of `key=0x12ab`, without what it begins with.
+/// The number of `key=0x12ab`, without its prefix.
 fn hex<'a>(fields: &'a str, key: &str) -> Option<&'a str> {
     let mut words = fields.split_whitespace();
     let number = words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))?;

@@ -1,39 +1,39 @@
-//! Mutexes that threads waited for, of their futex calls (futex(2)): the call that waits becomes taking the mutex, and the
-//! call that wakes up who waits becomes giving it back.
+//! Mutexes that threads waited for, from their futex calls (futex(2)): the waiting call becomes
+//! taking the mutex, and the call that wakes the waiter becomes releasing it.
 //!
-//! Who finds a mutex free makes no call, nor who gives back one that nobody waits for. Who waited has it from then until the
-//! call that gives it back, which he has to make. Who did not wait and gives it back has had it since the last of his
-//! steps, but for sleeps, before the other came.
+//! Taking or releasing an uncontended mutex makes no call. A waiter has the mutex from its wakeup
+//! until its own releasing call, which it has to make. A thread that did not wait and releases the
+//! mutex is assumed to have held it since its last step before the waiter came, other than sleeps.
 
 use super::builder::Builder;
 use super::known::{Entry, Known};
 use crate::recording::Step;
 use std::collections::HashMap;
 
-/// futex(2)'s operations, and the flags beside them.
+/// Operations of futex(2), and their flags.
 const WAIT: u64 = 0;
 const WAKE: u64 = 1;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
 const FLAGS: u64 = 128 | 256;
-/// What a mutex is while somebody waits for it: in glibc (`lll_lock`) and Rust's library.
+/// The value of a contended mutex: in glibc (`lll_lock`) and Rust's library.
 const CONTENDED: u32 = 2;
 
-/// The futexes that were seen.
+/// The observed futexes.
 #[derive(Default)]
 pub struct Futexes {
-    /// Which system call is theirs, if the trace says so.
+    /// The number of their system call, if the trace has it.
     pub call: Option<i64>,
     by_address: HashMap<u64, u32>,
-    /// By number: cannot be replayed as a mutex.
+    /// By number: it cannot be replayed as a mutex.
     odd: Vec<bool>,
 }
 
-/// What became of them.
+/// The result.
 pub struct Woven {
-    /// How many mutexes steps name: processes may have unlike ones at the same address.
+    /// The number of mutexes in the steps: processes may have different ones at the same address.
     pub mutexes: u32,
-    /// How many futexes the load waits for as for mutexes, and how many of these are only what wakeups show of them.
+    /// How many futexes the load waits for as mutexes, and how many of these remain wakeups.
     pub all: usize,
     pub left: usize,
 }
@@ -72,18 +72,18 @@ impl Builder<'_> {
 /// A step of a thread.
 type Place = (u32, u32);
 
-/// For how long a thread has a mutex.
+/// A thread's hold of a mutex.
 struct Hold {
     futex: u32,
     thread: u32,
-    /// From which step on, and whether that waits for it.
+    /// Its first step, and whether that waits for it.
     from: usize,
     waits: bool,
-    /// Where it gives it back; nothing if it had it at the end.
+    /// Its release; `None` if the thread held it at the end.
     wakes: Option<usize>,
 }
 
-/// Makes steps of the calls of `threads`, where only those are of the load that are kept.
+/// Turns calls of `threads` into steps; only threads that are kept belong to the load.
 pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven {
     let mut odd = futexes.odd.clone();
     let woken = woken(threads);
@@ -127,7 +127,7 @@ pub fn weave(threads: &mut [Known], futexes: &Futexes, keeps: &[bool]) -> Woven 
     }
 }
 
-/// Where threads that waited for a futex were woken up by a call for the same: which one.
+/// Where threads that waited for a futex were woken by a call for the same one: its number.
 fn woken(threads: &[Known]) -> HashMap<Place, u32> {
     let waited = |(thread, entry): Place| {
         let before = threads[thread as usize].steps[..entry as usize].iter();
@@ -165,12 +165,12 @@ fn is_run(entry: &Entry) -> bool {
     matches!(entry, Entry::Step(Step::Run(_)) | Entry::Gone)
 }
 
-/// Who had which futex. Those are odd that somebody had beside another one, or while he wrote or read: in another order than
-/// the recorded one, threads might wait for each other for ever.
+/// The holds of all futexes. A futex is odd if a thread held it beside another one, or while it
+/// wrote or read: in another order than the recorded one, threads could deadlock.
 fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Vec<Hold> {
     let mut all = Vec::new();
     for (thread, known) in (0_u32..).zip(threads) {
-        // What it has, or waits for, since where.
+        // The held or awaited futex, and since where.
         let mut has: Option<(u32, usize)> = None;
         for (index, &entry) in known.steps.iter().enumerate() {
             match (entry, has) {
@@ -229,7 +229,7 @@ fn holds(threads: &[Known], woken: &HashMap<Place, u32>, odd: &mut [bool]) -> Ve
     all
 }
 
-/// Whom the call of `known` at `index` wakes up first.
+/// The first thread that the call of `known` at `index` wakes.
 fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -> Option<Place> {
     let mut after = known.steps[index + 1..].iter().filter(|it| !is_run(it));
     match *after.next()? {
@@ -240,7 +240,7 @@ fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -
     }
 }
 
-/// Since when who was woken up at `place` had waited, ns.
+/// Since when the thread woken at `place` had waited, ns.
 fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     let before = threads[thread as usize].steps[..entry as usize].iter();
     before.rev().find_map(|entry| match *entry {
@@ -249,8 +249,9 @@ fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     })
 }
 
-/// From which step on `steps` may have had what they give back at `index`, and somebody waited for since then: the last but
-/// for computing, and for sleeps that ended later.
+/// The first step at which `steps` may have held the mutex that it releases at `index`, and for
+/// which a thread has waited since `since`: the last one other than computing, and sleeps that
+/// ended later.
 fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     for (before, entry) in steps[..index].iter().enumerate().rev() {
         match entry {
@@ -267,8 +268,8 @@ fn began(steps: &[Entry], index: usize, since: u64) -> Option<usize> {
     Some(0)
 }
 
-/// Puts taking and giving back `mutex` where `hold` has it. Any other wait meanwhile is a sleep: whoever ended it might want the
-/// mutex before.
+/// Inserts taking and releasing `mutex` for `hold`. Any other wait meanwhile becomes a sleep: its
+/// waker might need the mutex first.
 fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place, u32>) {
     let lock = Entry::Step(Step::Lock(mutex));
     let unlock = Entry::Step(Step::Unlock(mutex));
@@ -287,7 +288,7 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     if let (false, Some(index)) = (hold.waits, hold.wakes) {
         steps[from..=index].rotate_right(1);
         steps[from] = lock;
-        // Who is woken up by this waits for the mutex instead.
+        // A thread woken by this waits for the mutex instead.
         let after = &steps[index + 1..];
         let wakes = after
             .iter()
@@ -302,7 +303,7 @@ fn place(steps: &mut Vec<Entry>, hold: &Hold, mutex: u32, woken: &HashMap<Place,
     }
 }
 
-/// Which mutex a futex is to a thread: that of those whom it woke up, and who did so.
+/// The mutex that a futex is for a thread: that of the threads that it woke, and of its wakers.
 struct Numbers {
     /// By futex and thread: another thread of the same mutex, or itself.
     same: HashMap<(u32, u32), u32>,
@@ -321,7 +322,7 @@ impl Numbers {
                     numbers.same.entry((futex, it)).or_insert(it);
                 }
                 let [one, other] = [thread, by].map(|it| numbers.first(futex, it));
-                // The least of them, whatever the order.
+                // The smallest of them, in any order.
                 numbers.same.insert((futex, one.max(other)), one.min(other));
             }
         }
@@ -336,7 +337,7 @@ impl Numbers {
         thread
     }
 
-    /// Nothing if nobody was woken up: it was not for long.
+    /// `None` if no thread was woken: the wait was short.
     fn number(&mut self, hold: &Hold) -> Option<u32> {
         self.same.get(&(hold.futex, hold.thread))?;
         let next = self.given.len() as u32;

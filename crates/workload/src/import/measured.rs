@@ -1,24 +1,24 @@
-//! What the threads of a trace got, whatever they are made into.
+//! The measurements of a trace's threads, independent of the recording.
 
 use super::known::Known;
 
-/// What a thread got.
+/// The measurements of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Did {
-    /// `comm`, the last that it had.
+    /// `comm`, its last one.
     pub name: String,
-    /// Which it is, in this trace as in that of a replay: the how many-th that was there, its how many-th child, and so
-    /// on.
+    /// Its identity, the same in a trace and in that of a replay: the index of the initial thread,
+    /// then of its child, and so on.
     pub path: Vec<u32>,
-    /// How long it ran, ns of the machine's time.
+    /// Its running time, ns of the machine's time.
     pub ran_ns: u64,
-    /// After each of its wakeups, until it ran, ns.
+    /// The time from each of its wakeups until it ran, ns.
     pub latencies_ns: Vec<u64>,
-    /// How often a CPU went over to it.
+    /// The number of switches to it.
     pub turns: u64,
 }
 
-/// Of `threads` those that are kept.
+/// Those of `threads` that are kept.
 pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
     let mut paths: Vec<Vec<u32>> = Vec::with_capacity(threads.len());
     let mut children = vec![0; threads.len()];

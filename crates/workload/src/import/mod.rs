@@ -1,8 +1,9 @@
-//! A recorded load of a trace of scheduling events: ftrace's text, `trace-cmd report`, or `perf script` (of
-//! `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and this project's own.
+//! A recorded load from a trace of scheduling events: ftrace's text, `trace-cmd report`, or `perf
+//! script` (of `perf sched record`), trace-cmd's `trace.dat`, Perfetto's, and this project's own.
 //!
-//! What cannot be seen in such a trace is lost: who waits for what (a wakeup is all there is of a mutex or a pipe, where
-//! `equipoise record` was not asked for more), absolute timers that have no period (a gap is a sleep), what a task would have done besides.
+//! Facts that such a trace does not show are lost: dependencies (a mutex or a pipe appears only as
+//! wakeups, unless `equipoise record` was asked for more), absolute timers without a period (a gap
+//! is a sleep), and what a task would have done otherwise.
 
 mod builder;
 mod dat;
@@ -27,41 +28,41 @@ use machine::Machine;
 use machine::input::BadInput;
 use std::io::BufRead;
 
-/// What was made of a trace.
+/// The result of importing a trace.
 pub struct Imported {
     /// The load.
     pub recording: Recording,
-    /// What became of it.
+    /// A summary of it.
     pub summary: Summary,
 }
 
-/// How much there was, and what was lost.
+/// Amounts, and losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Lines that were events of the scheduler.
+    /// Lines with scheduler events.
     pub events: u64,
-    /// Events that the trace says it lost.
+    /// Events that were lost according to the trace.
     pub lost: u64,
-    /// What each thread of the recording did.
+    /// The activity of each thread of the recording.
     pub threads: Vec<Did>,
     /// From the load's first event to its last, ns.
     pub makespan_ns: u64,
-    /// How often a CPU went from one task to another, idle ones among them.
+    /// The number of switches between tasks, including idle ones.
     pub switches: u64,
     /// From the first event to the last, ns.
     pub span_ns: u64,
-    /// What else a person should know: a line each.
+    /// Other remarks for the user: one line each.
     pub notes: Vec<String>,
 }
 
-/// What is wrong with a trace that does not fit the machine.
+/// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace of the machine that it is said to be of";
 
-/// Takes what a trace has, in the order of time; what it says is what does not fit.
+/// Receives the events of a trace, in the order of time; its error says what does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;
 
-/// The load that `trace`, the content of `file`, shows, as it was measured on `machine`: work is scaled by what the CPU
-/// did at the time. Without a machine, every CPU is taken to be the same.
+/// The load shown by `trace`, the content of `file`, measured on `machine`: work is scaled by the
+/// CPU's speed at the time. Without a machine, all CPUs are assumed equal.
 pub fn import(
     file: &str,
     trace: impl BufRead,
@@ -70,8 +71,9 @@ pub fn import(
     build(file, trace, Builder::new(machine))
 }
 
-/// What the threads of `trace`, which a simulation on `machine` wrote, got: there decisions take no time, and what they
-/// cost comes after them. So a thread that is woken up waits for its waker's part before it is switched to.
+/// The measurements of the threads in `trace`, which a simulation on `machine` wrote. There
+/// decisions take no time, and their costs follow. So a woken thread waits for its waker's part
+/// before it is switched to.
 pub fn simulated(trace: &[u8], machine: &Machine) -> Result<Summary, Box<BadInput>> {
     let mut builder = Builder::new(Some(machine));
     builder.simulated = true;
@@ -99,7 +101,7 @@ fn build(
     })
 }
 
-/// Gives `sink` what is in `trace`, whose first bytes say what it is written in.
+/// Passes the content of `trace` to `sink`; its first bytes determine the format.
 fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     let unreadable = |error: std::io::Error| {
         Box::new(BadInput::whole(

@@ -1,5 +1,5 @@
-//! Perfetto's traces (`perfetto_trace.proto`): of each packet the bundle of ftrace events, also in the compact form that
-//! Perfetto itself records switches and wakeups in.
+//! Perfetto's traces (`perfetto_trace.proto`): from each packet the bundle of ftrace events, also
+//! in the compact form in which Perfetto itself records switches and wakeups.
 
 use super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Read, State, Task};
 use super::protobuf::{Skipped, message, take_message};
@@ -14,7 +14,7 @@ const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
 const EXPECTED: &str = "expected a whole trace of Perfetto's, with ftrace events";
 
-/// Is it such a file that begins with `head`? It begins with a packet, which is no text.
+/// Is it such a file, by its first bytes `head`? It begins with a packet, which is no text.
 pub fn is(head: &[u8]) -> bool {
     let head = &head[..head.len().min(64)];
     let control = |&byte: &u8| byte < 0x20 && !byte.is_ascii_whitespace();
@@ -31,7 +31,8 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
     let mut left = bytes;
     while !left.is_empty() {
         let at = bytes.len() - left.len();
-        let packet: Packet = take_message(&mut left, PACKET).map_err(|error| bad(at, error, EXPECTED))?;
+        let packet: Packet =
+            take_message(&mut left, PACKET).map_err(|error| bad(at, error, EXPECTED))?;
         if packet.compressed.is_some() {
             let expected =
                 "expected no compression: leave compression_type out of the configuration";
@@ -68,7 +69,7 @@ fn in_interrupt(common_flags: u32) -> bool {
 
 /// A task: its name's place, pid and prio.
 #[derive(Clone, Copy)]
-struct Who {
+struct Named {
     comm: u32,
     pid: i32,
     prio: i32,
@@ -76,18 +77,18 @@ struct Who {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Without `prev` it is who ran on the CPU.
+    /// Without `prev` it is the task that ran on the CPU.
     Switch {
-        prev: Option<Who>,
+        prev: Option<Named>,
         state: i64,
-        next: Who,
+        next: Named,
     },
-    Waking(Who),
-    Wakeup(Who),
-    New(Who),
+    Waking(Named),
+    Wakeup(Named),
+    New(Named),
     Fork {
         parent: i32,
-        child: Who,
+        child: Named,
     },
     Frequency {
         cpu: u32,
@@ -97,15 +98,15 @@ enum Kind {
     Lost,
 }
 
-/// What all packets have.
+/// The content of all packets.
 #[derive(Default)]
 struct All {
-    /// ns, CPU, in an interrupt, and what.
+    /// ns, CPU, in an interrupt, and the event.
     events: Vec<(u64, usize, bool, Kind)>,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// Who runs on each CPU, where events are given on.
-    runs: HashMap<usize, Who>,
+    /// The running task of each CPU, when events are passed on.
+    runs: HashMap<usize, Named>,
 }
 
 impl All {
@@ -119,9 +120,9 @@ impl All {
         number
     }
 
-    fn who(&mut self, comm: &str, pid: i32, prio: i32) -> Who {
+    fn named(&mut self, comm: &str, pid: i32, prio: i32) -> Named {
         let comm = self.name(comm);
-        Who { comm, pid, prio }
+        Named { comm, pid, prio }
     }
 
     fn bundle(&mut self, bundle: &Bundle) {
@@ -142,29 +143,29 @@ impl All {
         }
     }
 
-    /// An event that is written in full; nothing if it is of another kind.
+    /// An event in the full form; `None` if it is of another kind.
     fn full(&mut self, event: &FtraceEvent) -> Option<Kind> {
         if let Some(it) = &event.sched_switch {
             return Some(Kind::Switch {
-                prev: Some(self.who(&it.prev_comm, it.prev_pid, it.prev_prio)),
+                prev: Some(self.named(&it.prev_comm, it.prev_pid, it.prev_prio)),
                 state: it.prev_state,
-                next: self.who(&it.next_comm, it.next_pid, it.next_prio),
+                next: self.named(&it.next_comm, it.next_pid, it.next_prio),
             });
         }
         let kinds = [
-            (&event.sched_waking, Kind::Waking as fn(Who) -> Kind),
+            (&event.sched_waking, Kind::Waking as fn(Named) -> Kind),
             (&event.sched_wakeup, Kind::Wakeup),
             (&event.sched_wakeup_new, Kind::New),
         ];
         for (woken, kind) in kinds {
             if let Some(it) = woken {
-                return Some(kind(self.who(&it.comm, it.pid, it.prio)));
+                return Some(kind(self.named(&it.comm, it.pid, it.prio)));
             }
         }
         if let Some(it) = &event.sched_process_fork {
             return Some(Kind::Fork {
                 parent: it.parent_pid,
-                child: self.who(&it.child_comm, it.child_pid, DEFAULT_PRIO),
+                child: self.named(&it.child_comm, it.child_pid, DEFAULT_PRIO),
             });
         }
         if let Some(it) = &event.cpu_frequency {
@@ -175,7 +176,7 @@ impl All {
         Some(Kind::Mark(self.name(&print.buf)))
     }
 
-    /// Times are since the one before; names are numbers in a table.
+    /// Times are relative to the one before; names are indices into a table.
     fn compact(&mut self, cpu: usize, compact: &Compact) {
         let names: Vec<u32> = compact.names.iter().map(|name| self.name(name)).collect();
         let name = |number: u32| names.get(number as usize).copied();
@@ -192,7 +193,7 @@ impl All {
         for ((delta, &state), ((&pid, &prio), &comm)) in switches.zip(next) {
             at = at.saturating_add(*delta);
             let Some(comm) = name(comm) else { continue };
-            let next = Who { comm, pid, prio };
+            let next = Named { comm, pid, prio };
             let prev = None;
             let kind = Kind::Switch { prev, state, next };
             self.events.push((at, cpu, false, kind));
@@ -204,23 +205,23 @@ impl All {
             at = at.saturating_add(*delta);
             let Some(comm) = name(comm) else { continue };
             let flags = compact.waking_flags.get(index).copied().unwrap_or(0);
-            let kind = Kind::Waking(Who { comm, pid, prio });
+            let kind = Kind::Waking(Named { comm, pid, prio });
             self.events.push((at, cpu, in_interrupt(flags), kind));
         }
     }
 
-    fn task(&self, who: Who) -> Task<'_> {
+    fn task(&self, named: Named) -> Task<'_> {
         Task {
-            comm: &self.names[who.comm as usize],
-            pid: who.pid,
-            prio: who.prio,
+            comm: &self.names[named.comm as usize],
+            pid: named.pid,
+            prio: named.prio,
         }
     }
 
     fn event(&self, cpu: usize, kind: Kind) -> Event<'_> {
         match kind {
             Kind::Switch { prev, state, next } => {
-                // Who ran before the trace began is not known.
+                // The task that ran before the trace began is unknown.
                 let idle = Task {
                     comm: "",
                     pid: 0,
@@ -228,7 +229,7 @@ impl All {
                 };
                 let ran = prev.or_else(|| self.runs.get(&cpu).copied());
                 Event::Switch {
-                    prev: ran.map_or(idle, |who| self.task(who)),
+                    prev: ran.map_or(idle, |named| self.task(named)),
                     state: match state {
                         state if state & DEAD != 0 => State::Dead,
                         state if state & BLOCKED != 0 => State::Blocked,
@@ -237,9 +238,9 @@ impl All {
                     next: self.task(next),
                 }
             }
-            Kind::Waking(who) => Event::Waking(self.task(who)),
-            Kind::Wakeup(who) => Event::Wakeup(self.task(who)),
-            Kind::New(who) => Event::New(self.task(who)),
+            Kind::Waking(named) => Event::Waking(self.task(named)),
+            Kind::Wakeup(named) => Event::Wakeup(self.task(named)),
+            Kind::New(named) => Event::New(self.task(named)),
             Kind::Fork { parent, child } => Event::Fork {
                 parent,
                 child: self.task(child),
@@ -254,7 +255,7 @@ impl All {
     }
 }
 
-// The messages of perfetto_trace.proto that are read, with the fields that are of use.
+// The messages of perfetto_trace.proto that are read, with the used fields.
 message! {
     struct Packet "TracePacket" {
         ftrace_events: Option<Bundle> = 1,
@@ -354,7 +355,10 @@ mod tests {
         let names = ["swapper", "a", "b"].map(|name| field(5, name.as_bytes()));
         let bundle = |cpu: u8, compact: &[Vec<u8>]| {
             let compact = [&names[..], compact].concat().concat();
-            field(PACKET, &field(1, &[&[0x08, cpu][..], &field(4, &compact)].concat()))
+            field(
+                PACKET,
+                &field(1, &[&[0x08, cpu][..], &field(4, &compact)].concat()),
+            )
         };
         let ms = 1_000_000;
         let first = [
@@ -370,14 +374,14 @@ mod tests {
             packed(12, &[0, 0x08]),
         ];
         let second = [
-            // A little later: packets are in no order.
+            // A little later: packets are not ordered.
             packed(1, &[11 * ms + 1, 2 * ms]),
             packed(2, &[0, 1]),
             packed(3, &[8, 0]),
             packed(4, &[120; 2]),
             packed(6, &[2, 0]),
         ];
-        // In a trace packets are field 1, in a packet its bundle is.
+        // Packets are field 1 of a trace, and so is the bundle of a packet.
         [bundle(1, &second), bundle(0, &first)].concat()
     }
 

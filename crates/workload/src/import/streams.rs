@@ -1,26 +1,27 @@
-//! Pipes and sockets whose bytes were recorded: a wakeup in such a call becomes a read that waits for bytes, or a write
-//! that waits for room.
+//! Pipes and sockets whose bytes were recorded: a wakeup in such a call becomes a read that waits
+//! for bytes, or a write that waits for room.
 //!
-//! Only a call's end is seen. A thread that slept and was woken up by a call on the same stream, before its own call
+//! Only the end of a call is seen. A thread slept in a call if it was woken by a call on the same
+//! stream before its own call ended.
 //! ended, slept in it.
 
 use super::known::{Entry, Known, Stream};
 use crate::recording::Step;
 use std::collections::{HashMap, VecDeque};
 
-/// What a pipe holds unless somebody changed it, bytes (pipe(7)).
+/// The default capacity of a pipe, bytes (pipe(7)).
 const PIPE: u64 = 65_536;
-/// What of messages a socket holds, bytes (`net.core.wmem_default`), ...
+/// The capacity of a socket for messages, bytes (`net.core.wmem_default`), ...
 const SOCKET: u64 = 212_992;
 /// ... each with its `sk_buff` and, in one piece with its data, `skb_shared_info` (x86-64).
 const SK_BUFF: u64 = 256;
 const SHARED_INFO: u64 = 320;
 
-/// What became of the streams.
+/// The result.
 pub struct Woven {
-    /// For each stream that steps name, how many bytes it holds.
+    /// For each stream in the steps, its capacity in bytes.
     pub capacities: Vec<u64>,
-    /// How many others threads of the load use, which are only what wakeups show of them.
+    /// The number of other streams of the load, which remain wakeups.
     pub left: usize,
 }
 
@@ -30,41 +31,41 @@ type Place = (u32, u32);
 /// A call on a stream.
 struct Call {
     thread: u32,
-    /// Where it ended.
+    /// Its end.
     end: u32,
-    /// The first time that it was seen to sleep, and when that began, ns.
+    /// The first sleep seen in it, and its beginning, ns.
     slept: Option<(u32, u64)>,
-    /// The first thread that it woke up, since it last slept, and when, ns.
+    /// The first thread that it woke since it last slept, and when, ns.
     woke: Option<(u32, u64)>,
     stream: u32,
     bytes: u64,
     write: bool,
-    /// When its bytes were there, or gone, ns.
+    /// When its bytes had arrived, or were gone, ns.
     at: u64,
-    /// What its thread did last before it was at this time, ns.
+    /// The last activity of its thread before that time, ns.
     after: u64,
-    /// So many bytes were read before the end of a write that slept, or was not over.
+    /// The number of bytes read before the end of a write that slept, or was not over.
     early: u64,
 }
 
-/// What a stream's bytes were like.
+/// The use of a stream.
 #[derive(Clone, Default)]
 struct Use {
     reader: Option<u32>,
     written: bool,
     /// A thread of the load uses it.
     of_load: bool,
-    /// It cannot be replayed by its bytes.
+    /// It cannot be replayed from its bytes.
     odd: bool,
     writer_slept: bool,
     level: u64,
     most: u64,
     largest: u64,
-    /// Its writes whose bytes are not there yet, by time.
+    /// Its writes whose bytes have not been read, by time.
     writes: VecDeque<usize>,
 }
 
-/// Makes steps of the calls of `threads`, where only those are of the load that are kept.
+/// Turns calls of `threads` into steps; only threads that are kept belong to the load.
 pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven {
     let in_calls = wakes_in_calls(threads);
     let (mut calls, covered) = calls(threads, &in_calls);
@@ -100,7 +101,7 @@ pub fn weave(threads: &mut [Known], streams: &[Stream], keeps: &[bool]) -> Woven
     }
 }
 
-/// Those who were woken up in a call: where they slept, and which stream it was on.
+/// Threads woken in a call: where they slept, and the stream.
 fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
     let mut all = HashMap::new();
     for known in threads {
@@ -125,12 +126,12 @@ fn wakes_in_calls(threads: &[Known]) -> HashMap<Place, u32> {
     all
 }
 
-/// The calls of all threads, and where somebody slept in one: on which stream.
+/// The calls of all threads, and the sleeps in one: with the stream.
 fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashMap<Place, u32>) {
     let mut all: Vec<Call> = Vec::new();
     let mut covered = HashMap::new();
     for (thread, known) in (0_u32..).zip(threads) {
-        // The call that is gone through, backwards.
+        // The current call, going backwards.
         let mut call: Option<Call> = None;
         for (index, &entry) in known.steps.iter().enumerate().rev() {
             let index = index as u32;
@@ -189,8 +190,8 @@ fn calls(threads: &[Known], in_calls: &HashMap<Place, u32>) -> (Vec<Call>, HashM
     (all, covered)
 }
 
-/// What streams' bytes were like, by time. A read that is over before the write is, which it takes from, has part of the
-/// write be early.
+/// The use of the streams, by time. If a read is over before the write from which it takes, part of
+/// the write is early.
 fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
     let of = |stream: &Stream| Use {
         odd: stream.foreign,
@@ -209,7 +210,7 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
             stream.largest = stream.largest.max(call.bytes);
             stream.writes.push_back(index);
         } else {
-            // Of two readers one might take what the other has waited for.
+            // One of two readers might take bytes for which the other has waited.
             stream.odd |= stream.reader.is_some_and(|reader| reader != call.thread);
             stream.reader = Some(call.thread);
         }
@@ -249,14 +250,14 @@ fn uses(calls: &mut [Call], streams: &[Stream], keeps: &[bool]) -> Vec<Use> {
         }
         match stream.level.checked_sub(bytes) {
             Some(level) => stream.level = level,
-            // Somebody wrote who was not seen to.
+            // An unseen thread has written.
             None => stream.odd = true,
         }
     }
     uses
 }
 
-/// How many bytes a stream holds: what it held when there was no room, else what is usual.
+/// The capacity of a stream: its content when there was no room, otherwise the default.
 fn capacity(it: &Use, socket: bool) -> u64 {
     let usual = match (it.writer_slept, socket) {
         (true, _) => 0,
@@ -269,7 +270,7 @@ fn capacity(it: &Use, socket: bool) -> u64 {
     it.most.max(it.largest).max(usual)
 }
 
-/// Puts `call` where it began to wait, or where it woke up who waited for it.
+/// Inserts `call` where it began to wait, or where it woke its waiter.
 fn place(steps: &mut [Entry], call: &Call, stream: u32, covered: &HashMap<Place, u32>) {
     let step = |bytes| {
         Entry::Step(match call.write {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::recording::Step::{self, Fork, Run, Sleep, Wait, Wake};
 
-/// The load of `lines`, on a machine of two alike CPUs that nobody described.
+/// The load of `lines`, on a machine of two equal CPUs without a description.
 fn of(lines: &str) -> Imported {
     import("t.txt", lines.as_bytes(), None).unwrap_or_else(|error| panic!("{}", error.message()))
 }
@@ -25,7 +25,7 @@ const IDLE: (&str, i32) = ("swapper/0", 0);
 const A: (&str, i32) = ("a", 10);
 const B: (&str, i32) = ("b", 11);
 
-/// A runs, wakes B on the way, and sleeps until a timer; B runs when A has gone.
+/// A runs, wakes B meanwhile, and sleeps until a timer; B runs when A is gone.
 fn story() -> String {
     [
         switch(0, 100, IDLE, "R", A),
@@ -102,7 +102,7 @@ fn work_is_by_the_speed_of_the_cpu() {
     let Run(work) = imported.recording.threads[1].steps[1] else {
         panic!("expected B to run")
     };
-    // 700 of 1400 MHz, without what the kernel's part takes: the switch to B, and ticks.
+    // 700 of 1400 MHz, less the kernel's part: the switch to B, and ticks.
     let costs = machine.core_types[machine.cpus[0].core_type].costs;
     let ns = 1_000_000 - 2 * costs.context_switch_ns;
     let ticks = ns * 2 * costs.tick_ns * u64::from(machine.hz) / 1_000_000_000;
@@ -156,7 +156,8 @@ fn what_is_no_trace_is_one_message_with_its_line() {
     assert!(import("t.txt", &b"\xff\xfe"[..], None).is_err());
 }
 
-/// Without flags a thread that timers wake up on idle CPUs is not believed to wait for whom they interrupt.
+/// Without flags, a thread that timers wake on idle CPUs is not believed to wait for the
+/// interrupted thread.
 #[test]
 fn without_flags_there_is_doubt() {
     let text = story().replace("d.h2.", ".....").replace("d..2.", ".....");
@@ -207,7 +208,7 @@ fn a_period_is_kept_whatever_happens() {
     assert_eq!([steps[2], steps[4]], [until(10, 40), until(20, 10)]);
 }
 
-/// A timer that always comes while the same thread runs, which runs more often than it comes.
+/// A timer that always expires while the same thread runs, which runs more often than it expires.
 #[test]
 fn without_flags_a_period_is_a_timer() {
     let text: String = (0..24)
@@ -239,7 +240,7 @@ fn moved(cpu: usize, us: u64, by: (&str, i32), event: &str, bytes: i64) -> Strin
     )
 }
 
-/// B sleeps for A's first bytes, and finds the second there.
+/// B sleeps for A's first bytes, and finds the second ones already there.
 fn pipe() -> String {
     [
         switch(0, 100, IDLE, "R", B),
@@ -291,7 +292,7 @@ fn a_wakeup_in_a_call_is_a_read_that_waits() {
     assert!(recording.check().is_ok());
 }
 
-/// The bytes of somebody who was not seen.
+/// Bytes of an unseen thread.
 #[test]
 fn what_cannot_have_been_read_leaves_the_wakeups() {
     let more = pipe().replace(
@@ -305,7 +306,7 @@ fn what_cannot_have_been_read_leaves_the_wakeups() {
     assert!(imported.summary.notes[0].contains("of the load's 1 pipes and sockets, 1 are"));
 }
 
-/// What is said of streams is of those that the load uses.
+/// Remarks about streams concern only those that the load uses.
 #[test]
 fn the_streams_of_others_are_not_counted() {
     let c = ("c", 12);
@@ -366,7 +367,7 @@ fn a_full_pipe_holds_what_it_held() {
     assert!(!recording.threads.iter().any(|it| it.steps.contains(&Wait)));
 }
 
-/// A call of futex(2) for what is at `address`: a wait for a mutex, or a wakeup.
+/// A call of futex(2) for the word at `address`: a wait for a mutex, or a wakeup.
 fn futex(cpu: usize, us: u64, by: (&str, i32), address: u64, waits: bool) -> String {
     let (operation, value) = if waits { (0x80, 2) } else { (0x81, 1) };
     format!(
@@ -375,7 +376,7 @@ fn futex(cpu: usize, us: u64, by: (&str, i32), address: u64, waits: bool) -> Str
     )
 }
 
-/// A has a mutex when B wants it; B gives it back later.
+/// A has a mutex when B requests it; B releases it later.
 fn contended() -> String {
     [
         "r-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: futex 202\n".to_owned(),
@@ -425,7 +426,8 @@ fn who_waits_for_a_mutex_takes_it() {
     );
 }
 
-/// A sleeps while it has the mutex that B waits for, and B is woken up by A for something else while it has it.
+/// A sleeps while it holds the mutex that B waits for, and A wakes B for another reason while B
+/// holds it.
 #[test]
 fn whoever_has_a_mutex_may_sleep() {
     use Step::{Lock, Sleep, Unlock};
@@ -466,7 +468,7 @@ fn whoever_has_a_mutex_may_sleep() {
     assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
 }
 
-/// Held beside another, waited for as something else is, or of another call's number, it is what wakeups show.
+/// If held beside another, waited for otherwise, or with another call's number, it remains wakeups.
 #[test]
 fn what_may_be_no_mutex_is_a_wakeup() {
     let beside = contended().replace(

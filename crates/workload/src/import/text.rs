@@ -5,10 +5,10 @@ use super::{ITS_MACHINE, Sink, line};
 use machine::input::BadInput;
 use std::io::BufRead;
 
-/// The most of a line that makes sense.
+/// The longest plausible line.
 pub const LONGEST_LINE: usize = 1 << 16;
 
-/// Gives `sink` what the lines of `trace` say.
+/// Passes the events in the lines of `trace` to `sink`.
 pub fn each(file: &str, mut trace: impl BufRead, sink: &mut Sink<'_>) -> Result<(), Box<BadInput>> {
     let mut line = Vec::new();
     for number in 1_u64.. {

@@ -1,27 +1,28 @@
-//! PARSEC's own barrier (`parsec_barrier.cpp`, with `ENABLE_SPIN_BARRIER` as it comes): a mutex, a
-//! condition, and two phases. All arrive; then all leave, and only then can the next arrive. Whoever
-//! has to wait first polls the phase, then polls the mutex without ever sleeping, and only then sleeps.
+//! PARSEC's own barrier (`parsec_barrier.cpp`, with its default `ENABLE_SPIN_BARRIER`): a mutex, a
+//! condition, and two phases. All threads arrive; then all leave, and only then can the next one
+//! arrive. A waiting thread first polls the phase, then polls the mutex without ever sleeping, and
+//! only then sleeps.
 
 use crate::{CondId, Env, MutexId, Op};
 
-/// What the threads share.
+/// The data shared by the threads.
 #[derive(Clone, Copy)]
 pub(super) struct Barrier {
     pub(super) mutex: MutexId,
     pub(super) cond: CondId,
-    /// Two shared words from here: how many are inside, and whether they are leaving (the original's
-    /// `is_arrival_phase`, negated so that it starts at 0).
+    /// The first of two shared words: the number of threads inside, and whether they are leaving
+    /// (the original's `is_arrival_phase`, negated so that it starts at 0).
     pub(super) words: usize,
-    /// How many threads it waits for.
+    /// The number of threads that it waits for.
     pub(super) parties: u64,
-    /// How long the phase is polled: work at the reference speed, ns.
+    /// The duration of polling the phase: work at the reference speed, ns.
     pub(super) spin: u64,
 }
 
 /// The number of shared words that a barrier uses.
 pub(super) const WORDS: usize = 2;
 
-/// One thread's way through.
+/// One thread's passage.
 pub(super) struct Wait {
     barrier: Barrier,
     at: At,
@@ -51,7 +52,7 @@ impl Wait {
         }
     }
 
-    /// The next op on the way through; `None` when the thread is through, once.
+    /// The next op of the passage; `None` once the thread is through.
     pub(super) fn next(&mut self, env: &mut Env) -> Option<Op> {
         let Barrier {
             mutex,
@@ -103,7 +104,7 @@ impl Wait {
         Some(op)
     }
 
-    /// To be done when [`Wait::next`] said that the thread is through.
+    /// The op after [`Wait::next`] has returned `None`.
     pub(super) fn unlock(&self) -> Op {
         Op::Unlock(self.barrier.mutex)
     }

@@ -100,7 +100,7 @@ mod tests {
     use crate::fake::Kernel;
     use crate::parsec::TIME;
 
-    /// What it is calibrated on.
+    /// The calibration.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 6.807), (4, 2.427)] {

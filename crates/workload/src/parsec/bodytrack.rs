@@ -1,11 +1,11 @@
-//! bodytrack: a pipeline over frames, each a row of parallel commands and a serial step.
+//! bodytrack: a pipeline over frames, each a sequence of parallel commands and a serial step.
 //!
-//! After PARSEC 3.0's bodytrack (`main.cpp`, `TrackingModelPthread.cpp`). The main thread creates a pool
-//! of workers. For each frame it loads images and writes the last result; has the workers filter the
-//! images of four cameras, three times each; and has them handle the particles, layer by layer. A
-//! command starts at a barrier that the workers sleep in; they take units of work from a dispenser behind
-//! a mutex until none are left, and meet the main thread in another barrier. The thread that loads images
-//! ahead of time is left out: its work is the main thread's here.
+//! After PARSEC 3.0's bodytrack (`main.cpp`, `TrackingModelPthread.cpp`). The main thread creates a
+//! pool of workers. For each frame it loads images and writes the last result; the workers filter
+//! the images of four cameras, three times each; and they process the particles, layer by layer. A
+//! command starts at a barrier in which the workers sleep; they take units of work from a dispenser
+//! under a mutex until none are left, and meet the main thread in another barrier. The thread that
+//! loads images ahead of time is left out: its work is the main thread's here.
 
 use super::{METRICS, SCALE, THREADS, TIME, bound};
 use crate::benchmark::CREATE_WORK;
@@ -88,18 +88,18 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Bodytrack::new(args)),
 };
 
-/// Where the workers wait for a command, and where all wait for its end.
+/// The barrier where the workers wait for a command, and the one where all wait for its end.
 const COMMAND: BarrierId = 0;
 const READY: BarrierId = 1;
 /// Guards the dispenser of units.
 const DISPENSER: MutexId = 0;
-/// How many units of this command are left, what each takes (ns), and whether the workers are to exit.
+/// The units left of this command, the work of each (ns), and whether the workers have to exit.
 const LEFT: usize = 0;
 const UNIT: usize = 1;
 const EXIT: usize = 2;
 
-/// Units that a filter is handed out in: 480 rows, 8 at a time; and a particle command: 4000 particles,
-/// 32 at a time.
+/// The number of units of a filter: 480 rows, 8 at a time; and of a particle command: 4000
+/// particles, 32 at a time.
 const FILTER_UNITS: u64 = 60;
 const PARTICLE_UNITS: u64 = 125;
 
@@ -109,10 +109,10 @@ struct Bodytrack {
     scale: u64,
 }
 
-/// What there is to do; times are work at the reference speed, ns.
+/// The work of a frame; times are work at the reference speed, ns.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// How many frames.
+    /// The number of frames.
     frames: u64,
     filters: u64,
     filter: u64,
@@ -206,7 +206,7 @@ struct Main {
     to_create: u64,
     frame: Frame,
     frames_left: u64,
-    /// The next of this frame.
+    /// The next command of this frame.
     command: u64,
     scale: u64,
     started: u64,
@@ -341,7 +341,7 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// What it is calibrated on.
+    /// The calibration.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 15.884), (4, 4.84)] {

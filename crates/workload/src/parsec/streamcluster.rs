@@ -1,10 +1,10 @@
 //! streamcluster: rounds of data-parallel work between barriers.
 //!
-//! After PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads and
-//! joins them. Nearly all time is in `pgain()`, which asks whether a point should become a centre: each
-//! thread takes its block of the points, in five steps between nine barriers, and thread 0 adds up what
-//! they found. The distances of all points are computed in one of the steps; the others pass over the
-//! centres alone.
+//! After PARSEC 3.0's `streamcluster.cpp`. The main thread makes the points, creates the threads
+//! and joins them. Nearly all time is in `pgain()`, which asks whether a point should become a
+//! centre: each thread processes its block of the points, in five steps between nine barriers, and
+//! thread 0 sums their results. One of the steps computes the distances of all points; the others
+//! only process the centres.
 
 use super::barrier::{self, Barrier, Wait};
 use super::{METRICS, Main, SCALE, THREADS, bound};
@@ -65,8 +65,8 @@ const PARAMS: &[Param] = &[
                2 GHz and so, by the ratio of speeds, 23 on a Cortex-A7 at 1.4 GHz. As GCC compiles it (ldrd, \
                adds, adc, strd, then ldr of the flag and ldrd to compare) and describes the pipelines, it is \
                at least 9 and 12, as each turn needs what the last one stored (ldrd 4, adds 1, adc 2, strd 2 \
-               on the one; all in order on the other), and besides what a load waits for such a store, which \
-               nobody has published",
+               on the one; all in order on the other), plus the wait of a load for such a store, for which \
+               no figure is published",
     },
     SCALE,
 ];
@@ -79,11 +79,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     make: |args| Box::new(Streamcluster::new(args)),
 };
 
-/// Adding up the threads' results, ns at the reference speed for each thread: a cache line from another
-/// core. An assumption.
+/// Summing the threads' results, ns at the reference speed for each thread: a cache line from
+/// another core. An assumption.
 const SUM_WORK: u64 = 100;
 
-/// What a thread works on between two switches, bytes: its block does not stay in a cache anyway.
+/// The memory that a thread uses between two switches, bytes: its block does not stay in a cache
+/// anyway.
 const FOOTPRINT: u64 = 32 << 10;
 
 struct Streamcluster {
@@ -165,7 +166,7 @@ const BARRIERS: u32 = 9;
 struct Thread {
     wait: Wait,
     waits: bool,
-    /// How many barriers of this round are behind it.
+    /// The number of barriers of this round that it has passed.
     step: u32,
     rounds: u64,
     pass: u64,
@@ -174,7 +175,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// What a thread does after so many barriers of a round, ns at the reference speed.
+    /// A thread's work after this number of barriers of a round, ns at the reference speed.
     fn work_after(&self, barriers: u32) -> u64 {
         match barriers {
             2 | 4 | 6 => self.pass,
@@ -220,7 +221,7 @@ mod tests {
         kernel.recorder.samples(TIME)[0]
     }
 
-    /// What it is calibrated on.
+    /// The calibration.
     #[test]
     fn takes_the_published_time_with_one_and_four_threads() {
         for (threads, published) in [(1, 27.42), (4, 8.33)] {

@@ -1,4 +1,5 @@
-//! Mistakes that only show when tasks are seen together: what could never run, or never go on.
+//! Mistakes that appear only when tasks are considered together: what could never run, or never
+//! continue.
 
 use super::config::{self, Action, Event, Task};
 use super::event::Names;
@@ -24,8 +25,8 @@ pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
     Ok(())
 }
 
-/// A thread locks what it does not hold, and unlocks and waits with what it does hold; when it ends
-/// it holds nothing.
+/// Checks that a thread only locks mutexes that it does not hold, and unlocks and waits with those
+/// that it holds; and that it holds none when it ends.
 pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
     tasks
         .iter()
@@ -39,7 +40,7 @@ struct Holding {
 }
 
 impl Holding {
-    /// Going round twice shows all that going round for ever would.
+    /// Two iterations show all that endless iteration would.
     fn walk_task(&mut self, source: Source<'_>, task: &Task, names: &Names) -> Check {
         let rounds = |loops: Option<u32>| loops.unwrap_or(2).min(2);
         for _ in 0..rounds(task.loops) {
@@ -97,7 +98,7 @@ impl Holding {
     }
 }
 
-/// Who waits must be woken by someone, and who wakes must have someone to wake.
+/// A waiter needs a waker, and a waker needs a waiter.
 pub fn condvars(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
     let mut waited = BTreeMap::new();
     let mut woken = BTreeMap::new();
@@ -114,7 +115,7 @@ pub fn condvars(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
         if !woken.contains_key(cond) {
             return Err(source.bad(
                 at,
-                format!("nothing ever wakes who waits for `{}`", names.name(*cond)),
+                format!("nothing ever wakes the waiters for `{}`", names.name(*cond)),
                 "expected a task with a `resume`, `signal`, `broad` or `sync` of that name",
             ));
         }
@@ -131,15 +132,15 @@ pub fn condvars(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
     Ok(())
 }
 
-/// How many threads each barrier waits for: as rt-app counts, the instances of every task that
-/// names it. An error if so many can never meet there.
+/// The number of threads that each barrier waits for: as in rt-app, the instances of every task
+/// that names it. An error if that many can never meet there.
 pub fn barriers(
     source: Source<'_>,
     tasks: &[Task],
     names: &Names,
 ) -> Result<Vec<u32>, Box<BadInput>> {
     let mut threads = vec![0; names.len()];
-    // From a barrier to those that some task meets right after it.
+    // From a barrier to those that a task meets right after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
     for task in tasks {
         let mut met = BTreeSet::new();

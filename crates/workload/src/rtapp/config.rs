@@ -1,4 +1,4 @@
-//! An rt-app file, read and checked: what its threads do, with every name resolved.
+//! An rt-app file, read and checked: the actions of its threads, with every name resolved.
 
 use crate::{ControlGroup, GroupId, SchedPolicy};
 use machine::CpuMask;
@@ -13,17 +13,17 @@ pub struct Config {
     pub duration: Option<u64>,
     /// `global.cumulative_slack`.
     pub cumulative_slack: bool,
-    /// In the file's order.
+    /// The tasks, in the file's order.
     pub tasks: Vec<Task>,
     /// The mutexes' names.
     pub mutexes: Vec<String>,
-    /// How many condition variables there are.
+    /// The number of condition variables.
     pub condvars: usize,
-    /// For each barrier, how many threads it waits for.
+    /// For each barrier, the number of threads it waits for.
     pub barriers: Vec<u32>,
     /// The timers that all threads share.
     pub timers: Vec<TimerMode>,
-    /// All `cpus`, and where they stand.
+    /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
@@ -37,7 +37,7 @@ pub struct Task {
     pub instances: u32,
     /// `delay`, ns.
     pub delay: u64,
-    /// `loop`; `None` is for ever.
+    /// `loop`; `None` is forever.
     pub loops: Option<u32>,
     /// Policy and priority at its start.
     pub policy: SchedPolicy,
@@ -47,13 +47,13 @@ pub struct Task {
     pub group: Option<Option<GroupId>>,
     /// At least one.
     pub phases: Vec<Phase>,
-    /// The timers of which each thread has its own.
+    /// The timers that are private to each thread.
     pub timers: Vec<TimerMode>,
 }
 
 /// One entry of `phases`.
 pub struct Phase {
-    /// `loop`; `None` is for ever.
+    /// `loop`; `None` is forever.
     pub loops: Option<u32>,
     /// `cpus`; without it, the task's.
     pub affinity: Option<CpuMask>,
@@ -65,21 +65,21 @@ pub struct Phase {
     pub events: Vec<Event>,
 }
 
-/// Something that a thread does, and where the file says so.
+/// An action of a thread, with its place in the file.
 #[derive(Clone)]
 pub struct Event {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Where.
+    /// Its place.
     pub at: Range<usize>,
 }
 
-/// What a thread does.
+/// An action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// `run`: ns at the reference speed.
     Run(u64),
-    /// `runtime`: computes until so many ns have passed.
+    /// `runtime`: computes until this time has passed, ns.
     Runtime(u64),
     /// `mem`, `iorun`: ns at the reference speed, outside the log's `run`.
     Copy(u64),
@@ -87,7 +87,7 @@ pub enum Action {
     Sleep(u64),
     /// `timer`: period in ns.
     Timer {
-        /// Which.
+        /// The timer.
         timer: Timer,
         /// ns.
         period: u64,
@@ -98,9 +98,9 @@ pub enum Action {
     Unlock(u32),
     /// `wait`.
     Wait {
-        /// On what.
+        /// The condition variable.
         cond: u32,
-        /// Held.
+        /// The mutex, which is held.
         mutex: u32,
     },
     /// `signal`.
@@ -124,7 +124,7 @@ pub enum Timer {
     Own(u32),
 }
 
-/// What a timer does when its time has passed already.
+/// The behaviour of a timer whose time has passed already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerMode {
     /// The next period counts from then.
@@ -156,7 +156,7 @@ impl Task {
         self.events().any(|event| fits(&event.action))
     }
 
-    /// Does it go on until it is stopped?
+    /// Does it continue until it is stopped?
     pub fn endless(&self) -> bool {
         self.loops.is_none() || self.phases.iter().any(|phase| phase.loops.is_none())
     }

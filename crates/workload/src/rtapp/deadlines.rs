@@ -1,22 +1,22 @@
-//! By when a thread that another one wakes should be done: a chain of threads that wake each other gets something to do in
-//! each period of the timer at its head, and so each has as long as that.
+//! Deadlines of threads that are woken by others: a chain of threads that wake each other gets work
+//! in each period of the timer at its head, so each thread's deadline is that period.
 
 use super::config::{Action, Phase, Task};
 use std::collections::BTreeSet;
 
-/// For each condition variable, how long after a wakeup who waits there should sleep again, ns. A phase with one timer wakes
-/// others once in its period; who waits, and has no timer, passes on the periods of all that wake him. There is no
-/// deadline where there is no timer, or where there are several periods.
+/// For each condition variable, the time after a wakeup by which the waiter should sleep again, ns.
+/// A phase with one timer wakes others once per period; a waiter without a timer passes on the
+/// periods of all its wakers. There is no deadline without a timer, or with several periods.
 pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
-    // `None` is of who wakes others at no known pace.
+    // `None` is for wakers without a known pace.
     let mut paces: Vec<BTreeSet<Option<u64>>> = vec![BTreeSet::new(); condvars];
-    // Each round takes the periods a thread further, until nothing is new.
+    // Each round passes the periods one thread further, until nothing changes.
     loop {
         let before = paces.clone();
         for task in tasks {
             let own = own_paces(task, &before);
             for phase in &task.phases {
-                // A timer of no period keeps no pace.
+                // A timer without a period has no pace.
                 let of_phase = match periods(phase).as_slice() {
                     [] => own.clone(),
                     &[period] if period > 0 => BTreeSet::from([Some(period)]),
@@ -40,7 +40,8 @@ pub fn deadlines(tasks: &[Task], condvars: usize) -> Vec<Option<u64>> {
     paces.iter().map(only).collect()
 }
 
-/// At what pace `task` comes to a phase without a timer: that of those who wake it, if it has no timers at all.
+/// The pace at which `task` reaches a phase without a timer: that of its wakers, if it has no
+/// timers at all.
 fn own_paces(task: &Task, paces: &[BTreeSet<Option<u64>>]) -> BTreeSet<Option<u64>> {
     let waits: Vec<u32> = task
         .events()

@@ -1,4 +1,4 @@
-//! The grammar's events: what a key such as `run`, `timer2` or `lock_a` makes a thread do.
+//! The grammar's events: the action of a key such as `run`, `timer2` or `lock_a`.
 
 use super::config::{Action, Event, Timer, TimerMode};
 use super::field::{Field, NATURAL, no_repeats};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What `mem` writes a ns, bytes. An assumption, of the order of a mobile core's memory bandwidth;
+/// Bytes that `mem` writes per ns. An assumption, in the range of a mobile core's memory bandwidth;
 /// the reference core's real rate is not part of a machine's description.
 const MEM_BYTES_PER_NS: u64 = 4;
-/// One `write(2)` of `iorun`, ns at the reference speed, as to the default device `/dev/null`. An
-/// assumption, of the order of a system call; devices that make a task wait are not modelled.
+/// One `write(2)` of `iorun`, ns at the reference speed, to the default device `/dev/null`. An
+/// assumption, in the range of a system call; devices that make a task wait are not modelled.
 const WRITE_WORK: u64 = 500;
 
 #[derive(Clone, Copy)]
@@ -35,12 +35,12 @@ enum Kind {
     Resume,
     Yield,
     Fork,
-    /// Of releases after 1.0.
+    /// Events of releases after 1.0.
     Later,
 }
 
-/// rt-app compares only the first letters of a key, so that `run1` is a `run`; where one name begins
-/// with another, the longer one stands first.
+/// rt-app compares only the first letters of a key, so that `run1` is a `run`; if one name is a
+/// prefix of another, the longer one comes first.
 const KINDS: [(&str, Kind); 20] = [
     ("runtime", Kind::Runtime),
     ("run", Kind::Run),
@@ -76,7 +76,7 @@ pub fn is_event(key: &str) -> bool {
     kind(key).is_some()
 }
 
-/// The events that can be written, for messages.
+/// The valid events, for messages.
 pub fn names() -> String {
     let known = KINDS
         .iter()
@@ -85,8 +85,8 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Names of one kind of resource, numbered as they are met. rt-app makes a resource when it is first
-/// named.
+/// Names of one kind of resource, numbered in order of appearance. rt-app creates a resource when
+/// it is first named.
 #[derive(Default)]
 pub struct Names {
     numbers: BTreeMap<Rc<str>, u32>,
@@ -106,17 +106,17 @@ impl Names {
         number
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The name of number `wanted`.
+    /// The name with number `wanted`.
     pub fn name(&self, wanted: u32) -> &str {
         &self.names[wanted as usize]
     }
 
-    /// All, by number.
+    /// All names, by number.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(Rc::as_ref)
     }
@@ -131,7 +131,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// rt-app keeps the mode with the timer and never takes `absolute` back.
+    /// rt-app keeps the mode with the timer and never reverts `absolute`.
     fn number(&mut self, name: &str, mode: TimerMode) -> usize {
         let number = self.names.number(name) as usize;
         self.modes.resize(self.names.len(), TimerMode::Relative);
@@ -142,10 +142,10 @@ impl Timers {
     }
 }
 
-/// Everything that events name.
+/// All resources that events name.
 #[derive(Default)]
 pub struct Resources {
-    /// Mutexes. A `suspend` or `resume` uses one of the name it gives.
+    /// Mutexes. A `suspend` or `resume` uses one with the name it gives.
     pub mutexes: Names,
     /// Condition variables, likewise.
     pub condvars: Names,
@@ -155,7 +155,7 @@ pub struct Resources {
     pub timers: Timers,
     /// Tasks, for `fork`.
     pub tasks: BTreeMap<String, usize>,
-    /// All `cpus`, and where they stand.
+    /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// Control groups, for `taskgroup`.
     pub groups: Groups,
@@ -163,7 +163,7 @@ pub struct Resources {
     pub buffer: u64,
 }
 
-/// Reads the event at `field` of the task named `task` and appends what it does.
+/// Parses the event at `field` of the task `task` and appends its actions.
 pub fn read(
     field: Field<'_>,
     task: &str,
@@ -259,7 +259,7 @@ fn suspend_name<'a>(field: Field<'a>, task: &'a str) -> Result<&'a str, Box<BadI
     }
 }
 
-/// The fields of an object that has these and no others.
+/// The fields of an object that must have exactly these.
 fn members<'a, const N: usize>(
     field: Field<'a>,
     names: [&str; N],

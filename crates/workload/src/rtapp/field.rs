@@ -28,7 +28,7 @@ impl<'a> Field<'a> {
         &self.entry.key
     }
 
-    /// The value, if any stands there.
+    /// The value, if there is one.
     pub fn value(&self, expected: &str) -> Read<&'a Value> {
         self.entry.value.as_ref().ok_or_else(|| {
             self.bad_key(
@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// The value is not what it should be.
+    /// The value is wrong.
     pub fn bad(&self, expected: impl Into<String>) -> Box<BadInput> {
         let (at, found) = match &self.entry.value {
             Some(value) => (&value.at, value.describe()),
@@ -49,7 +49,7 @@ impl<'a> Field<'a> {
             .bad(at, message, format!("expected {}", expected.into()))
     }
 
-    /// The key should not be here.
+    /// The key is not allowed here.
     pub fn bad_key(
         &self,
         message: impl Into<String>,
@@ -58,7 +58,7 @@ impl<'a> Field<'a> {
         self.source.bad(&self.entry.key_at, message, expected)
     }
 
-    /// An integer within `range`; `what` names it with its unit.
+    /// An integer within `range`; `what` describes it with its unit.
     pub fn integer(&self, range: RangeInclusive<i64>, what: &str) -> Read<i64> {
         let expected = if range == INT {
             format!("{what}, an integer")
@@ -93,7 +93,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A string; `what` says of what.
+    /// A string; `what` describes it.
     pub fn string(&self, what: &str) -> Read<&'a str> {
         let expected = format!("{what}, a string");
         match &self.value(&expected)?.kind {
@@ -102,7 +102,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The string that names something: not empty.
+    /// A name: a string that is not empty.
     pub fn name(&self, what: &str) -> Read<&'a str> {
         match self.string(what)? {
             "" => Err(self.bad(format!("{what}, not empty"))),
@@ -110,7 +110,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The fields of an object; `what` says of what.
+    /// The fields of an object; `what` describes it.
     pub fn object(&self, what: &str) -> Read<Vec<Field<'a>>> {
         let expected = format!("{what}, an object");
         match &self.value(&expected)?.kind {
@@ -154,7 +154,7 @@ pub fn fields<'a>(source: Source<'a>, entries: &'a [Entry]) -> Vec<Field<'a>> {
         .collect()
 }
 
-/// Refuses a key that stands twice, except those that `may_repeat`.
+/// Refuses a repeated key, except those that `may_repeat`.
 pub fn no_repeats(fields: &[Field<'_>], may_repeat: impl Fn(&str) -> bool) -> Read<()> {
     let mut seen = BTreeMap::new();
     for field in fields {

@@ -112,8 +112,8 @@ impl Global {
             "mem_buffer_size" => {
                 self.buffer = field.integer(1..=*NATURAL.end(), "bytes")? as u64;
             }
-            // Which CPU rt-app measures `run` on, or its ns per loop. Here `run` is work at the
-            // reference speed, which needs no measuring.
+            // The CPU on which rt-app measures `run`, or its ns per loop. Here `run` is work at the
+            // reference speed, which needs no measurement.
             "calibration" => match field.value("\"CPU0\" or ns per loop")?.kind {
                 Kind::Number(_) => {
                     field.integer(1..=*NATURAL.end(), "ns per loop")?;
@@ -127,7 +127,7 @@ impl Global {
                 }
             },
             // Simulated mutexes do not inherit priority, simulated memory is never paged out, and
-            // what would be logged is measured.
+            // measurements replace the logs.
             "pi_enabled" | "lock_pages" | "gnuplot" => drop(field.boolean()?),
             "logdir" | "log_basename" | "io_device" => drop(field.string("a path")?),
             "log_size" => match field
@@ -266,7 +266,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
                 policy: None,
                 events,
             });
-            // One phase without `loop` goes on for ever, with `loop` that often.
+            // One phase without `loop` continues forever, with `loop` that often.
             loops.map(|_| 1)
         }
     };
@@ -341,7 +341,7 @@ fn read_events(
     Ok(events)
 }
 
-/// `cpus`, of which a machine can be asked whether it has them.
+/// `cpus`, recorded so that a machine can be checked for them.
 fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
     let cpus = field.cpus()?;
     let at = &field.value("CPUs")?.at;
@@ -349,9 +349,9 @@ fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
     Ok(cpus)
 }
 
-/// `None` is for ever.
+/// `None` is forever.
 fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
-    let expected = "how often to loop: at least 1, or -1 for ever";
+    let expected = "how often to loop: at least 1, or -1 for no limit";
     match field.integer(-1..=*NATURAL.end(), expected)? {
         -1 => Ok(None),
         0 => Err(field.bad(expected)),

@@ -1,5 +1,5 @@
-//! JSON as rt-app's files are written: a tree that keeps the order of keys, repeated keys, and
-//! where everything stands.
+//! JSON as rt-app's files are written: a tree that keeps the order of keys, repeated keys, and all
+//! positions.
 //!
 //! rt-app reads with json-c, which accepts comments and trailing commas. Its companion `workgen`
 //! also accepts a key twice in one object and `"suspend"` without a value; the examples that rt-app
@@ -23,7 +23,7 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// What is wrong with the bytes `at`, and what should stand there.
+    /// Reports what is wrong with the bytes `at`, and what was expected.
     pub fn bad(
         &self,
         at: &Range<usize>,
@@ -42,13 +42,13 @@ impl Source<'_> {
 
 /// A value and the bytes it was read from.
 pub struct Value {
-    /// Where it stands.
+    /// Its position.
     pub at: Range<usize>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a value is.
+/// The kind of a value.
 pub enum Kind {
     /// `null`
     Null,
@@ -68,14 +68,14 @@ pub enum Kind {
 pub struct Entry {
     /// Escapes resolved.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_at: Range<usize>,
     /// `None` for `"key",`.
     pub value: Option<Value>,
 }
 
 impl Value {
-    /// What it is, in words.
+    /// Its description in words.
     pub fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "null".to_owned(),

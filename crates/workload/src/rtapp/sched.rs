@@ -63,13 +63,13 @@ impl Class {
     }
 }
 
-/// The settings of one object, as they stand.
+/// The settings of one object, as written.
 #[derive(Clone, Copy, Default)]
 pub struct Settings<'a> {
     policy: Option<(Class, Field<'a>)>,
     priority: Option<Field<'a>>,
     runtime: Option<Field<'a>>,
-    /// `dl-runtime`, which for other tasks is what they ask for at a time.
+    /// `dl-runtime`, which for other tasks is the slice that they request.
     slice: Option<Field<'a>>,
     deadline: Option<Field<'a>>,
     period: Option<Field<'a>>,
@@ -99,7 +99,7 @@ impl<'a> Settings<'a> {
         self.resolve(class, self.policy.map_or(task, |(_, field)| field))
     }
 
-    /// What a phase changes when `current` is in force; `None` if nothing.
+    /// The changes of a phase, with `current` in force; `None` if there are none.
     pub fn of_phase(&self, current: SchedPolicy) -> Result<Option<SchedPolicy>, Box<BadInput>> {
         match (self.policy, self.priority) {
             (Some((class, field)), _) => self.resolve(class, field).map(Some),
@@ -127,7 +127,7 @@ impl<'a> Settings<'a> {
         self.priority.map_or(Ok(default), nice)
     }
 
-    /// As rt-app since 2025, for Linux 6.12: 0 is what all ask for.
+    /// As rt-app since 2025, for Linux 6.12: 0 is the default slice.
     fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
         let what = "what a SCHED_OTHER or SCHED_BATCH task asks for at a time";
         self.slice

@@ -1,4 +1,4 @@
-//! Whole files: what runs, what is refused and on which line, and that nothing panics.
+//! Whole files: what runs, what is refused and on which line; and that nothing panics.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! A thread of an rt-app file as a program, step by step as rt-app's `thread_body()` and
-//! `run_event()` go.
+//! A thread of an rt-app file as a program, step by step like rt-app's `thread_body()` and
+//! `run_event()`.
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
@@ -7,51 +7,54 @@ use crate::{Env, GroupId, Op, Program, SchedPolicy, TaskSpec};
 use machine::CpuMask;
 use std::sync::Arc;
 
-/// What `runtime` computes between two looks at the clock: 32 us of the calibrated CPU.
+/// The work of `runtime` between two reads of the clock: 32 us of the calibrated CPU.
 const RUNTIME_CHUNK: u64 = 32_000;
 
-/// rt-app gives up when one task has been forked so often; here the thread that forks ends.
+/// rt-app gives up when one task has been forked this often; here the forking thread ends.
 const FORKS_LIMIT: u64 = 1024;
 
 /// `pthread_create`, ns at the reference speed. An assumption.
 const FORK_WORK: u64 = 30_000;
 
-/// What rt-app itself does for a loop of a phase, ns at the reference speed: reading clocks and
-/// writing the log's line. An assumption; it also lets time pass in a loop of events that take none.
+/// The work of rt-app itself for a loop of a phase, ns at the reference speed: reading clocks and
+/// writing the log's line. An assumption; it also lets time pass in a loop of events that take
+/// none.
 const LOOP_WORK: u64 = 1_000;
 
-/// The barrier that all threads of the start meet at first.
+/// The barrier that all initial threads meet first.
 const START_BARRIER: u32 = 0;
 
 /// After all events of any loop.
 const NOT_IN_LOOP: usize = usize::MAX;
 
-/// One thread. What each event looks at comes first, together.
+/// One thread. The fields that each event reads come first.
 #[repr(C, align(64))]
 pub struct Thread {
     doing: Doing,
-    /// What a loop of the phase does, and how far it is; [`NOT_IN_LOOP`] before and between loops.
+    /// The actions of the phase's loop, and the position in it; [`NOT_IN_LOOP`] before and between
+    /// loops.
     actions: Arc<[Action]>,
     event: usize,
     step: Step,
-    /// How often the phase has been run, and how often it is to be, if not for ever.
+    /// The number of completed loops of the phase, and its limit, unless it is forever.
     phase_loops: u32,
     loops: Option<u32>,
     line: Line,
     log: Log,
-    /// Since when it has had something to do: when its timer expired, or when it was woken from a wait, ns; `None`
-    /// where nothing has made it begin yet.
+    /// The time of its release: when its timer expired, or when it was woken from a wait, ns;
+    /// `None` before its first release.
     released: Option<u64>,
-    /// How long it has from then if it was woken, and took, ns; a thread with timers is judged by these alone.
+    /// Its deadline from a release by a wakeup, and its response time, ns; a thread with timers is
+    /// judged by these only.
     deadline: Option<u64>,
     response: u64,
-    /// When timers start from, ns.
+    /// The start of timers, ns.
     first: u64,
     /// Next expiries of its own timers; see [`Thread::timer`].
     timers: Vec<u64>,
     plan: Arc<Plan>,
     task: usize,
-    /// In `phases`; how often all of them have been run.
+    /// The index in `phases`; and the number of completed iterations over all of them.
     phase: usize,
     thread_loops: u32,
     forked: bool,
@@ -74,17 +77,17 @@ enum Step {
     EndLoop(Next),
 }
 
-/// What comes after a loop of a phase.
+/// The continuation after a loop of a phase.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Another of the same phase, which has its policy and affinity already.
+    /// Another loop of the same phase, which has its policy and affinity already.
     Again,
-    /// One of another phase.
+    /// A loop of another phase.
     Other,
     Exit,
 }
 
-/// The event under way, where something is left to do when its op is done.
+/// The current event, if work remains when its op is complete.
 enum Doing {
     Nothing,
     Run { since: u64 },
@@ -93,7 +96,7 @@ enum Doing {
     Wait { cond: u32, since: u64 },
 }
 
-/// Where a thread may run; `None` is all CPUs.
+/// A thread's affinity; `None` is all CPUs.
 #[derive(Default)]
 struct Affinity {
     /// Its parent's.
@@ -101,7 +104,7 @@ struct Affinity {
     own: Option<CpuMask>,
 }
 
-/// A line of rt-app's log: what one loop of a phase measures, ns.
+/// A line of rt-app's log: the measurements of one loop of a phase, ns.
 #[derive(Default)]
 struct Line {
     start: u64,
@@ -113,7 +116,7 @@ struct Line {
 }
 
 impl Thread {
-    /// A thread that exists when rt-app has started.
+    /// An initial thread.
     pub fn initial(plan: &Arc<Plan>, task: usize, instance: usize) -> TaskSpec {
         let name = plan.thread_name(task, instance);
         let thread = Thread::new(plan, task, instance);
@@ -153,7 +156,7 @@ impl Thread {
         thread
     }
 
-    /// `phase` is another than before.
+    /// `phase` differs from the previous one.
     fn enter_phase(&mut self) {
         let phase = &self.plan.config.tasks[self.task].phases[self.phase];
         self.loops = phase.loops;
@@ -208,7 +211,7 @@ impl Thread {
         })
     }
 
-    /// Finishes the event that is under way, unless it goes on with another [`RUNTIME_CHUNK`].
+    /// Finishes the current event, unless it continues with another [`RUNTIME_CHUNK`].
     #[inline]
     fn finish(&mut self, env: &mut Env) -> Option<Op> {
         let now = env.now;
@@ -228,10 +231,10 @@ impl Thread {
         None
     }
 
-    /// A wait for `cond` is over that began at `since`.
+    /// A wait for `cond` that began at `since` is over.
     #[inline(never)]
     fn woken(&mut self, env: &mut Env, cond: u32, since: u64) {
-        // Not woken since then, it did not sleep.
+        // If it was not woken since then, it did not sleep.
         let woken = env.woken_at.max(since);
         self.count_lost(env, woken);
         self.released = Some(woken);
@@ -244,8 +247,8 @@ impl Thread {
         }
     }
 
-    /// Who is still at work when he is to be woken again is not: counts the periods that passed between the last wakeup and
-    /// that at `woken`, but no more than it was late by.
+    /// A thread that is still at work misses its next wakeups: counts the periods that passed
+    /// between the last wakeup and that at `woken`, but no more than its delay.
     fn count_lost(&self, env: &mut Env, woken: u64) {
         if let (Some(missed), Some(last)) =
             (self.log.wakes.and_then(|wakes| wakes.missed), self.released)
@@ -257,7 +260,7 @@ impl Thread {
         }
     }
 
-    /// It has done what it was released for.
+    /// It has completed the work of its release.
     fn respond(&mut self, env: &mut Env) {
         if let (Some(wakes), Some(released)) = (self.log.wakes, self.released) {
             self.response = env.now - released;
@@ -282,10 +285,10 @@ impl Thread {
         }
     }
 
-    /// The next op when all events of a loop are done, or none has begun.
+    /// The next op when all events of a loop are complete, or none has begun.
     #[inline(never)]
     fn turn(&mut self, env: &mut Env) -> Op {
-        // Each round gets on by a step, to the end of the task at last.
+        // Each iteration advances by a step, up to the end of the task.
         loop {
             match self.step {
                 Step::Events => {
@@ -317,7 +320,7 @@ impl Thread {
     }
 
     /// A timer's state is its next expiry plus 1; 0 before its first use, when it counts from the
-    /// thread's first time. Returns when it expires, ns, unless that time has passed.
+    /// thread's start. Returns its expiry, ns, unless that has passed.
     fn timer(&mut self, env: &mut Env, timer: Timer, period: u64) -> Option<u64> {
         let config = &self.plan.config;
         let (state, mode) = match timer {
@@ -357,7 +360,7 @@ impl Thread {
         Some(due)
     }
 
-    /// Logs the loop of a phase that has ended and turns to the next one.
+    /// Logs the loop that has ended and advances to the next one.
     fn end_loop(&mut self, env: &mut Env) -> Next {
         let recorder = &mut env.recorder;
         recorder.record(self.log.period, us(env.now - self.line.start));
@@ -378,7 +381,7 @@ impl Thread {
         self.end_phase()
     }
 
-    /// Turns to the next phase.
+    /// Advances to the next phase.
     #[inline(never)]
     fn end_phase(&mut self) -> Next {
         let task = &self.plan.config.tasks[self.task];
@@ -399,7 +402,7 @@ impl Thread {
         Next::Other
     }
 
-    /// A step on the way to the first event of a loop; gives its op if it has one.
+    /// A step before the first event of a loop; returns its op if it has one.
     #[inline(never)]
     fn enter_loop(&mut self, env: &mut Env) -> Option<Op> {
         let plan = Arc::clone(&self.plan);
@@ -407,7 +410,7 @@ impl Thread {
         match self.step {
             Step::Start => {
                 self.step = Step::Delay;
-                // rt-app's first thread sets the time that all count from.
+                // rt-app's first thread sets the time from which all count.
                 if env.shared[word::ZERO_SET] == 0 {
                     env.shared[word::ZERO_SET] = 1;
                     env.shared[word::ZERO] = env.now;
@@ -462,7 +465,7 @@ impl Thread {
     }
 }
 
-/// A period's part in a percentage.
+/// A period's share as a percentage.
 fn share(missed: bool) -> f64 {
     if missed { 100.0 } else { 0.0 }
 }

@@ -8,8 +8,8 @@
  *    fast CPU runs out of work, and when any CPU's periodic balance finds it.
  *  - A task that wakes up with a load below the down threshold goes to a slow CPU. Among these, small
  *    tasks may be packed: the first CPU takes them until it is full.
- *  - If all fast CPUs are busy, one of them has two tasks and a slow one is idle, the lightest goes there,
- *    provided that it gets less than three quarters of the time that it wants.
+ *  - If all fast CPUs are busy, one of them has two tasks and a slow one is idle, the lightest
+ *    goes there, provided that it gets less than three quarters of the time that it needs.
  *  - A task that has changed sides does not go the same way again for a while.
  */
 #ifndef __EQUIPOISE_HMP_H
@@ -17,11 +17,11 @@
 
 #include "../candidate.bpf.h"
 
-/* hmp_max_tasks: how many waiting tasks of a runqueue are looked at. */
+/* hmp_max_tasks: how many waiting tasks of a runqueue are considered. */
 #define HMP_MAX_TASKS 5
-/* Packing leaves alone what has more than nine tenths of a CPU's load. */
+/* Packing excludes tasks with more than nine tenths of a CPU's load. */
 #define HMP_LARGE_TASK (NICE_0_LOAD * 90 / 100)
-/* A task that runs for more than this, of 1024, of the time that it wants to does not starve. */
+/* A task that runs for more than this part of its runnable time, of 1024, does not starve. */
 #define HMP_NOT_STARVING 768
 
 static __always_inline bool hmp_enabled(void)
@@ -35,7 +35,7 @@ static __always_inline bool hmp_pull_expected(const struct fair_rq *rq)
 	return rq->design.hmp.wake_for_idle_pull;
 }
 
-/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
 static __always_inline void hmp_update_idle(struct fair_rq *rq)
 {
 	rq->design.hmp.wake_for_idle_pull = false;
@@ -70,13 +70,13 @@ static __always_inline void hmp_set_curr(struct fair_rq *rq, const struct fair_e
 	rq->curr.design.hmp.load_avg_ratio = se->design.hmp.load_avg_ratio;
 }
 
-/* A runqueue counts as busy whatever the load on it. */
+/* A runqueue counts as busy whatever its load. */
 static __always_inline bool hmp_busy(u32 cpu)
 {
 	return READ_ONCE(rq_of(cpu)->design.hmp.load_avg_ratio);
 }
 
-/* When a task last came to @cpu from one of the other kind, ns. */
+/* The time when a task last arrived on @cpu from a CPU of the other kind, ns. */
 static __always_inline u64 hmp_last(u32 cpu)
 {
 	const struct hmp_rq *hmp = &rq_of(cpu)->design.hmp;
@@ -84,7 +84,7 @@ static __always_inline u64 hmp_last(u32 cpu)
 	return hmp->last_up ? hmp->last_up : hmp->last_down;
 }
 
-/* The idle CPU of @group that was left alone for longest, or -1. */
+/* The idle CPU of @group that was unused for longest, or -1. */
 __noinline s32 hmp_idle_cpu(u32 group)
 {
 	const struct group *sg = group_at(group);
@@ -105,8 +105,8 @@ __noinline s32 hmp_idle_cpu(u32 group)
 }
 
 /*
- * hmp_domain_min_load(): the CPU of @group for @p, an idle one if there is any, and among equals the one
- * that was left alone for longest. -1 if @p may use none.
+ * hmp_domain_min_load(): the CPU of @group for @p, an idle one if there is any, and among equals
+ * the one that was unused for longest. -1 if @p may use none.
  */
 __noinline s32 hmp_min_load_cpu(struct task_struct *p __arg_trusted, u32 group)
 {
@@ -149,7 +149,7 @@ static __always_inline void hmp_next_down_delay(struct fair_entity *se, u32 cpu,
 	this_counters()->down_migrations++;
 }
 
-/* The candidate is about to go where it is to. */
+/* The candidate is about to move. */
 __noinline bool hmp_note_migration(struct candidate *best __arg_nonnull, bool up, u64 now)
 {
 	struct task_struct *p = bpf_task_from_pid(best->pid);
@@ -166,7 +166,7 @@ __noinline bool hmp_note_migration(struct candidate *best __arg_nonnull, bool up
 	return true;
 }
 
-/* Was the last move in a direction so long ago, or never, that there may be another? */
+/* Is the last move in a direction so long ago, or never, that there may be another? */
 static __always_inline bool hmp_stable(u64 last, u64 delay, u64 now)
 {
 	return now - last >= delay;
@@ -191,7 +191,7 @@ __noinline s32 hmp_best_little_cpu(struct task_struct *p __arg_trusted, u32 prev
 	return found;
 }
 
-/* hmp_down_migration(), at a wakeup: to a slow CPU, or to another one? -1 if not. */
+/* hmp_down_migration(), at a wakeup: does the task go to a slow CPU, or to another one? -1 if not. */
 __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -218,7 +218,7 @@ __noinline s32 hmp_wake_down(struct task_struct *p __arg_trusted, u32 prev_cpu, 
 	return cpu;
 }
 
-/* The CPU for @p, which wakes up, was on @prev_cpu, and would go to @new_cpu by the rules for all. */
+/* The CPU for @p, which wakes up, was on @prev_cpu, and would go to @new_cpu by the general rules. */
 __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu, u32 new_cpu, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -242,7 +242,7 @@ __noinline s32 hmp_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_
 	return is_fast(new_cpu) == is_fast(prev_cpu) ? new_cpu : prev_cpu;
 }
 
-/* A new task, unless it is the kernel's: the fast CPU to start on, or -1. */
+/* The fast CPU on which a new task starts, or -1 for a kernel thread. */
 __noinline s32 hmp_select_fork(struct task_struct *p __arg_trusted, u64 now)
 {
 	struct fair_entity *se = entity_of(p);
@@ -258,7 +258,7 @@ __noinline s32 hmp_select_fork(struct task_struct *p __arg_trusted, u64 now)
 	return cpu;
 }
 
-/* Starts @p, a new task, as one that was always running, unless it is the kernel's. */
+/* Starts @p, a new task, as if it had always been running, unless it is a kernel thread. */
 static __always_inline void hmp_init_task(const struct task_struct *p, struct fair_entity *se)
 {
 	if (!hmp_enabled() || p->flags & PF_KTHREAD)
@@ -269,7 +269,7 @@ static __always_inline void hmp_init_task(const struct task_struct *p, struct fa
 	se->design.hmp.load_avg_ratio = NICE_0_LOAD - 1;
 }
 
-/* Has slow CPU @cpu a task for an idle fast one? Makes that come for it. */
+/* Has slow CPU @cpu a task for an idle fast one? Makes the fast CPU pull it. */
 static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -287,7 +287,7 @@ static __always_inline bool hmp_offer_up(u32 cpu, u64 now)
 	return true;
 }
 
-/* Has fast CPU @cpu, like all of them, too many tasks? Moves one to a slow CPU that is idle. */
+/* Has fast CPU @cpu, like all fast CPUs, too many tasks? Moves one to an idle slow CPU. */
 static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 {
 	struct candidate *best = &this_candidates()->first;
@@ -307,7 +307,7 @@ static __always_inline void hmp_offload_down(u32 cpu, u64 now)
 		explain(light_offloaded, best->pid, dst, cpu, rq_of(cpu)->nr_running);
 }
 
-/* hmp_force_up_migration(), before each periodic balance: looks at all CPUs. */
+/* hmp_force_up_migration(), before each periodic balance: checks all CPUs. */
 __noinline bool hmp_force_up_migration(u64 now)
 {
 	int cpu;
@@ -326,7 +326,10 @@ __noinline bool hmp_force_up_migration(u64 now)
 	return true;
 }
 
-/* hmp_idle_pull(): @this_cpu has nothing to do; if it is fast, it gets the heaviest task that may go up. */
+/*
+ * hmp_idle_pull(): @this_cpu has nothing to run; if it is fast, it gets the heaviest task that may
+ * go up.
+ */
 __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 {
 	const struct group *sg = group_at(machine.slow_group);
@@ -355,9 +358,9 @@ __noinline bool hmp_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * find_new_ilb(): the idle CPU to balance for those idle of @call_cpu's kind, or -1. Only if one of them
- * has a task too many; and slow CPUs, where small tasks are packed, only if one without a tick is full,
- * which is the condition as it shipped.
+ * find_new_ilb(): the idle CPU that balances for the idle CPUs of @call_cpu's kind, or -1. Only if
+ * one of them has a task too many; for slow CPUs, where small tasks are packed, only if one without
+ * a tick is full, the condition as it was shipped.
  */
 __noinline s32 hmp_find_new_ilb(u32 call_cpu)
 {

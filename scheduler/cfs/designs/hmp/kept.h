@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What Linaro's big.LITTLE MP scheduler keeps; see hmp.h. */
+/* The state of Linaro's big.LITTLE MP scheduler; see hmp.h. */
 #ifndef __EQUIPOISE_HMP_KEPT_H
 #define __EQUIPOISE_HMP_KEPT_H
 
 struct hmp_entity {
-	/* When it last went to a faster, to a slower CPU, ns; 0 is long ago. */
+	/* The times when it last went to a faster and to a slower CPU, ns; 0 is long ago. */
 	u64 last_up;
 	u64 last_down;
 	/* Its runnable average, of 1024. */
@@ -18,7 +18,7 @@ struct hmp_running {
 struct hmp_rq {
 	/* The sum of its tasks' runnable averages, whatever their weights. */
 	u64 load_avg_ratio;
-	/* When a task last came here from a CPU of the other kind, up or down, ns. */
+	/* The times when a task last arrived here from a CPU of the other kind, up or down, ns. */
 	u64 last_up;
 	u64 last_down;
 	/* Asked to pull a task from a slow CPU. */

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The most from fast and slow CPUs together, and equal shares of the fast ones, after
+ * The most throughput from fast and slow CPUs together, and equal shares of the fast ones, after
  *
  *	[PATCH 00/13] High performance balancing logic for big.LITTLE, Arseniy Krasnov, 2015-11-06
  *
- * CPUs of one kind are balanced among themselves as ever. Between the fast and the slow cluster:
+ * CPUs of one kind are balanced among themselves as usual. Between the fast and the slow cluster:
  *
- *  - Each cluster's load is seen against its capacity: CPUs, their speed (the slowdown coefficient) and
- *    their frequency. Where it is too high for the other's, a task goes there, down or up.
- *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on a slow
- *    one, at the pace of its vruntime: near 0, the task had as much time here as there. What leaves a
- *    cluster is the task that has been there too much: the highest druntime goes down, the lowest up.
- *  - Are the clusters in balance, these two change places.
+ *  - Each cluster's load is compared with its capacity: CPUs, their speed (the slowdown
+ *    coefficient) and their frequency. If it is too high relative to the other's, a task goes
+ *    there, down or up.
+ *  - A task has a druntime. It grows while the task runs on a fast CPU and shrinks while it runs on
+ *    a slow one, at the pace of its vruntime: near 0, the task had as much time on both. The task
+ *    that leaves a cluster is the one that has been there most: the highest druntime goes down, the
+ *    lowest up.
+ *  - If the clusters are in balance, these two change places.
  *  - A fast CPU without work pulls from the slow ones. A slow one does not pull.
- *  - What wakes up or is forked goes to the CPU with the least load.
+ *  - A waking or new task goes to the CPU with the least load.
  *
- * Not of the posting, but ours:
+ * Ours, not the posting's:
  *
- *  - Who had less than others, over all CPUs, comes first where it moves to (hperf_clock, clock.bpf.h).
- *  - A new task, or one that slept, begins with a druntime that neither favours nor hurts it (clock.bpf.h).
- *  - A slow CPU's tick wakes a fast one that sleeps, if that may have a task of it (hperf_tick()).
+ *  - A task that had less than others, over all CPUs, comes first where it moves to (hperf_clock,
+ *    clock.bpf.h).
+ *  - A new task, or one that slept, begins with a neutral druntime (clock.bpf.h).
+ *  - A slow CPU's tick wakes a sleeping fast one, if that may have a task of it (hperf_tick()).
  */
 #ifndef __EQUIPOISE_HPERF_H
 #define __EQUIPOISE_HPERF_H
@@ -27,18 +30,18 @@
 #include "../candidate.bpf.h"
 #include "clock.bpf.h"
 
-/* How many waiting tasks of a runqueue are looked at. */
+/* How many waiting tasks of a runqueue are considered. */
 #define HPERF_MAX_TASKS 32
 
 /* One cluster's state. */
 struct hperf_cluster {
 	u64 nr_running;
-	/* CPUs with something to run. */
+	/* Busy CPUs. */
 	u64 nr_busy;
 	u64 load;
-	/* Sum of the CPUs' capacities at their frequencies. */
+	/* The sum of the CPUs' capacities at their frequencies. */
 	u64 capacity;
-	/* The CPU with the least load for its capacity, idle or not. */
+	/* The CPU with the least load relative to its capacity, idle or not. */
 	s32 idlest;
 	bool has_idle;
 };
@@ -60,13 +63,15 @@ static __always_inline bool hperf_pull_expected(const struct fair_rq *rq)
 	return rq->design.hperf.wake_for_idle_pull;
 }
 
-/* A kick that came after ops.dispatch() and before the idle task wakes nobody: ask again. */
+/* A kick that came after ops.dispatch() and before the idle task wakes no CPU: ask again. */
 static __always_inline void hperf_update_idle(struct fair_rq *rq)
 {
 	rq->design.hperf.wake_for_idle_pull = false;
 }
 
-/* Who was behind the clock stays so, within limits; a new task begins with it. What druntime was ahead stays ahead.
+/*
+ * A task that was behind the clock stays behind, within limits; a new task begins at the clock. A
+ * lead in druntime stays.
  */
 static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 {
@@ -79,7 +84,7 @@ static __always_inline void hperf_enqueue_entity(struct fair_entity *se)
 	hse->clock_druntime = hperf_clock.druntime;
 }
 
-/* Who had less than others, over all CPUs, comes first where it moves to. */
+/* A task that had less than others, over all CPUs, comes first where it moves to. */
 static __always_inline bool hperf_place_migrated(struct fair_entity *se, u32 cpu)
 {
 	if (!hperf_enabled())
@@ -114,13 +119,13 @@ static __always_inline void hperf_update_curr(struct running *curr, u64 delta_fa
 		curr->design.hperf.druntime += curr->design.hperf.fast ? delta_fair : -delta_fair;
 }
 
-/* Capacity at the present frequency. */
+/* Capacity at the current frequency. */
 static __always_inline u64 hperf_capacity(u32 cpu)
 {
 	return (u64)power_orig_of(cpu) * scx_bpf_cpuperf_cur(cpu) / SCX_CPUPERF_ONE;
 }
 
-/* Nothing runs, waits or is on its way there. */
+/* No task runs, waits or is on its way there. */
 static __always_inline bool hperf_idle(u32 cpu, u64 now)
 {
 	u64 stamp = rq_of(cpu)->design.hperf.swap_stamp;
@@ -146,7 +151,7 @@ __noinline bool hperf_cluster_stats(struct hperf_cluster *stats __arg_nonnull, u
 		stats->load += load;
 		stats->capacity += capacity;
 		stats->has_idle |= idle;
-		/* Before one that expects a task. */
+		/* Prefer it to a CPU that expects a task. */
 		load = (load << 20) / (capacity ? capacity : 1) + !idle;
 		if (load < least) {
 			least = load;
@@ -162,7 +167,7 @@ enum hperf_imbalance {
 	HPERF_UP,
 };
 
-/* Would @from still have more load for its capacity than @to with an average task moved? */
+/* Would @from still have more load relative to its capacity than @to with an average task moved? */
 static __always_inline bool hperf_too_high(const struct hperf_cluster *from, const struct hperf_cluster *to)
 {
 	u64 task = from->nr_running ? from->load / from->nr_running : 0;
@@ -171,8 +176,8 @@ static __always_inline bool hperf_too_high(const struct hperf_cluster *from, con
 }
 
 /*
- * is_hmp_imbalance(): fast CPUs come first; an idle slow one takes what they cannot all run; and
- * otherwise loads go with capacities, as long as that does not leave a CPU without work.
+ * is_hmp_imbalance(): fast CPUs come first; an idle slow one takes the tasks that they cannot all
+ * run; otherwise loads follow capacities, as long as no CPU is left without work.
  */
 static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_stats *stats)
 {
@@ -188,7 +193,9 @@ static __always_inline enum hperf_imbalance is_hmp_imbalance(const struct hperf_
 	return HPERF_BALANCED;
 }
 
-/* The task of @group that has been there too much and may use @dst_cpu, but for CPUs that have been asked for one.
+/*
+ * The task of @group that has been there most and may use @dst_cpu, except on CPUs that have been
+ * asked for a task.
  */
 __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 dst_cpu, u64 now)
 {
@@ -205,7 +212,7 @@ __noinline bool hperf_pick(struct candidate *best __arg_nonnull, u32 group, u32 
 	return best->pid;
 }
 
-/* One way. */
+/* Moves in one direction. */
 static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_cpu, u64 now)
 {
 	if (!hperf_pick(best, up ? machine.slow_group : machine.fast_group, dst_cpu, now))
@@ -223,7 +230,7 @@ static __always_inline void hperf_move(struct candidate *best, bool up, u32 dst_
 		this_counters()->down_migrations++;
 }
 
-/* The clusters are in balance: the two tasks that have been too much where they are change places. */
+/* The clusters are in balance: the two tasks that have been longest on their side change places. */
 static __always_inline void hperf_swap(struct candidates *best, const struct hperf_stats *stats, u64 now)
 {
 	struct candidate *down = &best->first, *up = &best->second;
@@ -232,12 +239,12 @@ static __always_inline void hperf_swap(struct candidates *best, const struct hpe
 	    !hperf_pick(down, machine.fast_group, stats->slow.idlest, now) ||
 	    !hperf_pick(up, machine.slow_group, down->cpu, now) || down->key <= up->key)
 		return;
-	/* One that waited leaves no room behind. */
+	/* A task that waited frees no CPU. */
 	if (!stats->slow.has_idle || up->running)
 		down->dst_cpu = up->cpu;
 	if (!candidate_allowed(down))
 		return;
-	/* Both are expected, and neither CPU is idle meanwhile. */
+	/* Both are expected, and neither CPU counts as idle meanwhile. */
 	rq_for_update(down->dst_cpu)->design.hperf.swap_stamp = now;
 	rq_for_update(up->dst_cpu)->design.hperf.swap_stamp = now;
 	if (!move_candidate(down, now))
@@ -277,9 +284,9 @@ __noinline bool hperf_balance(u64 now)
 }
 
 /*
- * @this_cpu has nothing to do: if it is fast, it gets from the slow ones the task that has been there too much of
- * those that nobody has asked for. Always, so without waiting for who else looks for tasks: if both find the same
- * one, one of them cannot move it, and takes the next.
+ * @this_cpu has nothing to run: if it is fast, it gets from the slow CPUs the task that has been
+ * there most and that no other CPU has requested. Always, without waiting for others that search:
+ * if both find the same task, one of them cannot move it, and takes the next.
  */
 __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 {
@@ -306,8 +313,9 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 }
 
 /*
- * The tick of a slow CPU: while it has a task, no fast one that may have that should sleep. Those that ran out of
- * work have pulled; this is for tasks that came since, and were not let onto a fast CPU then.
+ * The tick of a slow CPU: while it has a task, no fast CPU that may have the task should sleep.
+ * Fast CPUs that ran out of work have pulled; this covers tasks that came later, and were not
+ * allowed onto a fast CPU then.
  */
 __noinline bool hperf_tick(u32 cpu, u64 now)
 {
@@ -333,8 +341,8 @@ __noinline bool hperf_tick(u32 cpu, u64 now)
 }
 
 /*
- * Where @p should run: on an idle CPU, a fast one if there is any, else where the load is least for the
- * capacity. @prev_cpu, where it was, if that is as good.
+ * The CPU for @p: an idle one, preferably fast, otherwise the one with the least load relative to
+ * its capacity. @prev_cpu, its last one, if that is equal.
  */
 __noinline s32 hperf_select_task_rq(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

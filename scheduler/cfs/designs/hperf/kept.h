@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What hperf keeps; see hperf.bpf.h. */
+/* The state of hperf; see hperf.bpf.h. */
 #ifndef __EQUIPOISE_HPERF_KEPT_H
 #define __EQUIPOISE_HPERF_KEPT_H
 
@@ -8,7 +8,7 @@ struct hperf_entity {
 	s64 druntime;
 	/* hperf_clock.druntime when it last ran. */
 	s64 clock_druntime;
-	/* Its vruntime as if it had never changed runqueues, against hperf_clock, ns. */
+	/* The vruntime it would have if it had never changed runqueues, relative to hperf_clock, ns. */
 	u64 global_vruntime;
 };
 
@@ -20,7 +20,7 @@ struct hperf_running {
 };
 
 struct hperf_rq {
-	/* A task is on its way here, to take the place of one that left; asked for then, ns. */
+	/* A task is on its way here, to replace one that left; the time of the request, ns. */
 	u64 swap_stamp;
 	/* Asked to pull a task from a slow CPU. */
 	bool wake_for_idle_pull;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What one pass of load_balance() knows of tasks that are too heavy for their CPU; see misfit.h. */
+/* The state of one pass of load_balance() about tasks that are too heavy for their CPU; see misfit.h. */
 #ifndef __EQUIPOISE_MISFIT_KEPT_H
 #define __EQUIPOISE_MISFIT_KEPT_H
 

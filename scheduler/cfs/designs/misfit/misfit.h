@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Machines whose CPUs differ in capacity: policies `misfit` and `idle_pull`, after
+ * Heterogeneous CPUs: policies `misfit` and `idle_pull`, after
  *
  *	[RFC PATCH 0/2] sched: Task placement on mixed cpu_power systems, 2013-03-25
  *	  1/2 sched: Force migration on a better cpu
@@ -20,7 +20,7 @@ static __always_inline bool dst_is_better(const struct balance_env *env, u32 cpu
 	return (u64)power_of(cpu) * env_domain(env)->imbalance_pct < (u64)power_of(env->dst_cpu) * 100;
 }
 
-/* update_sg_lb_stats(): is @cpu with @load a reason to call its group imbalanced? */
+/* update_sg_lb_stats(): does @cpu with @load make its group imbalanced? */
 static __always_inline bool misfit_cpu(const struct balance_env *env, u32 cpu, u64 load, u32 load_idx)
 {
 	return policy.misfit && load > power_of(cpu) && dst_is_better(env, cpu) &&
@@ -52,21 +52,21 @@ static __always_inline bool better_cpu_exists(u32 cpu)
 }
 
 /*
- * nohz_kick_needed(). The posting kicks whether or not there is a better CPU: a hardware thread, of less than half
- * of a CPU's cpu_power, would at each tick while it has a task.
+ * nohz_kick_needed(). The posting kicks whether or not there is a better CPU: a hardware thread,
+ * with less than half of a CPU's cpu_power, would kick at each tick while it has a task.
  */
 static __always_inline bool misfit_kick(u32 cpu)
 {
 	return policy.misfit && weighted_cpuload(cpu) > power_of(cpu) && better_cpu_exists(cpu);
 }
 
-/* Does an idle CPU pull from a group of @weight CPUs with @nr_running tasks, capacities apart? */
+/* Does an idle CPU pull from a group of @weight CPUs with @nr_running tasks, regardless of capacities? */
 static __always_inline bool idle_pull(const struct balance_env *env, u64 weight, u64 nr_running)
 {
 	return policy.idle_pull && is_idle_balance(env) && weight < nr_running;
 }
 
-/* can_migrate_task(): and takes a task of it however heavy that is? */
+/* can_migrate_task(): and does it take a task of any load from it? */
 static __always_inline bool idle_pull_moves_any(const struct balance_env *env)
 {
 	return policy.idle_pull && is_idle_balance(env);

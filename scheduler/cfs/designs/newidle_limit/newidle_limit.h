@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Policy `newidle_limit`: a CPU does not look for work if it has run out of it too often lately, after
+ * Policy `newidle_limit`: a CPU does not search for work if it has run out of it too often lately,
+ * after
  *
  *	[RFC] sched: Limit idle_balance() when it is being used too frequently, Jason Low, 2013-07-16
  */
@@ -18,9 +19,9 @@ static __always_inline void newidle_limit_init_rq(struct fair_rq *rq)
 }
 
 /*
- * @rq runs out of work at @now: does it too often? The average follows an eighth of the way, whether or
- * not the CPU then balances; a long time since the last is a fresh start, so that it takes many short
- * ones to get below the limit.
+ * @rq runs out of work at @now: does it do so too often? The average moves by an eighth of the
+ * difference, whether or not the CPU then balances. A long time since the last attempt resets it,
+ * so that many short intervals are needed to get below the limit.
  */
 static __always_inline bool newidle_limited(struct fair_rq *rq, u64 now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What power balance keeps; see power_balance.h. */
+/* The state of power balance; see power_balance.h. */
 #ifndef __EQUIPOISE_POWERSAVE_KEPT_H
 #define __EQUIPOISE_POWERSAVE_KEPT_H
 
@@ -9,7 +9,7 @@ struct powersave_domain {
 };
 
 struct powersave_group_stats {
-	/* The utilization that its CPUs may come to. */
+	/* The utilization that its CPUs may reach. */
 	u64 group_util;
 };
 

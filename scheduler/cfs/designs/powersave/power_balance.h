@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Power balance: an idle CPU of a group that is in use, but not full, takes the tasks of the group in
- * its domain that is used least, so that this one may rest. Patches 14 to 20 of the series that
+ * Power balance: an idle CPU of a group that is in use, but not full, takes the tasks of the least
+ * used group in its domain, so that that group can sleep. Patches 14 to 20 of the series that
  * powersave.h names.
  *
- * Lazily: tasks that come and go would be packed and spread again and again. So it waits until the
- * domain has not been balanced for performance for some time, which perf_lb_record remembers; and any
- * overloaded group has the domain balanced for performance.
+ * It is lazy, because tasks that come and go would be packed and spread again and again. It waits
+ * until the domain has not been balanced for performance for some time, which perf_lb_record
+ * remembers; any overloaded group makes the domain be balanced for performance.
  */
 #ifndef __EQUIPOISE_POWER_BALANCE_H
 #define __EQUIPOISE_POWER_BALANCE_H
@@ -14,13 +14,16 @@
 #include "../../balance/balance_env.bpf.h"
 #include "powersave.h"
 
-/* In the last 32 balances none for performance, in the last 64 at most so many. */
+/* No balance for performance among the last 32, and at most this many among the last 64. */
 #define PERF_LB_LATE 0xffffffffULL
 #define PERF_LB_MAX 4
-/* So many of the longest balance intervals without a balance clear the record. */
+/* This many of the longest balance intervals without a balance clear the record. */
 #define PERF_LB_FORGET 8
 
-/* Which balance this is to be. Busy CPUs balance for performance, and hardware threads share theirs. */
+/*
+ * Decides which kind of balance this is. Busy CPUs balance for performance, and hardware threads
+ * share theirs.
+ */
 static __always_inline void init_power_stats(struct balance_env *env)
 {
 	struct powersave_domain_stats *sds = &env->sds.design.powersave;
@@ -36,14 +39,17 @@ static __always_inline void init_power_stats(struct balance_env *env)
 		env->flags |= LBF_POWER_BAL;
 }
 
-/* Adds @cpu to its group. A local group that is idle rules out power balance, and others may yet be overloaded. */
+/*
+ * Adds @cpu to its group. An idle local group rules out power balance, and other groups may yet be
+ * overloaded.
+ */
 static __always_inline void add_power_stats(struct balance_env *env, u32 cpu)
 {
 	if (!(env->flags & LBF_PERF_BAL))
 		env->sgs.design.powersave.group_util += max_rq_util(cpu, false);
 }
 
-/* Looks at @group, whose statistics are in env->sgs: is it the one to empty, or to fill? */
+/* Considers @group, whose statistics are in env->sgs, as the group to empty or to fill. */
 static __always_inline void update_power_stats(struct balance_env *env, s32 group, bool local_group)
 {
 	struct powersave_domain_stats *sds = &env->sds.design.powersave;
@@ -67,13 +73,13 @@ static __always_inline void update_power_stats(struct balance_env *env, s32 grou
 	if (!(env->flags & LBF_POWER_BAL) || !sgs->sum_nr_running)
 		return;
 
-	/* Of two that are used as little, the last. Groups are numbered by their first CPU. */
+	/* Of two equally used groups, the last. Groups are numbered by their first CPU. */
 	if (group_util < sds->min_util || (group_util == sds->min_util && group > sds->group_min)) {
 		sds->group_min = group;
 		sds->min_util = group_util;
 		sds->min_load_per_task = sgs->sum_weighted_load / sgs->sum_nr_running;
 	}
-	/* Of two that are used as much, the first. */
+	/* Of two equally used groups, the first. */
 	if (has_room &&
 	    (group_util > sds->leader_util || (group_util == sds->leader_util && group < sds->group_leader))) {
 		sds->group_leader = group;
@@ -90,8 +96,8 @@ static __always_inline u32 hweight64(u64 bits)
 }
 
 /*
- * Is the domain not to be balanced for performance? Then @group is the one to empty, and env->imbalance how much of
- * it; or -1: then there is nothing to do.
+ * If the domain is not balanced for performance, @group is the group to empty, and env->imbalance
+ * the amount; or -1: then there is nothing to do.
  */
 __noinline bool find_power_group(struct balance_env *env __arg_nonnull, s32 *group __arg_nonnull)
 {

@@ -1,13 +1,13 @@
-//! What an event's bytes mean: the `format` files of tracefs.
+//! The meaning of an event's bytes: the `format` files of tracefs.
 
 use super::super::event::{DEFAULT_PRIO, Event, IN_INTERRUPT, Line, Moved, Read, State, Task};
 use super::text;
 use std::collections::HashMap;
 
-/// Where `common_flags` is in every event, after `common_type`.
+/// The offset of `common_flags` in every event, after `common_type`.
 const FLAGS: usize = 2;
 
-/// The events that say something here, by `common_type`.
+/// The relevant events, by `common_type`.
 #[derive(Default)]
 pub struct Formats {
     kinds: HashMap<u16, Kind>,
@@ -33,31 +33,31 @@ enum Kind {
         cpu: Field,
     },
     Pinned([Field; 2]),
-    /// Its object and bytes are there; what else it is.
+    /// The fields of its object and bytes; and its kind.
     Moved([Field; 2], Moved),
     Mark(Field),
-    /// Its number, and where the first of what it passes is.
+    /// Its number, and the field of its first arguments.
     Call(Field, Field),
 }
 
-/// Which bits of `prev_state` mean what.
+/// The meaning of the bits of `prev_state`.
 #[derive(Clone, Copy)]
 struct Letters {
     dead: u64,
     blocked: u64,
 }
 
-/// Where in an event a field is.
+/// The place of a field in an event.
 #[derive(Clone, Copy)]
 struct Field {
     offset: usize,
     size: usize,
-    /// It says where the text is (`__data_loc`).
+    /// It has the place of the text (`__data_loc`).
     elsewhere: bool,
 }
 
 impl Formats {
-    /// Takes up `format`, if its event is of those; what is said is what is wrong.
+    /// Adds `format`, if its event is relevant; the error says what is wrong.
     pub fn add(&mut self, format: &str) -> Result<(), String> {
         let Some(name) = format.lines().find_map(|line| line.strip_prefix("name: ")) else {
             return Err("a format without a name".to_owned());
@@ -95,7 +95,7 @@ impl Formats {
                     task.zip(cpus)
                         .map(|(task, cpus)| Kind::Pinned([task, cpus]))
                 }
-                // A probe of somebody else's may be called so, too.
+                // Another program's probe may have the same name.
                 _ => Moved::of(name, 0, 0).and_then(|moved| {
                     let [object, bytes] = Moved::FIELDS.map(field);
                     Some(Kind::Moved([object?, bytes?], moved))
@@ -109,7 +109,7 @@ impl Formats {
         Ok(())
     }
 
-    /// What `bytes`, an event on `cpu` at `at` ns, says; `None` if it is too short for it.
+    /// The event in `bytes`, on `cpu` at `at` ns; `None` if it is too short.
     pub fn event<'a>(&self, cpu: usize, at: u64, bytes: &'a [u8]) -> Option<Read<'a>> {
         let id = u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]);
         let Some(kind) = self.kinds.get(&id) else {
@@ -205,7 +205,7 @@ impl Field {
     }
 }
 
-/// `field:char prev_comm[16]; offset:8; size:16; signed:0;` of the field called so.
+/// The field `name` from `field:char prev_comm[16]; offset:8; size:16; signed:0;`.
 fn field(format: &str, name: &str) -> Option<Field> {
     format.lines().find_map(|line| {
         let (declaration, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
@@ -228,7 +228,7 @@ fn field(format: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// Of `{ 0x0010, "X" }` and so on in `print fmt`: they differ from kernel to kernel.
+/// The letters from `{ 0x0010, "X" }` and so on in `print fmt`: they differ between kernels.
 fn letters(format: &str) -> Letters {
     let (_, print) = format.split_once("print fmt:").unwrap_or_default();
     let mut letters = Letters {
@@ -254,7 +254,7 @@ fn letters(format: &str) -> Letters {
 }
 
 impl Letters {
-    /// Of a task that was preempted only a bit is set that has no letter.
+    /// For a preempted task, only a bit without a letter is set.
     fn state(self, state: u64) -> State {
         if state & self.dead != 0 {
             State::Dead

@@ -1,5 +1,5 @@
-//! `trace.dat`, trace-cmd's file, of version 6 (trace-cmd.dat.v6.5(5)), which `equipoise record` writes too: what the
-//! events look like, and for each CPU the pages of its ring buffer.
+//! `trace.dat`, trace-cmd's file, of version 6 (trace-cmd.dat.v6.5(5)), which `equipoise record`
+//! also writes: the formats of the events, and for each CPU the pages of its ring buffer.
 
 mod format;
 mod page;
@@ -12,10 +12,10 @@ use page::{Layout, Pages, Record};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the file begins with.
+/// The first bytes of the file.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Is it such a file that begins with `head`?
+/// Is it such a file, by its first bytes `head`?
 pub fn is(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -30,7 +30,7 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
     })
 }
 
-/// What is wrong, and at which byte.
+/// An error, and its byte offset.
 struct Wrong {
     at: usize,
     message: String,
@@ -39,7 +39,7 @@ struct Wrong {
 
 const TRACE_DAT: &str = "expected a whole trace.dat of trace-cmd or of equipoise record";
 
-/// What is left to read.
+/// The rest of the input.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -93,7 +93,7 @@ impl<'a> Input<'a> {
         Ok(text)
     }
 
-    /// Bytes with their number before.
+    /// Bytes preceded by their number.
     fn sized(&mut self) -> Result<&'a [u8], Wrong> {
         let size = self.u64()?;
         self.take(usize::try_from(size).unwrap_or(usize::MAX))
@@ -112,7 +112,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// As much of `bytes` as is text.
+/// The longest prefix of `bytes` that is text.
 fn text(bytes: &[u8]) -> &str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -137,7 +137,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     let page_size = input.u32()? as usize;
     input.expect("header_page")?;
     let header = text(input.sized()?);
-    let layout = Layout::of(header, page_size).ok_or_else(|| input.wrong("no layout of a page"))?;
+    let layout = Layout::of(header, page_size).ok_or_else(|| input.wrong("no page layout"))?;
     input.expect("header_event")?;
     input.sized()?;
 
@@ -157,7 +157,7 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
     let begin = input.at;
     let mut heading = input.array::<10>()?;
     if &heading == b"options  \0" {
-        // Until one that is 0.
+        // Until a zero.
         while input.u16()? != 0 {
             let size = input.u32()? as usize;
             input.take(size)?;

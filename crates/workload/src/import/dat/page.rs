@@ -3,17 +3,19 @@
 use super::{TRACE_DAT, Wrong};
 use std::ops::Range;
 
-/// Of an event's first 32 bits: its length or kind, and after them how long after the one before it was, ns.
+/// The first 32 bits of an event: its length or kind, and then the time since the event before it,
+/// ns.
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// `RB_MISSED_EVENTS` and `RB_MISSED_STORED`: events were lost before this page; how many is behind its events.
+/// `RB_MISSED_EVENTS` and `RB_MISSED_STORED`: events were lost before this page; their number
+/// follows its events.
 const MISSED: u32 = 1 << 31;
 const MISSED_STORED: u32 = 1 << 30;
 
-/// Where in a page is what.
+/// The layout of a page.
 #[derive(Clone, Copy)]
 pub struct Layout {
     page: usize,
@@ -22,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As `header_page` of tracefs says it, of pages of so many bytes.
+    /// From `header_page` of tracefs, for pages of this size.
     pub fn of(header: &str, page: usize) -> Option<Layout> {
         let offset = |name: &str| {
             let line = header.lines().find(|line| line.contains(name))?;
@@ -39,7 +41,7 @@ impl Layout {
     }
 }
 
-/// What is in a page: where in the file.
+/// A record in a page, and its offset in the file.
 #[derive(Clone, Copy)]
 pub enum Record<'a> {
     Event {
@@ -48,7 +50,7 @@ pub enum Record<'a> {
         offset: usize,
         bytes: &'a [u8],
     },
-    /// So many events are missing.
+    /// This number of events is missing.
     Lost { at: u64, offset: usize, count: u64 },
 }
 
@@ -70,9 +72,9 @@ impl Record<'_> {
 pub struct Pages<'a> {
     file: &'a [u8],
     layout: Layout,
-    /// Pages that have not been begun.
+    /// Pages not yet read.
     left: Range<usize>,
-    /// Events of the page that has.
+    /// The events left in the current page.
     events: Range<usize>,
     now: u64,
 }
@@ -98,7 +100,7 @@ impl<'a> Pages<'a> {
         u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
     }
 
-    /// Nothing more is there if that is `None`.
+    /// `None` at the end.
     pub fn next(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         loop {
             if self.events.is_empty() {
@@ -116,7 +118,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Begins a page; what was lost before it.
+    /// Begins a page; returns the events lost before it.
     fn begin(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         let offset = self.left.start;
         let end = offset + self.layout.page;
@@ -137,7 +139,7 @@ impl<'a> Pages<'a> {
         }))
     }
 
-    /// The next of the page, if it is one and not only a time.
+    /// The next event of the page, unless it is only a time.
     fn event(&mut self) -> Result<Option<Record<'a>>, Wrong> {
         let offset = self.events.start;
         let too_long = || wrong(offset, "an event that is longer than its page");
@@ -160,7 +162,7 @@ impl<'a> Pages<'a> {
             }
             PADDING => (4, word as usize),
             TIME_EXTEND | TIME_STAMP => (8, 0),
-            // The length counts its own word.
+            // The length includes its own word.
             0 => (8, (word as usize).saturating_sub(4)),
             words => (4, 4 * words as usize),
         };
@@ -171,7 +173,7 @@ impl<'a> Pages<'a> {
         self.events.start += end;
         match kind {
             TIME_STAMP => {
-                // The highest bits are as they were.
+                // The highest bits are unchanged.
                 let low = u64::from(word) << DELTA_BITS | delta;
                 let high = DELTA_BITS + u32::BITS;
                 self.now = self.now >> high << high | low;

@@ -1,10 +1,10 @@
-//! Whatever a file has in it, reading it ends with a workload or a message.
+//! Parsing any text ends with a workload or a message.
 
 use super::*;
 use crate::fake;
 use proptest::prelude::*;
 
-/// JSON out of the grammar's own words, mostly wrong.
+/// JSON made of the grammar's own words, mostly wrong.
 fn json() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "tasks",

@@ -1,4 +1,4 @@
-//! What is refused, on which line, and what is said to be expected.
+//! Refused files, with the line and the expectation in the message.
 
 use super::*;
 
@@ -72,12 +72,12 @@ fn refuses_wrong_types_and_ranges() {
     refused(
         r#" "a": { "loop": 0, "run": 1 } "#,
         "`loop` is 0",
-        "-1 for ever",
+        "-1 for no limit",
     );
     refused(
         r#" "a": { "loop": -2, "run": 1 } "#,
         "`loop` is -2",
-        "-1 for ever",
+        "-1 for no limit",
     );
     refused(
         r#" "a": { "instance": -1, "run": 1 } "#,
@@ -228,7 +228,7 @@ fn refuses_what_could_never_run_or_go_on() {
     );
     refused(
         r#" "a": { "suspend": "b" } "#,
-        "nothing ever wakes who waits for `b`",
+        "nothing ever wakes the waiters for `b`",
         "resume",
     );
     refused(

@@ -1,4 +1,4 @@
-//! What files do when they run.
+//! The behaviour of files when they run.
 
 use super::*;
 use crate::SchedPolicy;
@@ -30,7 +30,7 @@ fn run_and_sleep_alternate() {
     let workload = tasks(r#" "a": { "loop": 3, "run": 1000, "sleep": 2000 } "#);
     let kernel = Kernel::run(&workload, 1);
     assert_eq!(samples(&workload, &kernel, "a/run"), [1000.0; 3]);
-    // The kernel's timer slack of 50 us belongs to the period.
+    // The kernel's timer slack of 50 us is part of the period.
     assert_eq!(samples(&workload, &kernel, "a/period"), [3050.0; 3]);
     assert_eq!(samples(&workload, &kernel, "time"), [0.009153]);
 }
@@ -214,7 +214,8 @@ fn policies_and_priorities_change_by_phase() {
     assert_eq!(of("rr"), [SchedPolicy::RoundRobin { priority: 10 }]);
 }
 
-/// `dl-runtime` of a fair task is what it asks for at a time; what a phase does not name stays.
+/// `dl-runtime` of a fair task is the slice that it requests; settings that a phase does not name
+/// stay.
 #[test]
 fn fair_tasks_have_slices() {
     let workload = tasks(
@@ -314,7 +315,7 @@ fn threads_of_large_or_forked_tasks_share_metrics() {
 
 #[test]
 fn the_mask_of_all_cpus_is_the_machines() {
-    // A phase that is bound and one that is not, on a machine smaller than MAX_CPUS.
+    // A phase with affinity and one without, on a machine smaller than MAX_CPUS.
     let workload = tasks(
         r#" "a": { "loop": 2, "phases": { "p": { "cpus": [0], "run": 1 }, "q": { "run": 1 } } } "#,
     );
@@ -360,7 +361,7 @@ fn yield_lets_another_go_first() {
     assert!(runs(&kernel, "b")[0] < runs(&kernel, "a")[0]);
 }
 
-/// The shares of missed periods that are measured: by name, the samples.
+/// The measured shares of missed periods: by name, the samples.
 fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
     let names = workload.metrics().iter().map(|metric| &*metric.name);
     let missed = names.filter_map(|name| name.strip_suffix("/missed"));
@@ -393,7 +394,8 @@ fn who_is_woken_has_the_period_of_the_chain_s_first_thread() {
 
 #[test]
 fn a_wakeup_that_is_lost_is_a_period_missed() {
-    // It is woken at 1 ms, in the first period, and is at work when it would be in the second and third.
+    // It is woken at 1 ms, in the first period, and still works when it would be woken in the
+    // second and third.
     let workload = tasks(
         r#" "head": { "loop": 6, "run": 1000, "resume": "last", "timer": { "ref": "t", "period": 10000 } },
             "last": { "loop": 1, "phases": {
@@ -428,13 +430,14 @@ fn a_chain_without_one_period_has_no_deadline() {
     let unpaced = r#" "c": { "loop": 1, "sleep": 1000, "resume": "woken" } "#;
     assert!(!has_deadline(unpaced));
     assert!(!has_deadline(&format!("{}, {unpaced}", paced("a", 1000))));
-    // Of two timers one waits for the other or not: how far apart wakeups are is not to be told.
+    // Of two timers one may wait for the other or not: the distance of wakeups cannot be
+    // determined.
     assert!(!has_deadline(
         r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
             "timer": { "ref": "y", "period": 1000 } } "#
     ));
     assert!(!has_deadline(&paced("a", 0)));
-    // Nor does the timer of another phase say how often this one comes round.
+    // Nor does the timer of another phase determine how often this phase runs.
     assert!(!has_deadline(
         r#" "e": { "loop": 1, "phases": { "rest": { "loop": 9, "timer": { "ref": "x", "period": 1000 } },
             "wake": { "resume": "woken" } } } "#
