@@ -1,6 +1,6 @@
 //! Is a difference between two schedulers significant?
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use puruspe::invbetai;
 
 /// The two-sided confidence of [`Change::margin_pct`].
 const CONFIDENCE: f64 = 0.95;
@@ -60,8 +60,10 @@ fn standard_error(values: &[f64]) -> f64 {
 }
 
 fn t_quantile(degrees_of_freedom: usize) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees_of_freedom as f64)
-        .map_or(f64::NAN, |t| t.inverse_cdf(0.5 + CONFIDENCE / 2.0))
+    // P(|T| > t) is the incomplete beta function I_x(n/2, 1/2) at x = n / (n + t²).
+    let n = degrees_of_freedom as f64;
+    let x = invbetai(1.0 - CONFIDENCE, n / 2.0, 0.5);
+    (n * (1.0 - x) / x).sqrt()
 }
 
 #[cfg(test)]

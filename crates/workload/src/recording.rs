@@ -546,7 +546,7 @@ mod tests {
             (&[Lock(1), Unlock(1)][..], "mutex 1, which is not there"),
             (&[Lock(0), Lock(0)], "takes mutex 0, which it has"),
             (&[Unlock(0)], "releases mutex 0, which it does not hold"),
-            (&[Lock(0)], "keeps a mutex"),
+            (&[Lock(0)], "never releases a mutex"),
         ] {
             recording.threads[0].steps = wrong.to_vec();
             let error = recording.check().unwrap_err();

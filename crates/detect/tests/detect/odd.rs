@@ -85,7 +85,10 @@ fn what_is_known_of_some_cpus_only_is_not_used() {
     let (machine, warnings) =
         machine(detect::sysfs(Tree::new(4, &[a, plain("2-3")]).path()).unwrap());
     assert_eq!(kinds(&machine), ["core 1024: 0-3"]);
-    assert!(warnings[0].contains("known of 2 CPUs of 4"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("known for only 2 of 4 CPUs"),
+        "{warnings:?}"
+    );
 }
 
 #[test]

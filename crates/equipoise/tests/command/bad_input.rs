@@ -123,7 +123,11 @@ fn a_wrong_file_is_named_with_the_line() {
             "{args:?}: {place} is not in {complaint}"
         );
         assert!(complaint.contains(expected), "{args:?}: {complaint}");
-        assert_eq!(complaint.matches(" × ").count(), 1, "{args:?}: {complaint}");
+        assert_eq!(
+            complaint.matches("error: ").count(),
+            1,
+            "{args:?}: {complaint}"
+        );
     }
 }
 

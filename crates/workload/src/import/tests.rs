@@ -165,7 +165,7 @@ fn without_flags_there_is_doubt() {
     // A has slept alone; B never has, and waits for A.
     assert_eq!(both.recording.threads[1].steps[0], Wait);
     assert!(
-        both.summary.notes[0].contains("does not tell interrupts: 0 wakeups"),
+        both.summary.notes[0].contains("no interrupt flags: 0 wakeups"),
         "{:?}",
         both.summary.notes
     );
