@@ -24,7 +24,7 @@
 #include "../intf.h"
 
 /*
- * What a group has overdrawn keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which
+ * A group's overdraft keeps it throttled for no longer than this, ns: sched_ext ends a scheduler under which
  * a task waits for 30 s (scx_watchdog_timeout). A group on 64 CPUs with a quota of 1 ms a second can overdraw by
  * 256 ms before its CPUs have a tick of 4 ms.
  */

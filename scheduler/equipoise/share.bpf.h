@@ -38,7 +38,7 @@ struct share {
 	u32 level;
 	/* As a task's: 1024 by default. 0: there is no such group. */
 	u32 weight;
-	/* What it is without cpu.idle. */
+	/* The weight without cpu.idle. */
 	u32 given;
 	/* It is throttled (throttle.bpf.h): nothing in it counts. */
 	u32 held;

@@ -3,7 +3,7 @@
 #
 #	awk -f alike.awk TOPOLOGY FILE LINES
 #
-# Of the permutations of CPUs that leave the topology's relations (its capacity, who shares a core, a cluster, a cache)
+# Of the permutations of CPUs that leave the topology's relations (its capacity, which CPUs share a core, a cluster, a cache)
 # and the membership in each affinity list of the file as they are, the line is that of which comes first.
 
 # The CPUs of a list such as 0,2-3, as keys of `set`.

@@ -48,17 +48,17 @@ match($0, / [0-9]+\.[0-9]+: sched_/) {
 		ran[name[prev]] += counted(since[prev])
 		delete since[prev]
 	}
-	if ((who = task(field("next_comm"))) != "") {
+	if ((named = task(field("next_comm"))) != "") {
 		if (began == "")
 			began = now
-		name[next_one] = who
+		name[next_one] = named
 		since[next_one] = now
 		if (in_window())
-			turns[who]++
+			turns[named]++
 		if (next_one in woken) {
 			if (in_window()) {
-				waited[who] += now - woken[next_one]
-				waits[who]++
+				waited[named] += now - woken[next_one]
+				waits[named]++
 			}
 			delete woken[next_one]
 		}
@@ -73,12 +73,12 @@ match($0, / [0-9]+\.[0-9]+: sched_/) {
 END {
 	n = split(shown, order, " ")
 	for (i = 1; i <= n; i++) {
-		who = order[i]
+		named = order[i]
 		if (what == "share")
-			printf "share of %s: %.1f %%\n", who, 100000 * ran[who] / (to - from)
+			printf "share of %s: %.1f %%\n", named, 100000 * ran[named] / (to - from)
 		else if (what == "turn")
-			printf "turn of %s: %.2f ms\n", who, turns[who] ? 1000 * ran[who] / turns[who] : 0
+			printf "turn of %s: %.2f ms\n", named, turns[named] ? 1000 * ran[named] / turns[named] : 0
 		else
-			printf "wait of %s: %.2f ms\n", who, waits[who] ? 1000 * waited[who] / waits[who] : 0
+			printf "wait of %s: %.2f ms\n", named, waits[named] ? 1000 * waited[named] / waits[named] : 0
 	}
 }

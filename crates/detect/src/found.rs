@@ -47,7 +47,7 @@ pub struct Cpu {
     pub opps: Vec<OppFound>,
     /// The OPPs between the lowest and the highest are assumptions.
     pub assumed_opps: bool,
-    /// What decides on its frequency, where something says so.
+    /// The decider on its frequency, where sysfs shows one.
     pub decider: Option<Decider>,
     /// From a frequency request until the frequency is reached, ns.
     pub transition_latency_ns: Option<u64>,

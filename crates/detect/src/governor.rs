@@ -1,4 +1,4 @@
-//! What decides on a machine's frequencies, by its cpufreq drivers, governors and preferences.
+//! The deciders on a machine's frequencies, by its cpufreq drivers, governors and preferences.
 
 use crate::sysfs::Folder;
 use machine::{Governor, Preference};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What decides on a CPU's frequency.
+/// A decider on a CPU's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decider {
     /// `scaling_driver`.
@@ -66,7 +66,7 @@ impl Decider {
         }
     }
 
-    /// What is lost as [`Decider::governor`].
+    /// The information that [`Decider::governor`] loses.
     fn warning(&self) -> Option<String> {
         match (self.governor(), &self.preference) {
             (None, _) => Some(format!(
@@ -99,7 +99,7 @@ fn nearest(word: &str) -> Preference {
     }
 }
 
-/// What decides for most of these CPUs, and warnings of what a machine file cannot say.
+/// The decider for most of these CPUs, and warnings of what a machine file cannot say.
 pub(crate) fn most<'a>(
     deciders: impl Iterator<Item = &'a Decider>,
 ) -> (Option<Governor>, Vec<String>) {
@@ -122,7 +122,7 @@ pub(crate) fn most<'a>(
     (most.governor(), warnings)
 }
 
-/// What decides on the frequencies of the CPUs of the sysfs at `root`, each once; empty where they never change.
+/// The deciders on the frequencies of the CPUs of the sysfs at `root`, each once; empty where they never change.
 pub fn deciders(root: &Path) -> Vec<Decider> {
     let all = Folder(root.join("devices/system/cpu/cpufreq"));
     let mut deciders: Vec<Decider> = all

@@ -57,7 +57,7 @@ pub struct Experiment {
     pub title: String,
     /// Where the table was published; `None` if it is simulated only.
     pub source: Option<Source>,
-    /// How often it is run unless somebody says otherwise.
+    /// The number of runs, unless the command line gives one.
     pub runs: Option<u32>,
     /// The compared schedulers, of which the first is the baseline, or the compared changes.
     pub columns: Vec<Column>,

@@ -69,7 +69,7 @@ impl Governor {
         }
     }
 
-    /// What a processor that decides by itself aims at.
+    /// The aim of a processor that decides by itself.
     pub fn preference(self) -> Option<Preference> {
         match self {
             Governor::Schedutil | Governor::Performance => None,

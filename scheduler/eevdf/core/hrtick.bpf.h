@@ -63,7 +63,7 @@ static __always_inline void hrtick_answer(u32 cpu, u64 now)
 
 /*
  * Has @rq's CPU been interrupted for the timer alone? In the kernel that interrupt sets the timer and nothing else
- * (__hrtick_start()), and the task goes on, whoever would be picked.
+ * (__hrtick_start()), and the task runs on, whichever task would be picked.
  */
 static __always_inline bool hrtick_asked_alone(const struct fair_rq *rq)
 {

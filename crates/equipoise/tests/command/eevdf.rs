@@ -29,7 +29,7 @@ fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
 }
 
 /// A wakeup from another CPU beside a lone task has that task's CPU set the timer for the slice's end, and that interrupt
-/// alone takes the CPU from nobody: where the wakeup does not preempt, the end of the slice or the tick does, up to
+/// alone preempts no task: where the wakeup does not preempt, the end of the slice or the tick does, up to
 /// 1.4 ms later.
 #[test]
 fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {

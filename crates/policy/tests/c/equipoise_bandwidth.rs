@@ -69,7 +69,7 @@ fn limits() -> impl Strategy<Value = (u64, u64, u64)> {
     })
 }
 
-/// What is left by definition, period by period: each adds the quota, up to quota and burst, and to a debt that is paid back
+/// The rest by definition, period by period: each adds the quota, up to quota and burst, and to a debt that is paid back
 /// in 10 s at most.
 struct Model {
     period: u64,

@@ -395,7 +395,7 @@ fn a_task_that_sleeps_calls_the_cpu_that_was_claimed() {
     }
 }
 
-/// What waits for a CPU that a real-time task has is for the others of its cluster.
+/// Tasks that wait for a CPU with a real-time task go to the other CPUs of its cluster.
 #[test]
 fn a_real_time_task_keeps_none_waiting() {
     let clusters = Clusters::equal();

@@ -117,8 +117,8 @@ static void switch_tasks(u32 cpu, bool drops)
 }
 
 /*
- * A CPU idles until it is kicked or sent a task, then runs a task that it offers to idle CPUs: whoever claims it is
- * to bring it a task or have it look. Others ask it to pull meanwhile.
+ * A CPU idles until it is kicked or sent a task, then runs a task that it offers to idle CPUs: whichever thread
+ * claims it is to bring it a task or have it look. Others ask it to pull meanwhile.
  */
 static void *cpu_thread(void *argument)
 {
@@ -252,7 +252,7 @@ static void *spend_thread(void *argument)
 		u64 time = __sync_fetch_and_add(&now, 50000), ran = 50000 + random_below(&random, 50000);
 
 		refill_bandwidth(&limit, time);
-		/* Of those that spend at the same time one finds that nothing is left. */
+		/* One of the threads that spend at the same time finds that nothing is left. */
 		__sync_fetch_and_add(&exhausted, spend_bandwidth(&limit, ran));
 		__sync_fetch_and_add(&spent, ran);
 	}

@@ -177,7 +177,7 @@ impl Groups {
         }
     }
 
-    /// A group and what `ops.cgroup_init()` is told of it.
+    /// A group and the arguments of `ops.cgroup_init()` for it.
     pub fn init(&self, index: usize) -> (*mut Cgroup, CgroupInitArgs) {
         let settings = &self.0[index].settings;
         let Bandwidth {

@@ -1,4 +1,4 @@
-//! Control groups: what a scheduler is told of them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
+//! Control groups: the ops of a scheduler for them, and how `equipoise` keeps their `cpu.weight`, `cpu.idle` and `cpu.max`.
 
 use crate::support::*;
 use machine::Machine;
@@ -137,7 +137,7 @@ impl Trace for CpuTime {
     }
 }
 
-/// What the tasks of each name get under `equipoise` of a CPU, of the seconds from the second on. `json` is an rt-app file
+/// The share of a CPU that the tasks of each name get under `equipoise`, of the seconds from the second on. `json` is an rt-app file
 /// without its braces; its threads are NAME-NUMBER.
 fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     let json = format!(

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 type Read<T> = Result<T, Box<BadInput>>;
 
-/// What the kernel takes: `cpu.weight`, and us of quota and period (kernel/sched/core.c).
+/// The kernel's limits: `cpu.weight`, and us of quota and period (kernel/sched/core.c).
 const WEIGHT: RangeInclusive<i64> = 1..=10_000;
 const PERIOD: RangeInclusive<u64> = 1_000..=1_000_000;
 const QUOTA: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
