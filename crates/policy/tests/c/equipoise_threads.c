@@ -232,7 +232,7 @@ static void test_shares(void)
 		run_threads(4, share_thread);
 		for (u32 i = 1; i < 5; i++) {
 			if (shares[i].held)
-				fail("a group is throttled for ever", i);
+				fail("a group stays throttled", i);
 			if (shares[i].runnable || shares[i].counted)
 				fail("a group has something runnable that has nothing", i);
 		}
