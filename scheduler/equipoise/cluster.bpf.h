@@ -267,6 +267,24 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 		set_bit_once(&c->keeping, this->slot);
 }
 
+/*
+ * Makes the hint say whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle meanwhile, so a
+ * CPU that has changed the hint looks again: the last of them is right.
+ */
+static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluster)
+{
+	for (int i = 0; i < 4; i++) {
+		bool idle = READ_ONCE(c->idle);
+
+		if (idle == (READ_ONCE(idle_clusters) >> (cluster & 63) & 1))
+			return;
+		if (idle)
+			set_bit_once(&idle_clusters, cluster);
+		else
+			clear_bit_once(&idle_clusters, cluster);
+	}
+}
+
 /* @cpu is idle, and may be claimed. */
 static __always_inline void set_idle(u32 cpu)
 {
@@ -278,7 +296,7 @@ static __always_inline void set_idle(u32 cpu)
 	idle = __sync_fetch_and_or(&c->idle, bit) | bit;
 	if ((idle & this->siblings) == this->siblings)
 		__sync_fetch_and_or(&c->idle_cores, this->siblings);
-	set_bit_once(&idle_clusters, this->cluster);
+	settle_idle_hint(c, this->cluster);
 }
 
 /* @cpu is no longer idle, or is claimed: true for one caller only. */
@@ -293,12 +311,8 @@ static __always_inline bool clear_idle(u32 cpu)
 	write_cluster(c);
 	idle = __sync_fetch_and_and(&c->idle, ~bit);
 	__sync_fetch_and_and(&c->idle_cores, ~this->siblings);
-	if (!(idle & ~bit)) {
-		clear_bit_once(&idle_clusters, this->cluster);
-		/* Another CPU may have become idle meanwhile. */
-		if (READ_ONCE(c->idle))
-			set_bit_once(&idle_clusters, this->cluster);
-	}
+	if (!(idle & ~bit))
+		settle_idle_hint(c, this->cluster);
 	return idle & bit;
 }
 
