@@ -354,13 +354,13 @@ static __always_inline bool take_next(u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 dsq = next_dsq(cpu, this, c);
-	bool taken = take_first(dsq);
 
 	this->ran_past = 0;
+	/* The bit of c->keeping stays: the task that stops is not alone, whatever is left in the queue. */
+	if (take_first(dsq))
+		return true;
 	if (may_keep_tasks(this, c))
 		none_kept(cpu, this, c);
-	if (taken)
-		return true;
 	if (dsq != cluster_dsq(this->cluster) && take_first(cluster_dsq(this->cluster)))
 		return true;
 	/* A CPU may find its queue empty before the kernel inserts the task, and clear the bit. */

@@ -94,6 +94,20 @@ fn nice_levels_share_by_weight() {
     rt_app::shares_are_by_weight("equipoise", "2", 0.05);
 }
 
+/// Of two tasks one runs and one waits: at each switch the queue is empty for a moment, and the lighter task is
+/// charged all the same.
+#[test]
+fn two_loops_share_a_cpu_by_weight() {
+    let result = run(
+        "smp-2",
+        10,
+        r#""loop": { "cpus": [0], "loop": -1, "run": 200 },
+           "light": { "cpus": [0], "priority": 5, "loop": -1, "run": 200 }"#,
+    );
+    let (part, expected) = (200.0 / mean(&result, "light/run"), 335.0 / 1359.0);
+    assert!((part / expected - 1.0).abs() < 0.05, "{part} of {expected}");
+}
+
 /// Beside loops that may run anywhere, a pinned task waits for no more than a slice and a tick.
 #[test]
 fn a_pinned_task_does_not_wait_behind_a_long_slice() {
