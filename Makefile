@@ -29,7 +29,7 @@ test: check
 	tests/sanitize
 	vm/build-loader --test || [ $$? = 77 ]
 	vm/test --quick $(VM_TESTS)
-	vm/test --quick --kernel $(NEWEST) verifier bandwidth
+	vm/test --quick --kernel $(NEWEST) verifier
 
 # The Python package: its wheel in an empty virtual environment.
 test-python:
