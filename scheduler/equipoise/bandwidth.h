@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
- *Each period adds the quota; what is left over at the end of a period is kept up to the burst. CPUs notice at a
- *tick or a switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many
- *periods the group gets its quota.
+ * Each period adds the quota; the rest at the end of a period is kept up to the burst. CPUs notice at a tick or a
+ * switch that nothing is left, so a group may overdraw. The next periods pay that back, so that over many periods
+ * the group gets its quota.
  *
  *	left
  *	quota + burst ----------------------------------  a refill adds no more than up to here

@@ -72,8 +72,8 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
         .collect()
 }
 
-/// The lines of one row of the published table: one for each statistic that is `shown`, and how far from
-/// the limit the averages are. Of a table that was not published each cell is what was simulated.
+/// The lines of one row of the published table: one for each statistic in `shown`, and the distance
+/// of the averages from the limit. An unpublished table has the simulated numbers only.
 fn rows(stats: &[&[lab::Cell<'_>]], shown: &[Stat], published: bool) -> Vec<Vec<Cell>> {
     let columns = if published { 0..3 } else { 1..2 };
     let mut rows = Vec::new();

@@ -1,6 +1,7 @@
 //! The parts of `scheduler/equipoise` that need no kernel: bounds of virtual time, and requests between CPUs.
 
 use crate::common::compile;
+use crate::equipoise_kernel::FOUR_CPUS;
 use libloading::{Library, Symbol};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -178,40 +179,11 @@ fn no_request_is_lost_or_taken_twice() {
 
 /// The whole scheduler on four equal CPUs of one cluster, each of which runs a task. Queues have
 /// only their first task.
-const CPUS: &str = r#"#include <scx/common.bpf.h>
-    #include "equipoise/main.bpf.c"
-    #define MS 1000000LL
-    #define CLOCK (100 * NSEC_PER_SEC)
+const CPUS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS };
-    const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
-    static struct rq cores[4];
-    static cpumask_t allowed;
-    static struct equipoise_map map;
-    /* The tasks that run on the CPUs, the waking task, and the first of each queue. */
-    static struct task_struct task[6], first[MAX_CLUSTERS + 4];
+    /* The tasks that run on the CPUs, and the waking task. */
+    static struct task_struct task[6];
     static struct task_state state[6];
-    static s32 queued[MAX_CLUSTERS + 4];
-
-    static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
-    static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
-    {
-        *it = (struct bpf_iter_scx_dsq){ .dsq_id = dsq };
-        return 0;
-    }
-    static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
-    {
-        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
-    }
-    static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
-    static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
-    static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
-        .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf };
-
-    static void begin_task(struct task_struct *p, s32 pid)
-    {
-        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
-                                   .cpus_ptr = &allowed, .scx = { .dsq_vtime = CLOCK } };
-    }
 
     void begin(void)
     {
@@ -224,12 +196,12 @@ const CPUS: &str = r#"#include <scx/common.bpf.h>
         nr_clusters = 1;
         waiting_clusters = 0;
         for (u32 i = 0; i < 6; i++) {
-            begin_task(&task[i], i + 1);
+            begin_task(&task[i], i + 1, &allowed);
             state[i] = (struct task_state){ .weight = 1024, .inv_weight = 1 << 22 };
             task[i].equipoise_storage[0] = &state[i];
         }
         for (u32 i = 0; i < MAX_CLUSTERS + 4; i++) {
-            begin_task(&first[i], 100 + i);
+            begin_task(&first[i], 100 + i, &allowed);
             queued[i] = 0;
         }
         for (u32 cpu = 0; cpu < 4; cpu++) {
@@ -300,7 +272,7 @@ struct Cpus(Library);
 
 impl Cpus {
     fn new() -> Cpus {
-        let cpus = Cpus(compile(CPUS));
+        let cpus = Cpus(compile(&format!("{FOUR_CPUS}{CPUS}")));
         let begin: Symbol<unsafe extern "C" fn()> = unsafe { cpus.0.get(b"begin") }.unwrap();
         unsafe { begin() };
         cpus

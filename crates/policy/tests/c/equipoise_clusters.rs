@@ -1,49 +1,17 @@
 //! `scheduler/equipoise` on two clusters of two CPUs: which CPU takes or gives what, and what a tick and a stop do.
 
 use crate::common::compile;
+use crate::equipoise_kernel::FOUR_CPUS;
 use libloading::{Library, Symbol};
 
 /// CPUs 0 and 1 are cluster 0, 2 and 3 cluster 1. Each runs the task of its number; task 4 wakes up or is new. Queues have the
 /// first task alone.
-const CLUSTERS: &str = r#"#include <scx/common.bpf.h>
-    #include "equipoise/main.bpf.c"
-    #define MS 1000000LL
-    #define CLOCK (100 * NSEC_PER_SEC)
+const CLUSTERS: &str = r#"
     volatile struct tunables tunables = { .slice = 3 * MS, .lag = 6 * MS, .preempt_after = MS, .unfairness = 5 * MS,
         .sync_burst = MS / 20, .pull_interval = MS / 5, .pull_burst = 2 * MS, .prefer = PREFER_BALANCED };
-    const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
-    static struct rq cores[4];
-    static cpumask_t allowed;
-    static struct equipoise_map map;
-    static struct task_struct task[5], first[MAX_CLUSTERS + 4];
+    static struct task_struct task[5];
     static struct task_state state[5];
-    static s32 queued[MAX_CLUSTERS + 4];
-    static u32 kicks[4];
     static cpumask_t of_first;
-
-    static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
-    static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
-    {
-        *it = (struct bpf_iter_scx_dsq){ .dsq_id = dsq };
-        return 0;
-    }
-    static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
-    {
-        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
-    }
-    static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
-    static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
-    static void kick(void *k, s32 cpu, u64 flags) { kicks[cpu]++; }
-    static u32 reenqueue(void *k) { return 0; }
-    static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
-        .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
-        .reenqueue_local = reenqueue };
-
-    static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
-    {
-        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
-            .cpus_ptr = mask, .scx = { .dsq_vtime = CLOCK, .slice = SLICE_MAX } };
-    }
 
     /* Capacities, of 1024, and whether each cluster is a core of two threads. */
     void begin(u32 capacity0, u32 capacity1, bool threads)
@@ -159,7 +127,7 @@ struct Clusters(Library);
 
 impl Clusters {
     fn new(capacity0: u32, capacity1: u32, threads: bool) -> Clusters {
-        let clusters = Clusters(compile(CLUSTERS));
+        let clusters = Clusters(compile(&format!("{FOUR_CPUS}{CLUSTERS}")));
         let begin: Symbol<unsafe extern "C" fn(u32, u32, bool)> =
             unsafe { clusters.0.get(b"begin") }.unwrap();
         unsafe { begin(capacity0, capacity1, threads) };

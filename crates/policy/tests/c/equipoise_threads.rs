@@ -1,24 +1,12 @@
 //! What CPUs share in `scheduler/equipoise`, with a thread for each CPU, under ThreadSanitizer: no claimed CPU is lost, no
 //! request is overwritten unseen, no share or limit of a control group loses a task or time.
 
+use crate::common::FLAGS;
 use std::path::Path;
 use std::process::Command;
 
 /// Other than the simulated kernel's, these threads are real, and READ_ONCE() is an atomic load.
-const FLAGS: &[&str] = &[
-    "-std=gnu11",
-    "-O1",
-    "-g",
-    "-Wall",
-    "-Wno-attributes",
-    "-Wno-unused",
-    "-Werror",
-    "-fwrapv",
-    "-fno-strict-aliasing",
-    "-fsanitize=thread",
-    "-pthread",
-    "-D__ro=",
-];
+const THREADS: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
 
 #[test]
 fn cpus_that_run_at_once_lose_nothing() {
@@ -28,6 +16,7 @@ fn cpus_that_run_at_once_lose_nothing() {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let compiled = Command::new(compiler)
         .args(FLAGS)
+        .args(THREADS)
         .arg("-I")
         .arg(here.join("../../scheduler"))
         .arg("-I")

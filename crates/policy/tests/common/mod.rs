@@ -5,19 +5,16 @@ use machine::Machine;
 use policy::Policy;
 use std::path::Path;
 
-const FLAGS: &[&str] = &[
+/// How C is compiled that plays the kernel itself.
+pub const FLAGS: &[&str] = &[
     "-std=gnu11",
-    "-O2",
     "-Wall",
     "-Wno-attributes",
     "-Wno-unused",
     "-Werror",
     "-fwrapv",
     "-fno-strict-aliasing",
-    // The tests play the kernel.
     "-D__ro=",
-    "-shared",
-    "-fPIC",
 ];
 
 /// Compiles `code` with the scheduler's and the simulated kernel's headers on the include path.
@@ -27,8 +24,9 @@ pub fn compile(code: &str) -> Library {
     std::fs::write(&source, code).unwrap();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let include = [crates.join("../scheduler"), crates.join("native/include")];
+    let flags = [FLAGS, &["-O2", "-shared", "-fPIC"]].concat();
     let compiled =
-        native::shared_object(&[&source], FLAGS, &include.each_ref().map(|i| i.as_path()));
+        native::shared_object(&[&source], &flags, &include.each_ref().map(|i| i.as_path()));
     std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();
     // SAFETY: the library is what was just compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()

@@ -3,8 +3,8 @@
 //!
 //! It checks once per interval. The average number of active cores decides the highest frequency.
 //! Power below the package's limit is a credit, at most a quarter of the limit (Intel's short term
-//! limit), to be used over the averaging window; power above it is a debt. Of the OPPs whose power,
-//! estimated from that of the last interval, is within limit and credit, the fastest is chosen: in
+//! limit), to be used over the averaging window; power above it is a debt. The unit chooses the
+//! fastest OPP whose power, estimated from that of the last interval, is within limit and credit. In
 //! the long run the package draws its limit, between two OPPs. If cores are of several types, each
 //! type has its frequencies, and may have its own count of active cores.
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use machine::Machine;
 use policy::Policy;
-use simulator::{Check, Config, Event, Trace};
+use simulator::Config;
 use std::collections::HashMap;
 use workload::{Bandwidth, ControlGroup, Op, Start, Workload};
 
@@ -118,27 +118,8 @@ fn a_scheduler_is_told_of_groups_and_of_the_tasks_in_them() {
     assert_eq!(ran.numbers("exit"), [4, 3, 2, 1]);
 }
 
-/// CPU time, ns, by task, from `from` on.
-struct CpuTime {
-    from: u64,
-    on: HashMap<usize, (String, u64)>,
-    of: HashMap<String, u64>,
-}
-
-impl Trace for CpuTime {
-    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        let Event::Switch { next, .. } = event else {
-            return;
-        };
-        let last = self.on.insert(cpu, (next.0.to_owned(), now));
-        if let Some((task, since)) = last {
-            *self.of.entry(task).or_default() += now.max(self.from) - since.max(self.from);
-        }
-    }
-}
-
-/// The share of a CPU that the tasks of each name get under `equipoise`, of the seconds from the second on. `json` is an rt-app file
-/// without its braces; its threads are NAME-NUMBER.
+/// The share of a CPU that the tasks of each name get under `equipoise`, of the seconds from the
+/// second on. `json` is an rt-app file without its braces; its threads are NAME-NUMBER.
 fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     let json = format!(
         "{{ \"global\": {{ \"duration\": {} }}, {json} }}",
@@ -154,28 +135,10 @@ fn shares(cpus: usize, seconds: u64, json: &str) -> HashMap<String, f64> {
     shares
 }
 
+/// CPU time from the second on, ns, by task.
 fn run_equipoise(machine: &Machine, workload: &dyn Workload) -> HashMap<String, u64> {
-    let policy = Policy::find("equipoise").unwrap();
-    let mut times = CpuTime {
-        from: 1000 * MS,
-        on: HashMap::new(),
-        of: HashMap::new(),
-    };
-    simulator::run_checked(
-        Config {
-            machine,
-            workload,
-            scheduler: policy.object(),
-            globals: &policy.globals(machine),
-            read: &[],
-            seed: 1,
-            time_limit_ns: 1_000_000 * MS,
-            trace: Some(&mut times),
-        },
-        Check::INVARIANTS,
-    )
-    .unwrap_or_else(|error| panic!("{error}"));
-    times.of
+    equipoise_cpu_time(machine, workload, 1, 1_000_000 * MS, 1000 * MS..u64::MAX)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Each gets its share to 5 %.

@@ -7,11 +7,8 @@
 use crate::case::config;
 use crate::support::*;
 use machine::{CpuMask, Level, Machine};
-use policy::Policy;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use simulator::{Check, Config, Event, Trace};
-use std::collections::HashMap;
 use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 
 /// Shares are measured from here to there, ns.
@@ -135,26 +132,6 @@ fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
     }
 }
 
-/// CPU time between [`FROM`] and [`UNTIL`], ns, by task.
-#[derive(Default)]
-struct CpuTime {
-    on: HashMap<usize, (String, u64)>,
-    of: HashMap<String, u64>,
-}
-
-impl Trace for CpuTime {
-    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        let Event::Switch { next, .. } = event else {
-            return;
-        };
-        let last = self.on.insert(cpu, (next.0.to_owned(), now));
-        if let Some((task, since)) = last {
-            let ran = now.clamp(FROM, UNTIL) - since.clamp(FROM, UNTIL);
-            *self.of.entry(task).or_default() += ran;
-        }
-    }
-}
-
 /// `cpus` equal CPUs, in `caches` clusters.
 fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
     let mut machine = Machine {
@@ -192,23 +169,9 @@ fn run(machine: &Machine, tasks: &[Task], seed: u64) -> Result<Vec<f64>, simulat
             .collect(),
         ..Start::default()
     });
-    let policy = Policy::find("equipoise").unwrap();
-    let mut times = CpuTime::default();
-    simulator::run_checked(
-        Config {
-            machine,
-            workload: &workload,
-            scheduler: policy.object(),
-            globals: &policy.globals(machine),
-            read: &[],
-            seed,
-            time_limit_ns: 60_000 * MS,
-            trace: Some(&mut times),
-        },
-        Check::INVARIANTS,
-    )?;
+    let times = equipoise_cpu_time(machine, &workload, seed, 60_000 * MS, FROM..UNTIL)?;
     let window = (UNTIL - FROM) as f64;
-    let got = |i: usize| times.of.get(&i.to_string()).copied().unwrap_or(0) as f64 / window;
+    let got = |i: usize| times.get(&i.to_string()).copied().unwrap_or(0) as f64 / window;
     Ok((0..tasks.len()).map(got).collect())
 }
 

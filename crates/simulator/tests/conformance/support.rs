@@ -4,7 +4,9 @@ use machine::{CoreType, Cpu, CpuMask, Level, Machine};
 use native::{Global, Kernel, Object};
 use policy::Policy;
 use simulator::{Check, Config, Error, Event, Outcome, Trace};
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::Range;
 use workload::{Env, Metric, Op, Program, SchedPolicy, Start, TaskSpec, Workload};
 
 pub const MS: u64 = 1_000_000;
@@ -311,4 +313,54 @@ impl Trace for Recording {
             self.printed.push(line.to_owned());
         }
     }
+}
+
+/// CPU time in a window of time, ns, by task.
+struct CpuTime {
+    window: Range<u64>,
+    on: HashMap<usize, (String, u64)>,
+    of: HashMap<String, u64>,
+}
+
+impl Trace for CpuTime {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        let Event::Switch { next, .. } = event else {
+            return;
+        };
+        let Range { start, end } = self.window;
+        let last = self.on.insert(cpu, (next.0.to_owned(), now));
+        if let Some((task, since)) = last {
+            *self.of.entry(task).or_default() += now.clamp(start, end) - since.clamp(start, end);
+        }
+    }
+}
+
+/// The CPU time that each task gets under `equipoise` in the `window`, ns. Invariants are checked.
+pub fn equipoise_cpu_time(
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    window: Range<u64>,
+) -> Result<HashMap<String, u64>, Error> {
+    let policy = Policy::find("equipoise").unwrap();
+    let mut times = CpuTime {
+        window,
+        on: HashMap::new(),
+        of: HashMap::new(),
+    };
+    simulator::run_checked(
+        Config {
+            machine,
+            workload,
+            scheduler: policy.object(),
+            globals: &policy.globals(machine),
+            read: &[],
+            seed,
+            time_limit_ns,
+            trace: Some(&mut times),
+        },
+        Check::INVARIANTS,
+    )?;
+    Ok(times.of)
 }

@@ -1,0 +1,39 @@
+//! The kernel around `scheduler/equipoise` on four CPUs, in C.
+
+/// The beginning of a program with a `begin()` of its own. Queues have their first task alone; tasks are at the clock.
+pub const FOUR_CPUS: &str = r#"#include <scx/common.bpf.h>
+    #include "equipoise/main.bpf.c"
+    #define MS 1000000LL
+    #define CLOCK (100 * NSEC_PER_SEC)
+    const volatile struct machine machine = { .tick_ns = 4 * MS, .nr_cpus = 4 };
+    static struct rq cores[4];
+    static cpumask_t allowed;
+    static struct equipoise_map map;
+    static struct task_struct first[MAX_CLUSTERS + 4];
+    static s32 queued[MAX_CLUSTERS + 4];
+    static u32 kicks[4];
+
+    static s32 nr_queued(void *k, u64 dsq) { return queued[dsq]; }
+    static s32 iterate(void *k, struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags)
+    {
+        *it = (struct bpf_iter_scx_dsq){ .dsq_id = dsq };
+        return 0;
+    }
+    static struct task_struct *next(void *k, struct bpf_iter_scx_dsq *it)
+    {
+        return it->iteration++ || !queued[it->dsq_id] ? NULL : &first[it->dsq_id];
+    }
+    static void ends(void *k, struct bpf_iter_scx_dsq *it) { }
+    static u32 perf(void *k, s32 cpu, u32 what) { return 1024; }
+    static void kick(void *k, s32 cpu, u64 flags) { kicks[cpu]++; }
+    static u32 reenqueue(void *k) { return 0; }
+    static struct equipoise_kernel kernel = { .nr_cpu_ids = 4, .rqs = cores, .dsq_nr_queued = nr_queued,
+        .iter_dsq_new = iterate, .iter_dsq_next = next, .iter_dsq_destroy = ends, .cpuperf = perf, .kick_cpu = kick,
+        .reenqueue_local = reenqueue };
+
+    static void begin_task(struct task_struct *p, s32 pid, cpumask_t *mask)
+    {
+        *p = (struct task_struct){ .pid = pid, .prio = 120, .static_prio = 120, .nr_cpus_allowed = 4,
+            .cpus_ptr = mask, .scx = { .dsq_vtime = CLOCK, .slice = SLICE_MAX } };
+    }
+"#;
