@@ -199,5 +199,6 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<report::Cell>>) -> Table {
         header: header.iter().map(|name| name.to_string()).collect(),
         text_columns: header.len(),
         rows,
+        ..Table::default()
     }
 }

@@ -349,6 +349,7 @@ mod tests {
                 header: vec!["<h>".to_owned()],
                 text_columns: 1,
                 rows: vec![vec!["\"<td>\"".into()]],
+                ..Table::default()
             }],
             charts: vec![Chart {
                 title: "<c>".to_owned(),
