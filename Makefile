@@ -123,4 +123,4 @@ check-prose:
 
 lint:
 	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(wildcard scheduler/*/main.bpf.c)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)
