@@ -175,6 +175,23 @@ fn run(machine: &Machine, tasks: &[Task], seed: u64) -> Result<Vec<f64>, simulat
     Ok((0..tasks.len()).map(got).collect())
 }
 
+/// A task of `tasks` that got too little on `machine`, in words.
+fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
+    let got = run(machine, tasks, seed).map_err(|error| error.to_string())?;
+    // Turns end at ticks.
+    let turn = (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (UNTIL - FROM) as f64;
+    let due = due(tasks, machine.cpus.len());
+    for (i, task) in tasks.iter().enumerate() {
+        if got[i] + turn < task.least() * due[i] {
+            let (got, due) = (got[i], due[i]);
+            return Err(format!(
+                "task {i} got {got:.3} of a CPU, and was due {due:.3}: {task:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(config(200))]
 
@@ -185,17 +202,61 @@ proptest! {
         all in vec((does(), nice()), 2..24),
         seed: u64,
     ) {
-        let machine = equal_cpus(cpus, caches, hz);
         let tasks: Vec<_> = all.iter().map(|&(does, nice)| Task { does, nice }).collect();
-        let got = run(&machine, &tasks, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // Turns end at ticks.
-        let turn = (3 * MS + 2_000_000_000 / u64::from(hz)) as f64 / (UNTIL - FROM) as f64;
-        let due = due(&tasks, cpus * caches);
-        for (i, task) in tasks.iter().enumerate() {
-            prop_assert!(
-                got[i] + turn >= task.least() * due[i],
-                "task {i} got {:.3} of a CPU, and was due {:.3}: {task:?}", got[i], due[i],
-            );
-        }
+        let starved = starved(&equal_cpus(cpus, caches, hz), &tasks, seed);
+        prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
     }
+}
+
+const fn spin(nice: i8) -> Task {
+    let does = Does::Spin;
+    Task { does, nice }
+}
+
+const fn nap(run: u64, sleep: u64) -> Task {
+    let does = Does::Nap { run, sleep };
+    Task { does, nice: 0 }
+}
+
+/// The property test found this: on two clusters of one CPU, a task kept a CPU for good while
+/// others shared the other one.
+#[test]
+fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
+    let machine = equal_cpus(1, 2, 100);
+    let three = [spin(10), spin(0), spin(5)];
+    let period = Task {
+        does: Does::Period {
+            run: 1582809,
+            period: 7748427,
+        },
+        nice: 0,
+    };
+    let six = [
+        spin(0),
+        spin(-5),
+        period,
+        spin(0),
+        nap(966368, 192020),
+        spin(19),
+    ];
+    assert_eq!(starved(&machine, &three, 8709668682944039396), Ok(()));
+    assert_eq!(starved(&machine, &six, 457293753307950187), Ok(()));
+}
+
+/// The property test found this: the clock followed a light task, which ran while the others
+/// slept, and left all of them at the bound of their lag, where they are equal.
+#[test]
+fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
+    let tasks = [
+        nap(1740457, 231947),
+        spin(0),
+        spin(19),
+        spin(0),
+        nap(695841, 231947),
+        spin(0),
+    ];
+    assert_eq!(
+        starved(&equal_cpus(4, 1, 250), &tasks, 381054361823855667),
+        Ok(())
+    );
 }
