@@ -351,8 +351,8 @@ pub struct Stream {
 /// `ARROW_FLAG_NULLABLE`.
 const NULLABLE: i64 = 2;
 
-/// What a structure points to. Its `release` drops it, and with it what the consumer has not taken
-/// over: that has no `release` any more.
+/// The memory that a structure points to. The structure's `release` drops it, and with it the parts
+/// that the consumer has not taken over: those have no `release` any more.
 struct Owned<T, Keep> {
     children: Vec<*mut T>,
     dictionary: *mut T,
@@ -502,7 +502,7 @@ impl Array {
     }
 }
 
-/// What a stream gives: one batch of rows.
+/// The only batch of rows of a stream.
 struct Batch {
     columns: Arc<Vec<(String, Column)>>,
     rows: usize,

@@ -110,7 +110,7 @@ impl Table {
         )
     }
 
-    /// What a notebook shows: pandas' table if it is installed, else the columns.
+    /// The output in a notebook: pandas' table if it is installed, else the columns.
     fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<String> {
         let py = slf.py();
         let text = slf.get().__repr__();

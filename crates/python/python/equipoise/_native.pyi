@@ -39,7 +39,7 @@ class Table:
     def column_names(self) -> list[str]:
         """The names of the columns, in order."""
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The output in a notebook."""
     def to_pyarrow(self) -> pyarrow.Table:
         """The same, without a copy."""
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
