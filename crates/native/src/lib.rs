@@ -149,8 +149,8 @@ fn of_images(
     name: &str,
     kernel: Kernel,
 ) -> Option<&'static Object> {
-    let parsed = |(name, image): (&&str, &&[u8])| {
-        let source = format!("scheduler/{name}/main.bpf.c");
+    let parsed = |((_, folder), image): (&(&str, &str), &&[u8])| {
+        let source = format!("scheduler/{folder}/main.bpf.c");
         let object = Object::parse(&source, image.to_vec());
         object
             .expect("it was compiled with this crate")
@@ -158,7 +158,7 @@ fn of_images(
     };
     let objects = objects[kernel as usize]
         .get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
-    let index = SCHEDULERS.iter().position(|own| *own == name)?;
+    let index = SCHEDULERS.iter().position(|(own, _)| *own == name)?;
     Some(&objects[index])
 }
 

@@ -30,3 +30,4 @@ mod storm;
 mod top;
 mod traces;
 mod verdict;
+mod width;

@@ -9,7 +9,7 @@
 #ifndef __EQUIPOISE_ENERGY_H
 #define __EQUIPOISE_ENERGY_H
 
-#include "../../signals/frequency.bpf.h"
+#include "../../../signals/frequency.bpf.h"
 #include "idle_sibling.h"
 
 /* The task to be placed, and a performance domain with it. */

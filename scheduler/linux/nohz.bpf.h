@@ -6,8 +6,8 @@
 #ifndef __EQUIPOISE_NOHZ_MASK_H
 #define __EQUIPOISE_NOHZ_MASK_H
 
-#include "memory.h"
-#include "topology.bpf.h"
+#include "../memory.h"
+#include "../topology.bpf.h"
 
 struct nohz {
 	/* CPUs with tick_stopped. */

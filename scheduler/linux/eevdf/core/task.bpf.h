@@ -6,8 +6,8 @@
 #ifndef __EQUIPOISE_TASK_H
 #define __EQUIPOISE_TASK_H
 
-#include "../../signals/util_est.h"
-#include "../../weight.h"
+#include "../../../signals/util_est.h"
+#include "../../../weight.h"
 #include "runqueue.bpf.h"
 
 /* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */

@@ -11,7 +11,7 @@
 #ifndef __EQUIPOISE_POWERSAVE_H
 #define __EQUIPOISE_POWERSAVE_H
 
-#include "../../../signals/capacity.h"
+#include "../../../../signals/capacity.h"
 #include "../../core/placement.h"
 
 /*

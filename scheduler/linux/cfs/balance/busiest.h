@@ -6,7 +6,7 @@
 #ifndef __EQUIPOISE_BUSIEST_H
 #define __EQUIPOISE_BUSIEST_H
 
-#include "../../signals/capacity.h"
+#include "../../../signals/capacity.h"
 #include "balance_env.bpf.h"
 #include "imbalance.h"
 

@@ -3,7 +3,7 @@
 #ifndef __EQUIPOISE_GROUP_CAPACITY_H
 #define __EQUIPOISE_GROUP_CAPACITY_H
 
-#include "../../signals/capacity.h"
+#include "../../../signals/capacity.h"
 #include "balance_env.bpf.h"
 
 /* Updates dst_cpu's group in the domain, though not every time that a CPU runs out of work. */

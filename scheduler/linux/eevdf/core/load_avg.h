@@ -11,8 +11,8 @@
 #ifndef __EQUIPOISE_LOAD_AVG_H
 #define __EQUIPOISE_LOAD_AVG_H
 
-#include "../../signals/pelt.h"
-#include "../../topology.bpf.h"
+#include "../../../signals/pelt.h"
+#include "../../../topology.bpf.h"
 
 struct load_avg {
 	/* The time of the last update, ns of clock_pelt. */

@@ -10,10 +10,10 @@
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
 
-#include "../../explain.bpf.h"
-#include "../../memory.h"
-#include "../../rq.bpf.h"
-#include "../../signals/irq_time.h"
+#include "../../../explain.bpf.h"
+#include "../../../memory.h"
+#include "../../../rq.bpf.h"
+#include "../../../signals/irq_time.h"
 #include "load_avg.h"
 
 /* The running task: the fields that the tick and a waker need without looking it up. */

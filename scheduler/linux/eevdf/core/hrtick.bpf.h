@@ -10,9 +10,9 @@
 #ifndef __EQUIPOISE_HRTICK_H
 #define __EQUIPOISE_HRTICK_H
 
-#include "../../kick.bpf.h"
-#include "../../signals/utilization.bpf.h"
-#include "../../timers.bpf.h"
+#include "../../../kick.bpf.h"
+#include "../../../signals/utilization.bpf.h"
+#include "../../../timers.bpf.h"
 #include "eevdf.h"
 
 /* As in hrtick_start(): a shorter time makes no sense. */

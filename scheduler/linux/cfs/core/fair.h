@@ -7,8 +7,8 @@
 #ifndef __EQUIPOISE_FAIR_H
 #define __EQUIPOISE_FAIR_H
 
-#include "../../kick.bpf.h"
-#include "../../signals/irq_time.h"
+#include "../../../kick.bpf.h"
+#include "../../../signals/irq_time.h"
 #include "task.bpf.h"
 
 /* sched_nr_latency: with more tasks than this, not every task can run within one latency. */

@@ -19,7 +19,7 @@
 #ifndef __EQUIPOISE_HPERF_CLOCK_H
 #define __EQUIPOISE_HPERF_CLOCK_H
 
-#include "../../../topology.bpf.h"
+#include "../../../../topology.bpf.h"
 
 /* The longest time that passes between two updates, ns. */
 #define HPERF_CLOCK_MAX_DELTA NSEC_PER_SEC

@@ -8,8 +8,8 @@
 #ifndef __EQUIPOISE_PUSH_H
 #define __EQUIPOISE_PUSH_H
 
-#include "explain.bpf.h"
-#include "topology.bpf.h"
+#include "../explain.bpf.h"
+#include "../topology.bpf.h"
 
 /* May the task that runs on @cpu use @other? */
 __noinline bool curr_allowed(u32 cpu, u32 other)

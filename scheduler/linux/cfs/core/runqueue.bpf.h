@@ -10,11 +10,11 @@
 #ifndef __EQUIPOISE_RUNQUEUE_H
 #define __EQUIPOISE_RUNQUEUE_H
 
-#include "../../explain.bpf.h"
-#include "../../memory.h"
-#include "../../rq.bpf.h"
-#include "../../signals/pelt.h"
-#include "../../topology.bpf.h"
+#include "../../../explain.bpf.h"
+#include "../../../memory.h"
+#include "../../../rq.bpf.h"
+#include "../../../signals/pelt.h"
+#include "../../../topology.bpf.h"
 #include "../hooks.h"
 
 #define CPU_LOAD_IDX_MAX 5

@@ -9,9 +9,9 @@
  */
 #include <scx/common.bpf.h>
 
-#define SCHEDULER_SETTINGS "cfs/settings.def"
-#include "../release.bpf.h"
-#include "../timers.bpf.h"
+#define SCHEDULER_SETTINGS "linux/cfs/settings.def"
+#include "../../release.bpf.h"
+#include "../../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
 #include "core/pick.h"
@@ -455,4 +455,4 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
-	       .name = "equipoise");
+	       .name = "equipoise_cfs");

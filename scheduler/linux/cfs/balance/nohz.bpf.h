@@ -7,9 +7,9 @@
 #ifndef __EQUIPOISE_NOHZ_H
 #define __EQUIPOISE_NOHZ_H
 
-#include "../../kick.bpf.h"
+#include "../../../kick.bpf.h"
 #include "../../nohz.bpf.h"
-#include "../../signals/frequency.bpf.h"
+#include "../../../signals/frequency.bpf.h"
 #include "balance.h"
 
 /* The number of CPUs of @sg with a tick: sgp->nr_busy_cpus. */

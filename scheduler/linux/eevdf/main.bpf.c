@@ -13,10 +13,10 @@
 
 #include <scx/common.bpf.h>
 
-#define SCHEDULER_SETTINGS "eevdf/settings.def"
+#define SCHEDULER_SETTINGS "linux/eevdf/settings.def"
 #define FREQUENCY_UTIL_FAIR cpu_fair_util_boost
-#include "../release.bpf.h"
-#include "../timers.bpf.h"
+#include "../../release.bpf.h"
+#include "../../timers.bpf.h"
 #include "balance/newidle.h"
 #include "balance/nohz.bpf.h"
 #include "core/preempt.h"
@@ -480,4 +480,4 @@ SCX_OPS_DEFINE(equipoise_ops,
 	       .init = (void *)equipoise_init,
 	       .exit = (void *)equipoise_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_KEEP_BUILTIN_IDLE,
-	       .name = "equipoise");
+	       .name = "equipoise_eevdf");
