@@ -50,6 +50,26 @@ pub const HEADERS: &[(&str, &str)] = &[
         "scx/bpf_arena_common.bpf.h",
         include_str!("../include/scx/bpf_arena_common.bpf.h"),
     ),
+    (
+        "bpf_arena_common.bpf.h",
+        include_str!("../include/bpf_arena_common.bpf.h"),
+    ),
+    (
+        "bpf_arena_spin_lock.h",
+        include_str!("../include/bpf_arena_spin_lock.h"),
+    ),
+    (
+        "bpf_atomic.h",
+        include_str!("../include/bpf_atomic.h"),
+    ),
+    (
+        "bpf_experimental.h",
+        include_str!("../include/bpf_experimental.h"),
+    ),
+    (
+        "equipoise/loader.h",
+        include_str!("../include/equipoise/loader.h"),
+    ),
     ("scx/cid.bpf.h", include_str!("../include/scx/cid.bpf.h")),
     (KERNEL_HEADER, include_str!("../include/scx/kernel.h")),
     ("lib/pmu.h", include_str!("../include/lib/pmu.h")),
