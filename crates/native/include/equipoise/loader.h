@@ -11,11 +11,16 @@
 
 #define LOADER() __equipoise_export s32 equipoise_loader(void)
 
-/* Sets a `const volatile` variable, or an element or a member of one. */
-#define loader_set(variable, value)                                                     \
-	({                                                                              \
-		typeof(variable) ___value = (value);                                    \
-		__builtin_memcpy((void *)&(variable), (const void *)&___value, sizeof(___value)); \
+/*
+ * Sets a `const volatile` variable, or an element or a member of one. The compiler must not see that it is constant:
+ * it would drop the assignment.
+ */
+#define loader_set(variable, value)                                            \
+	({                                                                     \
+		typeof(variable) ___value = (value);                           \
+		void *___to = (void *)&(variable);                             \
+		asm volatile("" : "+r"(___to)::"memory");                      \
+		__builtin_memcpy(___to, (const void *)&___value, sizeof(___value)); \
 	})
 
 /* Attaches @program, whose section begins with `?`. */

@@ -14,8 +14,6 @@
 #include <bpf/bpf_core_read.h>
 #include "user_exit_info.h"
 
-#define div_round_up(a, b) (((a) + (b) - 1) / (b))
-
 #define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020

@@ -162,7 +162,9 @@ impl Instance {
         instance.create_maps(object, nr_cpus)?;
         instance.keep_constants(object);
         if instance.loader.is_some() {
-            instance.open_constants(object).map_err(|error| failed(&error))?;
+            instance
+                .open_constants(object)
+                .map_err(|error| failed(&error))?;
         }
         // From here on its code may run.
         crate::host::cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;

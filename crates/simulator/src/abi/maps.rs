@@ -524,7 +524,9 @@ mod tests {
                 max_entries,
                 ..MapDefinition::default()
             };
-            Maps::default().create(&definition, 1, || zeroes(0)).map(drop)
+            Maps::default()
+                .create(&definition, 1, || zeroes(0))
+                .map(drop)
         };
         assert_eq!(ring(0, 1 << 20), Ok(()));
         assert!(ring(0, 100).unwrap_err().contains("100 bytes"));

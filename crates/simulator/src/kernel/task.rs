@@ -1,6 +1,6 @@
 //! Tasks of the simulated kernel.
 
-use crate::abi::layout::{CssSet, self, TaskStruct};
+use crate::abi::layout::{self, CssSet, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
 use crate::scx::dsq::OnDsq;

@@ -220,7 +220,7 @@ impl Kernel<'_> {
             return self.scheduler_error(format_args!("its loader's part failed ({result})"));
         }
         self.bpf.instance.loader_done(scheduler);
-        self.scx.ops = self.bpf.instance.ops;
+        self.scx.set_ops(self.machine, self.bpf.instance.ops);
     }
 
     /// `scx_ops_enable()` for `scheduler`, before there are tasks.
