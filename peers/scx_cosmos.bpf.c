@@ -17,6 +17,12 @@ LOADER()
 	loader_set(overload_thresh_ns, 1000000);
 	loader_set(primary_all, true);
 	loader_set(all_cpus_same_capacity, loader_least_capacity() == loader_most_capacity());
+	loader_for_each_cpu(cpu)
+	{
+		u32 node = loader_node(cpu);
+
+		bpf_map_update_elem(&cpu_node_map, &cpu, &node, BPF_ANY);
+	}
 	LOADER_SET_CAPACITIES();
 	cosmos_ops.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED |
 			   SCX_OPS_ALLOW_QUEUED_WAKEUP | (numa ? SCX_OPS_BUILTIN_IDLE_PER_NODE : 0);

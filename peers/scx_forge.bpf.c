@@ -15,6 +15,12 @@ LOADER()
 	loader_set(idle_policy, IDLE_WAKEE);
 	loader_set(primary_all, true);
 	loader_set(all_cpus_same_capacity, loader_least_capacity() == loader_most_capacity());
+	loader_for_each_cpu(cpu)
+	{
+		u32 node = loader_node(cpu);
+
+		bpf_map_update_elem(&cpu_node_map, &cpu, &node, BPF_ANY);
+	}
 	loader_set(perf_threshold, 1000);
 	loader_set(perf_sticky_threshold, 1000);
 	forge_ops.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED |

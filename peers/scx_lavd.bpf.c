@@ -109,7 +109,8 @@ static u32 loader_distance(struct cpdom_ctx *a, struct cpdom_ctx *b)
 	return distance + (a->llc_id != b->llc_id ? 2 : 0);
 }
 
-/* Gives @dom its neighbours at @distance as those of its @nth distance: the nearest by number first, in a circle. */
+/* Gives @dom its neighbours at @distance as those of its @nth distance: the nearest by number first, in a circle.
+ */
 static void loader_set_neighbors(struct cpdom_ctx *dom, u32 distance, u32 nth, u32 nr_domains)
 {
 	u32 members[LAVD_CPDOM_MAX_NR], count = 0, self = 0, placed = 0;

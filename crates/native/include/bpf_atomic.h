@@ -20,14 +20,14 @@
 			*___p = (new);              \
 		___found;                           \
 	})
-#define try_cmpxchg(p, pold, new)                                   \
-	({                                                          \
-		typeof(pold) ___pold = (pold);                      \
+#define try_cmpxchg(p, pold, new)                                    \
+	({                                                           \
+		typeof(pold) ___pold = (pold);                       \
 		typeof(*(p) + 0) ___was = cmpxchg(p, *___pold, new); \
-		bool ___same = ___was == *___pold;                  \
-		if (!___same)                                       \
-			*___pold = ___was;                          \
-		___same;                                            \
+		bool ___same = ___was == *___pold;                   \
+		if (!___same)                                        \
+			*___pold = ___was;                           \
+		___same;                                             \
 	})
 #define try_cmpxchg_relaxed(p, pold, new) try_cmpxchg(p, pold, new)
 #define try_cmpxchg_acquire(p, pold, new) try_cmpxchg(p, pold, new)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The part of a scheduler's loader: what user space does in Linux between opening the object and attaching its ops.
- * A file that includes this header and then defines LOADER() is compiled with the scheduler. It runs before ops.init(),
- * may write to constants and to the ops, may call the scheduler's SEC("syscall") programs, and returns 0 or an errno.
+ * A file that includes this header and then defines LOADER() is compiled with the scheduler. It runs before
+ * ops.init(), may write to constants and to the ops, may call the scheduler's SEC("syscall") programs, and returns
+ * 0 or an errno.
  */
 #ifndef __EQUIPOISE_LOADER_H
 #define __EQUIPOISE_LOADER_H
@@ -12,14 +13,14 @@
 #define LOADER() __equipoise_export s32 equipoise_loader(void)
 
 /*
- * Sets a `const volatile` variable, or an element or a member of one. The compiler must not see that it is constant:
- * it would drop the assignment.
+ * Sets a `const volatile` variable, or an element or a member of one. The compiler must not see that it is
+ * constant: it would drop the assignment.
  */
-#define loader_set(variable, value)                                            \
-	({                                                                     \
-		typeof(variable) ___value = (value);                           \
-		void *___to = (void *)&(variable);                             \
-		asm volatile("" : "+r"(___to)::"memory");                      \
+#define loader_set(variable, value)                                                 \
+	({                                                                          \
+		typeof(variable) ___value = (value);                                \
+		void *___to = (void *)&(variable);                                  \
+		asm volatile("" : "+r"(___to)::"memory");                           \
 		__builtin_memcpy(___to, (const void *)&___value, sizeof(___value)); \
 	})
 
@@ -33,9 +34,9 @@ static inline bool loader_online(u32 cpu)
 
 	return cpu < __KERNEL->nr_cpu_ids && online->bits[cpu / 64] >> cpu % 64 & 1;
 }
-#define loader_for_each_cpu(cpu)                                     \
-	for (u32 cpu = 0; cpu < __KERNEL->nr_cpu_ids; cpu++)         \
-		if (!loader_online(cpu)) {                           \
+#define loader_for_each_cpu(cpu)                             \
+	for (u32 cpu = 0; cpu < __KERNEL->nr_cpu_ids; cpu++) \
+		if (!loader_online(cpu)) {                   \
 		} else
 
 /* The place of @cpu in the topology. Cores, last-level caches and nodes are numbered from 0 on, each over all. */
