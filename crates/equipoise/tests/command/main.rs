@@ -21,6 +21,7 @@ mod machines;
 mod manners;
 mod misbehaving;
 mod page;
+mod peers;
 mod rt_app;
 mod rt_app_examples;
 mod runs;
