@@ -1,5 +1,5 @@
-//! What threads did from each wakeup until they slept: where they lost time, and whether it was
-//! their waker that was late. A thread can take long though it hardly waits, because its CPU is slow
+//! The activity of threads from each wakeup until they sleep: where they lost time, and whether
+//! their waker was late. A thread can take long though it hardly waits, because its CPU is slow
 //! by its kind, its frequency or a busy core.
 
 use super::wait::{After, Asked, Wait, base};
@@ -195,9 +195,9 @@ pub struct Responses<'a> {
 /// The chosen responses.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// Those that lost most time to slow CPUs, largest first.
+    /// The responses that lost most time to slow CPUs, largest first.
     pub slow: Vec<Response>,
-    /// Those whose wakers lost most time, largest first.
+    /// The responses whose wakers lost most time, largest first.
     pub late: Vec<Response>,
     /// Where the threads lost time in the whole run.
     pub totals: Vec<Total>,

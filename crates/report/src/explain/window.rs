@@ -39,7 +39,7 @@ impl Raw {
     }
 }
 
-/// What a window is about.
+/// The subject of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A thread that waits.
