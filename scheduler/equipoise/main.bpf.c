@@ -216,13 +216,25 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 	return true;
 }
 
-/* The cluster where @p waits, if it stopped for a task of another queue; -1: it did not. */
+/*
+ * The cluster where @p waits, if it stopped for a task of another queue; -1: it waits where it ran. If it is
+ * further ahead of that cluster's clock than a turn takes it, it would wait there for tasks that have long had
+ * less.
+ */
 static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
 {
 	s32 cluster = (s32)this->gives_to - 1;
+	const struct task_state *t;
+	const struct cluster *c;
 
+	if (cluster < 0)
+		return -1;
 	this->gives_to = 0;
-	return cluster >= 0 && task_allowed(p, cluster_at(cluster)->first_cpu) ? cluster : -1;
+	t = task_of(p);
+	c = cluster_at(cluster);
+	if (!t || !task_allowed(p, c->first_cpu))
+		return -1;
+	return (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > turn_of(p, t) ? -1 : cluster;
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -277,10 +289,10 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 
 /*
  * The clock follows the starts of tasks, but those of light tasks only roughly: other tasks need
- * not have waited for these.
+ * not have waited for these. A light task that ran @alone took nothing from others.
  */
 static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-					 const struct task_state *t, bool its_turn)
+					 const struct task_state *t, bool its_turn, bool alone)
 {
 	u64 start = p->scx.dsq_vtime - t->charged;
 
@@ -290,10 +302,10 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 		WRITE_ONCE(this->clock, follows);
 	if (t->weight >= NICE_0_LOAD)
 		advance_clock(c, start);
-	else if (may_wait(this->cluster) || may_keep_tasks(this, c))
-		advance_clock(c, start - LIGHT_BEHIND);
-	else
+	else if (alone)
 		forgive(this, c, p, t);
+	else
+		advance_clock(c, start - LIGHT_BEHIND);
 }
 
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */
@@ -331,7 +343,7 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	 * be at the bound of lead.
 	 */
 	t->charged = 0;
-	follow_start(this, c, prev, t, true);
+	follow_start(this, c, prev, t, true, false);
 	prev->scx.slice = SLICE_MAX;
 	this->asked = this->woke_sync = false;
 	return true;
@@ -422,19 +434,32 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 		set_idle(cpu);
 }
 
+/*
+ * Did no task wait for the CPU while its task ran, which stops now? The task for which it was asked to stop has
+ * come only now, and has left the queue.
+ */
+static __always_inline bool ran_alone(u32 cpu, const struct cpu_state *this, const struct cluster *c)
+{
+	if (!may_wait(this->cluster) && !may_keep_tasks(this, c))
+		return true;
+	return this->asked && !scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)) &&
+	       !scx_bpf_dsq_nr_queued(own_dsq(cpu));
+}
+
 void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 {
-	struct cpu_state *this = cpu_at(scx_bpf_task_cpu(p));
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	bool its_turn = !this->ran_past;
+	bool its_turn = !this->ran_past, alone = ran_alone(cpu, this, c);
 
 	this->asked = this->woke_sync = false;
 	clear_taken(this);
 	if (!t)
 		return;
 	this->ran_past += charge(p, t, this);
-	follow_start(this, c, p, t, its_turn);
+	follow_start(this, c, p, t, its_turn, alone);
 	t->charged = 0;
 	if (runnable)
 		return;

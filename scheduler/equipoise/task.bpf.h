@@ -191,45 +191,54 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
-/* The latest of all clusters' clocks, if no task waits in any of them; otherwise NO_VTIME. */
+/* The latest of all clusters' clocks. */
 __noinline u64 latest_clock(void)
 {
 	u64 latest = READ_ONCE(clusters[0].clock);
 	int i;
 
-	if (READ_ONCE(waiting_clusters))
-		return NO_VTIME;
 	bpf_for(i, 0, nr_clusters) {
-		const struct cluster *c = cluster_at(i);
+		u64 clock = READ_ONCE(cluster_at(i)->clock);
 
-		if (READ_ONCE(c->keeping))
-			return NO_VTIME;
-		if ((s64)(READ_ONCE(c->clock) - latest) > 0)
-			latest = c->clock;
+		if ((s64)(clock - latest) > 0)
+			latest = clock;
 	}
 	return latest;
 }
 
+/* Does no task wait in other clusters than @cluster? */
+__noinline bool none_waits_beside(u32 cluster)
+{
+	int i;
+
+	if (READ_ONCE(waiting_clusters) & ~(1ULL << (cluster & 63)))
+		return false;
+	bpf_for(i, 0, nr_clusters)
+		if (i != (int)cluster && READ_ONCE(cluster_at(i)->keeping))
+			return false;
+	return true;
+}
+
 /*
  * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
- * its lead is forgiven. A light task is set back if no task waits anywhere: a clock as fast as its
- * virtual time would leave all others behind. The CPU's own clock catches up with the cluster's,
- * too.
+ * its lead is forgiven: the clock follows. A clock as fast as the virtual time of a light task
+ * would leave all others behind, so such a task is set back instead. Not if tasks wait in another
+ * cluster, with which it is to change places when it is ahead of them.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    const struct task_state *t)
 {
-	bool light = t->weight < NICE_0_LOAD;
-	u64 clock = light ? latest_clock() : p->scx.dsq_vtime, start;
+	bool light = t->weight < NICE_0_LOAD, set_back = light && none_waits_beside(this->cluster);
+	u64 clock = p->scx.dsq_vtime, start;
 
-	if (clock == NO_VTIME)
-		return;
+	if (light)
+		clock = set_back ? latest_clock() : clock - LIGHT_BEHIND;
 	advance_clock(c, clock);
 	clock = READ_ONCE(c->clock);
 	if ((s64)(clock - this->clock) > 0)
 		WRITE_ONCE(this->clock, clock);
 	start = clock + start_of(p);
-	if (light && (s64)(p->scx.dsq_vtime - start) > 0)
+	if (set_back && (s64)(p->scx.dsq_vtime - start) > 0)
 		p->scx.dsq_vtime = start;
 }
 

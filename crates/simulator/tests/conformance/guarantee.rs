@@ -2,7 +2,8 @@
 //! share by weight if that is less, however short it runs and sleeps.
 //!
 //! Of 160,364 tasks in 10,000 cases (`PROPTEST_CASES=12800`) 98.4 % got at least 0.9 of that; of
-//! the tasks that do not nap 99.8 %, and none less than 0.69.
+//! the tasks that do not nap 99.8 %, and none less than 0.69. Of 16,552 other cases one missed its
+//! bound: a periodic task that asked for just under its share, 5 % of a CPU, skipped half its periods.
 
 use crate::case::config;
 use crate::support::*;
@@ -14,6 +15,10 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 /// Shares are measured from here to there, ns.
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
+/// Those of light tasks that got too little until then are measured until here. A light task may
+/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which beside a dozen tasks on two
+/// CPUs lasts for 2 s.
+const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 /// A task's behaviour until the end.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +82,10 @@ impl Task {
         }
     }
 
-    fn spec(self, index: usize) -> TaskSpec {
+    fn spec(self, index: usize, until: u64) -> TaskSpec {
         let (mut ran, mut begun) = (false, 0u64);
         let program = move |env: &mut Env| {
-            if env.now >= UNTIL {
+            if env.now >= until {
                 return Op::Exit;
             }
             ran = !ran;
@@ -159,20 +164,58 @@ fn nice() -> impl Strategy<Value = i8> {
     prop_oneof![3 => Just(0), 1 => prop::sample::select(WEIGHTS.map(|(nice, _)| nice).to_vec())]
 }
 
-/// The share that each task got, in CPUs.
-fn run(machine: &Machine, tasks: &[Task], seed: u64) -> Result<Vec<f64>, simulator::Error> {
+/// The share that each task got until `until`, in CPUs.
+fn run(
+    machine: &Machine,
+    tasks: &[Task],
+    seed: u64,
+    until: u64,
+) -> Result<Vec<f64>, simulator::Error> {
     let workload = Script(|| Start {
         tasks: tasks
             .iter()
             .enumerate()
-            .map(|(i, task)| task.spec(i))
+            .map(|(i, task)| task.spec(i, until))
             .collect(),
         ..Start::default()
     });
-    let times = equipoise_cpu_time(machine, &workload, seed, 60_000 * MS, FROM..UNTIL)?;
-    let window = (UNTIL - FROM) as f64;
+    let times = equipoise_cpu_time(machine, &workload, seed, 60_000 * MS, FROM..until)?;
+    let window = (until - FROM) as f64;
     let got = |i: usize| times.get(&i.to_string()).copied().unwrap_or(0) as f64 / window;
     Ok((0..tasks.len()).map(got).collect())
+}
+
+/// The first of `tasks` that got too little until `until`, its share and its due.
+fn first_starved(
+    machine: &Machine,
+    tasks: &[Task],
+    seed: u64,
+    until: u64,
+) -> Result<Option<(usize, f64, f64)>, simulator::Error> {
+    let got = run(machine, tasks, seed, until)?;
+    // Turns end at ticks.
+    let turn = (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (until - FROM) as f64;
+    let due = due(tasks, machine.cpus.len());
+    let starved = |&i: &usize| got[i] + turn < tasks[i].least() * due[i];
+    // A light task is the last to be named.
+    let mut order: Vec<_> = (0..tasks.len()).collect();
+    order.sort_by_key(|&i| tasks[i].nice > 0);
+    Ok(order.into_iter().find(starved).map(|i| (i, got[i], due[i])))
+}
+
+/// A task of `tasks` that got too little on `machine`, in words.
+fn starved(machine: &Machine, tasks: &[Task], seed: u64) -> Result<(), String> {
+    let until = |until| first_starved(machine, tasks, seed, until).map_err(|e| e.to_string());
+    let mut starved = until(UNTIL)?;
+    if starved.is_some_and(|(i, ..)| tasks[i].nice > 0) {
+        starved = until(LIGHT_UNTIL)?;
+    }
+    starved.map_or(Ok(()), |(i, got, due)| {
+        Err(format!(
+            "task {i} got {got:.3} of a CPU, and was due {due:.3}: {:?}",
+            tasks[i]
+        ))
+    })
 }
 
 proptest! {
@@ -185,17 +228,61 @@ proptest! {
         all in vec((does(), nice()), 2..24),
         seed: u64,
     ) {
-        let machine = equal_cpus(cpus, caches, hz);
         let tasks: Vec<_> = all.iter().map(|&(does, nice)| Task { does, nice }).collect();
-        let got = run(&machine, &tasks, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // Turns end at ticks.
-        let turn = (3 * MS + 2_000_000_000 / u64::from(hz)) as f64 / (UNTIL - FROM) as f64;
-        let due = due(&tasks, cpus * caches);
-        for (i, task) in tasks.iter().enumerate() {
-            prop_assert!(
-                got[i] + turn >= task.least() * due[i],
-                "task {i} got {:.3} of a CPU, and was due {:.3}: {task:?}", got[i], due[i],
-            );
-        }
+        let starved = starved(&equal_cpus(cpus, caches, hz), &tasks, seed);
+        prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
     }
+}
+
+const fn spin(nice: i8) -> Task {
+    let does = Does::Spin;
+    Task { does, nice }
+}
+
+const fn nap(run: u64, sleep: u64) -> Task {
+    let does = Does::Nap { run, sleep };
+    Task { does, nice: 0 }
+}
+
+/// The property test found this: on two clusters of one CPU, a task kept a CPU for good while
+/// others shared the other one.
+#[test]
+fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
+    let machine = equal_cpus(1, 2, 100);
+    let three = [spin(10), spin(0), spin(5)];
+    let period = Task {
+        does: Does::Period {
+            run: 1582809,
+            period: 7748427,
+        },
+        nice: 0,
+    };
+    let six = [
+        spin(0),
+        spin(-5),
+        period,
+        spin(0),
+        nap(966368, 192020),
+        spin(19),
+    ];
+    assert_eq!(starved(&machine, &three, 8709668682944039396), Ok(()));
+    assert_eq!(starved(&machine, &six, 457293753307950187), Ok(()));
+}
+
+/// The property test found this: the clock followed a light task, which ran while the others
+/// slept, and left all of them at the bound of their lag, where they are equal.
+#[test]
+fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
+    let tasks = [
+        nap(1740457, 231947),
+        spin(0),
+        spin(19),
+        spin(0),
+        nap(695841, 231947),
+        spin(0),
+    ];
+    assert_eq!(
+        starved(&equal_cpus(4, 1, 250), &tasks, 381054361823855667),
+        Ok(())
+    );
 }
