@@ -5,6 +5,8 @@
 CLANG_FORMAT = $(shell command -v clang-format-19 || echo clang-format)
 C_FILES := $(shell find scheduler -name '*.[ch]') $(wildcard crates/native/include/*.h crates/native/include/*/*.h crates/lab/tests/decisions/*.c crates/policy/tests/c/*.c vm/in-guest/*.c)
 CARGO_FLAGS := --locked
+# Runs what this machine can, and keeps a list of the rest.
+SKIPPABLE := tests/skippable
 # Of the tests that boot a guest those that any change may break, long ones first; test-vm runs all, in full. mixed-load
 # loads every policy.
 VM_TESTS := capacity hotplug mixed-load affinity fairness record smoke scx-simple
@@ -27,9 +29,10 @@ check: check-format check-prose lint
 test: export CARGO_BUILD_BUILD_DIR ?= $(HOME)/.cache/equipoise/build$(CURDIR)
 test: check
 	tests/sanitize
-	vm/build-loader --test || [ $$? = 77 ]
-	vm/test --quick $(VM_TESTS)
-	vm/test --quick --kernel $(NEWEST) verifier
+	$(SKIPPABLE) "the loader, which requires clang and libelf's headers" vm/build-loader --test
+	$(SKIPPABLE) "the tests in virtual machines" --if 'vm/install-tools qemu-system-x86' vm/test --quick $(VM_TESTS)
+	$(SKIPPABLE) "the newest kernel's verifier" --if 'vm/install-tools qemu-system-x86' vm/test --quick --kernel $(NEWEST) verifier
+	@tests/skippable --end
 
 # The Python package: its wheel in an empty virtual environment.
 test-python:
@@ -106,6 +109,7 @@ bench-vm:
 
 # Tools that the tests use beyond Rust and a C compiler.
 tools:
+	tests/skippable --begin
 	tests/install-tools
 
 format:
@@ -113,14 +117,15 @@ format:
 	$(CLANG_FORMAT) -i $(C_FILES)
 
 check-format: tools
-	cargo fmt --all --check
-	@if command -v $(CLANG_FORMAT) >/dev/null; then $(CLANG_FORMAT) --dry-run --Werror $(C_FILES); \
-	else echo "skipped: the format of C, as clang-format-19 is missing" >&2; fi
+	@$(SKIPPABLE) "the format of Rust, which requires rustfmt" --if 'cargo fmt --version' cargo fmt --all --check
+	@$(SKIPPABLE) "the format of C, which requires clang-format-19" --if 'command -v $(CLANG_FORMAT)' \
+		$(CLANG_FORMAT) --dry-run --Werror $(C_FILES)
 
 # The words of comments, messages and documents (Vale, which tests/vale/install builds once).
 check-prose:
-	tests/prose || [ $$? = 77 ]
+	$(SKIPPABLE) "the words, which require Vale" tests/prose
 
 lint:
-	cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(wildcard scheduler/*/main.bpf.c)
+	$(SKIPPABLE) "the lints of Rust, which require clippy" --if 'cargo clippy --version' \
+		cargo clippy $(CARGO_FLAGS) --all-targets --all-features -- -D warnings
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -Werror -fsyntax-only -I crates/native/include $(shell find scheduler -name main.bpf.c)

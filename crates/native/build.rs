@@ -24,7 +24,7 @@ fn main() {
         ("explaining", &["-DEQUIPOISE_EXPLAINS"]),
     ] {
         let mut images = String::new();
-        for scheduler in SCHEDULERS {
+        for (scheduler, folder) in SCHEDULERS {
             let image = out.join(format!("{scheduler}.{name}.so"));
             let call = compile::Call {
                 compiler: &compile::compiler(),
@@ -32,7 +32,7 @@ fn main() {
                 include: &[&include],
                 confine: &|_| {},
                 finish: |command| command.output(),
-                sources: &[&sources.join(scheduler).join("main.bpf.c")],
+                sources: &[&sources.join(folder).join("main.bpf.c")],
             };
             if let Err(message) = call.compile(&image) {
                 panic!("the scheduler {scheduler} does not compile:\n{message}");

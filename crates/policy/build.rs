@@ -19,8 +19,8 @@ fn main() {
     let shared = read("settings.def".as_ref());
     let settings: String = SCHEDULERS
         .iter()
-        .map(|name| {
-            let own = read(&Path::new(name).join("settings.def"));
+        .map(|(name, folder)| {
+            let own = read(&Path::new(folder).join("settings.def"));
             format!("({name:?}, settings! {{\n{shared}\n{own}\n}}),")
         })
         .collect();

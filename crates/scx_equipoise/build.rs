@@ -15,10 +15,10 @@ fn main() {
     println!("cargo::rerun-if-changed={SOURCES}");
     // Skeletons are types of their own: each has its own copy of the code that drives it.
     let (mut modules, mut table) = (String::new(), String::new());
-    for name in SCHEDULERS {
+    for (name, folder) in SCHEDULERS {
         scx_cargo::BpfBuilder::new()
             .expect("needs clang 18 or later; BPF_CLANG names it")
-            .enable_skel(&format!("{SOURCES}/{name}/main.bpf.c"), name)
+            .enable_skel(&format!("{SOURCES}/{folder}/main.bpf.c"), name)
             .build()
             .expect("the scheduler must compile to BPF");
         // libbpf-cargo names its types like this.

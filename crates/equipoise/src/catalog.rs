@@ -18,7 +18,7 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
                 Machine::names().map(|name| Ok((name, Machine::find(name)?.description)));
             list(
                 "machines",
-                machines.collect::<Result<_, Error>>()?,
+                &[("", machines.collect::<Result<_, Error>>()?)],
                 Vec::new(),
                 output,
             )
@@ -55,7 +55,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => list(
             "workloads",
-            workload::builtin().collect(),
+            &[("", workload::builtin().collect())],
             Vec::new(),
             output,
         ),
@@ -88,19 +88,24 @@ const SCHEDUTIL_ALONE: &str = "these take effect under the governor schedutil al
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     match action {
         Catalog::List => {
-            let policies = Policy::names()
-                .map(|name| Ok((name, Policy::find(name)?)))
-                .collect::<Result<Vec<_>, Error>>()?;
-            let set: Vec<&str> = policies
-                .iter()
-                .filter(|(_, policy)| policy.sets_frequencies())
-                .map(|(name, _)| *name)
-                .collect();
+            let mut set = Vec::new();
+            let mut described = |name: &'static str| {
+                let policy = Policy::find(name)?;
+                if policy.sets_frequencies() {
+                    set.push(name);
+                }
+                Ok((name, policy.description))
+            };
+            let usual = Policy::usual().map(&mut described);
+            let usual = usual.collect::<Result<_, Error>>()?;
+            let published = Policy::published().map(&mut described);
+            let published = published.collect::<Result<_, Error>>()?;
             let note = format!("{} set frequencies; {SCHEDUTIL_ALONE}", set.join(", "));
-            let policies = policies
-                .into_iter()
-                .map(|(name, policy)| (name, policy.description));
-            list("policies", policies.collect(), vec![note], output)
+            let tables = [
+                ("", usual),
+                ("Published designs and their kernels", published),
+            ];
+            list("policies", &tables, vec![note], output)
         }
         Catalog::Show { name } => {
             let policy = Policy::find(&name)?;
@@ -113,19 +118,22 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
     }
 }
 
+/// Shows a table for each title: names, with a line about each.
 fn list(
     what: &str,
-    entries: Vec<(&str, String)>,
+    tables: &[(&str, Vec<(&str, String)>)],
     notes: Vec<String>,
     output: &Output,
 ) -> Result<(), Error> {
-    let rows = entries
-        .into_iter()
-        .map(|(name, about)| vec![name.into(), about.into()]);
+    let row = |(name, about): &(&str, String)| vec![(*name).into(), about.as_str().into()];
+    let tables = tables.iter().map(|(title, entries)| {
+        let rows = entries.iter().map(row).collect();
+        table(title, &["name", "description"], rows)
+    });
     let page = Page {
         title: what.to_owned(),
         notes,
-        tables: vec![table("", &["name", "description"], rows.collect())],
+        tables: tables.collect(),
         ..Page::default()
     };
     output::show(output, what, page)
@@ -217,5 +225,6 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<report::Cell>>) -> Table {
         header: header.iter().map(|name| name.to_string()).collect(),
         text_columns: header.len(),
         rows,
+        ..Table::default()
     }
 }

@@ -43,7 +43,7 @@ equipoise: which CPU load balancing suits this machine and this load?
 Try one of these; each takes seconds.
 
   equipoise compare --machine tc2 --workload mixed
-      a phone's load on a big.LITTLE board under every policy, and which is best for what
+      a phone's load on a big.LITTLE board: today's Linux beside our policies, and which is best for what
 
   equipoise compare --machine snb-laptop --workload audio --policy eevdf --policy equipoise
       a laptop that plays audio: today's Linux beside our scheduler, with joules
@@ -67,7 +67,8 @@ Examples:
     /// Run a workload on a machine under several schedulers: which is best for what, and by how much
     #[command(after_help = "\
 Examples:
-  equipoise compare --machine tc2 --workload mixed                             all policies
+  equipoise compare --machine tc2 --workload mixed                             today's Linux and our policies
+  equipoise compare --machine tc2 --workload mixed --all-policies              and the published designs
   equipoise compare --machine tc2 --workload mixed --goal latency --runs 50    the one that answers soonest
   equipoise compare --machine my-board.toml --workload my-rt-app.json --policy eevdf --policy capacity
   equipoise compare --machine tc2 --workload hackbench --all                   every number there is
@@ -124,7 +125,7 @@ Examples:
         #[command(subcommand)]
         action: WorkloadAction,
     },
-    /// The policies of Equipoise's own scheduler
+    /// The policies: today's Linux, our own, and published designs
     #[command(after_help = "\
 Examples:
   equipoise policy list
@@ -287,7 +288,7 @@ pub struct Compare {
         long,
         value_name = "[POLICY|FILE.bpf.c=]TRACE",
         value_parser = measured,
-        conflicts_with_all = ["workload", "policies", "schedulers", "cpunodebind", "goal", "trace"]
+        conflicts_with_all = ["workload", "policies", "all_policies", "schedulers", "cpunodebind", "goal", "trace"]
     )]
     pub measured: Vec<Measured>,
     /// Run the workload only on the CPUs of these NUMA nodes, such as `0-3`, like numactl; the
@@ -296,9 +297,12 @@ pub struct Compare {
     pub cpunodebind: Option<String>,
     /// A policy's name (see `policy list`), which may be followed by settings as in
     /// `cfs:newidle_limit_ns=5000000`, or the path of a policy file; the first is the baseline
-    /// [default: all that come with Equipoise, without schedulers in C]
+    /// [default: eevdf, equipoise, equipoise-performance and equipoise-power, without schedulers in C]
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
+    /// Compare all policies that come with Equipoise, with the published designs
+    #[arg(long, conflicts_with = "policies")]
+    pub all_policies: bool,
     /// A sched_ext scheduler in C to compile with $CC and run beside the policies; separate several
     /// files of one scheduler with commas
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]

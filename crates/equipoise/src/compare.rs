@@ -51,6 +51,12 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         all: args.all,
     };
     let mut page = report::comparison(&comparison, shown);
+    if is_usual(&args) {
+        let count = Policy::published().count();
+        page.remarks.push(format!(
+            "--all-policies adds {count} published designs and their kernels; --policy NAME names the policies to compare."
+        ));
+    }
     if output.format == Format::Html {
         page.figures = figures(&comparison)?;
     }
@@ -64,24 +70,22 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     interrupt::check()
 }
 
+/// Does the command line name nothing to compare?
+fn is_usual(args: &Compare) -> bool {
+    !args.all_policies && args.policies.is_empty() && args.schedulers.is_empty()
+}
+
 /// The policies, then the schedulers in C. The first of the policies that come with Equipoise is
 /// today's Linux.
 fn schedulers(args: &Compare) -> Result<Vec<Scheduler>, Error> {
-    let all = args.policies.is_empty() && args.schedulers.is_empty();
-    let schedulers: Vec<Scheduler> = match all {
-        true => Policy::names()
-            .map(Scheduler::policy)
-            .collect::<Result<_, _>>()?,
-        false => args
-            .policies
-            .iter()
-            .map(|policy| Scheduler::policy(policy))
-            .collect::<Result<_, _>>()?,
+    let names: Vec<&str> = match args.all_policies {
+        true => Policy::usual().chain(Policy::published()).collect(),
+        false if is_usual(args) => Policy::usual().collect(),
+        false => args.policies.iter().map(String::as_str).collect(),
     };
-    let schedulers = schedulers
-        .into_iter()
-        .map(|policy| policy.in_kernel(args.kernel));
-    let mut schedulers: Vec<Scheduler> = schedulers.collect();
+    let found = |name: &str| Ok(Scheduler::policy(name)?.in_kernel(args.kernel));
+    let schedulers = names.into_iter().map(found);
+    let mut schedulers: Vec<Scheduler> = schedulers.collect::<Result<_, Error>>()?;
     if !args.schedulers.is_empty() {
         foreign::check_cage(args.uncaged)?;
     }

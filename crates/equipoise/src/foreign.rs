@@ -2,6 +2,7 @@
 
 use crate::cli::{Files, Setting};
 use crate::error::Error;
+use crate::peers;
 use lab::{Recipe, Scheduler, Start};
 use machine::input::{self, BadInput};
 use native::Kernel;
@@ -65,6 +66,13 @@ pub fn load(
 ) -> Result<Vec<Scheduler>, Error> {
     let include: Vec<&Path> = include.iter().map(PathBuf::as_path).collect();
     let of = |files: &Files| {
+        if let Some(peer) = peers::find(&files.0)? {
+            return one(
+                &peer.files(),
+                &[&peer.include()[..], &include].concat(),
+                kernel,
+            );
+        }
         let files: Vec<&Path> = files.0.iter().map(PathBuf::as_path).collect();
         one(&files, &include, kernel)
     };

@@ -13,6 +13,7 @@ mod interrupt;
 mod manual;
 mod measured;
 mod output;
+mod peers;
 mod probes;
 mod progress;
 mod record;

@@ -169,7 +169,7 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
             let term = Term::stdout();
             let style = Style {
                 colour: term.is_term() && console::colors_enabled(),
-                width: term.size_checked().map(|(_, columns)| columns),
+                width: width(&term),
             };
             let pages: Vec<String> = documents
                 .iter()
@@ -178,6 +178,15 @@ fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
             pages.join("\n")
         }
     }
+}
+
+/// The width of the output, columns: `COLUMNS`, else the terminal's, if it is one.
+fn width(term: &Term) -> Option<u16> {
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|columns| columns.parse().ok());
+    asked
+        .filter(|&columns| columns > 0)
+        .or_else(|| term.size_checked().map(|(_, columns)| columns))
 }
 
 /// Prints to standard output. A reader that closes it early, like `head`, has read enough.

@@ -1,4 +1,4 @@
-//! The two programs may be distributed: each crate that is linked into them has a licence that goes with GPL-2.0-only.
+//! The two programs and the Python wheel may be distributed: each crate that is linked into them has a licence that goes with GPL-2.0-only.
 
 use spdx::{Expression, Licensee, ParseMode};
 use std::path::Path;
@@ -38,7 +38,10 @@ fn all_that_is_linked_goes_with_our_licence() {
     let list: toml::Table = toml::from_str(&std::fs::read_to_string(list).unwrap()).unwrap();
     let of_all = licensees(&list);
     let mut refused = vec![];
-    for (name, licence) in ["equipoise", "scx_equipoise"].into_iter().flat_map(linked) {
+    for (name, licence) in ["equipoise", "scx_equipoise", "equipoise-python"]
+        .into_iter()
+        .flat_map(linked)
+    {
         let of_this = list.get(&name).and_then(|it| it.as_table());
         let of_this = of_this.map_or(vec![], licensees);
         let expression = Expression::parse_mode(&licence, ParseMode::LAX).unwrap();

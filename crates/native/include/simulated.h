@@ -124,6 +124,7 @@ struct equipoise_kernel {
 	void (*free)(void *k, void *object);
 	u32 (*random)(void *k);
 	s32 (*llc_id)(void *k, s32 cpu);
+	u64 (*busy_ns)(void *k, s32 cpu);
 	void (*explain)(void *k, u32 decision, s32 pid, s32 cpu, const s64 *numbers);
 };
 

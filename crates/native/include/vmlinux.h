@@ -37,6 +37,11 @@ typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u64 __be64;
 typedef __u32 __wsum;
+typedef u8 uint8_t;
+typedef u16 uint16_t;
+typedef u32 uint32_t;
+typedef u64 uint64_t;
+typedef u64 __attribute__((may_alias)) __u64_alias_t;
 typedef int pid_t;
 typedef unsigned int uint;
 typedef unsigned long size_t;
@@ -67,6 +72,8 @@ enum { false = 0, true = 1 };
 #define EQUIPOISE_MAX_CPUS 1024
 /* The most task-storage maps and cgroup-storage maps of one scheduler. */
 #define EQUIPOISE_MAX_STORAGES 8
+/* The most levels of control groups, the root's among them. */
+#define EQUIPOISE_MAX_LEVELS 16
 
 #define TASK_COMM_LEN 16
 #define MAX_RT_PRIO 100
@@ -114,6 +121,8 @@ struct cgroup {
 	/* The cpu controller's entry is the first member of a struct task_group. */
 	struct cgroup_subsys_state *__ro subsys[CGROUP_SUBSYS_COUNT];
 	void *storage[EQUIPOISE_MAX_STORAGES];
+	/* By level, down to itself. */
+	struct cgroup *__ro ancestors[EQUIPOISE_MAX_LEVELS];
 };
 
 struct scx_task_group {
@@ -129,6 +138,10 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+typedef struct {
+	void *lock;
+} class_rcu_t;
+
 struct mm_struct {
 	u64 id;
 };
@@ -137,6 +150,91 @@ struct thread_info {
 	unsigned long flags;
 	u32 cpu;
 };
+
+/* The user of every task is root. */
+typedef struct {
+	u32 val;
+} kuid_t;
+typedef struct {
+	u32 val;
+} kgid_t;
+
+struct cred {
+	kuid_t uid;
+	kgid_t gid;
+	kuid_t euid;
+	kgid_t egid;
+};
+
+enum {
+	MPOL_DEFAULT,
+	MPOL_PREFERRED,
+	MPOL_BIND,
+	MPOL_INTERLEAVE,
+	MPOL_LOCAL,
+	MPOL_PREFERRED_MANY,
+};
+
+typedef struct {
+	unsigned long bits[1];
+} nodemask_t;
+
+struct mempolicy {
+	unsigned short mode;
+	unsigned short flags;
+	nodemask_t nodes;
+	int home_node;
+};
+
+enum pid_type { PIDTYPE_PID, PIDTYPE_TGID, PIDTYPE_PGID, PIDTYPE_SID, PIDTYPE_MAX };
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+	unsigned int level;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct signal_struct {
+	struct list_head thread_head;
+	struct pid *pids[PIDTYPE_MAX];
+};
+
+/* What a program at a tracepoint of ftrace gets first. */
+struct trace_entry {
+	unsigned short type;
+	unsigned char flags;
+	unsigned char preempt_count;
+	int pid;
+};
+
+struct cpufreq_cpuinfo {
+	unsigned int max_freq;
+	unsigned int min_freq;
+};
+
+struct cpufreq_policy {
+	struct cpufreq_cpuinfo cpuinfo;
+	unsigned int min;
+	unsigned int max;
+	unsigned int cur;
+};
+
+/* The simulated kernel has no such per-CPU variables: their addresses are null. */
+extern struct cpufreq_policy *cpufreq_cpu_data __attribute__((weak));
+extern const unsigned long hw_pressure __attribute__((weak));
 
 /* A task's scheduling class can be compared, but not examined. */
 struct sched_class;
@@ -168,6 +266,9 @@ struct sched_ext_entity {
 	bool disallow;
 	__ro unsigned long runnable_at;
 	__ro u64 tid;
+	/* SCX_DSQ_INVALID and 0: the simulated kernel keeps a pending direct dispatch elsewhere. */
+	__ro u64 ddsp_dsq_id;
+	__ro u64 ddsp_enq_flags;
 };
 
 /* [abi] */
@@ -208,6 +309,14 @@ struct task_struct {
 	__ro struct sched_entity se;
 	struct sched_ext_entity scx;
 	void *equipoise_storage[EQUIPOISE_MAX_STORAGES];
+	/* Of no use to most schedulers, and therefore last. */
+	struct task_group *__ro sched_task_group;
+	const struct cred *__ro real_cred;
+	/* NULL: no task has a policy of memory, is in a namespace of its own, or shares signals. */
+	struct mempolicy *__ro mempolicy;
+	struct pid *__ro thread_pid;
+	struct signal_struct *__ro signal;
+	__ro struct list_head thread_node;
 };
 
 /* [abi] */
@@ -650,12 +759,16 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_LRU_PERCPU_HASH,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_HASH_OF_MAPS,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_STACK,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
-	BPF_MAP_TYPE_CGRP_STORAGE = 32,
-	BPF_MAP_TYPE_ARENA = 33,
+	BPF_MAP_TYPE_USER_RINGBUF = 31,
+	BPF_MAP_TYPE_CGRP_STORAGE,
+	BPF_MAP_TYPE_ARENA,
 };
 
 enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST, BPF_F_LOCK = 4 };

@@ -50,6 +50,23 @@ pub const HEADERS: &[(&str, &str)] = &[
         "scx/bpf_arena_common.bpf.h",
         include_str!("../include/scx/bpf_arena_common.bpf.h"),
     ),
+    (
+        "bpf_arena_common.bpf.h",
+        include_str!("../include/bpf_arena_common.bpf.h"),
+    ),
+    (
+        "bpf_arena_spin_lock.h",
+        include_str!("../include/bpf_arena_spin_lock.h"),
+    ),
+    ("bpf_atomic.h", include_str!("../include/bpf_atomic.h")),
+    (
+        "bpf_experimental.h",
+        include_str!("../include/bpf_experimental.h"),
+    ),
+    (
+        "equipoise/loader.h",
+        include_str!("../include/equipoise/loader.h"),
+    ),
     ("scx/cid.bpf.h", include_str!("../include/scx/cid.bpf.h")),
     (KERNEL_HEADER, include_str!("../include/scx/kernel.h")),
     ("lib/pmu.h", include_str!("../include/lib/pmu.h")),
@@ -96,13 +113,14 @@ pub const FLAGS: &[&str] = &[
 ];
 
 /// Additional flags for foreign schedulers: BPF has no floating point, and using it is an error
-/// with a line.
+/// with a line. Local variables start as zeroes: a scheduler may leave a `__kptr` in one that it
+/// gives bpf_map_update_elem(), which does not copy it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(dead_code)]
-pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only"];
+pub const FOREIGN_FLAGS: &[&str] = &["-mgeneral-regs-only", "-ftrivial-auto-var-init=zero"];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(dead_code)]
-pub const FOREIGN_FLAGS: &[&str] = &[];
+pub const FOREIGN_FLAGS: &[&str] = &["-ftrivial-auto-var-init=zero"];
 
 /// Runs a command to its end and returns its output.
 pub type Finish = fn(&mut Command) -> io::Result<Output>;
@@ -196,6 +214,25 @@ fn plain(path: &Path) -> PathBuf {
 /// The compiler and its options: the words of `$CC`, otherwise `cc`.
 pub fn compiler() -> Vec<OsString> {
     words(env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+/// The newest clang in `$PATH`, unless `$CC` names a compiler.
+#[allow(dead_code)]
+pub fn clang() -> Option<OsString> {
+    const NEWEST: u32 = 30;
+    const OLDEST: u32 = 16;
+    if env::var_os("CC").is_some() {
+        return None;
+    }
+    let path = env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    let versions = (OLDEST..=NEWEST)
+        .rev()
+        .map(|version| format!("clang-{version}"));
+    std::iter::once("clang".to_owned())
+        .chain(versions)
+        .find(|name| folders.iter().any(|folder| folder.join(name).is_file()))
+        .map(OsString::from)
 }
 
 /// The words of `command`, unless it is the path of a file as a whole.

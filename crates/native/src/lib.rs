@@ -25,6 +25,7 @@ use cache::Cache;
 use compile::Call;
 use confine::Files;
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -149,8 +150,8 @@ fn of_images(
     name: &str,
     kernel: Kernel,
 ) -> Option<&'static Object> {
-    let parsed = |(name, image): (&&str, &&[u8])| {
-        let source = format!("scheduler/{name}/main.bpf.c");
+    let parsed = |((_, folder), image): (&(&str, &str), &&[u8])| {
+        let source = format!("scheduler/{folder}/main.bpf.c");
         let object = Object::parse(&source, image.to_vec());
         object
             .expect("it was compiled with this crate")
@@ -158,7 +159,7 @@ fn of_images(
     };
     let objects = objects[kernel as usize]
         .get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());
-    let index = SCHEDULERS.iter().position(|own| *own == name)?;
+    let index = SCHEDULERS.iter().position(|(own, _)| *own == name)?;
     Some(&objects[index])
 }
 
@@ -171,17 +172,25 @@ pub fn shared_object(
     include: &[&Path],
 ) -> Result<Vec<u8>, String> {
     let work = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let compiler = compile::compiler();
-    let files = Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
-    let call = Call {
-        compiler: &compiler,
-        flags,
-        include,
-        confine: &|command| files.confine(command),
-        finish: limits::finish,
-        sources,
+    let with = |compiler: &[OsString]| {
+        let files =
+            Files::of(&compiler[0], sources, include, work.path()).map_err(|error| error.0)?;
+        let call = Call {
+            compiler,
+            flags,
+            include,
+            confine: &|command| files.confine(command),
+            finish: limits::finish,
+            sources,
+        };
+        Cache::of_user().compile(call, work.path())
     };
-    Cache::of_user().compile(call, work.path())
+    let made = with(&compile::compiler());
+    // Schedulers are written for clang, and a few compile with nothing else.
+    match (&made, compile::clang()) {
+        (Err(_), Some(clang)) => with(&[clang]).or(made),
+        _ => made,
+    }
 }
 
 /// The compiler's output `said` about `source`, as one message. Functions that the simulated kernel

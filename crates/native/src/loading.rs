@@ -22,6 +22,9 @@ const C_LIBRARY: [&str; 9] = [
 /// Linux, so that a scheduler can test for it (`bpf_ksym_exists()`). No library has such names.
 const OF_THE_KERNEL: [&str; 2] = ["bpf_", "scx_"];
 
+/// Per-CPU variables of the kernel that the simulated one lacks. A weak declaration of one is null, likewise.
+const VARIABLES_OF_THE_KERNEL: [&str; 3] = ["cpufreq_cpu_data", "hw_pressure", "tick_cpu_device"];
+
 /// The libraries that a compiler links by default.
 const LIBRARIES: [&str; 4] = ["libc.so", "libgcc_s.so", "ld-linux", "libc.musl"];
 
@@ -95,7 +98,9 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
         .dynamic_symbols()
         .filter(|symbol| symbol.is_undefined());
     let is_foreign = |name: &str, weak: bool| {
-        let of_kernel = weak && OF_THE_KERNEL.iter().any(|of| name.starts_with(of));
+        let is_kernels = OF_THE_KERNEL.iter().any(|of| name.starts_with(of))
+            || VARIABLES_OF_THE_KERNEL.contains(&name);
+        let of_kernel = weak && is_kernels;
         !(name.is_empty() || C_LIBRARY.contains(&name) || of_kernel)
     };
     let foreign: Vec<String> = undefined
@@ -161,6 +166,18 @@ fn runs_data(file: &ElfFile64<'_, Endianness>) -> bool {
             _ => false,
         }
     })
+}
+
+/// The addresses and sizes of the segments that are neither code nor writable.
+pub fn read_only(file: &ElfFile64<'_, Endianness>) -> Vec<(u64, u64)> {
+    let endian = file.endian();
+    let headers = file.elf_program_headers().iter();
+    let data = headers.filter(|header| {
+        let flags = header.p_flags(endian);
+        header.p_type(endian) == elf::PT_LOAD && (flags & (elf::PF_X | elf::PF_W)).0 == 0
+    });
+    data.map(|header| (header.p_vaddr(endian), header.p_memsz(endian)))
+        .collect()
 }
 
 /// An address within the object, or of a symbol.

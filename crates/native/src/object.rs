@@ -25,6 +25,8 @@ pub struct Object {
     task_pointers: Vec<String>,
     maps: Vec<Map>,
     tracepoints: Vec<Tracepoint>,
+    loader: Option<u64>,
+    read_only: Vec<(u64, u64)>,
     ops: u64,
     license: Option<String>,
     loaded_size: u64,
@@ -47,6 +49,16 @@ pub struct Tracepoint {
 
 /// The sections of programs that take a tracepoint's own arguments.
 const TRACEPOINT_SECTION: &str = "tp_btf/";
+
+/// In front of the section of a program that only the loader's part can attach.
+const NOT_BY_ITSELF: char = '?';
+
+/// In front of the name of such a program, in the name of the constant by which the loader's part
+/// attaches it (`LOADER_ATTACH()`).
+const ATTACHED: &str = "equipoise_attach_";
+
+/// The function that does a loader's part (`equipoise/loader.h`).
+const LOADER: &str = "equipoise_loader";
 
 /// A shared object, ready to load.
 #[derive(Debug)]
@@ -108,6 +120,8 @@ impl Object {
         let mut map_symbols = Vec::new();
         let mut tracepoints = Vec::new();
         let mut ops = Vec::new();
+        let mut loader = None;
+        let mut only_if_attached = HashSet::new();
         for symbol in file.symbols() {
             let (Ok(name), Some(index)) = (symbol.name(), symbol.section_index()) else {
                 continue;
@@ -116,14 +130,21 @@ impl Object {
                 .section_by_index(index)
                 .map_err(|error| unreadable(&error))?;
             let section_name = section.name().unwrap_or_default();
+            let section_of = section_name.trim_start_matches(NOT_BY_ITSELF);
             if let (SymbolKind::Text, Some(tracepoint)) =
-                (symbol.kind(), section_name.strip_prefix(TRACEPOINT_SECTION))
+                (symbol.kind(), section_of.strip_prefix(TRACEPOINT_SECTION))
             {
+                if section_of != section_name {
+                    only_if_attached.insert(name);
+                }
                 tracepoints.push(Tracepoint {
                     name: tracepoint.to_owned(),
                     function: name.to_owned(),
                     address: symbol.address(),
                 });
+            }
+            if symbol.kind() == SymbolKind::Text && name == LOADER {
+                loader = Some(symbol.address());
             }
             if symbol.kind() != SymbolKind::Data || symbol.size() == 0 {
                 continue;
@@ -176,6 +197,10 @@ impl Object {
                 )));
             }
         };
+        tracepoints.retain(|program| {
+            let by_loader = || variables.contains_key(&format!("{ATTACHED}{}", program.function));
+            !only_if_attached.contains(&*program.function) || by_loader()
+        });
         tracepoints.sort_by_key(|tracepoint| tracepoint.address);
         let constants = debug_info::constants(&file).map_err(|error| unreadable(&error))?;
         let mut task_pointers =
@@ -194,7 +219,10 @@ impl Object {
         }
         let relocated = file.dynamic_relocations().into_iter().flatten();
         let relocated = relocated.map(|(address, _)| address).collect();
+        let read_only = loading::read_only(elf);
         Ok(Object {
+            loader,
+            read_only,
             kernel: ops::compiled_for(&image, &variables),
             relocated,
             image,
@@ -229,6 +257,17 @@ impl Object {
     /// The programs at tracepoints, in the order of their addresses.
     pub fn tracepoints(&self) -> &[Tracepoint] {
         &self.tracepoints
+    }
+
+    /// Address of the function that does its loader's part, relative to where the object is loaded,
+    /// if there is one.
+    pub fn loader(&self) -> Option<u64> {
+        self.loader
+    }
+
+    /// The addresses and sizes of its read-only data, relative to where the object is loaded.
+    pub fn read_only(&self) -> &[(u64, u64)] {
+        &self.read_only
     }
 
     /// Address of the `struct sched_ext_ops`, relative to where the object is loaded.

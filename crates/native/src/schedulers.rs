@@ -1,5 +1,9 @@
 //! The schedulers. Shared with build scripts, so it needs the standard library only.
 
-/// The folders of `scheduler/` with a scheduler, `main.bpf.c`. To add one, add its folder and a
-/// word here.
-pub const SCHEDULERS: &[&str] = &["cfs", "eevdf", "equipoise"];
+/// The schedulers: name, and folder of `scheduler/` with its `main.bpf.c`. To add one, add its
+/// folder and a line here.
+pub const SCHEDULERS: &[(&str, &str)] = &[
+    ("cfs", "linux/cfs"),
+    ("eevdf", "linux/eevdf"),
+    ("equipoise", "equipoise"),
+];

@@ -34,10 +34,28 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "hperf",
 ];
 
+/// Today's Linux and our own, which are compared unless others are asked for.
+const USUAL: &[&str] = &[
+    "eevdf",
+    "equipoise",
+    "equipoise-performance",
+    "equipoise-power",
+];
+
 impl Policy {
     /// The names of the presets.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|&(name, ..)| name)
+    }
+
+    /// The presets to compare if none is named: the baseline, today's Linux, and our own.
+    pub fn usual() -> impl Iterator<Item = &'static str> {
+        USUAL.iter().copied()
+    }
+
+    /// The other presets: published designs and their kernels.
+    pub fn published() -> impl Iterator<Item = &'static str> {
+        Policy::names().filter(|name| !USUAL.contains(name))
     }
 
     /// The preset with this name, otherwise the policy in this file. A name with a slash or that
@@ -155,6 +173,14 @@ mod tests {
             let policy = Policy::find(name).unwrap_or_else(|error| panic!("{error:?}"));
             assert_eq!(policy.name, name);
         }
+    }
+
+    #[test]
+    fn the_usual_presets_exist_and_begin_with_the_baseline() {
+        assert_eq!(Policy::usual().next(), Some("eevdf"));
+        assert!(Policy::usual().all(|name| preset(name).is_some()));
+        let both = Policy::usual().count() + Policy::published().count();
+        assert_eq!(both, Policy::names().count());
     }
 
     #[test]

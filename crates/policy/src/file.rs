@@ -123,13 +123,14 @@ impl Reader<'_> {
                 ),
             };
         };
-        let known = SCHEDULERS.iter().find(|known| *known == name.get_ref());
+        let names: Vec<&'static str> = SCHEDULERS.iter().map(|&(name, _)| name).collect();
+        let known = names.iter().find(|known| *known == name.get_ref());
         match known {
             Some(&known) if base.is_none_or(|base| base == known) => Ok(known),
             _ => self.bad(
                 name.span(),
                 format!("the scheduler is `{}`", name.get_ref()),
-                format!("expected {}", base.unwrap_or(&SCHEDULERS.join(" or "))),
+                format!("expected {}", base.unwrap_or(&names.join(" or "))),
             ),
         }
     }

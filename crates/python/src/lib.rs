@@ -1,6 +1,7 @@
 //! `equipoise._native`: the native part of the Python package `equipoise`. Machines, workloads and policies are objects
 //! that can be pickled. Functions that simulate let other Python threads run, and return Arrow tables.
 
+mod arrow;
 mod error;
 mod machine;
 mod measure;

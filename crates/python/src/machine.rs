@@ -3,7 +3,6 @@
 use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
 use ::machine::input;
-use arrow_array::types::{UInt16Type, UInt32Type};
 use detect::Found;
 use lab::Described;
 use pyo3::prelude::*;
@@ -107,12 +106,12 @@ impl Machine {
         let khz = |core: &::machine::CoreType| core.opps.last().map(|opp| opp.khz);
         let all = 0..machine.cpus.len();
         Columns::default()
-            .numbers::<UInt16Type>("cpu", all.clone().map(number))
+            .numbers::<u16>("cpu", all.clone().map(number))
             .text("core_type", cores().map(|core| core.name.as_str()))
-            .numbers::<UInt32Type>("capacity", machine.cpus.iter().map(|cpu| cpu.capacity))
-            .optional::<UInt16Type>("cluster", all.clone().map(|cpu| cluster(cpu).map(number)))
-            .numbers::<UInt16Type>("node", all.map(|cpu| number(machine.node_of(cpu))))
-            .optional::<UInt32Type>("khz", cores().map(khz))
+            .numbers::<u32>("capacity", machine.cpus.iter().map(|cpu| cpu.capacity))
+            .optional::<u16>("cluster", all.clone().map(|cpu| cluster(cpu).map(number)))
+            .numbers::<u16>("node", all.map(|cpu| number(machine.node_of(cpu))))
+            .optional::<u32>("khz", cores().map(khz))
             .table()
     }
 

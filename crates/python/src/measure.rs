@@ -7,7 +7,6 @@ use crate::running::{Stop, run, start_worker};
 use crate::table::{Columns, Table};
 use crate::workload::Workload;
 use ::workload::Workload as _;
-use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use lab::{Case, Comparison, Entry, Measure, Measured, Pooled, Recipe, Run, Runs, Scheduler};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -107,8 +106,8 @@ fn runs_table(parts: &[Part<'_>]) -> Table {
         .text("machine", names.iter().map(|names| names[0]))
         .text("workload", names.iter().map(|names| names[1]))
         .text("policy", names.iter().map(|names| names[2]))
-        .numbers::<UInt32Type>("run", rows.iter().map(|row| row.run))
-        .numbers::<UInt64Type>(
+        .numbers::<u32>("run", rows.iter().map(|row| row.run))
+        .numbers::<u64>(
             "seed",
             rows.iter().map(|row| row.part.runs.seed_of(row.run)),
         )
@@ -127,13 +126,13 @@ fn pooled<'a>(columns: Columns, rows: impl Iterator<Item = Option<&'a Pooled>> +
     let of = |value: fn(&Pooled) -> f64| rows.clone().map(move |pooled| pooled.map(value));
     let count = rows.clone().map(|pooled| pooled.map_or(0, |it| it.n));
     columns
-        .numbers::<UInt64Type>("n", count)
-        .optional::<Float64Type>("mean", of(|pooled| pooled.mean))
-        .optional::<Float64Type>("min", of(|pooled| pooled.min))
-        .optional::<Float64Type>("max", of(|pooled| pooled.max))
-        .optional::<Float64Type>("p50", of(|pooled| pooled.p50))
-        .optional::<Float64Type>("p95", of(|pooled| pooled.p95))
-        .optional::<Float64Type>("p99", of(|pooled| pooled.p99))
+        .numbers::<u64>("n", count)
+        .optional::<f64>("mean", of(|pooled| pooled.mean))
+        .optional::<f64>("min", of(|pooled| pooled.min))
+        .optional::<f64>("max", of(|pooled| pooled.max))
+        .optional::<f64>("p50", of(|pooled| pooled.p50))
+        .optional::<f64>("p95", of(|pooled| pooled.p95))
+        .optional::<f64>("p99", of(|pooled| pooled.p99))
 }
 
 /// A row for each run of all `parts`: the counters.
@@ -172,19 +171,19 @@ fn counters_table(parts: &[Part<'_>]) -> Table {
             "policy",
             rows.iter().map(|(case, ..)| case.scheduler.name()),
         )
-        .numbers::<UInt32Type>("run", rows.iter().map(|&(_, run, _)| run))
-        .numbers::<Float64Type>(
+        .numbers::<u32>("run", rows.iter().map(|&(_, run, _)| run))
+        .numbers::<f64>(
             "simulated_s",
             runs().map(|run| run.simulated_ns as f64 / 1e9),
         )
-        .optional::<Float64Type>("energy_j", runs().map(energy));
+        .optional::<f64>("energy_j", runs().map(energy));
     for (name, of) in KERNEL {
-        columns = columns.numbers::<UInt64Type>(name, runs().map(|run| of(&run.counters)));
+        columns = columns.numbers::<u64>(name, runs().map(|run| of(&run.counters)));
     }
     for counter in policy::Counters::ALL {
         let of = |run: &Run| run.balancing.as_ref().map(counter.of);
         let name = format!("scheduler_{}", counter.name);
-        columns = columns.optional::<UInt64Type>(&name, runs().map(of));
+        columns = columns.optional::<u64>(&name, runs().map(of));
     }
     columns.table()
 }
@@ -323,6 +322,7 @@ pub fn compare<'py>(
         report::html(&page.title, std::slice::from_ref(&page)),
     )?;
     all.set_item("json", report::json::comparison(&comparison))?;
+    all.set_item("fragment", report::fragment(&page))?;
     Ok(all)
 }
 
@@ -358,15 +358,15 @@ fn results(comparison: &Comparison) -> Table {
         .truths("part", entries.iter().map(|entry| entry.measure.is_part))
         .truths("best", entries.iter().map(|entry| entry.is_best));
     pooled(columns, entries.iter().map(|entry| entry.pooled.as_ref()))
-        .optional::<Float64Type>(
+        .optional::<f64>(
             "change_pct",
             entries.iter().map(|entry| Some(entry.change?.mean_pct)),
         )
-        .optional::<Float64Type>(
+        .optional::<f64>(
             "change_margin_pct",
             entries.iter().map(|entry| entry.change?.margin_pct),
         )
-        .optional::<Float64Type>("limit", entries.iter().map(|entry| entry.limit))
+        .optional::<f64>("limit", entries.iter().map(|entry| entry.limit))
         .table()
 }
 
@@ -395,17 +395,17 @@ fn verdict(comparison: &Comparison) -> Table {
             "worst",
             all.iter().map(|&(goal, place)| goal.worst == Some(place)),
         )
-        .optional::<Float64Type>(
+        .optional::<f64>(
             "change_pct",
             all.iter()
                 .map(|&(goal, place)| Some(change(goal, place)?.mean_pct)),
         )
-        .optional::<Float64Type>(
+        .optional::<f64>(
             "change_margin_pct",
             all.iter()
                 .map(|&(goal, place)| change(goal, place)?.margin_pct),
         )
-        .optional::<Float64Type>(
+        .optional::<f64>(
             "share_pct",
             all.iter()
                 .map(|&(goal, place)| goal.standings[place].share_pct),

@@ -3,7 +3,6 @@
 use crate::assignments;
 use crate::error::{bad, bad_input};
 use crate::table::{Columns, Table};
-use arrow_array::types::UInt64Type;
 use lab::Scheduler;
 use native::{Kernel, Object};
 use policy::{Kind, Policy as Preset, Setting};
@@ -141,6 +140,11 @@ impl Policy {
         Preset::names().collect()
     }
 
+    #[staticmethod]
+    fn usual() -> Vec<&'static str> {
+        Preset::usual().collect()
+    }
+
     #[getter]
     fn name(&self) -> &str {
         self.scheduler.name()
@@ -207,8 +211,8 @@ impl Policy {
             .text("setting", all().map(|setting| setting.key.as_str()))
             .text("kind", all().map(kind))
             .text("value", shown.iter().map(String::as_str))
-            .optional::<UInt64Type>("least", all().map(|setting| Some(range(setting)?.0)))
-            .optional::<UInt64Type>("most", all().map(|setting| Some(range(setting)?.1)))
+            .optional::<u64>("least", all().map(|setting| Some(range(setting)?.0)))
+            .optional::<u64>("most", all().map(|setting| Some(range(setting)?.1)))
             .text("choices", choices.iter().map(Option::as_deref))
             .text("meaning", all().map(|setting| setting.meaning))
             .table())

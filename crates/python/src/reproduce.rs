@@ -3,7 +3,6 @@
 use crate::error::{bad, bad_input, failed, stopped};
 use crate::running::{Stop, run};
 use crate::table::{Columns, Table};
-use arrow_array::types::{Float64Type, UInt32Type};
 use lab::{Cell, Experiment, Reproduction, Runs, Summary};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -60,6 +59,7 @@ pub fn reproduce<'py>(
         "json",
         report::json::reproductions(std::slice::from_ref(&reproduction)),
     )?;
+    all.set_item("fragment", report::fragment(&page))?;
     Ok(all)
 }
 
@@ -75,13 +75,13 @@ fn cells(cells: &[Cell<'_>], runs: u32) -> Table {
         .text("stat", cells.iter().map(|cell| cell.stat.name()))
         .text("unit", cells.iter().map(|cell| cell.unit))
         .text("better", cells.iter().map(|cell| better_name(cell.better)))
-        .numbers::<UInt32Type>("runs", cells.iter().map(|_| runs))
-        .optional::<Float64Type>("published", cells.iter().map(|cell| cell.published))
-        .numbers::<Float64Type>("margin", cells.iter().map(|cell| cell.margin))
-        .optional::<Float64Type>("simulated", cells.iter().map(|cell| cell.simulated))
-        .optional::<Float64Type>("error_pct", cells.iter().map(Cell::error_pct))
-        .optional::<Float64Type>("error_points", cells.iter().map(Cell::error_points))
-        .optional::<Float64Type>("limit", cells.iter().map(|cell| cell.limit))
+        .numbers::<u32>("runs", cells.iter().map(|_| runs))
+        .optional::<f64>("published", cells.iter().map(|cell| cell.published))
+        .numbers::<f64>("margin", cells.iter().map(|cell| cell.margin))
+        .optional::<f64>("simulated", cells.iter().map(|cell| cell.simulated))
+        .optional::<f64>("error_pct", cells.iter().map(Cell::error_pct))
+        .optional::<f64>("error_points", cells.iter().map(Cell::error_points))
+        .optional::<f64>("limit", cells.iter().map(|cell| cell.limit))
         .table()
 }
 

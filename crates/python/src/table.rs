@@ -1,84 +1,81 @@
 //! Arrow tables for libraries that accept Arrow's PyCapsule interface: pandas, polars, pyarrow,
 //! DuckDB.
 
+use crate::arrow::{Column, Schema, Stream, Texts, Values};
 use crate::error::bad;
-use arrow_array::types::{ArrowPrimitiveType, Int32Type};
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StructArray,
-};
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
-use pyo3::exceptions::{PyModuleNotFoundError, PyValueError};
+use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyTuple};
-use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::sync::Arc;
+
+/// A column's name, type, buffer, bits of the rows that have a value, and dictionary.
+type Pickled = (
+    String,
+    String,
+    Vec<u8>,
+    Option<Vec<u8>>,
+    Option<Vec<String>>,
+);
 
 /// Columns of equal length, by name (Arrow). Texts are dictionaries: a categorical in pandas.
 ///
 /// Libraries that accept Arrow take the table directly: `pandas.DataFrame.from_arrow(table)`,
 /// `polars.DataFrame(table)`, `pyarrow.table(table)`.
 #[pyclass(frozen, module = "equipoise")]
-#[derive(Clone)]
-pub struct Table(RecordBatch);
+#[derive(Clone, PartialEq)]
+pub struct Table {
+    rows: usize,
+    columns: Arc<Vec<(String, Column)>>,
+}
 
 impl Table {
-    pub fn batch(&self) -> &RecordBatch {
-        &self.0
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.0.schema()
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        let found = self.columns.iter().find(|(own, _)| own == name);
+        found.map(|(_, column)| column)
     }
 }
 
 #[pymethods]
 impl Table {
-    /// Arrow's PyCapsule interface.
+    /// Arrow's PyCapsule interface. It is the consumer that casts to another schema.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
+        requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = self.schema();
-        let rows: ArrayRef = Arc::new(StructArray::from(self.0.clone()));
-        let field = Field::new_struct("", schema.fields().clone(), false);
-        let rows = ArrayIterator::new(std::iter::once(Ok(rows)), field.into());
-        Ok(to_stream_pycapsule(py, Box::new(rows), requested_schema)?)
+        drop(requested_schema);
+        let stream = Stream::new(self.rows, Arc::clone(&self.columns));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// Arrow's PyCapsule interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        Ok(to_schema_pycapsule(py, self.schema().as_ref())?)
+        let schema = Schema::of_rows(&self.columns);
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
     /// The number of rows.
     fn __len__(&self) -> usize {
-        self.0.num_rows()
+        self.rows
     }
 
     /// Rows and columns.
     #[getter]
     fn shape(&self) -> (usize, usize) {
-        (self.0.num_rows(), self.0.num_columns())
+        (self.rows, self.columns.len())
     }
 
     /// The names of the columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        let schema = self.schema();
-        schema
-            .fields()
-            .iter()
-            .map(|field| field.name().clone())
-            .collect()
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// The same as a `pyarrow.Table`, without a copy.
     fn to_pyarrow<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wanted(slf.py(), "pyarrow", "pandas")?.call_method1("table", (slf,))
+        let module = wanted(slf.py(), "to_pyarrow()", "pyarrow", "pandas")?;
+        module.call_method1("table", (slf,))
     }
 
     /// The same as a `pandas.DataFrame`: texts as categoricals, numbers without a copy where none is missing.
@@ -87,83 +84,108 @@ impl Table {
         slf: Bound<'py, Self>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        wanted(slf.py(), "pandas", "pandas")?;
+        wanted(slf.py(), "to_pandas()", "pandas", "pandas")?;
         let table = Table::to_pyarrow(slf)?;
         table.call_method("to_pandas", (), options)
     }
 
     /// The same as a `polars.DataFrame`, without a copy.
     fn to_polars<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wanted(slf.py(), "polars", "polars")?.call_method1("DataFrame", (slf,))
+        let module = wanted(slf.py(), "to_polars()", "polars", "polars")?;
+        module.call_method1("DataFrame", (slf,))
     }
 
     fn __repr__(&self) -> String {
-        let schema = self.schema();
-        let columns: Vec<String> = schema
-            .fields()
-            .iter()
-            .map(|field| format!("  {}: {}", field.name(), field.data_type()))
-            .collect();
-        let rows = self.0.num_rows();
-        format!("equipoise.Table of {rows} rows\n{}", columns.join("\n"))
+        let kind = |column: &Column| match column.dictionary() {
+            Some(_) => "text",
+            None => column.kind(),
+        };
+        let columns = self.columns.iter();
+        let columns = columns.map(|(name, column)| format!("  {name}: {}", kind(column)));
+        let columns: Vec<String> = columns.collect();
+        format!(
+            "equipoise.Table of {} rows\n{}",
+            self.rows,
+            columns.join("\n")
+        )
+    }
+
+    /// What a notebook shows: pandas' table if it is installed, else the columns.
+    fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<String> {
+        let py = slf.py();
+        let text = slf.get().__repr__();
+        match Table::to_pandas(slf, None) {
+            Ok(frame) => frame.call_method0("_repr_html_")?.extract(),
+            Err(error) if error.is_instance_of::<PyModuleNotFoundError>(py) => {
+                Ok(format!("<pre>{text}</pre>"))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other
-            .cast::<Table>()
-            .is_ok_and(|other| other.get().0 == self.0)
+        other.cast::<Table>().is_ok_and(|other| other.get() == self)
     }
 
     fn __reduce__<'py>(
         slf: Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
-        let bytes = PyBytes::new(py, &written(&slf.get().0).map_err(internal)?);
-        let read = slf.get_type().getattr("_of_bytes")?;
-        Ok((read, PyTuple::new(py, [bytes])?))
+        let columns = slf.get().columns.iter().map(|(name, column)| {
+            let (data, valid) = column.parts();
+            let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+            let texts = column.dictionary();
+            let texts: Option<Vec<&str>> = texts.map(|texts| texts.iter().collect());
+            (name, column.kind(), bytes(data), valid.map(bytes), texts)
+        });
+        let columns = PyList::new(py, columns.collect::<Vec<_>>())?;
+        let make = slf.get_type().getattr("_of_columns")?;
+        Ok((make, (slf.get().rows, columns).into_pyobject(py)?))
     }
 
-    /// Makes a table from an Arrow IPC stream, the format of a pickle.
+    /// Makes a table from what a pickle has.
     #[staticmethod]
-    fn _of_bytes(bytes: &[u8]) -> PyResult<Table> {
-        let mut batches = StreamReader::try_new(bytes, None).map_err(internal)?;
-        match batches.next() {
-            Some(batch) => Ok(Table(batch.map_err(internal)?)),
-            None => Err(bad("no table", "expected an Arrow stream of one batch")),
-        }
+    fn _of_columns(rows: usize, columns: Vec<Pickled>) -> PyResult<Table> {
+        let column = |(name, kind, data, valid, texts): Pickled| {
+            let texts: Option<Texts> = texts.map(|texts| texts.iter().collect());
+            let column = Column::of_parts(&kind, rows, (&data, valid.as_deref()), texts);
+            match column {
+                Some(column) => Ok((name, column)),
+                None => Err(bad(
+                    format!("column `{name}` is damaged"),
+                    "expected a pickled table",
+                )),
+            }
+        };
+        let columns = columns.into_iter().map(column).collect::<PyResult<_>>()?;
+        Ok(Table {
+            rows,
+            columns: Arc::new(columns),
+        })
     }
 }
 
-fn written(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema())?;
-    writer.write(batch)?;
-    writer.into_inner()
-}
-
-fn internal(error: ArrowError) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-/// The module `name`, which `pip install equipoise[extra]` installs.
-fn wanted<'py>(py: Python<'py>, name: &str, extra: &str) -> PyResult<Bound<'py, PyAny>> {
-    let module = py.import(name).map_err(|error| {
+/// The module `name`, which `what` needs. If it is missing, the error names the `extra` that
+/// installs it.
+fn wanted<'py>(
+    py: Python<'py>,
+    what: &str,
+    name: &str,
+    extra: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import(name).or_else(|error| {
         if error.is_instance_of::<PyModuleNotFoundError>(py) {
-            let message =
-                format!("{name} is not installed; expected `pip install 'equipoise[{extra}]'`");
-            PyModuleNotFoundError::new_err(message)
-        } else {
-            error
+            py.import("equipoise.errors")?
+                .call_method1("require", (what, extra))?;
         }
+        Err(error)
     })?;
     Ok(module.into_any())
 }
 
 /// Builds a table column by column.
 #[derive(Default)]
-pub struct Columns {
-    fields: Vec<Field>,
-    arrays: Vec<ArrayRef>,
-}
+pub struct Columns(Vec<(String, Column)>);
 
 impl Columns {
     /// Adds a column of texts.
@@ -172,49 +194,48 @@ impl Columns {
         name: &str,
         values: impl IntoIterator<Item = T>,
     ) -> Columns {
-        let array: DictionaryArray<Int32Type> = values.into_iter().map(Into::into).collect();
-        self.array(name, Arc::new(array))
+        self.column(name, Column::texts(values.into_iter().map(Into::into)))
     }
 
     /// Adds a column of numbers, some of which may be missing.
-    pub fn optional<T: ArrowPrimitiveType>(
+    pub fn optional<T: Copy + Default>(
         self,
         name: &str,
-        values: impl IntoIterator<Item = Option<T::Native>>,
-    ) -> Columns {
-        let array: PrimitiveArray<T> = PrimitiveArray::from_iter(values);
-        self.array(name, Arc::new(array))
+        values: impl IntoIterator<Item = Option<T>>,
+    ) -> Columns
+    where
+        Values: From<Vec<T>>,
+    {
+        self.column(name, Column::optional(values))
     }
 
     /// Adds a column of numbers.
-    pub fn numbers<T: ArrowPrimitiveType>(
-        self,
-        name: &str,
-        values: impl IntoIterator<Item = T::Native>,
-    ) -> Columns {
-        let array: PrimitiveArray<T> = PrimitiveArray::from_iter_values(values);
-        self.array(name, Arc::new(array))
+    pub fn numbers<T>(self, name: &str, values: impl IntoIterator<Item = T>) -> Columns
+    where
+        Values: From<Vec<T>>,
+    {
+        let values: Vec<T> = values.into_iter().collect();
+        self.column(name, Column::numbers(values))
     }
 
     /// Adds a column of truth values.
     pub fn truths(self, name: &str, values: impl IntoIterator<Item = bool>) -> Columns {
-        let array: BooleanArray = values.into_iter().map(Some).collect();
-        self.array(name, Arc::new(array))
+        self.column(name, Column::truths(values))
     }
 
     /// Adds an existing column.
-    pub fn array(mut self, name: &str, array: ArrayRef) -> Columns {
-        // Every column may have nulls, whatever its contents: tables of one kind have the same
-        // schema.
-        self.fields
-            .push(Field::new(name, array.data_type().clone(), true));
-        self.arrays.push(array);
+    pub fn column(mut self, name: &str, column: Column) -> Columns {
+        self.0.push((name.to_owned(), column));
         self
     }
 
     /// Finishes the table. All columns must have the same length.
     pub fn table(self) -> Table {
-        let schema = Arc::new(Schema::new(self.fields));
-        Table(RecordBatch::try_new(schema, self.arrays).expect("columns of one length"))
+        let rows = self.0.first().map_or(0, |(_, column)| column.len());
+        assert!(self.0.iter().all(|(_, column)| column.len() == rows));
+        Table {
+            rows,
+            columns: Arc::new(self.0),
+        }
     }
 }

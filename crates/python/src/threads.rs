@@ -1,11 +1,10 @@
 //! The activity of each thread of a traced run, from the run's events.
 
+use crate::arrow::{Column, Texts};
 use crate::table::{Columns as Builder, Table};
-use crate::trace::named;
-use arrow_array::ArrayRef;
-use arrow_array::types::{Float64Type, Int32Type, UInt16Type, UInt64Type};
 use report::trace::columns::{Columns, EventKind};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// A thread.
 #[derive(Default)]
@@ -56,38 +55,38 @@ impl Threads {
     }
 
     /// A row for each thread.
-    pub fn table(&self, names: &ArrayRef) -> Table {
+    pub fn table(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let comms: Vec<i32> = threads.iter().map(|thread| thread.comm).collect();
         let latency = |percent| threads.iter().map(move |thread| thread.latency_us(percent));
         Builder::default()
-            .numbers::<Int32Type>("pid", threads.iter().map(|thread| thread.pid))
-            .array("comm", named(comms, names))
-            .numbers::<Int32Type>("prio", threads.iter().map(|thread| thread.prio))
-            .numbers::<UInt64Type>(
+            .numbers::<i32>("pid", threads.iter().map(|thread| thread.pid))
+            .column("comm", Column::numbers(comms).of(names))
+            .numbers::<i32>("prio", threads.iter().map(|thread| thread.prio))
+            .numbers::<u64>(
                 "ran_ns",
                 threads.iter().map(|thread| thread.ran_ns.values().sum()),
             )
-            .numbers::<UInt64Type>("switches", threads.iter().map(|thread| thread.switches))
-            .numbers::<UInt64Type>(
+            .numbers::<u64>("switches", threads.iter().map(|thread| thread.switches))
+            .numbers::<u64>(
                 "preemptions",
                 threads.iter().map(|thread| thread.preemptions),
             )
-            .numbers::<UInt64Type>("wakeups", threads.iter().map(|thread| thread.wakeups))
-            .numbers::<UInt64Type>("migrations", threads.iter().map(|thread| thread.migrations))
-            .optional::<Float64Type>(
+            .numbers::<u64>("wakeups", threads.iter().map(|thread| thread.wakeups))
+            .numbers::<u64>("migrations", threads.iter().map(|thread| thread.migrations))
+            .optional::<f64>(
                 "latency_mean_us",
                 threads.iter().map(Thread::mean_latency_us),
             )
-            .optional::<Float64Type>("latency_p50_us", latency(50))
-            .optional::<Float64Type>("latency_p95_us", latency(95))
-            .optional::<Float64Type>("latency_p99_us", latency(99))
-            .optional::<Float64Type>("latency_max_us", latency(100))
+            .optional::<f64>("latency_p50_us", latency(50))
+            .optional::<f64>("latency_p95_us", latency(95))
+            .optional::<f64>("latency_p99_us", latency(99))
+            .optional::<f64>("latency_max_us", latency(100))
             .table()
     }
 
     /// A row for each thread and CPU that it ran on.
-    pub fn cpu_time(&self, names: &ArrayRef) -> Table {
+    pub fn cpu_time(&self, names: &Arc<Texts>) -> Table {
         let Threads(threads, _) = self;
         let rows = || {
             let of = |thread: &'_ Thread| (thread.pid, thread.comm);
@@ -101,10 +100,10 @@ impl Threads {
         };
         let comms: Vec<i32> = rows().map(|(_, comm, ..)| comm).collect();
         Builder::default()
-            .numbers::<Int32Type>("pid", rows().map(|(pid, ..)| pid))
-            .array("comm", named(comms, names))
-            .numbers::<UInt16Type>("cpu", rows().map(|(_, _, cpu, _)| cpu))
-            .numbers::<UInt64Type>("ran_ns", rows().map(|(.., ns)| ns))
+            .numbers::<i32>("pid", rows().map(|(pid, ..)| pid))
+            .column("comm", Column::numbers(comms).of(names))
+            .numbers::<u16>("cpu", rows().map(|(_, _, cpu, _)| cpu))
+            .numbers::<u64>("ran_ns", rows().map(|(.., ns)| ns))
             .table()
     }
 }

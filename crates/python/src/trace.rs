@@ -1,5 +1,6 @@
 //! `equipoise.trace()`: the events of a run as columns.
 
+use crate::arrow::{Bits, Column, Texts, Values};
 use crate::error::{bad, failed};
 use crate::machine::Machine;
 use crate::measure::Combined;
@@ -8,13 +9,6 @@ use crate::running::{Stop, run as running};
 use crate::table::{Columns as Builder, Table};
 use crate::threads;
 use crate::workload::Workload;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int8Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
-use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, Int8Array, PrimitiveArray,
-    StringArray,
-};
-use arrow_select::filter::filter;
 use lab::Runs;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -117,25 +111,20 @@ pub fn select_events(events: &Table, name: &str) -> PyResult<Table> {
             machine::input::one_of(name, known),
         ));
     };
-    let batch = events.batch();
     let column = |name: &str| {
-        let found = batch.column_by_name(name);
+        let found = events.column(name);
         found.ok_or_else(|| bad(format!("no column `{name}`"), "expected a trace's events"))
     };
-    let kinds = column("event")?.as_any_dictionary_opt();
-    let kinds = kinds.and_then(|kinds| kinds.keys().as_primitive_opt::<Int8Type>());
-    let kinds = kinds.ok_or_else(|| bad("no events", "expected a trace's events"))?;
-    let chosen: BooleanArray = kinds
-        .values()
-        .iter()
-        .map(|&other| Some(other == *kind as i8))
-        .collect();
+    let Some(Values::I8(kinds)) = column("event")?.values() else {
+        return Err(bad("no events", "expected a trace's events"));
+    };
+    let kinds = kinds.iter().enumerate();
+    let chosen = kinds.filter(|&(_, &other)| other == *kind as i8);
+    let chosen: Vec<usize> = chosen.map(|(row, _)| row).collect();
     let mut table = Builder::default();
     let common = [("time_ns", "time_ns"), ("cpu", "cpu")];
     for (field, name) in common.iter().chain(*fields) {
-        let array = filter(column(name)?.as_ref(), &chosen);
-        let array = array.map_err(|error| bad(error.to_string(), "expected a trace's events"))?;
-        table = table.array(field, array);
+        table = table.column(field, column(name)?.chosen(&chosen));
     }
     Ok(table.table())
 }
@@ -149,7 +138,7 @@ fn tables(columns: Columns) -> Vec<(&'static str, Table)> {
         energy,
         ..
     } = columns;
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values(&names));
+    let names: Arc<Texts> = Arc::new(names.iter().collect());
     vec![
         ("threads", threads.table(&names)),
         ("cpu_time", threads.cpu_time(&names)),
@@ -159,116 +148,60 @@ fn tables(columns: Columns) -> Vec<(&'static str, Table)> {
     ]
 }
 
-/// A column of texts from `names`.
-pub fn named(places: impl Into<PrimitiveArray<Int32Type>>, names: &ArrayRef) -> ArrayRef {
-    let places = places.into();
-    Arc::new(DictionaryArray::new(places, names.clone()))
-}
-
-fn of_events(events: Events, names: &ArrayRef) -> Table {
+fn of_events(events: Events, names: &Arc<Texts>) -> Table {
     let kinds = &events.kind;
-    let kind_names = StringArray::from_iter_values(EventKind::ALL.map(EventKind::name));
-    let kind = Int8Array::from_iter_values(kinds.iter().map(|&kind| kind as i8));
-    let states = StringArray::from_iter_values(["R", "S", "X"]);
+    let kind: Vec<i8> = kinds.iter().map(|&kind| kind as i8).collect();
+    let kind_names: Texts = EventKind::ALL.map(EventKind::name).iter().collect();
+    let states: Texts = ["R", "S", "X"].iter().collect();
     let state = |&state: &u8| match state {
-        b'R' => Some(0),
+        b'R' => Some(0i8),
         b'S' => Some(1),
         b'X' => Some(2),
         _ => None,
     };
-    let state: Int8Array = events.prev_state.iter().map(state).collect();
-    let place = |values: Vec<i32>, has: fn(EventKind) -> bool| {
-        let array: PrimitiveArray<Int32Type> = where_(values, kinds, has);
-        named(array, names)
-    };
-    let number = |values: Vec<i32>, has: fn(EventKind) -> bool| -> ArrayRef {
-        Arc::new(where_::<Int32Type>(values, kinds, has))
-    };
-    let cpu = |values: Vec<u16>, has: fn(EventKind) -> bool| -> ArrayRef {
-        Arc::new(where_::<UInt16Type>(values, kinds, has))
-    };
-    let is_switch = |kind| kind == EventKind::Switch;
-    let table = Builder::default()
-        .array(
-            "time_ns",
-            Arc::new(PrimitiveArray::<Int64Type>::from(events.time_ns)),
-        )
-        .array(
-            "cpu",
-            Arc::new(PrimitiveArray::<UInt16Type>::from(events.cpu)),
-        )
-        .array(
-            "event",
-            Arc::new(DictionaryArray::new(kind, Arc::new(kind_names))),
-        );
-    table
-        .array("comm", place(events.comm, EventKind::has_task))
-        .array("pid", number(events.pid, EventKind::has_task))
-        .array("prio", number(events.prio, EventKind::has_prio))
-        .array("other_comm", place(events.other_comm, EventKind::has_other))
-        .array("other_pid", number(events.other_pid, EventKind::has_other))
-        .array("other_prio", number(events.other_prio, is_switch))
-        .array(
-            "prev_state",
-            Arc::new(DictionaryArray::new(state, Arc::new(states))),
-        )
-        .array(
+    let state = Column::optional(events.prev_state.iter().map(state));
+    let valid = |has: fn(EventKind) -> bool| -> Bits { kinds.iter().copied().map(has).collect() };
+    let number = |values: Vec<i32>, has| Column::where_(values, valid(has));
+    let place = |values: Vec<i32>, has| number(values, has).of(names);
+    let cpu = |values: Vec<u16>, has| Column::where_(values, valid(has));
+    let is_switch: fn(EventKind) -> bool = |kind| kind == EventKind::Switch;
+    Builder::default()
+        .column("time_ns", Column::numbers(events.time_ns))
+        .column("cpu", Column::numbers(events.cpu))
+        .column("event", Column::numbers(kind).of(&Arc::new(kind_names)))
+        .column("comm", place(events.comm, EventKind::has_task))
+        .column("pid", number(events.pid, EventKind::has_task))
+        .column("prio", number(events.prio, EventKind::has_prio))
+        .column("other_comm", place(events.other_comm, EventKind::has_other))
+        .column("other_pid", number(events.other_pid, EventKind::has_other))
+        .column("other_prio", number(events.other_prio, is_switch))
+        .column("prev_state", state.of(&Arc::new(states)))
+        .column(
             "orig_cpu",
             cpu(events.orig_cpu, |kind| kind == EventKind::Migrate),
         )
-        .array("dest_cpu", cpu(events.dest_cpu, EventKind::has_dest_cpu))
-        .array("state", number(events.state, EventKind::has_state))
+        .column("dest_cpu", cpu(events.dest_cpu, EventKind::has_dest_cpu))
+        .column("state", number(events.state, EventKind::has_state))
         .table()
 }
 
-/// `values`, of which only those count whose kind `has` the field.
-fn where_<T: ArrowPrimitiveType>(
-    values: Vec<T::Native>,
-    kinds: &[EventKind],
-    has: fn(EventKind) -> bool,
-) -> PrimitiveArray<T> {
-    let valid: Vec<bool> = kinds.iter().map(|&kind| has(kind)).collect();
-    PrimitiveArray::new(values.into(), Some(valid.into()))
-}
-
-fn of_utilization(utilization: Utilization, names: &ArrayRef) -> Table {
+fn of_utilization(utilization: Utilization, names: &Arc<Texts>) -> Table {
     Builder::default()
-        .array(
-            "time_ns",
-            Arc::new(PrimitiveArray::<Int64Type>::from(utilization.time_ns)),
-        )
-        .array(
-            "cpu",
-            Arc::new(PrimitiveArray::<UInt16Type>::from(utilization.cpu)),
-        )
-        .array("comm", named(utilization.comm, names))
-        .array(
-            "pid",
-            Arc::new(PrimitiveArray::<Int32Type>::from(utilization.pid)),
-        )
-        .array(
-            "util",
-            Arc::new(PrimitiveArray::<Float32Type>::from(utilization.util)),
-        )
-        .array(
-            "runnable",
-            Arc::new(PrimitiveArray::<Float32Type>::from(utilization.runnable)),
-        )
-        .array(
-            "load",
-            Arc::new(PrimitiveArray::<Float32Type>::from(utilization.load)),
-        )
+        .column("time_ns", Column::numbers(utilization.time_ns))
+        .column("cpu", Column::numbers(utilization.cpu))
+        .column("comm", Column::numbers(utilization.comm).of(names))
+        .column("pid", Column::numbers(utilization.pid))
+        .column("util", Column::numbers(utilization.util))
+        .column("runnable", Column::numbers(utilization.runnable))
+        .column("load", Column::numbers(utilization.load))
         .table()
 }
 
-fn of_energy(energy: Energy, names: &ArrayRef) -> Table {
+fn of_energy(energy: Energy, names: &Arc<Texts>) -> Table {
     Builder::default()
-        .array(
-            "time_ns",
-            Arc::new(PrimitiveArray::<Int64Type>::from(energy.time_ns)),
-        )
-        .array("part", named(energy.part, names))
-        .optional::<UInt64Type>("power_mw", energy.power_mw)
-        .optional::<UInt64Type>("energy_pj", energy.energy_pj)
+        .column("time_ns", Column::numbers(energy.time_ns))
+        .column("part", Column::numbers(energy.part).of(names))
+        .optional::<u64>("power_mw", energy.power_mw)
+        .optional::<u64>("energy_pj", energy.energy_pj)
         .table()
 }

@@ -266,3 +266,48 @@ def test_what_there_is_has_types_and_docstrings():
     assert (package / "py.typed").exists() and (package / "_native.pyi").exists()
     for name in equipoise.__all__:
         assert getattr(equipoise, name).__doc__, name
+
+
+def test_results_have_html():
+    comparison = equipoise.compare("tc2", "mixed:duration=50ms", ["eevdf", "equipoise"], runs=2)
+    html = comparison._repr_html_()
+    assert html.startswith("<div") and "<table>" in html and "equipoise" in html and "<html" not in html
+    assert "<table" in comparison.runs._repr_html_()
+    reproduction = equipoise.reproduce("mixed-capacity", runs=1, rows="sysbench_1t")
+    assert "published" in reproduction._repr_html_()
+    simulation = equipoise.simulate("smp-2", "busy:duration=10ms", runs=1)
+    assert "<table" in simulation._repr_html_() and "<table" in simulation.trace()._repr_html_()
+
+
+def test_a_stopped_simulation_prints_no_traceback():
+    program = "import equipoise\nprint('begun', flush=True)\nequipoise.simulate('tc2', 'hackbench', runs=100000)\n"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    child = subprocess.Popen([sys.executable, "-c", program], **pipes)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert (err, child.returncode) == ("equipoise: stopped\n", -signal.SIGINT)
+
+
+def test_a_table_is_what_arrow_says():
+    """Through pyarrow's validation, with missing values, truths, texts and no rows at all."""
+    trace = equipoise.trace("tc2", "mixed:duration=20ms")
+    tables = [trace.events, trace.utilization, trace.energy, trace.threads, trace.cpu_time]
+    simulation = equipoise.simulate("tc2", "mixed:duration=20ms", runs=2)
+    tables += [simulation.runs, simulation.counters, trace.event("sched_process_fork"), trace.event("cpu_frequency")]
+    for table in tables:
+        arrow = table.to_pyarrow()
+        arrow.validate(full=True)
+        assert (arrow.num_rows, arrow.num_columns) == table.shape
+        assert arrow.column_names == table.column_names
+        assert pickle.loads(pickle.dumps(table)) == table
+        copies = [table.to_pyarrow() for _ in range(100)]
+        assert all(copy.equals(arrow) for copy in copies)
+        assert pyarrow.schema(table).equals(arrow.schema)
+    switches = trace.event("sched_switch").to_pyarrow()
+    events = trace.events.to_pyarrow()
+    chosen = events.filter(pyarrow.compute.equal(events["event"], "sched_switch"))
+    assert switches["next_comm"].to_pylist() == chosen["comm"].to_pylist()
+    assert switches["prev_state"].to_pylist() == chosen["prev_state"].to_pylist()
+    assert events["pid"].null_count > 0

@@ -147,6 +147,7 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
         header,
         text_columns: 1,
         rows: (0..comparison.schedulers.len()).map(line).collect(),
+        ..Table::default()
     }
 }
 
@@ -218,6 +219,7 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
         header,
         text_columns: 3,
         rows: lines,
+        ..Table::default()
     }
 }
 
@@ -315,6 +317,7 @@ fn counters(comparison: &Comparison) -> Table {
         rows: measured
             .map(|(scheduler, measured)| row(scheduler.name(), measured))
             .collect(),
+        ..Table::default()
     }
 }
 

@@ -116,6 +116,7 @@ mod tests {
             header: vec!["a".to_owned(), "b\nc".to_owned()],
             text_columns: 2,
             rows: vec![vec!["x, y".into(), "\"".into()]],
+            ..Table::default()
         };
         let page_of_two = Page {
             tables: vec![table.clone(), table],

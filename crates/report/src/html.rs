@@ -54,6 +54,24 @@ pub fn html(title: &str, pages: &[Page]) -> String {
     out
 }
 
+/// The page's text and tables as a part of another page, such as a notebook, with the style of the
+/// tones alone.
+pub fn fragment(page: &Page) -> String {
+    let text = Page {
+        charts: Vec::new(),
+        figures: None,
+        ..page.clone()
+    };
+    let mut out = "<div class=\"equipoise\">\n<style>.equipoise .best { font-weight: bold } \
+                   .equipoise .better { color: #17863a } .equipoise .worse { color: #c8382d } \
+                   .equipoise .dim { opacity: .7 } .equipoise .text { text-align: left } \
+                   .equipoise th { white-space: pre }</style>\n"
+        .to_owned();
+    write_page(&mut out, &text);
+    out.push_str("</div>\n");
+    out
+}
+
 fn write_page(out: &mut String, page: &Page) {
     line(out, "h1", &page.title);
     out.push_str("<div class=\"notes\">\n");
@@ -340,6 +358,23 @@ mod tests {
     use crate::{Bar, Chart};
 
     #[test]
+    fn a_fragment_is_no_whole_page() {
+        let page = Page {
+            title: "Title".to_owned(),
+            verdict: vec!["a < b".to_owned()],
+            charts: vec![Chart::default()],
+            ..Page::default()
+        };
+        let part = fragment(&page);
+        assert!(
+            part.starts_with("<div") && part.ends_with("</div>\n"),
+            "{part}"
+        );
+        assert!(part.contains("<p>a &lt; b</p>"), "{part}");
+        assert!(!part.contains("<html") && !part.contains("<svg"), "{part}");
+    }
+
+    #[test]
     fn names_cannot_break_out() {
         let page = Page {
             title: "<script>".to_owned(),
@@ -349,6 +384,7 @@ mod tests {
                 header: vec!["<h>".to_owned()],
                 text_columns: 1,
                 rows: vec![vec!["\"<td>\"".into()]],
+                ..Table::default()
             }],
             charts: vec![Chart {
                 title: "<c>".to_owned(),

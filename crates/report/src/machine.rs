@@ -79,6 +79,7 @@ fn caches(machine: &Machine) -> Option<Table> {
         header: ["level", "CPUs of each", "KiB"].map(str::to_owned).to_vec(),
         text_columns: 2,
         rows,
+        ..Table::default()
     })
 }
 
@@ -112,6 +113,7 @@ fn topology(machine: &Machine) -> Table {
             .to_vec(),
         text_columns: 3,
         rows,
+        ..Table::default()
     }
 }
 
@@ -214,6 +216,7 @@ fn core_types(machine: &Machine) -> Table {
         header,
         text_columns: 2,
         rows,
+        ..Table::default()
     }
 }
 
@@ -246,6 +249,7 @@ fn frequencies(machine: &Machine, cpufreq: &Cpufreq) -> Table {
         .to_vec(),
         text_columns: 2,
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 
@@ -279,6 +283,7 @@ fn nodes(machine: &Machine) -> Option<Table> {
         header: std::iter::once(String::new()).chain(header).collect(),
         text_columns: 1,
         rows: (0..nodes).map(row).collect(),
+        ..Table::default()
     })
 }
 
@@ -308,6 +313,7 @@ fn domains(machine: &Machine) -> Table {
         header: ["level", "span", "groups"].map(str::to_owned).to_vec(),
         text_columns: 3,
         rows,
+        ..Table::default()
     }
 }
 

@@ -132,6 +132,7 @@ fn whole(pair: &Pair) -> Table {
             .to_vec(),
         text_columns: 1,
         rows,
+        ..Table::default()
     }
 }
 
@@ -176,6 +177,7 @@ fn threads(pair: &Pair) -> Table {
             .to_vec(),
         text_columns: 1,
         rows: pairs_of(pair).iter().take(SHOWN).map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -226,5 +228,6 @@ fn orders(pairs: &[Pair]) -> Table {
         header: ["", "measured", "simulated"].map(str::to_owned).to_vec(),
         text_columns: 3,
         rows: [&FIGURES[0], &FIGURES[3]].map(row).to_vec(),
+        ..Table::default()
     }
 }

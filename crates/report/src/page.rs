@@ -30,6 +30,9 @@ pub struct Table {
     pub header: Vec<String>,
     /// The number of text columns, from the left; the rest are numbers.
     pub text_columns: usize,
+    /// How many adjacent columns of numbers stay together where a narrow terminal folds the table;
+    /// 0 is 1.
+    pub together: usize,
     /// The rows.
     pub rows: Vec<Vec<Cell>>,
 }

@@ -57,6 +57,7 @@ fn opps(machine: &Machine, core: &CoreType) -> Option<Table> {
             .collect(),
         text_columns: 0,
         rows: (0..core.nr_opps()).map(row).collect(),
+        ..Table::default()
     })
 }
 
@@ -121,6 +122,7 @@ fn parts(machine: &Machine) -> Table {
             .to_vec(),
         text_columns: 2,
         rows,
+        ..Table::default()
     }
 }
 
@@ -163,5 +165,6 @@ fn turbo(machine: &Machine, turbo: &Turbo) -> Table {
             .collect(),
         text_columns: 1,
         rows: (1..=last).map(row).collect(),
+        ..Table::default()
     }
 }

@@ -66,6 +66,7 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
                 title: title(experiment, block),
                 header: header.clone(),
                 text_columns: 3,
+                together: if published { 3 } else { 1 },
                 rows: lines.collect(),
             }
         })

@@ -2,7 +2,11 @@
 
 use crate::{Cell, Page, Table, Tone};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
-use std::fmt::Write;
+use textwrap::Options;
+use textwrap::core::display_width;
+
+/// Blanks around a column.
+const PADDING: usize = 2;
 
 /// The terminal's capabilities.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,40 +19,99 @@ pub struct Style {
 
 /// The page as text that ends in a line feed.
 pub fn terminal(page: &Page, style: Style) -> String {
-    let mut out = format!("{}\n", page.title);
-    for note in &page.notes {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{note}");
-    }
+    let mut out = String::new();
+    paragraph(&mut out, &page.title, style);
+    paragraphs(&mut out, &page.notes, style);
     if !page.verdict.is_empty() {
         out.push('\n');
     }
-    for line in &page.verdict {
-        let line = match style.width {
-            Some(width) => textwrap::fill(line, usize::from(width)),
-            None => line.clone(),
-        };
-        let _ = writeln!(out, "{line}");
-    }
+    paragraphs(&mut out, &page.verdict, style);
     for shown in &page.tables {
         out.push('\n');
         if !shown.title.is_empty() {
-            let _ = writeln!(out, "{}", shown.title);
+            paragraph(&mut out, &shown.title, style);
         }
-        let _ = writeln!(out, "{}", trimmed(&table(shown, style).to_string()));
+        let parts = fold(shown, style);
+        for (index, columns) in parts.iter().enumerate() {
+            if index > 0 {
+                out.push('\n');
+            }
+            out.push_str(&trimmed(&table(shown, columns, style).to_string()));
+            out.push('\n');
+        }
     }
     if !page.remarks.is_empty() {
         out.push('\n');
     }
-    for remark in &page.remarks {
-        let _ = writeln!(out, "{remark}");
-    }
+    paragraphs(&mut out, &page.remarks, style);
     out
 }
 
-fn table(table: &Table, style: Style) -> comfy_table::Table {
+fn paragraphs(out: &mut String, texts: &[String], style: Style) {
+    for text in texts {
+        paragraph(out, text, style);
+    }
+}
+
+/// `text`, broken to the width; the indentation shows where the next paragraph begins.
+fn paragraph(out: &mut String, text: &str, style: Style) {
+    match style.width.map(usize::from) {
+        Some(width) if display_width(text) > width => {
+            let options = Options::new(width).subsequent_indent("  ");
+            out.push_str(&textwrap::fill(text, options));
+        }
+        _ => out.push_str(text),
+    }
+    out.push('\n');
+}
+
+/// The columns of each part of `table`: one part if it fits, else as many as it takes. Every part
+/// begins with the columns of text, which say what a row is.
+fn fold(table: &Table, style: Style) -> Vec<Vec<usize>> {
+    let all = 0..table.header.len();
+    let text: Vec<usize> = all.clone().take(table.text_columns).collect();
+    let numbers: Vec<usize> = all.clone().skip(table.text_columns).collect();
+    let Some(width) = style.width.map(usize::from) else {
+        return vec![all.collect()];
+    };
+    let needed = |columns: &[usize]| -> usize {
+        let of = |&column: &usize| column_width(table, column, style) + PADDING;
+        columns.iter().map(of).sum()
+    };
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut left = 0;
+    for group in numbers.chunks(table.together.max(1)) {
+        let group_width = needed(group);
+        match parts.last_mut() {
+            Some(part) if group_width <= left => {
+                part.extend(group);
+                left -= group_width;
+            }
+            _ => {
+                parts.push([&text, group].concat());
+                left = width.saturating_sub(needed(&text) + group_width);
+            }
+        }
+    }
+    if parts.is_empty() {
+        parts.push(text);
+    }
+    parts
+}
+
+/// The width of the longest line of a column.
+fn column_width(table: &Table, column: usize, style: Style) -> usize {
+    let header = table.header[column].lines().map(display_width);
+    let cells = table.rows.iter().filter_map(|row| row.get(column));
+    let cells = cells.map(|cell| display_width(&cell.text) + mark(cell, style).len());
+    header.chain(cells).max().unwrap_or(0)
+}
+
+/// A table of `columns` of `table`. Text breaks where it is still too wide.
+fn table(table: &Table, columns: &[usize], style: Style) -> comfy_table::Table {
     let mut shown = comfy_table::Table::new();
-    shown.load_style(presets::NOTHING).set_header(&table.header);
+    let header = columns.iter().map(|&column| &table.header[column]);
+    shown.load_style(presets::NOTHING).set_header(header);
     match style.width {
         Some(width) => shown
             .set_width(width)
@@ -56,11 +119,11 @@ fn table(table: &Table, style: Style) -> comfy_table::Table {
         None => shown.set_content_arrangement(ContentArrangement::Disabled),
     };
     for row in &table.rows {
-        shown.add_row(row.iter().map(|shown| cell(shown, style)));
+        shown.add_row(columns.iter().map(|&column| cell(&row[column], style)));
     }
-    for (index, column) in shown.column_iter_mut().enumerate() {
-        if index >= table.text_columns {
-            column.set_cell_alignment(CellAlignment::Right);
+    for (shown, &column) in shown.column_iter_mut().zip(columns) {
+        if column >= table.text_columns {
+            shown.set_cell_alignment(CellAlignment::Right);
         }
     }
     if style.colour {
@@ -71,14 +134,16 @@ fn table(table: &Table, style: Style) -> comfy_table::Table {
     shown
 }
 
+/// With colours, bold type marks the best; without, a star does.
+fn mark(cell: &Cell, style: Style) -> &'static str {
+    match cell.tone == Tone::Best && !style.colour {
+        true => "*",
+        false => "",
+    }
+}
+
 fn cell(cell: &Cell, style: Style) -> comfy_table::Cell {
-    // With colours, bold type marks the best; without, a star does.
-    let mark = if cell.tone == Tone::Best && !style.colour {
-        "*"
-    } else {
-        ""
-    };
-    let shown = comfy_table::Cell::new(format!("{}{mark}", cell.text));
+    let shown = comfy_table::Cell::new(format!("{}{}", cell.text, mark(cell, style)));
     match cell.tone {
         Tone::Plain => shown,
         Tone::Dim => shown.add_attribute(Attribute::Dim),
@@ -113,6 +178,7 @@ mod tests {
                     vec!["a".into(), Cell::new("1.000", Tone::Best)],
                     vec!["b".into(), Cell::new("20.00", Tone::Worse)],
                 ],
+                ..Table::default()
             }],
             remarks: vec!["remark".to_owned()],
             ..Page::default()
@@ -133,5 +199,51 @@ mod tests {
             width: None,
         };
         assert!(terminal(&page(), colour).contains(escape));
+    }
+
+    fn lines(width: u16) -> Vec<String> {
+        let wide = Table {
+            title: "Wide".to_owned(),
+            header: ["name", "a\nfirst", "\nsecond", "b\nfirst", "\nsecond"]
+                .map(str::to_owned)
+                .to_vec(),
+            text_columns: 1,
+            together: 2,
+            rows: vec![["row", "1", "22", "333", "4444"].map(Cell::from).to_vec()],
+        };
+        let page = Page {
+            tables: vec![wide],
+            remarks: vec!["one two three four five six seven eight".to_owned()],
+            ..page()
+        };
+        let style = Style {
+            colour: false,
+            width: Some(width),
+        };
+        let text = terminal(&page, style);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_wide_table_folds_between_groups_of_columns() {
+        let folded = lines(30);
+        assert!(folded.iter().all(|line| line.len() <= 30), "{folded:?}");
+        let of = |word: &str| folded.iter().filter(|line| line.contains(word)).count();
+        assert_eq!(of("Wide"), 1, "{folded:?}");
+        assert_eq!(of("name"), 2, "{folded:?}");
+        let rows: Vec<Vec<&str>> = folded
+            .iter()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert!(rows.contains(&vec!["row", "1", "22"]), "{folded:?}");
+        assert!(rows.contains(&vec!["row", "333", "4444"]), "{folded:?}");
+    }
+
+    #[test]
+    fn prose_wraps_and_its_continuation_is_indented() {
+        let wrapped = lines(30);
+        let end = &wrapped[wrapped.len() - 2..];
+        assert_eq!(end, ["one two three four five six", "  seven eight"]);
+        assert!(lines(100).contains(&"one two three four five six seven eight".to_owned()));
     }
 }

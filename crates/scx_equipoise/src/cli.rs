@@ -119,7 +119,7 @@ impl Prefer {
     }
 }
 
-/// Commands for a running scheduler.
+/// Commands for a running scheduler, and descriptions of the command line.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the running scheduler's policy and settings, all or those named
@@ -133,6 +133,13 @@ pub enum Command {
         #[arg(required = true, value_name = "NAME=VALUE")]
         changes: Vec<String>,
     },
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
 }
 
 fn policy_help() -> String {

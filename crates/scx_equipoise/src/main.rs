@@ -12,6 +12,7 @@ mod group;
 mod host;
 mod libbpf_log;
 mod limits;
+mod manual;
 mod preflight;
 mod profile;
 mod rapl;
@@ -59,6 +60,8 @@ fn run(opts: &Opts) -> Result<(), Error> {
         let request = match command {
             Command::Get { names } => Request::Get(names.clone()),
             Command::Set { changes } => Request::Set(changes.clone()),
+            Command::Completions { shell } => return Ok(manual::completions(*shell)?),
+            Command::Man => return Ok(manual::page()?),
         };
         print!("{}", control::ask(&request)?);
         return Ok(());

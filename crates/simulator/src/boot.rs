@@ -83,7 +83,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     };
     kernel.bpf.set_cids(kernel.scx.cids.tables());
     kernel.trace_power_from_boot();
-    kernel.enable_scheduler();
+    kernel.enable_scheduler(config.scheduler);
     if kernel.failure.is_some() {
         return Ok(kernel);
     }

@@ -30,6 +30,7 @@ fn table(title: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Table {
         header: header.iter().map(|&name| name.to_owned()).collect(),
         text_columns: 1,
         rows,
+        ..Table::default()
     }
 }
 

@@ -173,6 +173,7 @@ mod tests {
                 .into_iter()
                 .map(|row| row.map(report::Cell::from).into())
                 .collect(),
+            ..report::Table::default()
         };
         Page {
             title: "scx_equipoise".to_owned(),

@@ -9,8 +9,11 @@ fn what_is_listed_can_be_shown() {
     for what in ["machine", "workload", "policy"] {
         let list = json(&[what, "list", "--format", "json"]);
         assert_eq!(list["schema"], 2);
-        let rows = list["tables"][0]["rows"].as_array().unwrap();
-        assert!(!rows.is_empty());
+        let tables = list["tables"].as_array().unwrap();
+        let rows = tables
+            .iter()
+            .flat_map(|table| table["rows"].as_array().unwrap());
+        assert!(rows.clone().next().is_some());
         for row in rows {
             let name = row[0].as_str().unwrap();
             let about = row[1].as_str().unwrap();
@@ -21,6 +24,28 @@ fn what_is_listed_can_be_shown() {
             );
         }
     }
+}
+
+#[test]
+fn the_list_of_policies_begins_with_linux_and_our_own() {
+    let list = json(&["policy", "list", "--format", "json"]);
+    let names = |table: &serde_json::Value| -> Vec<String> {
+        let rows = table["rows"].as_array().unwrap().iter();
+        rows.map(|row| row[0].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let tables = list["tables"].as_array().unwrap();
+    assert_eq!(tables.len(), 2);
+    let usual = [
+        "eevdf",
+        "equipoise",
+        "equipoise-performance",
+        "equipoise-power",
+    ];
+    assert_eq!(names(&tables[0]), usual);
+    assert_eq!(tables[1]["title"], "Published designs and their kernels");
+    assert!(names(&tables[1]).contains(&"hperf".to_owned()));
+    assert!(names(&tables[1]).contains(&"eevdf-6.12".to_owned()));
 }
 
 /// A list has no chart to draw.

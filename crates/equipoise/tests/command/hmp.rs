@@ -36,7 +36,7 @@ fn equal_tasks_make_equal_progress_under_hperf() {
 }
 
 /// Some tasks have a CPU to themselves and others share one; tasks that had to share catch up
-/// (`scheduler/cfs/designs/hperf/clock.bpf.h`).
+/// (`scheduler/linux/cfs/designs/hperf/clock.bpf.h`).
 #[test]
 fn more_equal_tasks_than_cpus_make_equal_progress_too() {
     for workload in [

@@ -70,6 +70,50 @@ fn a_table_that_was_not_published_has_what_is_simulated_alone() {
     assert!((0.0..100.0).contains(&average("newidle_time")));
 }
 
+/// Without a policy, today's Linux and our own; the designs come when they are asked for.
+#[test]
+fn a_comparison_has_the_published_designs_only_on_request() {
+    let results = |more: &[&str]| {
+        let load = ["--machine", "smp-2", "--workload", "busy:duration=10ms"];
+        let args = [&["compare"], &load[..], &["--runs", "1"], more].concat();
+        json(&[&args[..], &["--format", "json"]].concat())
+    };
+    let names = |result: &Value| -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for entry in result["results"].as_array().unwrap() {
+            let name = entry["policy"].as_str().unwrap().to_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let usual = names(&results(&[]));
+    assert_eq!(
+        usual,
+        [
+            "eevdf",
+            "equipoise",
+            "equipoise-performance",
+            "equipoise-power"
+        ]
+    );
+    let all = names(&results(&["--all-policies"]));
+    assert!(all.starts_with(&usual));
+    assert_eq!(all.len(), policy::Policy::names().count());
+
+    let args = BUSY[..5].iter().copied().chain(["--runs", "1"]);
+    let table = stdout(&args.collect::<Vec<_>>());
+    assert!(
+        table.contains("--all-policies adds 11 published designs"),
+        "{table}"
+    );
+    let one = stdout(&compare(&["--runs", "1"]));
+    assert!(!one.contains("--all-policies"), "{one}");
+    let both = run(&compare(&["--all-policies"]));
+    assert_eq!(both.status.code(), Some(2));
+}
+
 #[test]
 fn reproduce_keeps_its_contract() {
     let result = json(&[
@@ -96,7 +140,7 @@ fn reproduce_keeps_its_contract() {
     // that the table does not have.
     let ours: Vec<_> = cells
         .iter()
-        .filter(|cell| ["Linux 6.12", "equipoise"].contains(&cell["column"].as_str().unwrap()))
+        .filter(|cell| ["Linux 7.3", "equipoise"].contains(&cell["column"].as_str().unwrap()))
         .collect();
     assert!(ours.len() == 2 * 2 * 4 * 2 && ours.iter().all(|cell| cell["published"].is_null()));
     let of_the_table = ["3.9-rc2", "+shi", "+shi+patches"];
@@ -455,22 +499,4 @@ fn looking_for_work_takes_time_where_memory_is_described() {
         undescribed.0 == 0.0 && undescribed.1 > 0.0,
         "{undescribed:?}"
     );
-}
-
-/// Without `--policies`, the first question is whether another policy is better than the present
-/// one.
-#[test]
-fn without_policies_all_are_compared_to_todays_linux() {
-    let mut args = vec![
-        "compare",
-        "--machine",
-        "tc2-smp",
-        "--workload",
-        "busy:duration=1ms",
-    ];
-    args.extend(["--runs", "1", "--format", "json"]);
-    let result = json(&args);
-    let counters = result["counters"].as_array().unwrap();
-    let policies: Vec<_> = counters.iter().map(|entry| &entry["policy"]).collect();
-    assert!(policies.len() > 9 && policies[0] == "eevdf", "{policies:?}");
 }

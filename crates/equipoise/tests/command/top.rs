@@ -78,7 +78,7 @@ fn without_a_scheduler_of_ours_there_are_the_cpus() {
 fn a_running_scheduler_says_what_it_does_and_costs() {
     let root = computer();
     let at = |name: &str| root.path().join(name);
-    write(&at("sys/kernel/sched_ext/root/ops"), "equipoise\n");
+    write(&at("sys/kernel/sched_ext/root/ops"), "equipoise_cfs\n");
     serve(
         &at("run/scx_equipoise/control"),
         json!({ "Done": "policy = \"hperf\"\n" }).to_string(),

@@ -25,5 +25,6 @@
 #define EOPNOTSUPP 95
 #define ETIMEDOUT 110
 #define EALREADY 114
+#define ECANCELED 125
 
 #endif /* _ASM_GENERIC_ERRNO_H */

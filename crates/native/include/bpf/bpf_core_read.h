@@ -21,11 +21,23 @@
 #define bpf_core_cast(ptr, type) ((type *)(ptr))
 
 #define __core_nth(_1, _2, _3, _4, _5, N, ...) N
+/* A null pointer on the way reads as 0, as in BPF. */
 #define __core_read1(src, a) ((src)->a)
-#define __core_read2(src, a, b) ((src)->a->b)
-#define __core_read3(src, a, b, c) ((src)->a->b->c)
-#define __core_read4(src, a, b, c, d) ((src)->a->b->c->d)
+#define __core_read2(src, a, b) ((src)->a ? (src)->a->b : (typeof((src)->a->b)){ 0 })
+#define __core_read3(src, a, b, c) ((src)->a ? __core_read2((src)->a, b, c) : (typeof((src)->a->b->c)){ 0 })
+#define __core_read4(src, a, b, c, d) \
+	((src)->a ? __core_read3((src)->a, b, c, d) : (typeof((src)->a->b->c->d)){ 0 })
 #define BPF_CORE_READ(src, ...) \
 	__core_nth(__VA_ARGS__, _, __core_read4, __core_read3, __core_read2, __core_read1)(src, __VA_ARGS__)
+
+#define BPF_PROBE_READ(src, ...) BPF_CORE_READ(src, __VA_ARGS__)
+#define BPF_CORE_READ_INTO(dst, src, ...)                \
+	({                                               \
+		*(dst) = BPF_CORE_READ(src, __VA_ARGS__); \
+		0;                                       \
+	})
+#define bpf_core_read(dst, size, src) bpf_probe_read_kernel(dst, size, src)
+#define bpf_core_read_str(dst, size, src) bpf_probe_read_kernel_str(dst, size, src)
+#define bpf_core_field_size(field...) sizeof(field)
 
 #endif /* __BPF_CORE_READ_H__ */

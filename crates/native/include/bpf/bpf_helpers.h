@@ -58,8 +58,15 @@ __attribute__((weak)) unsigned int CONFIG_HZ;
 /* The version that the scheduler was compiled for; the simulated kernel replaces 0 when it loads the object. */
 __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 
+#ifndef __clang__
+#define __builtin_memcpy_inline(dst, src, size) __builtin_memcpy(dst, src, size)
+#endif
+
 #ifndef ___bpf_concat
 #define ___bpf_concat(a, b) a##b
+#endif
+#ifndef ___bpf_apply
+#define ___bpf_apply(fn, n) ___bpf_concat(fn, n)
 #endif
 #ifndef ___bpf_nth
 #define ___bpf_nth(_, _1, _2, _3, _4, _5, _6, _7, _8, _9, _a, _b, _c, N, ...) N
@@ -67,6 +74,17 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 #ifndef ___bpf_narg
 #define ___bpf_narg(...) ___bpf_nth(_, ##__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #endif
+
+#define ___bpf_fill0(arr, p, x) (void)0
+#define ___bpf_fill1(arr, p, x) arr[p] = (unsigned long long)(x)
+#define ___bpf_fill2(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill1(arr, p + 1, rest))
+#define ___bpf_fill3(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill2(arr, p + 1, rest))
+#define ___bpf_fill4(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill3(arr, p + 1, rest))
+#define ___bpf_fill5(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill4(arr, p + 1, rest))
+#define ___bpf_fill6(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill5(arr, p + 1, rest))
+#define ___bpf_fill7(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill6(arr, p + 1, rest))
+#define ___bpf_fill8(arr, p, x, rest...) (arr[p] = (unsigned long long)(x), ___bpf_fill7(arr, p + 1, rest))
+#define ___bpf_fill(arr, args...) ___bpf_apply(___bpf_fill, ___bpf_narg(args))(arr, 0, ##args)
 
 /* Loops that the verifier needs spelled out; here they are plain loops. */
 #define bpf_for(i, start, end) for (int ___end_##i = ((i) = (start), (end)); (i) < ___end_##i; (i)++)
@@ -79,10 +97,17 @@ __attribute__((weak)) int LINUX_KERNEL_VERSION = EQUIPOISE_COMPILED_FOR;
 #define can_loop true
 #define __cond_break(expr)
 #define cond_break
+#define cond_break_label(label)
 
 static __always_inline struct equipoise_map *__equipoise_map(const void *map)
 {
 	return *(struct equipoise_map *const *)map;
+}
+
+/* A new object, which the caller owns. */
+static inline void *__equipoise_alloc(u64 size)
+{
+	return __equipoise_take(__kcall(alloc, size));
 }
 
 static __always_inline u64 bpf_ktime_get_ns(void)
@@ -315,12 +340,74 @@ static inline void bpf_preempt_enable(void)
 	__KERNEL->locks--;
 }
 
+/* Interrupts do not arrive while a scheduler's code runs, so there is nothing to switch off. */
+static inline void bpf_local_irq_save(unsigned long *flags)
+{
+	*flags = 0;
+	__KERNEL->locks++;
+}
+
+static inline void bpf_local_irq_restore(unsigned long *flags)
+{
+	(void)flags;
+	__KERNEL->locks--;
+}
+
+/*
+ * Ring buffers to the loader. The simulated loader reads a record as soon as it is submitted, so
+ * that a buffer never fills up; it sends none.
+ */
+static inline void *bpf_ringbuf_reserve(void *ringbuf, u64 size, u64 flags)
+{
+	(void)flags;
+	return size <= __equipoise_map(ringbuf)->max_entries ? __equipoise_alloc(size) : NULL;
+}
+
+static inline void bpf_ringbuf_discard(void *record, u64 flags)
+{
+	(void)flags;
+	__kcall(free, __equipoise_give(record));
+}
+
+static inline void bpf_ringbuf_submit(void *record, u64 flags)
+{
+	bpf_ringbuf_discard(record, flags);
+}
+
+static inline long bpf_ringbuf_output(void *ringbuf, void *data, u64 size, u64 flags)
+{
+	(void)flags;
+	(void)__equipoise_there(data);
+	return size <= __equipoise_map(ringbuf)->max_entries ? 0 : -11; /* EAGAIN */
+}
+
+enum { BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE, BPF_RB_CONS_POS, BPF_RB_PROD_POS };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+
+static inline u64 bpf_ringbuf_query(void *ringbuf, u64 flags)
+{
+	return flags == BPF_RB_RING_SIZE ? __equipoise_map(ringbuf)->max_entries : 0;
+}
+
+struct bpf_dynptr;
+static inline long bpf_user_ringbuf_drain(void *map, void *callback, void *ctx, u64 flags)
+{
+	(void)map, (void)callback, (void)ctx, (void)flags;
+	return 0;
+}
+
 /* The only per-CPU variable of the kernel that exists here is the runqueue. */
 extern struct rq runqueues;
 #define bpf_per_cpu_ptr(variable, cpu)                                                                           \
-	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq)( \
-		cpu))
+	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq, \
+		default: __equipoise_no_variable)(cpu))
 #define bpf_this_cpu_ptr(variable) bpf_per_cpu_ptr(variable, bpf_get_smp_processor_id())
+
+static inline void *__equipoise_no_variable(u32 cpu)
+{
+	(void)cpu;
+	return NULL;
+}
 
 static __always_inline struct rq *__equipoise_rq(u32 cpu)
 {
@@ -339,11 +426,19 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 		___len;                                                                 \
 	})
 
-#define bpf_probe_read_kernel(dst, size, src)     \
-	({                                        \
-		__builtin_memcpy(dst, src, size); \
-		0;                                \
+#define bpf_probe_read_kernel(dst, size, src)                      \
+	({                                                         \
+		const void *___from = (const void *)(src);         \
+		if (___from)                                       \
+			__builtin_memcpy((dst), ___from, (size));  \
+		else                                               \
+			__builtin_memset((dst), 0, (size));        \
+		___from ? 0L : -14L; /* EFAULT */                  \
 	})
+#define bpf_probe_read(dst, size, src) bpf_probe_read_kernel(dst, size, src)
+/* A simulated task has no memory of its own. */
+#define bpf_probe_read_user(dst, size, src) \
+	((void)(src), __builtin_memset((dst), 0, (size)), -14L)
 #define bpf_probe_read_kernel_str(dst, size, src)                       \
 	({                                                              \
 		char *___dst = (char *)(dst);                           \
@@ -355,6 +450,46 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 			___dst[___n - 1] = 0;                           \
 		___n + 1;                                               \
 	})
+
+#define bpf_probe_read_str(dst, size, src) bpf_probe_read_kernel_str(dst, size, src)
+
+/* @data has @data_len / 8 numbers or pointers, at most 12, which the C library's function takes one by one. */
+#define bpf_snprintf(str, str_size, fmt, data, data_len)                                                            \
+	({                                                                                                          \
+		const u64 *___data = (const u64 *)(data);                                                           \
+		u64 ___args[12] = {};                                                                               \
+		__builtin_memcpy(___args, ___data, (data_len) < sizeof(___args) ? (data_len) : sizeof(___args));    \
+		(long)__builtin_snprintf(str, str_size, fmt, ___args[0], ___args[1], ___args[2], ___args[3],        \
+					 ___args[4], ___args[5], ___args[6], ___args[7], ___args[8], ___args[9],    \
+					 ___args[10], ___args[11]) +                                                \
+			1;                                                                                          \
+	})
+
+/* Nothing runs in a simulated interrupt handler but the kernel's own code. */
+static inline int bpf_in_hardirq(void)
+{
+	return 0;
+}
+
+static inline int bpf_in_nmi(void)
+{
+	return 0;
+}
+
+static inline int bpf_in_serving_softirq(void)
+{
+	return 0;
+}
+
+static inline int bpf_in_interrupt(void)
+{
+	return 0;
+}
+
+static inline int bpf_in_task(void)
+{
+	return 1;
+}
 
 static inline long bpf_strncmp(const char *s1, u32 s1_sz, const char *s2)
 {

@@ -37,6 +37,13 @@ static __kfunc(scx_bpf_cpu_to_cid) s32 scx_bpf_cpu_to_cid(s32 cpu)
 	return __kcall(cid_of_cpu, cpu);
 }
 
+/* scx's library calls it before the first pick that rotates; here the kernel's own order rotates. */
+static inline int cmask_distribute_init(void *map)
+{
+	(void)map;
+	return 0;
+}
+
 static __kfunc(scx_bpf_this_cid) s32 scx_bpf_this_cid(void)
 {
 	return __KERNEL->cpu_to_cid[__KERNEL->cpu];

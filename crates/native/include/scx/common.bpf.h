@@ -58,7 +58,7 @@
 	})
 
 #define __contains(name, node)
-#define private(name) static __attribute__((aligned(8)))
+#define private(name) __hidden __attribute__((aligned(8)))
 
 /* Within bpf_for_each(scx_dsq, ...): the iterator, for scx_bpf_dispatch_from_dsq() and friends. */
 #define BPF_FOR_EACH_ITER (&___it)
@@ -73,6 +73,7 @@
 	})
 #define scx_bpf_exit(code, fmt, args...) __scx_message(__kcall(exit, code, ___msg), fmt, ##args)
 #define scx_bpf_error(fmt, args...) __scx_message(__kcall(error, ___msg), fmt, ##args)
+#define scx_bpf_dump_header() ((void)0)
 #define scx_bpf_dump(fmt, args...) __scx_message(__kcall(dump, ___msg), fmt, ##args)
 
 /* Dispatch queues */
@@ -504,6 +505,55 @@ static inline u32 log2_u32(u32 v)
 static inline u32 log2_u64(u64 v)
 {
 	return v >> 32 ? 64 - (u32)__builtin_clzll(v) : log2_u32(v) + 1;
+}
+
+/* The square root, rounded down. */
+static inline u64 __sqrt_u64(u64 x)
+{
+	u64 root = 0;
+
+	for (u64 bit = 1ULL << 31; bit; bit >>= 1)
+		if ((root | bit) * (root | bit) <= x)
+			root |= bit;
+	return root;
+}
+
+/* The number of zeroes below the lowest bit that is set; 64 for 0. */
+static inline int ctzll(u64 v)
+{
+	return v ? __builtin_ctzll(v) : 64;
+}
+
+/* An average that moves by 1 / 2^@decay of the difference. */
+#define __calc_avg(old, new, decay)                                                     \
+	({                                                                              \
+		typeof((decay) + 0) ___decay = 1 << (decay);                            \
+		((old) - ((old) / ___decay)) + ((new) / ___decay); \
+	})
+
+/* The clocks of a CPU's runqueue. Interrupts take none of it from a task here, nor does a hypervisor. */
+static inline u64 scx_clock_task(u32 cpu)
+{
+	struct rq *rq = __equipoise_rq(cpu);
+
+	return rq ? rq->clock_task : 0;
+}
+
+static inline u64 scx_clock_pelt(u32 cpu)
+{
+	return scx_clock_task(cpu);
+}
+
+static inline u64 scx_clock_virt(u32 cpu)
+{
+	(void)cpu;
+	return 0;
+}
+
+static inline u64 scx_clock_irq(u32 cpu)
+{
+	(void)cpu;
+	return 0;
 }
 
 /* Times that may wrap around: include/linux/jiffies.h. */

@@ -10,11 +10,6 @@ static inline const struct cpumask *cast_mask(struct bpf_cpumask *mask)
 	return (const struct cpumask *)mask;
 }
 
-static inline void *__equipoise_alloc(u64 size)
-{
-	return __equipoise_take(__kcall(alloc, size));
-}
-
 static inline struct bpf_cpumask *bpf_cpumask_create(void)
 {
 	struct bpf_cpumask *mask = __equipoise_alloc(sizeof(*mask));

@@ -14,4 +14,11 @@ static inline int cpu_llc_id(s32 cpu)
 	return __kcall(llc_id, cpu);
 }
 
+/* A kernel without ITMT has no priorities of cores. */
+static inline int cpu_priority(s32 cpu)
+{
+	(void)cpu;
+	return -ENOENT;
+}
+
 #endif /* __SCX_PERCPU_BPF_H */

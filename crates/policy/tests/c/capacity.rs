@@ -21,7 +21,7 @@ impl Scheduler {
         let library = common::compile_with_tables(
             &format!(
                 r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = {{ .scale_rt_capacity = {rt_capacity} }};
             const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 5 }};
             static struct equipoise_kernel kernel;

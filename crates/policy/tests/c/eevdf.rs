@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 const CODE: &str = r#"#include <scx/common.bpf.h>
-#include "eevdf/main.bpf.c"
+#include "linux/eevdf/main.bpf.c"
 #define TASKS 12
 #define SLICE 3000000
 const volatile struct policy policy = { ROWS };

@@ -46,7 +46,7 @@ impl Scheduler {
         let asymmetric = u32::from(machine == "tc2");
         let code = format!(
             r#"#include <scx/common.bpf.h>
-            #include "eevdf/main.bpf.c"
+            #include "linux/eevdf/main.bpf.c"
             const volatile struct policy policy = {{ .scale_rt_capacity = RT_CAPACITY_PELT }};
             const volatile struct machine machine = {{
                 .tick_ns = 1000000, .nr_cpus = {cpus}, .asymmetric = {asymmetric},

@@ -5,7 +5,7 @@ use crate::common;
 use libloading::{Library, Symbol};
 
 const CODE: &str = r#"#include <scx/common.bpf.h>
-#include "eevdf/main.bpf.c"
+#include "linux/eevdf/main.bpf.c"
 #define TASKS 8
 const volatile struct policy policy = {
 	.scale_rt_capacity = RT_CAPACITY_PELT, .ni_random = true, .ni_rate = true,

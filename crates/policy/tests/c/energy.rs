@@ -10,7 +10,7 @@ const A7: Range<u32> = 0..4;
 const A15: Range<u32> = 4..8;
 
 const CODE: &str = r#"#include <scx/common.bpf.h>
-#include "eevdf/main.bpf.c"
+#include "linux/eevdf/main.bpf.c"
 const volatile struct policy policy = { .frequency = true };
 const volatile struct machine machine = { .tick_ns = 5000000, .nr_cpus = 8, .asymmetric = 1, .nr_energy_domains = 2 };
 static struct rq rqs[8];

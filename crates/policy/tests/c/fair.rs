@@ -11,7 +11,7 @@ impl Scheduler {
     fn new() -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = {};
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 5 };
             static struct equipoise_kernel kernel = { .nr_cpu_ids = 5 };

@@ -22,7 +22,7 @@ impl Scheduler {
     /// The scheduler's code, with these settings, on two CPUs, of which the second has half the capacity.
     fn new(policy: &str, machine: &str) -> Scheduler {
         let library = common::compile(&format!(
-            r#"#include "cfs/main.bpf.c"
+            r#"#include "linux/cfs/main.bpf.c"
         const volatile struct policy policy = {{ {policy} }};
         const volatile struct machine machine = {{ .tick_ns = 1000000, .nr_cpus = 2, {machine} }};
         static struct equipoise_kernel kernel;

@@ -44,7 +44,7 @@ impl Scheduler {
         let library = common::compile_with_tables(
             &format!(
                 r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = {{ .hmp = HMP_LINARO }};
             volatile struct tunables tunables = {{
                 .hmp_up_threshold = 700, .hmp_down_threshold = 256,

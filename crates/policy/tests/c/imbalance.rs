@@ -38,7 +38,7 @@ impl Scheduler {
         let library = common::compile_with_tables(
             &format!(
                 r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = {{
                 .load_tracking = {tracking}, .misfit = {switch}, .idle_pull = {switch},
                 .affinity_first = {later}, .newidle_for_itself = {later},

@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 fn scheduler(limit_ns: u64) -> Library {
     common::compile(&format!(
         r#"#include <scx/common.bpf.h>
-        #include "cfs/main.bpf.c"
+        #include "linux/cfs/main.bpf.c"
         volatile struct tunables tunables = {{ .newidle_limit = {limit_ns}ULL, .sched_migration_cost = 500000 }};
         const volatile struct machine machine = {{ .tick_ns = 10000000, .nr_cpus = 1 }};
         static struct equipoise_kernel kernel;

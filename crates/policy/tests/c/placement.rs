@@ -10,7 +10,7 @@ fn scheduler(wake_affine_idle: u32) -> Library {
     common::compile_with_tables(
         &format!(
             r#"#include <scx/common.bpf.h>
-        #include "cfs/main.bpf.c"
+        #include "linux/cfs/main.bpf.c"
         const volatile struct policy policy = {{ .wake_affine_idle = {wake_affine_idle} }};
         const volatile struct machine machine = {{ .tick_ns = 4000000, .nr_cpus = 8 }};
         static struct equipoise_kernel kernel;

@@ -33,7 +33,7 @@ impl Scheduler {
     fn on(machine: &str, tasks: [u32; 8]) -> Scheduler {
         let library = common::compile_with_tables(
             r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = {
                 .load_tracking = LOAD_WEIGHT, .sched_balance_policy = BALANCE_POWERSAVING,
             };

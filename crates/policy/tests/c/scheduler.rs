@@ -162,7 +162,7 @@ fn a_clock_that_is_behind_changes_nothing() {
 fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
     let library = compile(
         r#"#include <scx/common.bpf.h>
-        #include "cfs/main.bpf.c"
+        #include "linux/cfs/main.bpf.c"
         const volatile struct machine machine = { .nr_cpus = 2 };
         static struct equipoise_kernel kernel;
         u32 woken(u64 slept_at, u64 last_event, u64 now)
@@ -193,7 +193,7 @@ fn a_sleep_that_the_old_runqueue_does_not_know_of_does_not_count() {
 fn tables_mean_the_same_to_c() {
     let library = compile(
         r#"#include <scx/common.bpf.h>
-        #include "cfs/main.bpf.c"
+        #include "linux/cfs/main.bpf.c"
         const u32 sizes[] = {
             sizeof(struct policy), sizeof(struct tunables), sizeof(struct machine), sizeof(struct domain) * MAX_DOMAINS,
             sizeof(struct group) * MAX_GROUPS, sizeof(u16) * MAX_DOMAINS * MAX_LEVELS,

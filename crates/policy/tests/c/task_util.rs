@@ -26,7 +26,7 @@ impl Scheduler {
     /// Three CPUs, of which the last has half the capacity, and eight tasks, attached to none.
     fn new() -> Scheduler {
         let library = common::compile(
-            r#"#include "cfs/main.bpf.c"
+            r#"#include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = { .frequency = true };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 3 };
             static struct equipoise_kernel kernel;

@@ -19,7 +19,7 @@ impl Scheduler {
     fn new() -> Scheduler {
         let library = common::compile(
             r#"#include <scx/common.bpf.h>
-            #include "cfs/main.bpf.c"
+            #include "linux/cfs/main.bpf.c"
             const volatile struct policy policy = { .frequency = true, .frequency_rt = true };
             const volatile struct machine machine = { .tick_ns = 1000000, .nr_cpus = 1 };
             static struct equipoise_kernel kernel;

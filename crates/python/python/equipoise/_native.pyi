@@ -38,6 +38,8 @@ class Table:
     @property
     def column_names(self) -> list[str]:
         """The names of the columns, in order."""
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
     def to_pyarrow(self) -> pyarrow.Table:
         """The same, without a copy."""
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
@@ -154,6 +156,9 @@ class Policy:
     @staticmethod
     def names() -> list[str]:
         """Those that come with Equipoise."""
+    @staticmethod
+    def usual() -> list[str]:
+        """Those that `compare()` runs if none is named: today's Linux, and our own."""
     def named(self, name: str) -> Policy:
         """This one under another name."""
     def with_settings(self, **settings: bool | int | str) -> Policy:

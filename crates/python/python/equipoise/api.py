@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise import _native
 from equipoise._native import Machine, Policy, Table, Workload
-from equipoise.errors import whole
+from equipoise.errors import stoppable, whole
 
 #: A machine, its name, or the path of a machine file.
 MachineLike = Machine | str | os.PathLike[str]
@@ -70,6 +70,9 @@ class Trace:
     #: A row for each thread and CPU: `ran_ns`.
     cpu_time: Table
 
+    def _repr_html_(self) -> str:
+        return self.threads._repr_html_()
+
     def event(self, name: str) -> Table:
         """The events called `name`, such as `sched_switch`, with the fields of the kernel's tracepoint, as LISA's
         `df_event()` has them. Raises `BadInput` for a name that there is not."""
@@ -94,6 +97,9 @@ class Simulation:
     # A row for each run: `simulated_s`, `energy_j` (null without power data), the kernel's counts,
     # and as `scheduler_*` the counts of Equipoise's own schedulers.
     counters: Table
+
+    def _repr_html_(self) -> str:
+        return self.runs._repr_html_()
 
     def trace(self, run: int = 0, *, utilization: bool = True) -> Trace:
         """The events of run number `run`, which is simulated once more. `utilization=False` takes half the memory."""
@@ -128,6 +134,11 @@ class Comparison:
     html: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
+    #: The same as a part of a page.
+    fragment: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return self.fragment
 
     def trace(self, policy: str | int = 0, run: int = 0, *, utilization: bool = True) -> Trace:
         """The events of a run under one of the policies, by name or place."""
@@ -153,6 +164,11 @@ class Reproduction:
     text: str = field(repr=False)
     #: The command's JSON (schema 2).
     json: str = field(repr=False)
+    #: The same as a part of a page.
+    fragment: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return self.fragment
 
     def __str__(self) -> str:
         return self.text
@@ -177,7 +193,8 @@ def simulate(
     """
     one, load, scheduler = as_machine(machine), as_workload(workload), as_policy(policy)
     args = (one, load, scheduler, whole("runs", runs), seed, whole("jobs", jobs, 0))
-    tables = _native.simulate(*args, None, progress)
+    with stoppable():
+        tables = _native.simulate(*args, None, progress)
     return Simulation(one, load, scheduler, seed, runs, *tables)
 
 
@@ -191,15 +208,16 @@ def compare(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Runs `workload` on `machine` under each of `policies` (all that come with Equipoise, if None).
+    """Runs `workload` on `machine` under each of `policies` (`Policy.usual()` if None: today's Linux, and our own).
 
     A difference counts only where the 95 % confidence interval over runs paired by seed leaves out zero, and it is 1 %
     or more. Otherwise as `simulate()`.
     """
     one, load = as_machine(machine), as_workload(workload)
-    schedulers = [as_policy(policy) for policy in several(Policy.names() if policies is None else policies)]
+    schedulers = [as_policy(policy) for policy in several(Policy.usual() if policies is None else policies)]
     args = (one, load, schedulers, whole("runs", runs), seed, whole("jobs", jobs, 0))
-    parts = _native.compare(*args, None, progress)
+    with stoppable():
+        parts = _native.compare(*args, None, progress)
     return Comparison(one, load, schedulers, seed, runs, **parts)
 
 
@@ -219,7 +237,8 @@ def _trace(
     machine: Machine, workload: Workload, policy: Policy, run: int, runs: int, seed: int, utilization: bool
 ) -> Trace:
     args = (machine, workload, policy, whole("run", run, 0), runs, seed, utilization)
-    return Trace(**_native.trace(*args))
+    with stoppable():
+        return Trace(**_native.trace(*args))
 
 
 def experiments() -> list[str]:
@@ -244,5 +263,6 @@ def reproduce(
     """
     name = os.fspath(experiment)
     count = None if runs is None else whole("runs", runs)
-    parts = _native.reproduce(name, count, seed, rows, scale, whole("jobs", jobs, 0), None, progress)
+    with stoppable():
+        parts = _native.reproduce(name, count, seed, rows, scale, whole("jobs", jobs, 0), None, progress)
     return Reproduction(name, **parts)

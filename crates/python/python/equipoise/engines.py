@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from equipoise._native import BUILD, SimulationError, Stop
-from equipoise.errors import bad_input, whole
+from equipoise.errors import bad_input, require, whole
 
 Task = TypeVar("Task")
 
@@ -159,11 +159,10 @@ def _remote(work: Callable[[Any, Stop], Any], tasks: list[Any]) -> tuple[str, li
 
 
 def _ray() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("ray is not installed; expected `pip install 'equipoise[ray]'`") from error
+    require("Ray", "ray")
+    import ray
+    import ray.exceptions
+
     return ray
 
 

@@ -1,8 +1,67 @@
-"""`BadInput` for what Python code finds wrong."""
+"""`BadInput` for what Python code finds wrong; missing extras; Ctrl-C without a traceback."""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
 from equipoise._native import BadInput
+
+#: The modules that each extra of pyproject.toml installs.
+EXTRAS = {
+    "pandas": ("pandas", "pyarrow"),
+    "polars": ("polars",),
+    "plot": ("matplotlib", "pandas", "pyarrow"),
+    "sweep": ("pyarrow", "scipy", "tqdm"),
+    "ray": ("ray", "pyarrow", "scipy", "tqdm"),
+    "tune": ("optuna", "pyarrow", "scipy", "tqdm"),
+}
+
+
+_RENDER = "_render_traceback_"
+
+
+class MissingExtra(ModuleNotFoundError):
+    """A function needs packages that an extra of this one installs."""
+
+
+def require(what: str, extra: str) -> None:
+    """Raises `MissingExtra` unless all modules of `extra` are installed, which `what` needs."""
+    missing = [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtra(
+            f"{what} requires {', '.join(missing)}: install equipoise with the extra `{extra}`, "
+            f"or `pip install {' '.join(missing)}`"
+        )
+
+
+@contextmanager
+def stoppable(message: str = "stopped") -> Iterator[None]:
+    """Ctrl-C in the block raises `KeyboardInterrupt` with `message`; uncaught, it prints that and no traceback."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        # No subclass: of that the interpreter would not report by its exit status that a signal ended it.
+        stopped = KeyboardInterrupt(message)
+        # What IPython and Jupyter print.
+        setattr(stopped, _RENDER, lambda: [message])
+        raise stopped from error
+
+
+_excepthook = sys.excepthook
+
+
+def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, MissingExtra) or hasattr(error, _RENDER):
+        print(f"equipoise: {error}", file=sys.stderr)
+    else:
+        _excepthook(kind, error, trace)
+
+
+sys.excepthook = _print_exception
 
 
 def bad_input(message: str, expected: str) -> BadInput:

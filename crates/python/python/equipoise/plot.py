@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from equipoise.api import Comparison, Reproduction, Trace
-from equipoise.errors import bad_input
+from equipoise.errors import bad_input, require
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+
+require("equipoise.plot", "plot")
 
 # Nanoseconds to the seconds of the axes.
 _NS = 1e-9

@@ -15,7 +15,7 @@ from equipoise._native import Machine, Policy, Stop, Table, Workload
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Axis, Range, points
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, whole
+from equipoise.errors import bad_input, require, stoppable, whole
 
 if TYPE_CHECKING:
     import pandas
@@ -122,6 +122,7 @@ class Sweep:
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """`to_pyarrow()` as a frame."""
+        require("to_pandas()", "pandas")
         return self.to_pyarrow().to_pandas(**options)
 
 
@@ -155,6 +156,7 @@ def sweep(
     Raises `BadInput` for input that is not well-formed, does not fit together, or differs from the sweep in `out`, and
     `SimulationError` if a run fails. Needs `equipoise[sweep]`.
     """
+    require("sweep()", "sweep")
     cases = list(
         _cases(
             several(machines),
@@ -171,7 +173,8 @@ def sweep(
     store = _Store(Path(out), all_chunks) if out is not None else None
     left = [one for one in all_chunks if store is None or not store.has(one)]
     tables: dict[int, pyarrow.Table] = {}
-    with _bar(len(cases) * runs, progress) as bar:
+    kept = "stopped" if store is None else f"stopped; the same call continues the sweep in {store.folder}"
+    with stoppable(kept), _bar(len(cases) * runs, progress) as bar:
         bar.update(sum(one.simulations for one in all_chunks) - sum(one.simulations for one in left))
         for one, result in as_engine(engine, jobs).run(work_labelled if store is None else work_file, left):
             if store is not None:

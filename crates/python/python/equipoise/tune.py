@@ -13,7 +13,7 @@ from equipoise._native import BadInput, Machine, Policy, Workload
 from equipoise.api import MachineLike, PolicyLike, WorkloadLike, as_machine, as_policy, as_workload, several
 from equipoise.design import Range
 from equipoise.engines import Engine, as_engine
-from equipoise.errors import bad_input, whole
+from equipoise.errors import bad_input, require, stoppable, whole
 from equipoise.objectives import Constraint, Objective, by_run, excess_of, levels_of, logs_of, margin, values_of
 from equipoise.sweep import Case, Chunk, work
 
@@ -111,6 +111,7 @@ def tune(
 
     Raises `BadInput` and `SimulationError` as `simulate()`. Needs `equipoise[tune]`.
     """
+    require("tune()", "tune")
     base = as_policy(policy)
     wanted = [Objective(goal=one) if isinstance(one, str) else one for one in several(objectives)]
     given = [(as_machine(machine), as_workload(load)) for machine in several(machines) for load in several(workloads)]
@@ -119,15 +120,17 @@ def tune(
     if not wanted or not given or not searched:
         raise bad_input("nothing to tune", "expected an objective, a load and a setting at least")
     loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
-    loads.check()
-    study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
-    again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, whole("final_runs", final_runs))
-    best, front = _chosen(study, again, wanted, list(constraints), pareto)
-    final = base.with_settings(**best) if best else base
-    elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, final_runs)
+    with stoppable():
+        loads.check()
+        study = _search(loads, wanted, list(constraints), pareto, searched, whole("trials", trials), progress)
+        again = _Loads(given, base, loads.objectives, loads.engine, seed + 1, whole("final_runs", final_runs))
+        best, front = _chosen(study, again, wanted, list(constraints), pareto)
+        final = base.with_settings(**best) if best else base
+        elsewhere = _Loads(others, base, loads.objectives, loads.engine, seed + 1, final_runs)
+        gains, others_gains = again.gains(final, wanted), elsewhere.gains(final, wanted)
     before = base.settings
     changed = {name: value for name, value in final.settings.items() if before[name] != value}
-    tuning = Tuning(base, final, changed, again.gains(final, wanted), elsewhere.gains(final, wanted), front, study)
+    tuning = Tuning(base, final, changed, gains, others_gains, front, study)
     if out is not None:
         tuning.save(out)
     return tuning

@@ -166,6 +166,7 @@ fn chain(chain: &Chain, decisions: bool) -> Table {
         header: ["at", "CPU", "what", "why"].map(str::to_owned).to_vec(),
         text_columns: 4,
         rows,
+        ..Table::default()
     }
 }
 
@@ -353,6 +354,7 @@ fn latencies(of: &Explanation<'_>) -> Table {
             .to_vec(),
         text_columns: 1,
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 
@@ -380,5 +382,6 @@ fn counted(of: &Explanation<'_>) -> Table {
             .to_vec(),
         text_columns: 4,
         rows,
+        ..Table::default()
     }
 }

@@ -40,6 +40,7 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
         header: ["at", "CPU", "what", "why"].map(str::to_owned).to_vec(),
         text_columns: 4,
         rows,
+        ..Table::default()
     }
 }
 

@@ -421,6 +421,7 @@ fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table
         header,
         text_columns: 1,
         rows: shown.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -511,6 +512,7 @@ fn latency_table(names: &[&str], runs: &[&[Thread]], shown: &[LatencyData]) -> T
             .to_vec(),
         text_columns: 2,
         rows,
+        ..Table::default()
     }
 }
 
@@ -569,6 +571,7 @@ fn energy(comparison: &Comparison, names: &[&str]) -> Option<Energy> {
         header,
         text_columns: 1,
         rows,
+        ..Table::default()
     };
     Some(Energy {
         kinds,

@@ -1,6 +1,6 @@
 //! Control groups: the root, and those of the workload. They are there from boot on.
 
-use crate::abi::layout::{Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, TaskGroup};
+use crate::abi::layout::{Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, TaskGroup};
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
 use std::ffi::CString;
@@ -48,6 +48,7 @@ impl Parts {
                 level,
                 cpu_css: null_mut(),
                 storage: Default::default(),
+                ancestors: [null_mut(); MAX_LEVELS],
             },
             node: KernfsNode {
                 id,
@@ -114,6 +115,16 @@ impl Groups {
                     &raw mut (*own).cgroup.self_css,
                 );
                 link(&raw mut (*above).group.css, &raw mut (*own).group.css);
+                (*own).cgroup.ancestors = (*above).cgroup.ancestors;
+            }
+        }
+        let own = parts.as_ptr();
+        // SAFETY: just made.
+        unsafe {
+            let cgroup = &raw mut (*own).cgroup;
+            // A scheduler finds null for levels below the last.
+            if let Some(place) = (*cgroup).ancestors.get_mut(level as usize) {
+                *place = cgroup;
             }
         }
         self.0.push(Group {

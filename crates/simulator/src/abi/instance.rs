@@ -32,6 +32,8 @@ pub struct Instance {
     /// Variables for inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
+    /// The function that does its loader's part.
+    pub loader: Option<Loader>,
     base: *mut u8,
     /// The variables that it may not write to, as they were loaded.
     constants: Vec<Constant>,
@@ -41,11 +43,34 @@ pub struct Instance {
     _file: OwnedFd,
 }
 
+/// `equipoise_loader()`: an errno, or 0.
+pub type Loader = unsafe extern "C" fn() -> i32;
+
 /// A variable that only the loader may set.
 struct Constant {
     name: String,
     variable: Variable,
     bytes: Vec<u8>,
+}
+
+/// The ops of `object`.
+///
+/// # Safety
+/// It is loaded at `base`.
+unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
+    let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
+    let length = match object.is_cid_form() {
+        true => abi::OPS_CID_LEN,
+        false => size_of::<Ops>(),
+    };
+    // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
+    // it; their layouts were checked. An `Ops` of zeroes is valid.
+    unsafe {
+        ops.as_mut_ptr()
+            .cast::<u8>()
+            .copy_from(base.add(object.ops() as usize), length);
+        ops.assume_init()
+    }
 }
 
 impl Instance {
@@ -117,21 +142,14 @@ impl Instance {
                     .copy_from(bytes.as_ptr(), bytes.len())
             };
         }
-        let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
-        let length = match object.is_cid_form() {
-            true => abi::OPS_CID_LEN,
-            false => size_of::<Ops>(),
-        };
-        // SAFETY: the linker placed a struct sched_ext_ops there, or a struct sched_ext_ops_cid, which is a prefix of
-        // it; their layouts were checked. An `Ops` of zeroes is valid.
-        let ops = unsafe {
-            ops.as_mut_ptr()
-                .cast::<u8>()
-                .copy_from(base.add(object.ops() as usize), length);
-            ops.assume_init()
-        };
         let mut instance = Instance {
-            ops,
+            // SAFETY: the object is loaded there.
+            ops: unsafe { read_ops(object, base) },
+            loader: object.loader().map(|address| {
+                let function: *const u8 = base.wrapping_add(address as usize);
+                // SAFETY: a function of the loaded object, with this type (equipoise/loader.h).
+                unsafe { std::mem::transmute::<*const u8, Loader>(function) }
+            }),
             tracepoints: Tracepoints::of(object, base)?,
             maps: Maps::default(),
             inner_maps: Vec::new(),
@@ -142,15 +160,52 @@ impl Instance {
             _file: file.into(),
         };
         instance.create_maps(object, nr_cpus)?;
-        let constants = object.constants().map(|(name, variable)| Constant {
-            name: name.to_owned(),
-            variable,
-            bytes: instance.bytes(variable).to_vec(),
-        });
-        instance.constants = constants.collect();
+        instance.keep_constants(object);
+        if instance.loader.is_some() {
+            instance
+                .open_constants(object)
+                .map_err(|error| failed(&error))?;
+        }
         // From here on its code may run.
         crate::host::cage::close().map_err(|error| failed(&format!("its cage: {error}")))?;
         Ok(instance)
+    }
+
+    /// Its loader's part is done: reads the ops, which it may have changed, and keeps the constants
+    /// as they are now.
+    pub fn loader_done(&mut self, object: &Object) {
+        // SAFETY: the object is loaded there.
+        self.ops = unsafe { read_ops(object, self.base) };
+        self.keep_constants(object);
+    }
+
+    fn keep_constants(&mut self, object: &Object) {
+        let constants = object.constants().map(|(name, variable)| Constant {
+            name: name.to_owned(),
+            variable,
+            bytes: self.bytes(variable).to_vec(),
+        });
+        self.constants = constants.collect();
+    }
+
+    /// Makes its read-only data writable, for the function that does its loader's part.
+    fn open_constants(&self, object: &Object) -> std::io::Result<()> {
+        let page = rustix::param::page_size();
+        for &(start, size) in object.read_only() {
+            let start = self.base.addr() + start as usize;
+            let first = start & !(page - 1);
+            let length = (start + size as usize).next_multiple_of(page) - first;
+            let address = self.base.with_addr(first).cast();
+            // SAFETY: pages of the loaded object's data.
+            unsafe {
+                rustix::mm::mprotect(
+                    address,
+                    length,
+                    rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE,
+                )?;
+            }
+        }
+        Ok(())
     }
 
     /// Where it is loaded.

@@ -906,6 +906,13 @@ kfuncs! {
         cache.and_then(CpuMask::first).map_or(-1, |first| first as i32)
     }
 
+    /// The time that `cpu` has not been idle (`/proc/stat`), for a loader's part. 0 if there is no such CPU.
+    fn busy_ns(kernel, cpu: i32) -> u64 {
+        let known = (cpu as u32 as usize) < kernel.machine.cpus.len();
+        let now = kernel.now();
+        known.then(|| kernel.cpus[cpu as usize].busy_until(now)).unwrap_or(0)
+    }
+
     /// The scheduler records a decision and its reason.
     fn explain(kernel, decision: u32, pid: i32, cpu: i32, numbers: &[i64; EXPLAINED_NUMBERS]) {
         if kernel.trace.is_none() {

@@ -10,6 +10,8 @@ use std::mem::{offset_of, size_of};
 
 /// As `EQUIPOISE_MAX_STORAGES`.
 pub const MAX_STORAGES: usize = 8;
+/// As `EQUIPOISE_MAX_LEVELS`.
+pub const MAX_LEVELS: usize = 16;
 
 #[repr(C)]
 #[derive(Default)]
@@ -50,6 +52,8 @@ pub struct SchedExtEntity {
     /// jiffies
     pub runnable_at: Cell<u64>,
     pub tid: Cell<u64>,
+    pub ddsp_dsq_id: u64,
+    pub ddsp_enq_flags: u64,
 }
 
 /// The field after it begins a cache line.
@@ -98,7 +102,30 @@ pub struct TaskStruct {
     pub se: SchedEntity,
     pub scx: SchedExtEntity,
     pub storage: Cell<[*mut c_void; MAX_STORAGES]>,
+    pub sched_task_group: Cell<*mut TaskGroup>,
+    pub real_cred: *const Cred,
+    pub mempolicy: *const c_void,
+    pub thread_pid: *const c_void,
+    pub signal: *const c_void,
+    pub thread_node: [*const c_void; 2],
 }
+
+/// The user of a task: its IDs, real and effective.
+#[repr(C)]
+pub struct Cred {
+    pub uid: u32,
+    pub gid: u32,
+    pub euid: u32,
+    pub egid: u32,
+}
+
+/// The user of every task.
+pub static ROOT: Cred = Cred {
+    uid: 0,
+    gid: 0,
+    euid: 0,
+    egid: 0,
+};
 
 #[repr(C)]
 pub struct DispatchQ {
@@ -259,6 +286,7 @@ pub struct Cgroup {
     pub level: i32,
     pub cpu_css: *mut TaskGroup,
     pub storage: [*mut c_void; MAX_STORAGES],
+    pub ancestors: [*mut Cgroup; MAX_LEVELS],
 }
 
 #[repr(C)]

@@ -16,7 +16,9 @@ const LRU_HASH: u32 = 9;
 const ARRAY_OF_MAPS: u32 = 12;
 const QUEUE: u32 = 22;
 const STACK: u32 = 23;
+const RINGBUF: u32 = 27;
 const TASK_STORAGE: u32 = 29;
+const USER_RINGBUF: u32 = 31;
 const CGRP_STORAGE: u32 = 32;
 const ARENA: u32 = 33;
 
@@ -94,6 +96,15 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
             _ => Err("an arena has no keys and no values".into()),
         };
     }
+    if matches!(kind, RINGBUF | USER_RINGBUF) {
+        return match (key_size, value_size, max_entries) {
+            (0, 0, size) if size.is_power_of_two() && size % PAGE == 0 => Ok(()),
+            (0, 0, size) => Err(format!(
+                "a ring buffer of {size} bytes; expected a power of two, and whole pages"
+            )),
+            _ => Err("a ring buffer has no keys and no values".into()),
+        };
+    }
     let (expected_key, storage) = match kind {
         ARRAY | PERCPU_ARRAY | ARRAY_OF_MAPS => (Some(4), false),
         TASK_STORAGE | CGRP_STORAGE => (Some(4), true),
@@ -124,6 +135,9 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+/// Bytes of a page.
+const PAGE: u32 = 4096;
 
 /// The largest value: `KMALLOC_MAX_SIZE` less the overhead, and `BPF_LOCAL_STORAGE_MAX_VALUE_SIZE`.
 const MOST_VALUE: u32 = 4 << 20;
@@ -198,8 +212,9 @@ impl Maps {
                 self.storages += 1;
                 array(0)?
             }
-            // Its pages are allocated like other objects of the scheduler.
-            ARENA => array(0)?,
+            // Its pages, and the records of a ring buffer, are allocated like other objects of the
+            // scheduler.
+            ARENA | RINGBUF | USER_RINGBUF => array(0)?,
             PERCPU_HASH => return Err("BPF_MAP_TYPE_PERCPU_HASH is not supported".into()),
             kind => return Err(format!("map type {kind} is not supported")),
         };
@@ -498,6 +513,24 @@ mod tests {
             }
             assert_eq!(maps.pop(map, &to, false), Err(abi::ENOENT));
         }
+    }
+
+    #[test]
+    fn a_ring_buffer_has_whole_pages() {
+        let ring = |value_size, max_entries| {
+            let definition = MapDefinition {
+                kind: RINGBUF,
+                value_size,
+                max_entries,
+                ..MapDefinition::default()
+            };
+            Maps::default()
+                .create(&definition, 1, || zeroes(0))
+                .map(drop)
+        };
+        assert_eq!(ring(0, 1 << 20), Ok(()));
+        assert!(ring(0, 100).unwrap_err().contains("100 bytes"));
+        assert!(ring(4, 1 << 20).unwrap_err().contains("no values"));
     }
 
     #[test]

@@ -73,6 +73,8 @@ impl TaskStruct {
                 disallow: Cell::new(false),
                 runnable_at: Cell::new(0),
                 tid: Cell::new(0),
+                ddsp_dsq_id: layout::DSQ_INVALID,
+                ddsp_enq_flags: 0,
             },
             policy: Cell::new(0),
             nr_cpus_allowed: Cell::new(1),
@@ -94,6 +96,12 @@ impl TaskStruct {
             comm: Cell::new([0; 16]),
             cgroups: Cell::new(null_mut()),
             storage: Cell::new([null_mut(); layout::MAX_STORAGES]),
+            sched_task_group: Cell::new(null_mut()),
+            real_cred: &layout::ROOT,
+            mempolicy: null(),
+            thread_pid: null(),
+            signal: null(),
+            thread_node: [null(); 2],
         }
     }
 }

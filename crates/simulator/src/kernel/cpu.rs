@@ -55,6 +55,12 @@ pub struct Cpu {
 const _: () = assert!(std::mem::offset_of!(Cpu, frequency) == 64);
 
 impl Cpu {
+    /// Like `busy_ns`, with the time of the current task up to `now`.
+    pub fn busy_until(&self, now: u64) -> u64 {
+        let current = self.curr.map_or(0, |_| now - self.busy_since);
+        self.busy_ns + current
+    }
+
     /// The CPUs of `machine`, idle.
     pub fn all(machine: &Machine) -> PerCpu<Cpu> {
         let caches = machine.last_level_caches();

@@ -1,6 +1,6 @@
 //! Tasks of the simulated kernel.
 
-use crate::abi::layout::{self, TaskStruct};
+use crate::abi::layout::{self, CssSet, TaskStruct};
 use crate::abi::structs::DEFAULT_PRIO;
 use crate::class::server::DlEntity;
 use crate::scx::dsq::OnDsq;
@@ -285,6 +285,15 @@ impl Task {
     pub fn set_allowed(&self, mask: CpuMask) {
         self.abi.cpus_mask.set(mask);
         self.abi.nr_cpus_allowed.set(mask.count() as i32);
+    }
+
+    /// Puts it into the control group of `set`.
+    pub fn set_group(&self, set: *mut CssSet) {
+        self.abi.cgroups.set(set);
+        // SAFETY: of one of the groups, which are alive.
+        self.abi
+            .sched_task_group
+            .set(unsafe { (*(*set).dfl_cgrp).cpu_css });
     }
 
     /// Changes its deadline server.

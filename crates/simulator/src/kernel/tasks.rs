@@ -20,7 +20,7 @@ impl Kernel<'_> {
         let inherited = parent.map_or(all, |parent| parent.abi.cpus_mask.get());
         let mask = spec.affinity.map_or(inherited, |mask| mask.and(&all));
         let task = Task::new(spec, parent, cpu, self.now());
-        task.abi.cgroups.set(match parent {
+        task.set_group(match parent {
             Some(parent) => parent.abi.cgroups.get(),
             None => self.bpf.groups.css_set(None),
         });
@@ -169,7 +169,7 @@ impl Kernel<'_> {
             return self.task_error(task, message);
         }
         self.change(cpu, task, |kernel, task| {
-            task.abi.cgroups.set(css_set);
+            task.set_group(css_set);
             kernel.moved(task, from, to);
         });
     }

@@ -9,6 +9,7 @@ use crate::kernel::task::{Class, TaskPtr};
 use crate::scx::call::{call_op, kf};
 use crate::scx::exit::{Exit, reason};
 use crate::scx::watchdog::{self, MAX_TIMEOUT_MS};
+use native::Object;
 use std::ffi::CString;
 use std::fmt::Display;
 use std::ptr::{null, null_mut};
@@ -217,9 +218,26 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// `scx_ops_enable()`, before there are tasks.
-    pub fn enable_scheduler(&mut self) {
+    /// Does the part of the scheduler's loader, if it has one here.
+    fn load_scheduler(&mut self, scheduler: &Object) {
+        let Some(loader) = self.bpf.instance.loader else {
+            return;
+        };
+        let result = call_op!(self, kf::UNLOCKED, loader);
+        if result != 0 {
+            return self.scheduler_error(format_args!("its loader's part failed ({result})"));
+        }
+        self.bpf.instance.loader_done(scheduler);
+        self.scx.set_ops(self.machine, self.bpf.instance.ops);
+    }
+
+    /// `scx_ops_enable()` for `scheduler`, before there are tasks.
+    pub fn enable_scheduler(&mut self, scheduler: &Object) {
         self.set_cpu(0);
+        self.load_scheduler(scheduler);
+        if self.failure.is_some() {
+            return;
+        }
         if let Err(message) = self.validate_ops() {
             return self.scheduler_error(message);
         }

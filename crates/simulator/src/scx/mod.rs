@@ -93,6 +93,14 @@ impl Scx {
 }
 
 impl Scx {
+    /// Replaces the ops, which the loader's part has set, before any of them is called.
+    pub fn set_ops(&mut self, machine: &Machine, ops: Ops) {
+        self.verdicts = Verdicts::new(&ops);
+        self.idle_masks = IdleMasks::new(machine, &ops, self.release);
+        self.watchdog = Watchdog::new(&ops);
+        self.ops = ops;
+    }
+
     /// Is Linux 7.3 simulated?
     #[inline]
     pub fn is_7_3(&self) -> bool {

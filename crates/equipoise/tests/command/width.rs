@@ -1,0 +1,70 @@
+//! Results fit the terminal.
+
+use crate::common::{command, files, root, text};
+
+/// Standard output of the command in a terminal of `columns`; no line may be longer.
+fn fits(columns: usize, args: &[&str]) -> String {
+    let output = command(args)
+        .env("COLUMNS", columns.to_string())
+        .output()
+        .unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for line in shown.lines() {
+        let length = line.chars().count();
+        assert!(length <= columns, "{args:?}: {length} columns: {line}");
+    }
+    shown
+}
+
+/// One row of each experiment: its columns and remarks are those of all its rows.
+#[test]
+fn every_experiment_fits_the_terminal() {
+    let rows = [
+        ("aim7-rates", "high_systime"),
+        ("hperf-hmp", "blackscholes_8t"),
+        ("idle-balance-limit", "short"),
+        ("mixed-capacity", "sysbench_1*"),
+        ("newidle-history", "hackbench: attempts"),
+        ("power-aware", "x = 1"),
+        ("utilization-tracking", "Tx"),
+    ];
+    let named = rows.map(|(name, _)| format!("{name}.toml"));
+    assert_eq!(files(&root().join("experiments")), named);
+    for (name, rows) in rows {
+        let shown = fits(80, &["reproduce", name, "--rows", rows, "--runs", "1"]);
+        assert!(shown.contains("simulated"), "{shown}");
+    }
+}
+
+const LOAD: [&str; 4] = ["--machine", "tc2", "--workload", "mixed:duration=100ms"];
+
+#[test]
+fn a_comparison_fits_the_terminal() {
+    for more in [&["--runs", "2"][..], &["--runs", "2", "--all"]] {
+        for columns in [80, 100] {
+            let args = [&["compare"], &LOAD[..], more].concat();
+            let shown = fits(columns, &args);
+            assert!(shown.contains("equipoise-performance"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn an_explanation_fits_the_terminal() {
+    for columns in [80, 100] {
+        let args = [&["explain"], &LOAD[..], &["--policy", "eevdf"]].concat();
+        let shown = fits(columns, &args);
+        assert!(shown.contains("waited"), "{shown}");
+    }
+}
+
+#[test]
+fn catalogues_fit_the_terminal() {
+    for what in ["machine", "workload", "policy"] {
+        fits(80, &[what, "list"]);
+    }
+    fits(80, &["machine", "show", "tc2"]);
+    fits(80, &["workload", "show", "kbuild"]);
+    fits(80, &["policy", "show", "eevdf"]);
+}

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The name by which scx's library includes the arena header. */
+#include <scx/common.bpf.h>
+
+/* The library takes it from scx's common.bpf.h; a few of Linux's examples have a function of this name. */
+#define div_round_up(a, b) (((a) + (b) - 1) / (b))

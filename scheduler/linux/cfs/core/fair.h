@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Fair time on one CPU: vruntime, slices and preemption. CFS as in kernel/sched/fair.c of Linux
+ * 3.9, with its features at their defaults: GENTLE_FAIR_SLEEPERS, START_DEBIT, WAKEUP_PREEMPTION,
+ * LAST_BUDDY, CACHE_HOT_BUDDY.
+ */
+#ifndef __EQUIPOISE_FAIR_H
+#define __EQUIPOISE_FAIR_H
+
+#include "../../../kick.bpf.h"
+#include "../../../signals/irq_time.h"
+#include "task.bpf.h"
+
+/* sched_nr_latency: with more tasks than this, not every task can run within one latency. */
+static __always_inline u64 sched_nr_latency(void)
+{
+	u64 min_granularity = tunables.sched_min_granularity;
+
+	return (tunables.sched_latency + min_granularity - 1) / min_granularity;
+}
+
+/* The period in which each of @nr_running tasks runs once, ns. */
+static __always_inline u64 sched_period(u64 nr_running)
+{
+	u64 stretched = nr_running * tunables.sched_min_granularity;
+
+	return stretched > tunables.sched_latency ? stretched : tunables.sched_latency;
+}
+
+/* The part of it for a task of @weight among @nr_running tasks with a total of @load, ns. */
+static __always_inline u64 sched_slice(u64 nr_running, u64 load, u32 weight)
+{
+	return load ? sched_period(nr_running) * weight / load : 0;
+}
+
+static __always_inline u64 curr_vruntime(const struct fair_rq *rq, u64 now)
+{
+	const struct running *curr = &rq->curr;
+
+	if (time_before(now, curr->exec_start))
+		return curr->vruntime;
+	return curr->vruntime + calc_delta_fair(now - curr->exec_start, curr->weight, curr->inv_weight);
+}
+
+static __always_inline void clear_buddies(struct fair_rq *rq, s32 pid)
+{
+	if (rq->next_pid == pid)
+		rq->next_pid = 0;
+	if (rq->last_pid == pid)
+		rq->last_pid = 0;
+}
+
+/* A task of @vruntime has joined the dispatch queue. */
+static __always_inline void add_leftmost(struct fair_rq *rq, u64 vruntime)
+{
+	if (rq->leftmost == ~0ULL || time_before(vruntime, rq->leftmost))
+		rq->leftmost = vruntime;
+}
+
+/* The vruntime of the first task in the dispatch queue of @cpu; ~0 if there is none. */
+__noinline u64 first_vruntime(u32 cpu)
+{
+	u64 first = ~0ULL;
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, cpu, 0) {
+		first = p->scx.dsq_vtime;
+		break;
+	}
+	return first;
+}
+
+/*
+ * min_vruntime follows the smallest vruntime on the runqueue, with @curr for the running task, and
+ * never goes back.
+ */
+static __always_inline void update_min_vruntime(struct fair_rq *rq, u64 curr)
+{
+	u64 vruntime = rq->leftmost;
+
+	if (rq->next_vruntime < vruntime)
+		vruntime = rq->next_vruntime;
+	if (rq->curr.pid && (vruntime == ~0ULL || time_before(curr, vruntime)))
+		vruntime = curr;
+	if (vruntime != ~0ULL && time_before(rq->min_vruntime, vruntime))
+		rq->min_vruntime = vruntime;
+}
+
+/* Charges the task that runs on @cpu for its own time since the last call; under the runqueue's lock. */
+static __always_inline void update_curr(u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	struct running *curr = &rq->curr;
+	u64 irq = irq_time(cpu), delta_exec = now - curr->exec_start - (irq - curr->irq_time), delta_fair;
+
+	if (!curr->pid || (s64)delta_exec <= 0)
+		return;
+	delta_fair = calc_delta_fair(delta_exec, curr->weight, curr->inv_weight);
+	curr->vruntime += delta_fair;
+	hook_update_curr(curr, delta_fair);
+	curr->delta_exec += delta_exec;
+	curr->exec_start = now;
+	curr->irq_time = irq;
+	update_min_vruntime(rq, curr->vruntime);
+}
+
+/* @p gets @cpu. */
+static __always_inline void set_curr(u32 cpu, const struct task_struct *p, struct fair_entity *se, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_entity_load_avg(se, now, true, false);
+	update_task_util(&se->util, cpu, false);
+	update_pelt(&rq->avg, now, rq->nr_running > 1, false);
+	rq->curr = (struct running){
+		.pid = p->pid,
+		.policy = p->policy,
+		.weight = se->weight,
+		.inv_weight = se->inv_weight,
+		.vruntime = se->vruntime,
+		.exec_start = now,
+		.irq_time = irq_time(cpu),
+		.load = entity_load(se),
+	};
+	hook_set_curr(rq, se);
+	rq->next_vruntime = ~0ULL;
+	rq->need_resched = false;
+	rq->skip = false;
+	clear_buddies(rq, p->pid);
+}
+
+/* The running task, @se, leaves @cpu. */
+static __always_inline void put_curr(u32 cpu, struct fair_entity *se, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	update_curr(cpu, now);
+	update_entity_load_avg(se, now, true, true);
+	update_task_util(&se->util, cpu, true);
+	update_pelt(&rq->avg, now, true, true);
+	hook_put_curr(rq, se);
+	se->vruntime = rq->curr.vruntime;
+	se->exec_start = now;
+	rq->curr.pid = 0;
+}
+
+static __always_inline u64 max_vruntime(u64 a, u64 b)
+{
+	return time_before(a, b) ? b : a;
+}
+
+/* A sleeper gets half a latency of credit, and never gains time by sleeping. */
+static __always_inline void place_sleeper(struct fair_rq *rq, struct fair_entity *se)
+{
+	se->vruntime = max_vruntime(se->vruntime, rq->min_vruntime - tunables.sched_latency / 2);
+}
+
+/* task_fork_fair(): a child starts at its parent's vruntime, plus the slice that it will get. */
+static __noinline void place_forked(struct fair_entity *se, u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 slice = sched_slice(rq->nr_running + 1, rq->load_weight + se->weight, se->weight);
+	u64 debit = rq->min_vruntime + calc_delta_fair(slice, se->weight, se->inv_weight);
+
+	se->cpu = cpu;
+	se->vruntime = rq->curr.pid ? max_vruntime(curr_vruntime(rq, now), debit) : debit;
+}
+
+/*
+ * Is @curr so far ahead that @se should run? 1: yes; 0: it is ahead, but by less than a wakeup
+ * granularity at @se's pace; -1: it is not ahead.
+ */
+static __always_inline int wakeup_preempt_entity(u64 curr, u64 se, u32 weight, u32 inv_weight)
+{
+	s64 vdiff = curr - se;
+
+	if (vdiff <= 0)
+		return -1;
+	return (u64)vdiff > calc_delta_fair(tunables.sched_wakeup_granularity, weight, inv_weight);
+}
+
+/* Should the tick end the running task's slice? */
+static __always_inline bool check_preempt_tick(struct fair_rq *rq)
+{
+	struct running *curr = &rq->curr;
+	u64 ideal_runtime = sched_slice(rq->nr_running, rq->load_weight, curr->weight);
+
+	if (curr->delta_exec > ideal_runtime) {
+		explain(share_over, curr->pid, bpf_get_smp_processor_id(), curr->delta_exec, ideal_runtime,
+			rq->nr_running - 1);
+		/* A buddy must not be elected again. */
+		clear_buddies(rq, curr->pid);
+		return true;
+	}
+	if (curr->delta_exec < tunables.sched_min_granularity || rq->leftmost == ~0ULL)
+		return false;
+	return (s64)(curr->vruntime - rq->leftmost) > (s64)ideal_runtime;
+}
+
+/*
+ * Should @p, which has become runnable on the CPU of @rq, preempt the running task? If so, the CPU
+ * has to reschedule. A task that preempts becomes the next buddy, because it need not be leftmost;
+ * if many tasks wait, the preempted task becomes the last buddy, because its cache is still warm.
+ */
+static __always_inline bool check_preempt_wakeup(struct fair_rq *rq, const struct task_struct *p,
+						 const struct fair_entity *se, u64 now)
+{
+	struct running *curr = &rq->curr;
+	bool curr_idle = curr->policy == SCHED_IDLE;
+
+	if (rq->need_resched)
+		return false;
+	if (!curr_idle || p->policy == SCHED_IDLE) {
+		/* Batch and idle tasks wait for the tick. */
+		if (p->policy == SCHED_BATCH || p->policy == SCHED_IDLE)
+			return false;
+		if (wakeup_preempt_entity(curr_vruntime(rq, now), se->vruntime, se->weight, se->inv_weight) != 1) {
+			explain(near_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
+				calc_delta_fair(tunables.sched_wakeup_granularity, se->weight, se->inv_weight));
+			return false;
+		}
+		rq->next_pid = p->pid;
+	}
+	if (!curr_idle && rq->nr_running >= sched_nr_latency())
+		rq->last_pid = curr->pid;
+	explain(less_vruntime, p->pid, se->cpu, curr->pid, curr_vruntime(rq, now) - se->vruntime,
+		calc_delta_fair(tunables.sched_wakeup_granularity, se->weight, se->inv_weight));
+	rq->need_resched = true;
+	this_counters()->wakeup_preemptions++;
+	return true;
+}
+
+/* @p has joined the dispatch queue of @cpu: makes the CPU reschedule, if it should. True if it does. */
+__noinline bool check_preempt_curr(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
+{
+	struct fair_entity *se = entity_of(p);
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (!se || rq->dispatching)
+		return false;
+	if (!rq->curr.pid) {
+		kick_cpu(cpu, SCX_KICK_IDLE);
+		return true;
+	}
+	if (!check_preempt_wakeup(rq, p, se, now))
+		return false;
+	kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return true;
+}
+
+/* Is there work that only the next ops.dispatch() of the CPU of @rq will do? */
+static __always_inline bool dispatch_expected(const struct fair_rq *rq)
+{
+	return rq->dispatching || rq->active_balance || rq->exec_pid || rq->nohz_balance_kick ||
+	       hook_dispatch_expected(rq);
+}
+
+/*
+ * May @p, which has become runnable on its own CPU @cpu, run there at once, bypassing the dispatch
+ * queue? Yes if the CPU is idle, or if @p preempts and is leftmost. That saves the kick, which is
+ * an interrupt, and a dispatch. @waits: @p was found not to preempt.
+ */
+static __always_inline bool runs_at_once(u32 cpu, const struct task_struct *p, const struct fair_entity *se,
+					 u64 now, bool *waits)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	if (dispatch_expected(rq))
+		return false;
+	if (!rq->curr.pid)
+		return rq->idle && rq->nr_running == 1;
+	if (rq->leftmost != ~0ULL && time_before(rq->leftmost, se->vruntime))
+		return false;
+	*waits = !check_preempt_wakeup(rq, p, se, now);
+	return !*waits;
+}
+
+#endif /* __EQUIPOISE_FAIR_H */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Runqueues: the scheduling state of one CPU, and the part of it that other CPUs may read. The
+ * tasks are in the CPU's dispatch queue, ordered by vruntime, whose id is the CPU's number.
+ *
+ * Another CPU may change nr_running and the load sums (atomically) and leave notes (active_balance,
+ * next_pid, ...). Everything else is written by the CPU itself, or, while it is idle, by the CPU
+ * that balances for it.
+ */
+#ifndef __EQUIPOISE_RUNQUEUE_H
+#define __EQUIPOISE_RUNQUEUE_H
+
+#include "../../../explain.bpf.h"
+#include "../../../memory.h"
+#include "../../../rq.bpf.h"
+#include "../../../signals/pelt.h"
+#include "../../../topology.bpf.h"
+#include "../hooks.h"
+
+#define CPU_LOAD_IDX_MAX 5
+
+/* The running task: the fields that the tick and a waker need without looking it up. */
+struct running {
+	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
+	s32 pid;
+	u32 policy;
+	u32 weight;
+	u32 inv_weight;
+	u64 vruntime;
+	/* vruntime is charged up to here, ns, and the interrupt time of this CPU until then. */
+	u64 exec_start;
+	u64 irq_time;
+	/* CPU time since it was picked, ns. */
+	u64 delta_exec;
+	/* Its load in balancing. */
+	u64 load;
+	struct design_running design;
+};
+
+/* The kernel's per-CPU fields of struct sched_domain. */
+struct domain_state {
+	/* jiffies */
+	u64 last_balance;
+	/* ms */
+	u32 balance_interval;
+	u32 nr_balance_failed;
+	struct design_domain design;
+};
+
+struct fair_rq {
+	struct running curr;
+	u64 min_vruntime;
+	/* The smallest vruntime of the waiting tasks, or a lower bound; ~0 if none waits. */
+	u64 leftmost;
+	/* The vruntime of the task that runs next, which has left the queue; ~0 if there is none. */
+	u64 next_vruntime;
+
+	/* Our runnable tasks here, waiting and running: the kernel's cfs_rq->nr_running. */
+	u32 nr_running;
+	/* Does the idle task have the CPU? */
+	bool idle;
+	/* curr has been asked to stop. */
+	bool need_resched;
+	/* curr yields: do not pick it, unless that is too unfair. */
+	bool skip;
+	/* Inside ops.dispatch(): an arriving task needs no preemption. */
+	bool dispatching;
+	/* Sums over the runnable tasks: weights, and runnable averages times weights. */
+	u64 load_weight;
+	u64 runnable_load_avg;
+
+	/* Buddies: the task that should run next, and the one that was preempted. */
+	s32 next_pid;
+	s32 last_pid;
+
+	/* Load over the last ticks: slower from index to index. */
+	u64 cpu_load[CPU_LOAD_IDX_MAX];
+	/* jiffies */
+	u64 last_load_update_tick;
+
+	/* The time when the CPU last ran out of work, or 0; the average idle time. ns */
+	u64 idle_stamp;
+	u64 avg_idle;
+
+	/*
+	 * Another CPU requests the running task for push_cpu: 1, and only the CPU that has set it
+	 * from 0.
+	 */
+	u32 active_balance;
+	/* The running task, if it is to move to exec_cpu because it starts another program. */
+	s32 exec_pid;
+	u32 exec_cpu;
+	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
+	bool tick_stopped;
+	/* Asked to balance for all idle CPUs. */
+	bool nohz_balance_kick;
+	u32 push_cpu;
+	/* The requested task; 0 is any. */
+	s32 push_pid;
+
+	struct design_rq design;
+
+	/* The time when the next domain is due, jiffies. */
+	u64 next_balance;
+	struct domain_state sd[MAX_LEVELS];
+
+	/* Utilization of the CPU by our tasks. */
+	struct pelt avg;
+} __attribute__((aligned(64)));
+
+struct fair_rq fair_rqs[MAX_CPUS];
+
+/* @cpu's runqueue, for reading. */
+static __always_inline struct fair_rq *rq_of(u32 cpu)
+{
+	simulated_read(cpu);
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/* @cpu's runqueue, for changing shared fields. */
+static __always_inline struct fair_rq *rq_for_update(u32 cpu)
+{
+	simulated_write(cpu);
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
+{
+	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
+}
+
+/* Idle, and no task is on its way. */
+static __always_inline bool idle_cpu(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return rq->idle && !READ_ONCE(rq->nr_running);
+}
+
+/* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
+static __always_inline u32 cpu_nr_running(u32 cpu)
+{
+	struct rq *core = cpu_rq(cpu);
+	u32 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
+
+	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
+}
+
+/* The load of @cpu as balancing sees it. */
+static __always_inline u64 weighted_cpuload(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return policy.load_tracking == LOAD_PELT ? READ_ONCE(rq->runnable_load_avg) : READ_ONCE(rq->load_weight);
+}
+
+/* Updates the utilization by our tasks to @now. */
+static __always_inline void update_rq_load_avg(struct fair_rq *rq, u64 now)
+{
+	update_pelt(&rq->avg, now, rq->nr_running, rq->curr.pid);
+}
+
+/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
+static __always_inline void update_tg_load_avg(struct fair_rq *rq, u64 now)
+{
+	update_rq_load_avg(rq, now);
+	simulated_write_global(LINE_TG_LOAD);
+}
+
+static __always_inline u64 cpu_avg_load_per_task(u32 cpu)
+{
+	u64 nr_running = cpu_nr_running(cpu);
+
+	return nr_running ? weighted_cpuload(cpu) / nr_running : 0;
+}
+
+static __always_inline void init_rq(u32 cpu, u64 jiffies)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	rq->leftmost = ~0ULL;
+	rq->next_vruntime = ~0ULL;
+	/* Far enough from 0 that no vruntime is ever below 0. */
+	rq->min_vruntime = NSEC_PER_SEC;
+	rq->idle = true;
+	rq->avg_idle = 2 * tunables.sched_migration_cost;
+	hook_init_rq(rq);
+	rq->last_load_update_tick = jiffies;
+	rq->next_balance = jiffies;
+	for (u32 level = 0; level < MAX_LEVELS; level++) {
+		rq->sd[level].last_balance = jiffies;
+		rq->sd[level].balance_interval = domain_of(cpu, level)->min_interval;
+	}
+}
+
+#endif /* __EQUIPOISE_RUNQUEUE_H */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks: the state of each, and the runqueue in which it counts. A task counts in one runqueue from
+ * its wakeup until it sleeps, whether it waits in that CPU's dispatch queue or runs.
+ */
+#ifndef __EQUIPOISE_TASK_H
+#define __EQUIPOISE_TASK_H
+
+#include "../../../signals/task_util.h"
+#include "../../../weight.h"
+#include "runqueue.bpf.h"
+
+/* The kernel's sched_entity. While the task runs, its vruntime is in the runqueue's curr. */
+struct fair_entity {
+	/*
+	 * Protects where it counts and with how much (on_rq, cpu, weight, load_avg_contrib): other
+	 * CPUs move it.
+	 */
+	struct bpf_spin_lock lock;
+	/* Relative to min_vruntime of the runqueue of cpu. */
+	u64 vruntime;
+	/* The time at which it last ran, ns. */
+	u64 exec_start;
+	/* The CPU where it counts, or last did. */
+	u32 cpu;
+	u32 weight;
+	/* 2^32 / weight */
+	u32 inv_weight;
+	bool on_rq;
+	/* Forked and not yet woken. */
+	bool forked;
+	/* Its share of runnable_load_avg: runnable average times weight. */
+	u64 load_avg_contrib;
+	struct pelt avg;
+	struct task_util util;
+	struct design_entity design;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fair_entity);
+} entities SEC(".maps");
+
+/* NULL for a task that sched_ext did not announce, which does not happen. */
+static __always_inline struct fair_entity *entity_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&entities, p, NULL, 0);
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* task_h_load(): the load that balancing would move with the task. */
+static __always_inline u64 entity_load(const struct fair_entity *se)
+{
+	return policy.load_tracking == LOAD_PELT ? se->load_avg_contrib : se->weight;
+}
+
+/*
+ * Updates the task's averages to @now. Those of a queued task are as old as its last event, as in
+ * the kernel.
+ */
+static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 now, bool runnable, bool running)
+{
+	struct fair_rq *rq = NULL;
+	u64 contrib;
+
+	if (!update_pelt(&se->avg, now, runnable, running))
+		return;
+	contrib = pelt_avg(&se->avg, se->avg.runnable_sum, se->weight);
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		rq = rq_of(se->cpu);
+		__sync_fetch_and_add(&rq->runnable_load_avg, contrib - se->load_avg_contrib);
+	}
+	se->load_avg_contrib = contrib;
+	hook_update_entity_load(se, rq);
+	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * @se wakes up on another CPU than it went to sleep on. Its averages have decayed only up to the
+ * last event of its old runqueue: hardly at all if that CPU idled without a tick
+ * (migrate_task_rq_fair(), from Linux 3.8 until 5.19 began to estimate the rest).
+ */
+static __always_inline void migrate_sleeper(struct fair_entity *se, u64 now)
+{
+	u64 slept = rq_of(se->cpu)->avg.last_update_time - se->avg.last_update_time;
+
+	se->avg.last_update_time = (s64)slept > 0 ? now - slept : now;
+}
+
+/* With the lock held: counts the task in the runqueue of @cpu. */
+static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	se->cpu = cpu;
+	se->on_rq = true;
+	__sync_fetch_and_add(&rq->nr_running, 1);
+	__sync_fetch_and_add(&rq->load_weight, se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, se->load_avg_contrib);
+	attach_task_util(&se->util, cpu);
+	util_est_enqueue(&se->util, cpu);
+	hook_add_entity(rq, se);
+}
+
+/* With the lock held: no longer counts it. */
+static __always_inline void remove_entity(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_for_update(se->cpu);
+
+	se->on_rq = false;
+	__sync_fetch_and_add(&rq->nr_running, -1);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
+	__sync_fetch_and_add(&rq->runnable_load_avg, -se->load_avg_contrib);
+	util_est_dequeue(&se->util, se->cpu);
+	hook_remove_entity(rq, se);
+}
+
+/* The task becomes runnable on @cpu. */
+static __always_inline void account_entity_enqueue(struct fair_entity *se, u32 cpu)
+{
+	prepare_attach(cpu);
+	bpf_spin_lock(&se->lock);
+	if (!se->on_rq)
+		add_entity(se, cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+/* It is no longer runnable. */
+static __always_inline void account_entity_dequeue(struct fair_entity *se)
+{
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq)
+		remove_entity(se);
+	bpf_spin_unlock(&se->lock);
+}
+
+/* Keeps the task's lead or lag when it changes to the runqueue of @cpu, which has another min_vruntime. */
+static __always_inline void renormalize_vruntime(struct fair_entity *se, u32 cpu)
+{
+	se->vruntime += rq_of(cpu)->min_vruntime - rq_of(se->cpu)->min_vruntime;
+}
+
+/* migrate_entity() for several tasks to one @cpu, after a prepare_attach() for all of them. */
+static __always_inline void migrate_prepared(struct fair_entity *se, u32 cpu)
+{
+	bpf_spin_lock(&se->lock);
+	if (se->on_rq) {
+		if (!hook_place_migrated(se, cpu))
+			renormalize_vruntime(se, cpu);
+		remove_entity(se);
+		add_entity(se, cpu);
+	}
+	bpf_spin_unlock(&se->lock);
+}
+
+/*
+ * Moves a runnable task's account to @cpu. A task that another CPU is moving may stop being
+ * runnable meanwhile, or be picked where it was; the CPU that runs it corrects the account.
+ */
+static __always_inline void migrate_entity(struct fair_entity *se, u32 cpu)
+{
+	prepare_attach(cpu);
+	migrate_prepared(se, cpu);
+}
+
+/* A new nice level or policy. */
+static __noinline void reweight_entity(struct task_struct *p, struct fair_entity *se)
+{
+	u32 weight = task_weight(p);
+	u64 contrib = se->avg.period_sum ? pelt_avg(&se->avg, se->avg.runnable_sum, weight) : weight;
+	bool on_rq;
+
+	bpf_spin_lock(&se->lock);
+	on_rq = se->on_rq;
+	if (on_rq)
+		remove_entity(se);
+	se->weight = weight;
+	se->inv_weight = (1ULL << 32) / weight;
+	se->load_avg_contrib = contrib;
+	if (on_rq)
+		add_entity(se, se->cpu);
+	bpf_spin_unlock(&se->lock);
+}
+
+#endif /* __EQUIPOISE_TASK_H */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Policy hperf's virtual time, one for all CPUs. It is our addition to the posting's fairness, in
+ * which swaps by druntime alone make shares equal.
+ *
+ * A vruntime is meaningful on its own runqueue only. With more tasks than CPUs some tasks have a
+ * CPU of their own and others share one, and a task that changes CPUs starts with a clean slate. If
+ * tasks change places all the time, chance decides how often each comes to a shared CPU. Each
+ * task's share of all CPUs is therefore compared with a clock that advances as a task's vruntime
+ * would if all CPUs were shared by weight; a task that is behind when it moves gets a head start,
+ * within limits.
+ *
+ * The same holds for druntime. If there are fewer slow CPUs than fast ones, or more, and all are
+ * busy, the druntime of every task grows or shrinks with time. A task that began with 0, or slept
+ * meanwhile, would have to catch up before it left the fast CPUs, or the slow ones. A new task
+ * therefore begins where an equal share would have arrived, and a sleeping task loses and gains
+ * nothing.
+ */
+#ifndef __EQUIPOISE_HPERF_CLOCK_H
+#define __EQUIPOISE_HPERF_CLOCK_H
+
+#include "../../../../topology.bpf.h"
+
+/* The longest time that passes between two updates, ns. */
+#define HPERF_CLOCK_MAX_DELTA NSEC_PER_SEC
+
+struct hperf_clock {
+	u64 time;
+	/* The druntime of a task that had its share of all CPUs from the start, ns. */
+	s64 druntime;
+	/* The time until which it has been counted, ns. */
+	u64 updated;
+};
+
+struct hperf_clock hperf_clock;
+
+/*
+ * Advances the clock: since the last update this many CPUs had tasks, with a total of @load. One
+ * caller at a time.
+ */
+static __always_inline void update_hperf_clock(u64 nr_fast, u64 nr_slow, u64 load, u64 now)
+{
+	u64 delta = now - hperf_clock.updated;
+
+	if ((s64)delta <= 0)
+		return;
+	if (delta > HPERF_CLOCK_MAX_DELTA)
+		delta = HPERF_CLOCK_MAX_DELTA;
+	if (load) {
+		hperf_clock.time += delta * (nr_fast + nr_slow) * NICE_0_LOAD / load;
+		if (nr_fast >= nr_slow)
+			hperf_clock.druntime += delta * (nr_fast - nr_slow) * NICE_0_LOAD / load;
+		else
+			hperf_clock.druntime -= delta * (nr_slow - nr_fast) * NICE_0_LOAD / load;
+	}
+	hperf_clock.updated = now;
+}
+
+/* How far @vruntime, over all CPUs, is ahead of the clock; at most a latency either way, ns. */
+static __always_inline s64 hperf_ahead(u64 vruntime)
+{
+	s64 ahead = vruntime - READ_ONCE(hperf_clock.time), limit = tunables.sched_latency;
+
+	if (ahead > limit)
+		return limit;
+	return ahead < -limit ? -limit : ahead;
+}
+
+#endif /* __EQUIPOISE_HPERF_CLOCK_H */

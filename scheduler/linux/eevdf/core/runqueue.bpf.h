@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Runqueues: the scheduling state of one CPU, and the part of it that other CPUs may read. The
+ * tasks are in the CPU's two dispatch queues (pick.h).
+ *
+ * Another CPU may change the counts and sums of runnable tasks (atomically) and leave notes
+ * (active_balance, ...). Everything else is written by the CPU itself, under its lock, or, while it
+ * is idle, by the CPU that balances for it.
+ */
+#ifndef __EQUIPOISE_RUNQUEUE_H
+#define __EQUIPOISE_RUNQUEUE_H
+
+#include "../../../explain.bpf.h"
+#include "../../../memory.h"
+#include "../../../rq.bpf.h"
+#include "../../../signals/irq_time.h"
+#include "load_avg.h"
+
+/* The running task: the fields that the tick and a waker need without looking it up. */
+struct running {
+	/* 0 if no task of ours runs: idle, or a higher class has the CPU. */
+	s32 pid;
+	u32 policy;
+	u32 weight;
+	u32 inv_weight;
+	/* Its request, ns. */
+	u64 slice;
+	u64 vruntime;
+	u64 deadline;
+	/* vruntime is charged up to here, ns of clock_task. */
+	u64 exec_start;
+	/* Up to this vruntime no task with an earlier deadline preempts it (RUN_TO_PARITY). */
+	u64 vprot;
+};
+
+/* The kernel's per-CPU fields of struct sched_domain. */
+struct domain_state {
+	/* jiffies */
+	u64 last_balance;
+	/* ms */
+	u32 balance_interval;
+	u32 nr_balance_failed;
+	/* The cost of newidle balancing here, ns, and the time when it was last lowered, jiffies. */
+	u64 max_newidle_lb_cost;
+	u64 last_decay_max_lb_cost;
+	/* The number of attempts and of successes, and the ratio in 1024ths. */
+	u32 newidle_call;
+	u32 newidle_success;
+	u32 newidle_ratio;
+	u32 pad;
+	/* The time of the last count, ns (NI_RATE). */
+	u64 newidle_stamp;
+};
+
+/* Slices are classified by powers of two of 100 us, the smallest slice that a task may request. */
+#define SLICE_CLASSES 16
+
+struct fair_rq {
+	struct running curr;
+
+	/*
+	 * The sum of vruntime times weight over the runnable tasks, with curr as last charged;
+	 * modulo 2^64.
+	 */
+	u64 weighted_vruntime;
+	u64 load_weight;
+	/* Changes of these two by balancing CPUs: begun and done. */
+	u32 moves_begun;
+	u32 moves_done;
+	/* The weighted average of vruntime (V) at the last look. */
+	u64 zero_vruntime;
+	/*
+	 * The earliest deadline among waiting eligible tasks, and the smallest vruntime of the
+	 * others, or a lower bound; ~0: none.
+	 */
+	u64 first_deadline;
+	u64 first_vruntime;
+	/* The second deadline at the last pick. */
+	u64 second_deadline;
+
+	/*
+	 * Our tasks that count here: waiting ones, the running one, and sleepers (delayed.h); and
+	 * those of SCHED_IDLE.
+	 */
+	u32 nr_running;
+	u32 nr_idle_policy;
+	/*
+	 * The tasks that request another slice than the default; by slice_class(), their number and
+	 * their slice, ns.
+	 */
+	u32 nr_custom_slice;
+	u32 nr_slice[SLICE_CLASSES];
+	u64 slice[SLICE_CLASSES];
+	/* The sleepers among them, their slots, and their smallest vruntime, or a lower bound. */
+	u32 nr_delayed;
+	u64 delayed_mask;
+	u32 delayed_next;
+	u64 first_delayed;
+	/* Does the idle task have the CPU? */
+	bool idle;
+	/*
+	 * curr has been asked to stop; or to stop when it next enters the kernel
+	 * (TIF_NEED_RESCHED_LAZY).
+	 */
+	bool need_resched;
+	bool resched_lazy;
+	/* Inside ops.dispatch(): an arriving task needs no preemption. */
+	bool dispatching;
+	/* Its utilization has changed since the last frequency request. */
+	bool util_changed;
+	/* The tick has been stopped, and has not run since: the kernel's NOHZ_TICK_STOPPED. */
+	bool tick_stopped;
+
+	/* The task that preempts for its shorter slice, and that slice, ns; 0: none (cfs_rq->next). */
+	s32 buddy;
+	u64 buddy_slice;
+	/* The end of curr's slice, and the expiry of the timer for it; 0: none. ns (hrtick.bpf.h) */
+	u64 hrtick_at;
+	u64 hrtick_armed;
+
+	/*
+	 * The clocks, ns: without interrupts; and scaled by the CPU's speed, with the idle time
+	 * that did not suffice to catch up.
+	 */
+	u64 clock_task;
+	u64 clock_pelt;
+	u64 lost_idle_time;
+	struct load_avg avg;
+	/* The sum of the runnable tasks' estimated utilization. */
+	u32 util_est;
+	/* The load of the running task if the CPU is too small for it, otherwise 0. */
+	u32 misfit_task_load;
+
+	/*
+	 * The time when the CPU last ran out of work, or 0; the average idle time; the maximal cost
+	 * of a search. ns
+	 */
+	u64 idle_stamp;
+	u64 avg_idle;
+	u64 max_idle_balance_cost;
+
+	/* Another CPU requests a task of this CPU for push_cpu. */
+	u32 active_balance;
+	u32 push_cpu;
+	/* Requested work for all idle CPUs: NOHZ_*_KICK. */
+	u32 nohz_kick;
+	/* It is idle and has averages that still decay; the time of their last update, jiffies. */
+	bool has_blocked_load;
+	u64 last_blocked_load_update;
+	/* The running task, if it is to move to exec_cpu because it starts another program. */
+	s32 exec_pid;
+	u32 exec_cpu;
+
+	/* The time when the next domain is due, jiffies. */
+	u64 next_balance;
+	struct domain_state sd[MAX_LEVELS];
+} __attribute__((aligned(64)));
+
+struct fair_rq fair_rqs[MAX_CPUS];
+
+/* State shared by the CPUs of a last-level cache (sched_domain_shared), by llc_id. */
+struct llc {
+	/* Is there probably a fully idle core? */
+	bool has_idle_cores;
+	/* CPUs with a tick. */
+	u32 nr_busy_cpus;
+	/*
+	 * How many CPUs a search for an idle one may read (SIS_UTIL); and the same for the domain
+	 * with CPUs of every capacity that begins with this cache.
+	 */
+	u32 nr_idle_scan;
+	u32 nr_asym_idle_scan;
+} __attribute__((aligned(64)));
+
+struct llc llcs[MAX_CPUS];
+
+/* State of the machine as a whole (root_domain). */
+struct whole_machine {
+	/* Some CPU has more than one task; and, where placement by energy is possible, is overutilized. */
+	bool overloaded;
+	bool overutilized;
+};
+
+struct whole_machine whole_machine;
+
+/* @cpu's runqueue, for reading. */
+static __always_inline struct fair_rq *rq_of(u32 cpu)
+{
+	simulated_read(cpu);
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
+}
+
+/* @cpu's runqueue, for changing shared fields. */
+static __always_inline struct fair_rq *rq_for_update(u32 cpu)
+{
+	simulated_write(cpu);
+	return &fair_rqs[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct llc *llc_of(u32 cpu)
+{
+	return &llcs[levels_of(cpu)->llc_id & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct domain_state *domain_state_of(u32 cpu, u32 level)
+{
+	return &rq_of(cpu)->sd[level & (MAX_LEVELS - 1)];
+}
+
+/* Idle, and no task is on its way. */
+static __always_inline bool idle_cpu(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return rq->idle && !READ_ONCE(rq->nr_running);
+}
+
+/* Has it only SCHED_IDLE tasks, which any other task may preempt at any time? */
+static __always_inline bool sched_idle_cpu(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return rq->nr_running && rq->nr_running == rq->nr_idle_policy;
+}
+
+/* Is @cpu idle for @p, which may be SCHED_IDLE? */
+static __always_inline bool sched_idle_cpu_for(u32 cpu, const struct task_struct *p)
+{
+	return sched_idle_cpu(cpu) && !(policy.idle_policy_is_busy && p->policy == SCHED_IDLE);
+}
+
+static __always_inline bool available_cpu(u32 cpu, const struct task_struct *p)
+{
+	return idle_cpu(cpu) || sched_idle_cpu_for(cpu, p);
+}
+
+/* Our tasks on @cpu that balancing counts. */
+static __always_inline u32 balanced_nr_running(u32 cpu)
+{
+	const struct fair_rq *rq = rq_of(cpu);
+
+	return policy.balance_delayed ? rq->nr_running : rq->nr_running - rq->nr_delayed;
+}
+
+/* Without branches, each of which the verifier would follow with an index of its own. */
+static __always_inline u32 slice_class(u64 slice)
+{
+	u64 class = 0;
+
+	for (u32 i = 1; i < SLICE_CLASSES; i++)
+		class += ((100000ULL << i) - 1 - slice) >> 63;
+	return class & (SLICE_CLASSES - 1);
+}
+
+/* A task that requests @slice, its own (@custom) or the default, joins or leaves (@by) @rq. */
+static __always_inline void count_slice(struct fair_rq *rq, bool custom, u64 slice, s32 by)
+{
+	u32 class;
+
+	if (!custom)
+		return;
+	class = slice_class(slice);
+	rq->slice[class] = slice;
+	__sync_fetch_and_add(&rq->nr_slice[class], by);
+	__sync_fetch_and_add(&rq->nr_custom_slice, by);
+}
+
+/* The shortest slice on @rq: cfs_rq_min_slice(). Within a class the latest slice counts. */
+static __always_inline u64 rq_min_slice(const struct fair_rq *rq)
+{
+	u64 least = tunables.sched_base_slice;
+
+	if (!rq->nr_custom_slice)
+		return least;
+	if (rq->nr_running <= rq->nr_custom_slice)
+		least = ~0ULL;
+	for (u32 i = 0; i < SLICE_CLASSES; i++)
+		if (rq->nr_slice[i] && rq->slice[i] < least)
+			least = rq->slice[i];
+	return least;
+}
+
+/* The longest: cfs_rq_max_slice(). */
+static __always_inline u64 rq_max_slice(const struct fair_rq *rq)
+{
+	u64 most = tunables.sched_base_slice;
+
+	if (!rq->nr_custom_slice)
+		return most;
+	if (rq->nr_running <= rq->nr_custom_slice)
+		most = 0;
+	for (u32 i = 0; i < SLICE_CLASSES; i++)
+		if (rq->nr_slice[i] && rq->slice[i] > most)
+			most = rq->slice[i];
+	return most;
+}
+
+/* Tasks of all classes that are runnable on @cpu: the kernel's rq->nr_running. */
+static __always_inline u32 cpu_nr_running(u32 cpu)
+{
+	struct rq *core = cpu_rq(cpu);
+	u32 nr_running = READ_ONCE(rq_of(cpu)->nr_running);
+
+	return core ? nr_running + core->nr_running - core->scx.nr_running : nr_running;
+}
+
+/* The load of @cpu as balancing sees it, and of its tasks, asleep or not. */
+static __always_inline u64 cpu_load(u32 cpu)
+{
+	return not_negative(READ_ONCE(rq_of(cpu)->avg.load_avg));
+}
+
+static __always_inline u64 cpu_runnable(u32 cpu)
+{
+	return not_negative(READ_ONCE(rq_of(cpu)->avg.runnable_avg));
+}
+
+/* The utilization of fair tasks, or the estimate from their last activations, of 1024: cpu_util_cfs(). */
+static __always_inline u64 cpu_fair_util(u32 cpu)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 util = not_negative(READ_ONCE(rq->avg.util_avg)), capacity = power_orig_of(cpu);
+
+	if (util < rq->util_est)
+		util = rq->util_est;
+	return util < capacity ? util : capacity;
+}
+
+/* The same, or the utilization if tasks did not have to wait: cpu_util_cfs_boost(). */
+static __always_inline u64 cpu_fair_util_boost(u32 cpu)
+{
+	u64 util = cpu_fair_util(cpu), runnable = cpu_runnable(cpu), capacity = power_orig_of(cpu);
+
+	if (runnable > util)
+		util = runnable;
+	return util < capacity ? util : capacity;
+}
+
+/* The clock_task of @cpu at @now, even if it has not been updated lately; ns */
+static __always_inline u64 rq_clock_task_at(u32 cpu, u64 now)
+{
+	return now - irq_time(cpu);
+}
+
+/*
+ * Updates the clocks of @cpu to @now. While it is idle, clock_pelt equals the time of day again,
+ * less the lost time: a CPU that was always busy had no idle time to catch up.
+ */
+static __always_inline void update_rq_clock(u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 clock = rq_clock_task_at(cpu, now), delta = clock - rq->clock_task;
+
+	if ((s64)delta <= 0)
+		return;
+	rq->clock_task = clock;
+	if (rq->idle)
+		rq->clock_pelt = clock;
+	else
+		rq->clock_pelt += (delta * power_orig_of(cpu) >> 10) * scx_bpf_cpuperf_cur(cpu) >> 10;
+}
+
+/* ns */
+static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
+{
+	return rq->clock_pelt - rq->lost_idle_time;
+}
+
+/* Updates the averages of the runqueue to its clock. */
+static __always_inline void update_rq_load_avg(struct fair_rq *rq)
+{
+	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running - rq->nr_delayed,
+			      rq->curr.pid))
+		return;
+	update_load_avgs(&rq->avg, 1);
+	rq->util_changed = true;
+}
+
+/* The same at a tick and before balancing, when CONFIG_FAIR_GROUP_SCHED adds it to tg->load_avg. */
+static __always_inline void update_tg_load_avg(struct fair_rq *rq)
+{
+	update_rq_load_avg(rq);
+	simulated_write_global(LINE_TG_LOAD);
+}
+
+/* @cpu becomes idle, or stops being so. */
+static __always_inline void set_idle(u32 cpu, bool idle, u64 now)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	update_rq_clock(cpu, now);
+	if (idle && !rq->idle) {
+		if (rq->avg.util_sum >= ((LOAD_AVG_MAX - 1024ULL) << 10) - LOAD_AVG_MAX)
+			rq->lost_idle_time += rq->clock_task - rq->clock_pelt;
+		rq->clock_pelt = rq->clock_task;
+	}
+	rq->idle = idle;
+}
+
+static __always_inline void init_rq(u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+	u64 jiffies = jiffies_at(now);
+
+	rq->first_deadline = rq->first_vruntime = ~0ULL;
+	/* Far enough from 0 that no vruntime is ever below 0. */
+	rq->zero_vruntime = NSEC_PER_SEC;
+	rq->idle = true;
+	update_rq_clock(cpu, now);
+	rq->avg.last_update_time = rq->clock_pelt;
+	rq->max_idle_balance_cost = tunables.sched_migration_cost;
+	rq->avg_idle = 2 * tunables.sched_migration_cost;
+	rq->next_balance = jiffies;
+	for (u32 level = 0; level < MAX_LEVELS; level++)
+		rq->sd[level] = (struct domain_state){
+			.last_balance = jiffies,
+			.last_decay_max_lb_cost = jiffies,
+			.balance_interval = domain_of(cpu, level)->min_interval,
+			.newidle_call = 512,
+			.newidle_success = 256,
+			.newidle_ratio = 512,
+			.newidle_stamp = now,
+		};
+}
+
+#endif /* __EQUIPOISE_RUNQUEUE_H */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks: the state of each, and the runqueue in which it counts: with its weight and vruntime from
+ * its wakeup until it sleeps, waiting or running; with its averages until it wakes up elsewhere.
+ */
+#ifndef __EQUIPOISE_TASK_H
+#define __EQUIPOISE_TASK_H
+
+#include "../../../signals/util_est.h"
+#include "../../../weight.h"
+#include "runqueue.bpf.h"
+
+/* The kernel's sched_entity. While the task runs, its vruntime and deadline are in the runqueue's curr. */
+struct fair_entity {
+	/* Protects where it counts and with how much: other CPUs move it. */
+	struct bpf_spin_lock lock;
+	/* The CPU where it counts, or last did. */
+	u32 cpu;
+	u64 vruntime;
+	/* The vruntime by which it should have received its slice. */
+	u64 deadline;
+	/* Its request, ns; and whether that is its own slice. */
+	u64 slice;
+	bool custom_slice;
+	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
+	s64 vlag;
+	/* The time when it last ran, ns of clock_task; 0: it has been moved since. */
+	u64 exec_start;
+	/*
+	 * When it became runnable or was last picked, ns: balancing first takes the task for which
+	 * this is longest ago.
+	 */
+	u64 listed_at;
+	u32 weight;
+	/* 2^32 / weight */
+	u32 inv_weight;
+	bool on_rq;
+	bool idle_policy;
+	/* Its averages are included in the runqueue's. */
+	bool attached;
+	/* Forked and not yet woken; and just woken for the first time. */
+	bool forked;
+	bool is_new;
+	/*
+	 * It went to sleep while it was not eligible, and waits in a slot of its CPU until it is
+	 * (delayed.h).
+	 */
+	bool delayed;
+	u32 delayed_slot;
+	s32 pid;
+	/* Its averages have changed since its estimate was updated. */
+	bool util_changed;
+	/* Utilization at the end of its last activations, of 1024, slow to fall. */
+	u32 util_est;
+	/*
+	 * The task it woke last, how often that has changed lately, and since when, jiffies
+	 * (wake_wide()).
+	 */
+	s32 last_wakee;
+	u32 wakee_flips;
+	u64 wakee_flip_decay;
+	/* The CPU before the last one. */
+	u32 recent_used_cpu;
+	struct load_avg avg;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fair_entity);
+} entities SEC(".maps");
+
+/* NULL for a task that sched_ext did not announce, which does not happen. */
+static __always_inline struct fair_entity *entity_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&entities, p, NULL, 0);
+}
+
+static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* Is @p a thread of the kernel's own that is bound to its CPU? */
+static __always_inline bool is_per_cpu_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1;
+}
+
+/* The expected utilization of a task, of 1024: task_util_est(). */
+static __always_inline u64 task_util_est(const struct fair_entity *se)
+{
+	return se->avg.util_avg > se->util_est ? se->avg.util_avg : se->util_est;
+}
+
+/* Does @util fit into the capacity of @cpu, with a margin (fits_capacity())? */
+static __always_inline bool util_fits_cpu(u64 util, u32 cpu)
+{
+	return util * 1280 < (u64)power_of(cpu) * 1024;
+}
+
+/* Is @cpu overutilized, on a machine where placement by energy is possible? */
+static __always_inline bool cpu_overutilized(u32 cpu)
+{
+	return machine.nr_energy_domains && !util_fits_cpu(cpu_fair_util(cpu), cpu);
+}
+
+static __always_inline void check_update_overutilized(u32 cpu)
+{
+	if (!whole_machine.overutilized && cpu_overutilized(cpu))
+		whole_machine.overutilized = true;
+}
+
+/* Is placement by energy possible? */
+static __always_inline bool sched_energy_enabled(void)
+{
+	return machine.nr_energy_domains && policy.frequency;
+}
+
+/* The same, while no CPU is overutilized? */
+static __always_inline bool energy_aware(void)
+{
+	return sched_energy_enabled() && !READ_ONCE(whole_machine.overutilized);
+}
+
+/* Is @cap1 noticeably (5 %) larger than @cap2? */
+static __always_inline bool capacity_greater(u64 cap1, u64 cap2)
+{
+	return cap1 * 1024 > cap2 * 1078;
+}
+
+/* Updates the task's averages to those of the runqueue to which it is attached. */
+static __always_inline void update_entity_load_avg(struct fair_entity *se, u64 clock_pelt, bool running)
+{
+	if (!update_load_sums(&se->avg, clock_pelt, se->on_rq, se->on_rq, running))
+		return;
+	update_load_avgs(&se->avg, se->weight);
+	se->util_changed = true;
+}
+
+/* The time to which the averages of sleepers on @cpu have decayed: an idle CPU does not update them. */
+static __always_inline u64 sleepers_clock(u32 cpu, u64 now)
+{
+	struct fair_rq *rq = rq_of(cpu);
+
+	return rq->idle ? now - irq_time(cpu) - rq->lost_idle_time : rq->avg.last_update_time;
+}
+
+static __always_inline void attach_entity(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	attach_load_avg(&rq->avg, &se->avg, se->weight);
+	rq->util_changed = true;
+	se->attached = true;
+	se->cpu = cpu;
+}
+
+static __always_inline void detach_entity(struct fair_entity *se)
+{
+	detach_load_avg(&rq_for_update(se->cpu)->avg, &se->avg, se->weight);
+	se->attached = false;
+}
+
+/* The initial utilization of a new task: its part of the spare capacity (post_init_entity_util_avg()). */
+static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
+{
+	const struct load_avg *avg = &rq_of(cpu)->avg;
+	s64 cap = (s64)(power_orig_of(cpu) - not_negative(avg->util_avg)) / 2;
+
+	se->avg.load_avg = se->weight;
+	if (cap > 0) {
+		u64 util = avg->util_avg ? avg->util_avg * se->weight / (avg->load_avg + 1) : (u64)cap;
+
+		se->avg.util_avg = util < (u64)cap ? util : (u64)cap;
+	}
+	se->avg.runnable_avg = se->avg.util_avg;
+}
+
+/*
+ * At the end of an activation, updates the estimate of the task's utilization: to its utilization,
+ * or by a quarter of the difference if that was less (util_est_update()). Not if the task had to
+ * wait for the CPU, which hides its demand.
+ */
+static __always_inline void update_util_est(struct fair_entity *se)
+{
+	u32 util = se->avg.util_avg;
+
+	if (!se->util_changed)
+		return;
+	if (!policy.util_est_beyond_capacity && util + UTIL_EST_MARGIN <= se->util_est &&
+	    util > power_orig_of(se->cpu))
+		return;
+	/* A smaller value may be that of a task that had to wait. */
+	if (util >= se->util_est || util + UTIL_EST_MARGIN >= se->avg.runnable_avg)
+		se->util_est = next_util_est(se->util_est, util);
+	se->util_changed = false;
+}
+
+/* The sums from which the average of vruntime is computed are about to change, and have changed. */
+static __always_inline void begin_move(struct fair_rq *rq)
+{
+	__sync_fetch_and_add(&rq->moves_begun, 1);
+}
+
+static __always_inline void end_move(struct fair_rq *rq)
+{
+	__sync_fetch_and_add(&rq->moves_done, 1);
+}
+
+/* With the lock held: counts the task in the runqueue of @cpu. */
+static __always_inline void add_entity(struct fair_entity *se, u32 cpu)
+{
+	struct fair_rq *rq = rq_for_update(cpu);
+
+	se->cpu = cpu;
+	se->on_rq = true;
+	begin_move(rq);
+	__sync_fetch_and_add(&rq->load_weight, se->weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, se->weight * se->vruntime);
+	end_move(rq);
+	if (__sync_fetch_and_add(&rq->nr_running, 1) && !whole_machine.overloaded)
+		whole_machine.overloaded = true;
+	__sync_fetch_and_add(&rq->util_est, se->util_est);
+	count_slice(rq, se->custom_slice, se->slice, 1);
+	if (se->idle_policy)
+		__sync_fetch_and_add(&rq->nr_idle_policy, 1);
+}
+
+/* With the lock held: no longer counts it. */
+static __always_inline void remove_entity(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_for_update(se->cpu);
+
+	se->on_rq = false;
+	begin_move(rq);
+	__sync_fetch_and_add(&rq->load_weight, -(u64)se->weight);
+	__sync_fetch_and_add(&rq->weighted_vruntime, -(se->weight * se->vruntime));
+	end_move(rq);
+	__sync_fetch_and_add(&rq->nr_running, -1);
+	__sync_fetch_and_add(&rq->util_est, -se->util_est);
+	count_slice(rq, se->custom_slice, se->slice, -1);
+	if (se->idle_policy)
+		__sync_fetch_and_add(&rq->nr_idle_policy, -1);
+	else if (sched_idle_cpu(se->cpu))
+		/* A CPU that is left with SCHED_IDLE tasks soon searches for others. */
+		rq->next_balance = 0;
+}
+
+#endif /* __EQUIPOISE_TASK_H */
