@@ -27,10 +27,19 @@ pub fn machine(action: Catalog, output: &Output) -> Result<(), Error> {
             let machine = Machine::find(&name)?;
             output::show(output, &machine.name, report::machine(&machine))
         }
-        Catalog::Check { files } => check(&files, output, |file| {
+        Catalog::Check { files, strict } => check(&files, output, |file| {
             let machine = Machine::load(file.as_ref())?;
-            for warning in &machine.warnings {
+            let gaps = machine.gaps();
+            let gaps = gaps.iter().map(|gap| format!("{file}: {gap}"));
+            let warnings: Vec<String> = machine.warnings.iter().cloned().chain(gaps).collect();
+            for warning in &warnings {
                 eprintln!("warning: {warning}");
+            }
+            if strict && !warnings.is_empty() {
+                return Err(Box::new(BadInput::whole(
+                    format!("{file}: {} warnings, and --strict is set", warnings.len()),
+                    "expected a description without them",
+                )));
             }
             Ok(format!(
                 "machine {}, {} CPUs",
@@ -55,7 +64,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
             let page = workload_page(&name, workload.as_ref());
             output::show(output, &output::file_name(&name), page)
         }
-        Catalog::Check { files } => check(&files, output, |file| {
+        Catalog::Check { files, .. } => check(&files, output, |file| {
             // A path, even where a workload has the same name.
             let path = if file.contains('/') || file == input::STDIN {
                 file.to_owned()
@@ -102,7 +111,7 @@ pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {
             let policy = Policy::find(&name)?;
             output::show(output, &policy.name, policy_page(&policy))
         }
-        Catalog::Check { files } => check(&files, output, |file| {
+        Catalog::Check { files, .. } => check(&files, output, |file| {
             let policy = Policy::load(file.as_ref())?;
             Ok(format!("policy {}: {}", policy.name, policy.description))
         }),
@@ -150,6 +159,14 @@ fn check(
     output::show(output, "check", page)
 }
 
+/// How long it lasts, if it says so; a load that needs more CPUs than this machine has does not.
+fn duration(workload: &dyn Workload) -> Option<String> {
+    let machine = Machine::find("smp-8").ok()?;
+    workload.check(&machine).ok()?;
+    let ns = workload.start(&machine).duration_ns?;
+    Some(format!("ends after {} s", ns as f64 / 1e9))
+}
+
 fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     let metrics = workload.metrics().iter().map(|metric| {
         let better = match metric.better {
@@ -169,6 +186,7 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     });
     Page {
         title: format!("{}: {}", workload.name(), workload.description()),
+        notes: duration(workload).into_iter().collect(),
         tables: vec![
             table("Metrics", &["metric", "unit", "better"], metrics.collect()),
             table(

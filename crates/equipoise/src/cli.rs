@@ -525,6 +525,9 @@ pub enum Catalog {
         /// The files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Fail if there are warnings
+        #[arg(long)]
+        strict: bool,
     },
 }
 

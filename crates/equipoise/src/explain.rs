@@ -8,7 +8,7 @@ use crate::output::{self, Document, Staged};
 use crate::subject;
 use lab::{Case, Scheduler};
 use machine::input::{self, BadInput};
-use report::explain::{self, Asked, Chains, Explanation, Responses, Waits};
+use report::explain::{self, Asked, Chain, Chains, Explanation, Responses, Waits};
 use simulator::{Event, Trace};
 use std::slice;
 use workload::{Goal, Role, Workload};
@@ -43,21 +43,26 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
         .at
         .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
     let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
-    let slow = responses.choose(&names);
+    let chosen = responses.choose(&names);
     let threads = latencies.iter().map(|latencies| latencies.name.clone());
-    let mut chains = Chains::new(waits, threads, machine.cpus.len());
+    let windows = explain::windows(&waits, &chosen);
+    let mut chains = Chains::new(windows, threads, machine.cpus.len());
     lab::explain_until(&case, &runs, &mut chains, &STOP)?;
     let (chains, counted) = chains.finish();
+    let mut chains = chains.into_iter();
+    let waits: Vec<Chain> = chains.by_ref().take(waits.len()).collect();
     let explanation = Explanation {
         machine: &machine,
         workload: workload.name(),
         policy: scheduler.name(),
         decisions: !scheduler.is_foreign(),
         seed: runs.seed,
-        missed: missed.filter(|_| !chains.is_empty()),
+        missed: missed.filter(|_| !waits.is_empty()),
         latencies,
-        chains,
-        slow,
+        waits,
+        slow: chosen.slow.into_iter().zip(chains.by_ref()).collect(),
+        late: chosen.late.into_iter().zip(chains).collect(),
+        totals: chosen.totals,
         counted,
     };
     let page = explain::page(&explanation);

@@ -55,9 +55,15 @@ struct Digested {
 
 impl Trace for Digested {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        // The hardware's decision, which appears in the power and in what follows; and reasons,
-        // which a test requests.
-        if matches!(event, Event::Turbo { .. } | Event::Decision { .. }) {
+        // The hardware's decision, which appears in the power and in what follows; facts about tasks
+        // that no decision changes; and reasons, which a test requests.
+        if matches!(
+            event,
+            Event::Turbo { .. }
+                | Event::Waker { .. }
+                | Event::Affinity { .. }
+                | Event::Decision { .. }
+        ) {
             self.explained += u64::from(matches!(event, Event::Decision { .. }));
             return;
         }

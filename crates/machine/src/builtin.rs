@@ -50,7 +50,7 @@ impl Machine {
     }
 
     /// The built-in machine with this name, otherwise the one in this file. A name with a slash or
-    /// that ends in `.toml` is always a file, and `-` is standard input.
+    /// a dot is always a file, and `-` is standard input.
     pub fn find(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
         let (file, text) = Machine::source(name_or_path)?;
         Machine::parse(&file, &text)
@@ -64,8 +64,9 @@ impl Machine {
             return Ok(((*file).into(), (*text).into()));
         }
         let path = Path::new(name_or_path);
-        let is_path = name_or_path.contains('/') || name_or_path == input::STDIN;
-        if is_path || name_or_path.ends_with(".toml") || path.is_file() {
+        // No built-in name has a dot, so `soc.tml` is a mistyped file.
+        let is_path = name_or_path.contains(['/', '.']) || name_or_path == input::STDIN;
+        if is_path || path.is_file() {
             let text = input::read(path, "machine file")?;
             return Ok((input::shown(path).into(), text.into()));
         }

@@ -21,6 +21,8 @@ pub struct BadInput {
     message: String,
     expected: String,
     place: Option<Place>,
+    /// Further errors of the same file, in its order.
+    more: Vec<BadInput>,
 }
 
 /// Where in a file it is wrong.
@@ -62,6 +64,7 @@ impl BadInput {
                 text: text.to_owned(),
                 bytes: start..at.end.clamp(start, text.len()),
             }),
+            more: Vec::new(),
         }
     }
 
@@ -71,7 +74,21 @@ impl BadInput {
             message: message.into(),
             expected: expected.into(),
             place: None,
+            more: Vec::new(),
         }
+    }
+
+    /// Several errors of one file as one, in the file's order; each message once. `None` without
+    /// errors.
+    pub fn all(errors: Vec<BadInput>) -> Option<BadInput> {
+        let mut errors = errors;
+        let at = |error: &BadInput| error.place.as_ref().map_or(0, |place| place.bytes.start);
+        errors.sort_by_key(at);
+        errors.dedup_by(|second, first| second.message == first.message);
+        let mut errors = errors.into_iter();
+        let mut first = errors.next()?;
+        first.more.extend(errors);
+        Some(first)
     }
 
     /// The message alone, on one line: file, line, and what is wrong.
@@ -86,6 +103,12 @@ impl BadInput {
 
     /// The message, the line with a mark under the error, and the expectation, with colors if `styled`.
     pub fn render(&self, styled: bool) -> String {
+        let all = [self].into_iter().chain(&self.more);
+        let all: Vec<String> = all.map(|error| error.render_one(styled)).collect();
+        all.join("\n\n")
+    }
+
+    fn render_one(&self, styled: bool) -> String {
         let renderer = match styled {
             true => Renderer::styled(),
             false => Renderer::plain(),

@@ -8,6 +8,7 @@ pub mod arbitrary;
 mod builtin;
 mod cpufreq;
 mod file;
+mod gaps;
 pub mod input;
 mod mask;
 mod network;

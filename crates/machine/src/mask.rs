@@ -30,6 +30,25 @@ impl CpuMask {
         std::iter::once(cpu).collect()
     }
 
+    /// The bits, lowest CPU first, in bytes.
+    pub fn to_bytes(&self) -> [u8; MAX_CPUS / 8] {
+        let mut bytes = [0; MAX_CPUS / 8];
+        for (word, place) in self.bits.iter().zip(bytes.chunks_exact_mut(8)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The set of those bits; `None` if there are more or fewer than [`MAX_CPUS`].
+    pub fn from_bytes(bytes: &[u8]) -> Option<CpuMask> {
+        let bytes: &[u8; MAX_CPUS / 8] = bytes.try_into().ok()?;
+        let mut bits = [0; WORDS];
+        for (word, place) in bits.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*place);
+        }
+        Some(CpuMask { bits })
+    }
+
     /// Adds `cpu`.
     #[inline]
     pub fn set(&mut self, cpu: usize) {

@@ -338,6 +338,10 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
         );
     }
     remarks.extend(frequencies(comparison));
+    let gaps = comparison.machine.power_gaps();
+    if !gaps.is_empty() {
+        remarks.push(format!("energy: {}.", gaps.join("; ")));
+    }
     if hidden > 0 && !shown.all {
         remarks.push(format!("--all shows {hidden} more measures."));
     }

@@ -6,21 +6,28 @@
 //! ([`Chains`]). So it takes little memory however long the run is.
 
 mod beside;
+mod cause;
 mod chain;
+mod item;
 mod json;
 mod page;
 mod response;
 mod said;
 mod slow;
+mod tasks;
 mod wait;
 mod window;
 
-pub use beside::Beside;
+pub use beside::{Beside, Share};
+pub use cause::{Cause, Kind};
 pub use chain::{Chain, Chains, Counted, Idled, Step, What};
+pub use item::windows;
 pub use json::json;
 pub use page::page;
-pub use response::{Ran, Response, Responses};
+pub use response::{Chosen, Late, Lost, Ran, Response, Responses, Total};
+pub use tasks::Priority;
 pub use wait::{After, Asked, Latencies, Unknown, Wait, Waits};
+pub use window::Subject;
 
 use machine::Machine;
 
@@ -41,9 +48,13 @@ pub struct Explanation<'a> {
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
     /// The waits, with reasons.
-    pub chains: Vec<Chain>,
+    pub waits: Vec<Chain>,
     /// Threads that hardly waited, but ran slowly.
-    pub slow: Vec<Response>,
+    pub slow: Vec<(Response, Chain)>,
+    /// Threads that woke up late, with the chains of the wakers that lost most.
+    pub late: Vec<(Response, Chain)>,
+    /// Where the threads lost time in the whole run.
+    pub totals: Vec<Total>,
     /// The number of decisions about these threads in the whole run.
     pub counted: Vec<Counted>,
 }

@@ -184,6 +184,25 @@ pub enum Event<'a> {
         /// kHz.
         khz: u32,
     },
+    /// The task that is about to wake up another one; precedes the latter's `Wakeup`. Not a
+    /// tracepoint of the kernel.
+    Waker {
+        /// `comm`, `pid` of the task that wakes up.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// `comm`, `pid` of its waker; `None`: an interrupt.
+        #[serde(borrow)]
+        by: Option<(&'a str, i32)>,
+    },
+    /// The CPUs that a task may use from now on, if they are not all: at its creation, and when
+    /// they change. Not a tracepoint of the kernel.
+    Affinity {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// A [`machine::CpuMask`] in bytes.
+        cpus: &'a [u8],
+    },
     /// `bpf_trace_printk`.
     Printk(&'a str),
     /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining`]). Not

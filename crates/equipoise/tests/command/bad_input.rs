@@ -358,3 +358,61 @@ fn without_threads_one_does_it_all() {
     assert!(output.status.success(), "{stderr}");
     assert!(text(&output.stdout).contains("work"));
 }
+
+#[test]
+fn all_errors_of_a_machine_file_come_at_once_with_their_lines() {
+    let machine = std::fs::read_to_string(root().join("machines/smp-2.toml")).unwrap();
+    let line_of = |part: &str| {
+        machine
+            .lines()
+            .position(|line| line.starts_with(part))
+            .unwrap()
+            + 1
+    };
+    let wrong = [
+        ("hz = ", "hz = 5"),
+        ("capacity = ", "capacity = 0"),
+        ("wakeup_ns = ", "wakeup_ns = 5_000_000_000"),
+    ];
+    let mut text_of = machine.clone();
+    for (key, bad) in wrong {
+        let line = machine.lines().nth(line_of(key) - 1).unwrap();
+        text_of = text_of.replacen(line, bad, 1);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("m.toml"), text_of).unwrap();
+    let check = |args: &[&str]| command(args).current_dir(folder.path()).output().unwrap();
+    let output = check(&["machine", "check", "m.toml"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for (key, _) in wrong {
+        assert!(
+            said.contains(&format!("m.toml:{}:", line_of(key))),
+            "{key}: {said}"
+        );
+    }
+    assert_eq!(said.matches("error: ").count(), wrong.len(), "{said}");
+}
+
+#[test]
+fn gaps_of_a_machine_file_are_warnings_and_errors_if_strict() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "name = \"m\"\n[core.big]\n[[package]]\n[[package.cluster]]\ncore = \"big\"\ncpus = \"0-1\"\n";
+    std::fs::write(folder.path().join("m.toml"), file).unwrap();
+    let check = |args: &[&str]| command(args).current_dir(folder.path()).output().unwrap();
+    let output = check(&["machine", "check", "m.toml"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("warning: m.toml: big has no idle states"),
+        "{said}"
+    );
+    let output = check(&["machine", "check", "--strict", "m.toml"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("2 warnings"), "{said}");
+    // A mistyped file is not a mistyped name.
+    let output = check(&["machine", "show", "m.tml"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("m.tml: No such file"), "{said}");
+}

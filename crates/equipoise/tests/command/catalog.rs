@@ -93,7 +93,14 @@ fn the_files_of_the_source_tree_are_well_formed() {
             .into_iter()
             .chain(paths.iter().map(String::as_str))
             .collect();
-        let said = stdout(&args);
+        let output = run(&args);
+        let (said, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{stderr}");
+        // Some machines have typical values for costs.
+        assert!(
+            stderr.lines().all(|line| line.starts_with("warning: ")),
+            "{stderr}"
+        );
         assert!(paths.iter().all(|path| said.contains(path)), "{said}");
     }
 }

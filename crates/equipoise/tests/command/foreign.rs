@@ -292,6 +292,43 @@ fn the_compiler_may_be_several_words() {
     assert!(says.contains("no word"), "{says}");
 }
 
+/// The scheduler runs the shell, whose name begins with `s`, and forgets all other tasks.
+#[test]
+fn tasks_that_are_never_dispatched_are_an_error_with_their_names() {
+    let lose = r#"#include <scx/common.bpf.h>
+char _license[] SEC("license") = "GPL";
+s32 BPF_STRUCT_OPS(lose_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+    return prev_cpu;
+}
+void BPF_STRUCT_OPS(lose_enqueue, struct task_struct *p, u64 enq_flags)
+{
+    if (p->comm[0] == 's')
+        scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+}
+SCX_OPS_DEFINE(lose_ops, .select_cpu = (void *)lose_select_cpu, .enqueue = (void *)lose_enqueue, .name = "lose");
+"#;
+    for duration in ["500ms", "5"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lose.bpf.c");
+        std::fs::write(&file, lose).unwrap();
+        let workload = format!("mixed:duration={duration}");
+        let mut args = vec!["compare", "--machine", "smp-2", "--workload", &workload];
+        args.extend(["--scheduler", file.to_str().unwrap(), "--runs", "1"]);
+        let output = run(&args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        for words in [
+            "tasks were runnable for ",
+            " s and never dispatched, ",
+            "ui[",
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert_eq!(text(&output.stdout), "");
+    }
+}
+
 #[test]
 fn what_linux_would_refuse_is_refused() {
     let refused = |source: &str, args: &[&str], parts: &[&str]| {

@@ -8,6 +8,7 @@ mod bad_input;
 mod cage;
 mod capacity;
 mod catalog;
+mod causes;
 mod eevdf;
 mod equipoise;
 mod explain;

@@ -2,6 +2,7 @@
 //! existing metrics, names that are safe for a terminal. Reports within these bounds are believed.
 
 use crate::runs::{Case, TIME_LIMIT_NS};
+use machine::CpuMask;
 use simulator::{Event, Outcome, Part, Trace};
 use workload::MAX_SAMPLES;
 
@@ -80,6 +81,10 @@ impl<'c, 't> Expected<'c, 't> {
             Event::Exit { task: exited, .. } => task(exited),
             Event::Power { part, .. } => self.part(part),
             Event::CpuFrequency { .. } | Event::Turbo { .. } => Ok(()),
+            Event::Waker { task: woken, by } => task(woken).and(by.map_or(Ok(()), task)),
+            Event::Affinity { task: of, cpus } => {
+                task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
+            }
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),
         }

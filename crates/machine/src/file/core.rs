@@ -25,15 +25,15 @@ impl Reader<'_> {
         let mut rates = Vec::new();
         for core in cores.values() {
             rates.push(match (&core.speed, &core.capacity) {
-                (Some(speed), _) => self.rate(speed)?,
-                (None, Some(capacity)) => f64::from(self.within(capacity, "capacity", CAPACITY)?),
+                (Some(speed), _) => self.keep(self.rate(speed)).unwrap_or(1.0),
+                (None, Some(capacity)) => f64::from(self.within(capacity, "capacity", CAPACITY)),
                 (None, None) => 1.0,
             });
         }
         let fastest = rates.iter().copied().fold(0.0, f64::max);
         let mut opps = Vec::new();
         for core in cores.values() {
-            opps.push(self.opps(core)?);
+            opps.push(self.keep(self.opps(core)).unwrap_or_default());
         }
         let of_fastest = rates
             .iter()
@@ -46,12 +46,12 @@ impl Reader<'_> {
         let (mut core_types, mut capacities) = (Vec::new(), Vec::new());
         for (((name, core), rate), opps) in cores.iter().zip(rates).zip(opps) {
             capacities.push(match &core.capacity {
-                Some(capacity) => self.within(capacity, "capacity", CAPACITY)?,
+                Some(capacity) => self.within(capacity, "capacity", CAPACITY),
                 None => (rate / fastest * FULL_CAPACITY).round().max(1.0) as u32,
             });
             let speed = (rate / fastest * f64::from(1 << 20)).round() as u32;
             // Below 1/1024 of the fastest, the fixed point would be coarser than 0.1 %.
-            if speed < 1 << 10 {
+            if speed < 1 << 10 && !self.failed() {
                 return self.bad(
                     core.speed.as_ref().map_or(name.span(), Spanned::span),
                     "this core type is more than 1024 times slower than the fastest".to_owned(),
@@ -66,8 +66,8 @@ impl Reader<'_> {
                 costs,
                 usual_costs,
                 opps,
-                idle_states: self.idle_states(&core.idle)?,
-                power: self.core_power(core)?,
+                idle_states: self.keep(self.idle_states(&core.idle)).unwrap_or_default(),
+                power: self.keep(self.core_power(core)).flatten(),
             });
         }
         Ok((core_types, capacities))
@@ -165,7 +165,7 @@ impl Reader<'_> {
         macro_rules! cost {
             ($($key:ident),* $(,)?) => {$(
                 match file.and_then(|file| file.$key.as_ref()) {
-                    Some(given) => costs.$key = self.cost(given, 1)?,
+                    Some(given) => costs.$key = self.cost(given, 1),
                     None => usual.push(stringify!($key)),
                 }
             )*};
@@ -196,8 +196,8 @@ impl Reader<'_> {
             let (power_mw, entry_pj) = self.idle_power(state)?;
             let next = IdleState {
                 name: state.name.clone(),
-                min_residency_ns: self.cost(&state.min_residency_us, 1000)?,
-                exit_latency_ns: self.cost(&state.exit_latency_us, 1000)?,
+                min_residency_ns: self.cost(&state.min_residency_us, 1000),
+                exit_latency_ns: self.cost(&state.exit_latency_us, 1000),
                 power_mw,
                 entry_pj,
             };

@@ -17,7 +17,7 @@ impl Reader<'_> {
     pub(super) fn opps(&self, core: &CoreFile) -> Result<Vec<Opp>> {
         let mut opps: Vec<Opp> = Vec::new();
         for opp in &core.opp {
-            let khz = self.within(&opp.khz, "khz", KHZ)?;
+            let khz = self.within(&opp.khz, "khz", KHZ);
             if opps.last().is_some_and(|slower| khz <= slower.khz) {
                 return self.bad(
                     opp.khz.span(),
@@ -26,7 +26,7 @@ impl Reader<'_> {
                 );
             }
             let microvolt = match &opp.microvolt {
-                Some(microvolt) => Some(self.within(microvolt, "microvolt", MICROVOLT)?),
+                Some(microvolt) => Some(self.within(microvolt, "microvolt", MICROVOLT)),
                 None => None,
             };
             opps.push(Opp { khz, microvolt });
@@ -87,9 +87,9 @@ impl Reader<'_> {
                 "expected CPUs of one core type to share one",
             );
         }
-        let transition_latency_ns = self.cost(&file.transition_latency_us, 1000)?;
+        let transition_latency_ns = self.cost(&file.transition_latency_us, 1000);
         let rate_limit_ns = match &file.rate_limit_us {
-            Some(limit) => self.cost(limit, 1000)?,
+            Some(limit) => self.cost(limit, 1000),
             None => Cpufreq::default_rate_limit_ns(transition_latency_ns),
         };
         Ok(Some(Cpufreq {

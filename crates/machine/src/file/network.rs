@@ -38,9 +38,9 @@ impl Reader<'_> {
             link_kbit: count(&file.link_kbit, "link_kbit", 1_000_000_000)?,
             packet_bytes: count(&file.packet_bytes, "packet_bytes", 65_536)?,
             irq_cpu: *file.irq_cpu.get_ref(),
-            irq_ns: self.cost(&file.irq_ns, 1)?,
-            tx_packet_ns: self.cost(&file.tx_packet_ns, 1)?,
-            rx_packet_ns: self.cost(&file.rx_packet_ns, 1)?,
+            irq_ns: self.cost(&file.irq_ns, 1),
+            tx_packet_ns: self.cost(&file.tx_packet_ns, 1),
+            rx_packet_ns: self.cost(&file.rx_packet_ns, 1),
         }))
     }
 }

@@ -75,7 +75,7 @@ impl Reader<'_> {
         }
         let mut costs = Vec::new();
         for ns in given {
-            costs.push(self.cost(ns, 1)? as u32);
+            costs.push(self.cost(ns, 1) as u32);
         }
         let cost = |a: usize, b: usize| {
             let level = levels
@@ -84,11 +84,11 @@ impl Reader<'_> {
             costs[level.expect("the levels are all the distances")]
         };
         Ok(Memory {
-            cached_ns: self.cost(&file.cached_ns, 1)? as u32,
+            cached_ns: self.cost(&file.cached_ns, 1) as u32,
             line_ns: (0..nodes)
                 .map(|a| (0..nodes).map(|b| cost(a, b)).collect())
                 .collect(),
-            lock_ns: self.cost(&file.lock_ns, 1)? as u32,
+            lock_ns: self.cost(&file.lock_ns, 1) as u32,
             spinlock: file.spinlock,
         })
     }

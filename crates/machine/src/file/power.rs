@@ -31,16 +31,16 @@ impl Reader<'_> {
             }
         };
         Ok(Some(CorePower {
-            dynamic_mw: self.within(&file.dynamic_mw, "dynamic_mw", MW)?,
+            dynamic_mw: self.within(&file.dynamic_mw, "dynamic_mw", MW),
             smt_dynamic: (smt_dynamic * f64::from(1 << 20)).round() as u32,
-            static_mw: self.within(&file.static_mw, "static_mw", MW)?,
+            static_mw: self.within(&file.static_mw, "static_mw", MW),
         }))
     }
 
     /// The power of a core's idle state, mW, and the energy for entering it, pJ.
     pub(super) fn idle_power(&self, state: &IdleFile) -> Result<(u32, u64)> {
         let mw = match &state.power_mw {
-            Some(mw) => self.within(mw, "power_mw", MW)?,
+            Some(mw) => self.within(mw, "power_mw", MW),
             None => 0,
         };
         Ok((mw, self.entry_pj(&state.entry_uj)?))
@@ -48,7 +48,7 @@ impl Reader<'_> {
 
     fn entry_pj(&self, uj: &Option<Spanned<u32>>) -> Result<u64> {
         let uj = match uj {
-            Some(uj) => self.within(uj, "entry_uj", ENTRY_UJ)?,
+            Some(uj) => self.within(uj, "entry_uj", ENTRY_UJ),
             None => 0,
         };
         Ok(u64::from(uj) * PJ_PER_UJ)
@@ -90,7 +90,7 @@ impl Reader<'_> {
         }
         let file = file.get_ref();
         Ok(Some(Power {
-            rest_mw: self.within(&file.rest_mw, "rest_mw", MW)?,
+            rest_mw: self.within(&file.rest_mw, "rest_mw", MW),
             package: self.part_power(&file.package)?,
             cluster: self.part_power(&file.cluster)?,
         }))
@@ -101,11 +101,11 @@ impl Reader<'_> {
             return Ok(PartPower::default());
         };
         let mut power = PartPower {
-            active_mw: self.within(&file.active_mw, "active_mw", MW)?,
+            active_mw: self.within(&file.active_mw, "active_mw", MW),
             idle: Vec::new(),
         };
         for state in &file.idle {
-            let residency_ns = self.cost(&state.residency_us, 1000)?;
+            let residency_ns = self.cost(&state.residency_us, 1000);
             let shallower: Option<&PartIdle> = power.idle.last();
             if shallower.is_some_and(|shallower| residency_ns < shallower.residency_ns) {
                 return self.bad(
@@ -116,7 +116,7 @@ impl Reader<'_> {
             }
             power.idle.push(PartIdle {
                 residency_ns,
-                power_mw: self.within(&state.power_mw, "power_mw", MW)?,
+                power_mw: self.within(&state.power_mw, "power_mw", MW),
                 entry_pj: self.entry_pj(&state.entry_uj)?,
             });
         }
@@ -168,7 +168,7 @@ impl Reader<'_> {
         let limit = match (&file.limit_mw, &file.window_ms) {
             (None, None) => None,
             (Some(limit), Some(window)) if machine.power.is_some() => Some(PowerLimit {
-                mw: self.within(limit, "limit_mw", 1..=*MW.end())?,
+                mw: self.within(limit, "limit_mw", 1..=*MW.end()),
                 window_ns: self.time(window, 1_000_000)?,
             }),
             (Some(limit), Some(_)) => {
@@ -201,7 +201,7 @@ impl Reader<'_> {
 
     /// As [`Reader::cost`], and not 0.
     fn time(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
-        match self.cost(value, unit_ns)? {
+        match self.cost(value, unit_ns) {
             0 => self.bad(value.span(), "this is 0".to_owned(), "expected a time"),
             ns => Ok(ns),
         }

@@ -20,7 +20,7 @@ impl Reader<'_> {
         };
         let mut priorities: Vec<Option<u32>> = vec![None; topology.cpus.len()];
         for (list, priority) in file.priority.get_ref() {
-            let value = self.within(priority, "priority", PRIORITY)?;
+            let value = self.within(priority, "priority", PRIORITY);
             for cpu in self.cpus(list)?.iter() {
                 let Some(place) = priorities.get_mut(cpu) else {
                     return self.bad(

@@ -19,6 +19,8 @@ pub(super) struct Reader<'a> {
     file: &'a str,
     text: &'a str,
     warnings: RefCell<Vec<String>>,
+    /// The errors so far; the machine is not used if there are any.
+    errors: RefCell<Vec<BadInput>>,
 }
 
 impl<'a> Reader<'a> {
@@ -27,6 +29,7 @@ impl<'a> Reader<'a> {
             file,
             text,
             warnings: RefCell::default(),
+            errors: RefCell::default(),
         }
     }
 
@@ -41,6 +44,26 @@ impl<'a> Reader<'a> {
         )))
     }
 
+    /// Keeps an error, so that the rest of the file is checked, too.
+    pub(super) fn keep<T>(&self, result: Result<T>) -> Option<T> {
+        result
+            .map_err(|bad| self.errors.borrow_mut().push(*bad))
+            .ok()
+    }
+
+    /// Are there errors so far?
+    pub(super) fn failed(&self) -> bool {
+        !self.errors.borrow().is_empty()
+    }
+
+    /// The errors so far.
+    fn error<T>(&self) -> Result<T> {
+        match BadInput::all(self.errors.take()) {
+            Some(bad) => Err(Box::new(bad)),
+            None => unreachable!("a part of the file is wrong"),
+        }
+    }
+
     /// Warns about the odd text `at`.
     pub(super) fn warn(&self, at: Range<usize>, message: String) {
         let bad = BadInput::at(self.file, self.text, at, message, "");
@@ -48,23 +71,37 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn machine(&self, machine: MachineFile) -> Result<Machine> {
-        self.name(&machine.name)?;
+        self.keep(self.name(&machine.name));
         let hz = match &machine.hz {
-            Some(hz) => self.within(hz, "hz", HZ)?,
+            Some(hz) => self.within(hz, "hz", HZ),
             None => DEFAULT_HZ,
         };
-        let (core_types, capacities) = self.core_types(&machine.core)?;
-        let mut numa = self.distances(&machine)?;
-        let topology = self.topology(&machine, &capacities, &numa)?;
-        let network = self.network(&machine.network, &topology)?;
-        let cpufreq = self.cpufreq(&machine, &topology, &core_types)?;
+        let cores = self.keep(self.core_types(&machine.core));
+        let numa = self.keep(self.distances(&machine));
+        let Some(((core_types, capacities), mut numa)) = cores.zip(numa) else {
+            return self.error();
+        };
+        let power = self.keep(self.power(&machine));
+        let turbo = self.keep(self.turbo(&machine, &core_types));
+        let Some(topology) = self.keep(self.topology(&machine, &capacities, &numa)) else {
+            return self.error();
+        };
+        let network = self.keep(self.network(&machine.network, &topology));
+        let cpufreq = self.keep(self.cpufreq(&machine, &topology, &core_types));
         if let Some(memory) = &machine.memory {
-            numa.memory = Some(self.memory(memory, &numa, machine.package.get_ref().len())?);
+            let packages = machine.package.get_ref().len();
+            numa.memory = self.keep(self.memory(memory, &numa, packages));
         }
-        let power = self.power(&machine)?;
-        let turbo = self.turbo(&machine, &core_types)?;
-        let priorities = self.priorities(&machine.preferred, &topology)?;
-        self.plausible(&machine, hz, &core_types)?;
+        let priorities = self.keep(self.priorities(&machine.preferred, &topology));
+        // Wrong values would look implausible, too.
+        if !self.failed() {
+            self.keep(self.plausible(&machine, hz, &core_types));
+        }
+        let (Some(power), Some(turbo), Some(network), Some(cpufreq), Some(priorities), false) =
+            (power, turbo, network, cpufreq, priorities, self.failed())
+        else {
+            return self.error();
+        };
         Ok(Machine {
             name: machine.name.into_inner(),
             description: machine.description,
@@ -98,32 +135,35 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// `value`. One outside of `range` is an error, and the nearest that is inside continues.
     pub(super) fn within(
         &self,
         value: &Spanned<u32>,
         what: &str,
         range: RangeInclusive<u32>,
-    ) -> Result<u32> {
-        if range.contains(value.get_ref()) {
-            return Ok(*value.get_ref());
+    ) -> u32 {
+        let given = *value.get_ref();
+        if !range.contains(&given) {
+            self.keep(self.bad::<()>(
+                value.span(),
+                format!("{what} is {given}"),
+                format!("expected {} to {}", range.start(), range.end()),
+            ));
         }
-        self.bad(
-            value.span(),
-            format!("{what} is {}", value.get_ref()),
-            format!("expected {} to {}", range.start(), range.end()),
-        )
+        given.clamp(*range.start(), *range.end())
     }
 
-    /// `value`, given in units of `unit_ns`, as ns.
-    pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> Result<u64> {
-        match value.get_ref().checked_mul(unit_ns) {
-            Some(ns) if ns <= MAX_COST_NS => Ok(ns),
-            _ => self.bad(
+    /// `value`, given in units of `unit_ns`, as ns. One longer than a second is an error.
+    pub(super) fn cost(&self, value: &Spanned<u64>, unit_ns: u64) -> u64 {
+        let ns = value.get_ref().saturating_mul(unit_ns);
+        if ns > MAX_COST_NS {
+            self.keep(self.bad::<()>(
                 value.span(),
                 format!("{} is longer than a second", value.get_ref()),
                 format!("expected 0 to {}", MAX_COST_NS / unit_ns),
-            ),
+            ));
         }
+        ns.min(MAX_COST_NS)
     }
 }
 

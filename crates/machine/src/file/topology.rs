@@ -263,9 +263,9 @@ impl Reader<'_> {
             size_kib,
         } in &package.cache
         {
-            let level = self.within(level, "level", CACHE_LEVEL)?;
+            let level = self.within(level, "level", CACHE_LEVEL);
             let size_kib = match size_kib {
-                Some(size) => Some(self.within(size, "size_kib", SIZE_KIB)?),
+                Some(size) => Some(self.within(size, "size_kib", SIZE_KIB)),
                 None => None,
             };
             for list in cpus.get_ref() {

@@ -4,13 +4,24 @@
 use super::wait::Wait;
 use std::collections::{BTreeMap, HashMap};
 
+/// A thread's part of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its name.
+    pub name: String,
+    /// Its pid.
+    pub pid: i32,
+    /// For how long, ns.
+    pub ns: u64,
+}
+
 /// For one wait: the threads that ran on each CPU, and those that waited.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// By CPU: the threads that ran there and for how long, ns, the longest first.
-    pub ran: BTreeMap<usize, Vec<(String, u64)>>,
-    /// Other threads that were runnable and did not run, and for how long, ns, the longest first.
-    pub waited: Vec<(String, u64)>,
+    /// By CPU: the threads that ran there and for how long, the longest first.
+    pub ran: BTreeMap<usize, Vec<Share>>,
+    /// Other threads that were runnable and did not run, and for how long, the longest first.
+    pub waited: Vec<Share>,
 }
 
 /// Accumulates during the run.
@@ -72,16 +83,18 @@ impl Others {
         }
         let beside = self.waits.into_iter().map(|(_, sums)| {
             let mut beside = Beside::default();
+            let share = |pid, ns| Share {
+                name: name(pid),
+                pid,
+                ns,
+            };
             for ((cpu, pid), ns) in sums.ran {
-                beside.ran.entry(cpu).or_default().push((name(pid), ns));
+                beside.ran.entry(cpu).or_default().push(share(pid, ns));
             }
-            beside.waited = sums
-                .waited
-                .into_iter()
-                .map(|(pid, ns)| (name(pid), ns))
-                .collect();
+            let waited = sums.waited.into_iter();
+            beside.waited = waited.map(|(pid, ns)| share(pid, ns)).collect();
             let lists = beside.ran.values_mut().chain([&mut beside.waited]);
-            lists.for_each(|list| list.sort_by_key(|&(_, ns)| u64::MAX - ns));
+            lists.for_each(|list| list.sort_by_key(|share| u64::MAX - share.ns));
             beside
         });
         beside.collect()
@@ -118,15 +131,14 @@ mod tests {
         others.ran(150, 190, 1, 9);
         others.ran(300, 400, 2, 9);
         let beside = &others.finish(|pid| format!("t{pid}"))[0];
-        assert_eq!(
-            beside.waited,
-            [("t8".to_owned(), 30), ("t9".to_owned(), 10)]
-        );
-        assert_eq!(
-            beside.ran[&0],
-            [("t8".to_owned(), 70), ("t9".to_owned(), 30)]
-        );
-        assert_eq!(beside.ran[&1], [("t9".to_owned(), 40)]);
+        let share = |pid, ns| Share {
+            name: format!("t{pid}"),
+            pid,
+            ns,
+        };
+        assert_eq!(beside.waited, [share(8, 30), share(9, 10)]);
+        assert_eq!(beside.ran[&0], [share(8, 70), share(9, 30)]);
+        assert_eq!(beside.ran[&1], [share(9, 40)]);
         assert_eq!(beside.ran.len(), 2);
     }
 }

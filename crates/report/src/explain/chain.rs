@@ -1,14 +1,15 @@
 //! The events of a wait, in order, and the CPUs that idled meanwhile.
 
-use super::beside::{Beside, Others};
+use super::beside::{Beside, Others, Share};
 use super::said::MOST_SAID;
+use super::tasks::{Priority, Tasks};
 use super::wait::{After, Wait, base};
-use super::window::{Raw, RawStep, RawWhat, Window};
+use super::window::{Raw, RawStep, RawWhat, Subject, Window};
 use crate::moves::Moves;
-use policy::{Decided, Decision, Number};
+use machine::CpuMask;
+use policy::{About, Decided, Decision, Number};
 use simulator::{Event, Trace};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A wait, with reasons.
 #[derive(Clone, Debug)]
@@ -23,6 +24,15 @@ pub struct Chain {
     pub idled: Vec<Idled>,
     /// Other threads' activity meanwhile.
     pub beside: Beside,
+    /// The CPUs that the thread may use; `None`: all.
+    pub allowed: Option<CpuMask>,
+    /// Its priority.
+    pub priority: Priority,
+    /// The priorities of the threads in `beside`, by pid.
+    pub priorities: BTreeMap<i32, Priority>,
+    /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
+    /// the time, ns.
+    pub requests: BTreeMap<usize, (u64, Made)>,
 }
 
 /// An event of a wait.
@@ -73,6 +83,8 @@ pub enum What {
 pub struct Made {
     /// Its row.
     pub decision: &'static Decision,
+    /// The CPU that it is about.
+    pub cpu: Option<usize>,
     /// The decision, such as `ui-0 goes to CPU 3`.
     pub what: String,
     /// The reason.
@@ -88,7 +100,10 @@ pub struct Idled {
     pub cpu: usize,
     /// For how long, ns.
     pub ns: u64,
-    /// Why it found no work, how often, in the words of the last time.
+    /// Was it idle when the wait began?
+    pub at_start: bool,
+    /// Why it found no work, how often, in the words of the last time. If it was idle all the time:
+    /// why it had found none before.
     pub decisions: Vec<(Made, u64)>,
 }
 
@@ -110,27 +125,66 @@ pub struct Chains {
     counted: BTreeSet<String>,
     /// By thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
-    names: HashMap<i32, String>,
-    /// The names that several tasks have.
-    shared: HashSet<String>,
+    tasks: Tasks,
+    /// The windows that have not begun, the first one last.
+    coming: Vec<usize>,
     /// For each CPU the task on it, and since when.
     running: Vec<(Option<i32>, u64)>,
+    /// For each CPU why it last found no work, and the frequency that it last requested.
+    idle: Vec<Option<Raw>>,
+    requests: Vec<Option<(u64, Raw)>>,
+    /// The waker of a thread that is about to wake up; `None`: an interrupt.
+    waker: Option<(i32, Option<i32>)>,
     moves: Moves,
     others: Others,
 }
 
 impl Chains {
-    /// For `waits` on a machine of `cpus` CPUs.
-    pub fn new(waits: Vec<Wait>, threads: impl IntoIterator<Item = String>, cpus: usize) -> Chains {
+    /// For these windows on a machine of `cpus` CPUs.
+    pub fn new(
+        windows: Vec<(Wait, Subject)>,
+        threads: impl IntoIterator<Item = String>,
+        cpus: usize,
+    ) -> Chains {
+        let waits: Vec<Wait> = windows.iter().map(|(wait, _)| wait.clone()).collect();
+        let mut coming: Vec<usize> = (0..waits.len()).collect();
+        coming.sort_by_key(|&window| u64::MAX - waits[window].from);
+        let windows = windows.into_iter();
         Chains {
             others: Others::new(&waits),
-            windows: waits.into_iter().map(Window::new).collect(),
+            windows: windows
+                .map(|(wait, subject)| Window::new(wait, subject))
+                .collect(),
             counted: threads.into_iter().collect(),
             counts: BTreeMap::new(),
-            names: HashMap::new(),
-            shared: HashSet::new(),
+            tasks: Tasks::default(),
+            coming,
             running: vec![(None, 0); cpus],
+            idle: vec![None; cpus],
+            requests: vec![None; cpus],
+            waker: None,
             moves: Moves::default(),
+        }
+    }
+
+    /// Records the state of the CPUs for the windows that begin by `now`.
+    fn begin(&mut self, now: u64) {
+        while let Some(&next) = self.coming.last() {
+            let window = &mut self.windows[next];
+            if window.wait.from > now {
+                return;
+            }
+            self.coming.pop();
+            for (cpu, (task, _)) in self.running.iter().enumerate() {
+                if task.is_none() {
+                    window.idle_at_start.insert(cpu);
+                    window
+                        .idle_before
+                        .extend(self.idle[cpu].map(|raw| (cpu, raw)));
+                }
+                let request = self.requests[cpu].map(|request| (cpu, request));
+                window.requests.extend(request);
+            }
         }
     }
 
@@ -179,27 +233,23 @@ impl Chains {
     }
 
     fn decided(&mut self, now: u64, cpu: usize, raw: Raw) {
-        if let Some(name) = raw.pid.and_then(|pid| self.names.get(&pid))
+        if let Some(name) = raw.pid.and_then(|pid| self.tasks.name(pid))
             && self.counted.contains(base(name))
         {
             let key = (base(name).to_owned(), raw.decision.name);
             self.counts.entry(key).or_insert((0, raw)).0 += 1;
         }
+        match (raw.decision.about, raw.cpu) {
+            (About::Idle, Some(cpu)) => self.idle[cpu] = Some(raw),
+            (About::Frequency, Some(cpu)) => self.requests[cpu] = Some((now, raw)),
+            _ => {}
+        }
         self.open(now)
             .for_each(|window| window.decided(now, cpu, raw));
     }
 
-    /// The name of a task: with its pid, if others have the same name.
-    fn label(&self, pid: i32) -> Cow<'_, str> {
-        match self.names.get(&pid) {
-            Some(name) if self.shared.contains(name) => Cow::Owned(format!("{name} ({pid})")),
-            Some(name) => Cow::Borrowed(name),
-            None => Cow::Owned(format!("task {pid}")),
-        }
-    }
-
     fn made(&self, raw: &Raw) -> Made {
-        let name = |pid| self.label(pid);
+        let name = |pid| self.tasks.label(pid);
         let task = raw.pid.map(name);
         let decided = Decided {
             decision: raw.decision,
@@ -209,6 +259,7 @@ impl Chains {
         };
         Made {
             decision: raw.decision,
+            cpu: raw.cpu,
             what: decided.what(),
             why: decided.why(name),
             numbers: decided.numbers().collect(),
@@ -220,11 +271,9 @@ impl Chains {
         for cpu in 0..self.running.len() {
             self.end_turn(cpu, u64::MAX);
         }
-        let mut once = HashSet::new();
-        let twice = self.names.values().filter(|name| !once.insert(*name));
-        self.shared = twice.cloned().collect();
+        self.tasks.finish();
         let others = std::mem::replace(&mut self.others, Others::new(&[]));
-        let beside = others.finish(|pid| self.label(pid).into_owned());
+        let beside = others.finish(|pid| self.tasks.label(pid).into_owned());
         let windows = self.windows.iter().zip(beside);
         let chains = windows
             .map(|(window, beside)| self.chain(window, beside))
@@ -243,7 +292,7 @@ impl Chains {
     }
 
     fn chain(&self, window: &Window, beside: Beside) -> Chain {
-        let name = |pid: i32| Some(self.label(pid).into_owned());
+        let name = |pid: i32| Some(self.tasks.label(pid).into_owned());
         let steps = window.steps.iter().map(|step| Step {
             at: step.at,
             cpu: step.cpu,
@@ -269,19 +318,33 @@ impl Chains {
         steps.retain(|step| !matches!(step.what, What::Other { ns: 0, .. }));
         let idled = window.idle_ns.iter().map(|(&cpu, &ns)| {
             let of_it = window.idle.range((cpu, "")..(cpu + 1, ""));
+            let of_it = of_it.map(|(_, (times, raw))| (self.made(raw), *times));
+            let mut decisions: Vec<(Made, u64)> = of_it.collect();
+            if decisions.is_empty() {
+                let before = window.idle_before.get(&cpu);
+                decisions.extend(before.map(|raw| (self.made(raw), 1)));
+            }
             Idled {
                 cpu,
                 ns,
-                decisions: of_it
-                    .map(|(_, (times, raw))| (self.made(raw), *times))
-                    .collect(),
+                at_start: window.idle_at_start.contains(&cpu),
+                decisions,
             }
         });
         let mut idled: Vec<Idled> = idled.filter(|idled| idled.ns > 0).collect();
         idled.sort_by_key(|idled| (u64::MAX - idled.ns, idled.cpu));
+        let shares = beside.ran.values().flatten().chain(&beside.waited);
+        let priority = |share: &Share| (share.pid, self.tasks.priority(share.pid));
+        let requests = window.requests.iter();
         Chain {
+            allowed: self.tasks.allowed(window.wait.pid),
+            priority: self.tasks.priority(window.wait.pid),
+            priorities: shares.map(priority).collect(),
+            requests: requests
+                .map(|(&cpu, (at, raw))| (cpu, (*at, self.made(raw))))
+                .collect(),
             wait: Wait {
-                name: self.label(window.wait.pid).into_owned(),
+                name: self.tasks.label(window.wait.pid).into_owned(),
                 ..window.wait
             },
             steps,
@@ -294,11 +357,8 @@ impl Chains {
 
 impl Trace for Chains {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        let mut learn = |(name, pid): (&str, i32)| {
-            if pid != 0 && !self.names.contains_key(&pid) {
-                self.names.insert(pid, name.to_owned());
-            }
-        };
+        self.begin(now);
+        self.tasks.learn(&event);
         match event {
             Event::Switch {
                 prev,
@@ -306,7 +366,6 @@ impl Trace for Chains {
                 next,
                 ..
             } => {
-                learn(next);
                 if prev_runnable && prev.1 != 0 {
                     self.others.waits(now, prev.1);
                 }
@@ -316,9 +375,14 @@ impl Trace for Chains {
             Event::Wakeup {
                 task, target_cpu, ..
             } => {
-                learn(task);
                 self.others.waits(now, task.1);
-                let (by, there) = (self.running[cpu].0, self.running[target_cpu]);
+                let by = self.waker.take().filter(|&(pid, _)| pid == task.1);
+                let by = match by {
+                    Some((_, by)) => by,
+                    // Its first wakeup is its parent's.
+                    None => self.running[cpu].0,
+                };
+                let there = self.running[target_cpu];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
                     // The scheduler was asked first, and knows the reason of its sleep.
                     match window.steps.iter_mut().map(|step| &mut step.what).next() {
@@ -335,7 +399,6 @@ impl Trace for Chains {
                 }
             }
             Event::Migrate { task, from, to, .. } => {
-                learn(task);
                 self.moves.moved(now, task.1, to);
                 let there = self.running[to];
                 for window in self.open(now).filter(|window| window.wait.pid == task.1) {
@@ -353,7 +416,6 @@ impl Trace for Chains {
                 cpu: about,
                 numbers,
             } => {
-                task.into_iter().for_each(&mut learn);
                 let Some(decision) = Decision::find(decision) else {
                     return;
                 };
@@ -381,6 +443,7 @@ impl Trace for Chains {
                 }
                 self.decided(now, cpu, raw);
             }
+            Event::Waker { task, by } => self.waker = Some((task.1, by.map(|by| by.1))),
             Event::Printk(line) => {
                 self.open(now)
                     .for_each(|window| window.says(now, cpu, line));
@@ -474,7 +537,7 @@ mod tests {
             from: 100,
             to: 160,
         };
-        let mut chains = Chains::new(vec![wait], ["ui".to_owned()], 3);
+        let mut chains = Chains::new(vec![(wait, Subject::Wait)], ["ui".to_owned()], 3);
         told(&mut chains);
         let (chains, counted) = chains.finish();
         let said: Vec<String> = chains[0]
@@ -532,7 +595,7 @@ mod tests {
             from: 110,
             to: 200,
         };
-        let mut chains = Chains::new(vec![wait], [], 3);
+        let mut chains = Chains::new(vec![(wait, Subject::Wait)], [], 3);
         told(&mut chains);
         let (chains, _) = chains.finish();
         let names: Vec<&str> = chains[0]

@@ -1,7 +1,10 @@
 //! Why threads waited, for programs. The fields are in docs/explain.md.
 
 use super::Explanation;
+use super::beside::Share;
+use super::cause::Kind;
 use super::chain::{Chain, Made, Step, What};
+use super::item::{Item, items};
 use super::response::Response;
 use super::wait::After;
 use serde::Serialize;
@@ -17,6 +20,7 @@ struct Explained<'a> {
     workload: &'a str,
     policy: &'a str,
     seed: u64,
+    causes: Vec<Cause>,
     threads: Vec<Thread<'a>>,
     waits: Vec<Waited<'a>>,
     slow: Vec<Slow<'a>>,
@@ -24,12 +28,37 @@ struct Explained<'a> {
 }
 
 #[derive(Serialize)]
+struct Cause {
+    thread: String,
+    pid: i32,
+    at_ns: u64,
+    lost_ns: u64,
+    kind: Kind,
+    says: String,
+    details: Vec<String>,
+    decision: Option<&'static str>,
+    cpu: Option<usize>,
+    better_cpu: Option<usize>,
+}
+
+#[derive(Serialize)]
 struct Thread<'a> {
     name: &'a str,
+    lost: Option<TimeLost>,
     wakeups: usize,
     p50_ns: Option<u64>,
     p99_ns: Option<u64>,
     max_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct TimeLost {
+    responses: usize,
+    woken_ns: u64,
+    preempted_ns: u64,
+    slow_cpu_ns: u64,
+    frequency_ns: u64,
+    shared_core_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -144,8 +173,17 @@ struct Counted<'a> {
 pub fn json(of: &Explanation<'_>) -> String {
     let threads = of.latencies.iter().map(|latencies| {
         let at = |share| (!latencies.ns.is_empty()).then(|| latencies.quantile(share));
+        let total = of.totals.iter().find(|total| total.name == latencies.name);
         Thread {
             name: &latencies.name,
+            lost: total.map(|total| TimeLost {
+                responses: total.responses,
+                woken_ns: total.woken_ns,
+                preempted_ns: total.preempted_ns,
+                slow_cpu_ns: total.slow.kind_ns,
+                frequency_ns: total.slow.frequency_ns,
+                shared_core_ns: total.slow.shared_ns,
+            }),
             wakeups: latencies.ns.len(),
             p50_ns: at(0.5),
             p99_ns: at(0.99),
@@ -158,9 +196,10 @@ pub fn json(of: &Explanation<'_>) -> String {
         workload: of.workload,
         policy: of.policy,
         seed: of.seed,
+        causes: items(of).iter().map(|item| cause(item, of)).collect(),
         threads: threads.collect(),
-        waits: of.chains.iter().map(waited).collect(),
-        slow: of.slow.iter().map(slow).collect(),
+        waits: of.waits.iter().map(waited).collect(),
+        slow: of.slow.iter().map(|(response, _)| slow(response)).collect(),
         decisions: of
             .counted
             .iter()
@@ -174,6 +213,23 @@ pub fn json(of: &Explanation<'_>) -> String {
     let mut text = serde_json::to_string_pretty(&explained).expect("names and numbers are JSON");
     text.push('\n');
     text
+}
+
+fn cause(item: &Item<'_>, of: &Explanation<'_>) -> Cause {
+    let cause = item.cause(of);
+    let (thread, pid) = item.thread();
+    Cause {
+        thread: thread.to_owned(),
+        pid,
+        at_ns: item.at(),
+        lost_ns: item.lost_ns(),
+        kind: cause.kind,
+        says: cause.sentence,
+        details: cause.details,
+        decision: cause.decision,
+        cpu: cause.cpu,
+        better_cpu: cause.better,
+    }
 }
 
 fn waited(chain: &Chain) -> Waited<'_> {
@@ -239,8 +295,11 @@ fn slow(response: &Response) -> Slow<'_> {
     }
 }
 
-fn other((thread, ns): &(String, u64)) -> Other<'_> {
-    Other { thread, ns: *ns }
+fn other(share: &Share) -> Other<'_> {
+    Other {
+        thread: &share.name,
+        ns: share.ns,
+    }
 }
 
 fn link(step: &Step) -> Link<'_> {

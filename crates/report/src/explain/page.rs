@@ -1,8 +1,10 @@
 //! Why threads waited, for a person.
 
 use super::Explanation;
-use super::beside::Beside;
+use super::beside::{Beside, Share};
+use super::cause::{Cause, SUMMARY};
 use super::chain::{Chain, Idled, Step, What};
+use super::item::{Item, causes, items};
 use super::slow;
 use super::wait::{After, Wait};
 use crate::{Cell, Page, Table, Tone};
@@ -16,6 +18,8 @@ const MOST_IDLED: usize = 6;
 const MOST_CPUS: usize = 16;
 /// The number of threads listed that ran on a CPU, or waited.
 const MOST_BESIDE: usize = 4;
+/// The number of causes above the tables.
+const MOST_CAUSES: usize = 3;
 /// The number of decisions about a thread listed.
 const MOST_COUNTED: usize = 8;
 
@@ -25,13 +29,24 @@ const UNSAID: &str = "A foreign scheduler in C reports no decisions: here is wha
 
 /// A table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
-    let waits = of.chains.iter();
-    let waits = waits.map(|one| (one.wait.ns(), chain(one, of.decisions)));
-    let slow = of.slow.iter();
-    let slow = slow.map(|one| (one.slow_ns(), slow::table(one, of.machine)));
-    let mut by_loss: Vec<(u64, Table)> = waits.chain(slow).collect();
-    by_loss.sort_by_key(|&(ns, _)| u64::MAX - ns);
-    let mut tables: Vec<Table> = by_loss.into_iter().map(|(_, table)| table).collect();
+    let items = items(of);
+    let verdict = causes(of, &items).into_iter().take(MOST_CAUSES);
+    let mut tables: Vec<Table> = Vec::new();
+    for item in &items {
+        let table = match item {
+            Item::Waited(waits) => chain(waits, of.decisions),
+            Item::Slow(response, _) => slow::table(response, of.machine),
+            Item::Late(response, waits) => match response.late.as_ref().map(|late| &late.root) {
+                Some(root) if root.is_slow() => slow::table(root, of.machine),
+                _ => chain(waits, of.decisions),
+            },
+        };
+        // The root of a late wakeup may be among the waits.
+        if !tables.iter().any(|other| other.title == table.title) {
+            tables.push(table);
+        }
+    }
+    tables.push(totals(of));
     tables.push(latencies(of));
     if !of.counted.is_empty() {
         tables.push(counted(of));
@@ -42,7 +57,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
             seconds(at)
         )
     });
-    let remarks = match of.chains.is_empty() {
+    let remarks = match of.waits.is_empty() {
         true => vec!["None of these threads ever waited.".to_owned()],
         false => Vec::new(),
     };
@@ -56,10 +71,19 @@ pub fn page(of: &Explanation<'_>) -> Page {
             .chain(missed)
             .chain((!of.decisions).then(|| UNSAID.to_owned()))
             .collect(),
+        verdict: verdict.map(said).collect(),
         tables,
         remarks,
         ..Page::default()
     }
+}
+
+fn said(cause: Cause) -> String {
+    [cause.sentence]
+        .into_iter()
+        .chain(cause.details)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub(super) fn seconds(ns: u64) -> String {
@@ -216,13 +240,17 @@ fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
         (Some("nothing"), Some(by)) => format!("{by} made it"),
         (Some(what), Some(by)) => format!("{by} woke it up; it slept for {what}"),
         (Some(what), None) => format!("an interrupt woke it up; it slept for {what}"),
-        (None, Some(by)) => format!("{by} ran there, or an interrupt came"),
-        (None, None) => "an interrupt came".to_owned(),
+        (None, Some(by)) => format!("{by} woke it up"),
+        (None, None) => "an interrupt woke it up".to_owned(),
     }
 }
 
 fn idled(idled: &Idled) -> Vec<Cell> {
-    let reasons = idled.decisions.iter().map(|(made, times)| match times {
+    // The summary of a search says nothing beside its reasons.
+    let is_alone = idled.decisions.len() == 1;
+    let reasons = idled.decisions.iter();
+    let reasons = reasons.filter(|(made, _)| is_alone || made.decision.name != SUMMARY);
+    let reasons = reasons.map(|(made, times)| match times {
         1 => made.why.clone(),
         times => format!("{times} times, {}", made.why),
     });
@@ -237,10 +265,10 @@ fn idled(idled: &Idled) -> Vec<Cell> {
 
 /// The threads that ran on each CPU, and those that waited, too.
 fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
-    let listed = |list: &[(String, u64)]| {
+    let listed = |list: &[Share]| {
         let named = list.iter().take(MOST_BESIDE);
         let mut said: Vec<String> = named
-            .map(|(name, ns)| format!("{name} {}", shown(*ns)))
+            .map(|share| format!("{} {}", share.name, shown(share.ns)))
             .collect();
         if let Some(more @ [_, ..]) = list.get(MOST_BESIDE..) {
             said.push(format!("{} more", more.len()));
@@ -248,7 +276,7 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
         said.join(", ")
     };
     let ran = beside.ran.iter().take(MOST_CPUS).map(|(cpu, list)| {
-        let ns = list.iter().map(|(_, ns)| ns).sum();
+        let ns = list.iter().map(|share| share.ns).sum();
         let what = format!("CPU {cpu} is busy, for {} of it", shown(ns));
         row("meanwhile".to_owned(), *cpu, what, listed(list))
     });
@@ -271,6 +299,40 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
         ]);
     }
     rows
+}
+
+/// Where the threads lost time in the whole run.
+fn totals(of: &Explanation<'_>) -> Table {
+    let rows = of.totals.iter().map(|total| {
+        let lost = [
+            total.woken_ns,
+            total.preempted_ns,
+            total.slow.kind_ns,
+            total.slow.frequency_ns,
+            total.slow.shared_ns,
+        ];
+        let named = [
+            total.name.clone().into(),
+            total.responses.to_string().into(),
+        ];
+        let lost = lost.map(|ns| shown(ns).into());
+        named.into_iter().chain(lost).collect()
+    });
+    let header = [
+        "thread",
+        "responses",
+        "waited to run",
+        "preempted",
+        "slow CPU",
+        "low frequency",
+        "shared core",
+    ];
+    Table {
+        title: "Time lost in the whole run, by reason".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        text_columns: 1,
+        rows: rows.collect(),
+    }
 }
 
 fn latencies(of: &Explanation<'_>) -> Table {

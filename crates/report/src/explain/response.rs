@@ -1,7 +1,8 @@
-//! Threads that took long though they hardly waited: their CPU was slow, by its kind, its frequency
-//! or a busy core.
+//! The activity of threads from each wakeup until they sleep: where they lost time, and whether
+//! their waker was late. A thread can take long though it hardly waits, because its CPU is slow
+//! by its kind, its frequency or a busy core.
 
-use super::wait::{Asked, base};
+use super::wait::{After, Asked, Wait, base};
 use machine::Machine;
 use simulator::{Event, Trace};
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,65 @@ pub struct Response {
     pub ran: BTreeMap<usize, Ran>,
     /// The idle time of each CPU meanwhile, ns.
     pub idle_ns: Vec<u64>,
+    /// Its longest wait for a CPU.
+    pub longest: Option<Wait>,
+    /// The time lost before it woke up, by the threads that woke each other up to wake this one.
+    pub late: Option<Box<Late>>,
+    /// Its time from the wakeup to running, ns.
+    woken_ns: u64,
+    /// Was the first of these threads woken up by an interrupt? Only then is there a time at which
+    /// this one should have woken up.
+    timed: bool,
+    /// The threads that woke each other up, this one last.
+    path: Vec<i32>,
+    /// By pid: the time lost until it last woke up that thread, ns.
+    told: Vec<(i32, u64)>,
+}
+
+/// The time lost before a wakeup.
+#[derive(Clone, Debug)]
+pub struct Late {
+    /// ns
+    pub ns: u64,
+    /// The thread among the wakers that lost most of it, until it woke up the next.
+    pub root: Response,
+}
+
+/// The longest chain of wakers that is followed.
+const LONGEST_PATH: usize = 16;
+
+/// The time that a thread lost by running slowly, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Its CPU is of a slower kind than the machine's fastest.
+    pub kind_ns: u64,
+    /// Another thread used its core.
+    pub shared_ns: u64,
+    /// Its CPU did not have its highest frequency.
+    pub frequency_ns: u64,
+}
+
+impl Lost {
+    fn add(&mut self, other: Lost) {
+        self.kind_ns += other.kind_ns;
+        self.shared_ns += other.shared_ns;
+        self.frequency_ns += other.frequency_ns;
+    }
+}
+
+/// Where all instances of a thread lost time in the whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    /// The thread's name without an instance's number.
+    pub name: String,
+    /// The number of responses.
+    pub responses: usize,
+    /// The waits after wakeups, ns.
+    pub woken_ns: u64,
+    /// The waits after it lost a CPU, ns.
+    pub preempted_ns: u64,
+    /// By running slowly.
+    pub slow: Lost,
 }
 
 /// A thread's activity on a CPU.
@@ -37,6 +97,9 @@ pub struct Ran {
     pub shared_ns: u64,
     /// In ns times 1/2^20 of the fastest core. Includes the kernel's work for it.
     work: u128,
+    /// The same at the highest frequency; and also alone on its core.
+    full_work: u128,
+    alone_work: u128,
     /// In ns times 1/2^20 of the CPU's highest frequency.
     frequency: u128,
 }
@@ -45,6 +108,17 @@ impl Ran {
     /// The average frequency, relative to the highest.
     pub fn frequency(&self) -> f64 {
         self.frequency as f64 / self.ns.max(1) as f64 / f64::from(FULL)
+    }
+
+    /// The time lost on this CPU, by reason.
+    pub fn lost(&self) -> Lost {
+        let ns = |work: u128| (work >> 20) as u64;
+        let (alone, full) = (ns(self.alone_work), ns(self.full_work));
+        Lost {
+            kind_ns: self.ns.saturating_sub(alone),
+            shared_ns: alone.saturating_sub(full),
+            frequency_ns: full.saturating_sub(ns(self.work)),
+        }
     }
 }
 
@@ -69,9 +143,36 @@ impl Response {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }
 
+    /// Its time as runnable but not running, ns.
+    pub fn waited_ns(&self) -> u64 {
+        self.ns().saturating_sub(self.ran_ns())
+    }
+
+    /// Its own loss: waiting and running slowly, ns.
+    pub fn lost_ns(&self) -> u64 {
+        self.ns().saturating_sub(self.fastest_ns())
+    }
+
+    /// The time lost by its wakers, ns.
+    pub fn late_ns(&self) -> u64 {
+        self.late.as_ref().map_or(0, |late| late.ns)
+    }
+
     /// Did it lose more time to a slow CPU than to waiting?
-    fn is_slow(&self) -> bool {
-        self.slow_ns() > self.ns().saturating_sub(self.ran_ns())
+    pub fn is_slow(&self) -> bool {
+        self.slow_ns() > self.waited_ns()
+    }
+
+    /// Was its waker later than it was itself?
+    fn is_late(&self) -> bool {
+        self.late_ns() > self.lost_ns()
+    }
+
+    /// The time lost by running slowly, by reason.
+    pub fn lost(&self) -> Lost {
+        let mut lost = Lost::default();
+        self.ran.values().for_each(|ran| lost.add(ran.lost()));
+        lost
     }
 }
 
@@ -80,8 +181,26 @@ pub struct Responses<'a> {
     machine: &'a Machine,
     asked: &'a Asked,
     cpus: Vec<Cpu>,
+    now: u64,
     open: HashMap<i32, Response>,
-    kept: BTreeMap<i32, Vec<Response>>,
+    /// The threads that are runnable and do not run, since when and after what.
+    waiting: HashMap<i32, (u64, After)>,
+    /// The waker of a thread that is about to wake up; `None`: an interrupt.
+    waker: Option<(i32, Option<i32>)>,
+    slow: BTreeMap<i32, Vec<Response>>,
+    late: BTreeMap<i32, Vec<Response>>,
+    totals: BTreeMap<String, Total>,
+}
+
+/// The chosen responses.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// The responses that lost most time to slow CPUs, largest first.
+    pub slow: Vec<Response>,
+    /// The responses whose wakers lost most time, largest first.
+    pub late: Vec<Response>,
+    /// Where the threads lost time in the whole run.
+    pub totals: Vec<Total>,
 }
 
 #[derive(Clone, Default)]
@@ -101,15 +220,25 @@ impl<'a> Responses<'a> {
             machine,
             asked,
             cpus: vec![Cpu::default(); machine.cpus.len()],
+            now: 0,
             open: HashMap::new(),
-            kept: BTreeMap::new(),
+            waiting: HashMap::new(),
+            waker: None,
+            slow: BTreeMap::new(),
+            late: BTreeMap::new(),
+            totals: BTreeMap::new(),
         }
     }
 
-    /// Of the requested threads, or otherwise of `threads` (names without instances), those that
-    /// lost most, largest first.
-    pub fn choose(self, threads: &[&str]) -> Vec<Response> {
-        let asked = &self.asked.threads;
+    /// Of the requested threads, or otherwise of `threads` (names without instances). The run is
+    /// over.
+    pub fn choose(mut self, threads: &[&str]) -> Chosen {
+        let now = self.now;
+        (0..self.cpus.len()).for_each(|cpu| self.account(now, cpu));
+        let mut open: Vec<i32> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        open.into_iter().for_each(|pid| self.sleeps(now, pid));
+        let (asked, worst) = (&self.asked.threads, self.asked.worst);
         let wanted = |response: &Response| match asked.is_empty() {
             true => threads.contains(&base(&response.name)),
             false => asked.iter().any(|thread| {
@@ -118,10 +247,19 @@ impl<'a> Responses<'a> {
                     || thread.parse() == Ok(response.pid)
             }),
         };
-        let all = self.kept.into_values().flatten();
-        let mut chosen: Vec<Response> = all.filter(wanted).collect();
-        keep(&mut chosen, self.asked.worst);
-        chosen
+        let choose = |kept: BTreeMap<i32, Vec<Response>>, lost: fn(&Response) -> u64| {
+            let mut chosen: Vec<Response> = kept.into_values().flatten().filter(wanted).collect();
+            keep(&mut chosen, worst, lost);
+            chosen
+        };
+        let totals = self.totals.into_values();
+        Chosen {
+            slow: choose(self.slow, Response::slow_ns),
+            late: choose(self.late, Response::late_ns),
+            totals: totals
+                .filter(|total| threads.contains(&total.name.as_str()))
+                .collect(),
+        }
     }
 
     /// The current frequency of `cpu`, in 1/2^20 of its highest.
@@ -150,6 +288,7 @@ impl<'a> Responses<'a> {
         for cpu in siblings.iter() {
             let frequency = self.frequency(cpu);
             let speed = self.machine.thread_speed(cpu, busy.max(1));
+            let alone = self.machine.thread_speed(cpu, 1);
             let this = &mut self.cpus[cpu];
             let ns = now - this.since;
             this.since = now;
@@ -167,6 +306,8 @@ impl<'a> Responses<'a> {
                 ran.shared_ns += if busy > 1 { ns } else { 0 };
                 ran.frequency += at_frequency;
                 ran.work += (at_frequency * u128::from(speed)) >> 20;
+                ran.full_work += u128::from(ns) * u128::from(speed);
+                ran.alone_work += u128::from(ns) * u128::from(alone);
             }
         }
     }
@@ -181,46 +322,153 @@ impl<'a> Responses<'a> {
             }
     }
 
+    /// `name`, which is `pid`, wakes up.
+    fn wakes(&mut self, now: u64, (name, pid): (&str, i32)) {
+        self.waiting.entry(pid).or_insert((now, After::Wakeup));
+        let waker = self.waker.take().filter(|&(task, _)| task == pid);
+        if self.open.contains_key(&pid) {
+            return;
+        }
+        let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
+        let mut response = Response {
+            name: name.to_owned(),
+            pid,
+            from: now,
+            idle_ns: idle.collect(),
+            path: vec![pid],
+            timed: matches!(waker, Some((_, None))),
+            ..Response::default()
+        };
+        if let Some((_, Some(by))) = waker {
+            self.inherits(now, &mut response, by);
+        }
+        self.open.insert(pid, response);
+    }
+
+    /// `response` begins because `by`, which runs, woke up its thread: what that one has lost since
+    /// its own wakeup, or since it last woke up this thread, delays this one.
+    fn inherits(&mut self, now: u64, response: &mut Response, by: i32) {
+        if let Some(cpu) = self.cpus.iter().position(|cpu| cpu.task == Some(by)) {
+            self.account(now, cpu);
+        }
+        let Some(waker) = self.open.get_mut(&by) else {
+            return;
+        };
+        // A cycle of threads that wake each other up has no time at which it should wake up.
+        let is_cycle = waker.path.contains(&response.pid) || waker.path.len() >= LONGEST_PATH;
+        if !waker.timed || is_cycle {
+            return;
+        }
+        let lost = (now - waker.from).saturating_sub(waker.fastest_ns());
+        let told = waker.told.iter_mut().find(|told| told.0 == response.pid);
+        let is_first = told.is_none();
+        let before = match told {
+            Some(told) => std::mem::replace(&mut told.1, lost),
+            None => {
+                waker.told.push((response.pid, lost));
+                0
+            }
+        };
+        let own = lost.saturating_sub(before);
+        response.timed = true;
+        response.path.splice(0..0, waker.path.iter().copied());
+        let earlier = waker.late.as_ref().filter(|_| is_first);
+        let ns = own + earlier.map_or(0, |late| late.ns);
+        if ns == 0 {
+            return;
+        }
+        let root = match earlier.filter(|late| late.root.lost_ns() > own) {
+            Some(late) => late.root.clone(),
+            None => Response {
+                to: now,
+                late: None,
+                told: Vec::new(),
+                ..waker.clone()
+            },
+        };
+        response.late = Some(Box::new(Late { ns, root }));
+    }
+
+    /// `name`, which is `pid`, gets to run.
+    fn runs(&mut self, now: u64, (name, pid): (&str, i32)) {
+        let Some((from, after)) = self.waiting.remove(&pid) else {
+            return;
+        };
+        let Some(response) = self.open.get_mut(&pid).filter(|_| now > from) else {
+            return;
+        };
+        let wait = Wait {
+            name: name.to_owned(),
+            pid,
+            after,
+            from,
+            to: now,
+        };
+        if after == After::Wakeup {
+            response.woken_ns += wait.ns();
+        }
+        if response.longest.as_ref().map_or(0, Wait::ns) < wait.ns() {
+            response.longest = Some(wait);
+        }
+    }
+
     fn sleeps(&mut self, now: u64, pid: i32) {
         let Some(mut response) = self.open.remove(&pid) else {
             return;
         };
         response.to = now;
+        self.count(&response);
         let at = self.asked.at;
-        if !response.is_slow() || at.is_some_and(|at| !(response.from..=now).contains(&at)) {
+        let is_late = response.is_late();
+        let is_bad = is_late || response.is_slow();
+        if !is_bad || at.is_some_and(|at| !(response.from..=now).contains(&at)) {
             return;
         }
         let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
         let meanwhile = idle.zip(&response.idle_ns).map(|(now, then)| now - then);
         response.idle_ns = meanwhile.collect();
-        let kept = self.kept.entry(pid).or_default();
+        let (kept, lost): (_, fn(&Response) -> u64) = match is_late {
+            true => (&mut self.late, Response::late_ns),
+            false => (&mut self.slow, Response::slow_ns),
+        };
+        let kept = kept.entry(pid).or_default();
         kept.push(response);
         if kept.len() > 2 * self.asked.worst {
-            keep(kept, self.asked.worst);
+            keep(kept, self.asked.worst, lost);
+        }
+    }
+
+    /// Adds `response` to its thread's total.
+    fn count(&mut self, response: &Response) {
+        let name = base(&response.name);
+        if !self.totals.contains_key(name) {
+            let total = Total {
+                name: name.to_owned(),
+                ..Total::default()
+            };
+            self.totals.insert(name.to_owned(), total);
+        }
+        if let Some(total) = self.totals.get_mut(name) {
+            total.responses += 1;
+            total.woken_ns += response.woken_ns;
+            total.preempted_ns += response.waited_ns().saturating_sub(response.woken_ns);
+            total.slow.add(response.lost());
         }
     }
 }
 
-/// Keeps the `worst` responses: those that lost most time to slow CPUs, first.
-fn keep(responses: &mut Vec<Response>, worst: usize) {
-    responses.sort_by_key(|one| (u64::MAX - one.slow_ns(), one.from, one.pid));
+/// Keeps the `worst` responses: those that lost most time, as `lost` says, first.
+fn keep(responses: &mut Vec<Response>, worst: usize, lost: fn(&Response) -> u64) {
+    responses.sort_by_key(|one| (u64::MAX - lost(one), one.from, one.pid));
     responses.truncate(worst);
 }
 
 impl Trace for Responses<'_> {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        self.now = now;
         match event {
-            Event::Wakeup { task, .. } => {
-                let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
-                let response = Response {
-                    name: task.0.to_owned(),
-                    pid: task.1,
-                    from: now,
-                    idle_ns: idle.collect(),
-                    ..Response::default()
-                };
-                self.open.entry(task.1).or_insert(response);
-            }
+            Event::Waker { task, by } => self.waker = Some((task.1, by.map(|by| by.1))),
+            Event::Wakeup { task, .. } => self.wakes(now, task),
             Event::Switch {
                 prev,
                 prev_runnable,
@@ -231,7 +479,10 @@ impl Trace for Responses<'_> {
                 self.cpus[cpu].task = Some(next.1).filter(|&pid| pid != 0);
                 if !prev_runnable {
                     self.sleeps(now, prev.1);
+                } else if prev.1 != 0 {
+                    self.waiting.insert(prev.1, (now, After::Running { cpu }));
                 }
+                self.runs(now, next);
             }
             Event::CpuFrequency { khz } => {
                 self.account(now, cpu);

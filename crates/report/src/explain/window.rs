@@ -5,7 +5,7 @@ use super::said::{MOST_SAID, is_about};
 use super::wait::{After, Wait};
 use policy::{About, Decision, Number};
 use simulator::EXPLAINED_NUMBERS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum time between a decision that takes a thread's CPU away and the loss, ns.
 const BEFORE_NS: u64 = 50_000;
@@ -39,10 +39,21 @@ impl Raw {
     }
 }
 
+/// The subject of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A thread that waits.
+    Wait,
+    /// A thread from its wakeup until it sleeps, which runs slowly: `wait` is all of that time.
+    Slow,
+}
+
 /// A wait under observation.
 pub struct Window {
     /// The wait.
     pub wait: Wait,
+    /// Is it a wait?
+    pub subject: Subject,
     /// The CPU that it waits for.
     pub cpu: Option<usize>,
     /// The events so far.
@@ -51,6 +62,13 @@ pub struct Window {
     pub idle_ns: BTreeMap<usize, u64>,
     /// By CPU and decision: why it found no work, how often, and the last time.
     pub idle: BTreeMap<(usize, &'static str), (u64, Raw)>,
+    /// By CPU: why it found no work before the wait began, if it was still idle then.
+    pub idle_before: BTreeMap<usize, Raw>,
+    /// The CPUs that were idle when it began.
+    pub idle_at_start: BTreeSet<usize>,
+    /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
+    /// the time.
+    pub requests: BTreeMap<usize, (u64, Raw)>,
     /// The number of the scheduler's lines about the thread, of which [`MOST_SAID`] are among the
     /// steps.
     pub said: usize,
@@ -87,8 +105,9 @@ pub enum RawWhat {
 
 impl Window {
     /// An empty one.
-    pub fn new(wait: Wait) -> Window {
+    pub fn new(wait: Wait, subject: Subject) -> Window {
         Window {
+            subject,
             cpu: match wait.after {
                 After::Wakeup => None,
                 After::Running { cpu } => Some(cpu),
@@ -97,6 +116,9 @@ impl Window {
             steps: Vec::new(),
             idle_ns: BTreeMap::new(),
             idle: BTreeMap::new(),
+            idle_before: BTreeMap::new(),
+            idle_at_start: BTreeSet::new(),
+            requests: BTreeMap::new(),
             said: 0,
         }
     }
@@ -134,7 +156,7 @@ impl Window {
 
     /// It waits for `cpu` from now on, with the thread in `running` there since that time.
     pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
-        if self.cpu == Some(cpu) {
+        if self.cpu == Some(cpu) || self.subject == Subject::Slow {
             return;
         }
         self.end_other(now);
@@ -174,11 +196,20 @@ impl Window {
                     (*times, *last) = (*times + 1, raw);
                 }
             }
-            About::Idle | About::Frequency => {}
+            About::Idle => {}
+            About::Frequency => {
+                if let Some(cpu) = raw.cpu {
+                    self.requests.entry(cpu).or_insert((now, raw));
+                }
+            }
+            // A slow thread's turns are many, and say nothing about its speed.
+            About::Keeps | About::Yields if self.subject == Subject::Slow => {}
             _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
                 self.push(now, cpu, RawWhat::Decided(raw));
             }
-            About::Preempts | About::Keeps | About::Yields if there && !is_earlier => {
+            About::Preempts | About::Keeps | About::Yields
+                if there && !is_earlier && self.subject == Subject::Wait =>
+            {
                 self.push(now, cpu, RawWhat::Decided(raw));
             }
             _ => {}

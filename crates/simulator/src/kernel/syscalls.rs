@@ -20,6 +20,8 @@ pub const ENDLESS: u64 = 1 << 50;
 
 /// The reason for which a waiter of a user space mutex sleeps.
 pub const MUTEX: &str = "a mutex";
+/// The reason for which a task sleeps until a time.
+pub const TIMER: &str = "a timer";
 
 /// The continuation of a task after a step of its program.
 pub enum Step {
@@ -394,7 +396,7 @@ impl Kernel<'_> {
         self.sleeping += 1;
         self.events.push(due + slack, What::Expiry { task });
         task.continuation.set(Continuation::Sleep);
-        self.sleep(cpu, task, "a timer")
+        self.sleep(cpu, task, TIMER)
     }
 
     #[inline]

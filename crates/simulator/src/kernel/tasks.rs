@@ -37,7 +37,20 @@ impl Kernel<'_> {
         if task.class.get() == Class::Ext {
             self.enable_task(task);
         }
+        if task.abi.cpus_mask.get() != all {
+            self.trace_affinity(cpu, task);
+        }
         task
+    }
+
+    fn trace_affinity(&mut self, cpu: usize, task: TaskPtr) {
+        if self.trace.is_some() {
+            let event = Event::Affinity {
+                task: (&task.name, task.pid()),
+                cpus: &task.abi.cpus_mask.get().to_bytes(),
+            };
+            self.traced(cpu, event);
+        }
     }
 
     /// `fork(2)` by `parent` on `cpu`, and the child's first wakeup.
@@ -139,6 +152,7 @@ impl Kernel<'_> {
             task.set_allowed(mask);
             kernel.affinity_changed(task);
         });
+        self.trace_affinity(cpu, task);
     }
 
     /// The task that runs on `cpu` moves itself to the control group `group` (`cgroup_attach_task()`).

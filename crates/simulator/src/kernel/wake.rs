@@ -4,6 +4,7 @@ use crate::Event;
 use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
+use crate::kernel::syscalls::TIMER;
 use crate::kernel::task::{Class, TaskPtr};
 
 impl Kernel<'_> {
@@ -21,6 +22,9 @@ impl Kernel<'_> {
         self.charge(this, self.cpus[this].costs.wakeup_ns);
         self.activate(task, abi::ENQ_WAKEUP | selected);
         self.check_preempt(task);
+        if self.trace.is_some() {
+            self.trace_waker(this, task);
+        }
         self.woken(this, task, false);
     }
 
@@ -29,6 +33,17 @@ impl Kernel<'_> {
         if self.trace.is_some() {
             self.trace_wakeup(cpu, task, new);
         }
+    }
+
+    #[cold]
+    fn trace_waker(&mut self, cpu: usize, task: TaskPtr) {
+        let interrupts = task.waits_for.get() == TIMER || self.softirqs.in_interrupt(cpu);
+        let by = self.cpus[cpu].curr.filter(|_| !interrupts);
+        let event = Event::Waker {
+            task: (&task.name, task.pid()),
+            by: by.as_ref().map(|by| (&*by.name, by.pid())),
+        };
+        self.traced(cpu, event);
     }
 
     #[cold]

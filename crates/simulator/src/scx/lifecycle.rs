@@ -18,6 +18,9 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
+/// A task that ran before may wait for this long, ns, before a short run counts it as stalled.
+const LEAST_STALL_NS: u64 = 100_000_000;
+
 impl Kernel<'_> {
     /// `scx_ops_exit_kind()`: the scheduler is out, and the run ends. The first reason counts.
     pub fn scheduler_exit(&mut self, kind: u32, code: i64, message: String) {
@@ -161,16 +164,21 @@ impl Kernel<'_> {
         })
     }
 
-    /// The workload's time is up: a scheduler that has run none of its tasks by then has stalled,
-    /// however short that time was.
+    /// The workload's time is up: a scheduler that leaves tasks waiting for half of that time while
+    /// their CPUs idle has stalled, however short that time was.
     pub fn check_dispatched(&mut self) {
         let ran = |task: &TaskPtr| task.abi.se.sum_exec_runtime.get() > 0;
-        let Some(first) = self.waiting().next() else {
-            return;
-        };
-        if !self.tasks.iter().any(ran) {
-            let message = watchdog::failed_to_run(first, self.now());
-            let message = format!("{message}, and no other task ran");
+        let now = self.now();
+        let is_idle = |cpu: usize| self.cpus[cpu].curr.is_none();
+        let stalled = self.waiting().filter(|task| {
+            let waited = now - task.runnable_at.get();
+            let mut cpus = 0..self.machine.cpus.len();
+            2 * waited >= now
+                && (!ran(task) || waited >= LEAST_STALL_NS)
+                && cpus.all(|cpu| !task.abi.is_allowed(cpu) || is_idle(cpu))
+                && self.may_run(*task)
+        });
+        if let Some(message) = watchdog::not_dispatched(now, stalled) {
             self.scheduler_exit(abi::EXIT_ERROR_STALL, 0, message);
         }
     }

@@ -66,18 +66,16 @@ impl Watchdog {
             .collect();
     }
 
-    /// The message at `now`, ns, about the first task of `waiting` that has not run for long,
-    /// although its CPUs were idle.
+    /// The message at `now`, ns, about the tasks of `waiting` that have not run for long, although
+    /// their CPUs were idle.
     pub fn idle_stall(&self, now: u64, waiting: impl Iterator<Item = TaskPtr>) -> Option<String> {
         let for_long = |since: u64| now - since >= IDLE_TIMEOUT_NS;
-        let mut waiting = waiting;
         let stalled = |task: &TaskPtr| {
             let mut cpus = self.idle.iter().enumerate();
             for_long(task.runnable_at.get())
                 && cpus.all(|(cpu, &(since, _))| !task.abi.is_allowed(cpu) || for_long(since))
         };
-        let task = waiting.find(stalled)?;
-        Some(format!("{}, and its CPUs idled", failed_to_run(task, now)))
+        not_dispatched(now, waiting.filter(stalled))
     }
 
     /// `check_rq_for_timeouts()`: the message at `now` (ns) about the first task of `waiting`,
@@ -88,6 +86,38 @@ impl Watchdog {
         let task = waiting.find(|&task| waited(task) > self.timeout_ns)?;
         Some(failed_to_run(task, now))
     }
+}
+
+/// The number of tasks that a message names.
+const MOST_NAMED: usize = 4;
+
+/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: since when, and
+/// their names. `None` without tasks.
+pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
+    let stalled: Vec<TaskPtr> = stalled.collect();
+    let shortest = stalled
+        .iter()
+        .map(|task| now - task.runnable_at.get())
+        .min()?;
+    let mut names: Vec<String> = stalled
+        .iter()
+        .take(MOST_NAMED)
+        .map(|task| task.label())
+        .collect();
+    if stalled.len() > MOST_NAMED {
+        names.push(format!("{} more", stalled.len() - MOST_NAMED));
+    }
+    let (tasks, their) = match stalled.len() {
+        1 => ("1 task was".to_owned(), "its"),
+        many => (format!("{many} tasks were"), "their"),
+    };
+    let ms = shortest / 1_000_000;
+    Some(format!(
+        "{tasks} runnable for {}.{:03} s and never dispatched, while {their} CPUs idled: {}",
+        ms / 1000,
+        ms % 1000,
+        names.join(", ")
+    ))
 }
 
 /// Linux's message about `task`, which is runnable at `now`, ns.

@@ -446,10 +446,32 @@ fn a_task_that_idle_cpus_do_not_run_is_a_stall_after_three_seconds() {
     });
     let (reason, message) = exit_of(&machine(2), &workload, &lose);
     assert_eq!(reason, "runnable task stall");
-    let waited = message.strip_prefix("b[1002] failed to run for ");
+    let waited = message.strip_prefix("1 task was runnable for ");
     let (seconds, rest) = waited.unwrap().split_once('.').unwrap();
     assert!(["3", "4", "5"].contains(&seconds), "{message}");
-    assert!(rest.ends_with("s, and its CPUs idled"), "{message}");
+    let end = " s and never dispatched, while its CPUs idled: b[1002]";
+    assert!(rest.ends_with(end), "{message}");
+}
+
+/// The rest of the workload runs, and the run ends before the watchdog looks.
+#[test]
+fn tasks_that_are_never_dispatched_are_a_stall_in_a_short_run() {
+    let lose = scheduler(
+        "void BPF_STRUCT_OPS(lose, struct task_struct *p, u64 enq_flags)
+        { if (p->comm[0] == 's') scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags); }
+        s32 BPF_STRUCT_OPS(stay, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+        { return prev_cpu; }",
+        ".enqueue = (void *)lose, .select_cpu = (void *)stay",
+    );
+    let workload = workload::load("mixed:duration=1").unwrap();
+    let (reason, message) = exit_of(&machine(2), &*workload, &lose);
+    assert_eq!(reason, "runnable task stall");
+    assert!(
+        message.contains("tasks were runnable for 1.000 s"),
+        "{message}"
+    );
+    assert!(message.contains("and never dispatched"), "{message}");
+    assert!(message.contains(": ui[1001], "), "{message}");
 }
 
 #[test]
@@ -463,7 +485,7 @@ fn a_run_in_which_nothing_is_dispatched_is_a_stall_however_short() {
     assert_eq!(reason, "runnable task stall");
     assert_eq!(
         message,
-        "sh[1000] failed to run for 0.100s, and no other task ran"
+        "1 task was runnable for 0.100 s and never dispatched, while its CPUs idled: sh[1000]"
     );
 }
 

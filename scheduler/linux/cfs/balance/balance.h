@@ -11,6 +11,7 @@
 #include "active.h"
 #include "busiest.h"
 #include "domain.h"
+#include "../../balance_explain.h"
 
 /* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
 #define MAX_PINNED_INTERVAL 512
@@ -52,18 +53,28 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 {
 	const struct fair_entity *se = entity_of(p);
 
-	if (!se || (!policy.affinity_first && too_heavy(env, entity_load(se))))
+	if (!se)
 		return false;
+	if (!policy.affinity_first && too_heavy(env, entity_load(se))) {
+		note_refused(&env->refused.heavy);
+		return false;
+	}
 	if (!task_allowed(p, env->dst_cpu)) {
+		note_refused(&env->refused.pinned);
 		if (!(env->flags & LBF_SOME_PINNED) && !(policy.newidle_for_itself && env->idle == LB_NEWLY_IDLE))
 			find_other_dst_cpu(p, env);
 		return false;
 	}
 	env->flags &= ~LBF_ALL_PINNED;
-	if (policy.affinity_first && too_heavy(env, entity_load(se)))
+	if (policy.affinity_first && too_heavy(env, entity_load(se))) {
+		note_refused(&env->refused.heavy);
 		return false;
-	return !task_hot(p, se, env, now) ||
-	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+	}
+	if (!task_hot(p, se, env, now) ||
+	    env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries)
+		return true;
+	note_refused(&env->refused.hot);
+	return false;
 }
 
 /*
@@ -191,6 +202,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->flags = 0;
 	env->balance = true;
 	env->any_excluded = false;
+	forget_refused(&env->refused);
 	this_counters()->balance_calls++;
 
 	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
@@ -212,6 +224,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	}
 
 	if (!moved) {
+		explain_failed(env);
 		balance_failed(env);
 		return 0;
 	}
@@ -221,6 +234,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	return moved;
 
 out_balanced:
+	explain_balanced(env, env->balance);
 	*balance = env->balance;
 	ds->nr_balance_failed = 0;
 	grow_interval(ds, sd, env->flags);

@@ -63,6 +63,13 @@ struct domain_stats {
 	struct design_domain_stats design;
 };
 
+/* Counts of tasks that stay: by affinity, with a warm cache, with too much load. */
+struct refused {
+	u32 pinned;
+	u32 hot;
+	u32 heavy;
+};
+
 struct balance_env {
 	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
@@ -71,6 +78,8 @@ struct balance_env {
 	u32 dst_cpu;
 	u32 src_cpu;
 	enum balance_idle idle;
+	/* For explain(): why the tasks considered so far stay. */
+	struct refused refused;
 	u32 flags;
 	u32 new_dst_cpu;
 	/* Load to move. */

@@ -9,6 +9,7 @@
 
 #include "active.h"
 #include "src_group.h"
+#include "../../balance_explain.h"
 
 /* Beyond max_interval, the interval may grow to this for tasks that are all pinned, ms. */
 #define MAX_PINNED_INTERVAL 512
@@ -58,16 +59,19 @@ __noinline bool can_migrate_task(struct task_struct *p __arg_trusted, struct bal
 	    is_ineligible_on_dst(se, env))
 		return false;
 	if (!task_allowed(p, env->dst_cpu)) {
+		note_refused(&env->refused.pinned);
 		note_pinned(p, env);
 		return false;
 	}
 	env->flags &= ~LBF_ALL_PINNED;
-	return !task_hot(p, se, env) ||
-	       env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries;
+	if (!task_hot(p, se, env) || env_domain_state(env)->nr_balance_failed > env_domain(env)->cache_nice_tries)
+		return true;
+	note_refused(&env->refused.hot);
+	return false;
 }
 
 /* How much of the imbalance @se takes along; 0 if it is too much, or nothing. */
-static __always_inline u64 task_share(const struct balance_env *env, const struct fair_entity *se)
+static __always_inline u64 task_share(struct balance_env *env, const struct fair_entity *se)
 {
 	u32 failed = env_domain_state(env)->nr_balance_failed, shift = failed < 63 ? failed : 63;
 	u64 share;
@@ -85,7 +89,10 @@ static __always_inline u64 task_share(const struct balance_env *env, const struc
 		return util_fits_cpu(task_util_est(se), env->src_cpu) ? 0 : env->imbalance;
 	}
 	/* After failures, even tasks that are too heavy. */
-	return (s64)(share >> shift) > env->imbalance ? 0 : share + !share;
+	if ((s64)(share >> shift) <= env->imbalance)
+		return share + !share;
+	note_refused(&env->refused.heavy);
+	return 0;
 }
 
 /* Moves env's oldest task to dst_cpu, if it may and should move; otherwise it is asked last from now on. */
@@ -275,6 +282,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	env->flags = 0;
 	env->now = bpf_ktime_get_ns();
 	env->any_excluded = false;
+	forget_refused(&env->refused);
 	this_counters()->balance_calls++;
 
 	/* Each iteration but the last excludes a CPU whose tasks are all pinned. */
@@ -300,6 +308,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		exclude(env, src);
 	}
 	if (!moved) {
+		explain_failed(env);
 		if (env->flags & LBF_ALL_PINNED && env->any_excluded)
 			goto out_all_pinned;
 		balance_failed(env);
@@ -311,6 +320,7 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 	return moved;
 
 out_balanced:
+	explain_balanced(env, *balance);
 	if (!(env->flags & LBF_ALL_PINNED))
 		note_imbalance(env, false);
 out_all_pinned:

@@ -22,6 +22,13 @@ enum migrates {
 #define LBF_SOME_PINNED 0x02
 #define LBF_DST_PINNED 0x04
 
+/* Counts of tasks that stay: by affinity, with a warm cache, with too much load. */
+struct refused {
+	u32 pinned;
+	u32 hot;
+	u32 heavy;
+};
+
 struct balance_env {
 	/* The CPU whose domain is balanced, and the level. */
 	u32 cpu;
@@ -31,6 +38,8 @@ struct balance_env {
 	u32 src_cpu;
 	u32 new_dst_cpu;
 	enum balance_idle idle;
+	/* For explain(): why the tasks considered so far stay. */
+	struct refused refused;
 	enum migrates migration_type;
 	u32 flags;
 	s64 imbalance;

@@ -295,6 +295,8 @@ __noinline bool hperf_idle_pull(u32 this_cpu, u64 now)
 	int i;
 
 	rq_for_update(this_cpu)->design.hperf.wake_for_idle_pull = false;
+	if (!is_fast(this_cpu))
+		explain(not_fast, 0, this_cpu);
 	if (!is_fast(this_cpu) || !hperf_idle(this_cpu, now))
 		return false;
 	bpf_for(i, 0, group_at(machine.slow_group)->weight) {

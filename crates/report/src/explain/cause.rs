@@ -1,0 +1,263 @@
+//! The cause of a wait or of a slow run, in one sentence: where the time went, the decision that
+//! cost most with its rule and numbers, and what would have been better at that moment.
+//!
+//! The rules look at what the trace shows of any scheduler (who ran where, which CPUs idled, which
+//! the thread may use) and name a decision only where the scheduler reports one.
+
+mod late;
+mod slow;
+mod waited;
+
+pub use late::late;
+pub use slow::slow;
+pub use waited::waited;
+
+use super::beside::Share;
+use super::chain::{Chain, Idled, Made, Step, What};
+use super::page::shown;
+use super::tasks::Priority;
+use machine::{CpuMask, Machine};
+use policy::About;
+use serde::Serialize;
+
+/// The number of threads that a sentence names.
+const MOST_NAMED: usize = 3;
+
+/// What made a thread lose time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The thread's affinity excludes the CPU that would have been better.
+    Affinity,
+    /// A real-time or deadline thread had the CPU.
+    RealTime,
+    /// Its control group had used up its CPU time.
+    Throttled,
+    /// It was placed on the CPU of its waker, which continued to run, although another one was idle.
+    WithWaker,
+    /// It was placed on a busy CPU although another one was idle.
+    Placement,
+    /// A CPU became or was idle, and did not take it.
+    NotPulled,
+    /// The idle CPUs are on another NUMA node.
+    RemoteNode,
+    /// The CPU that it waited for idled, and did not run it.
+    NotRun,
+    /// The CPU had to leave its idle state.
+    IdleExit,
+    /// Threads with a lower nice value ran.
+    Nice,
+    /// All CPUs that it may use were busy.
+    Busy,
+    /// It ran on a slow CPU while a faster one idled.
+    SlowCpu,
+    /// It ran on a slow CPU, and all faster ones were busy.
+    FastCpusBusy,
+    /// The machine's description gives the slow CPU too high a capacity.
+    WrongCapacity,
+    /// The CPU did not have its highest frequency.
+    Frequency,
+    /// Another thread used its core.
+    SharedCore,
+    /// The thread that wakes it up was late.
+    LateWaker,
+}
+
+/// The cause of a loss.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    /// Its kind.
+    pub kind: Kind,
+    /// In words: one sentence.
+    pub sentence: String,
+    /// Sentences about the rules that led to it and the CPU that would have been better.
+    pub details: Vec<String>,
+    /// The row of the decision that cost most, if the scheduler reports decisions.
+    pub decision: Option<&'static str>,
+    /// The CPU where the thread waited or ran.
+    pub cpu: Option<usize>,
+    /// The CPU that would have been better.
+    pub better: Option<usize>,
+}
+
+/// The reason of a sentence, without its subject.
+struct Reason {
+    kind: Kind,
+    /// After `because`.
+    text: String,
+    details: Vec<String>,
+    decision: Option<&'static str>,
+    cpu: Option<usize>,
+    better: Option<usize>,
+}
+
+impl Reason {
+    fn new(kind: Kind, cpu: Option<usize>, text: String) -> Reason {
+        Reason {
+            kind,
+            text,
+            details: Vec::new(),
+            decision: None,
+            cpu,
+            better: None,
+        }
+    }
+
+    fn decided(mut self, made: Option<&Made>) -> Reason {
+        self.decision = made.map(|made| made.decision.name);
+        self
+    }
+
+    /// Adds a sentence.
+    fn detail(mut self, sentence: Option<String>) -> Reason {
+        self.details.extend(sentence.map(|text| format!("{text}.")));
+        self
+    }
+
+    fn better(mut self, cpu: usize) -> Reason {
+        self.better = Some(cpu);
+        self
+    }
+
+    /// The cause of `loss`, such as `ui waited 3 ms`.
+    fn of(self, loss: &str) -> Cause {
+        Cause {
+            kind: self.kind,
+            sentence: format!("{loss} because {}.", self.text),
+            details: self.details,
+            decision: self.decision,
+            cpu: self.cpu,
+            better: self.better,
+        }
+    }
+}
+
+/// A chain with what the rules need of it.
+struct Facts<'a> {
+    machine: &'a Machine,
+    chain: &'a Chain,
+    allowed: CpuMask,
+    /// Does the scheduler report its decisions?
+    reports: bool,
+}
+
+impl<'a> Facts<'a> {
+    fn new(machine: &'a Machine, chain: &'a Chain, reports: bool) -> Facts<'a> {
+        let all = machine.all_cpus();
+        Facts {
+            machine,
+            chain,
+            allowed: chain.allowed.map_or(all, |allowed| allowed.and(&all)),
+            reports,
+        }
+    }
+
+    /// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+    fn speed(&self, cpu: usize) -> u32 {
+        speed(self.machine, cpu)
+    }
+
+    /// The decisions about the thread, in their order.
+    fn decisions(&self) -> impl DoubleEndedIterator<Item = &'a Made> {
+        let steps = self.chain.steps.iter();
+        steps.filter_map(|step: &Step| match &step.what {
+            What::Decided(made) => Some(made),
+            _ => None,
+        })
+    }
+
+    /// The decision that placed the thread on `cpu`.
+    fn placed(&self, cpu: usize) -> Option<&'a Made> {
+        let places = |made: &&Made| {
+            matches!(
+                made.decision.about,
+                About::Placed | About::Sent | About::Pulled
+            )
+        };
+        let on_it = |made: &&Made| made.cpu == Some(cpu);
+        self.decisions().filter(places).rfind(on_it)
+    }
+
+    /// The CPUs that idled for at least `least` ns of it, as `may` says, the longest first.
+    fn idled(&self, least: u64, may: impl Fn(usize) -> bool) -> Vec<&'a Idled> {
+        let idled = self.chain.idled.iter();
+        idled
+            .filter(|idled| idled.ns >= least.max(1) && may(idled.cpu))
+            .collect()
+    }
+
+    /// The threads that ran on `cpu`, the longest first.
+    fn ran(&self, cpu: usize) -> &'a [Share] {
+        self.chain.beside.ran.get(&cpu).map_or(&[], Vec::as_slice)
+    }
+
+    fn priority(&self, share: &Share) -> Priority {
+        let known = self.chain.priorities.get(&share.pid).copied();
+        known.unwrap_or(Priority::Nice(0))
+    }
+
+    fn same_node(&self, a: usize, b: usize) -> bool {
+        let nodes = self.machine.nodes();
+        nodes.is_empty() || self.machine.node_of(a) == self.machine.node_of(b)
+    }
+}
+
+/// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
+    machine.core_types[machine.cpus[cpu].core_type].speed >> 10
+}
+
+/// The summary of a search that has its reasons by domain, too.
+pub const SUMMARY: &str = "found_none";
+
+/// Why an idle CPU took nothing: its most frequent reason.
+fn refusal(idled: &Idled) -> Option<&Made> {
+    let reason = |made: &Made| made.decision.name != SUMMARY;
+    let most = idled.decisions.iter();
+    let most = most.max_by_key(|(made, times)| (reason(made), *times));
+    most.map(|(made, _)| made)
+}
+
+/// The same as a sentence.
+fn refused(idled: &Idled) -> Option<String> {
+    refusal(idled).map(|made| format!("CPU {} did not take it: {}", idled.cpu, made.why))
+}
+
+/// The rule that placed the thread, as a sentence.
+fn placed_by(made: Option<&Made>) -> Option<String> {
+    made.map(|made| format!("{} by this rule: {}", made.what, made.why))
+}
+
+/// `all of it`, or the time.
+fn part(ns: u64, of: u64) -> String {
+    // All but a percent.
+    match ns.saturating_mul(100) >= of.saturating_mul(99) {
+        true => "all of it".to_owned(),
+        false => format!("{} of it", shown(ns)),
+    }
+}
+
+/// `CPU 3`, or `CPUs 0-1 and 4`.
+fn cpus(list: &[usize]) -> String {
+    let mask: CpuMask = list.iter().copied().collect();
+    match list {
+        [one] => format!("CPU {one}"),
+        _ => format!("CPUs {mask}"),
+    }
+}
+
+/// `a (3.0 ms), b (1.0 ms) and 2 more`.
+fn threads(shares: &[Share]) -> String {
+    let named = shares.iter().take(MOST_NAMED);
+    let mut named: Vec<String> = named
+        .map(|share| format!("{} ({})", share.name, shown(share.ns)))
+        .collect();
+    if shares.len() > MOST_NAMED {
+        named.push(format!("{} more", shares.len() - MOST_NAMED));
+    }
+    match named.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => "no thread".to_owned(),
+    }
+}

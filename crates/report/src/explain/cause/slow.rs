@@ -1,0 +1,222 @@
+//! Why a thread ran slowly.
+
+use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, speed, threads};
+use crate::explain::beside::Share;
+use crate::explain::chain::{Chain, Idled};
+use crate::explain::page::{seconds, shown};
+use crate::explain::response::{Lost, Ran, Response};
+use machine::Machine;
+
+/// The description of a CPU is wrong if it makes the CPU this much faster than it is, compared with
+/// another one: `DECLARED / ACTUAL`.
+const WRONG: (u64, u64) = (3, 2);
+
+/// The cause of `response`'s loss by running slowly; `chain` has the events of that time. The
+/// scheduler `reports` its decisions or does not.
+pub fn slow(machine: &Machine, response: &Response, chain: &Chain, reports: bool) -> Cause {
+    let facts = Facts::new(machine, chain, reports);
+    let loss = format!(
+        "{} lost {} of the {} that it ran at {}",
+        chain.wait.name,
+        shown(response.slow_ns()),
+        shown(response.ran_ns()),
+        seconds(response.from)
+    );
+    reason(&facts, response).of(&loss)
+}
+
+fn reason(facts: &Facts<'_>, response: &Response) -> Reason {
+    let total = response.lost();
+    let largest = total.kind_ns.max(total.shared_ns).max(total.frequency_ns);
+    let lost: fn(Lost) -> u64 = match largest {
+        ns if ns == total.kind_ns => |lost| lost.kind_ns,
+        ns if ns == total.frequency_ns => |lost| lost.frequency_ns,
+        _ => |lost| lost.shared_ns,
+    };
+    let most = response.ran.iter().max_by_key(|(_, ran)| lost(ran.lost()));
+    let Some((&cpu, ran)) = most else {
+        return Reason::new(Kind::SlowCpu, None, "its CPU was slow".to_owned());
+    };
+    match largest {
+        ns if ns == total.kind_ns => kind(facts, cpu, ran),
+        ns if ns == total.frequency_ns => frequency(facts, cpu, ran),
+        _ => shared(facts, cpu, ran),
+    }
+}
+
+/// `CPU 3 (speed 512 of 1024)`.
+fn with_speed(facts: &Facts<'_>, cpu: usize) -> String {
+    format!("CPU {cpu} (speed {} of 1024)", facts.speed(cpu))
+}
+
+/// Its CPU is of a slow kind.
+fn kind(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
+    let all = facts.machine.all_cpus();
+    let is_faster = |other: usize| all.contains(other) && facts.speed(other) > facts.speed(cpu);
+    let faster: Vec<usize> = all.iter().filter(|&other| is_faster(other)).collect();
+    let allowed: Vec<usize> = facts.allowed.iter().collect();
+    let may: Vec<usize> = faster
+        .iter()
+        .copied()
+        .filter(|&other| facts.allowed.contains(other))
+        .collect();
+    let on = format!("it ran on {}", with_speed(facts, cpu));
+    let ns = facts.chain.wait.ns();
+    if may.is_empty() {
+        let fastest = allowed.iter().map(|&other| facts.speed(other)).max();
+        let text = format!(
+            "its affinity allows only {}, with a speed of {} of 1024, and {} {} faster",
+            cpus(&allowed),
+            fastest.unwrap_or_default(),
+            cpus(&faster),
+            if faster.len() == 1 { "is" } else { "are" }
+        );
+        let better = faster.first().copied().unwrap_or(cpu);
+        return Reason::new(Kind::Affinity, Some(cpu), text).better(better);
+    }
+    let placed = facts.placed(cpu);
+    let overrated = may.iter().filter(|&&other| is_overrated(facts, cpu, other));
+    if let Some(&other) = overrated.max_by_key(|&&other| facts.speed(other)) {
+        let capacity = |cpu: usize| facts.machine.cpus[cpu].capacity;
+        let text = format!(
+            "the machine's description rates CPU {cpu} too high: its capacity is {}, and that of CPU {other} {}, but \
+             their speeds are {} and {} of 1024",
+            capacity(cpu),
+            capacity(other),
+            facts.speed(cpu),
+            facts.speed(other)
+        );
+        return Reason::new(Kind::WrongCapacity, Some(cpu), text)
+            .detail(placed_by(placed))
+            .decided(placed)
+            .better(other);
+    }
+    // Long enough to do a tenth of its work.
+    let idled = facts.idled(ran.ns.min(ns) / 10, |other| may.contains(&other));
+    let gain = |idled: &&&Idled| {
+        (
+            u128::from(idled.ns.min(ran.ns)) * u128::from(facts.speed(idled.cpu)),
+            u64::MAX - idled.cpu as u64,
+        )
+    };
+    let Some(better) = idled.iter().max_by_key(gain).copied() else {
+        return fast_busy(facts, cpu, &may).detail(placed_by(placed));
+    };
+    let idle = format!(
+        "{} idled for {}",
+        with_speed(facts, better.cpu),
+        part(better.ns, ns)
+    );
+    let refused_by = refusal(better);
+    let (text, decided) = match (placed.filter(|_| better.at_start), refused_by) {
+        (Some(made), _) => (
+            format!(
+                "it was placed on {} while {idle}: {}",
+                with_speed(facts, cpu),
+                made.why
+            ),
+            Some(made),
+        ),
+        (None, Some(made)) => (
+            format!("{on} while {idle} and did not take it: {}", made.why),
+            Some(made),
+        ),
+        (None, None) => (format!("{on} while {idle}"), placed),
+    };
+    let reason = Reason::new(Kind::SlowCpu, Some(cpu), text);
+    let reason = match better.at_start {
+        true => reason.detail(refused(better)),
+        false => reason.detail(placed_by(placed)),
+    };
+    reason.decided(decided).better(better.cpu)
+}
+
+/// It ran on a slow CPU, and all of the faster CPUs that it may use, `may`, were busy.
+fn fast_busy(facts: &Facts<'_>, cpu: usize, may: &[usize]) -> Reason {
+    let mut others: Vec<Share> = Vec::new();
+    for share in may.iter().flat_map(|&other| facts.ran(other)) {
+        match others.iter_mut().find(|other| other.pid == share.pid) {
+            Some(other) => other.ns += share.ns,
+            None => others.push(share.clone()),
+        }
+    }
+    others.retain(|share| share.pid != facts.chain.wait.pid);
+    others.sort_by_key(|share| u64::MAX - share.ns);
+    let text = format!(
+        "it ran on {} while the faster {} {} busy with {}",
+        with_speed(facts, cpu),
+        cpus(may),
+        if may.len() == 1 { "was" } else { "were" },
+        threads(&others)
+    );
+    Reason::new(Kind::FastCpusBusy, Some(cpu), text).decided(facts.placed(cpu))
+}
+
+/// Does the machine's description rate `cpu` much higher, compared with `other`, than it is?
+fn is_overrated(facts: &Facts<'_>, cpu: usize, other: usize) -> bool {
+    let declared = |cpu: usize| u64::from(facts.machine.cpus[cpu].capacity);
+    let actual = |cpu: usize| u64::from(speed(facts.machine, cpu));
+    declared(cpu) * actual(other) * WRONG.1 >= declared(other) * actual(cpu) * WRONG.0
+}
+
+/// Its CPU had a low frequency.
+fn frequency(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
+    let request = facts.chain.requests.get(&cpu);
+    let text = format!(
+        "CPU {cpu} had only {:.0} % of its highest frequency on average while it ran there for {}",
+        100.0 * ran.frequency(),
+        shown(ran.ns)
+    );
+    let asked = request.map(|(at, made)| format!("At {} CPU {cpu} {}", seconds(*at), made.why));
+    Reason::new(Kind::Frequency, Some(cpu), text)
+        .detail(asked)
+        .decided(request.map(|(_, made)| made))
+}
+
+/// Another thread used its core.
+fn shared(facts: &Facts<'_>, cpu: usize, ran: &Ran) -> Reason {
+    let siblings = facts.machine.siblings(cpu);
+    let neighbours = siblings.iter().filter(|&other| other != cpu);
+    let mut others: Vec<Share> = neighbours
+        .flat_map(|other| facts.ran(other).iter().cloned())
+        .collect();
+    others.sort_by_key(|share| u64::MAX - share.ns);
+    let placed = facts.placed(cpu);
+    // A core is idle as long as all of its threads are.
+    let idle_ns = |cpu: usize| {
+        let threads = facts.machine.siblings(cpu);
+        let idle = threads.iter().map(|it| {
+            let idled = facts.chain.idled.iter().find(|idled| idled.cpu == it);
+            idled.map_or(0, |idled| idled.ns)
+        });
+        idle.min().unwrap_or(0)
+    };
+    let cores = facts.allowed.iter().filter(|it| !siblings.contains(*it));
+    let better = cores.max_by_key(|&cpu| (idle_ns(cpu), u64::MAX - cpu as u64));
+    let better = better.filter(|&cpu| idle_ns(cpu) > 0 && idle_ns(cpu) * 4 >= ran.shared_ns);
+    let ns = facts.chain.wait.ns();
+    let free = better.map_or(String::new(), |better| {
+        let core: Vec<usize> = facts.machine.siblings(better).iter().collect();
+        format!(
+            " while the core of {} idled for {}",
+            cpus(&core),
+            part(idle_ns(better), ns)
+        )
+    });
+    let text = format!(
+        "it shared the core of CPU {cpu} with {} for {}{free}",
+        threads(&others),
+        part(ran.shared_ns, ran.ns)
+    );
+    let mut reason = Reason::new(Kind::SharedCore, Some(cpu), text)
+        .detail(placed_by(placed))
+        .decided(placed);
+    match better {
+        Some(better) => {
+            let idled = facts.chain.idled.iter().find(|idled| idled.cpu == better);
+            reason = reason.detail(idled.and_then(refused)).better(better);
+        }
+        None => reason = reason.detail(Some("No core that it may use was idle".to_owned())),
+    }
+    reason
+}

@@ -1,0 +1,338 @@
+//! Why a thread waited.
+
+use super::{Cause, Facts, Kind, Reason, cpus, part, placed_by, refusal, refused, threads};
+use crate::explain::beside::Share;
+use crate::explain::chain::{Chain, Idled, Made, What};
+use crate::explain::page::{seconds, shown};
+use crate::explain::tasks::Priority;
+use crate::explain::wait::After;
+use machine::Machine;
+use policy::About;
+use std::collections::BTreeMap;
+
+/// The cause of `chain`'s wait under a scheduler that `reports` its decisions or does not.
+pub fn waited(machine: &Machine, chain: &Chain, reports: bool) -> Cause {
+    let facts = Facts::new(machine, chain, reports);
+    let loss = format!(
+        "{} waited {} at {}",
+        chain.wait.name,
+        shown(chain.wait.ns()),
+        seconds(chain.wait.from)
+    );
+    reason(&facts).of(&loss)
+}
+
+/// The rules, in the order in which they apply.
+fn reason(facts: &Facts<'_>) -> Reason {
+    let cpu = awaited(facts);
+    let ahead = cpu.map_or(&[][..], |cpu| facts.ran(cpu));
+    let half = facts.chain.wait.ns().div_ceil(2);
+    let others = facts.idled(half, |idle| {
+        Some(idle) != cpu && facts.allowed.contains(idle)
+    });
+    // One of the waiting thread's own node first, then the one that idled longest.
+    let near = |idled: &&&Idled| cpu.is_none_or(|cpu| facts.same_node(cpu, idled.cpu));
+    let better = others.iter().find(near).or(others.first()).copied();
+    throttled(facts)
+        .or_else(|| idle_cpu(facts, cpu?, better))
+        .or_else(|| real_time(facts, cpu?, ahead, better))
+        .or_else(|| affinity(facts, cpu?, ahead, better))
+        .or_else(|| better.map(|better| idle_elsewhere(facts, cpu, ahead, better, &others)))
+        .or_else(|| nice(facts, cpu?, ahead))
+        .unwrap_or_else(|| busy(facts, cpu, ahead))
+}
+
+/// The CPU that it waited for longest.
+fn awaited(facts: &Facts<'_>) -> Option<usize> {
+    let mut waited: BTreeMap<usize, u64> = BTreeMap::new();
+    for step in &facts.chain.steps {
+        if let What::Other { ns, .. } = step.what {
+            *waited.entry(step.cpu).or_default() += ns;
+        }
+    }
+    let longest = waited.into_iter().max_by_key(|&(_, ns)| ns);
+    longest
+        .map(|(cpu, _)| cpu)
+        .or(match facts.chain.wait.after {
+            After::Running { cpu } => Some(cpu),
+            After::Wakeup => facts.decisions().find_map(|made| made.cpu),
+        })
+}
+
+/// Its control group may not run.
+fn throttled(facts: &Facts<'_>) -> Option<Reason> {
+    let held = facts
+        .decisions()
+        .find(|made| made.decision.name == "held_back")?;
+    let reason = Reason::new(Kind::Throttled, held.cpu, held.why.clone());
+    Some(reason.decided(Some(held)))
+}
+
+/// The CPU that it waited for was idle itself.
+fn idle_cpu(facts: &Facts<'_>, cpu: usize, better: Option<&Idled>) -> Option<Reason> {
+    let ns = facts.chain.wait.ns();
+    let idled = facts.chain.idled.iter().find(|idled| idled.cpu == cpu)?;
+    if idled.ns < ns.div_ceil(2) {
+        return None;
+    }
+    let core = &facts.machine.core_types[facts.machine.cpus[cpu].core_type];
+    let exit = core.idle_states.iter().map(|state| state.exit_latency_ns);
+    let costs = &core.costs;
+    // The IPI, the exit from the deepest idle state and the switch, with a margin for a core below
+    // its highest frequency.
+    let usual = exit.max().unwrap_or(0)
+        + 4 * (costs.ipi_far_ns + costs.wakeup_ns + costs.context_switch_ns + costs.timer_irq_ns);
+    if ns <= usual {
+        let text = format!("CPU {cpu} had to leave its idle state and switch to it");
+        return Some(Reason::new(Kind::IdleExit, Some(cpu), text));
+    }
+    let idle = part(idled.ns, ns);
+    let text = match facts.reports {
+        true => format!("CPU {cpu}, for which it waited, idled for {idle} and did not run it"),
+        false => format!(
+            "the scheduler did not dispatch it while CPU {cpu}, which it may use, idled for {idle}"
+        ),
+    };
+    let also = better.map(|other| format!("CPU {} idled for {}", other.cpu, part(other.ns, ns)));
+    let reason = Reason::new(Kind::NotRun, Some(cpu), text).decided(refusal(idled));
+    Some(reason.detail(refused(idled)).detail(also).better(cpu))
+}
+
+/// Threads of a higher class had its CPU.
+fn real_time(
+    facts: &Facts<'_>,
+    cpu: usize,
+    ahead: &[Share],
+    better: Option<&Idled>,
+) -> Option<Reason> {
+    let above = |share: &&Share| match (facts.priority(share), facts.chain.priority) {
+        (Priority::RealTime(other), Priority::RealTime(own)) => other >= own,
+        (Priority::Deadline, Priority::RealTime(_)) => true,
+        (other, own) => other.is_real_time() && !own.is_real_time(),
+    };
+    let above: Vec<Share> = ahead.iter().filter(above).cloned().collect();
+    let first = above.first()?;
+    if above.iter().map(|share| share.ns).sum::<u64>() < facts.chain.wait.ns().div_ceil(2) {
+        return None;
+    }
+    let class = match facts.priority(first) {
+        Priority::RealTime(priority) => format!("a real-time thread of priority {priority}"),
+        _ => "a SCHED_DEADLINE thread".to_owned(),
+    };
+    let ns = facts.chain.wait.ns();
+    let idle = better.map_or(String::new(), |idled| {
+        format!(" while CPU {} idled for {}", idled.cpu, part(idled.ns, ns))
+    });
+    let text = format!(
+        "{}, {class}, held CPU {cpu} for {}{idle}",
+        first.name,
+        part(first.ns, ns)
+    );
+    let mut reason = Reason::new(Kind::RealTime, Some(cpu), text);
+    if let Some(idled) = better {
+        reason = reason
+            .decided(refusal(idled))
+            .detail(refused(idled))
+            .better(idled.cpu);
+    }
+    Some(reason)
+}
+
+/// It may use few CPUs, which are busy; the others idle.
+fn affinity(
+    facts: &Facts<'_>,
+    cpu: usize,
+    ahead: &[Share],
+    better: Option<&Idled>,
+) -> Option<Reason> {
+    let all = facts.machine.all_cpus();
+    if better.is_some() || facts.allowed == all {
+        return None;
+    }
+    let half = facts.chain.wait.ns().div_ceil(2);
+    let excluded = facts.idled(half, |idle| {
+        all.contains(idle) && !facts.allowed.contains(idle)
+    });
+    if excluded.is_empty() {
+        return None;
+    }
+    let mut idle: Vec<usize> = excluded.iter().map(|idled| idled.cpu).collect();
+    idle.sort_unstable();
+    let allowed: Vec<usize> = facts.allowed.iter().collect();
+    let text = format!(
+        "its affinity allows only {}, where {} ran{}, while {} idled",
+        cpus(&allowed),
+        threads(ahead),
+        crowd(facts).map_or(String::new(), |crowd| format!(" and {crowd}")),
+        cpus(&idle)
+    );
+    let first = excluded[0].cpu;
+    Some(Reason::new(Kind::Affinity, Some(cpu), text).better(first))
+}
+
+/// The waker, if it kept the CPU that the thread waited for busy for half of the wait.
+fn waker_ran<'a>(facts: &Facts<'a>, ahead: &'a [Share]) -> Option<&'a Share> {
+    let by = facts.chain.steps.iter().find_map(|step| match &step.what {
+        What::Woken { by, .. } => by.as_deref(),
+        _ => None,
+    })?;
+    let half = facts.chain.wait.ns().div_ceil(2);
+    ahead
+        .iter()
+        .find(|share| share.name == by && share.ns >= half)
+}
+
+/// How many others waited, too.
+fn crowd(facts: &Facts<'_>) -> Option<String> {
+    match facts.chain.beside.waited.len() {
+        0 => None,
+        1 => Some("1 other thread waited".to_owned()),
+        others => Some(format!("{others} other threads waited")),
+    }
+}
+
+/// A CPU that it may use idled, but it waited for another one.
+fn idle_elsewhere(
+    facts: &Facts<'_>,
+    cpu: Option<usize>,
+    ahead: &[Share],
+    better: &Idled,
+    others: &[&Idled],
+) -> Reason {
+    let ns = facts.chain.wait.ns();
+    let idle = format!("idled for {}", part(better.ns, ns));
+    let idle_cpu = better.cpu;
+    let woken = facts.chain.wait.after == After::Wakeup;
+    let placed = cpu
+        .filter(|_| woken && better.at_start)
+        .and_then(|cpu| facts.placed(cpu));
+    let far = cpu.is_some_and(|cpu| !facts.same_node(cpu, idle_cpu));
+    let refused_by = refusal(better);
+    let reason = match (cpu, placed, refused_by) {
+        (Some(cpu), ..) if far => {
+            let kind = Kind::RemoteNode;
+            let text = format!(
+                "only CPUs of another NUMA node than that of CPU {cpu} were idle: CPU {idle_cpu} {idle}"
+            );
+            Reason::new(kind, Some(cpu), text)
+                .detail(placed_by(placed))
+                .detail(refused(better))
+                .decided(placed.or(refused_by))
+        }
+        (Some(cpu), placed, _) if waker_ran(facts, ahead).is_some() => {
+            let waker = waker_ran(facts, ahead).map_or("", |waker| waker.name.as_str());
+            let text = format!(
+                "it was placed on CPU {cpu}, where {waker} woke it up and went on running, while CPU {idle_cpu} {idle}"
+            );
+            Reason::new(Kind::WithWaker, Some(cpu), text)
+                .detail(placed_by(placed))
+                .detail(refused(better))
+                .decided(placed.or(refused_by))
+        }
+        // The placement overlooked the idle CPU, and nothing mended that.
+        (Some(cpu), Some(made), _) => {
+            let text = format!(
+                "it was placed on the busy CPU {cpu} while CPU {idle_cpu} {idle}: {}",
+                made.why
+            );
+            Reason::new(Kind::Placement, Some(cpu), text)
+                .detail(refused(better))
+                .decided(Some(made))
+        }
+        (_, None, Some(made)) | (None, _, Some(made)) => {
+            let text = format!("the idle CPU {idle_cpu} did not take it: {}", made.why);
+            Reason::new(Kind::NotPulled, cpu, text)
+                .detail(Some(format!("CPU {idle_cpu} {idle}")))
+                .decided(Some(made))
+        }
+        (Some(cpu), None, None) => {
+            let left = match facts.reports {
+                true => "nothing moved it away from",
+                false => "the scheduler left it waiting for",
+            };
+            let text = format!("{left} CPU {cpu} while CPU {idle_cpu} {idle}");
+            Reason::new(Kind::NotPulled, Some(cpu), text)
+        }
+        (None, _, None) => {
+            let text = format!("the scheduler did not dispatch it while CPU {idle_cpu} {idle}");
+            Reason::new(Kind::NotRun, None, text)
+        }
+    };
+    let more = match others.len() {
+        0 | 1 => None,
+        2 => Some("1 more CPU that it may use idled".to_owned()),
+        more => Some(format!("{} more CPUs that it may use idled", more - 1)),
+    };
+    let behind = cpu.filter(|_| !ahead.is_empty());
+    let behind = behind.map(|cpu| format!("{} ran on CPU {cpu} meanwhile", threads(ahead)));
+    reason.detail(behind).detail(more).better(idle_cpu)
+}
+
+/// The verdict on a preemption of the running thread, or its turn.
+fn verdict<'a>(facts: &Facts<'a>) -> Option<&'a Made> {
+    let is_verdict = |made: &&Made| {
+        matches!(
+            made.decision.about,
+            About::Waits | About::Yields | About::Preempts | About::Keeps
+        )
+    };
+    facts.decisions().find(is_verdict)
+}
+
+/// Threads with more weight ran, and no CPU was idle.
+fn nice(facts: &Facts<'_>, cpu: usize, ahead: &[Share]) -> Option<Reason> {
+    let Priority::Nice(own) = facts.chain.priority else {
+        return None;
+    };
+    let heavier =
+        |share: &&Share| matches!(facts.priority(share), Priority::Nice(nice) if nice < own);
+    let heavier: Vec<Share> = ahead.iter().filter(heavier).cloned().collect();
+    let first = heavier.first()?;
+    if heavier.iter().map(|share| share.ns).sum::<u64>() < facts.chain.wait.ns().div_ceil(2) {
+        return None;
+    }
+    let Priority::Nice(other) = facts.priority(first) else {
+        return None;
+    };
+    let text = format!(
+        "its nice value of {own} gives it less of CPU {cpu} than {} (nice {other}), which ran for {}",
+        first.name,
+        part(first.ns, facts.chain.wait.ns())
+    );
+    let said = verdict(facts);
+    let reason = Reason::new(Kind::Nice, Some(cpu), text).decided(said);
+    let meanwhile = format!("Meanwhile {}", no_idle(facts));
+    Some(reason.detail(by(said)).detail(Some(meanwhile)))
+}
+
+/// A verdict as a sentence.
+fn by(said: Option<&Made>) -> Option<String> {
+    said.map(|made| format!("{}: {}", made.what, made.why))
+}
+
+/// The CPUs that it may use were busy.
+fn no_idle(facts: &Facts<'_>) -> String {
+    let allowed = facts.idled(1, |cpu| facts.allowed.contains(cpu));
+    let idle: u64 = allowed.iter().map(|idled| idled.ns).sum();
+    let limited = facts.allowed != facts.machine.all_cpus();
+    let may = if limited { " that it may use" } else { "" };
+    match facts.allowed.count() {
+        1 => format!("{} may use no other CPU", facts.chain.wait.name),
+        // Less than a percent.
+        all if idle.saturating_mul(100) < facts.chain.wait.ns() => {
+            format!("all {all} CPUs{may} were busy")
+        }
+        all => format!("none of the {all} CPUs{may} idled for half of it"),
+    }
+}
+
+fn busy(facts: &Facts<'_>, cpu: Option<usize>, ahead: &[Share]) -> Reason {
+    let place = match cpu.filter(|_| !ahead.is_empty()) {
+        Some(cpu) => format!(": {} ran on CPU {cpu}, for which it waited", threads(ahead)),
+        None => String::new(),
+    };
+    let said = verdict(facts);
+    let text = format!("{}{place}", no_idle(facts));
+    let reason = Reason::new(Kind::Busy, cpu, text).decided(said);
+    reason.detail(by(said)).detail(crowd(facts))
+}

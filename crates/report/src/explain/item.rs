@@ -1,0 +1,115 @@
+//! The losses that are explained: waits, slow runs and late wakeups in one order, each with its
+//! cause.
+
+use super::cause::{self, Cause};
+use super::chain::Chain;
+use super::response::Response;
+use super::wait::{After, Wait, base};
+use super::window::Subject;
+use super::{Chosen, Explanation};
+use std::collections::BTreeSet;
+
+/// A loss of time, with the events that explain it.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// A thread waited.
+    Waited(&'a Chain),
+    /// A thread ran slowly.
+    Slow(&'a Response, &'a Chain),
+    /// A thread woke up late; the chain is its root's.
+    Late(&'a Response, &'a Chain),
+}
+
+/// What to observe for the chosen waits and responses: first the waits, then the slow ones, then
+/// the roots of the late ones.
+pub fn windows(waits: &[Wait], chosen: &Chosen) -> Vec<(Wait, Subject)> {
+    let waits = waits.iter().map(|wait| (wait.clone(), Subject::Wait));
+    let slow = chosen.slow.iter().map(slow_window);
+    let late = chosen.late.iter().filter_map(|late| late.late.as_ref());
+    let late = late.map(|late| match (&late.root.longest, late.root.is_slow()) {
+        (Some(wait), false) => (wait.clone(), Subject::Wait),
+        _ => slow_window(&late.root),
+    });
+    waits.chain(slow).chain(late).collect()
+}
+
+fn slow_window(response: &Response) -> (Wait, Subject) {
+    let wait = Wait {
+        name: response.name.clone(),
+        pid: response.pid,
+        after: After::Wakeup,
+        from: response.from,
+        to: response.to,
+    };
+    (wait, Subject::Slow)
+}
+
+impl<'a> Item<'a> {
+    /// The time lost, ns.
+    pub fn lost_ns(&self) -> u64 {
+        match self {
+            Item::Waited(chain) => chain.wait.ns(),
+            Item::Slow(response, _) => response.slow_ns(),
+            Item::Late(response, _) => response.late_ns(),
+        }
+    }
+
+    /// The thread that lost it.
+    pub fn thread(&self) -> (&'a str, i32) {
+        match self {
+            Item::Waited(chain) => (&chain.wait.name, chain.wait.pid),
+            Item::Slow(response, _) | Item::Late(response, _) => (&response.name, response.pid),
+        }
+    }
+
+    /// The time when it began, ns.
+    pub fn at(&self) -> u64 {
+        match self {
+            Item::Waited(chain) => chain.wait.from,
+            Item::Slow(response, _) | Item::Late(response, _) => response.from,
+        }
+    }
+
+    /// Its cause.
+    pub fn cause(&self, of: &Explanation<'_>) -> Cause {
+        let (machine, reports) = (of.machine, of.decisions);
+        match self {
+            Item::Waited(chain) => cause::waited(machine, chain, reports),
+            Item::Slow(response, chain) => cause::slow(machine, response, chain, reports),
+            Item::Late(response, chain) => {
+                let root = response.late.as_ref().map(|late| &late.root);
+                let of_root = match root.filter(|root| root.is_slow()) {
+                    Some(root) => cause::slow(machine, root, chain, reports),
+                    None => cause::waited(machine, chain, reports),
+                };
+                cause::late(response, &of_root)
+            }
+        }
+    }
+}
+
+/// All of them, the largest loss first.
+pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
+    let waits = of.waits.iter().map(Item::Waited);
+    let slow = of.slow.iter().map(|(one, chain)| Item::Slow(one, chain));
+    let late = of.late.iter().map(|(one, chain)| Item::Late(one, chain));
+    let mut items: Vec<Item<'a>> = waits.chain(slow).chain(late).collect();
+    items.sort_by_key(|item| u64::MAX - item.lost_ns());
+    items
+}
+
+/// The causes of `items`, which are in order, without losses below a tenth of the largest; of
+/// several losses of a thread for one reason, that of the first.
+pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
+    let largest = items.first().map_or(0, Item::lost_ns);
+    let mut seen = BTreeSet::new();
+    let mut causes = Vec::new();
+    for item in items.iter().filter(|item| item.lost_ns() >= largest / 10) {
+        let cause = item.cause(of);
+        let thread = base(item.thread().0).to_owned();
+        if seen.insert((thread, cause.kind as u32, cause.decision)) {
+            causes.push(cause);
+        }
+    }
+    causes
+}
