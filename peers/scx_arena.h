@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What scx's arena library asks of each loader that uses it (scx_arena 1.1.4, src/arenalib.rs: ArenaLib::setup()).
+/* The steps that scx's arena library needs from each loader that uses it (scx_arena 1.1.4, src/arenalib.rs:
+ * ArenaLib::setup()).
  */
 #ifndef __PEERS_SCX_ARENA_H
 #define __PEERS_SCX_ARENA_H

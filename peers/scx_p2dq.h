@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the loaders of scx_p2dq and scx_chaos, which contains scx_p2dq, set from the machine and by default. */
+/* Settings that the loaders of scx_p2dq and scx_chaos, which contains scx_p2dq, take from the machine and by
+ * default. */
 #ifndef __PEERS_SCX_P2DQ_H
 #define __PEERS_SCX_P2DQ_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the loaders of several schedulers do for cores with two hardware threads: init_smt_domains() of src/main.rs.
+/* The steps of several schedulers' loaders for cores with two hardware threads: init_smt_domains() of src/main.rs.
  */
 #ifndef __PEERS_SCX_SMT_H
 #define __PEERS_SCX_SMT_H

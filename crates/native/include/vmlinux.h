@@ -212,7 +212,7 @@ struct signal_struct {
 	struct pid *pids[PIDTYPE_MAX];
 };
 
-/* What a program at a tracepoint of ftrace gets first. */
+/* The first fields that a program at a tracepoint of ftrace gets. */
 struct trace_entry {
 	unsigned short type;
 	unsigned char flags;

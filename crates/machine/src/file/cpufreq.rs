@@ -25,10 +25,10 @@ impl Reader<'_> {
                     "expected frequencies that rise from OPP to OPP",
                 );
             }
-            let microvolt = match &opp.microvolt {
-                Some(microvolt) => Some(self.within(microvolt, "microvolt", MICROVOLT)),
-                None => None,
-            };
+            let microvolt = opp
+                .microvolt
+                .as_ref()
+                .map(|microvolt| self.within(microvolt, "microvolt", MICROVOLT));
             opps.push(Opp { khz, microvolt });
         }
         Ok(opps)

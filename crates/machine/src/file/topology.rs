@@ -264,10 +264,9 @@ impl Reader<'_> {
         } in &package.cache
         {
             let level = self.within(level, "level", CACHE_LEVEL);
-            let size_kib = match size_kib {
-                Some(size) => Some(self.within(size, "size_kib", SIZE_KIB)),
-                None => None,
-            };
+            let size_kib = size_kib
+                .as_ref()
+                .map(|size| self.within(size, "size_kib", SIZE_KIB));
             for list in cpus.get_ref() {
                 let cpus = self.cpus(list)?;
                 if !cpus.is_subset(span) {

@@ -31,10 +31,10 @@
 	__core_nth(__VA_ARGS__, _, __core_read4, __core_read3, __core_read2, __core_read1)(src, __VA_ARGS__)
 
 #define BPF_PROBE_READ(src, ...) BPF_CORE_READ(src, __VA_ARGS__)
-#define BPF_CORE_READ_INTO(dst, src, ...)                \
-	({                                               \
+#define BPF_CORE_READ_INTO(dst, src, ...)                 \
+	({                                                \
 		*(dst) = BPF_CORE_READ(src, __VA_ARGS__); \
-		0;                                       \
+		0;                                        \
 	})
 #define bpf_core_read(dst, size, src) bpf_probe_read_kernel(dst, size, src)
 #define bpf_core_read_str(dst, size, src) bpf_probe_read_kernel_str(dst, size, src)

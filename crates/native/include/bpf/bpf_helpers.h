@@ -398,9 +398,11 @@ static inline long bpf_user_ringbuf_drain(void *map, void *callback, void *ctx, 
 
 /* The only per-CPU variable of the kernel that exists here is the runqueue. */
 extern struct rq runqueues;
-#define bpf_per_cpu_ptr(variable, cpu)                                                                           \
-	((typeof(variable))_Generic((variable), struct rq *: __equipoise_rq, const struct rq *: __equipoise_rq, \
-		default: __equipoise_no_variable)(cpu))
+#define bpf_per_cpu_ptr(variable, cpu)              \
+	((typeof(variable))_Generic((variable),     \
+		 struct rq *: __equipoise_rq,       \
+		 const struct rq *: __equipoise_rq, \
+		 default: __equipoise_no_variable)(cpu))
 #define bpf_this_cpu_ptr(variable) bpf_per_cpu_ptr(variable, bpf_get_smp_processor_id())
 
 static inline void *__equipoise_no_variable(u32 cpu)
@@ -426,19 +428,18 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 		___len;                                                                 \
 	})
 
-#define bpf_probe_read_kernel(dst, size, src)                      \
-	({                                                         \
-		const void *___from = (const void *)(src);         \
-		if (___from)                                       \
-			__builtin_memcpy((dst), ___from, (size));  \
-		else                                               \
-			__builtin_memset((dst), 0, (size));        \
-		___from ? 0L : -14L; /* EFAULT */                  \
+#define bpf_probe_read_kernel(dst, size, src)                     \
+	({                                                        \
+		const void *___from = (const void *)(src);        \
+		if (___from)                                      \
+			__builtin_memcpy((dst), ___from, (size)); \
+		else                                              \
+			__builtin_memset((dst), 0, (size));       \
+		___from ? 0L : -14L; /* EFAULT */                 \
 	})
 #define bpf_probe_read(dst, size, src) bpf_probe_read_kernel(dst, size, src)
 /* A simulated task has no memory of its own. */
-#define bpf_probe_read_user(dst, size, src) \
-	((void)(src), __builtin_memset((dst), 0, (size)), -14L)
+#define bpf_probe_read_user(dst, size, src) ((void)(src), __builtin_memset((dst), 0, (size)), -14L)
 #define bpf_probe_read_kernel_str(dst, size, src)                       \
 	({                                                              \
 		char *___dst = (char *)(dst);                           \
@@ -454,15 +455,15 @@ static __always_inline struct rq *__equipoise_rq(u32 cpu)
 #define bpf_probe_read_str(dst, size, src) bpf_probe_read_kernel_str(dst, size, src)
 
 /* @data has @data_len / 8 numbers or pointers, at most 12, which the C library's function takes one by one. */
-#define bpf_snprintf(str, str_size, fmt, data, data_len)                                                            \
-	({                                                                                                          \
-		const u64 *___data = (const u64 *)(data);                                                           \
-		u64 ___args[12] = {};                                                                               \
-		__builtin_memcpy(___args, ___data, (data_len) < sizeof(___args) ? (data_len) : sizeof(___args));    \
-		(long)__builtin_snprintf(str, str_size, fmt, ___args[0], ___args[1], ___args[2], ___args[3],        \
-					 ___args[4], ___args[5], ___args[6], ___args[7], ___args[8], ___args[9],    \
-					 ___args[10], ___args[11]) +                                                \
-			1;                                                                                          \
+#define bpf_snprintf(str, str_size, fmt, data, data_len)                                                         \
+	({                                                                                                       \
+		const u64 *___data = (const u64 *)(data);                                                        \
+		u64 ___args[12] = {};                                                                            \
+		__builtin_memcpy(___args, ___data, (data_len) < sizeof(___args) ? (data_len) : sizeof(___args)); \
+		(long)__builtin_snprintf(str, str_size, fmt, ___args[0], ___args[1], ___args[2], ___args[3],     \
+					 ___args[4], ___args[5], ___args[6], ___args[7], ___args[8], ___args[9], \
+					 ___args[10], ___args[11]) +                                             \
+			1;                                                                                       \
 	})
 
 /* Nothing runs in a simulated interrupt handler but the kernel's own code. */

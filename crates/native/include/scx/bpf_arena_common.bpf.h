@@ -15,8 +15,8 @@
 #define cast_user(ptr)
 
 /*
- * The kernel chooses the address; @addr is ignored. The pages begin at a multiple of their size; the word in front of
- * them is where the allocation begins.
+ * The kernel chooses the address; @addr is ignored. The pages begin at a multiple of their size; the word in front
+ * of them is where the allocation begins.
  */
 static inline void *bpf_arena_alloc_pages(void *map, void *addr, u32 page_cnt, int node_id, u64 flags)
 {

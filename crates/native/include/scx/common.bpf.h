@@ -525,9 +525,9 @@ static inline int ctzll(u64 v)
 }
 
 /* An average that moves by 1 / 2^@decay of the difference. */
-#define __calc_avg(old, new, decay)                                                     \
-	({                                                                              \
-		typeof((decay) + 0) ___decay = 1 << (decay);                            \
+#define __calc_avg(old, new, decay)                                \
+	({                                                         \
+		typeof((decay) + 0) ___decay = 1 << (decay);       \
 		((old) - ((old) / ___decay)) + ((new) / ___decay); \
 	})
 

@@ -24,7 +24,7 @@ struct user_exit_info {
 	({                                                                                 \
 		bpf_probe_read_kernel_str(name.reason, sizeof(name.reason), (ei)->reason); \
 		bpf_probe_read_kernel_str(name.msg, sizeof(name.msg), (ei)->msg);          \
-		bpf_probe_read_kernel_str(name##_dump, UEI_DUMP_DFL_LEN, (ei)->dump);   \
+		bpf_probe_read_kernel_str(name##_dump, UEI_DUMP_DFL_LEN, (ei)->dump);      \
 		name.exit_code = (ei)->exit_code;                                          \
 		name.kind = (ei)->kind;                                                    \
 	})

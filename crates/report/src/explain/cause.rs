@@ -1,8 +1,8 @@
 //! The cause of a wait or of a slow run, in one sentence: where the time went, the decision that
 //! cost most with its rule and numbers, and what would have been better at that moment.
 //!
-//! The rules look at what the trace shows of any scheduler (who ran where, which CPUs idled, which
-//! the thread may use) and name a decision only where the scheduler reports one.
+//! The rules look at what the trace shows of any scheduler (which threads ran where, which CPUs
+//! idled, which the thread may use) and name a decision only where the scheduler reports one.
 
 mod late;
 mod slow;
@@ -23,7 +23,7 @@ use serde::Serialize;
 /// The number of threads that a sentence names.
 const MOST_NAMED: usize = 3;
 
-/// What made a thread lose time.
+/// The cause of a thread's loss of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

@@ -20,7 +20,7 @@ pub enum Item<'a> {
     Late(&'a Response, &'a Chain),
 }
 
-/// What to observe for the chosen waits and responses: first the waits, then the slow ones, then
+/// The windows to observe for the chosen waits and responses: first the waits, then the slow ones, then
 /// the roots of the late ones.
 pub fn windows(waits: &[Wait], chosen: &Chosen) -> Vec<(Wait, Subject)> {
     let waits = waits.iter().map(|wait| (wait.clone(), Subject::Wait));

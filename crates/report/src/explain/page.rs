@@ -331,6 +331,7 @@ fn totals(of: &Explanation<'_>) -> Table {
         title: "Time lost in the whole run, by reason".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         text_columns: 1,
+        together: 1,
         rows: rows.collect(),
     }
 }

@@ -910,7 +910,7 @@ kfuncs! {
     fn busy_ns(kernel, cpu: i32) -> u64 {
         let known = (cpu as u32 as usize) < kernel.machine.cpus.len();
         let now = kernel.now();
-        known.then(|| kernel.cpus[cpu as usize].busy_until(now)).unwrap_or(0)
+        if known { kernel.cpus[cpu as usize].busy_until(now) } else { 0 }
     }
 
     /// The scheduler records a decision and its reason.
