@@ -452,7 +452,8 @@ void BPF_STRUCT_OPS(equipoise_stopping, struct task_struct *p, bool runnable)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(p);
-	bool its_turn = !this->ran_past, alone = ran_alone(cpu, this, c);
+	/* It matters for a light task only, and a look at the queues takes time. */
+	bool its_turn = !this->ran_past, alone = t && t->weight < NICE_0_LOAD && ran_alone(cpu, this, c);
 
 	this->asked = this->woke_sync = false;
 	clear_taken(this);
