@@ -23,7 +23,7 @@ pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};
-pub use metrics::metrics;
+pub use metrics::{WASTE, metrics};
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
 pub use runs::{
     Case, Failure, Measured, Run, Runs, Watch, explain_until, measure, measure_part, trace,

@@ -1,9 +1,22 @@
-//! The metrics of a run: the workload's, and the machine's if its power is known, its frequencies
-//! change or shared memory has costs.
+//! The metrics of a run: the workload's; wasted time; and the machine's if its power is known, its
+//! frequencies change or shared memory has costs.
 
 use machine::Machine;
 use simulator::Outcome;
 use workload::{Better, Goal, Metric, Role, Workload};
+
+/// Wasted time, which every scheduler has: the CPU time for which CPUs had no task while tasks that
+/// they may run waited on others, and the longest such time of a CPU.
+static WASTED: [Metric; 2] = [
+    Metric::new("wasted", "ms", Better::Lower, Role::Detail),
+    Metric::new("longest_waste", "ms", Better::Lower, Role::Detail),
+];
+
+/// The share of wakeups after which the task was on a CPU while a faster one idled that it may use.
+static SLOW_WAKEUPS: Metric = Metric::new("slow_wakeups", "%", Better::Lower, Role::Detail);
+
+/// The names of the metrics of wasted time.
+pub const WASTE: [&str; 3] = ["wasted", "longest_waste", "slow_wakeups"];
 
 /// For the whole run: energy, average power, and the number of such runs per megajoule.
 static POWER: [Metric; 3] = [
@@ -34,10 +47,20 @@ pub fn metrics<'a>(workload: &'a dyn Workload, machine: &Machine) -> Vec<&'a Met
     workload
         .metrics()
         .iter()
+        .chain(&WASTED)
+        .chain(has_slow_cpus(machine).then_some(&SLOW_WAKEUPS))
         .chain(power)
         .chain(frequency)
         .chain(memory)
         .collect()
+}
+
+/// Does `machine` have CPUs of several speeds?
+fn has_slow_cpus(machine: &Machine) -> bool {
+    let cpus = machine.all_cpus();
+    let mut speeds = cpus.iter().map(|cpu| machine.thread_speed(cpu, 1));
+    let first = speeds.next();
+    speeds.any(|speed| Some(speed) != first)
 }
 
 /// The metrics that a row of an experiment can be about: those of [`metrics`], and what Equipoise's schedulers count.
@@ -64,7 +87,13 @@ pub(crate) fn newidle_samples(
 
 /// The machine's samples of a run, after the workload's.
 pub(crate) fn samples(machine: &Machine, outcome: &Outcome) -> Vec<[f64; 1]> {
-    let mut samples = Vec::new();
+    let counters = &outcome.counters;
+    let ms = |ns: u64| [ns as f64 / 1e6];
+    let mut samples = vec![ms(counters.wasted_ns), ms(counters.longest_waste_ns)];
+    if has_slow_cpus(machine) {
+        let (slow, all) = (counters.slow_wakeups, counters.wakeups.max(1));
+        samples.push([100.0 * slow as f64 / all as f64]);
+    }
     if let Some(energy) = &outcome.energy {
         let (joules, seconds) = (energy.total_j(), outcome.simulated_ns as f64 / 1e9);
         samples.extend([[joules], [joules / seconds], [1e6 / joules]]);

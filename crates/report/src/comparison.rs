@@ -38,6 +38,7 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
         .iter()
         .map(|verdict| of_goal(comparison, verdict, &rows))
         .collect();
+    tables.extend(wasted(&rows));
     if shown.all || tables.is_empty() {
         tables.push(distributions(&rows));
         tables.push(counters(comparison));
@@ -149,6 +150,29 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
         rows: (0..comparison.schedulers.len()).map(line).collect(),
         ..Table::default()
     }
+}
+
+/// What the CPUs failed to do, whatever the goal: a row for each scheduler.
+fn wasted(rows: &[&[Entry<'_>]]) -> Option<Table> {
+    let columns: Vec<&&[Entry<'_>]> = rows
+        .iter()
+        .filter(|row| lab::WASTE.contains(&&*row[0].measure.metric.name))
+        .collect();
+    let first = columns.first()?;
+    let line = |index: usize| {
+        let name = Cell::from(first[index].scheduler);
+        let cells = columns.iter().map(|row| judged(&row[index], &row[0]));
+        std::iter::once(name).chain(cells).collect()
+    };
+    Some(Table {
+        title: "Wasted time".to_owned(),
+        header: std::iter::once("policy".to_owned())
+            .chain(columns.iter().map(|row| column(&row[0])))
+            .collect(),
+        text_columns: 1,
+        rows: (0..first.len()).map(line).collect(),
+        ..Table::default()
+    })
 }
 
 /// A column's name: the load's part, the measure, the statistic and the unit.
@@ -330,6 +354,10 @@ fn remarks(comparison: &Comparison, shown: Shown, hidden: usize) -> Vec<String> 
             first.name()
         ));
     }
+    remarks.push(
+        "wasted: the CPU time for which CPUs had no task while tasks that they may run waited on others."
+            .to_owned(),
+    );
     if comparison.workload.cpu_bound().is_some() {
         remarks.push(
             "limit: the best time that the machine's CPUs allow under any scheduler, and the mean as \

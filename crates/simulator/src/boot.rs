@@ -16,6 +16,7 @@ use crate::program::polling::Pollers;
 use crate::program::stream::Streams;
 use crate::program::sync::{Barriers, Condvars};
 use crate::scx::Scx;
+use crate::waste::Waste;
 use crate::{Config, Counters, Error};
 use workload::{Env, Op, Rng, Start, TaskSpec};
 
@@ -67,6 +68,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         tick_ns,
         tick_phase: rng.below(tick_ns),
         rng,
+        waste: Waste::new(machine),
         counters: Counters::default(),
         trace: config.trace,
         failure: None,

@@ -3,12 +3,14 @@
 //! After every event: each runnable task is in exactly one place, where it may be; the counters
 //! agree with the queues; no CPU sleeps while its own queue has work; and no task waits longer than
 //! the watchdog allows. For every computation: the task got exactly its work, and a CPU's busy time
-//! is the computing of its tasks plus the kernel's overhead.
+//! is the computing of its tasks plus the kernel's overhead. At the end: wasted time is what a recount
+//! from interval to interval finds.
 
 use crate::Error;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, OpsState, TaskPtr};
 use crate::scx::dsq::OnDsq;
+use crate::waste::Recount;
 use machine::CpuMask;
 
 /// The checks of a run.
@@ -41,6 +43,8 @@ pub struct Checker {
     work: Vec<Work>,
     /// By CPU: the time since when it has been idle while another has a task for it, ns.
     idle_since: Vec<Option<u64>>,
+    /// Wasted time, counted anew.
+    pub waste: Recount,
     /// The first violation.
     found: Option<String>,
     /// Buffers for [`check_tasks`], by task, and [`check_cpus`], by CPU: both run after every
@@ -76,6 +80,7 @@ impl Checker {
             computed_ns: vec![0; nr_cpus],
             work: Vec::new(),
             idle_since: vec![None; nr_cpus],
+            waste: Recount::default(),
             found: None,
             places: Vec::new(),
             runnable: Vec::new(),
@@ -190,6 +195,9 @@ pub fn check_sums(kernel: &mut Kernel<'_>) {
             "CPU {id} was busy for {} ns: {computed_ns} computing, {} overhead",
             cpu.busy_ns, cpu.overhead_ns
         );
+        invariant_broken(kernel, message);
+    }
+    if let Some(message) = checker.waste.differs(&kernel.waste) {
         invariant_broken(kernel, message);
     }
 }

@@ -13,6 +13,7 @@ mod per_cpu;
 mod program;
 mod run;
 mod scx;
+mod waste;
 
 pub use check::Check;
 pub use host::cage::{lacks as cage_lacks, prepare as prepare_cage};
@@ -91,6 +92,12 @@ pub struct Counters {
     /// Over all CPUs: ns spent on shared memory, including waits for locks, if the machine
     /// describes it.
     pub memory_ns: u64,
+    /// Over all CPUs: ns for which they had no task while tasks that they may run waited on others.
+    pub wasted_ns: u64,
+    /// The longest such time of a CPU, ns.
+    pub longest_waste_ns: u64,
+    /// Wakeups after which the task was on a CPU while a faster one idled that it may use.
+    pub slow_wakeups: u64,
 }
 
 /// Receives scheduling events, in time order.

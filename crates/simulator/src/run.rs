@@ -127,6 +127,8 @@ pub fn outcome(
         counters: Counters {
             busy_ns: kernel.cpus.iter().map(|cpu| cpu.busy_ns).collect(),
             overhead_ns: kernel.cpus.iter().map(|cpu| cpu.overhead_ns).collect(),
+            wasted_ns: kernel.waste.wasted_ns,
+            longest_waste_ns: kernel.waste.longest_ns,
             irq_ns: kernel.cpus.iter().map(|cpu| cpu.irq_ns).collect(),
             ..std::mem::take(&mut kernel.counters)
         },

@@ -162,6 +162,7 @@ impl Kernel<'_> {
         let rq = self.rq(task.cpu());
         rq.nr_running += 1;
         rq.dl.dl_nr_running += 1;
+        self.load_changed(task.cpu());
         self.queue_dl(task);
     }
 
@@ -169,6 +170,7 @@ impl Kernel<'_> {
         let rq = self.rq(task.cpu());
         rq.nr_running -= 1;
         rq.dl.dl_nr_running -= 1;
+        self.load_changed(task.cpu());
     }
 
     fn queue_dl(&mut self, task: TaskPtr) {

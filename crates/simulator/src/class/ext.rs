@@ -111,6 +111,7 @@ impl Kernel<'_> {
         rq.nr_running += 1;
         if rq.scx.nr_running == 1 {
             self.server_start(cpu);
+            self.begin_load(cpu);
         }
     }
 
@@ -205,6 +206,9 @@ impl Kernel<'_> {
         let rq = self.rq(cpu);
         rq.scx.nr_running -= 1;
         rq.nr_running -= 1;
+        if rq.nr_running == 0 {
+            self.lost_last(cpu);
+        }
         self.remove(task);
         task.direct_dsq.set(abi::DSQ_INVALID);
         task.direct_flags.set(0);

@@ -30,6 +30,7 @@ impl Kernel<'_> {
         let rq = self.rq(cpu);
         rq.nr_running = rq.nr_running.wrapping_add_signed(more);
         rq.rt.rt_nr_running = rq.rt.rt_nr_running.wrapping_add_signed(more);
+        self.load_changed(cpu);
     }
 
     #[inline(never)]

@@ -22,6 +22,7 @@ use crate::hw::Hardware;
 use crate::per_cpu::PerCpu;
 use crate::program::Programs;
 use crate::scx::Scx;
+use crate::waste::Waste;
 use crate::{Counters, Error, Event, Trace};
 use cpu::Cpu;
 use machine::Machine;
@@ -59,6 +60,7 @@ pub struct Kernel<'a> {
     pub tick_phase: u64,
     pub rng: Rng,
 
+    pub waste: Waste,
     pub counters: Counters,
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
@@ -84,6 +86,12 @@ impl<'a> Kernel<'a> {
     #[inline]
     pub fn set_now(&mut self, now: u64) {
         debug_assert!(now >= self.now(), "time goes forward");
+        if self.waste.nr_idle > 0 && self.runnable > self.waste.nr_loaded {
+            self.waste_until(now);
+        }
+        if self.check.is_some() {
+            self.recount_waste(now);
+        }
         self.bpf.table_mut().now = now;
     }
 

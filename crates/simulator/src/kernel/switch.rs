@@ -157,6 +157,8 @@ impl Kernel<'_> {
     /// `cpu`, which was idle, has a task.
     #[inline(never)]
     fn end_idle(&mut self, cpu: usize) {
+        let now = self.now();
+        self.waste.begin_load(cpu, now);
         self.end_idle_irq(cpu);
         self.server_idled(cpu);
         self.share_core(cpu);
@@ -176,6 +178,9 @@ impl Kernel<'_> {
         state.busy_ns += now - state.busy_since;
         self.server_idles(cpu);
         self.share_core(cpu);
+        if self.rq(cpu).nr_running == 0 {
+            self.idles(cpu, false);
+        }
         self.idle(cpu);
     }
 
@@ -209,6 +214,9 @@ impl Kernel<'_> {
     /// Notifies the scheduler that `cpu` is idle. If it knows, because the CPU was woken for
     /// nothing, only the built-in idle masks are updated.
     fn begin_idle(&mut self, cpu: usize) {
+        if !self.cpus[cpu].need_resched && self.rq(cpu).nr_running > 0 {
+            self.idles(cpu, true);
+        }
         if self.cpus[cpu].knows_idle {
             return self.scx.idle_masks.update(cpu, true);
         }

@@ -49,6 +49,8 @@ pub struct Task {
     pub class: Cell<Class>,
     /// Runnable, on a runqueue or running (`TASK_ON_RQ_QUEUED`).
     pub on_rq: Cell<bool>,
+    /// The number of its affinity in [`crate::waste`]; 0: all CPUs.
+    pub group: Cell<u32>,
     /// `left` is CPU time (ns), not work at the reference speed.
     pub own_time: Cell<bool>,
     /// Computes in the kernel, where it is not preempted.
@@ -204,6 +206,7 @@ impl Task {
             next_waiter: Cell::new(None),
             waits_for: Cell::new("nothing"),
             on_rq: Cell::new(false),
+            group: Cell::new(0),
             dsq: Cell::new(OnDsq::NONE),
             ops_state: Cell::new(OpsState::None),
             qseq: Cell::new(0),

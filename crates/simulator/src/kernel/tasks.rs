@@ -28,7 +28,7 @@ impl Kernel<'_> {
         if mask.is_empty() {
             self.task_error(task, "expected an affinity that has a CPU of the machine");
         }
-        task.set_allowed(if mask.is_empty() { all } else { mask });
+        self.set_allowed(task, if mask.is_empty() { all } else { mask });
         self.alive += 1;
         if let Err(refused) = self.admit_dl(task, task.policy.get()) {
             self.task_error(task, refused);
@@ -41,6 +41,12 @@ impl Kernel<'_> {
             self.trace_affinity(cpu, task);
         }
         task
+    }
+
+    /// `task`, which is on no runqueue, may run on the CPUs of `mask`.
+    fn set_allowed(&mut self, task: TaskPtr, mask: CpuMask) {
+        task.set_allowed(mask);
+        task.group.set(self.waste.group(&mask));
     }
 
     fn trace_affinity(&mut self, cpu: usize, task: TaskPtr) {
@@ -115,6 +121,9 @@ impl Kernel<'_> {
         task.on_rq.set(true);
         task.abi.on_rq.set(1);
         self.runnable += 1;
+        if task.group.get() != 0 {
+            self.waste.add(task.group.get());
+        }
         task.abi.se.exec_start.set(self.rq(cpu).clock_task);
         match task.class.get() {
             Class::Dl => self.restore_dl(cpu, task),
@@ -149,7 +158,7 @@ impl Kernel<'_> {
             );
         }
         self.change(cpu, task, |kernel, task| {
-            task.set_allowed(mask);
+            kernel.set_allowed(task, mask);
             kernel.affinity_changed(task);
         });
         self.trace_affinity(cpu, task);

@@ -22,6 +22,9 @@ impl Kernel<'_> {
         self.charge(this, self.cpus[this].costs.wakeup_ns);
         self.activate(task, abi::ENQ_WAKEUP | selected);
         self.check_preempt(task);
+        if self.waste.nr_idle > 0 && self.has_slow_cpus() {
+            self.count_slow_wakeup(task);
+        }
         if self.trace.is_some() {
             self.trace_waker(this, task);
         }
@@ -115,6 +118,9 @@ impl Kernel<'_> {
         task.on_rq.set(true);
         task.abi.on_rq.set(1);
         self.runnable += 1;
+        if task.group.get() != 0 {
+            self.waste.add(task.group.get());
+        }
         match task.class.get() {
             Class::Dl => self.enqueue_dl(task),
             Class::Rt => self.enqueue_rt(task),
@@ -127,6 +133,9 @@ impl Kernel<'_> {
         task.on_rq.set(false);
         task.abi.on_rq.set(0);
         self.runnable -= 1;
+        if task.group.get() != 0 {
+            self.waste.remove(task.group.get());
+        }
         match task.class.get() {
             Class::Dl => self.dequeue_dl(task, flags & abi::DEQ_SLEEP != 0),
             Class::Rt => self.dequeue_rt(task),
@@ -162,6 +171,9 @@ impl Kernel<'_> {
             return;
         }
         self.cpus[cpu].need_resched = true;
+        if self.waste.nr_stuck > 0 {
+            self.unstick(cpu);
+        }
         let this = self.this_cpu();
         if this == cpu {
             return;

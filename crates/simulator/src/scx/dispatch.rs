@@ -155,6 +155,9 @@ impl Kernel<'_> {
         let from = self.rq(task.cpu());
         from.nr_running -= 1;
         from.scx.nr_running -= 1;
+        if from.nr_running == 0 {
+            self.lost_last(task.cpu());
+        }
         self.set_task_cpu(task, cpu);
         self.joins_rq(cpu);
     }

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use native::Object;
-use simulator::{Check, Config, Error, Outcome};
+use simulator::{Check, Config, Counters, Error, Outcome};
 
 /// Two spinners that both start on CPU 0 of two.
 fn checked(scheduler: &Object, check: Check) -> Result<Outcome, Error> {
@@ -42,7 +42,38 @@ fn an_idle_cpu_beside_a_loaded_one_is_seen_if_asked_for() {
 #[test]
 fn sharing_one_queue_is_work_conserving() {
     let fair = scheduler("", ".flags = 0");
-    checked(&fair, Check::work_conserving(MS)).unwrap();
+    let outcome = checked(&fair, Check::work_conserving(MS)).unwrap();
+    assert!(outcome.counters.wasted_ns < MS, "{outcome:?}");
+}
+
+#[test]
+fn the_time_of_an_idle_cpu_beside_a_loaded_one_is_wasted() {
+    let outcome = checked(&all_on_cpu_0(), Check::INVARIANTS).unwrap();
+    // CPU 1 could have run one of them until the first of them ends, after the other's slices.
+    let Counters {
+        wasted_ns,
+        longest_waste_ns,
+        ..
+    } = outcome.counters;
+    assert!((80 * MS..100 * MS).contains(&wasted_ns), "{wasted_ns}");
+    assert_eq!(longest_waste_ns, wasted_ns);
+}
+
+#[test]
+fn a_cpu_wastes_no_time_on_tasks_that_it_may_not_run() {
+    let workload = tasks(|| ["a", "b"].map(|name| bound(name, 0, [run_for(50)])));
+    let config = Config {
+        machine: &machine(2),
+        workload: &workload,
+        scheduler: &all_on_cpu_0(),
+        globals: &[],
+        read: &[],
+        seed: 1,
+        time_limit_ns: 1000 * MS,
+        trace: None,
+    };
+    let outcome = simulator::run_checked(config, Check::INVARIANTS).unwrap();
+    assert_eq!(outcome.counters.wasted_ns, 0);
 }
 
 #[test]

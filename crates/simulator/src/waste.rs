@@ -1,0 +1,548 @@
+//! Wasted time: CPUs idle while tasks that they may run wait on others, after the checker of Lozi et
+//! al., "The Linux Scheduler: a Decade of Wasted Cores" (EuroSys 2016).
+//!
+//! A CPU idles while it has no task, running or on its way: a task queued on a CPU that has been
+//! told to reschedule is on its way. The waste at a time is the number of waiting tasks that the
+//! idle CPUs could run, each where its affinity allows, if the CPUs that have tasks on their way
+//! took tasks first. It changes only where a CPU begins or ends to idle, or while one idles, so it
+//! is computed as time passes, and costs nothing while all CPUs have tasks.
+
+use crate::kernel::Kernel;
+use crate::kernel::task::{Class, TaskPtr};
+use machine::{CpuMask, Machine};
+
+/// The state, and the results so far.
+pub struct Waste {
+    /// The CPUs that idle, and how many they are.
+    idle: CpuMask,
+    pub nr_idle: usize,
+    /// The number of other CPUs.
+    pub nr_loaded: usize,
+    /// The number of idle CPUs on whose runqueue a task is that they did not take.
+    pub nr_stuck: usize,
+    cpus: Vec<CpuState>,
+    groups: Groups,
+    streak: Streak,
+    speeds: Speeds,
+    /// CPU time wasted, ns.
+    pub wasted_ns: u64,
+    /// The longest time for which a CPU idled while there was a task for it, ns.
+    pub longest_ns: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct CpuState {
+    idle_since: u64,
+    loaded_at: u64,
+    /// There was no task for it before this time of the current [`Streak`].
+    wanted_since: u64,
+    is_stuck: bool,
+}
+
+/// A time without a break in which there were tasks for idle CPUs.
+#[derive(Default)]
+struct Streak {
+    from: u64,
+    until: u64,
+    /// The CPUs that could have taken a task, idle or not.
+    wanted: CpuMask,
+    /// Of the idle ones among them, the first to idle, if known.
+    oldest: Option<usize>,
+}
+
+/// Tasks by their affinity.
+struct Groups {
+    /// Every affinity that tasks have had. The first is all CPUs, whose tasks are not counted.
+    list: Vec<Group>,
+    /// The number of runnable tasks in the groups after the first.
+    bound: usize,
+}
+
+struct Group {
+    allowed: CpuMask,
+    runnable: u32,
+}
+
+/// The CPUs by speed.
+struct Speeds {
+    /// By speed, ascending: the CPUs that are faster.
+    faster: Vec<CpuMask>,
+    /// By CPU: index into `faster`.
+    of: Vec<usize>,
+}
+
+impl Waste {
+    pub fn new(machine: &Machine) -> Waste {
+        let idle = machine.all_cpus();
+        Waste {
+            nr_idle: idle.count(),
+            idle,
+            nr_loaded: 0,
+            nr_stuck: 0,
+            cpus: vec![CpuState::default(); machine.cpus.len()],
+            groups: Groups {
+                list: vec![Group {
+                    allowed: idle,
+                    runnable: 0,
+                }],
+                bound: 0,
+            },
+            streak: Streak::default(),
+            speeds: Speeds::new(machine),
+            wasted_ns: 0,
+            longest_ns: 0,
+        }
+    }
+
+    /// A task is on its way to `cpu`.
+    pub fn begin_load(&mut self, cpu: usize, now: u64) {
+        if !self.idle.contains(cpu) {
+            return;
+        }
+        self.idle.clear(cpu);
+        self.nr_idle -= 1;
+        self.nr_loaded += 1;
+        let state = &mut self.cpus[cpu];
+        state.loaded_at = now;
+        self.nr_stuck -= usize::from(std::mem::take(&mut state.is_stuck));
+        self.streak.oldest.take_if(|oldest| *oldest == cpu);
+    }
+
+    /// `cpu` idles; if it `is_stuck`, over a task on its runqueue.
+    pub fn end_load(&mut self, cpu: usize, now: u64, is_stuck: bool) {
+        let state = &mut self.cpus[cpu];
+        if is_stuck && !state.is_stuck {
+            state.is_stuck = true;
+            self.nr_stuck += 1;
+        }
+        if self.idle.contains(cpu) {
+            return;
+        }
+        // It has idled all the time if the task left at once.
+        if state.loaded_at < now {
+            state.idle_since = now;
+        } else {
+            self.streak.oldest = None;
+        }
+        self.idle.set(cpu);
+        self.nr_idle += 1;
+        self.nr_loaded -= 1;
+    }
+
+    /// The number of the group of tasks that may run on `allowed`; 0 if these are all CPUs.
+    pub fn group(&mut self, allowed: &CpuMask) -> u32 {
+        let list = &mut self.groups.list;
+        let found = list.iter().position(|group| group.allowed == *allowed);
+        found.unwrap_or_else(|| {
+            list.push(Group {
+                allowed: *allowed,
+                runnable: 0,
+            });
+            list.len() - 1
+        }) as u32
+    }
+
+    /// A task of `group`, which is not 0, becomes runnable.
+    #[inline(never)]
+    pub fn add(&mut self, group: u32) {
+        self.groups.list[group as usize].runnable += 1;
+        self.groups.bound += 1;
+    }
+
+    /// The opposite.
+    #[inline(never)]
+    pub fn remove(&mut self, group: u32) {
+        self.groups.list[group as usize].runnable -= 1;
+        self.groups.bound -= 1;
+    }
+
+    /// In the time from `from` to `until`, idle CPUs could have run `count` tasks more, and `wanted`
+    /// are the CPUs of which each could have run one.
+    fn lose(&mut self, from: u64, until: u64, count: usize, wanted: &CpuMask) {
+        self.wasted_ns += count as u64 * (until - from);
+        let streak = &mut self.streak;
+        if streak.until != from {
+            streak.from = from;
+            streak.wanted = *wanted;
+            streak.oldest = None;
+        } else if streak.wanted != *wanted {
+            for cpu in wanted.without(&streak.wanted).iter() {
+                self.cpus[cpu].wanted_since = from;
+            }
+            streak.wanted = *wanted;
+            streak.oldest = None;
+        }
+        streak.until = until;
+        if until - streak.from <= self.longest_ns {
+            return;
+        }
+        let start = streak.from;
+        let cpus = &self.cpus;
+        let since = |cpu: usize| {
+            let state = &cpus[cpu];
+            start.max(state.idle_since).max(state.wanted_since)
+        };
+        let oldest = match streak.oldest {
+            Some(cpu) => Some(cpu),
+            None => {
+                let idle = self.idle.and(wanted);
+                idle.iter().min_by_key(|&cpu| since(cpu))
+            }
+        };
+        streak.oldest = oldest;
+        if let Some(cpu) = oldest {
+            self.longest_ns = self.longest_ns.max(until - since(cpu));
+        }
+    }
+}
+
+impl Speeds {
+    fn new(machine: &Machine) -> Speeds {
+        let all = machine.all_cpus();
+        let speed = |cpu: usize| machine.thread_speed(cpu, 1);
+        let mut speeds: Vec<u32> = all.iter().map(speed).collect();
+        speeds.sort_unstable();
+        speeds.dedup();
+        Speeds {
+            faster: speeds
+                .iter()
+                .map(|&than| all.iter().filter(|&cpu| speed(cpu) > than).collect())
+                .collect(),
+            of: (0..machine.cpus.len())
+                .map(|cpu| speeds.partition_point(|&than| than < speed(cpu)))
+                .collect(),
+        }
+    }
+}
+
+/// A maximum matching of waiting tasks, by group, to CPUs, which grows by a CPU at a time.
+struct Matching<'a> {
+    groups: &'a [(CpuMask, usize)],
+    /// By group: the CPUs that it has.
+    taken: Vec<Vec<usize>>,
+}
+
+impl<'a> Matching<'a> {
+    fn new(groups: &'a [(CpuMask, usize)]) -> Matching<'a> {
+        Matching {
+            groups,
+            taken: vec![Vec::new(); groups.len()],
+        }
+    }
+
+    /// Finds a task for `cpu` too; a group in `seen` was tried before.
+    fn add(&mut self, cpu: usize, seen: &mut [bool]) -> bool {
+        for group in 0..self.groups.len() {
+            let (allowed, waiting) = &self.groups[group];
+            if seen[group] || !allowed.contains(cpu) {
+                continue;
+            }
+            seen[group] = true;
+            if self.taken[group].len() < *waiting {
+                self.taken[group].push(cpu);
+                return true;
+            }
+            for index in 0..self.taken[group].len() {
+                if self.add(self.taken[group][index], seen) {
+                    self.taken[group][index] = cpu;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The number of `cpus` for which it finds tasks, all at once.
+    fn add_all(&mut self, cpus: &CpuMask) -> usize {
+        let groups = self.groups.len();
+        cpus.iter()
+            .filter(|&cpu| self.add(cpu, &mut vec![false; groups]))
+            .count()
+    }
+
+    /// The CPUs for each of which alone there is another task.
+    fn wanted(&self) -> CpuMask {
+        let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
+        let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();
+        let union = |open: &[bool]| {
+            let groups = self.groups.iter().zip(open).filter(|(_, open)| **open);
+            groups.fold(CpuMask::EMPTY, |all, ((allowed, _), _)| all.or(allowed))
+        };
+        loop {
+            let wanted = union(&open);
+            let opens = |group: usize| {
+                let mut cpus = self.taken[group].iter();
+                !open[group] && cpus.any(|&cpu| wanted.contains(cpu))
+            };
+            match (0..self.groups.len()).find(|&group| opens(group)) {
+                Some(group) => open[group] = true,
+                None => return wanted,
+            }
+        }
+    }
+}
+
+impl Kernel<'_> {
+    /// Time passes until `until` while a CPU idles and there are more runnable tasks than other
+    /// CPUs.
+    #[cold]
+    #[inline(never)]
+    pub fn waste_until(&mut self, until: u64) {
+        let now = self.now();
+        if until == now {
+            return;
+        }
+        let mut runnable = self.runnable;
+        if self.dl.total_bw > 0 {
+            // A throttled task does not wait for a CPU.
+            let tasks = self.tasks.iter();
+            runnable -= tasks.filter(|task| self.is_throttled(**task)).count();
+        }
+        let waiting = runnable.saturating_sub(self.waste.nr_loaded);
+        if waiting == 0 {
+            return;
+        }
+        let waste = &mut self.waste;
+        let groups = &waste.groups;
+        let only = match groups.bound {
+            0 => Some(0),
+            bound if bound == runnable => {
+                let mut active = (1..groups.list.len()).filter(|&nr| groups.list[nr].runnable > 0);
+                active.next().filter(|_| active.next().is_none())
+            }
+            _ => None,
+        };
+        let (count, wanted) = match only {
+            Some(group) => {
+                let allowed = groups.list[group].allowed;
+                let idle = match group {
+                    0 => waste.nr_idle,
+                    _ => waste.idle.and(&allowed).count(),
+                };
+                (waiting.min(idle), allowed)
+            }
+            None => self.match_waiting(runnable),
+        };
+        if count > 0 {
+            self.waste.lose(now, until, count, &wanted);
+        }
+    }
+
+    /// Of `runnable` tasks of several affinities: the number that idle CPUs could run more, and the
+    /// CPUs for each of which there is one.
+    fn match_waiting(&self, runnable: usize) -> (usize, CpuMask) {
+        let waste = &self.waste;
+        let list = waste.groups.list.iter();
+        let mut waiting: Vec<usize> = list.map(|group| group.runnable as usize).collect();
+        waiting[0] = runnable - waste.groups.bound;
+        let mut arriving = CpuMask::EMPTY;
+        for (id, cpu) in self.cpus.iter().enumerate() {
+            match cpu.curr {
+                Some(curr) if curr.on_rq.get() => waiting[curr.group.get() as usize] -= 1,
+                None if !waste.idle.contains(id) && !self.machine.offline.contains(id) => {
+                    arriving.set(id);
+                }
+                _ => {}
+            }
+        }
+        let groups: Vec<(CpuMask, usize)> = waste
+            .groups
+            .list
+            .iter()
+            .map(|group| group.allowed)
+            .zip(waiting)
+            .filter(|(_, waiting)| *waiting > 0)
+            .collect();
+        let mut matching = Matching::new(&groups);
+        matching.add_all(&arriving);
+        let wanted = matching.wanted();
+        (matching.add_all(&waste.idle.and(&wanted)), wanted)
+    }
+
+    #[cold]
+    pub fn recount_waste(&mut self, until: u64) {
+        if let Some(mut check) = self.check.take() {
+            check.waste.until(self, until);
+            self.check = Some(check);
+        }
+    }
+
+    fn is_throttled(&self, task: TaskPtr) -> bool {
+        let waits = task.on_rq.get() && task.class.get() == Class::Dl;
+        waits && task.dl.get().throttled && self.cpus[task.cpu()].curr != Some(task)
+    }
+
+    /// `cpu` has a runnable task.
+    pub fn begin_load(&mut self, cpu: usize) {
+        let now = self.now();
+        self.waste.begin_load(cpu, now);
+    }
+
+    /// The last task on the runqueue of `cpu` has left it. If it ran, the CPU is about to switch.
+    #[inline(never)]
+    pub fn lost_last(&mut self, cpu: usize) {
+        if self.cpus[cpu].curr.is_none() {
+            self.idles(cpu, false);
+        }
+    }
+
+    /// The number of tasks on the runqueue of `cpu` has changed.
+    pub fn load_changed(&mut self, cpu: usize) {
+        match self.rq(cpu).nr_running {
+            0 => self.lost_last(cpu),
+            _ => self.begin_load(cpu),
+        }
+    }
+
+    /// `cpu`, which may idle over a task, reschedules.
+    #[cold]
+    pub fn unstick(&mut self, cpu: usize) {
+        if self.waste.cpus[cpu].is_stuck && self.rq(cpu).nr_running > 0 {
+            self.begin_load(cpu);
+        }
+    }
+
+    /// `cpu` has no task to switch to, or has lost the one on its way.
+    pub fn idles(&mut self, cpu: usize, is_stuck: bool) {
+        let now = self.now();
+        self.waste.end_load(cpu, now, is_stuck);
+    }
+
+    /// `task` has woken: counts it if a faster CPU idles that it may use. A hardware thread is fast
+    /// while its core has nothing else to do.
+    #[inline(never)]
+    pub fn count_slow_wakeup(&mut self, task: TaskPtr) {
+        let waste = &self.waste;
+        let faster = &waste.speeds.faster[waste.speeds.of[task.cpu()]];
+        if !faster.intersects(&waste.idle) {
+            return;
+        }
+        let candidates = faster.and(&waste.idle).and(&task.abi.cpus_mask.get());
+        let cores = &self.hw.cores;
+        let is_free = |&cpu: &usize| {
+            let mut siblings = cores.siblings(cpu).iter();
+            siblings.all(|&other| waste.idle.contains(other))
+        };
+        if candidates.iter().any(|cpu| is_free(&cpu)) {
+            self.counters.slow_wakeups += 1;
+        }
+    }
+
+    /// Has the machine CPUs of several speeds?
+    #[inline]
+    pub fn has_slow_cpus(&self) -> bool {
+        self.waste.speeds.faster.len() > 1
+    }
+}
+
+/// The same computed anew for each interval, task by task, to check the above.
+#[derive(Default)]
+pub struct Recount {
+    wasted_ns: u64,
+    longest_ns: u64,
+    /// By CPU: since when it has idled while there was a task for it.
+    since: Vec<Option<u64>>,
+}
+
+impl Recount {
+    /// Time passes until `until`.
+    pub fn until(&mut self, kernel: &Kernel<'_>, until: u64) {
+        self.since.resize(kernel.cpus.len(), None);
+        let now = kernel.now();
+        if until == now {
+            return;
+        }
+        let waiting: Vec<(CpuMask, usize)> = kernel
+            .tasks
+            .iter()
+            .filter(|task| task.on_rq.get() && kernel.cpus[task.cpu()].curr != Some(**task))
+            .filter(|task| !kernel.is_throttled(**task))
+            .map(|task| (task.abi.cpus_mask.get(), 1))
+            .collect();
+        let (mut idle, mut arriving) = (CpuMask::EMPTY, CpuMask::EMPTY);
+        for cpu in kernel.machine.all_cpus().iter() {
+            let state = &kernel.cpus[cpu];
+            if state.curr.is_some() {
+                continue;
+            }
+            let acts = state.need_resched || state.idles_at.is_some();
+            match kernel.bpf.rq_ref(cpu).nr_running > 0 && acts {
+                true => arriving.set(cpu),
+                false => idle.set(cpu),
+            }
+        }
+        if waiting.is_empty() || idle.is_empty() {
+            return self.since.fill(None);
+        }
+        let found = |cpus: &CpuMask| Matching::new(&waiting).add_all(cpus);
+        let first = found(&arriving);
+        self.wasted_ns += (found(&arriving.or(&idle)) - first) as u64 * (until - now);
+        for (cpu, since) in self.since.iter_mut().enumerate() {
+            let with = arriving.or(&CpuMask::one(cpu));
+            if idle.contains(cpu) && found(&with) > first {
+                let since = *since.get_or_insert(now);
+                self.longest_ns = self.longest_ns.max(until - since);
+            } else {
+                *since = None;
+            }
+        }
+    }
+
+    /// What is wrong with `waste`, if anything.
+    pub fn differs(&self, waste: &Waste) -> Option<String> {
+        let of = (waste.wasted_ns, waste.longest_ns);
+        let (total, longest) = (self.wasted_ns, self.longest_ns);
+        (of != (total, longest)).then(|| {
+            format!(
+                "{} ns were counted as wasted, the longest {}; by a recount {total} and {longest}",
+                of.0, of.1
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The most tasks that CPUs can run at once, by trying each task on each CPU.
+    fn most(tasks: &[CpuMask], cpus: &CpuMask) -> usize {
+        let Some((first, others)) = tasks.split_first() else {
+            return 0;
+        };
+        let on = |cpu: usize| 1 + most(others, &cpus.without(&CpuMask::one(cpu)));
+        let with = first.and(cpus).iter().map(on).max().unwrap_or(0);
+        with.max(most(others, cpus))
+    }
+
+    fn mask(bits: u8) -> CpuMask {
+        (0..5).filter(|bit| bits & (1 << bit) != 0).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_matching_is_a_largest_one(
+            tasks in prop::collection::vec((1..32u8, 1..3usize), 0..4),
+            first in 0..32u8,
+            more in 0..32u8,
+        ) {
+            let groups: Vec<_> = tasks.iter().map(|&(bits, count)| (mask(bits), count)).collect();
+            let each: Vec<CpuMask> = groups
+                .iter()
+                .flat_map(|&(allowed, count)| std::iter::repeat_n(allowed, count))
+                .collect();
+            let (first, more) = (mask(first), mask(more & !first));
+            let mut matching = Matching::new(&groups);
+            let found = matching.add_all(&first);
+            prop_assert_eq!(found, most(&each, &first));
+            let wanted = matching.wanted();
+            for cpu in more.iter() {
+                let with = most(&each, &first.or(&CpuMask::one(cpu)));
+                prop_assert_eq!(wanted.contains(cpu), with > found, "CPU {}", cpu);
+            }
+            let all = found + matching.add_all(&more.and(&wanted));
+            prop_assert_eq!(all, most(&each, &first.or(&more)));
+        }
+    }
+}
