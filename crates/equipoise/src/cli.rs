@@ -91,6 +91,16 @@ Examples:
 The run is the first one of `compare` with the same seed. For a picture of all decisions: compare \
 --trace t.perfetto-trace")]
     Explain(Explain),
+    /// Search for the load on which a policy does worst against another, and write it as an rt-app file
+    #[command(after_help = "\
+Examples:
+  equipoise hunt --machine tc2 --policy cfs --against capacity --by time
+  equipoise hunt --machine tc2 --machine smp-8 --by wait --seconds 60       on either machine
+  equipoise hunt --machine smp-8 --scheduler my.bpf.c --by share
+  equipoise hunt --machine tc2 --by share --load hunt-tc2-share.json        only measure this load
+
+Ctrl-C writes the worst load so far.")]
+    Hunt(Hunt),
     /// Record what the scheduler of this computer's kernel does, for a workload
     #[command(after_help = "\
 Examples:
@@ -380,6 +390,77 @@ pub struct Explain {
     /// The seed from which the run's seed derives, as for `compare`
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
+}
+
+#[derive(Args)]
+pub struct Hunt {
+    /// A machine's name (see `machine list`), or the path of a machine file; of several, the hunt also
+    /// chooses the machine
+    #[arg(long = "machine", value_name = "MACHINE", required = true)]
+    pub machines: Vec<String>,
+    /// The policy that should do badly
+    #[arg(long, value_name = "POLICY", default_value = "equipoise")]
+    pub policy: String,
+    /// Instead of a policy: a sched_ext scheduler in C, as for `compare`; separate several files with
+    /// commas
+    #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
+    pub scheduler: Option<Files>,
+    /// A folder with headers for the scheduler in C
+    #[arg(long, value_name = "DIR", requires = "scheduler")]
+    pub include: Vec<PathBuf>,
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
+    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
+    pub kernel: Kernel,
+    /// Set a `const volatile` variable of the scheduler in C, as its loader would
+    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
+    pub settings: Vec<Setting>,
+    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
+    #[arg(long, requires = "scheduler")]
+    pub uncaged: bool,
+    /// The policy to compare with, or `limit`: the shortest time that the machine allows (--by time)
+    #[arg(long, value_name = "POLICY|limit", default_value = "eevdf")]
+    pub against: String,
+    /// What makes a policy worse
+    #[arg(long, value_enum, default_value = "time")]
+    pub by: HuntBy,
+    /// Try no real-time threads: they take CPUs from other threads whatever the policy, so their placement
+    /// can hide a policy's own flaws
+    #[arg(long)]
+    pub no_realtime: bool,
+    /// The time for the hunt
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = limit, allow_negative_numbers = true)]
+    pub seconds: Duration,
+    /// Try this many batches of 32 loads instead of as many as there is time for; the same load is then
+    /// found each time
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RUNS)
+    )]
+    pub batches: Option<u32>,
+    /// Measure this rt-app file instead of searching
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seconds", "batches", "file"])]
+    pub load: Option<PathBuf>,
+    /// The seed from which the loads and the runs derive
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// The file to write [default: hunt-MACHINE-POLICY-BY.json]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// What makes a policy worse.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HuntBy {
+    /// A thread's CPU time, where it gets less than it is entitled to
+    Share,
+    /// The longest time for which a thread waits for a CPU; real-time threads do not count
+    Wait,
+    /// The time until all threads have ended
+    Time,
+    /// The energy until then
+    Energy,
 }
 
 /// A goal of load balancing.

@@ -46,14 +46,18 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
 /// Makes those of `schedulers` that are in C run in processes of their own, on the subject of
 /// `recipe`.
 pub fn send_elsewhere(schedulers: &mut [Scheduler], recipe: &Recipe) {
-    let start: Start = Arc::new(|| {
+    for scheduler in schedulers {
+        scheduler.run_elsewhere(recipe, &start());
+    }
+}
+
+/// Starts a process that runs such schedulers.
+pub fn start() -> Start {
+    Arc::new(|| {
         let mut command = Command::new(ITSELF);
         command.arg0("equipoise").arg(WORKER).env_clear();
         command
-    });
-    for scheduler in schedulers {
-        scheduler.run_elsewhere(recipe, &start);
-    }
+    })
 }
 
 /// Compiles each of `files` for `kernel`, with headers from `include`, and sets the variables in `settings`. Prints a

@@ -8,6 +8,7 @@ mod error;
 mod explain;
 mod figures;
 mod foreign;
+mod hunt;
 mod import;
 mod interrupt;
 mod manual;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(args, &output),
         Command::Compare(args) => compare::run(args, &output),
         Command::Explain(args) => explain::run(args, &output),
+        Command::Hunt(args) => hunt::run(args, &output),
         Command::Record(args) => record::run(&args),
         Command::Machine { action } => match action {
             MachineAction::Catalog(action) => catalog::machine(action, &output),

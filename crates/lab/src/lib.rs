@@ -1,12 +1,14 @@
 //! Measuring: repeated runs over seeds, their statistics, comparisons of schedulers, and the
 //! experiments that reproduce published tables.
 //!
+//! [`hunt()`] searches for loads on which a scheduler does badly.
 //! [`measure`] runs [`Case`]s; [`Comparison`] and [`Reproduction`] are the two commands. Only
 //! [`Reproduction::cells`] reads a table's published numbers, after the runs.
 
 mod compare;
 mod elsewhere;
 mod experiment;
+mod hunt;
 mod limit;
 mod measure;
 mod metrics;
@@ -21,6 +23,7 @@ mod verdict;
 pub use compare::{Comparison, Entry};
 pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
+pub use hunt::{Against, Budget, By, Prey, Question, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};
 pub use metrics::{WASTE, metrics};

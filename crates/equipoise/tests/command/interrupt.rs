@@ -94,3 +94,25 @@ fn no_file_is_left_half_written() {
                 .all(|name| !name.starts_with('.'))
     );
 }
+
+#[test]
+fn a_hunt_writes_the_worst_load_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("worst.json");
+    let hunt = [
+        "hunt",
+        "--machine",
+        "tc2",
+        "--policy",
+        "cfs",
+        "--against",
+        "capacity",
+        "--file",
+        file.to_str().unwrap(),
+    ];
+    let output = stopped(&hunt, Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(files(folder.path()), ["worst.json"]);
+    let load = std::fs::read_to_string(file).unwrap();
+    assert!(load.contains("under cfs"), "{load}");
+}

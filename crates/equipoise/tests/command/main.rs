@@ -16,6 +16,7 @@ mod foreign;
 mod guide;
 mod headline;
 mod hmp;
+mod hunt;
 mod import;
 mod interrupt;
 mod machines;

@@ -1,0 +1,272 @@
+//! `equipoise hunt`.
+
+use crate::cli::{Hunt, HuntBy, Output};
+use crate::error::Error;
+use crate::foreign;
+use crate::interrupt::{self, STOP};
+use crate::output::{self, Staged};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{Against, Budget, By, Question, Scheduler};
+use machine::Machine;
+use machine::input::{self, BadInput};
+use report::{Page, Table};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The runs of a load that is measured.
+const RUNS: u32 = 10;
+
+/// Searches for the worst load, and writes it.
+pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
+    let machines: Vec<Machine> = args
+        .machines
+        .iter()
+        .map(|machine| Machine::find(machine))
+        .collect::<Result<_, _>>()?;
+    let scheduler = scheduler(&args)?;
+    let against = against(&args)?;
+    check_energy(&args, &machines)?;
+    let question = Question {
+        scheduler: &scheduler,
+        against: &against,
+        by: by(args.by),
+        realtime: !args.no_realtime,
+        seed: args.seed,
+        start: &foreign::start(),
+        stop: &STOP,
+    };
+    if let Some(file) = &args.load {
+        return measure(&args, &question, &machines, file, output);
+    }
+    let budget = Budget {
+        time: args.seconds,
+        batches: args.batches,
+    };
+    let bar = bar(args.seconds);
+    interrupt::listen();
+    let prey = lab::hunt(&question, &machines, budget, &|tried, factor| {
+        bar.set_position(bar.elapsed().as_secs());
+        bar.set_message(format!("{tried} loads tried, worst: {factor:.2} x"));
+    });
+    bar.finish_and_clear();
+    let name = scheduler.name();
+    let Some(prey) = prey? else {
+        eprintln!(
+            "no load found on which {name} does worse than {}",
+            args.against
+        );
+        return interrupt::check();
+    };
+    let path = args.file.clone().unwrap_or_else(|| {
+        let machine = &prey.machine.name;
+        let name = format!("hunt-{machine}-{name}-{}", by_name(args.by));
+        PathBuf::from(output::file_name(&name)).with_extension("json")
+    });
+    let again = again(&args, &prey.machine.name, &path);
+    let what = sentence(name, &args, prey.factor, &prey.machine.name);
+    let comment = format!(
+        "{what} Found by `equipoise hunt` with seed {}.\nAgain: {again}",
+        args.seed
+    );
+    let mut staged = Staged::default();
+    staged.add(&path, |out| {
+        out.write_all(prey.rt_app(&comment).as_bytes())
+            .map_err(|error| Error::write(&path, &error))
+    })?;
+    staged.commit()?;
+    let page = Page {
+        title: what,
+        notes: vec![format!(
+            "{} threads, the simplest of {} loads, in {}",
+            prey.threads,
+            prey.tried,
+            path.display()
+        )],
+        tables: vec![table(name, &args, &[(&prey.machine.name, prey.factor)])],
+        remarks: vec![format!("again: {again}")],
+        ..Page::default()
+    };
+    output::show(output, "hunt", page)?;
+    interrupt::check()
+}
+
+/// Measures the load in `file` on each of `machines`.
+fn measure(
+    args: &Hunt,
+    question: &Question<'_>,
+    machines: &[Machine],
+    file: &Path,
+    output: &Output,
+) -> Result<(), Error> {
+    if matches!(question.against, Against::Limit) {
+        return Err(bad(
+            "--against limit: not known of a file".to_owned(),
+            "expected the name of a policy",
+        ));
+    }
+    let text = input::read(file, "rt-app file")?;
+    let shown = input::shown(file);
+    let load = workload::parse("load", &shown, &text, None)?;
+    let name = question.scheduler.name();
+    let mut factors = Vec::new();
+    for machine in machines {
+        load.check(machine)?;
+        interrupt::listen();
+        let factor = question.factor(machine, &text, RUNS, None)?;
+        interrupt::check()?;
+        let Some(factor) = factor else {
+            return Err(bad(
+                format!(
+                    "{shown}: {} cannot be measured of this load",
+                    by_name(args.by)
+                ),
+                "expected a load that ends by itself under both policies",
+            ));
+        };
+        factors.push((machine.name.as_str(), factor));
+    }
+    let page = Page {
+        title: format!("{name} against {}, {shown}", args.against),
+        notes: vec![format!("{RUNS} runs, seed {}", args.seed)],
+        tables: vec![table(name, args, &factors)],
+        ..Page::default()
+    };
+    output::show(output, "hunt", page)
+}
+
+fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {
+    let header = ["machine", "policy", "against", "by", "times as bad"];
+    let row = |(machine, factor): &(&str, f64)| {
+        vec![
+            (*machine).into(),
+            name.into(),
+            args.against.as_str().into(),
+            by_name(args.by).into(),
+            format!("{factor:.2}").into(),
+        ]
+    };
+    Table {
+        header: header.map(str::to_owned).to_vec(),
+        text_columns: 4,
+        rows: factors.iter().map(row).collect(),
+        ..Table::default()
+    }
+}
+
+/// The command that measures the load in `path` again.
+fn again(args: &Hunt, machine: &str, path: &Path) -> String {
+    let scheduler = match &args.scheduler {
+        Some(files) => {
+            let files: Vec<String> = files.0.iter().map(|file| input::shown(file)).collect();
+            format!("--scheduler {}", files.join(","))
+        }
+        None => format!("--policy {}", args.policy),
+    };
+    let by = by_name(args.by);
+    match args.against.as_str() {
+        "limit" => format!(
+            "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed {}",
+            path.display(),
+            args.seed
+        ),
+        against => format!(
+            "equipoise hunt --machine {machine} {scheduler} --against {against} --by {by} --load {} --seed {}",
+            path.display(),
+            args.seed
+        ),
+    }
+}
+
+fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
+    let against = match args.against.as_str() {
+        "limit" => "the shortest possible time".to_owned(),
+        policy => format!("under {policy}"),
+    };
+    match args.by {
+        HuntBy::Time => format!(
+            "The threads take {factor:.2} times as long under {name} as {against} on {machine}."
+        ),
+        HuntBy::Energy => format!(
+            "The threads take {factor:.2} times the energy under {name} of that {against} on {machine}."
+        ),
+        HuntBy::Wait => format!(
+            "The longest wait is {factor:.2} times as long under {name} as {against} on {machine}."
+        ),
+        HuntBy::Share => format!(
+            "A thread gets 1/{factor:.2} under {name} of the CPU time {against} on {machine}."
+        ),
+    }
+}
+
+fn scheduler(args: &Hunt) -> Result<Scheduler, Error> {
+    let Some(files) = &args.scheduler else {
+        return Ok(Scheduler::policy(&args.policy)?.in_kernel(args.kernel));
+    };
+    foreign::check_cage(args.uncaged)?;
+    let files = std::slice::from_ref(files);
+    let found = foreign::load(files, &args.include, &args.settings, args.kernel)?;
+    // One for each entry of `files`.
+    Ok(found.into_iter().next().expect("it was loaded"))
+}
+
+fn against(args: &Hunt) -> Result<Against, Error> {
+    match (args.against.as_str(), args.by) {
+        ("limit", HuntBy::Time) => Ok(Against::Limit),
+        ("limit", _) => Err(bad(
+            format!(
+                "--against limit: there is no limit of --by {}",
+                by_name(args.by)
+            ),
+            "expected --by time, or the name of a policy",
+        )),
+        (policy, _) => {
+            let policy = Scheduler::policy(policy)?.in_kernel(args.kernel);
+            Ok(Against::Scheduler(Box::new(policy)))
+        }
+    }
+}
+
+fn check_energy(args: &Hunt, machines: &[Machine]) -> Result<(), Error> {
+    let unknown = machines.iter().find(|machine| machine.power.is_none());
+    match unknown.filter(|_| args.by == HuntBy::Energy) {
+        Some(machine) => Err(bad(
+            format!(
+                "--by energy: the power of machine `{}` is not known",
+                machine.name
+            ),
+            "expected a machine file with a section [power]",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn bad(message: String, expected: &str) -> Error {
+    Error::Input(Box::new(BadInput::whole(message, expected)))
+}
+
+fn by(by: HuntBy) -> By {
+    match by {
+        HuntBy::Share => By::Share,
+        HuntBy::Wait => By::Wait,
+        HuntBy::Time => By::Time,
+        HuntBy::Energy => By::Energy,
+    }
+}
+
+fn by_name(by: HuntBy) -> &'static str {
+    match by {
+        HuntBy::Share => "share",
+        HuntBy::Wait => "wait",
+        HuntBy::Time => "time",
+        HuntBy::Energy => "energy",
+    }
+}
+
+/// Shows the time and the worst load so far, on a terminal only.
+fn bar(time: Duration) -> ProgressBar {
+    let bar = ProgressBar::new(time.as_secs());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,74 @@
+//! `equipoise hunt` finds the load that a scheduler is bad at.
+
+use crate::common::{json, run, text};
+use crate::foreign::Scheduler;
+
+/// Puts all threads of low weight on CPU 0.
+fn planted() -> Scheduler {
+    let body = "if (p->scx.weight < 100 && bpf_cpumask_test_cpu(0, p->cpus_ptr))
+    scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, enq_flags);
+else
+    scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
+    Scheduler::new("", body)
+}
+
+#[test]
+fn it_finds_a_planted_flaw_and_writes_a_small_load_that_shows_it() {
+    let scheduler = planted();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("found.json");
+    let common = [
+        "hunt",
+        "--machine",
+        "smp-2",
+        "--scheduler",
+        scheduler.file().to_str().unwrap(),
+        "--by",
+        "time",
+        "--format",
+        "json",
+    ];
+    let file = file.to_str().unwrap();
+    let output = run(&[&common[..], &["--batches", "4", "--file", file]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let load = std::fs::read_to_string(file).unwrap();
+    assert!(load.contains("with seed 1"), "{load}");
+    let flaw = |line: &str| {
+        let nice = line.trim().strip_prefix("\"priority\" : ");
+        nice.is_some_and(|nice| !nice.starts_with('-'))
+    };
+    assert!(load.lines().any(flaw), "no thread of low weight: {load}");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let note = found["notes"][0].as_str().unwrap();
+    let threads: u32 = note.split(' ').next().unwrap().parse().unwrap();
+    assert!((2..=4).contains(&threads), "{note}");
+    let again = json(&[&common[..], &["--load", file]].concat());
+    let factor = |page: &serde_json::Value| -> f64 {
+        let cell = page["tables"][0]["rows"][0][4].as_str();
+        cell.unwrap().parse().unwrap()
+    };
+    assert!(factor(&found) > 1.3, "{note}");
+    assert_eq!(factor(&found), factor(&again), "{load}");
+}
+
+#[test]
+fn what_cannot_be_hunted_is_said_in_one_line() {
+    for (args, says) in [
+        (
+            &["--by", "wait", "--against", "limit"][..],
+            "there is no limit of --by wait",
+        ),
+        (
+            &["--by", "energy"],
+            "the power of machine `smp-2` is not known",
+        ),
+        (&["--load", "nothing.json"], "nothing.json"),
+        (&["--policy", "cfs", "--against", "nothing"], "nothing"),
+    ] {
+        let output = run(&[&["hunt", "--machine", "smp-2"], args].concat());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+        assert_eq!(text(&output.stdout), "");
+    }
+}

@@ -1,0 +1,241 @@
+//! The search for the load on which a scheduler does worst against another, or against the physical
+//! limit: random loads, mutations of the worst so far, then simplification of the worst.
+
+mod load;
+mod score;
+
+pub use score::{Against, By, Question};
+
+use crate::Failure;
+use load::Load;
+use machine::Machine;
+use rayon::prelude::*;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use workload::Rng;
+
+/// The number of loads that are tried at a time; the result of a batch does not depend on the number
+/// of concurrent runs.
+const BATCH: usize = 32;
+/// The number of the worst loads that are mutated.
+const KEPT: usize = 16;
+/// Runs of a load, in the search and for the result.
+const SEARCH_RUNS: u32 = 2;
+const FINAL_RUNS: u32 = 10;
+/// The part of the time that is for the search; the rest is for simplification.
+const SEARCH: f64 = 0.7;
+/// A simpler load keeps this part of the logarithm of the factor.
+const KEEP: f64 = 0.8;
+/// The logarithm of the factor that one more thread has to be worth.
+const THREAD: f64 = 0.02;
+
+/// The end of a hunt, besides Ctrl-C.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// The time.
+    pub time: Duration,
+    /// The number of batches of the search; `None`: as many as there is time for.
+    pub batches: Option<u32>,
+}
+
+/// The worst load found.
+pub struct Prey<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// By how many times the scheduler does worse, over 10 runs (2 after Ctrl-C).
+    pub factor: f64,
+    /// Its number of threads.
+    pub threads: u32,
+    /// The number of loads that were tried.
+    pub tried: u64,
+    load: Load,
+}
+
+impl Prey<'_> {
+    /// The rt-app file, which begins with `comment`.
+    pub fn rt_app(&self, comment: &str) -> String {
+        self.load.rt_app(comment)
+    }
+}
+
+#[derive(Clone)]
+struct Candidate<'a> {
+    machine: &'a Machine,
+    load: Load,
+    factor: f64,
+}
+
+impl Candidate<'_> {
+    fn fitness(&self) -> f64 {
+        self.factor.ln() - THREAD * f64::from(self.load.threads())
+    }
+}
+
+/// Hunts on `machines`, for loads that are random by the question's seed. `tried` is called with the
+/// number of loads tried since its last call and the largest factor so far. `None` if there is no load
+/// on which the scheduler does worse.
+pub fn hunt<'a>(
+    question: &Question<'_>,
+    machines: &'a [Machine],
+    budget: Budget,
+    tried: &(dyn Fn(u64, f64) + Sync),
+) -> Result<Option<Prey<'a>>, Box<Failure>> {
+    let mut hunt = Hunt {
+        question,
+        end: Instant::now() + budget.time,
+        tried: 0,
+        tell: tried,
+    };
+    let search_end = Instant::now() + budget.time.mul_f64(SEARCH);
+    let mut worst: Vec<Candidate<'a>> = Vec::new();
+    let mut batch = 0;
+    while Instant::now() < search_end
+        && budget.batches.is_none_or(|batches| batch < batches)
+        && !hunt.is_stopped()
+    {
+        let seed = question.seed.wrapping_add(u64::from(batch) << 32);
+        let rng = &mut Rng::new(seed ^ 0x6875_6e74);
+        let loads = (0..BATCH).map(|_| next(rng, question, machines, &worst));
+        let found = hunt.try_all(loads.collect(), SEARCH_RUNS)?;
+        worst.extend(found);
+        worst.sort_by(|a, b| b.fitness().total_cmp(&a.fitness()));
+        worst.dedup_by(|a, b| a.load == b.load);
+        worst.truncate(KEPT);
+        hunt.tell(worst.first().map_or(1.0, |first| first.factor));
+        batch += 1;
+    }
+    let Some(first) = worst.into_iter().next() else {
+        return Ok(None);
+    };
+    let simple = hunt.simplify(first)?;
+    let factor = hunt.factor(&simple, FINAL_RUNS)?.unwrap_or(simple.factor);
+    Ok(Some(Prey {
+        machine: simple.machine,
+        factor,
+        threads: simple.load.threads(),
+        tried: hunt.tried,
+        load: simple.load,
+    }))
+}
+
+/// The next load to try: random, or a mutation of one of the worst.
+fn next<'a>(
+    rng: &mut Rng,
+    question: &Question<'_>,
+    machines: &'a [Machine],
+    worst: &[Candidate<'a>],
+) -> Candidate<'a> {
+    // One of the first is more likely.
+    let mut chosen = || {
+        let nr = rng
+            .below(worst.len() as u64)
+            .min(rng.below(worst.len() as u64));
+        worst[nr as usize].clone()
+    };
+    let parents = (worst.len() > 1).then(|| (chosen(), chosen()));
+    match parents.filter(|_| rng.below(4) > 0) {
+        Some((mut one, other)) => {
+            if rng.below(8) == 0 {
+                one.machine = &machines[rng.below(machines.len() as u64) as usize];
+            }
+            one.load = one.load.mutated(rng, cpus(one.machine), &other.load);
+            one
+        }
+        None => {
+            let machine = &machines[rng.below(machines.len() as u64) as usize];
+            let endless = matches!(question.by, By::Share | By::Wait);
+            Candidate {
+                machine,
+                load: Load::random(rng, cpus(machine), endless, question.realtime),
+                factor: 1.0,
+            }
+        }
+    }
+}
+
+fn cpus(machine: &Machine) -> usize {
+    machine.cpus.len()
+}
+
+struct Hunt<'a> {
+    question: &'a Question<'a>,
+    end: Instant,
+    tried: u64,
+    tell: &'a (dyn Fn(u64, f64) + Sync),
+}
+
+impl Hunt<'_> {
+    fn is_stopped(&self) -> bool {
+        self.question.stop.load(Ordering::Relaxed)
+    }
+
+    fn tell(&mut self, factor: f64) {
+        (self.tell)(self.tried, factor);
+    }
+
+    fn factor(&self, candidate: &Candidate<'_>, runs: u32) -> Result<Option<f64>, Box<Failure>> {
+        let limit = limit_s(candidate.machine, &candidate.load);
+        let text = candidate.load.rt_app("");
+        self.question
+            .factor(candidate.machine, &text, runs, Some(limit))
+    }
+
+    /// Those of `candidates` on which the scheduler does worse.
+    fn try_all<'b>(
+        &mut self,
+        candidates: Vec<Candidate<'b>>,
+        runs: u32,
+    ) -> Result<Vec<Candidate<'b>>, Box<Failure>> {
+        self.tried += candidates.len() as u64;
+        let this = &*self;
+        let factors: Vec<Option<f64>> = candidates
+            .par_iter()
+            .map(|candidate| this.factor(candidate, runs))
+            .collect::<Result<_, _>>()?;
+        let found = candidates.into_iter().zip(factors);
+        Ok(found
+            .filter_map(|(candidate, factor)| {
+                let factor = factor.filter(|factor| *factor > 1.0)?;
+                Some(Candidate {
+                    factor,
+                    ..candidate
+                })
+            })
+            .collect())
+    }
+
+    /// Simplifies `worst` step by step while it stays nearly as bad.
+    fn simplify<'b>(&mut self, worst: Candidate<'b>) -> Result<Candidate<'b>, Box<Failure>> {
+        let least = KEEP * worst.factor.ln();
+        let mut simple = worst;
+        while Instant::now() < self.end && !self.is_stopped() {
+            let simpler = simple.load.simpler().into_iter().map(|load| Candidate {
+                load,
+                ..simple.clone()
+            });
+            let found = self.try_all(simpler.collect(), 2 * SEARCH_RUNS)?;
+            self.tell(simple.factor);
+            match found.into_iter().find(|found| found.factor.ln() >= least) {
+                Some(found) => simple = found,
+                None => break,
+            }
+        }
+        Ok(simple)
+    }
+}
+
+/// The shortest possible time of `load` on `machine`, s: that of its longest thread on the fastest
+/// CPU, or of all its work on all CPUs.
+fn limit_s(machine: &Machine, load: &Load) -> f64 {
+    let threads = load.threads() as usize;
+    let mut speeds: Vec<f64> = machine
+        .all_cpus()
+        .iter()
+        .map(|cpu| f64::from(machine.thread_speed(cpu, 1)) / f64::from(1 << 20))
+        .collect();
+    speeds.sort_by(|a, b| b.total_cmp(a));
+    let speed: f64 = speeds.iter().take(threads).sum();
+    let work: u64 = load.demands().map(|(work, _)| work).sum();
+    let longest = load.demands().map(|(_, time)| time).max().unwrap_or(0);
+    (longest as f64).max(work as f64 / speed) / 1e6
+}

@@ -1,0 +1,422 @@
+//! How much worse a scheduler does on a load than another one, or than the physical limit.
+
+use crate::elsewhere::{Described, Recipe, Start};
+use crate::{Case, Failure, Runs, Scheduler, Watch, measure_part, trace_run};
+use machine::Machine;
+use simulator::{Event, Trace};
+use std::sync::atomic::{AtomicBool, Ordering};
+use workload::Workload;
+
+/// What makes a scheduler worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The progress of a thread, which gets less than it is entitled to.
+    Share,
+    /// The longest time for which a thread waits for a CPU.
+    Wait,
+    /// The time until all threads have ended.
+    Time,
+    /// The energy until then.
+    Energy,
+}
+
+/// What a scheduler is compared with.
+#[derive(Clone)]
+pub enum Against {
+    /// Another one.
+    Scheduler(Box<Scheduler>),
+    /// The shortest possible time.
+    Limit,
+}
+
+/// The parts of a hunt that do not change.
+pub struct Question<'a> {
+    /// The scheduler that should do badly.
+    pub scheduler: &'a Scheduler,
+    /// What it is compared with.
+    pub against: &'a Against,
+    /// The criterion.
+    pub by: By,
+    /// May loads have real-time threads?
+    pub realtime: bool,
+    /// The base of the loads' and the runs' seeds.
+    pub seed: u64,
+    /// Starts the processes of schedulers in C.
+    pub start: &'a Start,
+    /// When it becomes true, everything is abandoned.
+    pub stop: &'a AtomicBool,
+}
+
+/// Waits below this count as this, ns: the difference between two short waits does not matter.
+const SHORT_WAIT_NS: f64 = 1e6;
+/// A thread's progress matters from this part of a CPU on.
+const LEAST_SHARE: f64 = 0.01;
+/// Progress below this part of a CPU counts as this, so that the factor is finite.
+const NO_SHARE: f64 = 0.001;
+/// The factor of a scheduler that was stopped, as by the watchdog.
+const STOPPED: f64 = 1000.0;
+
+impl Question<'_> {
+    /// By how many times the scheduler does worse on `text` than what it is compared with, over
+    /// `runs` runs; `None` if this does not apply, or the hunt is over. `limit_s` is the shortest
+    /// possible time.
+    pub fn factor(
+        &self,
+        machine: &Machine,
+        text: &str,
+        runs: u32,
+        limit_s: Option<f64>,
+    ) -> Result<Option<f64>, Box<Failure>> {
+        let Ok(workload) = workload::parse("load", "load.json", text, None) else {
+            return Ok(None);
+        };
+        if workload.check(machine).is_err() {
+            return Ok(None);
+        }
+        let measure = |scheduler: &Scheduler| {
+            let mut scheduler = scheduler.clone();
+            let of_text = |name: &str, text: String| Described::Text {
+                name: name.to_owned(),
+                file: name.to_owned(),
+                text,
+                params: None,
+            };
+            scheduler.run_elsewhere(
+                &Recipe {
+                    machine: Described::Named(machine.name.clone()),
+                    workload: of_text("load", text.to_owned()),
+                    nodes: None,
+                },
+                self.start,
+            );
+            self.measure(machine, &*workload, &scheduler, runs)
+        };
+        let other = match self.against {
+            Against::Limit => None,
+            Against::Scheduler(other) => match measure(other) {
+                Ok(Some(found)) => Some(found),
+                Ok(None) => return Ok(None),
+                Err(failure) if is_stopped(&failure) => return Ok(None),
+                Err(failure) => return Err(failure),
+            },
+        };
+        let own = match measure(self.scheduler) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(failure) if is_stopped(&failure) => return Ok(Some(STOPPED)),
+            Err(failure) => return Err(failure),
+        };
+        Ok(match (own, other) {
+            (Found::Value(own), Some(Found::Value(other))) => Some(own / other),
+            (Found::Value(own), None) => limit_s.map(|limit| own / limit),
+            (Found::Threads(own), Some(Found::Threads(other))) => {
+                Some(worst_share(machine, &own, &other))
+            }
+            _ => None,
+        }
+        .filter(|factor| factor.is_finite()))
+    }
+
+    fn measure(
+        &self,
+        machine: &Machine,
+        workload: &dyn Workload,
+        scheduler: &Scheduler,
+        count: u32,
+    ) -> Result<Option<Found>, Box<Failure>> {
+        let case = Case {
+            machine,
+            workload,
+            scheduler,
+        };
+        let runs = Runs {
+            count,
+            seed: self.seed,
+            jobs: 1,
+        };
+        if matches!(self.by, By::Time | By::Energy) {
+            let watch = Watch {
+                done: &|| (),
+                stop: self.stop,
+            };
+            let measured = measure_part(&case, &runs, 0..count, watch)?;
+            let value = measured.and_then(|measured| match self.by {
+                By::Energy => measured.mean_energy_j(|_| true),
+                // An rt-app file's first metric is its time.
+                _ => {
+                    let times = measured.means(0)?;
+                    Some(times.iter().sum::<f64>() / times.len() as f64)
+                }
+            });
+            return Ok(value.map(Found::Value));
+        }
+        let mut threads = Vec::new();
+        let mut longest = 0.0;
+        for run in 0..count {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let mut observer = Observer::new(machine);
+            trace_run(&case, &runs, run, &mut observer, self.stop)?;
+            observer.end(workload.start(machine).duration_ns);
+            longest += observer.longest_wait() / f64::from(count);
+            observer.add_to(&mut threads, count);
+        }
+        Ok(Some(match self.by {
+            By::Wait => Found::Value(f64::max(longest, SHORT_WAIT_NS)),
+            _ => Found::Threads(threads),
+        }))
+    }
+}
+
+/// The result of the runs of a scheduler, on average.
+enum Found {
+    Value(f64),
+    Threads(Vec<Progress>),
+}
+
+/// What a thread got.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Time on CPUs, in seconds of the fastest, by second.
+    share: f64,
+    /// 0: a real-time thread.
+    weight: f64,
+}
+
+fn is_stopped(failure: &Failure) -> bool {
+    matches!(failure.error, simulator::Error::SchedulerExit { .. })
+}
+
+/// By how many times a thread got less than from the other scheduler, where that gave it no more
+/// than it is entitled to. Which of several real-time threads runs is not up to these schedulers.
+fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
+    let entitled = entitled(machine, other);
+    let threads = own.iter().zip(other).zip(entitled);
+    let factor = |((own, other), entitled): ((&Progress, &Progress), f64)| {
+        let due = other.share.min(entitled);
+        let is_judged = other.weight > 0.0 && due >= LEAST_SHARE;
+        is_judged.then(|| due / own.share.max(NO_SHARE))
+    };
+    threads.filter_map(factor).fold(0.0, f64::max)
+}
+
+/// What the threads are entitled to: real-time threads to what they get, the others to CPU time in
+/// proportion to their weights, and none to more than one CPU. A thread that leaves some of its part
+/// leaves it unused, so this is no more than what a fair scheduler would give.
+fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
+    let cpus = machine.all_cpus();
+    let busy = |cpu: usize| machine.siblings(cpu).count();
+    let speed = |cpu: usize| f64::from(machine.thread_speed(cpu, busy(cpu)));
+    let all: f64 = cpus.iter().map(speed).sum::<f64>() / f64::from(1 << 20);
+    let urgent = threads.iter().filter(|thread| thread.weight == 0.0);
+    let mut left = (all - urgent.map(|thread| thread.share).sum::<f64>()).max(0.0);
+    let mut shares: Vec<f64> = threads.iter().map(|thread| thread.share).collect();
+    let mut open: Vec<usize> = (0..threads.len())
+        .filter(|&nr| threads[nr].weight > 0.0)
+        .collect();
+    // Those whose part would be more than a CPU get one, and the others share the rest.
+    loop {
+        let weights: f64 = open.iter().map(|&nr| threads[nr].weight).sum();
+        let part = |nr: usize| left * threads[nr].weight / weights;
+        let (full, rest): (Vec<usize>, Vec<usize>) = open.iter().partition(|&&nr| part(nr) > 1.0);
+        if full.is_empty() {
+            for nr in rest {
+                shares[nr] = part(nr);
+            }
+            return shares;
+        }
+        left = (left - full.len() as f64).max(0.0);
+        for nr in full {
+            shares[nr] = 1.0;
+        }
+        open = rest;
+    }
+}
+
+/// Follows each thread of a run.
+struct Observer {
+    /// By CPU: its speed, of the fastest; and the thread that runs, and since when.
+    speeds: Vec<f64>,
+    running: Vec<Option<(usize, u64)>>,
+    threads: Vec<Thread>,
+    now: u64,
+}
+
+#[derive(Clone, Default)]
+struct Thread {
+    /// It belongs to the load.
+    counts: bool,
+    work: f64,
+    prio: i32,
+    waits_since: Option<u64>,
+    longest_wait: u64,
+}
+
+/// The priority of nice -20; real-time and deadline threads have lower numbers (`MAX_RT_PRIO`).
+const FIRST_NORMAL_PRIO: i32 = 100;
+/// The shell that starts the load is the first task.
+const SHELL: i32 = 1000;
+
+impl Observer {
+    fn new(machine: &Machine) -> Observer {
+        let cpus = 0..machine.cpus.len();
+        let speed = |cpu: usize| f64::from(machine.thread_speed(cpu, 1)) / f64::from(1 << 20);
+        Observer {
+            speeds: cpus.clone().map(speed).collect(),
+            running: cpus.map(|_| None).collect(),
+            threads: Vec::new(),
+            now: 0,
+        }
+    }
+
+    /// The thread `pid`; `None` for idle.
+    fn thread(&mut self, (name, pid): (&str, i32), prio: i32) -> Option<usize> {
+        let index = usize::try_from(pid - SHELL).ok()?;
+        if self.threads.len() <= index {
+            self.threads.resize(index + 1, Thread::default());
+        }
+        let thread = &mut self.threads[index];
+        thread.counts = index > 0 && !name.starts_with("ksoftirqd");
+        thread.prio = prio;
+        Some(index)
+    }
+
+    fn end_wait(&mut self, index: usize) {
+        let now = self.now;
+        let thread = &mut self.threads[index];
+        if let Some(since) = thread.waits_since.take() {
+            thread.longest_wait = thread.longest_wait.max(now - since);
+        }
+    }
+
+    fn end_running(&mut self, cpu: usize) {
+        if let Some((index, since)) = self.running[cpu].take() {
+            self.threads[index].work += (self.now - since) as f64 * self.speeds[cpu];
+        }
+    }
+
+    /// The run is over, at its `duration_ns` if it has one: the last event may be long past.
+    fn end(&mut self, duration_ns: Option<u64>) {
+        self.now = duration_ns.map_or(self.now, |end| end.max(self.now));
+        for cpu in 0..self.running.len() {
+            self.end_running(cpu);
+        }
+        for index in 0..self.threads.len() {
+            self.end_wait(index);
+        }
+    }
+
+    fn longest_wait(&self) -> f64 {
+        let judged = |thread: &&Thread| thread.counts && thread.prio >= FIRST_NORMAL_PRIO;
+        let threads = self.threads.iter().filter(judged);
+        threads.map(|thread| thread.longest_wait).max().unwrap_or(0) as f64
+    }
+
+    /// Adds what each thread got, of one of `runs` runs, to the mean.
+    fn add_to(&self, mean: &mut Vec<Progress>, runs: u32) {
+        let threads: Vec<&Thread> = self.threads.iter().filter(|thread| thread.counts).collect();
+        mean.resize(mean.len().max(threads.len()), Progress::default());
+        for (mean, thread) in mean.iter_mut().zip(threads) {
+            mean.share += thread.work / self.now.max(1) as f64 / f64::from(runs);
+            mean.weight = match thread.prio {
+                ..FIRST_NORMAL_PRIO => 0.0,
+                prio => simulator::weight_of(prio).into(),
+            };
+        }
+    }
+}
+
+impl Trace for Observer {
+    fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
+        self.now = now;
+        match event {
+            Event::Wakeup { task, prio, .. } => {
+                if let Some(index) = self.thread(task, prio) {
+                    self.threads[index].waits_since.get_or_insert(now);
+                }
+            }
+            Event::Switch {
+                prev,
+                prev_prio,
+                prev_runnable,
+                next,
+                next_prio,
+            } => {
+                self.end_running(cpu);
+                let prev = self.thread(prev, prev_prio).filter(|_| prev_runnable);
+                if let Some(index) = prev {
+                    self.threads[index].waits_since = Some(now);
+                }
+                if let Some(index) = self.thread(next, next_prio) {
+                    self.end_wait(index);
+                    self.running[cpu] = Some((index, now));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entitlements_are_weighted_and_end_at_one_cpu() {
+        let machine = Machine::find("smp-2").unwrap();
+        let thread = |weight| Progress { share: 0.3, weight };
+        let of = |weights: &[f64]| {
+            let threads: Vec<Progress> = weights.iter().map(|&weight| thread(weight)).collect();
+            entitled(&machine, &threads)
+        };
+        assert_eq!(of(&[1024.0; 4]), [0.5; 4]);
+        assert_eq!(of(&[1024.0]), [1.0]);
+        assert_eq!(of(&[3072.0, 512.0, 512.0]), [1.0, 0.5, 0.5]);
+        // The real-time thread keeps what it got.
+        assert_eq!(of(&[0.0, 1024.0, 1024.0]), [0.3, 0.85, 0.85]);
+    }
+
+    #[test]
+    fn a_thread_that_runs_alone_has_its_cpu_until_the_end() {
+        let machine = Machine::find("smp-2").unwrap();
+        let mut observer = Observer::new(&machine);
+        let idle = ("swapper/0", 0);
+        observer.event(
+            100,
+            0,
+            Event::Switch {
+                prev: idle,
+                prev_prio: 120,
+                prev_runnable: true,
+                next: ("loop", SHELL + 1),
+                next_prio: 120,
+            },
+        );
+        observer.end(Some(1000));
+        let mut threads = Vec::new();
+        observer.add_to(&mut threads, 1);
+        assert_eq!(threads.len(), 1);
+        assert!((threads[0].share - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_thread_loses_what_it_was_entitled_to_only() {
+        let machine = Machine::find("smp-2").unwrap();
+        let shares = |shares: [f64; 4]| {
+            shares.map(|share| Progress {
+                share,
+                weight: 1024.0,
+            })
+        };
+        let fair = shares([0.5; 4]);
+        let unfair = shares([0.75, 0.75, 0.25, 0.25]);
+        assert_eq!(worst_share(&machine, &unfair, &fair), 2.0);
+        assert_eq!(worst_share(&machine, &fair, &unfair), 1.0);
+        let mut urgent = fair;
+        urgent[2].weight = 0.0;
+        let mut starved = urgent;
+        starved[2].share = 0.0;
+        assert_eq!(worst_share(&machine, &starved, &urgent), 1.0);
+    }
+}
