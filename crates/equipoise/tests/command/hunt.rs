@@ -3,9 +3,9 @@
 use crate::common::{json, run, text};
 use crate::foreign::Scheduler;
 
-/// Puts all threads of low weight on CPU 0.
+/// Leaves CPU 1 to threads that may run on no other.
 fn planted() -> Scheduler {
-    let body = "if (p->scx.weight < 100 && bpf_cpumask_test_cpu(0, p->cpus_ptr))
+    let body = "if (bpf_cpumask_test_cpu(0, p->cpus_ptr))
     scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL_ON | 0, SCX_SLICE_DFL, enq_flags);
 else
     scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);";
@@ -33,11 +33,6 @@ fn it_finds_a_planted_flaw_and_writes_a_small_load_that_shows_it() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let load = std::fs::read_to_string(file).unwrap();
     assert!(load.contains("with seed 1"), "{load}");
-    let flaw = |line: &str| {
-        let nice = line.trim().strip_prefix("\"priority\" : ");
-        nice.is_some_and(|nice| !nice.starts_with('-'))
-    };
-    assert!(load.lines().any(flaw), "no thread of low weight: {load}");
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let note = found["notes"][0].as_str().unwrap();
     let threads: u32 = note.split(' ').next().unwrap().parse().unwrap();
@@ -47,7 +42,7 @@ fn it_finds_a_planted_flaw_and_writes_a_small_load_that_shows_it() {
         let cell = page["tables"][0]["rows"][0][4].as_str();
         cell.unwrap().parse().unwrap()
     };
-    assert!(factor(&found) > 1.3, "{note}");
+    assert!(factor(&found) > 1.7, "{note}");
     assert_eq!(factor(&found), factor(&again), "{load}");
 }
 
