@@ -189,7 +189,11 @@ impl<'a> Builder<'a> {
         known.migrations += u64::from(from.is_some());
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
-        let mut ns = costs.context_switch_ns;
+        // In a real kernel most of the switch precedes its event, in the time of the thread before.
+        let mut ns = match self.simulated {
+            true => costs.context_switch_ns,
+            false => 0,
+        };
         // The trace shows that the time passed since is not the thread's.
         let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
         ns += late;
@@ -244,8 +248,14 @@ impl<'a> Builder<'a> {
                 self.cpus[cpu].runs = Some(thread);
                 self.account(cpu, now);
             }
+            let switch = match self.machine.filter(|_| !self.simulated) {
+                Some(machine) => self.kernel_ns(cpu, costs(machine, cpu).context_switch_ns),
+                None => 0,
+            };
+            let switch = work_in(switch, self.speed(cpu));
             let known = &mut self.threads[thread as usize];
             known.until = now;
+            known.work = known.work.saturating_sub(switch);
             known.owed = std::mem::take(&mut self.cpus[cpu].owed);
             match state {
                 State::Runnable => {
