@@ -106,8 +106,8 @@ fn work_is_by_the_speed_of_the_cpu() {
     let costs = machine.core_types[machine.cpus[0].core_type].costs;
     let ns = 1_000_000;
     let ticks = ns * 2 * costs.tick_ns * u64::from(machine.hz) / 1_000_000_000;
-    let switch = 2 * costs.context_switch_ns;
-    let expected = machine::work_in(ns - ticks - switch, little) / 2;
+    let end = 2 * costs.context_switch_ns;
+    let expected = machine::work_in(ns - ticks - end, little) / 2;
     assert!(work.abs_diff(expected) <= 2, "{work} {expected}");
     let beyond = switch(9, 1, IDLE, "R", A);
     let error = import("t.txt", beyond.as_bytes(), Some(&machine))
