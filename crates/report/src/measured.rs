@@ -47,7 +47,7 @@ struct Figure {
     of: fn(&Summary) -> f64,
 }
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 7] = [
     Figure {
         name: "makespan, ms",
         of: |summary| summary.makespan_ns as f64 / NS_PER_MS,
@@ -76,6 +76,13 @@ const FIGURES: [Figure; 6] = [
         of: |summary| {
             let turns = summary.threads.iter().map(|thread| thread.turns);
             turns.sum::<u64>() as f64
+        },
+    },
+    Figure {
+        name: "migrations of its threads",
+        of: |summary| {
+            let migrations = summary.threads.iter().map(|thread| thread.migrations);
+            migrations.sum::<u64>() as f64
         },
     },
 ];
