@@ -27,7 +27,7 @@ Examples:
 A file's name may be - for standard input, once. Ctrl-C shows what is complete.
 
 Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
-wrong, 3 when a scheduler in C failed, 130 when it was stopped."
+wrong, 3 when a scheduler in C failed, 4 when `compare --measured` missed a bound, 130 when it was stopped."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -283,7 +283,7 @@ pub struct Compare {
     /// Instead of a workload: a trace that was recorded on this machine under the kernel's own
     /// scheduler, or under POLICY (which may also be a scheduler in C). The first trace's load is
     /// simulated under the scheduler of each trace, and measurement and simulation are shown side
-    /// by side
+    /// by side, each figure with its bound and PASS or FAIL. The exit status is 4 if one fails
     #[arg(
         long,
         value_name = "[POLICY|FILE.bpf.c=]TRACE",
@@ -452,6 +452,9 @@ pub struct Calibrate {
     /// replaying a recording
     #[arg(long)]
     pub traced: bool,
+    /// Measure even if other processes keep this computer busy, which makes the costs too large
+    #[arg(long)]
+    pub force: bool,
     /// The machine's name
     #[arg(long, default_value = "detected")]
     pub name: String,

@@ -4,7 +4,7 @@ use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::locks;
-use super::measured::measured;
+use super::measured::{measured, others};
 use super::streams::weave;
 use crate::recording::{Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
@@ -51,6 +51,8 @@ impl Builder<'_> {
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
+        self.summary.cpus = self.cpus.len();
+        self.summary.others = others(&self.threads, &keeps);
         let woven = weave(&mut self.threads, &self.streams, &keeps);
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
