@@ -512,6 +512,10 @@ pub struct Import {
     /// it to other machines
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    /// Set the period of the threads called THREAD, such as `ui=16.67ms`, or `ui=none` if they have
+    /// no deadlines [default: what their wakeups show; see `workload show`]
+    #[arg(long = "period", value_name = "THREAD=TIME|none", value_parser = period)]
+    pub periods: Vec<workload::import::Set>,
 }
 
 #[derive(Subcommand)]
@@ -563,6 +567,22 @@ fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
         "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
     })
+}
+
+/// The period of the threads of a name, ns, or none.
+fn period(text: &str) -> Result<workload::import::Set, String> {
+    let expected =
+        || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");
+    let (name, period) = text.rsplit_once('=').ok_or_else(expected)?;
+    let period = match period {
+        "none" => None,
+        time => Some(
+            workload::nanoseconds(time, 1e9)
+                .filter(|&ns| ns > 0)
+                .ok_or_else(expected)?,
+        ),
+    };
+    Ok((name.to_owned(), period))
 }
 
 /// The refresh interval.
@@ -656,6 +676,18 @@ mod tests {
         }
         for wrong in ["", "s", "-1s", "nan", "1h"] {
             assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn periods_are_times_or_none() {
+        assert_eq!(
+            period("ui=16.67ms"),
+            Ok(("ui".to_owned(), Some(16_670_000)))
+        );
+        assert_eq!(period("a=b=none"), Ok(("a=b".to_owned(), None)));
+        for wrong in ["ui", "ui=", "ui=0", "ui=-1ms"] {
+            assert!(period(wrong).is_err(), "{wrong}");
         }
     }
 

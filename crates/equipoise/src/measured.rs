@@ -21,7 +21,7 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     interrupt::listen();
     let mut traces = Vec::new();
     for measured in &args.measured {
-        traces.push(import::read(&measured.trace, Some(&machine))?);
+        traces.push(import::read(&measured.trace, Some(&machine), &[])?);
     }
     let Some(first) = traces.first() else {
         unreachable!("the command line has a trace")

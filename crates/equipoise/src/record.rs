@@ -69,6 +69,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
             let name = args.output.display().to_string();
             let imported = workload::import::import(&name, &bytes[..], Some(machine))?;
             import::say(&imported.summary);
+            import::say_periods(&imported.recording);
             let text = import::text(&imported.recording)?;
             out.write_all(text.as_bytes())
                 .map_err(|it| Error::write(&args.output, &it))

@@ -14,6 +14,7 @@ mod line;
 mod locks;
 mod measured;
 mod perfetto;
+mod periods;
 mod protobuf;
 mod streams;
 mod text;
@@ -21,6 +22,7 @@ mod text;
 use crate::recording::Recording;
 pub use known::MARK;
 pub use measured::{Did, Other};
+pub use periods::Set;
 
 use builder::Builder;
 use event::Read;
@@ -85,7 +87,19 @@ pub fn import(
     trace: impl BufRead,
     machine: Option<&Machine>,
 ) -> Result<Imported, Box<BadInput>> {
-    build(file, trace, Builder::new(machine))
+    import_with(file, trace, machine, &[])
+}
+
+/// The same, with periods that the user has set, by the threads' names.
+pub fn import_with(
+    file: &str,
+    trace: impl BufRead,
+    machine: Option<&Machine>,
+    periods: &[Set],
+) -> Result<Imported, Box<BadInput>> {
+    let mut builder = Builder::new(machine);
+    builder.periods = periods.to_vec();
+    build(file, trace, builder)
 }
 
 /// The measurements of the threads in `trace`, which a simulation on `machine` wrote. There
