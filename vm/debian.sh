@@ -1,19 +1,21 @@
-# Sourced: apt's own tools with package lists and a configuration of ours, for kernels and their sources from
-# trixie-backports and sid, whatever release this machine runs. apt checks signatures; nothing is installed.
+# Sourced: apt's own tools with package lists and a configuration of ours, for packages of any release of Debian,
+# whatever release this machine runs. apt checks signatures; nothing is installed.
 
 debian_cache=${XDG_CACHE_HOME:-$HOME/.cache}/equipoise/debian
 
-# Sets `apt`, the options for apt-get and apt-cache. The lists are a day old at most.
+# configure_apt SUITE...: sets `apt`, the options for apt-get and apt-cache. The lists are a day old at most.
 configure_apt() {
-	local repository
-	mkdir -p "$debian_cache/lists/partial" "$debian_cache/archives/partial"
+	local repository suites="$*"
+	local lists=$debian_cache/lists-${suites// /-}
+	local sources=$lists.list
+	mkdir -p "$lists/partial" "$debian_cache/archives/partial"
 	repository=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
-	printf "deb ${repository:-http://deb.debian.org/debian/} %s main\n" trixie-backports sid >"$debian_cache/sources.list"
+	printf "deb ${repository:-http://deb.debian.org/debian/} %s main\n" "$@" >"$sources"
 	apt=(
-		-o "Dir::Etc::sourcelist=$debian_cache/sources.list" -o Dir::Etc::sourceparts=- -o APT::Sandbox::User=
-		-o "Dir::State::lists=$debian_cache/lists" -o "Dir::Cache=$debian_cache" -o "Debug::NoLocking=1"
+		-o "Dir::Etc::sourcelist=$sources" -o Dir::Etc::sourceparts=- -o APT::Sandbox::User=
+		-o "Dir::State::lists=$lists" -o "Dir::Cache=$debian_cache" -o "Debug::NoLocking=1"
 	)
-	if [ -z "$(find "$debian_cache/lists" -name '*_Packages*' -mmin -1440)" ]; then
+	if [ -z "$(find "$lists" -name '*_Packages*' -mmin -1440)" ]; then
 		apt-get "${apt[@]}" -qq update >&2 || say "no new package lists, see above"
 	fi
 }
