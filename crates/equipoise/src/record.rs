@@ -196,7 +196,7 @@ impl Recorder {
             .or(command.as_ref().map(|child: &Child| child.id() as i32));
         let (mut is_busy, mut next_look) = (false, FIRST_LOOK);
         loop {
-            let ended = self.wait(end.as_ref()).map_err(failed)?;
+            let (ended, half_full) = self.wait(end.as_ref()).map_err(failed)?;
             let over = limit.is_some_and(|limit| since.elapsed() >= limit);
             let ends = ended || over || STOP.load(Ordering::Relaxed);
             if !is_busy && (ends || since.elapsed() >= next_look) {
@@ -207,8 +207,11 @@ impl Recorder {
             if ends {
                 break;
             }
-            for spooled in &mut self.buffers {
-                spooled.drain(false).map_err(failed)?;
+            // Taking pages takes a CPU from the load.
+            if half_full {
+                for spooled in &mut self.buffers {
+                    spooled.drain(false).map_err(failed)?;
+                }
             }
         }
         self.instance.switch(false).map_err(failed)?;
@@ -242,9 +245,9 @@ impl Recorder {
             .mark(&format!("{MARK}{what} {thread} {}", name.trim_end()))
     }
 
-    /// Waits until a buffer is half full, for a limited time. Returns true if the recorded process
-    /// has ended.
-    fn wait(&self, end: Option<&OwnedFd>) -> io::Result<bool> {
+    /// Waits until a buffer is half full, for a limited time. Returns whether the recorded process has
+    /// ended, and whether a buffer is.
+    fn wait(&self, end: Option<&OwnedFd>) -> io::Result<(bool, bool)> {
         let buffers = self.buffers.iter().map(|it| &it.buffer.pipe);
         let mut fds: Vec<PollFd<'_>> = buffers.map(|it| PollFd::new(it, PollFlags::IN)).collect();
         fds.extend(end.map(|end| PollFd::new(end, PollFlags::IN)));
@@ -253,8 +256,9 @@ impl Recorder {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let last = fds.last().filter(|_| end.is_some());
-        Ok(last.is_some_and(|it| !it.revents().is_empty()))
+        let ready = |fds: &[PollFd<'_>]| fds.iter().any(|it| !it.revents().is_empty());
+        let (buffers, end) = fds.split_at(self.buffers.len());
+        Ok((ready(end), ready(buffers)))
     }
 
     /// Writes the recording as a `trace.dat`.

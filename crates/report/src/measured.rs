@@ -222,6 +222,7 @@ mod tests {
                 ran_ns: 50_000_000,
                 latencies_ns: vec![1_000 * latency_us; 1000],
                 turns: 1000,
+                migrations: 0,
             }],
             makespan_ns: makespan_ms * 1_000_000,
             span_ns: makespan_ms * 1_000_000,

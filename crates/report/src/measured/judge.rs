@@ -7,7 +7,7 @@ use workload::import::{Did, MOST_OTHERS_PCT, Summary};
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_US: f64 = 1e3;
 
-/// The bounds; those of `vm/replay`'s loads, which are recorded on an otherwise idle machine.
+/// The bounds, for one recording on an otherwise idle machine.
 const MAKESPAN_PCT: f64 = 10.0;
 const SWITCHES_PCT: f64 = 15.0;
 const RUN_TIME_PCT: f64 = 2.0;
@@ -123,6 +123,12 @@ pub fn judge(pair: &Pair) -> Vec<Judged> {
         Bound::Percent(SWITCHES_PCT),
         &turns,
     ));
+    // A single migration more or less may be a large part.
+    figures.push(of(
+        "migrations of its threads",
+        Bound::None("not judged"),
+        &migrations,
+    ));
     figures.push(of("threads", Bound::Percent(0.0), &|summary| {
         summary.threads.len() as f64
     }));
@@ -147,6 +153,11 @@ fn ran_ms(summary: &Summary) -> f64 {
 fn turns(summary: &Summary) -> f64 {
     let turns = summary.threads.iter().map(|thread| thread.turns);
     turns.sum::<u64>() as f64
+}
+
+fn migrations(summary: &Summary) -> f64 {
+    let migrations = summary.threads.iter().map(|thread| thread.migrations);
+    migrations.sum::<u64>() as f64
 }
 
 /// The percentile of all threads' latencies, us; 0 without wakeups.

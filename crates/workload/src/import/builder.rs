@@ -2,7 +2,7 @@
 
 use super::Summary;
 use super::event::{Event, Line, Moved, State, Task};
-use super::known::{Cpu, Entry, Gap, Is, Known, MARK, Mark, Stream};
+use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker};
 use super::locks::Futexes;
 use super::periods::Set;
 use crate::DEFAULT_FOOTPRINT;
@@ -188,14 +188,20 @@ impl<'a> Builder<'a> {
 
     /// `thread` begins to run on `cpu`: the kernel's cost of the switch, by the machine file.
     fn owe_switch(&mut self, cpu: usize, now: u64, thread: u32, woken: Option<(u64, bool)>) {
+        let known = &mut self.threads[thread as usize];
+        let from = known.cpu.replace(cpu).filter(|&last| last != cpu);
+        known.migrations += u64::from(from.is_some());
         let Some(machine) = self.machine else { return };
         let costs = costs(machine, cpu);
-        let mut ns = costs.context_switch_ns;
+        // In a real kernel most of the switch precedes its event, in the time of the thread before.
+        let mut ns = match self.simulated {
+            true => costs.context_switch_ns,
+            false => 0,
+        };
         // The trace shows that the time passed since is not the thread's.
         let late = woken.map_or(0, |(at, _)| costs.wakeup_ns.saturating_sub(now - at));
         ns += late;
-        let known = &mut self.threads[thread as usize];
-        if let Some(last) = known.cpu.replace(cpu).filter(|&last| last != cpu) {
+        if let Some(last) = from {
             let mut caches = machine.last_level_caches().iter();
             let near = caches.any(|cache| cache.contains(cpu) && cache.contains(last));
             let line_ns = if near {
@@ -205,7 +211,7 @@ impl<'a> Builder<'a> {
             };
             ns += DEFAULT_FOOTPRINT / CACHE_LINE * line_ns;
         }
-        ns += std::mem::take(&mut known.owed);
+        ns += std::mem::take(&mut self.threads[thread as usize].owed);
         if self.simulated {
             self.cpus[cpu].waker_s = late;
         }
@@ -246,8 +252,14 @@ impl<'a> Builder<'a> {
                 self.cpus[cpu].runs = Some(thread);
                 self.account(cpu, now);
             }
+            let switch = match self.machine.filter(|_| !self.simulated) {
+                Some(machine) => self.kernel_ns(cpu, costs(machine, cpu).context_switch_ns),
+                None => 0,
+            };
+            let switch = work_in(switch, self.speed(cpu));
             let known = &mut self.threads[thread as usize];
             known.until = now;
+            known.work = known.work.saturating_sub(switch);
             known.owed = std::mem::take(&mut self.cpus[cpu].owed);
             match state {
                 State::Runnable => {
@@ -268,13 +280,16 @@ impl<'a> Builder<'a> {
         self.cpus[cpu].known = true;
         self.cpus[cpu].runs = (next.pid != 0).then(|| self.thread(next));
         if let Some(thread) = self.cpus[cpu].runs {
-            // Its wakeup was not seen, except perhaps before it slept.
+            let early = self.threads[thread as usize].early.take();
+            if early.is_some() {
+                self.woken(thread, now, None, early);
+            }
             let [wakeup, switch] = self.simulated_ns(cpu);
             let known = &mut self.threads[thread as usize];
             let latency = known.woken.map(|(at, _)| (now - at).max(wakeup) + switch);
             known.latencies.extend(latency);
-            let waker = known.early.take().flatten();
-            self.woken(thread, now, waker);
+            // Its wakeup was not seen.
+            self.woken(thread, now, None, None);
             let known = &mut self.threads[thread as usize];
             known.prio = next.prio;
             known.turns += 1;
@@ -316,6 +331,7 @@ impl<'a> Builder<'a> {
             early: None,
             latencies: Vec::new(),
             turns: 0,
+            migrations: 0,
         });
         self.by_pid.insert(task.pid, index);
         index
@@ -345,8 +361,15 @@ impl<'a> Builder<'a> {
             .filter(|&waker| !line.interrupt && waker != thread);
         let waker = waker.map(|waker| (waker, line.cpu));
         match self.threads[thread as usize].is {
-            Is::Runnable => self.threads[thread as usize].early = Some(waker),
-            _ => self.woken(thread, now, waker),
+            Is::Runnable => {
+                let entry = waker.map_or(0, |(waker, cpu)| self.hold_place(waker, cpu, now));
+                self.threads[thread as usize].early = Some(Early {
+                    waker,
+                    entry,
+                    at: now,
+                });
+            }
+            _ => self.woken(thread, now, waker, None),
         }
     }
 
@@ -434,10 +457,25 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `thread`, if it sleeps, is woken by a thread on a CPU, or by another cause.
-    fn woken(&mut self, thread: u32, now: u64, waker: Option<(u32, usize)>) {
+    /// A place in the steps of `waker`, which runs on `cpu`, for a wakeup of now.
+    fn hold_place(&mut self, waker: u32, cpu: usize, now: u64) -> u32 {
+        self.account(cpu, now);
+        self.flush(waker);
+        let steps = &mut self.threads[waker as usize].steps;
+        steps.push(Entry::Gone);
+        steps.len() as u32 - 1
+    }
+
+    /// `thread`, if it sleeps, is woken by a thread on a CPU, or by another cause; or it was by
+    /// `early`, before it slept.
+    fn woken(&mut self, thread: u32, now: u64, waker: Waker, early: Option<Early>) {
         let Is::Blocked(since) = self.threads[thread as usize].is else {
             return;
+        };
+        let (waker, now) = match early {
+            // A sleep has a length.
+            Some(early) => (early.waker, early.at.max(since + 1).min(now)),
+            None => (waker, now),
         };
         let known = &mut self.threads[thread as usize];
         known.is = Is::Runnable;
@@ -461,19 +499,19 @@ impl<'a> Builder<'a> {
             self.threads[thread as usize].steps.push(Entry::Slept(gap));
             return;
         };
-        if self.cpus[cpu].runs == Some(waker) {
-            self.account(cpu, now);
-            self.flush(waker);
-        }
-        if let Some(machine) = self.machine {
+        let place = match early {
+            Some(early) => early.entry,
+            None => self.hold_place(waker, cpu, now),
+        };
+        if let Some(machine) = self.machine
+            && self.cpus[cpu].runs == Some(waker)
+        {
             self.cpus[cpu].owed += self.kernel_ns(cpu, costs(machine, cpu).wakeup_ns);
         }
         let steps = &mut self.threads[thread as usize].steps;
         let entry = steps.len() as u32;
         steps.push(Entry::Woken { by: waker, gap });
-        self.threads[waker as usize]
-            .steps
-            .push(Entry::Wakes { thread, entry });
+        self.threads[waker as usize].steps[place as usize] = Entry::Wakes { thread, entry };
     }
 
     fn fork(&mut self, parent: u32, child: Task) -> u32 {

@@ -25,16 +25,29 @@ pub struct Known {
     /// It has not run since its last wakeup: the time of that, ns, and whether an interrupt caused
     /// it.
     pub woken: Option<(u64, bool)>,
-    /// This thread woke it before it slept, if it runs again without another wakeup.
-    pub early: Option<Waker>,
+    /// Its wakeup before it slept, if it runs again without another one.
+    pub early: Option<Early>,
     /// Its waits for a CPU after each wakeup, ns.
     pub latencies: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
+    /// The number of those on another CPU than the one before.
+    pub migrations: u64,
 }
 
 /// A thread and its CPU; `None` for an interrupt.
 pub type Waker = Option<(u32, usize)>;
+
+/// A wakeup whose event precedes the sleep that it ends: the kernel writes `sched_waking` before it
+/// takes the runqueue's lock, and the thread may be about to sleep on another CPU.
+#[derive(Clone, Copy)]
+pub struct Early {
+    pub waker: Waker,
+    /// The place of the waker's steps that is kept for it.
+    pub entry: u32,
+    /// Its time, ns.
+    pub at: u64,
+}
 
 /// A recorder's mark on a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]

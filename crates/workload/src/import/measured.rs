@@ -18,6 +18,8 @@ pub struct Did {
     pub latencies_ns: Vec<u64>,
     /// The number of switches to it.
     pub turns: u64,
+    /// The number of those on another CPU than the one before.
+    pub migrations: u64,
 }
 
 /// Those of `threads` that are kept.
@@ -43,6 +45,7 @@ pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
             ran_ns: thread.ran_ns,
             latencies_ns: thread.latencies.clone(),
             turns: thread.turns,
+            migrations: thread.migrations,
         })
         .collect()
 }
