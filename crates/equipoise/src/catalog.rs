@@ -8,6 +8,7 @@ use machine::input::{self, BadInput};
 use policy::Policy;
 use report::{Page, Table};
 use std::path::PathBuf;
+use workload::recording::{Recording, Step, Thread};
 use workload::{Better, Unit, Workload};
 
 /// The machines.
@@ -184,19 +185,49 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
         };
         vec![param.name.into(), default.into(), param.help.into()]
     });
+    let periods = workload.recording().and_then(periods);
+    let mut tables: Vec<Table> = periods.into_iter().collect();
+    tables.extend([
+        table("Metrics", &["metric", "unit", "better"], metrics.collect()),
+        table(
+            "Parameters",
+            &["name", "default", "meaning"],
+            params.collect(),
+        ),
+    ]);
     Page {
         title: format!("{}: {}", workload.name(), workload.description()),
         notes: duration(workload).into_iter().collect(),
-        tables: vec![
-            table("Metrics", &["metric", "unit", "better"], metrics.collect()),
-            table(
-                "Parameters",
-                &["name", "default", "meaning"],
-                params.collect(),
-            ),
-        ],
+        tables,
         ..Page::default()
     }
+}
+
+/// The periods of a recording's threads, by which its `missed` are judged.
+fn periods(recording: &Recording) -> Option<Table> {
+    let row = |thread: &Thread| {
+        let period = thread.period?;
+        let waker = period.woken_by.and_then(|it| recording.threads.get(it));
+        let begun = |step: &&Step| matches!(step, Step::Release);
+        Some(vec![
+            (&*thread.name).into(),
+            format!("{:.3}", period.ns as f64 / 1e6).into(),
+            format!("{:.1}", 1e9 / period.ns as f64).into(),
+            thread.steps.iter().filter(begun).count().to_string().into(),
+            period
+                .confidence
+                .map_or("set".to_owned(), |it| format!("{it} %"))
+                .into(),
+            waker.map_or("a timer", |waker| &waker.name).into(),
+        ])
+    };
+    let mut rows: Vec<Vec<report::Cell>> = recording.threads.iter().filter_map(row).collect();
+    rows.sort_by(|a, b| a[0].text.cmp(&b[0].text));
+    let header = ["thread", "ms", "Hz", "wakeups", "confidence", "woken by"];
+    (!rows.is_empty()).then(|| Table {
+        text_columns: 1,
+        ..table("Periods", &header, rows)
+    })
 }
 
 fn policy_page(policy: &Policy) -> Page {

@@ -27,7 +27,7 @@ Examples:
 A file's name may be - for standard input, once. Ctrl-C shows what is complete.
 
 Exit status: 0 when all went well, 1 when a simulation failed, 2 when the command line or a file is \
-wrong, 3 when a scheduler in C failed, 130 when it was stopped."
+wrong, 3 when a scheduler in C failed, 4 when `compare --measured` missed a bound, 130 when it was stopped."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -293,7 +293,7 @@ pub struct Compare {
     /// Instead of a workload: a trace that was recorded on this machine under the kernel's own
     /// scheduler, or under POLICY (which may also be a scheduler in C). The first trace's load is
     /// simulated under the scheduler of each trace, and measurement and simulation are shown side
-    /// by side
+    /// by side, each figure with its bound and PASS or FAIL. The exit status is 4 if one fails
     #[arg(
         long,
         value_name = "[POLICY|FILE.bpf.c=]TRACE",
@@ -533,6 +533,9 @@ pub struct Calibrate {
     /// replaying a recording
     #[arg(long)]
     pub traced: bool,
+    /// Measure even if other processes keep this computer busy, which makes the costs too large
+    #[arg(long)]
+    pub force: bool,
     /// The machine's name
     #[arg(long, default_value = "detected")]
     pub name: String,
@@ -590,6 +593,10 @@ pub struct Import {
     /// it to other machines
     #[arg(long, value_name = "MACHINE")]
     pub machine: Option<String>,
+    /// Set the period of the threads called THREAD, such as `ui=16.67ms`, or `ui=none` if they have
+    /// no deadlines [default: what their wakeups show; see `workload show`]
+    #[arg(long = "period", value_name = "THREAD=TIME|none", value_parser = period)]
+    pub periods: Vec<workload::import::Set>,
 }
 
 #[derive(Subcommand)]
@@ -641,6 +648,22 @@ fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
         "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
     })
+}
+
+/// The period of the threads of a name, ns, or none.
+fn period(text: &str) -> Result<workload::import::Set, String> {
+    let expected =
+        || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");
+    let (name, period) = text.rsplit_once('=').ok_or_else(expected)?;
+    let period = match period {
+        "none" => None,
+        time => Some(
+            workload::nanoseconds(time, 1e9)
+                .filter(|&ns| ns > 0)
+                .ok_or_else(expected)?,
+        ),
+    };
+    Ok((name.to_owned(), period))
 }
 
 /// The refresh interval.
@@ -734,6 +757,18 @@ mod tests {
         }
         for wrong in ["", "s", "-1s", "nan", "1h"] {
             assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn periods_are_times_or_none() {
+        assert_eq!(
+            period("ui=16.67ms"),
+            Ok(("ui".to_owned(), Some(16_670_000)))
+        );
+        assert_eq!(period("a=b=none"), Ok(("a=b".to_owned(), None)));
+        for wrong in ["ui", "ui=", "ui=0", "ui=-1ms"] {
+            assert!(period(wrong).is_err(), "{wrong}");
         }
     }
 

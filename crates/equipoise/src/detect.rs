@@ -1,5 +1,6 @@
-//! `equipoise machine detect`.
+//! `equipoise machine detect` and `calibrate`.
 
+use crate::busy::Watch;
 use crate::cli::{Calibrate, Detect, Output};
 use crate::error::Error;
 use crate::output;
@@ -8,7 +9,14 @@ use detect::Found;
 use machine::Machine;
 use machine::input::{self, BadInput};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
+/// How long to look for other load before the measurement.
+const IDLE: Duration = Duration::from_millis(500);
+/// Costs are medians, which bear the interruptions of an idle desktop, but not a busy CPU.
+const MOST_OTHERS_CPUS: f64 = 0.2;
+const MOST_STOLEN_PCT: f64 = 5.0;
 /// The buffer of a trace that has no reader, KiB for each CPU.
 const TRACED_KB: u32 = 1024;
 
@@ -20,6 +28,11 @@ pub fn run(args: Detect, output: &Output) -> Result<(), Error> {
 /// Detects this computer, and measures costs.
 pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     let mut found = this()?;
+    let watch = Watch::begin().filter(|_| !args.force);
+    if let Some(watch) = &watch {
+        sleep(IDLE);
+        refuse_others(watch)?;
+    }
     let instance = args
         .traced
         .then(|| Instance::new(TRACED_KB, false))
@@ -31,7 +44,24 @@ pub fn calibrate(args: &Calibrate, output: &Output) -> Result<(), Error> {
     }
     detect::calibrate(&mut found).map_err(cannot)?;
     drop(instance);
+    if let Some(watch) = &watch {
+        refuse_others(watch)?;
+    }
     write(found, &args.name, output)
+}
+
+/// An error if other processes have kept CPUs busy.
+fn refuse_others(watch: &Watch) -> Result<(), Error> {
+    let Some(others) = watch.others(None) else {
+        return Ok(());
+    };
+    match others.cpus > MOST_OTHERS_CPUS || others.stolen_pct > MOST_STOLEN_PCT {
+        false => Ok(()),
+        true => Err(Error::Input(Box::new(BadInput::whole(
+            format!("this computer is busy: {}", others.words()),
+            "expected an idle computer, as other load makes the costs too large; to measure all the same: --force",
+        )))),
+    }
 }
 
 /// Writes a machine file, and prints warnings on standard error.

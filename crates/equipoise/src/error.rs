@@ -9,6 +9,9 @@ use std::process::ExitCode;
 /// The exit status after a scheduler in C has failed.
 const FOREIGN: u8 = 3;
 
+/// The exit status if a simulation is not as measured.
+const MISSED: u8 = 4;
+
 /// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
@@ -22,6 +25,9 @@ pub enum Error {
     Stopped,
     /// The recorded command failed with this status.
     Command(i32),
+    /// `compare --measured` missed bounds: status 4. The message, unless the first line of the
+    /// output has it.
+    Missed(Option<String>),
     /// The kernel cannot lock up a foreign scheduler, so it does not run: status 2.
     Cage(String),
 }
@@ -59,6 +65,12 @@ impl Error {
             Error::Command(status) => {
                 eprintln!("warning: the command ended with status {status}");
                 ExitCode::from(u8::try_from(status).unwrap_or(1))
+            }
+            Error::Missed(message) => {
+                if let Some(message) = message {
+                    eprintln!("{message}");
+                }
+                ExitCode::from(MISSED)
             }
             Error::Cage(lacking) => {
                 eprintln!(

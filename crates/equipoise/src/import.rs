@@ -4,36 +4,55 @@ use crate::cli::{Import, Output};
 use crate::error::Error;
 use crate::output;
 use machine::Machine;
-use machine::input;
+use machine::input::{self, BadInput};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 use workload::import::{self, Imported, Summary};
-use workload::recording::Recording;
+use workload::recording::{Period, Recording};
 
 /// Writes the workload, and prints a summary of the import on standard error.
 pub fn run(args: Import, output: &Output) -> Result<(), Error> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
-    let imported = read(&args.trace, machine.as_ref())?;
+    let imported = read(&args.trace, machine.as_ref(), &args.periods)?;
+    let names = imported.summary.threads.iter().map(|did| &did.name);
+    let names: Vec<&String> = names.collect();
+    if let Some((name, _)) = args.periods.iter().find(|(name, _)| !names.contains(&name)) {
+        return Err(Error::Input(Box::new(BadInput::whole(
+            format!(
+                "--period {name}: no such thread in {}",
+                input::shown(&args.trace)
+            ),
+            "expected the name of a recorded thread",
+        ))));
+    }
     say(&imported.summary);
+    say_periods(&imported.recording);
     let text = text(&imported.recording)?;
     output::write_text(output, &format!("{}.json", stem(&args.trace)), &text)
 }
 
 /// Reads the load from `trace`, a file or `-`.
-pub fn read(trace: &Path, machine: Option<&Machine>) -> Result<Imported, Error> {
+pub fn read(
+    trace: &Path,
+    machine: Option<&Machine>,
+    periods: &[import::Set],
+) -> Result<Imported, Error> {
     let name = input::shown(trace).to_string();
     Ok(match trace == Path::new(input::STDIN) {
-        true => import::import(&name, io::stdin().lock(), machine)?,
+        true => import::import_with(&name, io::stdin().lock(), machine, periods)?,
         false => {
             let unreadable = |error: io::Error| input::unreadable(trace, "trace", &error);
             let mut file = BufReader::new(File::open(trace).map_err(unreadable)?);
             let version_7 = file.fill_buf().map_err(unreadable)?.starts_with(VERSION_7);
             match version_7.then(|| converted(trace)) {
                 // Without a converter, the message about the file says how to convert it.
-                Some(Some(converted)) => import::import(&name, BufReader::new(converted), machine)?,
-                _ => import::import(&name, file, machine)?,
+                Some(Some(converted)) => {
+                    import::import_with(&name, BufReader::new(converted), machine, periods)?
+                }
+                _ => import::import_with(&name, file, machine, periods)?,
             }
         }
     })
@@ -82,6 +101,22 @@ pub fn say(summary: &Summary) {
     }
     for note in &summary.notes {
         eprintln!("note: {note}");
+    }
+}
+
+/// Prints the periods that were found, by name, on standard error.
+pub fn say_periods(recording: &Recording) {
+    let mut by_name = BTreeMap::new();
+    for thread in &recording.threads {
+        if let Some(period) = thread.period {
+            by_name.entry(&*thread.name).or_insert(period);
+        }
+    }
+    if !by_name.is_empty() {
+        let one =
+            |(name, period): (&&str, &Period)| format!("{name} {:.2} ms", period.ns as f64 / 1e6);
+        let all: Vec<String> = by_name.iter().map(one).collect();
+        eprintln!("periods: {}; `workload show` has more", all.join(", "));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `equipoise`: which CPU load balancing suits this machine and this load?
 
+mod busy;
 mod catalog;
 mod cli;
 mod compare;

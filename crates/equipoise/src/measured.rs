@@ -1,6 +1,7 @@
-//! `equipoise compare --measured`: a recording in a real kernel, beside its simulation.
+//! `equipoise compare --measured`: a recording in a real kernel, beside its simulation, which is
+//! judged.
 
-use crate::cli::{Compare, Output};
+use crate::cli::{Compare, Format, Output};
 use crate::error::Error;
 use crate::interrupt::{self, STOP};
 use crate::{foreign, import, output};
@@ -20,7 +21,7 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
     interrupt::listen();
     let mut traces = Vec::new();
     for measured in &args.measured {
-        traces.push(import::read(&measured.trace, Some(&machine))?);
+        traces.push(import::read(&measured.trace, Some(&machine), &[])?);
     }
     let Some(first) = traces.first() else {
         unreachable!("the command line has a trace")
@@ -59,8 +60,14 @@ pub fn run(args: &Compare, output: &Output) -> Result<(), Error> {
             simulated: workload::import::simulated(&bytes, &machine)?,
         });
     }
-    let page = report::measured::measured(&name, &machine.name, &pairs);
-    output::show(output, &output::file_name(&name), page)
+    let outcome = report::measured::measured(&name, &machine.name, &pairs);
+    let title = outcome.page.title.clone();
+    output::show(output, &output::file_name(&name), outcome.page)?;
+    match outcome.passes {
+        true => Ok(()),
+        false if output.format == Format::Table && output.out.is_none() => Err(Error::Missed(None)),
+        false => Err(Error::Missed(Some(title))),
+    }
 }
 
 fn is_foreign(name_or_file: &str) -> bool {

@@ -1,6 +1,7 @@
 //! `equipoise record`: records the kernel's scheduler while a command runs, as a `trace.dat` or
 //! directly as a workload.
 
+use crate::busy::{self, Watch};
 use crate::cli::Record;
 use crate::error::Error;
 use crate::import;
@@ -19,10 +20,12 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use workload::import::MARK;
+use workload::import::{MARK, MOST_OTHERS_PCT};
 
 /// How often the recorder checks whether to stop: each check takes a CPU from the load.
 const LOOK_MS: u32 = 200;
+/// When it first looks for other load.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// Records, and writes the recording, also after Ctrl-C.
 pub fn run(args: &Record) -> Result<(), Error> {
@@ -66,6 +69,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
             let name = args.output.display().to_string();
             let imported = workload::import::import(&name, &bytes[..], Some(machine))?;
             import::say(&imported.summary);
+            import::say_periods(&imported.recording);
             let text = import::text(&imported.recording)?;
             out.write_all(text.as_bytes())
                 .map_err(|it| Error::write(&args.output, &it))
@@ -158,6 +162,7 @@ impl Recorder {
     /// 0 without a command.
     fn record(&mut self, args: &Record) -> Result<i32, Error> {
         let failed = |error: io::Error| Error::Write(format!("cannot record: {error}"));
+        let watch = Watch::begin().filter(|_| !args.all);
         self.instance.switch(true).map_err(failed)?;
         if args.futexes {
             let call = format!("{MARK}futex {}", libc::SYS_futex);
@@ -170,7 +175,7 @@ impl Recorder {
         let end = match args.pid {
             Some(pid) => {
                 let end = process(pid)?;
-                for thread in descendants(pid).into_iter().flat_map(threads) {
+                for thread in busy::family(pid).into_iter().flat_map(threads) {
                     self.mark("load", thread).map_err(failed)?;
                 }
                 Some(end)
@@ -186,10 +191,20 @@ impl Recorder {
         };
         let since = Instant::now();
         let limit = args.seconds;
+        let load = args
+            .pid
+            .or(command.as_ref().map(|child: &Child| child.id() as i32));
+        let (mut is_busy, mut next_look) = (false, FIRST_LOOK);
         loop {
             let (ended, half_full) = self.wait(end.as_ref()).map_err(failed)?;
             let over = limit.is_some_and(|limit| since.elapsed() >= limit);
-            if ended || over || STOP.load(Ordering::Relaxed) {
+            let ends = ended || over || STOP.load(Ordering::Relaxed);
+            if !is_busy && (ends || since.elapsed() >= next_look) {
+                // A look takes a CPU from the load, so they become rare.
+                next_look *= 2;
+                is_busy = watch.as_ref().is_some_and(|watch| warns(watch, load));
+            }
+            if ends {
                 break;
             }
             // Taking pages takes a CPU from the load.
@@ -271,6 +286,21 @@ impl Spooled {
     }
 }
 
+/// Warns if processes outside the recorded `load` take enough for `compare --measured` to fail.
+fn warns(watch: &Watch, load: Option<i32>) -> bool {
+    let Some(others) = watch.others(load) else {
+        return false;
+    };
+    let is_busy = others.pct + others.stolen_pct > MOST_OTHERS_PCT;
+    if is_busy {
+        eprintln!(
+            "warning: this computer is busy: {}; the load waits for them in the recording, and not in a replay",
+            others.words()
+        );
+    }
+    is_busy
+}
+
 fn start(command: &[OsString]) -> Result<Child, Error> {
     let (program, arguments) = command.split_first().unwrap_or_else(|| {
         unreachable!("the command line has a command, where it has neither --pid nor --all")
@@ -320,28 +350,6 @@ fn threads(pid: i32) -> Vec<i32> {
     names
         .filter_map(|name| name.to_str()?.parse().ok())
         .collect()
-}
-
-/// Process `pid` and its descendants, as far as they and their parents are alive.
-fn descendants(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let parents: Vec<(i32, i32)> = entries
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // State and parent follow the name, which may contain any character.
-            let (_, rest) = stat.rsplit_once(')')?;
-            Some((pid, rest.split_whitespace().nth(1)?.parse().ok()?))
-        })
-        .collect();
-    let mut all = vec![pid];
-    let mut next = 0;
-    while let Some(&parent) = all.get(next) {
-        let children = parents.iter().filter(|(_, it)| *it == parent);
-        all.extend(children.map(|(pid, _)| *pid));
-        next += 1;
-    }
-    all
 }
 
 fn bad(message: String, expected: &str) -> Error {

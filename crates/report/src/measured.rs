@@ -1,9 +1,11 @@
-//! Measurements in a real kernel beside simulations of the same load.
+//! Measurements in a real kernel beside simulations of the same load, and a judgement.
+
+mod judge;
 
 use crate::number::number;
-use crate::{Cell, Page, Table};
-use std::collections::HashMap;
-use workload::import::{Did, Summary};
+use crate::{Cell, Page, Table, Tone};
+use judge::{Judged, judge, latency_us, makespan_ms, threads};
+use workload::import::{Other, Summary};
 
 /// A load under a scheduler, in a real kernel and in the simulated one.
 pub struct Pair {
@@ -15,204 +17,169 @@ pub struct Pair {
     pub simulated: Summary,
 }
 
+/// The result of judging pairs.
+pub struct Outcome {
+    /// The tables; the title is the judgement.
+    pub page: Page,
+    /// Does every figure meet its bound?
+    pub passes: bool,
+}
+
 /// The number of threads shown, the longest running ones.
 const SHOWN: usize = 12;
+/// The number of names of other threads shown, and of missed bounds in the first line.
+const NAMED: usize = 3;
 const NS_PER_MS: f64 = 1e6;
-const NS_PER_US: f64 = 1e3;
 
-/// The page of `pairs`, of a load called `name` on a machine.
-pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Page {
+/// The judgement of `pairs`, of a load called `name` on a machine.
+pub fn measured(name: &str, machine: &str, pairs: &[Pair]) -> Outcome {
+    let judged: Vec<(&Pair, Vec<Judged>)> = pairs.iter().map(|pair| (pair, judge(pair))).collect();
+    let all = || judged.iter().flat_map(|(_, figures)| figures);
+    let bounds = all().filter(|figure| figure.passes().is_some()).count();
+    let missed: Vec<(&Pair, &Judged)> = judged
+        .iter()
+        .flat_map(|(pair, figures)| figures.iter().map(|figure| (*pair, figure)))
+        .filter(|(_, figure)| figure.passes() == Some(false))
+        .collect();
+    let passes = missed.is_empty();
+    let title = match passes {
+        true => format!("PASS: {name} on {machine}: all {bounds} bounds are met"),
+        false => {
+            let mut shown: Vec<String> = missed
+                .iter()
+                .take(NAMED)
+                .map(|(pair, figure)| missed_bound(pair, figure, pairs.len() > 1))
+                .collect();
+            if missed.len() > NAMED {
+                shown.push(format!("{} more", missed.len() - NAMED));
+            }
+            format!(
+                "FAIL: {name} on {machine}: {} of {bounds} bounds are missed: {}",
+                missed.len(),
+                shown.join("; ")
+            )
+        }
+    };
     let mut tables = Vec::new();
     let mut remarks = Vec::new();
-    for pair in pairs {
-        tables.push(whole(pair));
-        tables.push(threads(pair));
-        remarks.extend(alike(pair));
+    for (pair, figures) in &judged {
+        tables.push(table(&pair.policy, "", figures));
+        let ran: Vec<Judged> = threads(pair)
+            .into_iter()
+            .map(|(measured, simulated)| judge::ran(pair, measured, simulated))
+            .collect();
+        let shown = &ran[..ran.len().min(SHOWN)];
+        let title = format!("{}: run time by thread, ms", pair.policy);
+        tables.push(table(&title, "thread", shown));
+        remarks.extend(alike(pair, &ran));
+        remarks.extend(others(pair));
     }
     if pairs.len() > 1 {
         tables.push(orders(pairs));
     }
-    Page {
-        title: format!("{name} on {machine}"),
+    let page = Page {
+        title,
         notes: vec!["measured in a real kernel, and simulated from the first trace".to_owned()],
         tables,
         remarks,
         ..Page::default()
-    }
-}
-
-/// A figure of a whole trace.
-struct Figure {
-    name: &'static str,
-    of: fn(&Summary) -> f64,
-}
-
-const FIGURES: [Figure; 7] = [
-    Figure {
-        name: "makespan, ms",
-        of: |summary| summary.makespan_ns as f64 / NS_PER_MS,
-    },
-    Figure {
-        name: "run time, ms",
-        of: |summary| {
-            let ran = summary.threads.iter().map(|thread| thread.ran_ns);
-            ran.sum::<u64>() as f64 / NS_PER_MS
-        },
-    },
-    Figure {
-        name: "wakeup latency p50, us",
-        of: |summary| latency(summary, 50),
-    },
-    Figure {
-        name: "wakeup latency p95, us",
-        of: |summary| latency(summary, 95),
-    },
-    Figure {
-        name: "wakeup latency p99, us",
-        of: |summary| latency(summary, 99),
-    },
-    Figure {
-        name: "switches to its threads",
-        of: |summary| {
-            let turns = summary.threads.iter().map(|thread| thread.turns);
-            turns.sum::<u64>() as f64
-        },
-    },
-    Figure {
-        name: "migrations of its threads",
-        of: |summary| {
-            let migrations = summary.threads.iter().map(|thread| thread.migrations);
-            migrations.sum::<u64>() as f64
-        },
-    },
-];
-
-/// The percentile of all threads' latencies, us; 0 without wakeups.
-fn latency(summary: &Summary, percent: usize) -> f64 {
-    let threads = summary.threads.iter();
-    let mut all: Vec<u64> = threads
-        .flat_map(|it| it.latencies_ns.iter().copied())
-        .collect();
-    if all.is_empty() {
-        return 0.0;
-    }
-    let rank = (all.len() * percent).div_ceil(100).max(1) - 1;
-    let (_, ns, _) = all.select_nth_unstable(rank);
-    *ns as f64 / NS_PER_US
-}
-
-fn whole(pair: &Pair) -> Table {
-    let row = |figure: &Figure| {
-        let (measured, simulated) = ((figure.of)(&pair.measured), (figure.of)(&pair.simulated));
-        let cells = [
-            number(measured),
-            number(simulated),
-            off(measured, simulated),
-        ];
-        [figure.name.to_owned()]
-            .into_iter()
-            .chain(cells)
-            .map(Cell::from)
-            .collect()
     };
-    let mut rows: Vec<Vec<Cell>> = FIGURES.iter().map(row).collect();
-    let count = |summary: &Summary| Cell::from(summary.threads.len().to_string());
-    rows.push(vec![
-        Cell::from("threads"),
-        count(&pair.measured),
-        count(&pair.simulated),
-        Cell::from(""),
-    ]);
-    let far = |(measured, simulated): &(&Did, &Did)| relative(measured, simulated).abs();
-    let pairs = pairs_of(pair);
-    let worst = pairs.iter().max_by(|a, b| far(a).total_cmp(&far(b)));
-    if let Some(&(measured, simulated)) = worst {
-        let [then, now] = [measured, simulated].map(|did| did.ran_ns as f64 / NS_PER_MS);
-        let cells = [number(then), number(now), off(then, now)].map(Cell::from);
-        let name = Cell::from("worst run time of a thread, ms");
-        rows.push([name].into_iter().chain(cells).collect());
-    }
-    Table {
-        title: pair.policy.clone(),
-        header: ["", "measured", "simulated", "off %"]
-            .map(str::to_owned)
-            .to_vec(),
-        text_columns: 1,
-        rows,
-        ..Table::default()
-    }
+    Outcome { page, passes }
 }
 
-/// The excess of `simulated` over `measured`, in per cent.
-fn off(measured: f64, simulated: f64) -> String {
-    match measured > 0.0 {
-        true => format!("{:+.1}", 100.0 * (simulated / measured - 1.0)),
-        false => "-".to_owned(),
-    }
+/// A missed bound, for the first line.
+fn missed_bound(pair: &Pair, figure: &Judged, names_policy: bool) -> String {
+    let name = figure.name.split(',').next().unwrap_or_default();
+    let value = match figure.off() {
+        Some(off) => format!("{off:+.1} %"),
+        None => match figure.simulated {
+            None => format!("{:.1} %", figure.measured),
+            Some(simulated) => format!("{}, not {}", number(simulated), number(figure.measured)),
+        },
+    };
+    let policy = match names_policy {
+        true => format!(" under {}", pair.policy),
+        false => String::new(),
+    };
+    format!("{name} {value}{policy} (bound: {})", figure.bound())
 }
 
-/// Each thread of both, the longest running ones first.
-fn pairs_of(pair: &Pair) -> Vec<(&Did, &Did)> {
-    let simulated: HashMap<&[u32], &Did> = pair
-        .simulated
-        .threads
-        .iter()
-        .map(|thread| (&thread.path[..], thread))
-        .collect();
-    let measured = pair.measured.threads.iter();
-    let mut pairs: Vec<(&Did, &Did)> = measured
-        .filter_map(|thread| Some((thread, *simulated.get(&thread.path[..])?)))
-        .collect();
-    pairs.sort_by_key(|(measured, _)| std::cmp::Reverse(measured.ran_ns));
-    pairs
-}
-
-fn threads(pair: &Pair) -> Table {
-    let row = |&(measured, simulated): &(&Did, &Did)| {
-        let [then, now] = [measured, simulated].map(|did| did.ran_ns as f64 / NS_PER_MS);
+fn table(title: &str, first: &str, figures: &[Judged]) -> Table {
+    let row = |figure: &Judged| {
+        let verdict = match figure.passes() {
+            Some(true) => Cell::new("PASS", Tone::Better),
+            Some(false) => Cell::new("FAIL", Tone::Worse),
+            None => Cell::new(figure.verdict(), Tone::Dim),
+        };
+        let off = figure.off();
         vec![
-            Cell::from(measured.name.clone()),
-            Cell::from(number(then)),
-            Cell::from(number(now)),
-            Cell::from(off(then, now)),
+            Cell::from(figure.name.clone()),
+            Cell::from(number(figure.measured)),
+            Cell::from(figure.simulated.map_or_else(|| "-".to_owned(), number)),
+            Cell::from(off.map_or_else(|| "-".to_owned(), |off| format!("{off:+.1}"))),
+            Cell::from(figure.bound()),
+            verdict,
         ]
     };
     Table {
-        title: format!("{}: run time by thread, ms", pair.policy),
-        header: ["thread", "measured", "simulated", "off %"]
+        title: title.to_owned(),
+        header: [first, "measured", "simulated", "off %", "bound", "verdict"]
             .map(str::to_owned)
             .to_vec(),
         text_columns: 1,
-        rows: pairs_of(pair).iter().take(SHOWN).map(row).collect(),
+        rows: figures.iter().map(row).collect(),
         ..Table::default()
     }
 }
 
-/// The relative error of a thread's running time.
-fn relative(measured: &Did, simulated: &Did) -> f64 {
-    simulated.ran_ns as f64 / measured.ran_ns.max(1) as f64 - 1.0
-}
-
-/// The number of threads whose running time is right to 2 %.
-fn alike(pair: &Pair) -> Vec<String> {
-    let pairs = pairs_of(pair);
-    let off = |(measured, simulated): &(&Did, &Did)| relative(measured, simulated).abs();
-    let alike = pairs.iter().filter(|pair| off(pair) <= 0.02).count();
-    let worst = pairs.iter().map(off).fold(0.0, f64::max);
+/// The number of threads whose running time meets its bound, and of those that the load lacks.
+fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
+    let bound = ran.iter().filter(|judged| judged.passes().is_some());
+    let alike = bound.clone().filter(|it| it.passes() == Some(true)).count();
     let mut lines = vec![format!(
-        "{}: {alike} of {} threads ran as long as measured, to 2 %; the worst is {:.1} % off",
+        "{}: {alike} of the {} threads with 1 % or more of the load's run time ran as long as measured, to 2 %",
         pair.policy,
-        pairs.len(),
-        100.0 * worst
+        bound.count()
     )];
-    if pairs.len() < pair.measured.threads.len() {
+    if ran.len() < pair.measured.threads.len() {
         lines.push(format!(
             "{}: {} of the threads that were measured are not in the load",
             pair.policy,
-            pair.measured.threads.len() - pairs.len()
+            pair.measured.threads.len() - ran.len()
         ));
     }
     lines
+}
+
+/// The threads outside the recording.
+fn others(pair: &Pair) -> Option<String> {
+    let others = &pair.measured.others;
+    let ran: u64 = others.iter().map(|other| other.ran_ns).sum();
+    if ran == 0 {
+        return None;
+    }
+    let name = |other: &Other| match other.threads {
+        1 => format!(
+            "{} {} ms",
+            other.name,
+            number(other.ran_ns as f64 / NS_PER_MS)
+        ),
+        count => format!(
+            "{} ({count} threads) {} ms",
+            other.name,
+            number(other.ran_ns as f64 / NS_PER_MS)
+        ),
+    };
+    let named: Vec<String> = others.iter().take(NAMED).map(name).collect();
+    Some(format!(
+        "{}: {} threads outside the recording, which a replay lacks, took {} ms, {:.1} % of all CPUs' time: {}{}",
+        pair.policy,
+        others.iter().map(|other| other.threads).sum::<usize>(),
+        number(ran as f64 / NS_PER_MS),
+        pair.measured.others_pct(),
+        named.join(", "),
+        if others.len() > NAMED { ", ..." } else { "" }
+    ))
 }
 
 /// The measured and the simulated order of the schedulers.
@@ -223,10 +190,10 @@ fn orders(pairs: &[Pair]) -> Table {
         let names: Vec<&str> = order.iter().map(|pair| &*pair.policy).collect();
         names.join(" < ")
     };
-    let row = |figure: &Figure| {
-        let measured = order(&|pair| (figure.of)(&pair.measured));
-        let simulated = order(&|pair| (figure.of)(&pair.simulated));
-        [figure.name.to_owned(), measured, simulated]
+    let row = |name: &str, of: &dyn Fn(&Summary) -> f64| {
+        let measured = order(&|pair| of(&pair.measured));
+        let simulated = order(&|pair| of(&pair.simulated));
+        [name.to_owned(), measured, simulated]
             .map(Cell::from)
             .to_vec()
     };
@@ -234,7 +201,91 @@ fn orders(pairs: &[Pair]) -> Table {
         title: "Order".to_owned(),
         header: ["", "measured", "simulated"].map(str::to_owned).to_vec(),
         text_columns: 3,
-        rows: [&FIGURES[0], &FIGURES[3]].map(row).to_vec(),
+        rows: vec![
+            row("makespan, ms", &makespan_ms),
+            row("wakeup latency p95, us", &|summary| latency_us(summary, 95)),
+        ],
         ..Table::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workload::import::Did;
+
+    fn summary(makespan_ms: u64, latency_us: u64, others_ms: u64) -> Summary {
+        Summary {
+            threads: vec![Did {
+                name: "worker".to_owned(),
+                path: vec![0],
+                ran_ns: 50_000_000,
+                latencies_ns: vec![1_000 * latency_us; 1000],
+                turns: 1000,
+                migrations: 0,
+            }],
+            makespan_ns: makespan_ms * 1_000_000,
+            span_ns: makespan_ms * 1_000_000,
+            cpus: 2,
+            others: vec![Other {
+                name: "foreign".to_owned(),
+                threads: 3,
+                ran_ns: others_ms * 1_000_000,
+            }],
+            ..Summary::default()
+        }
+    }
+
+    fn judged(measured: Summary, simulated: Summary) -> Outcome {
+        let policy = "eevdf".to_owned();
+        let pair = Pair {
+            policy,
+            measured,
+            simulated,
+        };
+        measured_of(&[pair])
+    }
+
+    fn measured_of(pairs: &[Pair]) -> Outcome {
+        super::measured("load", "here", pairs)
+    }
+
+    #[test]
+    fn a_replay_like_the_recording_passes() {
+        let outcome = judged(summary(100, 10, 0), summary(105, 12, 0));
+        assert!(outcome.passes);
+        let title = &outcome.page.title;
+        assert_eq!(title, "PASS: load on here: all 9 bounds are met");
+    }
+
+    /// Other threads had most of the machine: the first line has the makespan, and a remark their
+    /// names.
+    #[test]
+    fn a_replay_of_a_tenth_fails_in_the_first_line() {
+        let outcome = judged(summary(1000, 5000, 900), summary(99, 1, 0));
+        assert!(!outcome.passes);
+        let title = &outcome.page.title;
+        let start =
+            "FAIL: load on here: 5 of 9 bounds are missed: makespan -90.1 % (bound: 10 %); ";
+        assert!(title.starts_with(start), "{title}");
+        let remarks = outcome.page.remarks.join("\n");
+        let says = "3 threads outside the recording, which a replay lacks, took 900.0 ms, 45.0 % of \
+                    all CPUs' time: foreign (3 threads) 900.0 ms";
+        assert!(remarks.contains(says), "{remarks}");
+    }
+
+    /// Two latencies have no 99th percentile.
+    #[test]
+    fn a_percentile_of_few_is_not_judged() {
+        let mut short = summary(100, 10, 0);
+        short.threads[0].latencies_ns.truncate(30);
+        let outcome = judged(short.clone(), short);
+        let rows = &outcome.page.tables[0].rows;
+        let verdict = |name: &str| {
+            let row = rows.iter().find(|row| row[0].text.contains(name)).unwrap();
+            row[5].text.clone()
+        };
+        assert_eq!(verdict("p50"), "PASS");
+        assert_eq!(verdict("p95"), "too few wakeups");
     }
 }

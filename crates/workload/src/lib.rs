@@ -72,6 +72,10 @@ pub trait Workload: Send + Sync {
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
+    /// The recording that it replays, if it does.
+    fn recording(&self) -> Option<&recording::Recording> {
+        None
+    }
     /// A fresh instance. `machine` is for facts that a real program asks its machine (the number of
     /// CPUs).
     fn start(&self, machine: &Machine) -> Start;

@@ -3,10 +3,13 @@
 //!
 //! The file is JSON, as defined by [`Recording`]; `equipoise workload import` writes it.
 
+mod job;
+
 use crate::{
     Better, Env, Goal, Metric, MetricId, Op, Program, Role, SchedPolicy, Start, StreamId, TaskSpec,
     Workload,
 };
+use job::Job;
 use machine::input::BadInput;
 use machine::{CpuMask, Machine};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,10 +17,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version of the file's format.
-pub const VERSION: u32 = 3;
-/// The first version; it had no streams, and the second no mutexes.
+pub const VERSION: u32 = 4;
+/// The first version; it had no streams, the second no mutexes, and the third no periods.
 const FIRST_VERSION: u32 = 1;
-/// The maximum number of thread names with latencies of their own.
+/// The maximum number of thread names with metrics of their own. Beyond it, only names of periodic
+/// threads have them.
 const MAX_NAMES: usize = 16;
 
 const MAKESPAN: MetricId = 0;
@@ -59,8 +63,27 @@ pub struct Thread {
     /// Priority of `SCHED_FIFO`, 1 to 99; otherwise it is a normal thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fifo: Option<u8>,
+    /// Its period, from which its deadlines follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
     /// Its activity.
     pub steps: Vec<Step>,
+}
+
+/// The period of a thread. Each [`Step::Release`] begins one, and the thread has to be done with its
+/// work before the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Period {
+    /// Its length, ns.
+    pub ns: u64,
+    /// The share of wakeups that came a period after the previous one, beyond chance, percent;
+    /// `None` if the user has set the period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<u8>,
+    /// The periodic thread that wakes it once in each of its periods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_by: Option<usize>,
 }
 
 fn is_default<T: Default + PartialEq>(it: &T) -> bool {
@@ -93,6 +116,8 @@ pub enum Step {
     /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
     /// Threads that it starts inherit this.
     Cpus(#[serde(deserialize_with = "cpus")] Option<u64>),
+    /// The sleep or wait before it was the end of a period, and another one begins.
+    Release,
     /// Starts this thread. A thread that no step starts exists from the beginning.
     Fork(usize),
 }
@@ -146,6 +171,14 @@ impl Recording {
                 || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
             {
                 return Err(format!("thread {index} has a priority that there is not"));
+            }
+            let names_waker =
+                |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
+            if thread
+                .period
+                .is_some_and(|it| it.ns == 0 || !names_waker(&it))
+            {
+                return Err(format!("thread {index} has a period that is not possible"));
             }
             self.check_mutexes(index)?;
             for step in &thread.steps {
@@ -228,10 +261,20 @@ struct Plan {
     recording: Recording,
     /// By thread: the metric of its latencies, besides the one for all.
     by_name: Vec<Option<MetricId>>,
+    /// By thread: the metrics of its periods, if it has one.
+    periodic: Vec<Option<Periodic>>,
     /// By thread: is it started by another?
     forked: Vec<bool>,
     /// By thread: the number of its wakeups.
     wakes: Vec<u64>,
+}
+
+/// The metrics of a periodic thread.
+#[derive(Clone, Copy)]
+struct Periodic {
+    period_ns: u64,
+    response: MetricId,
+    missed: MetricId,
 }
 
 impl Replay {
@@ -245,20 +288,49 @@ impl Replay {
             .collect();
         names.sort_unstable();
         names.dedup();
+        let is_periodic = |name: &str| {
+            let mut threads = recording.threads.iter();
+            threads.any(|it| it.name == name && it.period.is_some())
+        };
         if names.len() > MAX_NAMES {
-            names.clear();
+            names.retain(|name| is_periodic(name));
+            names.truncate(MAX_NAMES);
         }
         let mut metrics = vec![
             Metric::makespan("makespan"),
             Metric::new("latency", "us", Better::Lower, Role::Decides(Goal::Latency)),
         ];
-        metrics.extend(names.iter().map(|name| Metric {
-            name: Cow::Owned(format!("{name}/latency")),
-            unit: "us",
+        let of_name = |name: &str, column: &str, unit, role| Metric {
+            name: Cow::Owned(format!("{name}/{column}")),
+            unit,
             better: Better::Lower,
-            role: Role::Explains(Goal::Latency),
+            role,
             pool: None,
-        }));
+        };
+        for name in &names {
+            metrics.push(of_name(
+                name,
+                "latency",
+                "us",
+                Role::Explains(Goal::Latency),
+            ));
+        }
+        let first_periodic = metrics.len();
+        let with_period: Vec<&str> = names.iter().copied().filter(|it| is_periodic(it)).collect();
+        for name in &with_period {
+            let decides = Role::Decides(Goal::Latency);
+            metrics.push(of_name(name, "response", "us", decides));
+            metrics.push(of_name(name, "missed", "%", decides));
+        }
+        let periodic = |thread: &Thread| {
+            let index = with_period.iter().position(|name| *name == thread.name)?;
+            Some(Periodic {
+                period_ns: thread.period?.ns,
+                response: first_periodic + 2 * index,
+                missed: first_periodic + 2 * index + 1,
+            })
+        };
+        let periodic = recording.threads.iter().map(periodic).collect();
         let of_thread = |thread: &Thread| names.iter().position(|name| *name == thread.name);
         let by_name = recording
             .threads
@@ -278,6 +350,7 @@ impl Replay {
             plan: Arc::new(Plan {
                 recording,
                 by_name,
+                periodic,
                 forked,
                 wakes,
             }),
@@ -296,9 +369,14 @@ impl Workload for Replay {
     }
 
     /// `makespan`, until the last thread ended; and the time from a wakeup until the thread ran,
-    /// for all threads and for those of each name.
+    /// for all threads and for those of each name. A name with periods also has `NAME/response`,
+    /// the time from a release until the work is done, and `NAME/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
+    }
+
+    fn recording(&self) -> Option<&Recording> {
+        Some(&self.plan.recording)
     }
 
     fn start(&self, machine: &Machine) -> Start {
@@ -331,6 +409,8 @@ struct Running {
     /// Its current step, and since when, ns.
     doing: Option<Step>,
     since: u64,
+    /// Its work of the current period.
+    job: Option<Job>,
     /// The number of CPUs.
     cpus: usize,
 }
@@ -351,6 +431,7 @@ impl Running {
             next: 0,
             doing: None,
             since: 0,
+            job: None,
             cpus,
         };
         TaskSpec {
@@ -381,15 +462,70 @@ impl Running {
     }
 }
 
+impl Running {
+    /// The next step.
+    fn step(&mut self) -> Option<Step> {
+        let step = self.plan.recording.threads[self.thread]
+            .steps
+            .get(self.next);
+        self.next += 1;
+        step.copied()
+    }
+
+    /// The sleep that was its last step ended a period.
+    fn release(&mut self, env: &mut Env) {
+        let Some(periodic) = self.plan.periodic[self.thread] else {
+            return;
+        };
+        let release = match self.doing {
+            Some(Step::Until(at)) => at,
+            Some(Step::Sleep(ns)) => self.since + ns,
+            _ if env.woken_at > self.since => env.woken_at,
+            // It was woken before it waited.
+            _ => match self.job {
+                Some(job) => self.since.min(job.release + periodic.period_ns),
+                None => self.since,
+            },
+        };
+        self.respond(env, self.since, Some(release));
+        self.job = Some(Job {
+            release,
+            by_timer: matches!(self.doing, Some(Step::Until(_) | Step::Sleep(_))),
+        });
+    }
+
+    /// Its work of the current period ended at `end`, and the next period began at `next`.
+    fn respond(&mut self, env: &mut Env, end: u64, next: Option<u64>) {
+        if let (Some(periodic), Some(job)) = (self.plan.periodic[self.thread], self.job.take()) {
+            let outcome = job.outcome(periodic.period_ns, end, next);
+            let us = outcome.response_ns as f64 / 1e3;
+            env.recorder.record(periodic.response, us);
+            for period in 0..outcome.periods {
+                let share = if period < outcome.missed { 100.0 } else { 0.0 };
+                env.recorder.record(periodic.missed, share);
+            }
+        }
+    }
+}
+
 impl Program for Running {
     fn next(&mut self, env: &mut Env) -> Op {
         self.record_latency(env);
+        let mut step = self.step();
+        while let Some(Step::Release) = step {
+            self.release(env);
+            step = self.step();
+        }
+        if step.is_none() {
+            // The last sleep has no release; its work is done then.
+            let end = match self.doing {
+                Some(Step::Run(_)) => env.now,
+                _ => self.since,
+            };
+            self.respond(env, end, None);
+        }
+        self.doing = step;
         let plan = &self.plan;
-        self.doing = plan.recording.threads[self.thread]
-            .steps
-            .get(self.next)
-            .copied();
-        self.next += 1;
         self.since = env.now;
         let stream = |thread: usize| thread as StreamId;
         let recorded = |stream: u32| plan.recording.threads.len() as StreamId + stream;
@@ -433,6 +569,7 @@ impl Program for Running {
                 child: Box::new(Running::spec(plan, child, self.cpus)),
                 work: 0,
             },
+            Some(Step::Release) => unreachable!("each release is a part of the step before it"),
             None => {
                 env.shared[LIVE] -= 1;
                 if env.shared[LIVE] == 0 {
@@ -456,6 +593,7 @@ mod tests {
             name: name.to_owned(),
             nice: 0,
             fifo: None,
+            period: None,
             steps: steps.to_vec(),
         }
     }
@@ -526,6 +664,60 @@ mod tests {
         assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
     }
 
+    /// A job of 2 ms is released every 5 ms, and a sleep within it begins none; one takes 7 ms, and
+    /// so the next period is missed or late.
+    #[test]
+    fn a_period_has_misses() {
+        use Step::{Release, Run, Sleep, Until};
+        let mut steps = vec![];
+        for period in 1..=10 {
+            if period == 5 {
+                continue;
+            }
+            let long = if period == 4 { 5 * MS } else { 0 };
+            steps.extend([
+                Until(period * 5 * MS),
+                Release,
+                Run(MS),
+                Sleep(MS / 2),
+                Run(MS + long),
+            ]);
+        }
+        let mut recording = recording();
+        recording.threads = vec![thread("frame", &steps)];
+        let names = |recording: &Recording| {
+            let metrics = Replay::new("r", recording.clone()).metrics;
+            metrics
+                .into_iter()
+                .map(|it| it.name.into_owned())
+                .collect::<Vec<_>>()
+        };
+        // Without a period, the marks mean nothing.
+        assert!(!names(&recording).contains(&"frame/missed".to_owned()));
+        recording.threads[0].period = Some(Period {
+            ns: 5 * MS,
+            confidence: Some(100),
+            woken_by: None,
+        });
+        assert_eq!(recording.check(), Ok(()));
+        let place = |name: &str| names(&recording).iter().position(|it| it == name).unwrap();
+        let (response, missed) = (place("frame/response"), place("frame/missed"));
+        let kernel = Kernel::run(&Replay::new("r", recording.clone()), 1);
+        let responses = kernel.recorder.samples(response);
+        assert_eq!(responses.len(), 9);
+        assert!((responses[0] - 2500.0).abs() < 200.0, "{responses:?}");
+        assert!((responses[3] - 7500.0).abs() < 200.0, "{responses:?}");
+        let mut shares = vec![0.0; 10];
+        shares[3] = 100.0;
+        assert_eq!(kernel.recorder.samples(missed), shares);
+        recording.threads[0].period = Some(Period {
+            ns: 0,
+            confidence: Some(100),
+            woken_by: None,
+        });
+        assert!(recording.check().unwrap_err().contains("period"));
+    }
+
     /// The second thread waits until the first has released it.
     #[test]
     fn a_mutex_is_had_by_one() {
@@ -558,7 +750,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         let good = serde_json::to_string_pretty(&recording()).unwrap();
         for (from, to, says) in [
-            ("\"recording\": 3", "\"recording\": 4", "r.json: version 4"),
+            ("\"recording\": 4", "\"recording\": 5", "r.json: version 5"),
             ("\"fork\": 1", "\"fork\": 7", "names thread 7"),
             ("\"fork\": 1", "\"spoon\": 1", "r.json:12: "),
             (

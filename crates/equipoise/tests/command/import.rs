@@ -161,7 +161,7 @@ fn a_real_trace_is_replayed() {
     ]);
     let off = |name: &str| -> f64 {
         let line = shown.lines().find(|line| line.contains(name));
-        let cell = line.and_then(|line| line.rsplit(',').next());
+        let cell = line.and_then(|line| line.rsplit(',').nth(2));
         cell.unwrap_or_else(|| panic!("{name}: {shown}"))
             .parse()
             .unwrap()
@@ -169,6 +169,45 @@ fn a_real_trace_is_replayed() {
     assert!(off("makespan").abs() <= 10.0, "{shown}");
     assert!(off("worst run time of a thread").abs() <= 2.0, "{shown}");
     assert!(off("switches to its threads").abs() <= 15.0, "{shown}");
+}
+
+/// The recorded load waited for a thread outside it. The replay, without that thread, takes a
+/// hundredth of the time: the first line and the exit status say that it is another load.
+#[test]
+fn a_replay_unlike_its_recording_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("crowded.txt");
+    let mut lines = vec![
+        "equipoise-9 [001] ..... 0.000050: tracing_mark_write: equipoise record: load 10 work"
+            .to_owned(),
+    ];
+    let switch = |ms: u64, [(prev, prev_pid), (next, next_pid)]: [(&str, u32); 2]| {
+        format!(
+            "{prev}-{prev_pid} [000] d..2. {}.{:03}100: sched_switch: prev_comm={prev} prev_pid={prev_pid} \
+             prev_prio=120 prev_state=R ==> next_comm={next} next_pid={next_pid} next_prio=120",
+            ms / 1000,
+            ms % 1000
+        )
+    };
+    for round in 0..10 {
+        let (hog, work) = (("hog", 20), ("work", 10));
+        lines.push(switch(100 * round, [hog, work]));
+        lines.push(switch(100 * round + 1, [work, hog]));
+    }
+    std::fs::write(&trace, lines.join("\n") + "\n").unwrap();
+    let trace = trace.to_str().unwrap();
+    let args = ["compare", "--machine", "smp-2", "--measured", trace];
+    let output = run(&args);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{shown}");
+    let first = shown.lines().next().unwrap();
+    let says = "FAIL: crowded on smp-2: 3 of 6 bounds are missed: makespan -98.9 % (bound: 10 %); switches";
+    assert!(first.starts_with(says), "{first}");
+    assert!(shown.contains("hog 891.0 ms"), "{shown}");
+    // A reader of JSON finds the line on standard error.
+    let output = run(&[&args[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(text(&output.stderr).trim_end(), first);
 }
 
 /// A trace that was recorded under a scheduler in C is shown beside its simulation, under the

@@ -2,6 +2,7 @@
 
 use crate::common::{command, run, stdout, text};
 use machine::Machine;
+use std::process::Command;
 
 #[test]
 fn every_machine_takes_a_mixed_load() {
@@ -34,6 +35,24 @@ fn sysfs() -> tempfile::TempDir {
     }
     std::fs::write(cpus.join("online"), "0-1\n").unwrap();
     folder
+}
+
+/// Costs that are measured beside other load are too large.
+#[test]
+fn a_busy_computer_is_not_calibrated() {
+    let busy = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn();
+    let mut busy = busy.unwrap();
+    let output = run(&["machine", "calibrate"]);
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(output.stdout.is_empty());
+    for part in ["this computer is busy: other processes kept ", "--force"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

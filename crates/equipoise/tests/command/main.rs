@@ -24,6 +24,7 @@ mod manners;
 mod misbehaving;
 mod page;
 mod peers;
+mod periods;
 mod rt_app;
 mod rt_app_examples;
 mod runs;

@@ -86,6 +86,14 @@ fn the_page_works_in_a_browser() {
         );
         assert_eq!((&found["cdf"], &found["threads"]), (&1.into(), &5.into()));
         assert!(found["colours"].as_u64() > Some(20), "{found}");
+        // A thread has one colour under all policies.
+        let legends = found["legends"].as_array().unwrap();
+        assert_eq!(legends.len(), 3, "{found}");
+        assert!(
+            legends[0].as_str().unwrap().contains("uivar(--c"),
+            "{found}"
+        );
+        assert!(legends.iter().all(|it| it == &legends[0]), "{found}");
         assert_eq!(found["whole"], "0.000 ms to 5000.0 ms");
         assert_eq!(found["zoomed"], "1250.0 ms to 3750.0 ms");
         assert_eq!(found["later"], "1875.0 ms to 4375.0 ms");

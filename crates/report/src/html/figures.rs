@@ -10,6 +10,7 @@ use lab::Comparison;
 use machine::Machine;
 use serde::Serialize;
 use simulator::Part;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The limit for the slices of all runs of a page, bytes, before base64 adds a third.
@@ -79,6 +80,9 @@ pub(super) struct PolicyFigure {
 #[derive(Serialize)]
 struct Data<'a> {
     cpus: usize,
+    /// The names of the threads of all runs, those that ran longest first: they get the colours, the
+    /// same ones under every policy.
+    threads: &'a [String],
     runs: Vec<RunData<'a>>,
     latencies: Vec<LatencyData>,
 }
@@ -90,8 +94,6 @@ struct RunData<'a> {
     duration: f64,
     /// The end of the slices, ms.
     shown: f64,
-    /// Names, the longest running ones first.
-    threads: Vec<String>,
     /// For each CPU: the number of slices, then for each slice its time since the previous one, its
     /// length, us, and its thread; as LEB128, in base64.
     slices: String,
@@ -131,10 +133,11 @@ impl Figures {
             .collect();
         let pooled: Vec<(Vec<Thread>, Vec<usize>)> =
             first_runs.iter().map(FirstRun::pooled).collect();
+        let order = longest_running(&pooled);
         let budget = SLICES_BYTES / first_runs.len().max(1);
         let runs = names.iter().zip(first_runs).zip(&pooled);
         let runs: Vec<RunData<'_>> = runs
-            .map(|((name, run), pooled)| run_data(machine, name, run, pooled, budget))
+            .map(|((name, run), pooled)| run_data(machine, name, run, (pooled, &order), budget))
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
         let latencies = latencies(&threads);
@@ -155,6 +158,7 @@ impl Figures {
         let latency_table = latency_table(&names, &threads, &latencies);
         let data = Data {
             cpus: machine.cpus.len(),
+            threads: &order,
             runs,
             latencies,
         };
@@ -224,30 +228,32 @@ fn round(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
+/// The names of all runs' threads, those that ran longest in all runs together first.
+fn longest_running(runs: &[(Vec<Thread>, Vec<usize>)]) -> Vec<String> {
+    let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
+    for thread in runs.iter().flat_map(|(threads, _)| threads) {
+        *ran.entry(&thread.name).or_default() += thread.ran_ns.iter().sum::<u64>();
+    }
+    let mut names: Vec<(&str, u64)> = ran.into_iter().collect();
+    names.sort_by_key(|&(_, ran)| std::cmp::Reverse(ran));
+    names.into_iter().map(|(name, _)| name.to_owned()).collect()
+}
+
 fn run_data<'a>(
     machine: &Machine,
     policy: &'a str,
     run: &FirstRun,
-    (threads, of): &(Vec<Thread>, Vec<usize>),
+    ((threads, of), order): (&(Vec<Thread>, Vec<usize>), &[String]),
     budget: usize,
 ) -> RunData<'a> {
-    // The longest first: they get the colours.
-    let mut order: Vec<usize> = (0..threads.len()).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse(threads[index].ran_ns.iter().sum::<u64>()));
-    let mut rank = vec![0; order.len()];
-    for (place, &index) in order.iter().enumerate() {
-        rank[index] = place;
-    }
+    let place = |thread: &Thread| order.iter().position(|name| *name == thread.name);
+    let rank: Vec<usize> = threads.iter().map(|it| place(it).unwrap_or(0)).collect();
     let rank_of = |thread: u32| rank[of[thread as usize]] as u64;
     let (slices, shown_ns) = slices(machine, run, rank_of, budget);
     RunData {
         policy,
         duration: ms(run.duration_ns),
         shown: ms(shown_ns),
-        threads: order
-            .iter()
-            .map(|&index| threads[index].name.clone())
-            .collect(),
         slices,
         bin: ms(run.bin_ns),
         busy: busy(machine, run),
@@ -591,6 +597,21 @@ mod tests {
             leb128(&mut bytes, value);
         }
         assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
+    }
+
+    /// A run's own order would give a thread another colour under each policy.
+    #[test]
+    fn the_longest_running_threads_of_all_runs_come_first() {
+        let thread = |name: &str, ran_ns: u64| Thread {
+            name: name.to_owned(),
+            ran_ns: vec![ran_ns, 1],
+            ..Thread::default()
+        };
+        let runs = [
+            (vec![thread("ui", 5), thread("late", 9)], vec![0, 1]),
+            (vec![thread("ui", 50), thread("new", 7)], vec![0, 1]),
+        ];
+        assert_eq!(longest_running(&runs), ["ui", "late", "new"]);
     }
 
     #[test]

@@ -128,7 +128,7 @@
     const rows = lanes.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
     const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""));
-    const colours = run.threads.map((_, index) => colour(index));
+    const colours = data.threads.map((_, index) => colour(index));
     const paint = (u) => {
       const { ctx } = u, { left, top, width: wide, height: high } = u.bbox;
       const { min, max } = u.scales.x;
@@ -161,7 +161,7 @@
       const i = after(lanes[cpu], ms);
       const runs = i < lanes[cpu].from.length && lanes[cpu].from[i] <= ms;
       return `CPU ${cpu}: ` + (runs
-        ? `${run.threads[lanes[cpu].thread[i]]}, for ${time(lanes[cpu].to[i] - lanes[cpu].from[i])}` : "idle");
+        ? `${data.threads[lanes[cpu].thread[i]]}, for ${time(lanes[cpu].to[i] - lanes[cpu].from[i])}` : "idle");
     };
     return new uPlot(overTime(element, rows * row + 62, {
       lanes: names, range: [0, rows], series: [{}, { show: true, paths: () => null, points: { show: false } }],
@@ -240,16 +240,16 @@
       for (const of of ["busy", "frequency"]) {
         if (run[of].length) put(part(of), true, (element) => lanes(element, run, of));
       }
-      part("legend").replaceChildren(...run.threads.slice(0, COLOURS).map((name, index) => {
+      part("legend").replaceChildren(...data.threads.slice(0, COLOURS).map((name, index) => {
         const item = document.createElement("li"), swatch = document.createElement("span");
         swatch.className = "swatch";
         swatch.style.background = `var(--c${index})`;
         item.append(swatch, name);
         return item;
       }));
-      if (run.threads.length > COLOURS) {
+      if (data.threads.length > COLOURS) {
         const item = document.createElement("li");
-        item.textContent = `grey: ${run.threads.length - COLOURS} others`;
+        item.textContent = `grey: ${data.threads.length - COLOURS} others`;
         part("legend").append(item);
       }
     };

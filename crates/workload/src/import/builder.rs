@@ -4,6 +4,7 @@ use super::Summary;
 use super::event::{Event, Line, Moved, State, Task};
 use super::known::{Cpu, Early, Entry, Gap, Is, Known, MARK, Mark, Stream, Waker};
 use super::locks::Futexes;
+use super::periods::Set;
 use crate::DEFAULT_FOOTPRINT;
 use crate::recording::Step;
 use machine::{CACHE_LINE, Costs, Machine, work_in};
@@ -35,6 +36,8 @@ pub struct Builder<'a> {
     /// It is a simulation's: a wakeup's cost comes after the switch that it caused, and is not
     /// charged to the thread then running.
     pub simulated: bool,
+    /// The periods that the user has set.
+    pub periods: Vec<Set>,
     pub summary: Summary,
 }
 
@@ -54,6 +57,7 @@ impl<'a> Builder<'a> {
             flags: false,
             waking: false,
             simulated: false,
+            periods: Vec::new(),
             summary: Summary::default(),
         }
     }

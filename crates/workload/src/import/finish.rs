@@ -4,9 +4,10 @@ use super::Imported;
 use super::builder::{Builder, NICE_0};
 use super::known::{Entry, Known, Mark};
 use super::locks;
-use super::measured::measured;
+use super::measured::{measured, others};
+use super::periods::{self, Periodic};
 use super::streams::weave;
-use crate::recording::{Recording, Step, Thread, VERSION};
+use crate::recording::{Period, Recording, Step, Thread, VERSION};
 use std::collections::HashMap;
 
 /// The kernel's first prio that is not real time.
@@ -51,6 +52,12 @@ impl Builder<'_> {
         }
         self.summary.span_ns = self.last - self.first.unwrap_or(self.last);
         let keeps = self.keeps();
+        self.summary.cpus = self.cpus.len();
+        self.summary.others = others(&self.threads, &keeps);
+        if !self.flags {
+            self.doubt();
+        }
+        let periods = periods::find(&self.threads, &keeps, &self.periods);
         let woven = weave(&mut self.threads, &self.streams, &keeps);
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
@@ -67,9 +74,6 @@ impl Builder<'_> {
                 woven.left
             );
             self.summary.notes.push(note);
-        }
-        if !self.flags {
-            self.doubt();
         }
         self.say_what_is_left_out(&keeps);
         let mut numbers = vec![None; keeps.len()];
@@ -93,7 +97,7 @@ impl Builder<'_> {
             .filter(|&it| self.threads[it].prio < FIRST_FAIR)
             .count();
         let threads: Vec<Thread> = kept()
-            .map(|index| self.recorded(index, base, &numbers))
+            .map(|index| self.recorded(index, base, &numbers, periods[index].as_ref()))
             .collect();
         let did = measured(&self.threads, &keeps);
         self.summary.threads = did;
@@ -159,7 +163,13 @@ impl Builder<'_> {
     }
 
     /// The activity of thread `index` since `base`, ns, with these numbers of threads.
-    fn recorded(&self, index: usize, base: u64, numbers: &[Option<usize>]) -> Thread {
+    fn recorded(
+        &self,
+        index: usize,
+        base: u64,
+        numbers: &[Option<usize>],
+        period: Option<&Periodic>,
+    ) -> Thread {
         let thread = &self.threads[index];
         let timers = thread.steps.iter().filter_map(|entry| match entry {
             Entry::Slept(gap) => Some(gap.until),
@@ -171,14 +181,27 @@ impl Builder<'_> {
             .parent
             .is_some_and(|it| numbers[it as usize].is_some());
         let late = (thread.from > base && !started).then(|| Step::Sleep(thread.from - base));
-        let steps = thread.steps.iter();
-        let steps = steps.filter_map(|&entry| self.step(entry, periodic, base, numbers));
+        let releases = period.map_or(&[][..], |it| &it.releases);
+        let mut steps: Vec<Step> = late.into_iter().collect();
+        for (index, &entry) in thread.steps.iter().enumerate() {
+            let is_release = releases.binary_search(&(index as u32)).is_ok();
+            let step = self.step(entry, periodic || is_release, base, numbers);
+            steps.extend(step);
+            // A read that did not wait has no wakeup.
+            if is_release && step.is_some() {
+                steps.push(Step::Release);
+            }
+        }
         let fair = thread.prio >= FIRST_FAIR;
         Thread {
             name: thread.name.clone(),
             nice: (thread.prio - NICE_0).clamp(-20, 19) as i8 * i8::from(fair),
             fifo: (!fair).then(|| (FIRST_FAIR - 1 - thread.prio).clamp(1, 99) as u8),
-            steps: late.into_iter().chain(steps).collect(),
+            period: period.map(|it| Period {
+                woken_by: it.period.woken_by.and_then(|waker| numbers[waker]),
+                ..it.period
+            }),
+            steps,
         }
     }
 
@@ -188,7 +211,7 @@ impl Builder<'_> {
         u64::MAX.checked_shr(beyond).unwrap_or(0)
     }
 
-    /// `entry` as a step of a thread that may be periodic, since `base`, ns, with these numbers of
+    /// `entry` as a step, which a periodic timer may end, since `base`, ns, with these numbers of
     /// threads.
     fn step(
         &self,
@@ -208,6 +231,7 @@ impl Builder<'_> {
             // A thread that is left out wakes no thread.
             Entry::Woken { by, gap } => match numbers[by as usize] {
                 Some(_) => Step::Wait,
+                None if periodic => Step::Until(gap.until.saturating_sub(base)),
                 None => Step::Sleep(gap.ns),
             },
             Entry::Wakes { thread, entry } => {

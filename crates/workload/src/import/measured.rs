@@ -1,6 +1,8 @@
 //! The measurements of a trace's threads, independent of the recording.
 
 use super::known::Known;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The measurements of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,4 +48,30 @@ pub fn measured(threads: &[Known], keeps: &[bool]) -> Vec<Did> {
             migrations: thread.migrations,
         })
         .collect()
+}
+
+/// Threads of one name that are not in the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// `comm`.
+    pub name: String,
+    /// Their number.
+    pub threads: usize,
+    /// Their running time together, ns.
+    pub ran_ns: u64,
+}
+
+/// Those of `threads` that are not kept and ran.
+pub fn others(threads: &[Known], keeps: &[bool]) -> Vec<Other> {
+    let mut by_name: BTreeMap<&str, Other> = BTreeMap::new();
+    let all = threads.iter().zip(keeps);
+    for (thread, _) in all.filter(|&(thread, &keep)| !keep && thread.ran_ns > 0) {
+        let other = by_name.entry(&thread.name).or_default();
+        other.name.clone_from(&thread.name);
+        other.threads += 1;
+        other.ran_ns += thread.ran_ns;
+    }
+    let mut others: Vec<Other> = by_name.into_values().collect();
+    others.sort_by_key(|other| Reverse(other.ran_ns));
+    others
 }

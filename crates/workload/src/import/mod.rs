@@ -14,13 +14,15 @@ mod line;
 mod locks;
 mod measured;
 mod perfetto;
+mod periods;
 mod protobuf;
 mod streams;
 mod text;
 
 use crate::recording::Recording;
 pub use known::MARK;
-pub use measured::Did;
+pub use measured::{Did, Other};
+pub use periods::Set;
 
 use builder::Builder;
 use event::Read;
@@ -51,9 +53,26 @@ pub struct Summary {
     pub switches: u64,
     /// From the first event to the last, ns.
     pub span_ns: u64,
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// The threads outside the recording that ran, by name, the longest running ones first.
+    pub others: Vec<Other>,
     /// Other remarks for the user: one line each.
     pub notes: Vec<String>,
 }
+
+impl Summary {
+    /// The part of all CPUs' time that threads outside the recording took, percent.
+    pub fn others_pct(&self) -> f64 {
+        let ran: u64 = self.others.iter().map(|other| other.ran_ns).sum();
+        let all = self.span_ns as f64 * self.cpus as f64;
+        100.0 * ran as f64 / all.max(1.0)
+    }
+}
+
+/// If threads outside a recording took more than this part of all CPUs' time, percent, then the
+/// load waited for them, and a replay, which lacks them, is another load.
+pub const MOST_OTHERS_PCT: f64 = 5.0;
 
 /// The expectation in errors about a trace that does not fit the machine.
 const ITS_MACHINE: &str = "expected a trace of the machine that it is said to be of";
@@ -68,7 +87,19 @@ pub fn import(
     trace: impl BufRead,
     machine: Option<&Machine>,
 ) -> Result<Imported, Box<BadInput>> {
-    build(file, trace, Builder::new(machine))
+    import_with(file, trace, machine, &[])
+}
+
+/// The same, with periods that the user has set, by the threads' names.
+pub fn import_with(
+    file: &str,
+    trace: impl BufRead,
+    machine: Option<&Machine>,
+    periods: &[Set],
+) -> Result<Imported, Box<BadInput>> {
+    let mut builder = Builder::new(machine);
+    builder.periods = periods.to_vec();
+    build(file, trace, builder)
 }
 
 /// The measurements of the threads in `trace`, which a simulation on `machine` wrote. There

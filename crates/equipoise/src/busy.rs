@@ -1,0 +1,256 @@
+//! Other load on this computer, which spoils a recording or a measurement of costs: the CPU time of
+//! all processes but this one and the recorded ones, by /proc.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The number of processes that a message names.
+const NAMED: usize = 3;
+/// A process with less than this part of a CPU is not named.
+const NAMED_CPUS: f64 = 0.02;
+
+/// The CPU times at the beginning.
+pub struct Watch {
+    proc: PathBuf,
+    cpus: Cpus,
+    processes: HashMap<i32, Process>,
+}
+
+/// The times of all CPUs together since the computer started, in ticks of /proc/stat.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cpus {
+    number: usize,
+    all: u64,
+    busy: u64,
+    stolen: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Process {
+    name: String,
+    parent: i32,
+    /// Its own time.
+    ticks: u64,
+    /// The time of its children that have ended.
+    childrens_ticks: u64,
+}
+
+/// The load by others since a [`Watch`] began.
+#[derive(Debug)]
+pub struct Others {
+    /// The number of CPUs that they kept busy.
+    pub cpus: f64,
+    /// Their part of all CPUs' time, percent.
+    pub pct: f64,
+    /// The processes with the largest part, and how many CPUs each kept busy.
+    names: Vec<(String, f64)>,
+    /// The part of all CPUs' time that a hypervisor gave to others, percent.
+    pub stolen_pct: f64,
+}
+
+impl Watch {
+    /// Begins now.
+    pub fn begin() -> Option<Watch> {
+        Watch::begin_at(Path::new("/proc"))
+    }
+
+    /// `None` if the folder `proc` has no times.
+    fn begin_at(proc: &Path) -> Option<Watch> {
+        Some(Watch {
+            cpus: cpus(proc)?,
+            processes: processes(proc),
+            proc: proc.to_owned(),
+        })
+    }
+
+    /// The load since the beginning, without this process and those of the recorded `load`: a
+    /// process, its descendants and its ended children.
+    pub fn others(&self, load: Option<i32>) -> Option<Others> {
+        self.without(std::process::id() as i32, load)
+    }
+
+    fn without(&self, this: i32, load: Option<i32>) -> Option<Others> {
+        let now = cpus(&self.proc)?;
+        let processes = processes(&self.proc);
+        let all = now.all.checked_sub(self.cpus.all).filter(|&all| all > 0)?;
+        let load = load.map_or_else(Vec::new, |load| descendants(load, &processes));
+        let since = |pid: i32, of: fn(&Process) -> u64| {
+            let then = self.processes.get(&pid).map_or(0, of);
+            processes.get(&pid).map_or(0, of).saturating_sub(then)
+        };
+        let own = |pid: i32| since(pid, |process| process.ticks);
+        let ours: u64 = own(this)
+            + load
+                .iter()
+                .map(|&pid| since(pid, |process| process.ticks + process.childrens_ticks))
+                .sum::<u64>();
+        let busy = now.busy.saturating_sub(self.cpus.busy).saturating_sub(ours);
+        let share = |ticks: u64| ticks as f64 / all as f64;
+        let of_cpus = |ticks: u64| share(ticks) * now.number as f64;
+        let mut by_name: HashMap<&str, u64> = HashMap::new();
+        for (&pid, process) in &processes {
+            if pid != this && !load.contains(&pid) {
+                *by_name.entry(&process.name).or_default() += own(pid);
+            }
+        }
+        let mut names: Vec<(String, f64)> = by_name
+            .into_iter()
+            .map(|(name, ticks)| (name.to_owned(), of_cpus(ticks)))
+            .filter(|(_, cpus)| *cpus >= NAMED_CPUS)
+            .collect();
+        names.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        names.truncate(NAMED);
+        Some(Others {
+            cpus: of_cpus(busy),
+            pct: 100.0 * share(busy),
+            names,
+            stolen_pct: 100.0 * share(now.stolen.saturating_sub(self.cpus.stolen)),
+        })
+    }
+}
+
+impl Others {
+    /// The load in words: `other processes kept 1.9 CPUs busy (cargo 1.2, rustc 0.6)`.
+    pub fn words(&self) -> String {
+        let mut text = format!("other processes kept {:.2} CPUs busy", self.cpus);
+        if !self.names.is_empty() {
+            let named = self.names.iter();
+            let named: Vec<String> = named
+                .map(|(name, cpus)| format!("{name} {cpus:.2}"))
+                .collect();
+            text += &format!(" ({})", named.join(", "));
+        }
+        if self.stolen_pct >= 1.0 {
+            text += &format!(
+                ", and the hypervisor gave {:.0} % of the CPUs' time to others",
+                self.stolen_pct
+            );
+        }
+        text
+    }
+}
+
+/// The first line of /proc/stat; proc(5).
+fn cpus(proc: &Path) -> Option<Cpus> {
+    let stat = fs::read_to_string(proc.join("stat")).ok()?;
+    let first = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = first
+        .split_ascii_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    // The guests' time after these is part of the first two.
+    let &[user, nice, system, idle, iowait, irq, softirq, stolen, ..] = &ticks[..] else {
+        return None;
+    };
+    let busy = user + nice + system + irq + softirq;
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu")
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    Some(Cpus {
+        number: stat.lines().filter(is_cpu).count(),
+        all: busy + idle + iowait + stolen,
+        busy,
+        stolen,
+    })
+}
+
+fn processes(proc: &Path) -> HashMap<i32, Process> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            Some((pid, process(&stat)?))
+        })
+        .collect()
+}
+
+/// /proc/PID/stat; proc(5).
+fn process(stat: &str) -> Option<Process> {
+    // The name may contain any character.
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
+    Some(Process {
+        name: name.to_owned(),
+        parent: fields.get(1)?.parse().ok()?,
+        ticks: number(11)? + number(12)?,
+        childrens_ticks: number(13)? + number(14)?,
+    })
+}
+
+/// Process `pid` and its descendants, as far as they and their parents are alive.
+pub fn family(pid: i32) -> Vec<i32> {
+    descendants(pid, &processes(Path::new("/proc")))
+}
+
+fn descendants(pid: i32, processes: &HashMap<i32, Process>) -> Vec<i32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        let children = processes.iter().filter(|(_, it)| it.parent == parent);
+        all.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder like /proc of two CPUs: the busy and the idle ticks of all CPUs, and of each
+    /// process its pid, name, parent, ticks and those of its ended children.
+    fn write(proc: &Path, busy: u64, idle: u64, processes: &[(i32, &str, i32, u64, u64)]) {
+        let stat = format!("cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\nintr 1\n");
+        fs::write(proc.join("stat"), stat).unwrap();
+        for (pid, name, parent, own, ended) in processes {
+            let folder = proc.join(pid.to_string());
+            fs::create_dir_all(&folder).unwrap();
+            let stat =
+                format!("{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {own} 0 {ended} 0 20 0 1\n");
+            fs::write(folder.join("stat"), stat).unwrap();
+        }
+    }
+
+    /// The load (10), what it started (11) and its ended children are no others.
+    #[test]
+    fn the_load_is_not_foreign() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path();
+        let first = [
+            (1, "this", 0, 5, 0),
+            (10, "load", 1, 50, 0),
+            (20, "cc (1) x", 0, 70, 0),
+        ];
+        write(proc, 1000, 9000, &first);
+        let watch = Watch::begin_at(proc).unwrap();
+        let later = [
+            (1, "this", 0, 10, 0),
+            (10, "load", 1, 60, 20),
+            (11, "part", 10, 15, 0),
+            (20, "cc (1) x", 0, 105, 0),
+        ];
+        write(proc, 1100, 9100, &later);
+        let others = watch.without(1, Some(10)).unwrap();
+        // Of 100 busy ticks: 5 of this process, 10 + 20 + 15 of the load.
+        assert!((others.pct - 25.0).abs() < 1e-9, "{others:?}");
+        assert!((others.cpus - 0.5).abs() < 1e-9, "{others:?}");
+        let words = "other processes kept 0.50 CPUs busy (cc (1) x 0.35)";
+        assert_eq!(others.words(), words);
+        let all = watch.without(1, None).unwrap();
+        assert!((all.cpus - 0.95).abs() < 1e-9, "{all:?}");
+    }
+
+    #[test]
+    fn without_time_nothing_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Watch::begin_at(folder.path()).is_none());
+        write(folder.path(), 1, 1, &[]);
+        let watch = Watch::begin_at(folder.path()).unwrap();
+        assert!(watch.without(1, None).is_none());
+    }
+}

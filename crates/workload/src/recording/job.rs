@@ -1,0 +1,77 @@
+//! A replayed thread's job: its work of one period, which has to be done before the next begins.
+
+/// The job of the current period.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// The time of its release, ns.
+    pub release: u64,
+    /// A timer has released it, and not another thread.
+    pub by_timer: bool,
+}
+
+/// The outcome of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From its release until the thread slept for the next one, ns.
+    pub response_ns: u64,
+    /// The number of periods that it was at work, and of those that it missed.
+    pub periods: u64,
+    pub missed: u64,
+}
+
+impl Job {
+    /// The outcome of a job of `period` that ended at `end`; the next one was released at `next`,
+    /// if there is one.
+    ///
+    /// A recorded thread that was late does not sleep, so the jobs of several periods are one. A
+    /// timer's thread goes on at once, and only its last job is in time: had another been, the
+    /// thread would have slept. For a woken thread the wakeups during its work are lost, and the
+    /// job itself is late.
+    pub fn outcome(self, period: u64, end: u64, next: Option<u64>) -> Outcome {
+        let response_ns = end.saturating_sub(self.release);
+        let late = response_ns.saturating_sub(1) / period;
+        let until = next.unwrap_or(u64::MAX).saturating_sub(self.release);
+        let passed = until.saturating_add(period / 2) / period;
+        let periods = passed.clamp(1, late + 1);
+        let missed = match self.by_timer {
+            _ if late == 0 => 0,
+            true => late.min(periods),
+            false => periods,
+        };
+        Outcome {
+            response_ns,
+            periods,
+            missed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_job_misses_the_periods_that_it_takes() {
+        let missed = |by_timer, end, next| {
+            let job = Job {
+                release: 100,
+                by_timer,
+            };
+            let outcome = job.outcome(10, end, next);
+            (outcome.missed, outcome.periods)
+        };
+        for by_timer in [true, false] {
+            assert_eq!(missed(by_timer, 104, Some(110)), (0, 1));
+            assert_eq!(missed(by_timer, 110, Some(110)), (0, 1));
+            // A pause is no period.
+            assert_eq!(missed(by_timer, 104, Some(200)), (0, 1));
+            // The replay is behind the recording: its next job waits already.
+            assert_eq!(missed(by_timer, 113, Some(110)), (1, 1));
+        }
+        // The jobs of two periods, of which the second was in time; or a late one, and a lost one.
+        assert_eq!(missed(true, 113, Some(120)), (1, 2));
+        assert_eq!(missed(false, 113, Some(120)), (2, 2));
+        assert_eq!(missed(true, 135, Some(140)), (3, 4));
+        assert_eq!(missed(true, 113, None), (1, 2));
+    }
+}
