@@ -123,8 +123,12 @@ struct seen_running {
 		u64 vtime;
 		s64 ahead;
 	};
-	/* Which CPU of its cluster is looked at next. */
-	u32 slot;
+	union {
+		/* Which CPU of its cluster is looked at next. */
+		u32 slot;
+		/* Which CPU wants to have it. */
+		u32 to;
+	};
 };
 
 struct seen_running seen_running[MAX_CPUS];

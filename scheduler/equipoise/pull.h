@@ -106,9 +106,9 @@ __noinline bool offer_waiting(u32 cluster)
 }
 
 /*
- * The task running in @cluster that may change CPUs and is most behind, if it is before @before;
- * its virtual time is as of its CPU's last tick. Whether it may use this CPU is checked when it
- * arrives.
+ * The task running in @cluster that may run on best->to and is most behind, if it is before best->vtime; its
+ * virtual time is as of its CPU's last tick. A task that may not would stop for nothing, at each tick of the CPU
+ * that asks.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
@@ -124,7 +124,7 @@ __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster
 		curr = running_on(cpu);
 		if (!curr || curr->prio < MAX_RT_PRIO || curr->nr_cpus_allowed == 1)
 			continue;
-		if (!is_before(curr->scx.dsq_vtime, best->vtime))
+		if (!is_before(curr->scx.dsq_vtime, best->vtime) || !running_allowed(curr, best->to))
 			continue;
 		best->pid = curr->pid;
 		best->cpu = cpu;
@@ -183,6 +183,7 @@ __noinline bool pull_running(u32 this_cpu)
 	if (is_awaited(this, c) || shares_core(this, c))
 		return false;
 	best->pid = 0;
+	best->to = this_cpu;
 	best->vtime = NO_VTIME;
 	bpf_for(i, 0, nr_clusters)
 		if (is_faster(c, cluster_at(i)))
@@ -318,6 +319,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 	if (!other)
 		return false;
 	best->pid = 0;
+	best->to = cpu;
 	best->vtime = before;
 	vtime = first_of_cluster(this->compared, cpu, before);
 	pulls = is_before(vtime, before);

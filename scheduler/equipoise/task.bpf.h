@@ -69,6 +69,16 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/* The same of a task that another CPU runs, to which the kernel lets no kfunc look. */
+static __always_inline bool running_allowed(const struct task_struct *curr, u32 cpu)
+{
+	const struct cpumask *mask = curr->cpus_ptr;
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), &mask->bits[cpu % MAX_CPUS / 64]);
+	return word >> (cpu & 63) & 1;
+}
+
 /* May it run on one CPU only? */
 static __always_inline bool is_pinned(const struct task_struct *p)
 {

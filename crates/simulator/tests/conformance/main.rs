@@ -2,6 +2,7 @@
 //! 6.12. Small schedulers note the ops that are called, and the tests compare them with the
 //! kernel's. Every run here is also checked for the simulation's own invariants.
 
+mod affinity;
 mod bpf;
 mod callbacks;
 mod case;
