@@ -329,15 +329,11 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0));
 	if (READ_ONCE(this->request) || !task_allowed(p, best->cpu))
 		return false;
-	if (!p->scx.slice) {
-		/*
-		 * A task that waits here and is further behind gets this CPU next. Otherwise @p
-		 * continues until @best arrives.
-		 */
-		if (!is_before(best->vtime, first_waiting(this->cluster, cpu)))
-			return false;
+	/* A task that waits here and is further behind is next. Otherwise @p continues until @best arrives. */
+	if (!is_before(best->vtime, first_queue(cpu).vtime))
+		return false;
+	if (!p->scx.slice)
 		p->scx.slice = SLICE_MAX - tunables.slice;
-	}
 	if (!ask_for_running(best->cpu, make_request(REQUEST_SWAP, cpu, best->pid, p->pid)))
 		return false;
 	this_counters()->swaps++;

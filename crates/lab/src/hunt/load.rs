@@ -414,6 +414,7 @@ fn round(value: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use workload::Rng;
 
     proptest! {
         #[test]

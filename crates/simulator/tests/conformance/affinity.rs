@@ -1,10 +1,11 @@
-//! Affinities and `equipoise` on heterogeneous CPUs: no CPU asks for a task that it may not run.
-//! `equipoise hunt` found both loads.
+//! Affinities and `equipoise` on heterogeneous CPUs: no CPU asks for a task that it may not run,
+//! nor changes places with one while a task that may run nowhere else waits. `equipoise hunt` found these loads.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use std::collections::HashMap;
-use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
+use workload::rtapp::RtApp;
+use workload::{Env, Op, SchedPolicy, Start, TaskSpec, Workload};
 
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 2500 * MS;
@@ -35,8 +36,12 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         tasks: tasks(),
         ..Start::default()
     });
+    shares_of(&workload)
+}
+
+fn shares_of(workload: &dyn Workload) -> HashMap<String, f64> {
     let tc2 = Machine::find("tc2").unwrap();
-    let times = equipoise_cpu_time(&tc2, &workload, 1, 60_000 * MS, FROM..UNTIL).unwrap();
+    let times = equipoise_cpu_time(&tc2, workload, 1, 60_000 * MS, FROM..UNTIL).unwrap();
     times
         .into_iter()
         .map(|(name, ns)| (name, ns as f64 / (UNTIL - FROM) as f64))
@@ -74,4 +79,18 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
         ]
     });
     assert!(got["bound"] > 0.6, "{got:?}");
+}
+
+/// The tasks of a fast and a slow CPU changed places at each tick, past one that waited for the fast CPU.
+#[test]
+fn tasks_do_not_change_places_past_one_that_is_bound_there() {
+    let text = r#"{ "tasks": {
+        "first": { "priority": -2, "cpus": [0, 2, 3], "loop": -1, "run": 1000,
+                   "timer": { "ref": "unique", "period": 200 } },
+        "free": { "delay": 328, "loop": -1, "run": 10000 },
+        "both": { "cpus": [1, 4], "delay": 25459, "loop": -1, "run": 50000 },
+        "bound": { "cpus": [1], "delay": 70015, "loop": -1, "run": 1000 } } }"#;
+    let load = RtApp::parse("bound", "bound", text, Some(UNTIL + 500 * MS)).unwrap();
+    let got = shares_of(&load);
+    assert!(got["bound"] > 0.3, "{got:?}");
 }
