@@ -420,7 +420,7 @@ pub struct Hunt {
     /// The policy to compare with, or `limit`: the shortest time that the machine allows (--by time)
     #[arg(long, value_name = "POLICY|limit", default_value = "eevdf")]
     pub against: String,
-    /// What makes a policy worse
+    /// The measure by which a policy is worse
     #[arg(long, value_enum, default_value = "time")]
     pub by: HuntBy,
     /// Try no real-time threads: they take CPUs from other threads whatever the policy, so their placement
@@ -450,7 +450,7 @@ pub struct Hunt {
     pub file: Option<PathBuf>,
 }
 
-/// What makes a policy worse.
+/// The measure by which a policy is worse.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum HuntBy {
     /// A thread's CPU time, where it gets less than it is entitled to

@@ -152,7 +152,7 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
     }
 }
 
-/// What the CPUs failed to do, whatever the goal: a row for each scheduler.
+/// The time that the CPUs wasted, whatever the goal: a row for each scheduler.
 fn wasted(rows: &[&[Entry<'_>]]) -> Option<Table> {
     let columns: Vec<&&[Entry<'_>]> = rows
         .iter()

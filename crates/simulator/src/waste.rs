@@ -488,7 +488,7 @@ impl Recount {
         }
     }
 
-    /// What is wrong with `waste`, if anything.
+    /// The difference of `waste` from this count, if there is one.
     pub fn differs(&self, waste: &Waste) -> Option<String> {
         let of = (waste.wasted_ns, waste.longest_ns);
         let (total, longest) = (self.wasted_ns, self.longest_ns);

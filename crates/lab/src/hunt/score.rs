@@ -7,7 +7,7 @@ use simulator::{Event, Trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use workload::Workload;
 
-/// What makes a scheduler worse.
+/// The measure by which a scheduler is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The progress of a thread, which gets less than it is entitled to.
@@ -20,7 +20,7 @@ pub enum By {
     Energy,
 }
 
-/// What a scheduler is compared with.
+/// The other side of a comparison.
 #[derive(Clone)]
 pub enum Against {
     /// Another one.
@@ -33,7 +33,7 @@ pub enum Against {
 pub struct Question<'a> {
     /// The scheduler that should do badly.
     pub scheduler: &'a Scheduler,
-    /// What it is compared with.
+    /// The other side of the comparison.
     pub against: &'a Against,
     /// The criterion.
     pub by: By,
@@ -175,7 +175,7 @@ enum Found {
     Threads(Vec<Progress>),
 }
 
-/// What a thread got.
+/// The time that a thread got.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     /// Time on CPUs, in seconds of the fastest, by second.
@@ -201,7 +201,7 @@ fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
     threads.filter_map(factor).fold(0.0, f64::max)
 }
 
-/// What the threads are entitled to: real-time threads to what they get, the others to CPU time in
+/// The time to which the threads are entitled: real-time threads to what they get, the others to CPU time in
 /// proportion to their weights, and none to more than one CPU. A thread that leaves some of its part
 /// leaves it unused, so this is no more than what a fair scheduler would give.
 fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
