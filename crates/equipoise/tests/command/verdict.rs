@@ -251,8 +251,8 @@ fn comma_separated_values_have_every_run() {
     let lines: Vec<&str> = text.lines().collect();
     let header = "machine,workload,policy,metric,unit,better,goal,decides,part,run,seed,n,mean,min,max,p50,p95,p99";
     assert_eq!(lines[0], header);
-    // Three measures, two policies, three runs.
-    assert_eq!(lines.len(), 1 + 3 * 2 * 3);
+    // Six measures, three of them of wasted time; two policies, three runs.
+    assert_eq!(lines.len(), 1 + 6 * 2 * 3);
     assert!(
         lines[1].starts_with("tc2,busy:duration=10ms,cfs,work,s,higher,throughput,true,false,0,0x")
     );
