@@ -3,9 +3,11 @@
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
+use policy::Policy;
+use simulator::{Check, Config, Event, Trace};
 use std::collections::HashMap;
 use workload::rtapp::RtApp;
-use workload::{Env, Op, SchedPolicy, Start, TaskSpec, Workload};
+use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 2500 * MS;
@@ -36,12 +38,8 @@ fn shares(tasks: impl Fn() -> Vec<TaskSpec> + Send + Sync) -> HashMap<String, f6
         tasks: tasks(),
         ..Start::default()
     });
-    shares_of(&workload)
-}
-
-fn shares_of(workload: &dyn Workload) -> HashMap<String, f64> {
     let tc2 = Machine::find("tc2").unwrap();
-    let times = equipoise_cpu_time(&tc2, workload, 1, 60_000 * MS, FROM..UNTIL).unwrap();
+    let times = equipoise_cpu_time(&tc2, &workload, 1, 60_000 * MS, FROM..UNTIL).unwrap();
     times
         .into_iter()
         .map(|(name, ns)| (name, ns as f64 / (UNTIL - FROM) as f64))
@@ -81,6 +79,17 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     assert!(got["bound"] > 0.6, "{got:?}");
 }
 
+/// Did the task `bound` run on CPU 1?
+struct RanOnFast(bool);
+
+impl Trace for RanOnFast {
+    fn event(&mut self, _now: u64, cpu: usize, event: Event<'_>) {
+        if let Event::Switch { next, .. } = event {
+            self.0 |= cpu == 1 && next.0 == "bound";
+        }
+    }
+}
+
 /// The tasks of a fast and a slow CPU changed places at each tick, past one that waited for the fast CPU.
 #[test]
 fn tasks_do_not_change_places_past_one_that_is_bound_there() {
@@ -91,6 +100,22 @@ fn tasks_do_not_change_places_past_one_that_is_bound_there() {
         "both": { "cpus": [1, 4], "delay": 25459, "loop": -1, "run": 50000 },
         "bound": { "cpus": [1], "delay": 70015, "loop": -1, "run": 1000 } } }"#;
     let load = RtApp::parse("bound", "bound", text, Some(UNTIL + 500 * MS)).unwrap();
-    let got = shares_of(&load);
-    assert!(got["bound"] > 0.3, "{got:?}");
+    let tc2 = Machine::find("tc2").unwrap();
+    let policy = Policy::find("equipoise").unwrap();
+    let mut ran = RanOnFast(false);
+    simulator::run_checked(
+        Config {
+            machine: &tc2,
+            workload: &load,
+            scheduler: policy.object(),
+            globals: &policy.globals(&tc2),
+            read: &[],
+            seed: 1,
+            time_limit_ns: 60_000 * MS,
+            trace: Some(&mut ran),
+        },
+        Check::INVARIANTS,
+    )
+    .unwrap();
+    assert!(ran.0, "it never ran on CPU 1");
 }

@@ -362,9 +362,5 @@ pub fn equipoise_cpu_time(
         },
         Check::INVARIANTS,
     )?;
-    let Range { start, end } = times.window;
-    for (task, since) in times.on.into_values() {
-        *times.of.entry(task).or_default() += end - since.clamp(start, end);
-    }
     Ok(times.of)
 }
