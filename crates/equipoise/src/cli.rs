@@ -340,6 +340,23 @@ pub struct Compare {
     pub runs: Runs,
 }
 
+/// The build of a single scheduler, that of the option `--scheduler` if it is given.
+#[derive(Args)]
+pub struct Build {
+    /// A folder with headers for the scheduler in C
+    #[arg(long, value_name = "DIR", requires = "scheduler")]
+    pub include: Vec<PathBuf>,
+    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
+    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
+    pub kernel: Kernel,
+    /// Set a `const volatile` variable of the scheduler in C, as its loader would
+    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
+    pub settings: Vec<Setting>,
+    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
+    #[arg(long, requires = "scheduler")]
+    pub uncaged: bool,
+}
+
 #[derive(Args)]
 pub struct Explain {
     /// A machine's name (see `machine list`), or the path of a machine file
@@ -359,18 +376,8 @@ pub struct Explain {
     /// which CPUs idled
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
-    /// A folder with headers for the scheduler in C
-    #[arg(long, value_name = "DIR", requires = "scheduler")]
-    pub include: Vec<PathBuf>,
-    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
-    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
-    pub kernel: Kernel,
-    /// Set a `const volatile` variable of the scheduler in C, as its loader would
-    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
-    pub settings: Vec<Setting>,
-    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
-    #[arg(long, requires = "scheduler")]
-    pub uncaged: bool,
+    #[command(flatten)]
+    pub build: Build,
     /// Threads to explain, by name (`ui`, or one instance of several, `ui-0`) or pid [default: the
     /// threads whose latencies judge the workload, else all]
     #[arg(long, value_name = "THREAD")]
@@ -405,18 +412,8 @@ pub struct Hunt {
     /// commas
     #[arg(long, value_name = "FILE.bpf.c[,FILE...]", value_parser = files, conflicts_with = "policy")]
     pub scheduler: Option<Files>,
-    /// A folder with headers for the scheduler in C
-    #[arg(long, value_name = "DIR", requires = "scheduler")]
-    pub include: Vec<PathBuf>,
-    /// Simulate this release of Linux, which decides what sched_ext offers and how it behaves
-    #[arg(long, value_name = "6.12|7.3", default_value_t = Kernel::default(), value_parser = str::parse::<Kernel>)]
-    pub kernel: Kernel,
-    /// Set a `const volatile` variable of the scheduler in C, as its loader would
-    #[arg(long = "set", value_name = "[NAME:]VAR=VALUE", requires = "scheduler", value_parser = setting)]
-    pub settings: Vec<Setting>,
-    /// Run schedulers in C even if this kernel cannot lock them up (it lacks Landlock or seccomp)
-    #[arg(long, requires = "scheduler")]
-    pub uncaged: bool,
+    #[command(flatten)]
+    pub build: Build,
     /// The policy to compare with, or `limit`: the shortest time that the machine allows (--by time)
     #[arg(long, value_name = "POLICY|limit", default_value = "eevdf")]
     pub against: String,

@@ -6,7 +6,7 @@ use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
-use lab::{Case, Scheduler};
+use lab::Case;
 use machine::input::{self, BadInput};
 use report::explain::{self, Asked, Chain, Chains, Explanation, Responses, Waits};
 use simulator::{Event, Trace};
@@ -18,7 +18,7 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::check_places(output, None)?;
     let (machine, workload) =
         subject::find(&args.machine, &args.workload, args.cpunodebind.as_deref())?;
-    let mut scheduler = scheduler(&args)?;
+    let mut scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
     let recipe = subject::recipe(&args.machine, &args.workload, args.cpunodebind.as_deref());
     foreign::send_elsewhere(slice::from_mut(&mut scheduler), &recipe);
     let case = Case {
@@ -88,23 +88,6 @@ impl Trace for Both<'_> {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
         self.0.event(now, cpu, event);
         self.1.event(now, cpu, event);
-    }
-}
-
-/// The scheduler in C, else the policy.
-fn scheduler(args: &Explain) -> Result<Scheduler, Error> {
-    match &args.scheduler {
-        None => Ok(Scheduler::policy(&args.policy)?.in_kernel(args.kernel)),
-        Some(files) => {
-            foreign::check_cage(args.uncaged)?;
-            let one = foreign::load(
-                slice::from_ref(files),
-                &args.include,
-                &args.settings,
-                args.kernel,
-            )?;
-            Ok(one.into_iter().next().expect("one for each list of files"))
-        }
     }
 }
 

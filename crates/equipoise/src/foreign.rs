@@ -1,6 +1,6 @@
 //! Foreign schedulers in C, as the command line names them.
 
-use crate::cli::{Files, Setting};
+use crate::cli::{Build, Files, Setting};
 use crate::error::Error;
 use crate::peers;
 use lab::{Recipe, Scheduler, Start};
@@ -9,6 +9,7 @@ use native::Kernel;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::slice;
 use std::sync::Arc;
 
 /// The argument that makes this program a worker of itself ([`lab::work`]).
@@ -41,6 +42,17 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         }
         what => Err(Error::Cage(what)),
     }
+}
+
+/// The scheduler in C, else the policy.
+pub fn or_policy(files: Option<&Files>, policy: &str, build: &Build) -> Result<Scheduler, Error> {
+    let Some(files) = files else {
+        return Ok(Scheduler::policy(policy)?.in_kernel(build.kernel));
+    };
+    check_cage(build.uncaged)?;
+    let files = slice::from_ref(files);
+    let one = load(files, &build.include, &build.settings, build.kernel)?;
+    Ok(one.into_iter().next().expect("one for each list of files"))
 }
 
 /// Makes those of `schedulers` that are in C run in processes of their own, on the subject of

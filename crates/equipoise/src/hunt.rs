@@ -23,7 +23,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
         .iter()
         .map(|machine| Machine::find(machine))
         .collect::<Result<_, _>>()?;
-    let scheduler = scheduler(&args)?;
+    let scheduler = foreign::or_policy(args.scheduler.as_ref(), &args.policy, &args.build)?;
     let against = against(&args)?;
     check_energy(&args, &machines)?;
     let question = Question {
@@ -198,17 +198,6 @@ fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
     }
 }
 
-fn scheduler(args: &Hunt) -> Result<Scheduler, Error> {
-    let Some(files) = &args.scheduler else {
-        return Ok(Scheduler::policy(&args.policy)?.in_kernel(args.kernel));
-    };
-    foreign::check_cage(args.uncaged)?;
-    let files = std::slice::from_ref(files);
-    let found = foreign::load(files, &args.include, &args.settings, args.kernel)?;
-    // One for each entry of `files`.
-    Ok(found.into_iter().next().expect("it was loaded"))
-}
-
 fn against(args: &Hunt) -> Result<Against, Error> {
     match (args.against.as_str(), args.by) {
         ("limit", HuntBy::Time) => Ok(Against::Limit),
@@ -220,7 +209,7 @@ fn against(args: &Hunt) -> Result<Against, Error> {
             "expected --by time, or the name of a policy",
         )),
         (policy, _) => {
-            let policy = Scheduler::policy(policy)?.in_kernel(args.kernel);
+            let policy = Scheduler::policy(policy)?.in_kernel(args.build.kernel);
             Ok(Against::Scheduler(Box::new(policy)))
         }
     }
