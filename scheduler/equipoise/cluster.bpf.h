@@ -44,7 +44,7 @@ struct cluster {
 	u64 idle_cores;
 	/* The virtual time at which the task that started last began to run. */
 	u64 clock;
-	/* The number of times that a task came to wait. */
+	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;
 	/* Its CPUs whose own queues may have tasks, by their slots. */
 	u64 keeping;
@@ -111,9 +111,10 @@ struct cpu_state {
 	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
 	/*
-	 * How often tasks had come to wait, here and on slower CPUs, when it last had nothing to
-	 * run, and the time of that, ns.
+	 * How often tasks have come to wait for this CPU alone; and had come to wait for it, its like and slower
+	 * CPUs when it last had nothing to run, and the time of that, ns.
 	 */
+	u64 waits;
 	u64 waits_seen;
 	u64 waits_seen_at;
 	/* The share of the task that it held back last (held.h), until it has looked again; 0: none. */
@@ -348,13 +349,10 @@ static __always_inline void advance_clock(struct cluster *c, u64 vtime)
 	}
 }
 
-/* No task waits for @this, a CPU of @c, so that its own clock has nothing to follow: it takes the cluster's. */
-static __always_inline void follow_cluster(struct cpu_state *this, const struct cluster *c)
+static __always_inline void advance_own_clock(struct cpu_state *this, u64 vtime)
 {
-	u64 clock = READ_ONCE(c->clock);
-
-	if ((s64)(clock - this->clock) > 0)
-		WRITE_ONCE(this->clock, clock);
+	if ((s64)(vtime - this->clock) > 0)
+		WRITE_ONCE(this->clock, vtime);
 }
 
 /* --- Building the clusters, once --------------------------------------------------------------------- */

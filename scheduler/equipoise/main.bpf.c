@@ -234,7 +234,7 @@ static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *thi
 	c = cluster_at(cluster);
 	if (!t || !task_allowed(p, c->first_cpu))
 		return -1;
-	return (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > turn_of(p, t) ? -1 : cluster;
+	return (s64)(p->scx.dsq_vtime - READ_ONCE(c->clock)) > turn_of(t) ? -1 : cluster;
 }
 
 void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
@@ -289,24 +289,20 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * The clock follows the starts of tasks, but those of light tasks only roughly: other tasks need
+ * The clocks follow the starts of tasks, but those of light tasks only roughly: other tasks need
  * not have waited for these. A light task that ran @alone took nothing from others.
  */
 static __always_inline void follow_start(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-					 const struct task_state *t, bool its_turn, bool alone)
+					 struct task_state *t, bool its_turn, bool alone)
 {
-	u64 start = p->scx.dsq_vtime - t->charged;
+	u64 start = p->scx.dsq_vtime - t->charged - behind_start(t);
 
-	u64 follows = t->weight >= NICE_0_LOAD ? start : start - LIGHT_BEHIND;
-
-	if (its_turn && (s64)(follows - this->clock) > 0)
-		WRITE_ONCE(this->clock, follows);
-	if (t->weight >= NICE_0_LOAD)
-		advance_clock(c, start);
-	else if (alone)
+	if (its_turn)
+		advance_own_clock(this, start);
+	if (alone && t->weight < NICE_0_LOAD)
 		forgive(this, c, p, t);
 	else
-		advance_clock(c, start - LIGHT_BEHIND);
+		advance_clock(c, start);
 }
 
 /* The running task has used its slice: may it continue? If so, it gets a new slice. */
@@ -316,15 +312,15 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 	struct cluster *c = cluster_at(this->cluster);
 	struct task_state *t = task_of(prev);
 	bool yields = this->yields;
-	u64 first;
+	struct first_queue first;
 
 	this->yields = false;
 	if (READ_ONCE(this->request) || !t)
 		return false;
 	charge(prev, t, this);
 	place_running(prev, cpu);
-	first = first_queue(cpu).vtime;
-	if (first == NO_VTIME) {
+	first = first_queue(cpu);
+	if (first.vtime == NO_VTIME) {
 		nothing_found(this->cluster);
 		none_kept(cpu, this, c);
 		if (!READ_ONCE(c->keeping))
@@ -333,12 +329,14 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 		prev->scx.slice = SLICE_MAX - tunables.slice;
 		return true;
 	}
+	if (is_heavy(prev))
+		bound_lead(prev, cpu, first);
 	/* Also if both are at the bound of lead. */
-	if (yields || !is_before(prev->scx.dsq_vtime, first)) {
-		explain(ahead, prev->pid, cpu, first - prev->scx.dsq_vtime);
+	if (yields || !is_before(prev->scx.dsq_vtime, first.vtime)) {
+		explain(ahead, prev->pid, cpu, first.vtime - prev->scx.dsq_vtime);
 		return false;
 	}
-	explain(most_behind, prev->pid, cpu, first - prev->scx.dsq_vtime);
+	explain(most_behind, prev->pid, cpu, first.vtime - prev->scx.dsq_vtime);
 	/*
 	 * The task is treated as if it had stopped. If the clock stood still, the task would soon
 	 * be at the bound of lead.
@@ -501,7 +499,7 @@ static __always_inline bool has_waiting(const struct cpu_state *this, const stru
 }
 
 /* @p has run for a slice while other tasks wait, in a queue or where they were sent. */
-static __always_inline bool turn_is_over(struct task_struct *p, const struct task_state *t, u32 cpu)
+static __always_inline bool turn_is_over(struct task_struct *p, struct task_state *t, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
@@ -515,6 +513,20 @@ static __always_inline bool turn_is_over(struct task_struct *p, const struct tas
 		explain(turn_over, p->pid, cpu, ran_of(p), tunables.slice,
 			scx_bpf_dsq_nr_queued(cluster_dsq(this->cluster)));
 	return true;
+}
+
+/*
+ * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued while a CPU became idle, or
+ * that waited alone. If no idle CPU may take one, @p goes to an idle CPU.
+ */
+static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+	bool waiting = has_waiting(this, cluster_at(this->cluster));
+
+	if (!READ_ONCE(idle_clusters) || (!waiting && !is_waited_for(cpu)))
+		return false;
+	return !(waiting && offer_waiting(cpu)) && leave_room(p, cpu);
 }
 
 /* @p shares its core, and another core is fully idle. */
@@ -552,11 +564,7 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	note_boost(c, cpu);
 	charge(p, t, this);
 	place_running(p, cpu);
-	/* No CPU was notified of a task that was queued while a CPU became idle, or that waited alone. */
-	if (READ_ONCE(idle_clusters) && (is_waited_for(cpu) || (has_waiting(this, c) && !offer_waiting(cpu))) &&
-	    leave_room(p, cpu))
-		p->scx.slice = 0;
-	if (turn_is_over(p, t, cpu) || is_to_stop(p))
+	if (makes_room(p, cpu) || turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
 	    is_ahead_elsewhere(p, t, cpu))
@@ -578,7 +586,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
-		follow_cluster(this, c);
+		advance_own_clock(this, READ_ONCE(c->clock));
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;

@@ -34,26 +34,95 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs, which
- * may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. By the cluster's
- * clock all of them would be at the bound of their lag, where they are equal whatever their weights, and a task that
- * sleeps loses its turns. Tasks that may run anywhere wait in queues that several CPUs take from, and use one clock.
+ * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs,
+ * which may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. By the
+ * cluster's clock all of them would be at the bound of their lag, where they are equal whatever their weights, and
+ * a task that sleeps loses its turns. Tasks that may run anywhere wait in queues that several CPUs take from, and
+ * use one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
 {
 	u64 own = READ_ONCE(this->clock);
 
-	return own && (is_restricted(p) || is_pinned(p)) ? own : READ_ONCE(c->clock);
+	return own && is_bound(p) ? own : READ_ONCE(c->clock);
+}
+
+/* How far the clocks stay behind the start of @p. Heavier tasks need not have waited for a light one. */
+static __always_inline u64 behind_start(const struct task_state *t)
+{
+	return t->weight < NICE_0_LOAD ? LIGHT_BEHIND : 0;
+}
+
+/* The latest of all clusters' clocks. */
+__noinline u64 latest_clock(void)
+{
+	u64 latest = READ_ONCE(clusters[0].clock);
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		u64 clock = READ_ONCE(cluster_at(i)->clock);
+
+		if ((s64)(clock - latest) > 0)
+			latest = clock;
+	}
+	return latest;
+}
+
+/* Does no task wait in other clusters than @cluster? */
+__noinline bool none_waits_beside(u32 cluster)
+{
+	int i;
+
+	if (READ_ONCE(waiting_clusters) & ~(1ULL << (cluster & 63)))
+		return false;
+	bpf_for(i, 0, nr_clusters)
+		if (i != (int)cluster && READ_ONCE(cluster_at(i)->keeping))
+			return false;
+	return true;
+}
+
+/*
+ * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
+ * its lead is forgiven: the clocks follow.
+ *
+ * A clock as fast as the virtual time of a light task would leave all others behind, so such a task
+ * is set back instead, to where it started: what it got while others waited it keeps. Not if tasks
+ * wait in another cluster, with which it is to change places when it is ahead of them.
+ *
+ * Nor is a task that has long run at full speed owed more than two slices: it has all the time that one
+ * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, as their weight
+ * is worth more than a CPU; a task that arrives would wait for half a second until one of them is ahead
+ * of it. A task that runs for less keeps what it is owed, by which it is soon served when it wakes up.
+ */
+static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
+				    struct task_state *t)
+{
+	bool light = t->weight < NICE_0_LOAD, set_back = light && none_waits_beside(this->cluster);
+	u64 clock = p->scx.dsq_vtime, started = clock - t->charged;
+	s64 lead;
+
+	if (light)
+		clock = set_back ? latest_clock() : clock - behind_start(t);
+	advance_clock(c, clock);
+	clock = clock_of(p, this, c);
+	if (set_back) {
+		lead = (s64)(started - clock) > start_of(p) ? (s64)(started - clock) : start_of(p);
+		p->scx.dsq_vtime = clock + lead;
+		t->charged = p->scx.dsq_vtime - started;
+	} else if (t->burst_so_far > MOST_BEHIND && speed_of(this, c) == SCHED_POWER_SCALE) {
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, fair_time(p, tunables.lag), UNBOUNDED);
+	}
+	advance_own_clock(this, p->scx.dsq_vtime - behind_start(t));
 }
 
 /*
  * How far ahead of the clock one slice takes @p. The clock follows light tasks only roughly, so
  * among light tasks all are that much further ahead.
  */
-static __always_inline s64 turn_of(const struct task_struct *p, const struct task_state *t)
+static __always_inline s64 turn_of(const struct task_state *t)
 {
-	return charge_of(t, tunables.slice + machine.tick_ns, SCHED_POWER_SCALE) + (is_light(p) ? LIGHT_BEHIND : 0);
+	return charge_of(t, tunables.slice + machine.tick_ns, SCHED_POWER_SCALE) + behind_start(t);
 }
 
 /*
@@ -63,7 +132,7 @@ static __always_inline s64 turn_of(const struct task_struct *p, const struct tas
  */
 static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct task_state *t, u64 clock)
 {
-	s64 turn = turn_of(p, t);
+	s64 turn = turn_of(t);
 	s64 lag = clock - p->scx.dsq_vtime;
 
 	return lag < -turn ? -turn : lag;
@@ -107,18 +176,6 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 }
 
 /*
- * How far behind the clock @p may be that runs on @this of @c, or has just run. A heavy task wakes up far behind, to come
- * before lighter tasks that slept, too; but its virtual time passes slowly, and with that lead of one turn it would keep
- * the CPU for half a second beside a task of its own weight. On a CPU of less than full speed it stays behind, by which
- * it gets a faster one.
- */
-static __always_inline s64 most_behind_running(const struct task_struct *p, const struct cpu_state *this,
-					       const struct cluster *c)
-{
-	return is_heavy(p) && speed_of(this, c) == SCHED_POWER_SCALE ? fair_time(p, MOST_BEHIND) : MOST_BEHIND;
-}
-
-/*
  * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by one slice,
  * or by what it got in another cluster. A crowd from a CPU where each task had little is not owed
  * all of that: a kernel thread of the new CPU would wait for all of them to catch up (ksoftirqd: 32
@@ -129,19 +186,35 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(this->cluster);
 	u64 clock = clock_of(p, this, c), ahead = MOST_BEHIND, turn;
-	s64 lag = clock - p->scx.dsq_vtime, behind = most_behind_running(p, this, c);
+	s64 lag = clock - p->scx.dsq_vtime;
 	const struct task_state *t;
 
 	if (-lag > (s64)MOST_BEHIND) {
 		t = task_of(p);
-		turn = t ? turn_of(p, t) : 0;
+		turn = t ? turn_of(t) : 0;
 		if (turn > ahead)
 			ahead = turn;
 		ahead = bound_ahead(ahead, this->cluster, cpu);
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, ahead);
-	} else if (lag > behind) {
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, UNBOUNDED);
+	} else if (lag > (s64)MOST_BEHIND) {
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
 	}
+}
+
+/*
+ * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind, to come
+ * before lighter tasks that slept, too; but its virtual time passes slowly, and with that lead it would keep the
+ * CPU for half a second beside a task of its own weight. Of such a one it is two more slices ahead at most, as
+ * under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, by which it gets a
+ * faster one.
+ */
+static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
+{
+	const struct cpu_state *this = cpu_at(cpu);
+
+	if (speed_of(this, cluster_at(this->cluster)) == SCHED_POWER_SCALE && is_first_as_heavy(first.dsq, cpu, p))
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, first.vtime,
+					       fair_time(p, tunables.lag + machine.tick_ns), UNBOUNDED);
 }
 
 #endif /* __EQUIPOISE_PLACE_H */

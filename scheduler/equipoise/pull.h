@@ -87,8 +87,8 @@ __noinline bool has_for(u32 cluster, u32 to)
 }
 
 /*
- * Idle CPUs of a cluster that a tick tries for the waiting tasks; the next tick goes on from there. Usually the first
- * one will do. Tasks bound to busy CPUs find none, and looking for them on each tick of 64 CPUs is not free.
+ * Idle CPUs of a cluster that a tick tries for the waiting tasks; the next tick goes on from there. Usually the
+ * first one will do. Tasks bound to busy CPUs find none, and looking for them on each tick of 64 CPUs is not free.
  */
 #define IDLE_TRIED 4
 
@@ -114,8 +114,8 @@ __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 }
 
 /*
- * The tick of @cpu, in whose cluster tasks wait and find no free CPU: makes an idle CPU take one, possibly of another
- * cluster. A CPU that no waiting task may use is not woken up.
+ * The tick of @cpu, in whose cluster tasks wait and find no free CPU: makes an idle CPU take one, possibly of
+ * another cluster. A CPU that no waiting task may use is not woken up.
  */
 __noinline bool offer_waiting(u32 cpu)
 {
@@ -191,7 +191,7 @@ static __always_inline u64 waits_below(const struct cluster *c)
 /* @this is idle, but will soon have work: since it was last idle, tasks have come to wait frequently. */
 static __always_inline bool is_awaited(struct cpu_state *this, const struct cluster *c)
 {
-	u64 now = bpf_ktime_get_ns(), waits = waits_below(c);
+	u64 now = bpf_ktime_get_ns(), waits = waits_below(c) + this->waits;
 	bool awaited = now - this->waits_seen_at < (waits - this->waits_seen) * tunables.pull_interval;
 
 	this->waits_seen = waits;
@@ -227,7 +227,8 @@ __noinline bool pull_running(u32 this_cpu)
 	return true;
 }
 
-/* Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU; -1: @p may use none of them. */
+/* Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU; -1: @p may use none of
+ * them. */
 __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 cluster, u64 idle)
 {
 	struct cluster *c = cluster_at(cluster);
@@ -301,9 +302,9 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * The tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, may, and makes room. Virtual time
- * alone would have tasks that are bound here wait beside idle CPUs: a loop of nice -16 needs half a second to be 14 ms
- * ahead.
+ * The tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, may, and makes room. Virtual
+ * time alone would have tasks that are bound here wait beside idle CPUs: a loop of nice -16 needs half a second to
+ * be 14 ms ahead.
  */
 __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 {

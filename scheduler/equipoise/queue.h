@@ -41,7 +41,25 @@ __noinline u64 first_vtime(u64 dsq, u32 cpu)
 	return vtime;
 }
 
-/* The same for @cluster's queue, which is usually known to be empty without a look. */
+/* Is the first task of @dsq that may run on @cpu at least as heavy as @than? */
+__noinline bool is_first_as_heavy(u64 dsq, u32 cpu, struct task_struct *than __arg_trusted)
+{
+	struct task_struct *p;
+	bool as_heavy = false;
+	u32 looked = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (task_allowed(p, cpu)) {
+			as_heavy = p->static_prio <= than->static_prio;
+			break;
+		}
+		if (++looked >= TASKS_LOOKED_AT)
+			break;
+	}
+	return as_heavy;
+}
+
+/* The virtual time of the first task of @cluster's queue, which is usually known to be empty without a look. */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {
 	return may_wait(cluster) ? first_vtime(cluster_dsq(cluster), cpu) : NO_VTIME;

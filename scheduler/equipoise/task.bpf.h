@@ -91,6 +91,12 @@ static __always_inline bool is_restricted(const struct task_struct *p)
 	return p->nr_cpus_allowed < (int)nr_cpus();
 }
 
+/* May it not run everywhere? */
+static __always_inline bool is_bound(const struct task_struct *p)
+{
+	return is_restricted(p) || is_migration_disabled(p);
+}
+
 static __always_inline bool is_heavy(const struct task_struct *p)
 {
 	return p->static_prio < NICE_0_PRIO;
@@ -201,63 +207,8 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
-/* The latest of all clusters' clocks. */
-__noinline u64 latest_clock(void)
-{
-	u64 latest = READ_ONCE(clusters[0].clock);
-	int i;
-
-	bpf_for(i, 0, nr_clusters) {
-		u64 clock = READ_ONCE(cluster_at(i)->clock);
-
-		if ((s64)(clock - latest) > 0)
-			latest = clock;
-	}
-	return latest;
-}
-
-/* Does no task wait in other clusters than @cluster? */
-__noinline bool none_waits_beside(u32 cluster)
-{
-	int i;
-
-	if (READ_ONCE(waiting_clusters) & ~(1ULL << (cluster & 63)))
-		return false;
-	bpf_for(i, 0, nr_clusters)
-		if (i != (int)cluster && READ_ONCE(cluster_at(i)->keeping))
-			return false;
-	return true;
-}
-
-/*
- * No task waits in @c. @p, which runs on its CPU @this, takes nothing from other tasks there, so
- * its lead is forgiven: the clock follows. A clock as fast as the virtual time of a light task
- * would leave all others behind, so such a task is set back instead. Not if tasks wait in another
- * cluster, with which it is to change places when it is ahead of them.
- *
- * Nor is @p owed anything, at full speed: it has all the time that one task can use. Loops of nice
- * -16 that have a CPU each fall behind the clock for ever, as their weight is worth more than a
- * CPU; a task that arrives would wait for half a second until one of them is ahead of it.
+/* The initial virtual time of a task that @parent on a CPU of @c has forked: the parent's, but not before @clock.
  */
-static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
-				    const struct task_state *t)
-{
-	bool light = t->weight < NICE_0_LOAD, set_back = light && none_waits_beside(this->cluster);
-	u64 clock = p->scx.dsq_vtime, start;
-
-	if (light)
-		clock = set_back ? latest_clock() : clock - LIGHT_BEHIND;
-	advance_clock(c, clock);
-	clock = READ_ONCE(c->clock);
-	follow_cluster(this, c);
-	start = clock + start_of(p);
-	if (set_back && (s64)(p->scx.dsq_vtime - start) > 0)
-		p->scx.dsq_vtime = start;
-	if (is_before(p->scx.dsq_vtime, clock) && speed_of(this, c) == SCHED_POWER_SCALE)
-		p->scx.dsq_vtime = clock;
-}
-
-/* The initial virtual time of a task that @parent on a CPU of @c has forked: the parent's, but not before @clock. */
 static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c, u64 clock)
 {
 	struct task_state *t = task_of(parent);

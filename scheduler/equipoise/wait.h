@@ -51,6 +51,7 @@ static __always_inline void wait_near(struct task_struct *p, u32 cpu, u64 enq_fl
 {
 	struct cpu_state *this = cpu_at(cpu);
 
+	this->waits++;
 	this_counters()->queue_waits++;
 	scx_bpf_dsq_insert_vtime(p, own_dsq(cpu), SLICE_MAX, p->scx.dsq_vtime, enq_flags);
 	keeps_tasks(cpu, this, cluster_at(this->cluster));

@@ -1,5 +1,5 @@
-//! Affinities and `equipoise` on heterogeneous CPUs: no CPU asks for a task that it may not run,
-//! nor changes places with one while a task that may run nowhere else waits. `equipoise hunt` found these loads.
+//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks for a task
+//! that it may not run, no task waits for long beside a CPU that it may use or that another task could leave.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
@@ -79,43 +79,178 @@ fn a_task_bound_to_a_fast_cpu_does_not_wait_for_one_that_never_comes() {
     assert!(got["bound"] > 0.6, "{got:?}");
 }
 
-/// Did the task `bound` run on CPU 1?
-struct RanOnFast(bool);
+/// The result of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Got {
+    /// Its part of a CPU.
+    share: f64,
+    /// Its longest wait for a CPU, ns.
+    wait: u64,
+    /// When it began to run or to wait.
+    running: Option<u64>,
+    waiting: Option<u64>,
+}
 
-impl Trace for RanOnFast {
-    fn event(&mut self, _now: u64, cpu: usize, event: Event<'_>) {
-        if let Event::Switch { next, .. } = event {
-            self.0 |= cpu == 1 && next.0 == "bound";
+/// The threads of an rt-app load, by name.
+#[derive(Default)]
+struct Threads(HashMap<String, Got>);
+
+impl Trace for Threads {
+    fn event(&mut self, now: u64, _cpu: usize, event: Event<'_>) {
+        match event {
+            Event::Wakeup { task, .. } => {
+                let got = self.0.entry(task.0.to_owned()).or_default();
+                got.waiting.get_or_insert(now);
+            }
+            Event::Switch {
+                prev,
+                prev_runnable,
+                next,
+                ..
+            } => {
+                let got = self.0.entry(prev.0.to_owned()).or_default();
+                got.waiting = prev_runnable.then_some(now);
+                let since = got.running.take().unwrap_or(now);
+                got.share += (now - since) as f64 / LOAD_NS as f64;
+                let got = self.0.entry(next.0.to_owned()).or_default();
+                got.wait = got.wait.max(now - got.waiting.take().unwrap_or(now));
+                got.running = Some(now);
+            }
+            _ => {}
         }
     }
+}
+
+/// How long loads run.
+const LOAD_NS: u64 = 2000 * MS;
+
+/// Runs the `tasks` of an rt-app file on the machine `name`.
+fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
+    let text = format!(r#"{{ "tasks": {{ {tasks} }} }}"#);
+    let load = RtApp::parse("load", "load", &text, Some(LOAD_NS)).unwrap();
+    let machine = Machine::find(name).unwrap();
+    let policy = Policy::find("equipoise").unwrap();
+    let mut threads = Threads::default();
+    simulator::run_checked(
+        Config {
+            machine: &machine,
+            workload: &load,
+            scheduler: policy.object(),
+            globals: &policy.globals(&machine),
+            read: &[],
+            seed: 1,
+            time_limit_ns: 60_000 * MS,
+            trace: Some(&mut threads),
+        },
+        Check::INVARIANTS,
+    )
+    .unwrap();
+    threads.0
 }
 
 /// The tasks of a fast and a slow CPU changed places at each tick, past one that waited for the fast CPU.
 #[test]
 fn tasks_do_not_change_places_past_one_that_is_bound_there() {
-    let text = r#"{ "tasks": {
-        "first": { "priority": -2, "cpus": [0, 2, 3], "loop": -1, "run": 1000,
+    let got = run_load(
+        "tc2",
+        r#""first": { "priority": -2, "cpus": [0, 2, 3], "loop": -1, "run": 1000,
                    "timer": { "ref": "unique", "period": 200 } },
         "free": { "delay": 328, "loop": -1, "run": 10000 },
         "both": { "cpus": [1, 4], "delay": 25459, "loop": -1, "run": 50000 },
-        "bound": { "cpus": [1], "delay": 70015, "loop": -1, "run": 1000 } } }"#;
-    let load = RtApp::parse("bound", "bound", text, Some(UNTIL + 500 * MS)).unwrap();
-    let tc2 = Machine::find("tc2").unwrap();
-    let policy = Policy::find("equipoise").unwrap();
-    let mut ran = RanOnFast(false);
-    simulator::run_checked(
-        Config {
-            machine: &tc2,
-            workload: &load,
-            scheduler: policy.object(),
-            globals: &policy.globals(&tc2),
-            read: &[],
-            seed: 1,
-            time_limit_ns: 60_000 * MS,
-            trace: Some(&mut ran),
-        },
-        Check::INVARIANTS,
-    )
-    .unwrap();
-    assert!(ran.0, "it never ran on CPU 1");
+        "bound": { "cpus": [1], "delay": 70015, "loop": -1, "run": 1000 }"#,
+    );
+    assert!(got["bound"].share > 0.0, "it never ran on CPU 1: {got:?}");
+}
+
+/// A loop of nice -16 needed half a second to be ahead of a task that was bound to its CPU, which
+/// waited for that long beside idle CPUs.
+#[test]
+fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
+    let got = run_load(
+        "smp-8",
+        r#""first": { "loop": -1, "run": 1000, "timer": { "ref": "unique", "period": 200 } },
+        "bound": { "priority": 14, "cpus": [5], "loop": -1, "run": 310, "sleep": 206603 },
+        "second": { "instance": 2, "delay": 181, "loop": -1, "run": 1000, "sleep": 111049 },
+        "heavy": { "instance": 4, "priority": -16, "delay": 21183, "loop": -1, "run": 80667 }"#,
+    );
+    assert!(got["bound"].wait < 10 * MS, "{got:?}");
+}
+
+/// A waking task went to a CPU to which another CPU was about to send one, and waited there for
+/// 400 ms beside idle CPUs, as tasks changed places past it.
+#[test]
+fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
+    let got = run_load(
+        "tc2",
+        r#""nap": { "loop": -1, "run": 1425, "sleep": 365 },
+        "short": { "loop": -1, "run": 21, "sleep0": 490, "sleep1": 577 },
+        "loop": { "loop": -1, "run": 160 },
+        "other": { "loop": -1, "run0": 870, "run1": 75223, "run2": 1989 }"#,
+    );
+    assert!(got.values().all(|got| got.wait < 25 * MS), "{got:?}");
+}
+
+/// The virtual time of a heavy task passes slowly. With the lead of its wakeup alone it would keep a CPU for
+/// 130 ms beside another one of its weight.
+#[test]
+fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
+    let got = run_load(
+        "smp-8",
+        r#""other": { "loop": -1, "run": 2863, "sleep": 1000 },
+        "heavy": { "instance": 3, "priority": -15, "cpus": [1, 3], "loop": -1, "phases": {
+            "first": { "loop": 8, "sleep": 8950, "run": 26101 },
+            "then": { "loop": 500, "run": 100000 } } }"#,
+    );
+    let longest = got.values().map(|got| got.wait).max().unwrap();
+    assert!(longest < 60 * MS, "{got:?}");
+}
+
+/// A light task lost all of its lead when it was set back for a time in which no other task wanted
+/// its CPU, also what it had while one waited: the other task got a tenth of a CPU.
+#[test]
+fn a_light_task_keeps_the_lead_that_others_waited_for() {
+    let got = run_load(
+        "smp-2",
+        r#""light": { "priority": 5, "loop": -1, "run": 1000 },
+        "nap": { "loop": -1, "run": 189, "sleep": 10 },
+        "heavy": { "priority": -10, "loop": -1, "run": 1000 }"#,
+    );
+    // Three quarters of the CPU that it shares with `light`, less the timers' slack.
+    assert!(got["nap"].share > 0.5, "{got:?}");
+}
+
+/// The clock of the slow CPU followed others of its cluster while one of the two slept, which took
+/// that one along and left the other one behind, to run for 28 ms at a time.
+#[test]
+fn equal_tasks_on_one_slow_cpu_get_equal_shares() {
+    let got = run_load(
+        "alder-lake",
+        r#""beside": { "cpus": [23], "loop": -1, "phases": {
+            "nap": { "loop": 2, "run": 1000, "sleep": 968 }, "long": { "run": 27730 } } },
+        "nap": { "cpus": [20], "loop": -1, "run": 1000, "sleep": 272 },
+        "some": { "cpus": [0, 1, 2, 4, 5, 12, 15, 22], "loop": -1,
+                  "timer": { "ref": "unique", "period": 200 }, "run": 36 },
+        "loop": { "cpus": [20], "delay": 56, "loop": -1,
+                  "timer": { "ref": "unique", "period": 6298 }, "run": 22833 },
+        "light": { "priority": 15, "delay": 61, "loop": -1, "run0": 117190, "run1": 159 },
+        "rare": { "delay": 848, "loop": -1, "run": 1000, "sleep": 67386 }"#,
+    );
+    assert!(got["nap"].share > 0.4 && got["loop"].share > 0.4, "{got:?}");
+}
+
+/// If a fast CPU took over a loop from a slow one whenever the tasks that are bound to it sleep for an
+/// instant, these would wait for the next tick, when the loop makes room.
+#[test]
+fn a_cpu_that_its_own_tasks_come_back_to_takes_over_no_other() {
+    let got = run_load(
+        "rk3588",
+        r#""loop": { "instance": 4, "loop": -1, "run": 115171, "sleep": 233 },
+        "bound": { "instance": 2, "cpus": [5], "delay": 62, "loop": -1, "phases": {
+            "a": { "run": 28, "sleep": 62 }, "b": { "run": 24 } } }"#,
+    );
+    let bound = got.iter().filter(|(name, _)| name.starts_with("bound"));
+    assert!(
+        bound.clone().count() == 2 && bound.clone().all(|(_, got)| got.share > 0.2),
+        "{got:?}"
+    );
 }
