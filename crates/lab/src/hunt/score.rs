@@ -180,21 +180,37 @@ enum Found {
 struct Progress {
     /// Time on CPUs, in seconds of the fastest, by second.
     share: f64,
+    /// The part of the time for which it ran, on any CPU, or waited for one.
+    runnable: f64,
     /// 0: a real-time thread.
     weight: f64,
 }
+
+/// The weight of a thread before it sets its nice value.
+const DEFAULT_WEIGHT: f64 = 1024.0;
 
 fn is_stopped(failure: &Failure) -> bool {
     matches!(failure.error, simulator::Error::SchedulerExit { .. })
 }
 
 /// By how many times a thread got less than from the other scheduler, where that gave it no more
-/// than it is entitled to. Which of several real-time threads runs is not up to these schedulers.
+/// than it is entitled to and it asked for as much: a thread that never waits loses nothing, though
+/// its work may take longer where the clock frequency is lower. Which of several real-time threads
+/// runs is not up to these schedulers.
 fn worst_share(machine: &Machine, own: &[Progress], other: &[Progress]) -> f64 {
-    let entitled = entitled(machine, other);
-    let threads = own.iter().zip(other).zip(entitled);
+    // A thread that is not switched after it set its nice value shows the default weight.
+    let known = |(own, other): (&Progress, &Progress)| Progress {
+        weight: match other.weight {
+            DEFAULT_WEIGHT => own.weight,
+            weight => weight,
+        },
+        ..*other
+    };
+    let other: Vec<Progress> = own.iter().zip(other).map(known).collect();
+    let entitled = entitled(machine, &other);
+    let threads = own.iter().zip(&other).zip(entitled);
     let factor = |((own, other), entitled): ((&Progress, &Progress), f64)| {
-        let due = other.share.min(entitled);
+        let due = other.share.min(entitled).min(own.runnable);
         let is_judged = other.weight > 0.0 && due >= LEAST_SHARE;
         is_judged.then(|| due / own.share.max(NO_SHARE))
     };
@@ -248,6 +264,7 @@ struct Thread {
     /// It belongs to the load.
     counts: bool,
     work: f64,
+    runnable: u64,
     prio: i32,
     waits_since: Option<u64>,
     longest_wait: u64,
@@ -287,12 +304,15 @@ impl Observer {
         let thread = &mut self.threads[index];
         if let Some(since) = thread.waits_since.take() {
             thread.longest_wait = thread.longest_wait.max(now - since);
+            thread.runnable += now - since;
         }
     }
 
     fn end_running(&mut self, cpu: usize) {
         if let Some((index, since)) = self.running[cpu].take() {
-            self.threads[index].work += (self.now - since) as f64 * self.speeds[cpu];
+            let thread = &mut self.threads[index];
+            thread.work += (self.now - since) as f64 * self.speeds[cpu];
+            thread.runnable += self.now - since;
         }
     }
 
@@ -318,7 +338,9 @@ impl Observer {
         let threads: Vec<&Thread> = self.threads.iter().filter(|thread| thread.counts).collect();
         mean.resize(mean.len().max(threads.len()), Progress::default());
         for (mean, thread) in mean.iter_mut().zip(threads) {
-            mean.share += thread.work / self.now.max(1) as f64 / f64::from(runs);
+            let part = |time: f64| time / self.now.max(1) as f64 / f64::from(runs);
+            mean.share += part(thread.work);
+            mean.runnable += part(thread.runnable as f64);
             mean.weight = match thread.prio {
                 ..FIRST_NORMAL_PRIO => 0.0,
                 prio => simulator::weight_of(prio).into(),
@@ -365,7 +387,11 @@ mod tests {
     #[test]
     fn entitlements_are_weighted_and_end_at_one_cpu() {
         let machine = Machine::find("smp-2").unwrap();
-        let thread = |weight| Progress { share: 0.3, weight };
+        let thread = |weight| Progress {
+            share: 0.3,
+            runnable: 1.0,
+            weight,
+        };
         let of = |weights: &[f64]| {
             let threads: Vec<Progress> = weights.iter().map(|&weight| thread(weight)).collect();
             entitled(&machine, &threads)
@@ -406,13 +432,28 @@ mod tests {
         let shares = |shares: [f64; 4]| {
             shares.map(|share| Progress {
                 share,
-                weight: 1024.0,
+                runnable: 1.0,
+                weight: DEFAULT_WEIGHT,
             })
         };
         let fair = shares([0.5; 4]);
         let unfair = shares([0.75, 0.75, 0.25, 0.25]);
         assert_eq!(worst_share(&machine, &unfair, &fair), 2.0);
         assert_eq!(worst_share(&machine, &fair, &unfair), 1.0);
+        let mut content = unfair;
+        content[2].runnable = 0.25;
+        content[3].runnable = 0.25;
+        assert!(worst_share(&machine, &content, &fair) <= 1.0);
+        // One of nice 10 that has a CPU from the beginning, and so was not seen to set that.
+        let (mut light, mut alone) = (fair, shares([0.9, 0.5, 0.5, 0.1]));
+        light[0] = Progress {
+            share: 0.1,
+            weight: 110.0,
+            ..light[0]
+        };
+        assert!(worst_share(&machine, &light, &alone) < 1.1);
+        alone[0].weight = 110.0;
+        assert!(worst_share(&machine, &light, &alone) < 1.1);
         let mut urgent = fair;
         urgent[2].weight = 0.0;
         let mut starved = urgent;
