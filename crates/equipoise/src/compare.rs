@@ -50,7 +50,8 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
         goal: args.goal.map(Into::into),
         all: args.all,
     };
-    let mut page = report::comparison(&comparison, shown);
+    let findings = comparison.findings();
+    let mut page = report::comparison(&findings, shown);
     if is_usual(&args) {
         let count = Policy::published().count();
         page.remarks.push(format!(
@@ -63,8 +64,8 @@ pub fn run(args: Compare, output: &Output) -> Result<(), Error> {
     let document = Document {
         name: output::file_name(&name),
         page,
-        json: report::json::comparison(&comparison),
-        csv: report::csv::comparison(&comparison),
+        json: Box::new(|| report::json::comparison(&findings)),
+        csv: Box::new(|| report::csv::comparison(&findings)),
     };
     output::emit(output, &[document], None, staged)?;
     interrupt::check()

@@ -74,9 +74,9 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     );
     let document = Document {
         name: output::file_name(&name),
-        json: explain::json(&explanation),
-        csv: report::csv::page(&page),
-        page,
+        json: Box::new(|| explain::json(&explanation)),
+        csv: Box::new(|| report::csv::page(&page)),
+        page: page.clone(),
     };
     output::emit(output, &[document], None, Staged::default())
 }

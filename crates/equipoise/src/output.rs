@@ -20,24 +20,27 @@ use tempfile::NamedTempFile;
 /// beside its place.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
+/// Makes a text when it is asked for.
+pub type View<'a> = Box<dyn Fn() -> String + 'a>;
+
 /// A result that has a name of its own.
-pub struct Document {
+pub struct Document<'a> {
     /// The file's name in the output folder, without its extension.
     pub name: String,
     /// For tables and HTML.
     pub page: Page,
     /// For JSON.
-    pub json: String,
+    pub json: View<'a>,
     /// For CSV.
-    pub csv: String,
+    pub csv: View<'a>,
 }
 
 /// Several documents as one.
-pub struct All {
+pub struct All<'a> {
     /// As JSON.
-    pub json: String,
+    pub json: View<'a>,
     /// As CSV.
-    pub csv: String,
+    pub csv: View<'a>,
 }
 
 /// Files that are complete but do not have their final names yet.
@@ -87,8 +90,8 @@ impl Staged {
 /// programs that read standard output, if there can be several documents.
 pub fn emit(
     output: &Output,
-    documents: &[Document],
-    all: Option<All>,
+    documents: &[Document<'_>],
+    all: Option<All<'_>>,
     mut staged: Staged,
 ) -> Result<(), Error> {
     let mut charts = documents.iter().flat_map(|document| &document.page.charts);
@@ -106,8 +109,8 @@ pub fn emit(
     for document in documents {
         let (extension, text) = match output.format {
             Format::Table => ("txt", terminal(&document.page, Style::default())),
-            Format::Json => ("json", document.json.clone()),
-            Format::Csv => ("csv", document.csv.clone()),
+            Format::Json => ("json", (document.json)()),
+            Format::Csv => ("csv", (document.csv)()),
             Format::Html => (
                 "html",
                 html(&document.name, std::slice::from_ref(&document.page)),
@@ -127,9 +130,9 @@ pub fn emit(
 pub fn show(output: &Output, name: &str, page: Page) -> Result<(), Error> {
     let document = Document {
         name: name.to_owned(),
-        json: json::page(&page),
-        csv: csv::page(&page),
-        page,
+        json: Box::new(|| json::page(&page)),
+        csv: Box::new(|| csv::page(&page)),
+        page: page.clone(),
     };
     emit(output, &[document], None, Staged::default())
 }
@@ -149,11 +152,11 @@ pub fn write_text(output: &Output, name: &str, text: &str) -> Result<(), Error> 
     staged.commit()
 }
 
-fn text(format: Format, documents: &[Document], all: Option<All>) -> String {
-    let each = |of: fn(&Document) -> &str| documents.iter().map(of).collect::<Vec<_>>().concat();
+fn text(format: Format, documents: &[Document<'_>], all: Option<All<'_>>) -> String {
+    let each = |of: fn(&Document<'_>) -> String| documents.iter().map(of).collect::<String>();
     match format {
-        Format::Json => all.map_or_else(|| each(|document| &document.json), |all| all.json),
-        Format::Csv => all.map_or_else(|| each(|document| &document.csv), |all| all.csv),
+        Format::Json => all.map_or_else(|| each(|document| (document.json)()), |all| (all.json)()),
+        Format::Csv => all.map_or_else(|| each(|document| (document.csv)()), |all| (all.csv)()),
         Format::Html => {
             let pages: Vec<Page> = documents
                 .iter()

@@ -40,18 +40,18 @@ pub fn run(args: Reproduce, output: &Output) -> Result<(), Error> {
         }
         None => Staged::default(),
     };
-    let documents: Vec<Document> = reproductions
+    let documents: Vec<Document<'_>> = reproductions
         .iter()
         .map(|reproduction| Document {
             name: output::file_name(&reproduction.experiment.name),
             page: report::reproduction(reproduction),
-            json: report::json::reproductions(std::slice::from_ref(reproduction)),
-            csv: report::csv::reproductions(std::slice::from_ref(reproduction)),
+            json: Box::new(|| report::json::reproductions(std::slice::from_ref(reproduction))),
+            csv: Box::new(|| report::csv::reproductions(std::slice::from_ref(reproduction))),
         })
         .collect();
     let all = All {
-        json: report::json::reproductions(&reproductions),
-        csv: report::csv::reproductions(&reproductions),
+        json: Box::new(|| report::json::reproductions(&reproductions)),
+        csv: Box::new(|| report::csv::reproductions(&reproductions)),
     };
     output::emit(output, &documents, Some(all), staged)?;
     interrupt::check()

@@ -8,6 +8,7 @@
 mod compare;
 mod elsewhere;
 mod experiment;
+mod findings;
 mod hunt;
 mod limit;
 mod measure;
@@ -20,9 +21,10 @@ mod select;
 mod stats;
 mod verdict;
 
-pub use compare::{Comparison, Entry};
+pub use compare::Comparison;
 pub use elsewhere::{Described, Recipe, Start, work};
 pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source, Stat};
+pub use findings::{Entry, Finding, Findings};
 pub use hunt::{Against, Budget, By, Prey, Question, hunt};
 pub use limit::limit_s;
 pub use measure::{Judged, Measure, measures};

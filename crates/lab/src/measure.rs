@@ -66,6 +66,14 @@ impl Measure {
         }
     }
 
+    /// The goal that is judged by this measure; `None` for a part of another measure.
+    pub fn decides(&self) -> Option<Goal> {
+        match self.metric.role {
+            Role::Decides(goal) if !self.is_part => Some(goal),
+            _ => None,
+        }
+    }
+
     /// Its samples in `run`; `None` without a sample.
     pub fn of_run(&self, run: &Run) -> Option<Pooled> {
         self.pooled([run])
@@ -129,8 +137,8 @@ pub fn measures(workload: &dyn Workload, machine: &Machine) -> Vec<Measure> {
     measures
 }
 
-/// The metrics `of` of threads that do the same, `first` being the first, as one; and their spread,
-/// if that is up to the scheduler.
+/// Pools the metrics `of`, whose threads do the same work, into one measure named `pool`; adds the
+/// spread between the threads if the scheduler can influence it. `first` is one of the metrics.
 fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
     let all = Metric {
         name: pool.to_owned().into(),

@@ -1,6 +1,7 @@
 //! A published table beside the simulated one.
 
 use crate::runs::complete;
+use crate::stats::mean;
 use crate::{
     Average, Block, Case, Change, Column, Experiment, Failure, Measured, Pooled, Row, Runs, Stat,
     Watch, limit_s, measure, paired_change,
@@ -210,9 +211,7 @@ impl Reproduction {
         rows: &[(&'a Row, &ReproducedRow)],
         cells: &mut Vec<Cell<'a>>,
     ) {
-        let mean = |values: Option<Vec<f64>>| {
-            values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
-        };
+        let mean = |values: Option<Vec<f64>>| mean(&values?);
         for (index, column) in self.experiment.columns.iter().enumerate() {
             let simulated = |(_, row): &(_, &ReproducedRow)| {
                 row.simulated[index].as_ref().map(|pooled| pooled.mean)
@@ -340,9 +339,6 @@ fn summary(cells: &[Cell<'_>], columns: usize) -> Summary {
         .iter()
         .filter_map(|cell| cell.error_points().map(f64::abs))
         .collect();
-    let mean = |values: &[f64]| {
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
     Summary {
         mean_abs_error_pct: mean(&errors),
         sign_agreement_pct: mean(&agreements),

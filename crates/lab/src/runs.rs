@@ -1,6 +1,7 @@
 //! Repeated runs over seeds, in parallel.
 
 use crate::elsewhere::Request;
+use crate::stats::mean;
 use crate::{Samples, Scheduler, metrics};
 use machine::Machine;
 use native::{Global, Object};
@@ -116,7 +117,8 @@ impl Measured {
 
     /// The mean over the runs of `count`; NaN without a run.
     pub fn mean_of(&self, count: impl Fn(&Run) -> f64) -> f64 {
-        self.runs.iter().map(count).sum::<f64>() / self.runs.len() as f64
+        let counts: Vec<f64> = self.runs.iter().map(count).collect();
+        mean(&counts).unwrap_or(f64::NAN)
     }
 
     /// The mean energy of a run in the parts for which `which` is true, J; `None` if power is not
@@ -124,8 +126,7 @@ impl Measured {
     pub fn mean_energy_j(&self, which: impl Fn(simulator::Part) -> bool) -> Option<f64> {
         let of = |run: &Run| run.energy.as_ref().map(|energy| energy.sum_j(&which));
         let joules: Option<Vec<f64>> = self.runs.iter().map(of).collect();
-        let joules = joules.filter(|joules| !joules.is_empty())?;
-        Some(joules.iter().sum::<f64>() / joules.len() as f64)
+        mean(&joules?)
     }
 
     /// The part of all CPUs' time spent in newidle balancing, in per cent, averaged over the runs;
@@ -137,9 +138,7 @@ impl Measured {
             (time > 0.0).then(|| 100.0 * newidle / time)
         };
         let shares: Option<Vec<f64>> = self.runs.iter().map(share).collect();
-        shares
-            .filter(|shares| !shares.is_empty())
-            .map(|shares| shares.iter().sum::<f64>() / shares.len() as f64)
+        mean(&shares?)
     }
 
     /// As [`Measured::mean_of`], for the scheduler's counters; `None` if it has none.
@@ -153,7 +152,7 @@ impl Measured {
                     .map(|counters| count(counters) as f64)
             })
             .collect();
-        counts.map(|counts| counts.iter().sum::<f64>() / counts.len() as f64)
+        mean(&counts?)
     }
 }
 

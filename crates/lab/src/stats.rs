@@ -28,16 +28,18 @@ impl Change {
 /// a single pair does not have. `None` if there are no runs or the two are not pairs.
 pub(crate) fn paired_difference(baseline: &[f64], other: &[f64]) -> Option<(f64, Option<f64>)> {
     let n = baseline.len();
-    if n == 0 || n != other.len() {
+    if n != other.len() {
         return None;
     }
     let differences: Vec<f64> = baseline.iter().zip(other).map(|(a, b)| b - a).collect();
-    let margin = (n > 1).then(|| standard_error(&differences) * t_quantile(n - 1));
-    Some((mean(&differences), margin))
+    let mean = mean(&differences)?;
+    let margin = (n > 1).then(|| standard_error(&differences, mean) * t_quantile(n - 1));
+    Some((mean, margin))
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+/// The mean of `values`; `None` of none.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The change from `baseline` to `other`, whose i-th entries are the means of runs with the same
@@ -45,16 +47,15 @@ fn mean(values: &[f64]) -> f64 {
 /// runs, the baseline is 0, or the two are not pairs.
 pub fn paired_change(baseline: &[f64], other: &[f64]) -> Option<Change> {
     let (difference, margin) = paired_difference(baseline, other)?;
-    let per_cent = 100.0 / mean(baseline).abs();
+    let per_cent = 100.0 / mean(baseline)?.abs();
     per_cent.is_finite().then(|| Change {
         mean_pct: difference * per_cent,
         margin_pct: margin.map(|margin| margin * per_cent),
     })
 }
 
-fn standard_error(values: &[f64]) -> f64 {
+fn standard_error(values: &[f64], mean: f64) -> f64 {
     let n = values.len() as f64;
-    let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (n - 1.0) / n).sqrt()
 }

@@ -1,13 +1,13 @@
 //! The best schedulers for each goal.
 //!
-//! A goal is judged by the measures that decide it ([`Role::Decides`]): first by the shares among
+//! A goal is judged by the measures that decide it ([`Measure::decides`](crate::Measure::decides)): first by the shares among
 //! them (periods missed, in points), then by the geometric mean of the others. A scheduler is
 //! better than another if the 95 % confidence interval of the paired difference excludes zero and
 //! the difference is large enough to matter.
 
-use crate::stats::paired_difference;
-use crate::{Change, Entry};
-use workload::{Better, Goal, Role};
+use crate::stats::{mean, paired_difference};
+use crate::{Change, Entry, Finding};
+use workload::{Better, Goal};
 
 /// The smallest difference that matters between two values: 1 %.
 const WORTH_LOG: f64 = 0.01;
@@ -59,9 +59,8 @@ pub struct Standing {
 }
 
 impl Verdict {
-    /// From all `entries`, each measure with this number of schedulers.
-    pub(crate) fn new(entries: &[Entry<'_>], schedulers: usize) -> Verdict {
-        let rows: Vec<&[Entry<'_>]> = entries.chunks(schedulers.max(1)).collect();
+    /// From the `rows` of all measures.
+    pub(crate) fn new(rows: &[Finding<'_>]) -> Verdict {
         let goals = [
             Goal::Latency,
             Goal::Throughput,
@@ -71,7 +70,7 @@ impl Verdict {
         Verdict {
             goals: goals
                 .into_iter()
-                .filter_map(|goal| GoalVerdict::new(goal, &rows, schedulers))
+                .filter_map(|goal| GoalVerdict::new(goal, rows))
                 .collect(),
         }
     }
@@ -83,17 +82,13 @@ impl Verdict {
 }
 
 impl GoalVerdict {
-    fn new(goal: Goal, rows: &[&[Entry<'_>]], schedulers: usize) -> Option<GoalVerdict> {
-        let decides = |row: &&&[Entry<'_>]| {
-            let measure = row[0].measure;
-            measure.metric.role == Role::Decides(goal)
-                && !measure.is_part
-                && row.iter().any(|entry| entry.judged().is_some())
+    fn new(goal: Goal, rows: &[Finding<'_>]) -> Option<GoalVerdict> {
+        let decides = |row: &&Finding<'_>| {
+            row.measure.decides() == Some(goal)
+                && row.entries.iter().any(|entry| entry.judged().is_some())
         };
-        let rows: Vec<&[Entry<'_>]> = rows.iter().filter(decides).copied().collect();
-        if rows.is_empty() {
-            return None;
-        }
+        let rows: Vec<&Finding<'_>> = rows.iter().filter(decides).collect();
+        let schedulers = rows.first()?.entries.len();
         let standings: Vec<Standing> = (0..schedulers)
             .map(|scheduler| Standing::new(&rows, scheduler))
             .collect();
@@ -101,12 +96,12 @@ impl GoalVerdict {
             goal,
             higher_is_better: rows
                 .iter()
-                .all(|row| row[0].measure.metric.better == Better::Higher),
+                .all(|row| row.measure.metric.better == Better::Higher),
             best: Vec::new(),
             worst: None,
             measures: rows
                 .iter()
-                .map(|row| row[0].measure.metric.name.to_string())
+                .map(|row| row.measure.metric.name.to_string())
                 .collect(),
             standings,
         };
@@ -186,16 +181,14 @@ impl GoalVerdict {
 }
 
 impl Standing {
-    fn new(rows: &[&[Entry<'_>]], scheduler: usize) -> Standing {
-        let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row[scheduler]).collect();
+    fn new(rows: &[&Finding<'_>], scheduler: usize) -> Standing {
+        let entries: Vec<&Entry<'_>> = rows.iter().map(|row| &row.entries[scheduler]).collect();
         let lacks = entries.iter().find(|entry| entry.judged().is_none());
         let (shares, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
             entries.iter().partition(|entry| is_share(entry));
         let shares = mean_by_run(&shares, |_, value| value);
         Standing {
-            share_pct: shares
-                .as_ref()
-                .map(|runs| runs.iter().sum::<f64>() / runs.len() as f64),
+            share_pct: shares.as_deref().and_then(mean),
             shares,
             costs: mean_by_run(&others, cost),
             lacks: lacks.map(|entry| entry.measure.metric.name.to_string()),
@@ -263,7 +256,7 @@ fn least<'a>(
     let Some(mut of) = of else {
         return candidates.to_vec();
     };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mean = |values: &[f64]| mean(values).unwrap_or(f64::NAN);
     of.sort_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
     let Some(&(_, first)) = of.first() else {
         return Vec::new();
@@ -326,8 +319,8 @@ fn mean_by_run(entries: &[&Entry<'_>], of: impl Fn(&Entry<'_>, f64) -> f64) -> O
     };
     let all: Vec<Vec<f64>> = entries.iter().map(values).collect::<Option<_>>()?;
     let runs = all.first()?.len();
-    let mean = |run: usize| all.iter().map(|values| values[run]).sum::<f64>() / all.len() as f64;
-    Some((0..runs).map(mean).collect())
+    let of_run = |run: usize| all.iter().map(|values| values[run]).collect::<Vec<f64>>();
+    (0..runs).map(|run| mean(&of_run(run))).collect()
 }
 
 /// The logarithm of `value`, signed so that less is better.
@@ -351,14 +344,14 @@ mod tests {
     use super::*;
     use crate::{Judged, Measure, Pooled, Samples};
     use std::borrow::Cow;
-    use workload::Metric;
+    use workload::{Metric, Role};
 
     fn measure(name: &'static str, unit: &'static str, better: Better, role: Role) -> Measure {
         Measure::new(Metric::new(name, unit, better, role), vec![0], false)
     }
 
-    /// The entries of `measure`, with the values of each scheduler's runs.
-    fn entries<'a>(measure: &'a Measure, values: &[&[f64]]) -> Vec<Entry<'a>> {
+    /// The row of `measure`, with the values of each scheduler's runs.
+    fn finding<'a>(measure: &'a Measure, values: &[&[f64]]) -> Finding<'a> {
         let entry = |runs: &&[f64]| Entry {
             scheduler: "s",
             measure,
@@ -372,14 +365,17 @@ mod tests {
                 })
                 .collect(),
             change: None,
-            limit: None,
             is_best: false,
         };
-        values.iter().map(entry).collect()
+        Finding {
+            measure,
+            limit: None,
+            entries: values.iter().map(entry).collect(),
+        }
     }
 
     fn best(measure: &Measure, values: &[&[f64]]) -> Vec<usize> {
-        best_of(&entries(measure, values))
+        best_of(&finding(measure, values).entries)
     }
 
     const NONE: [usize; 0] = [];
@@ -414,7 +410,7 @@ mod tests {
     fn a_winner_is_better_than_what_one_has() {
         let time = measure("time", "s", Better::Lower, TIME);
         let runs: [&[f64]; 3] = [&[10.0, 10.1, 10.0], &[9.0, 9.1, 9.0], &[6.0, 15.0, 9.5]];
-        let verdict = Verdict::new(&entries(&time, &runs), 3);
+        let verdict = Verdict::new(&[finding(&time, &runs)]);
         let throughput = &verdict.goals[0];
         assert_eq!(throughput.best, [1, 2]);
         assert_eq!(throughput.winners(0), [1]);
@@ -430,12 +426,14 @@ mod tests {
             (response.judged, missed.judged),
             (Judged::P99, Judged::Mean)
         );
-        let mut all = entries(
-            &response,
-            &[&[900.0, 910.0], &[1000.0, 1001.0], &[1200.0, 1201.0]],
-        );
-        all.extend(entries(&missed, &[&[5.0, 5.1], &[0.0, 0.0], &[0.01, 0.0]]));
-        let verdict = Verdict::new(&all, 3);
+        let all = [
+            finding(
+                &response,
+                &[&[900.0, 910.0], &[1000.0, 1001.0], &[1200.0, 1201.0]],
+            ),
+            finding(&missed, &[&[5.0, 5.1], &[0.0, 0.0], &[0.01, 0.0]]),
+        ];
+        let verdict = Verdict::new(&all);
         let [latency] = &verdict.goals[..] else {
             panic!("{verdict:?}");
         };
@@ -452,9 +450,11 @@ mod tests {
     fn a_geometric_mean_weighs_all_alike() {
         let one = measure("a/period", "us", Better::Lower, TIME);
         let two = measure("b/period", "us", Better::Lower, TIME);
-        let mut all = entries(&one, &[&[1e6, 1e6], &[2e6, 2e6]]);
-        all.extend(entries(&two, &[&[8.0, 8.0], &[2.0, 2.0]]));
-        let verdict = Verdict::new(&all, 2);
+        let all = [
+            finding(&one, &[&[1e6, 1e6], &[2e6, 2e6]]),
+            finding(&two, &[&[8.0, 8.0], &[2.0, 2.0]]),
+        ];
+        let verdict = Verdict::new(&all);
         assert_eq!(verdict.goals[0].best, [1]);
         let change = verdict.goals[0].change(0, 1).unwrap();
         assert!((change.mean_pct - (-29.29)).abs() < 0.01, "{change:?}");
@@ -463,8 +463,11 @@ mod tests {
     #[test]
     fn who_never_gets_there_is_worst() {
         let time = measure("time", "s", Better::Lower, TIME);
-        let all = entries(&time, &[&[10.0, 10.1], &[9.0, f64::NAN], &[10.0, 10.1]]);
-        let verdict = Verdict::new(&all, 3);
+        let all = [finding(
+            &time,
+            &[&[10.0, 10.1], &[9.0, f64::NAN], &[10.0, 10.1]],
+        )];
+        let verdict = Verdict::new(&all);
         let throughput = &verdict.goals[0];
         assert_eq!(throughput.best, [0, 2]);
         assert_eq!(throughput.worst, Some(1));
@@ -479,10 +482,12 @@ mod tests {
         };
         let part = Measure::new(metric, vec![0], true);
         let detail = measure("a/run", "us", Better::Lower, Role::Detail);
-        let mut all = entries(&part, &[&[1.0, 1.0], &[2.0, 2.0]]);
-        all.extend(entries(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]));
-        assert!(Verdict::new(&all, 2).goals.is_empty());
-        let none = entries(&detail, &[&[], &[]]);
-        assert_eq!(best_of(&none), NONE);
+        let all = [
+            finding(&part, &[&[1.0, 1.0], &[2.0, 2.0]]),
+            finding(&detail, &[&[1.0, 1.0], &[2.0, 2.0]]),
+        ];
+        assert!(Verdict::new(&all).goals.is_empty());
+        let none = finding(&detail, &[&[], &[]]);
+        assert_eq!(best_of(&none.entries), NONE);
     }
 }

@@ -7,10 +7,12 @@ use crate::running::{Stop, run, start_worker};
 use crate::table::{Columns, Table};
 use crate::workload::Workload;
 use ::workload::Workload as _;
-use lab::{Case, Comparison, Entry, Measure, Measured, Pooled, Recipe, Run, Runs, Scheduler};
+use lab::{
+    Case, Comparison, Entry, Findings, Measure, Measured, Pooled, Recipe, Run, Runs, Scheduler,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use report::json::{better_name, decides, goal_name};
+use report::json::{better_name, goal_name};
 use std::ops::Range;
 
 /// A machine, a workload and a policy that fit together.
@@ -310,25 +312,26 @@ pub fn compare<'py>(
         measured,
     };
     let parts: Vec<Part<'_>> = parts.map(part).collect();
-    let page = report::comparison(&comparison, report::Shown::default());
+    let findings = comparison.findings();
+    let page = report::comparison(&findings, report::Shown::default());
     let all = PyDict::new(py);
     all.set_item("runs", runs_table(&parts))?;
     all.set_item("counters", counters_table(&parts))?;
-    all.set_item("results", results(&comparison))?;
-    all.set_item("verdict", verdict(&comparison))?;
+    all.set_item("results", results(&findings))?;
+    all.set_item("verdict", verdict(&findings))?;
     all.set_item("text", report::terminal(&page, report::Style::default()))?;
     all.set_item(
         "html",
         report::html(&page.title, std::slice::from_ref(&page)),
     )?;
-    all.set_item("json", report::json::comparison(&comparison))?;
+    all.set_item("json", report::json::comparison(&findings))?;
     all.set_item("fragment", report::fragment(&page))?;
     Ok(all)
 }
 
 /// A row for each measure and policy.
-fn results(comparison: &Comparison) -> Table {
-    let entries = comparison.entries();
+fn results(findings: &Findings<'_>) -> Table {
+    let entries: Vec<&Entry<'_>> = findings.entries().map(|(_, entry)| entry).collect();
     let metric = |entry: &Entry<'_>| entry.measure.metric.clone();
     let names: Vec<String> = entries
         .iter()
@@ -354,7 +357,12 @@ fn results(comparison: &Comparison) -> Table {
             "judged",
             entries.iter().map(|entry| entry.measure.judged.name()),
         )
-        .truths("decides", entries.iter().map(decides))
+        .truths(
+            "decides",
+            entries
+                .iter()
+                .map(|entry| entry.measure.decides().is_some()),
+        )
         .truths("part", entries.iter().map(|entry| entry.measure.is_part))
         .truths("best", entries.iter().map(|entry| entry.is_best));
     pooled(columns, entries.iter().map(|entry| entry.pooled.as_ref()))
@@ -366,15 +374,15 @@ fn results(comparison: &Comparison) -> Table {
             "change_margin_pct",
             entries.iter().map(|entry| entry.change?.margin_pct),
         )
-        .optional::<f64>("limit", entries.iter().map(|entry| entry.limit))
+        .optional::<f64>("limit", findings.entries().map(|(row, _)| row.limit))
         .table()
 }
 
 /// A row for each goal and policy.
-fn verdict(comparison: &Comparison) -> Table {
-    let verdict = comparison.verdict();
-    let all = verdict
-        .goals
+fn verdict(findings: &Findings<'_>) -> Table {
+    let schedulers = &findings.comparison.schedulers;
+    let goals = &findings.verdict.goals;
+    let all = goals
         .iter()
         .flat_map(|goal| (0..goal.standings.len()).map(move |place| (goal, place)));
     let all: Vec<_> = all.collect();
@@ -384,8 +392,7 @@ fn verdict(comparison: &Comparison) -> Table {
         .text("goal", all.iter().map(|(goal, _)| goal_name(goal.goal)))
         .text(
             "policy",
-            all.iter()
-                .map(|&(_, place)| comparison.schedulers[place].name()),
+            all.iter().map(|&(_, place)| schedulers[place].name()),
         )
         .truths(
             "best",

@@ -3,8 +3,8 @@
 use crate::number::{number, percent};
 use crate::verdict::{title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
-use lab::{Change, Comparison, Entry, GoalVerdict, Measured, Runs};
-use workload::{Better, Goal, Role};
+use lab::{Change, Comparison, Entry, Finding, Findings, GoalVerdict, Measure, Measured, Runs};
+use workload::{Better, Goal};
 
 /// The selection of a comparison's results.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,24 +15,24 @@ pub struct Shown {
     pub all: bool,
 }
 
-/// The page of `comparison`.
-pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
-    let entries = comparison.entries();
+/// The page of a comparison.
+pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
+    let comparison = findings.comparison;
     // A measure without a sample in any run is of no interest to a person.
-    let rows: Vec<&[Entry<'_>]> = entries
-        .chunks(comparison.schedulers.len().max(1))
-        .filter(|row| row.iter().any(|entry| entry.pooled.is_some()))
+    let rows: Vec<&Finding<'_>> = findings
+        .rows
+        .iter()
+        .filter(|row| row.entries.iter().any(|entry| entry.pooled.is_some()))
         .collect();
-    let verdicts = comparison.verdict();
-    let goals: Vec<&GoalVerdict> = verdicts
+    let goals: Vec<&GoalVerdict> = findings
+        .verdict
         .goals
         .iter()
         .filter(|verdict| shown.goal.is_none_or(|goal| verdict.goal == goal))
         .collect();
-    let deciding = |row: &&&[Entry<'_>]| {
-        let measure = row[0].measure;
-        let decides = |verdict: &&GoalVerdict| measure.metric.role == Role::Decides(verdict.goal);
-        !measure.is_part && goals.iter().any(decides)
+    let deciding = |row: &&&Finding<'_>| {
+        let goal = row.measure.decides();
+        goals.iter().any(|verdict| goal == Some(verdict.goal))
     };
     let mut tables: Vec<Table> = goals
         .iter()
@@ -53,9 +53,9 @@ pub fn comparison(comparison: &Comparison, shown: Shown) -> Page {
         ),
         notes: [number_of_runs(runs, comparison.asked)]
             .into_iter()
-            .chain(cut_short(comparison, &entries))
+            .chain(cut_short(findings))
             .collect(),
-        verdict: verdict(comparison, shown.goal),
+        verdict: verdict(findings, shown.goal),
         tables,
         remarks: remarks(comparison, shown, hidden),
         charts: rows.iter().filter(deciding).map(|row| chart(row)).collect(),
@@ -80,27 +80,28 @@ pub(crate) fn number_of_runs(runs: &Runs, asked: u32) -> String {
 
 /// Loads with an end of their own that have no time, because the duration of a load beside them
 /// ended the run first.
-fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
+fn cut_short(findings: &Findings<'_>) -> Vec<String> {
+    let comparison = findings.comparison;
     let Some(duration_ns) = comparison.workload.start(&comparison.machine).duration_ns else {
         return Vec::new();
     };
     let metrics = comparison.workload.metrics();
     let cut = comparison.workload.cut_short(&comparison.machine);
-    let has_end = |entry: &Entry<'_>| {
-        let metric = &entry.measure.metric;
+    let has_end = |row: &&Finding<'_>| {
+        let metric = &row.measure.metric;
         let has_time = metric.unit == "s" && metric.better == Better::Lower;
         has_time && cut.iter().any(|&it| metrics[it].name == metric.name)
     };
-    let rows = entries.chunks(comparison.schedulers.len().max(1));
-    rows.filter(|row| has_end(&row[0]) && !row[0].measure.is_part)
+    let rows = findings.rows.iter().filter(has_end);
+    rows.filter(|row| !row.measure.is_part)
         .filter_map(|row| {
             let missing = |entry: &Entry<'_>| entry.runs.iter().filter(|run| run.is_none()).count();
-            let left: usize = row.iter().map(missing).sum();
-            let all: usize = row.iter().map(|entry| entry.runs.len()).sum();
+            let left: usize = row.entries.iter().map(missing).sum();
+            let all: usize = row.entries.iter().map(|entry| entry.runs.len()).sum();
             (left > 0).then(|| {
                 format!(
                     "{}: missing in {left} of {all} runs, which the duration of {} s cut short",
-                    row[0].measure.metric.name,
+                    row.measure.metric.name,
                     number(duration_ns as f64 / 1e9)
                 )
             })
@@ -109,27 +110,25 @@ fn cut_short(comparison: &Comparison, entries: &[Entry<'_>]) -> Vec<String> {
 }
 
 /// The measures that decide one goal: a row for each scheduler, a column for each measure.
-fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]) -> Table {
-    let rows: Vec<&&[Entry<'_>]> = rows
+fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&Finding<'_>]) -> Table {
+    let rows: Vec<&&Finding<'_>> = rows
         .iter()
-        .filter(|row| {
-            row[0].measure.metric.role == Role::Decides(verdict.goal) && !row[0].measure.is_part
-        })
+        .filter(|row| row.measure.decides() == Some(verdict.goal))
         .collect();
     let has_change = comparison.schedulers.len() > 1
         && (1..comparison.schedulers.len()).any(|index| verdict.change(0, index).is_some());
     let mut header = vec!["policy".to_owned()];
-    header.extend(rows.iter().map(|row| column(&row[0])));
+    header.extend(rows.iter().map(|row| column(row.measure)));
     if has_change {
         header.push("change".to_owned());
     }
-    let limited = rows.iter().find(|row| row[0].limit.is_some());
+    let limited = rows.iter().find(|row| row.limit.is_some());
     if limited.is_some() {
         header.push("limit".to_owned());
     }
     let line = |index: usize| {
         let mut line: Vec<Cell> = vec![comparison.schedulers[index].name().into()];
-        line.extend(rows.iter().map(|row| judged(&row[index], &row[0])));
+        line.extend(rows.iter().map(|row| judged(row, index)));
         if has_change {
             line.push(match index {
                 0 => Cell::default(),
@@ -140,7 +139,7 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
                 ),
             });
         }
-        line.extend(limited.map(|row| limit(&row[index])));
+        line.extend(limited.map(|row| limit(row, index)));
         line
     };
     Table {
@@ -153,31 +152,30 @@ fn of_goal(comparison: &Comparison, verdict: &GoalVerdict, rows: &[&[Entry<'_>]]
 }
 
 /// The time that the CPUs wasted, whatever the goal: a row for each scheduler.
-fn wasted(rows: &[&[Entry<'_>]]) -> Option<Table> {
-    let columns: Vec<&&[Entry<'_>]> = rows
+fn wasted(rows: &[&Finding<'_>]) -> Option<Table> {
+    let columns: Vec<&&Finding<'_>> = rows
         .iter()
-        .filter(|row| lab::WASTE.contains(&&*row[0].measure.metric.name))
+        .filter(|row| lab::WASTE.contains(&&*row.measure.metric.name))
         .collect();
     let first = columns.first()?;
     let line = |index: usize| {
-        let name = Cell::from(first[index].scheduler);
-        let cells = columns.iter().map(|row| judged(&row[index], &row[0]));
+        let name = Cell::from(first.entries[index].scheduler);
+        let cells = columns.iter().map(|row| judged(row, index));
         std::iter::once(name).chain(cells).collect()
     };
     Some(Table {
         title: "Wasted time".to_owned(),
         header: std::iter::once("policy".to_owned())
-            .chain(columns.iter().map(|row| column(&row[0])))
+            .chain(columns.iter().map(|row| column(row.measure)))
             .collect(),
         text_columns: 1,
-        rows: (0..first.len()).map(line).collect(),
+        rows: (0..first.entries.len()).map(line).collect(),
         ..Table::default()
     })
 }
 
 /// A column's name: the load's part, the measure, the statistic and the unit.
-fn column(entry: &Entry<'_>) -> String {
-    let measure = entry.measure;
+fn column(measure: &Measure) -> String {
     let of = match (measure.metric.unit, measure.judged.name()) {
         ("%", "mean") => "%".to_owned(),
         (unit, judged) => format!("{judged} {unit}").trim_end().to_owned(),
@@ -185,8 +183,10 @@ fn column(entry: &Entry<'_>) -> String {
     format!("{}\n{of}", measure.metric.name.replace('/', "\n"))
 }
 
-/// The judged value, emphasized if it is the best, or if it differs from the first scheduler's.
-fn judged(entry: &Entry<'_>, first: &Entry<'_>) -> Cell {
+/// The judged value of the scheduler number `index`, emphasized if it is the best, or if it differs
+/// from the first scheduler's.
+fn judged(row: &Finding<'_>, index: usize) -> Cell {
+    let (entry, first) = (&row.entries[index], &row.entries[0]);
     let Some(pooled) = &entry.pooled else {
         return Cell::new("-", Tone::Dim);
     };
@@ -200,8 +200,8 @@ fn judged(entry: &Entry<'_>, first: &Entry<'_>) -> Cell {
 }
 
 /// Every measure, with its distribution: a row for each measure and scheduler.
-fn distributions(rows: &[&[Entry<'_>]]) -> Table {
-    let has_limit = rows.iter().any(|row| row[0].limit.is_some());
+fn distributions(rows: &[&Finding<'_>]) -> Table {
+    let has_limit = rows.iter().any(|row| row.limit.is_some());
     let mut header = [
         "metric", "unit", "policy", "mean", "min", "p50", "p95", "p99", "max", "change",
     ]
@@ -212,7 +212,7 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
     }
     let mut lines = Vec::new();
     for row in rows {
-        for (index, entry) in row.iter().enumerate() {
+        for (index, entry) in row.entries.iter().enumerate() {
             let first = |text: &str| {
                 if index == 0 {
                     text.to_owned()
@@ -220,7 +220,7 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
                     String::new()
                 }
             };
-            let metric = &entry.measure.metric;
+            let metric = &row.measure.metric;
             let mut line: Vec<Cell> = vec![
                 first(&metric.name).into(),
                 first(metric.unit).into(),
@@ -229,11 +229,11 @@ fn distributions(rows: &[&[Entry<'_>]]) -> Table {
             line.extend(distribution(entry));
             line.push(change(
                 entry.change,
-                entry.is_better(&row[0]),
-                row[0].is_better(entry),
+                entry.is_better(&row.entries[0]),
+                row.entries[0].is_better(entry),
             ));
             if has_limit {
-                line.push(limit(entry));
+                line.push(limit(row, index));
             }
             lines.push(line);
         }
@@ -287,8 +287,8 @@ fn change(change: Option<Change>, is_better: bool, is_worse: bool) -> Cell {
     )
 }
 
-fn limit(entry: &Entry<'_>) -> Cell {
-    match (entry.limit, &entry.pooled) {
+fn limit(row: &Finding<'_>, index: usize) -> Cell {
+    match (row.limit, &row.entries[index].pooled) {
         (Some(limit), Some(pooled)) => Cell::new(
             format!("{} ({:.3} x)", number(limit), pooled.mean / limit),
             Tone::Dim,
@@ -403,8 +403,8 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-fn chart(row: &[Entry<'_>]) -> Chart {
-    let metric = &row[0].measure.metric;
+fn chart(row: &Finding<'_>) -> Chart {
+    let metric = &row.measure.metric;
     let bar = |entry: &Entry<'_>| {
         entry.pooled.as_ref().map(|pooled| Bar {
             label: entry.scheduler.to_owned(),
@@ -418,6 +418,6 @@ fn chart(row: &[Entry<'_>]) -> Chart {
             "{}, {}: mean, and from minimum to maximum",
             metric.name, metric.unit
         ),
-        bars: row.iter().filter_map(bar).collect(),
+        bars: row.entries.iter().filter_map(bar).collect(),
     }
 }

@@ -2,7 +2,7 @@
 //! and pandas. Numbers have all their digits; missing values are empty.
 
 use crate::{Page, json};
-use lab::{Comparison, Entry, Reproduction};
+use lab::{Comparison, Entry, Findings, Reproduction};
 use serde::Serialize;
 
 /// A line for each measure, policy and run of `equipoise compare`.
@@ -30,9 +30,10 @@ struct OfRun<'a> {
 
 /// For `equipoise compare`: tidy data, a line for each measure, policy and run, named as in the
 /// JSON output.
-pub fn comparison(comparison: &Comparison) -> String {
-    let entries = comparison.entries();
-    let lines = entries.iter().flat_map(|entry| of_runs(comparison, entry));
+pub fn comparison(findings: &Findings<'_>) -> String {
+    let lines = findings
+        .entries()
+        .flat_map(|(_, entry)| of_runs(findings.comparison, entry));
     text(lines)
 }
 
@@ -51,7 +52,7 @@ fn of_runs<'a>(
             unit: metric.unit,
             better: json::better_name(metric.better),
             goal: metric.role.goal().map(json::goal_name),
-            decides: json::decides(entry),
+            decides: entry.measure.decides().is_some(),
             part: entry.measure.is_part,
             run,
             seed: json::seed_name(comparison.runs.seed_of(run as u32)),

@@ -44,11 +44,11 @@
 //! the table format shows.
 
 use crate::Page;
-use lab::{Comparison, Entry, Measured, Pooled, Reproduction};
+use lab::{Entry, Finding, Findings, Measured, Pooled, Reproduction};
 use serde::Serialize;
 use simulator::Part;
 use std::collections::BTreeMap;
-use workload::{Better, Goal, Role};
+use workload::{Better, Goal};
 
 const SCHEMA: u32 = 2;
 
@@ -230,7 +230,8 @@ pub fn reproductions(reproductions: &[Reproduction]) -> String {
 }
 
 /// Of `equipoise compare`.
-pub fn comparison(comparison: &Comparison) -> String {
+pub fn comparison(findings: &Findings<'_>) -> String {
+    let comparison = findings.comparison;
     let measured = comparison.schedulers.iter().zip(&comparison.measured);
     text(&Compared {
         schema: SCHEMA,
@@ -242,8 +243,8 @@ pub fn comparison(comparison: &Comparison) -> String {
         seeds: (0..comparison.runs.count)
             .map(|run| seed_name(comparison.runs.seed_of(run)))
             .collect(),
-        verdict: verdict(comparison),
-        results: comparison.entries().iter().map(entered).collect(),
+        verdict: verdict(findings),
+        results: findings.entries().map(entered).collect(),
         counters: measured
             .map(|(scheduler, measured)| counters(scheduler.name(), measured))
             .collect(),
@@ -342,7 +343,7 @@ fn cell<'a>(cell: &lab::Cell<'a>, runs: u32) -> Cell<'a> {
     }
 }
 
-fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
+fn entered<'a>((row, entry): (&Finding<'a>, &Entry<'a>)) -> Entered<'a> {
     let of = |value: fn(&Pooled) -> f64| entry.pooled.as_ref().map(value);
     let metric = &entry.measure.metric;
     Entered {
@@ -351,7 +352,7 @@ fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
         unit: metric.unit,
         better: better_name(metric.better),
         goal: metric.role.goal().map(goal_name),
-        decides: decides(entry),
+        decides: entry.measure.decides().is_some(),
         part: entry.measure.is_part,
         judged: entry.measure.judged.name(),
         best: entry.is_best,
@@ -364,7 +365,7 @@ fn entered<'a>(entry: &Entry<'a>) -> Entered<'a> {
         p99: of(|pooled| pooled.p99),
         change_pct: entry.change.map(|change| change.mean_pct),
         change_margin_pct: entry.change.and_then(|change| change.margin_pct),
-        limit: entry.limit,
+        limit: row.limit,
         runs: entry
             .runs
             .iter()
@@ -385,9 +386,10 @@ fn of_run(pooled: &Pooled) -> OfRun {
     }
 }
 
-fn verdict(comparison: &Comparison) -> Vec<Verdict<'_>> {
+fn verdict<'a>(findings: &Findings<'a>) -> Vec<Verdict<'a>> {
+    let comparison = findings.comparison;
     let name = |index: usize| comparison.schedulers[index].name();
-    let of = |verdict: lab::GoalVerdict| Verdict {
+    let of = |verdict: &lab::GoalVerdict| Verdict {
         goal: goal_name(verdict.goal),
         best: verdict.best.iter().map(|&index| name(index)).collect(),
         worst: verdict.worst.map(name),
@@ -406,14 +408,9 @@ fn verdict(comparison: &Comparison) -> Vec<Verdict<'_>> {
                 }
             })
             .collect(),
-        measures: verdict.measures,
+        measures: verdict.measures.clone(),
     };
-    comparison.verdict().goals.into_iter().map(of).collect()
-}
-
-/// Is a goal judged by it?
-pub fn decides(entry: &Entry<'_>) -> bool {
-    matches!(entry.measure.metric.role, Role::Decides(_)) && !entry.measure.is_part
+    findings.verdict.goals.iter().map(of).collect()
 }
 
 pub(crate) fn seed_name(seed: u64) -> String {

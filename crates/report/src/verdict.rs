@@ -1,7 +1,7 @@
 //! The verdict in words: for each goal the best schedulers, the differences, and the price.
 
 use crate::number::number;
-use lab::{Change, Comparison, Entry, GoalVerdict, Judged, Verdict};
+use lab::{Change, Entry, Finding, Findings, GoalVerdict, Judged, Verdict};
 use workload::{Better, Goal};
 
 /// The maximum number of schedulers that a line names if several are equal.
@@ -11,16 +11,16 @@ const MOST_PRICES: usize = 2;
 
 /// A line for each goal, or only for `goal`, and one that names the scheduler that is best for
 /// every goal.
-pub(crate) fn verdict(comparison: &Comparison, goal: Option<Goal>) -> Vec<String> {
-    let entries = comparison.entries();
+pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String> {
+    let comparison = findings.comparison;
     let words = Words {
         names: comparison
             .schedulers
             .iter()
             .map(|scheduler| scheduler.name())
             .collect(),
-        verdict: comparison.verdict(),
-        rows: entries.chunks(comparison.schedulers.len().max(1)).collect(),
+        verdict: &findings.verdict,
+        rows: &findings.rows,
     };
     if words.names.len() < 2 {
         return Vec::new();
@@ -62,9 +62,8 @@ pub(crate) fn title(goal: Goal) -> &'static str {
 
 struct Words<'a> {
     names: Vec<&'a str>,
-    verdict: Verdict,
-    /// Of each measure, the entries of all schedulers.
-    rows: Vec<&'a [Entry<'a>]>,
+    verdict: &'a Verdict,
+    rows: &'a [Finding<'a>],
 }
 
 impl Words<'_> {
@@ -179,12 +178,14 @@ impl Words<'_> {
             .rows
             .iter()
             .filter(|row| {
-                let measure = row[0].measure;
-                measure.metric.role.goal() == Some(verdict.goal)
-                    && !measure.is_part
-                    && row[against].is_better(&row[winner])
+                row.measure.metric.role.goal() == Some(verdict.goal)
+                    && !row.measure.is_part
+                    && row.entries[against].is_better(&row.entries[winner])
             })
-            .filter_map(|row| part(&row[winner], &row[against], self.names[against]))
+            .filter_map(|row| {
+                let [own, other] = [winner, against].map(|index| &row.entries[index]);
+                part(own, other, self.names[against])
+            })
             .collect();
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         prices.extend(parts.into_iter().take(MOST_PRICES).map(|(_, say)| say));

@@ -1,0 +1,111 @@
+//! The results of a comparison: a row for each measure, with an entry for each scheduler. Tables,
+//! JSON, CSV and HTML pages are views of these rows.
+
+use crate::verdict::best_of;
+use crate::{
+    Change, Comparison, Measure, Measured, Pooled, Scheduler, Verdict, limit_s, paired_change,
+};
+
+/// The results of a comparison.
+pub struct Findings<'a> {
+    /// The comparison.
+    pub comparison: &'a Comparison,
+    /// One for each measure.
+    pub rows: Vec<Finding<'a>>,
+    /// The best schedulers for each goal.
+    pub verdict: Verdict,
+}
+
+/// One measure under every scheduler.
+#[derive(Clone, Debug)]
+pub struct Finding<'a> {
+    /// The measure.
+    pub measure: &'a Measure,
+    /// The best possible value, if the metric is the time of CPU-bound work.
+    pub limit: Option<f64>,
+    /// One for each scheduler, in the order of [`Comparison::schedulers`].
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// One measure under one scheduler.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// The scheduler's name.
+    pub scheduler: &'a str,
+    /// The measure.
+    pub measure: &'a Measure,
+    /// Over all runs; `None` if no run measured anything.
+    pub pooled: Option<Pooled>,
+    /// Run by run.
+    pub runs: Vec<Option<Pooled>>,
+    /// The change of the judged value against the first scheduler; `None` for the first itself.
+    pub change: Option<Change>,
+    /// No other scheduler is better, and one is worse, significantly and by enough to matter.
+    pub is_best: bool,
+}
+
+impl Entry<'_> {
+    /// The judged values, run by run; `None` unless every run has one.
+    pub fn judged(&self) -> Option<Vec<f64>> {
+        let value = |run: &Option<Pooled>| Some(self.measure.judged.value(run.as_ref()?));
+        self.runs.iter().map(value).collect()
+    }
+}
+
+impl<'a> Findings<'a> {
+    pub(crate) fn new(comparison: &'a Comparison, measures: &'a [Measure]) -> Findings<'a> {
+        let rows: Vec<Finding<'a>> = measures
+            .iter()
+            .map(|measure| Finding::new(comparison, measure))
+            .collect();
+        Findings {
+            comparison,
+            verdict: Verdict::new(&rows),
+            rows,
+        }
+    }
+
+    /// Every entry with its row, row by row.
+    pub fn entries(&self) -> impl Iterator<Item = (&Finding<'a>, &Entry<'a>)> {
+        self.rows
+            .iter()
+            .flat_map(|row| row.entries.iter().map(move |entry| (row, entry)))
+    }
+}
+
+impl<'a> Finding<'a> {
+    fn new(comparison: &'a Comparison, measure: &'a Measure) -> Finding<'a> {
+        let of = |(scheduler, measured): (&'a Scheduler, &Measured)| Entry {
+            scheduler: scheduler.name(),
+            measure,
+            pooled: measure.pooled(&measured.runs),
+            runs: measured
+                .runs
+                .iter()
+                .map(|run| measure.of_run(run))
+                .collect(),
+            change: None,
+            is_best: false,
+        };
+        let schedulers = comparison.schedulers.iter();
+        let mut entries: Vec<Entry> = schedulers.zip(&comparison.measured).map(of).collect();
+        let baseline = entries.first().and_then(Entry::judged);
+        for entry in entries.iter_mut().skip(1) {
+            entry.change = baseline
+                .as_ref()
+                .zip(entry.judged())
+                .and_then(|(baseline, own)| paired_change(baseline, &own));
+        }
+        for index in best_of(&entries) {
+            entries[index].is_best = true;
+        }
+        let cpu_bound = comparison.workload.cpu_bound();
+        Finding {
+            measure,
+            limit: cpu_bound
+                .filter(|bound| measure.is_only(bound.metric))
+                .map(|bound| limit_s(&bound, &comparison.machine)),
+            entries,
+        }
+    }
+}
