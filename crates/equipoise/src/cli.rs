@@ -1,6 +1,8 @@
 //! The command line.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use lab::By;
 use native::Kernel;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -418,8 +420,8 @@ pub struct Hunt {
     #[arg(long, value_name = "POLICY|limit", default_value = "eevdf")]
     pub against: String,
     /// The measure by which a policy is worse
-    #[arg(long, value_enum, default_value = "time")]
-    pub by: HuntBy,
+    #[arg(long, value_parser = by(), default_value = "time")]
+    pub by: By,
     /// Try no real-time threads: they take CPUs from other threads whatever the policy, so their placement
     /// can hide a policy's own flaws
     #[arg(long)]
@@ -447,17 +449,21 @@ pub struct Hunt {
     pub file: Option<PathBuf>,
 }
 
-/// The measure by which a policy is worse.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HuntBy {
-    /// A thread's CPU time, where it gets less than it is entitled to
-    Share,
-    /// The longest time for which a thread waits for a CPU; real-time threads do not count
-    Wait,
-    /// The time until all threads have ended
-    Time,
-    /// The energy until then
-    Energy,
+/// Parses the name of a measure of `hunt`; help lists all of them.
+fn by() -> impl TypedValueParser<Value = By> {
+    let about = |by| match by {
+        By::Share => "A thread's CPU time, where it gets less than it is entitled to",
+        By::Wait => {
+            "The longest time for which a thread waits for a CPU; real-time threads do not count"
+        }
+        By::Time => "The time until all threads have ended",
+        By::Energy => "The energy until then",
+    };
+    let value = |by: By| PossibleValue::new(by.name()).help(about(by));
+    PossibleValuesParser::new(By::ALL.map(value)).try_map(|name| {
+        let mut all = By::ALL.into_iter();
+        all.find(|by| by.name() == name).ok_or("an unknown measure")
+    })
 }
 
 /// A goal of load balancing.

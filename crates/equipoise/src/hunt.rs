@@ -1,6 +1,6 @@
 //! `equipoise hunt`.
 
-use crate::cli::{Hunt, HuntBy, Output};
+use crate::cli::{Hunt, Output};
 use crate::error::Error;
 use crate::foreign;
 use crate::interrupt::{self, STOP};
@@ -29,7 +29,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     let question = Question {
         scheduler: &scheduler,
         against: &against,
-        by: by(args.by),
+        by: args.by,
         realtime: !args.no_realtime,
         seed: args.seed,
         start: &foreign::start(),
@@ -59,7 +59,7 @@ pub fn run(args: Hunt, output: &Output) -> Result<(), Error> {
     };
     let path = args.file.clone().unwrap_or_else(|| {
         let machine = &prey.machine.name;
-        let name = format!("hunt-{machine}-{name}-{}", by_name(args.by));
+        let name = format!("hunt-{machine}-{name}-{}", args.by.name());
         PathBuf::from(output::file_name(&name)).with_extension("json")
     });
     let again = again(&args, &prey.machine.name, &path);
@@ -118,7 +118,7 @@ fn measure(
             return Err(bad(
                 format!(
                     "{shown}: {} cannot be measured of this load",
-                    by_name(args.by)
+                    args.by.name()
                 ),
                 "expected a load that ends by itself under both policies",
             ));
@@ -141,7 +141,7 @@ fn table(name: &str, args: &Hunt, factors: &[(&str, f64)]) -> Table {
             (*machine).into(),
             name.into(),
             args.against.as_str().into(),
-            by_name(args.by).into(),
+            args.by.name().into(),
             format!("{factor:.2}").into(),
         ]
     };
@@ -162,7 +162,7 @@ fn again(args: &Hunt, machine: &str, path: &Path) -> String {
         }
         None => format!("--policy {}", args.policy),
     };
-    let by = by_name(args.by);
+    let by = args.by.name();
     match args.against.as_str() {
         "limit" => format!(
             "equipoise compare --machine {machine} {scheduler} --workload {} --runs {RUNS} --seed {}",
@@ -183,16 +183,16 @@ fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
         policy => format!("under {policy}"),
     };
     match args.by {
-        HuntBy::Time => format!(
+        By::Time => format!(
             "The threads take {factor:.2} times as long under {name} as {against} on {machine}."
         ),
-        HuntBy::Energy => format!(
+        By::Energy => format!(
             "The threads take {factor:.2} times the energy under {name} of that {against} on {machine}."
         ),
-        HuntBy::Wait => format!(
+        By::Wait => format!(
             "The longest wait is {factor:.2} times as long under {name} as {against} on {machine}."
         ),
-        HuntBy::Share => format!(
+        By::Share => format!(
             "A thread gets 1/{factor:.2} under {name} of the CPU time {against} on {machine}."
         ),
     }
@@ -200,11 +200,11 @@ fn sentence(name: &str, args: &Hunt, factor: f64, machine: &str) -> String {
 
 fn against(args: &Hunt) -> Result<Against, Error> {
     match (args.against.as_str(), args.by) {
-        ("limit", HuntBy::Time) => Ok(Against::Limit),
+        ("limit", By::Time) => Ok(Against::Limit),
         ("limit", _) => Err(bad(
             format!(
                 "--against limit: there is no limit of --by {}",
-                by_name(args.by)
+                args.by.name()
             ),
             "expected --by time, or the name of a policy",
         )),
@@ -217,7 +217,7 @@ fn against(args: &Hunt) -> Result<Against, Error> {
 
 fn check_energy(args: &Hunt, machines: &[Machine]) -> Result<(), Error> {
     let unknown = machines.iter().find(|machine| machine.power.is_none());
-    match unknown.filter(|_| args.by == HuntBy::Energy) {
+    match unknown.filter(|_| args.by == By::Energy) {
         Some(machine) => Err(bad(
             format!(
                 "--by energy: the power of machine `{}` is not known",
@@ -231,24 +231,6 @@ fn check_energy(args: &Hunt, machines: &[Machine]) -> Result<(), Error> {
 
 fn bad(message: String, expected: &str) -> Error {
     Error::Input(Box::new(BadInput::whole(message, expected)))
-}
-
-fn by(by: HuntBy) -> By {
-    match by {
-        HuntBy::Share => By::Share,
-        HuntBy::Wait => By::Wait,
-        HuntBy::Time => By::Time,
-        HuntBy::Energy => By::Energy,
-    }
-}
-
-fn by_name(by: HuntBy) -> &'static str {
-    match by {
-        HuntBy::Share => "share",
-        HuntBy::Wait => "wait",
-        HuntBy::Time => "time",
-        HuntBy::Energy => "energy",
-    }
 }
 
 /// Shows the time and the worst load so far, on a terminal only.

@@ -6,13 +6,13 @@ mod score;
 
 pub use score::{Against, By, Question};
 
-use crate::Failure;
+use crate::{Failure, limit_s};
 use load::Load;
 use machine::Machine;
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use workload::Rng;
+use workload::{CpuBound, Rng};
 
 /// The number of loads that are tried at a time; the result of a batch does not depend on the number
 /// of concurrent runs.
@@ -174,7 +174,7 @@ impl Hunt<'_> {
     }
 
     fn factor(&self, candidate: &Candidate<'_>, runs: u32) -> Result<Option<f64>, Box<Failure>> {
-        let limit = limit_s(candidate.machine, &candidate.load);
+        let limit = shortest_s(candidate.machine, &candidate.load);
         let text = candidate.load.rt_app("");
         self.question
             .factor(candidate.machine, &text, runs, Some(limit))
@@ -226,16 +226,42 @@ impl Hunt<'_> {
 
 /// The shortest possible time of `load` on `machine`, s: that of its longest thread on the fastest
 /// CPU, or of all its work on all CPUs.
-fn limit_s(machine: &Machine, load: &Load) -> f64 {
-    let threads = load.threads() as usize;
-    let mut speeds: Vec<f64> = machine
-        .all_cpus()
-        .iter()
-        .map(|cpu| f64::from(machine.thread_speed(cpu, 1)) / f64::from(1 << 20))
-        .collect();
-    speeds.sort_by(|a, b| b.total_cmp(a));
-    let speed: f64 = speeds.iter().take(threads).sum();
-    let work: u64 = load.demands().map(|(work, _)| work).sum();
-    let longest = load.demands().map(|(_, time)| time).max().unwrap_or(0);
-    (longest as f64).max(work as f64 / speed) / 1e6
+fn shortest_s(machine: &Machine, load: &Load) -> f64 {
+    let work_us: u64 = load.demands().map(|(work, _)| work).sum();
+    let longest_us = load.demands().map(|(_, time)| time).max().unwrap_or(0);
+    let work = CpuBound {
+        work: work_us * 1000,
+        serial: 0,
+        parallelism: load.threads() as usize,
+        metric: 0,
+    };
+    limit_s(&work, machine).max(longest_us as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::{Class, Event, Phase, Task};
+
+    /// On smt-4 a core's two threads together do 1.25 times the work of one.
+    #[test]
+    fn a_second_hardware_thread_adds_only_its_share_to_the_shortest_time() {
+        let machine = Machine::find("smt-4").unwrap();
+        let load = |instances| Load {
+            tasks: vec![Task {
+                instances,
+                class: Class::Other { nice: 0 },
+                cpus: Vec::new(),
+                delay_us: 0,
+                phases: vec![Phase {
+                    loops: 1,
+                    events: vec![Event::Run(1_000_000)],
+                }],
+            }],
+            endless: false,
+            realtime: false,
+        };
+        assert_eq!(shortest_s(&machine, &load(4)), 1.0);
+        assert!((shortest_s(&machine, &load(8)) - 8.0 / 5.0).abs() < 1e-4);
+    }
 }

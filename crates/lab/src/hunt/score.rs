@@ -1,6 +1,7 @@
 //! How much worse a scheduler does on a load than another one, or than the physical limit.
 
 use crate::elsewhere::{Described, Recipe, Start};
+use crate::stats::mean;
 use crate::{Case, Failure, Runs, Scheduler, Watch, measure_part, trace_run};
 use machine::Machine;
 use simulator::{Event, Trace};
@@ -18,6 +19,21 @@ pub enum By {
     Time,
     /// The energy until then.
     Energy,
+}
+
+impl By {
+    /// Every measure, in the order in which help lists them.
+    pub const ALL: [By; 4] = [By::Share, By::Wait, By::Time, By::Energy];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Share => "share",
+            By::Wait => "wait",
+            By::Time => "time",
+            By::Energy => "energy",
+        }
+    }
 }
 
 /// The other side of a comparison.
@@ -143,10 +159,7 @@ impl Question<'_> {
             let value = measured.and_then(|measured| match self.by {
                 By::Energy => measured.mean_energy_j(|_| true),
                 // An rt-app file's first metric is its time.
-                _ => {
-                    let times = measured.means(0)?;
-                    Some(times.iter().sum::<f64>() / times.len() as f64)
-                }
+                _ => mean(&measured.means(0)?),
             });
             return Ok(value.map(Found::Value));
         }
