@@ -32,7 +32,7 @@ static u32 loader_thread(u32 cpu)
 	return before;
 }
 
-/* What CpuOrderCtx::build_topo_order() sorts by, most significant first. */
+/* The sort key of CpuOrderCtx::build_topo_order(), most significant first. */
 static void loader_sort_key(u32 cpu, bool powersave, u32 key[6])
 {
 	bool hybrid = loader_least_capacity() < loader_most_capacity();

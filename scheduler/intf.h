@@ -79,7 +79,7 @@ struct domain {
 	__u32 imbalance_pct;
 	/* The number of failed attempts for which cache-hot tasks stay. */
 	__u32 cache_nice_tries;
-	/* Which cpu_load[] counts, by why the CPU balances. */
+	/* The index into cpu_load[] for each reason to balance. */
 	__u32 busy_idx;
 	__u32 idle_idx;
 	__u32 newidle_idx;

@@ -22,7 +22,7 @@ pub struct Found {
     pub caches: Vec<Cache>,
     /// The CPUs of each NUMA node with CPUs, in the order of the nodes.
     pub nodes: Vec<CpuMask>,
-    /// From each of `nodes` to each; empty if unknown.
+    /// The distance from each of `nodes` to each of them; empty if unknown.
     pub distances: Vec<Vec<u32>>,
     /// Missing or odd facts.
     pub warnings: Vec<String>,

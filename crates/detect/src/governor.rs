@@ -122,7 +122,8 @@ pub(crate) fn most<'a>(
     (most.governor(), warnings)
 }
 
-/// The deciders on the frequencies of the CPUs of the sysfs at `root`, each once; empty where they never change.
+/// The parties that choose the CPUs' frequencies, without duplicates, from the sysfs at `root`; empty if frequencies
+/// never change.
 pub fn deciders(root: &Path) -> Vec<Decider> {
     let all = Folder(root.join("devices/system/cpu/cpufreq"));
     let mut deciders: Vec<Decider> = all

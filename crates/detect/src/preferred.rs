@@ -45,7 +45,7 @@ impl Found {
         writeln!(
             out,
             "\n# Linux is told this ranking, and takes all CPUs to have the same capacity.\n\
-             [preferred]\nsource = \"{}: what the cpufreq driver ranks by\"\npriority = {{ {} }}",
+             [preferred]\nsource = \"{}: the cpufreq driver's ranking\"\npriority = {{ {} }}",
             self.source,
             ranks.join(", ")
         )

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// The exit status after a scheduler in C has failed.
 const FOREIGN: u8 = 3;
 
-/// The exit status if a simulation is not as measured.
+/// The exit status if a simulation deviates from its measurement.
 const MISSED: u8 = 4;
 
 /// The reason why a command failed.

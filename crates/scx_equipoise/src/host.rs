@@ -15,7 +15,7 @@ pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
 }
 
 /// The machine as it is now, or as `described`, and its online CPUs: no other CPU is in any span.
-/// While CPUs come and go, sysfs's state is that of one moment.
+/// If CPUs go on- or offline while this reads sysfs, the result is a consistent snapshot.
 pub fn machine(described: Option<&Machine>) -> Result<(Machine, CpuMask)> {
     let (mut machine, online) = match described {
         Some(described) => (described.clone(), online()?),

@@ -66,7 +66,7 @@ const PARAMS: &[Param] = &[
         "users",
         1100,
         20_000,
-        "the smallest number of users; runs go from here evenly, or a single run draws"
+        "the smallest number of users; several runs are spread evenly from here to users_max, a single run draws a number"
     ),
     count!(
         "users_max",
@@ -95,8 +95,8 @@ const PARAMS: &[Param] = &[
     time!(
         "least",
         250_000_000,
-        "how long a run warms up, and then counts, at least: what schedulers average over has settled in \
-         AIM7's runs, which take minutes"
+        "the least time to warm up, and the least time to count after it: AIM7's runs take minutes, in which \
+         schedulers' averages have settled"
     ),
     time!(
         "entry",
@@ -454,7 +454,7 @@ mod tests {
         let high_systime = MIXES.iter().position(|mix| mix.0 == "high_systime");
         let setup = Setup::new(high_systime.unwrap(), &args);
         let jobs = |name: &str| setup.subtests.iter().find(|(test, _)| test.name == name);
-        // Of 260 hits, 30, 10 and 20.
+        // Of the mix's 260 hits these have 30, 10 and 20.
         assert_eq!(jobs("pipe_cpy").unwrap().1, 12);
         assert_eq!(jobs("tcp_test").unwrap().1, 4);
         assert_eq!(jobs("link_test").unwrap().1, 8);

@@ -12,7 +12,7 @@ const PARAMS: &[Param] = &[
         default: 4,
         min: 1,
         max: 4096,
-        help: "how many threads compute (default 4)",
+        help: "the number of threads that compute (default 4)",
     },
     Param {
         name: "duration",
@@ -20,7 +20,7 @@ const PARAMS: &[Param] = &[
         default: 1_000_000_000,
         min: 1_000_000,
         max: 3_600_000_000_000,
-        help: "how long they compute (default 1 s)",
+        help: "the time for which they compute (default 1 s)",
     },
 ];
 

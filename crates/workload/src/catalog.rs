@@ -51,7 +51,7 @@ const FILES: &[(&str, &str)] = rt_app_files![
     "spinners",
 ];
 
-/// The names that [`load`] knows, each with one line for a person.
+/// The names that [`load`] knows, each with a one-line description.
 pub fn builtin() -> impl Iterator<Item = (&'static str, String)> {
     let benchmarks =
         benchmarks().map(|benchmark| (benchmark.name, benchmark.description.to_owned()));

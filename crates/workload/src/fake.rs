@@ -73,7 +73,7 @@ pub struct Kernel {
     pub recorder: Recorder,
     pub reads: u64,
     pub writes: u64,
-    /// Capacity and bytes in it, by stream.
+    /// The capacity of each stream and the bytes in it.
     pub streams: Vec<(u64, u64)>,
     pub fullest_stream: u64,
     /// Policies requested by tasks, with their names.

@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
         default: 2_000_000,
         min: 0,
         max: 10_000_000_000,
-        help: "how long reading the source and writing the object wait for the disk, each; an assumption: \
+        help: "the wait for the disk when the source is read, and again when the object is written; an assumption: \
                most is in the page cache (default 2 ms)",
     },
     Param {
@@ -63,7 +63,7 @@ const PARAMS: &[Param] = &[
         default: 256,
         min: 0,
         max: 1 << 20,
-        help: "what a compiler works on between two switches, and fetches again after a migration, KiB; an assumption: \
+        help: "a compiler's working set between two switches, which it fetches again after a migration, KiB; an assumption: \
                a second-level cache, full (default 256)",
     },
 ];

@@ -19,7 +19,7 @@ const THREADS: Param = Param {
     default: 4,
     min: 1,
     max: 1024,
-    help: "how many threads compute; PARSEC's -n (default 4)",
+    help: "the number of threads that compute; PARSEC's -n (default 4)",
 };
 
 const SCALE: Param = Param {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Index into [`crate::Workload::metrics`].
 pub type MetricId = usize;
 
-/// The good direction of a metric.
+/// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times and latencies.

@@ -60,7 +60,7 @@ macro_rules! params {
                 default: 2_000_000_000,
                 min: 1_000_000,
                 max: 3_600_000_000_000,
-                help: "how long (default 2 s; the programs' own are 10 and 600)",
+                help: "the duration (default 2 s; the programs' own defaults are 10 and 600 s)",
             },
         ]
     };

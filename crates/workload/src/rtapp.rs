@@ -61,7 +61,7 @@ pub const PARAMS: &[Param] = &[Param {
     default: ENDLESS_DURATION,
     min: 1_000_000,
     max: 3_600_000_000_000,
-    help: "how long to run; the default is the file's `duration`, else until all threads end, or 10 s \
+    help: "the duration; the default is the file's `duration`, else until all threads end, or 10 s \
            if some never do",
 }];
 

@@ -398,7 +398,7 @@ static void today(struct task_struct *p, u64 enq_flags)
     // Later kernels require SCX_OPS_BUILTIN_IDLE_PER_NODE for it.
     if (!bpf_ksym_exists(scx_bpf_get_idle_cpumask_node))
         scx_bpf_put_cpumask(__COMPAT_scx_bpf_get_idle_cpumask_node(0));
-    // By the tick: its distance from the running time is never more than that of each turn.
+    // The kernel counts utime and stime in whole ticks.
     if (p->utime % (1000000000ULL / CONFIG_HZ) || (p->se.sum_exec_runtime > 100000000 && !p->utime))
         scx_bpf_error("%llu ns, by the tick %llu", p->se.sum_exec_runtime, p->utime + p->stime);
     if (time_delta(1, 2) || time_delta(2, 1) != 1 || !scx_pmu_install(1))

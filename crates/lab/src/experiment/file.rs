@@ -121,7 +121,7 @@ impl Reader<'_> {
         Box::new(BadInput::at(self.file, self.text, at, message, expected))
     }
 
-    /// What `find` finds under `name`; its complaint is about this place in this file.
+    /// Looks `name` up with `find`; an error is reported at this place in this file.
     fn find<T>(&self, name: &Spanned<String>, find: impl Fn(&str) -> Result<T>) -> Result<T> {
         find(name.get_ref())
             .map_err(|error| self.bad(name.span(), error.message(), error.expected()))

@@ -156,7 +156,7 @@ impl Clusters {
         self.number(what, arguments) != 0
     }
 
-    /// What `cpu` is asked for, if anything: kind, target and pid.
+    /// The request that waits for `cpu`, if there is one: kind, target and pid.
     fn request(&self, cpu: i64) -> Option<(i64, i64, i64)> {
         let kind = self.number("kind", &[cpu]);
         let request = (

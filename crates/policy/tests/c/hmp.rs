@@ -210,7 +210,7 @@ fn small_tasks_are_packed_until_a_slow_cpu_is_full() {
         scheduler.load(0, 500);
         scheduler.task(1, 150, 0, 0);
     }
-    // The first is not full with it; otherwise an idle one is taken.
+    // With the task, CPU 0 is not full under `packing`; `spreading` takes an idle CPU.
     assert_eq!(packing.select(1, 4, 4), 0);
     assert_ne!(spreading.select(1, 4, 4), 0);
     packing.load(0, 501);

@@ -55,7 +55,7 @@ def points(axes: Mapping[str, Axis], design: str, samples: int | None, seed: int
     if design not in ("random", "sobol"):
         raise bad_input(f"design is {design!r}", "expected 'grid', 'random' or 'sobol'")
     if samples is None:
-        raise bad_input(f"design {design!r} without samples", "expected samples=N, how many points")
+        raise bad_input(f"design {design!r} without samples", "expected samples=N, the number of points")
     # A dimension with one value is not drawn.
     free = [name for name, axis in axes.items() if isinstance(axis, Range) or len(axis) > 1]
     parts = _parts(design, whole("samples", samples), len(free), seed)

@@ -44,9 +44,9 @@ def stoppable(message: str = "stopped") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        # No subclass: of that the interpreter would not report by its exit status that a signal ended it.
+        # A subclass would not do: for one, the interpreter's exit status would not say that a signal ended it.
         stopped = KeyboardInterrupt(message)
-        # What IPython and Jupyter print.
+        # IPython and Jupyter print this text.
         setattr(stopped, _RENDER, lambda: [message])
         raise stopped from error
 

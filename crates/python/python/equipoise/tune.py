@@ -339,7 +339,7 @@ def _suggested(trial: optuna.Trial, name: str, axis: Range | Sequence[Any]) -> A
 def _chosen(
     study: optuna.Study, again: _Loads, wanted: list[Objective], constraints: list[Constraint], pareto: bool
 ) -> tuple[dict[str, Any], list[tuple[dict[str, Any], tuple[float, ...]]]]:
-    """The settings that are best with other seeds, or none if the base is; and the front."""
+    """The best settings with other seeds, empty if the base is best, and the Pareto front."""
     complete = [trial for trial in study.trials if trial.values is not None]
     kept = [trial for trial in complete if all(excess <= 0 for excess in trial.user_attrs["excess"])]
     if pareto:

@@ -95,7 +95,7 @@ pub struct Ran {
     pub ns: u64,
     /// The same with another thread of the core busy, ns.
     pub shared_ns: u64,
-    /// In ns times 1/2^20 of the fastest core. Includes the kernel's work for it.
+    /// The work done, in ns at 1/2^20 of the fastest core's speed, with the kernel's work for it.
     work: u128,
     /// The same at the highest frequency; and also alone on its core.
     full_work: u128,

@@ -55,7 +55,7 @@ impl Priority {
 }
 
 impl Tasks {
-    /// What `event` says about tasks.
+    /// Learns the names, priorities and affinities of tasks from `event`.
     pub fn learn(&mut self, event: &Event<'_>) {
         match *event {
             Event::Switch {

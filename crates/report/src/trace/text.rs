@@ -149,7 +149,7 @@ impl fmt::Display for Fields<'_> {
             Tracepoint::BpfTracePrintk { message } => {
                 write!(f, "{}", message.trim_end().replace('\n', " "))
             }
-            // In the form of Android's atrace for counters; of no process.
+            // The format of Android's atrace for a counter; process 0 stands for no process.
             Tracepoint::Counter { part, unit, value } => write!(f, "C|0|{part} {unit}|{value}"),
             // And for instants.
             Tracepoint::Decision { decided, why, .. } => {

@@ -13,7 +13,7 @@ pub struct Groups(Vec<Group>);
 struct Group {
     parts: Shared<Parts>,
     settings: ControlGroup,
-    /// What `kn->name` points to.
+    /// The text to which `kn->name` points.
     _name: CString,
 }
 

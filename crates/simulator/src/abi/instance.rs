@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// The global that every loader of sched_ext schedulers sets to the number of possible CPUs.
 const NR_CPU_IDS: &str = "nr_cpu_ids";
 
-/// The kernel's tick rate by its configuration, for a scheduler that declares it `extern ...
+/// The tick rate in the kernel's configuration, for a scheduler that declares it `extern ...
 /// __kconfig`.
 const CONFIG_HZ: &str = "CONFIG_HZ";
 
@@ -171,8 +171,8 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Its loader's part is done: reads the ops, which it may have changed, and keeps the constants
-    /// as they are now.
+    /// To be called after the scheduler's loader part, which may change ops and constants: reads
+    /// the ops again, and keeps the constants as they are now.
     pub fn loader_done(&mut self, object: &Object) {
         // SAFETY: the object is loaded there.
         self.ops = unsafe { read_ops(object, self.base) };

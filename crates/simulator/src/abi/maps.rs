@@ -300,7 +300,7 @@ impl Maps {
                     return Err(abi::EEXIST);
                 }
                 let to = map.element(cpu, index);
-                // SAFETY: an element is as long as a value, and C's may be the same.
+                // SAFETY: an element is as long as a value. `copy_from` allows a value that is the element itself.
                 unsafe { to.copy_from(value.as_ptr().cast(), value.len()) };
             }
             Contents::Hash(values) => {

@@ -31,7 +31,7 @@ impl DlEntity {
         ratio(self.dl_period, self.dl_runtime)
     }
 
-    /// When the period after the one in force begins, ns.
+    /// The time at which the next period begins, ns.
     pub fn next_period(&self) -> u64 {
         self.deadline - self.dl_deadline + self.dl_period
     }

@@ -50,7 +50,7 @@ struct Connection {
     on_link: bool,
     /// Packets that have passed it, but have not entered or left the stream's buffer.
     passed: u64,
-    /// Of these, packets that wait for the softirq.
+    /// The number of those that wait for the softirq.
     waiting: u64,
     /// Packets that the softirq is handling.
     handled: u64,

@@ -65,7 +65,7 @@ pub struct Kernel<'a> {
     pub trace: Option<&'a mut dyn Trace>,
     /// Set once; ends the run.
     pub failure: Option<Error>,
-    /// What Linux's verifier would have refused, which counts also after the run's end.
+    /// An operation that Linux's verifier would have refused; it counts also after the run's end.
     pub refused: Option<Error>,
     /// The calls into the scheduler, for outside observers.
     pub calls: Arc<CallRecord>,

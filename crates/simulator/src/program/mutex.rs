@@ -13,8 +13,8 @@ pub struct Mutexes {
     spinlocks: Vec<Lock>,
 }
 
-/// A futex: the owner, whether it has to wake a waiter when it unlocks, and the tasks that sleep in
-/// the kernel. Or a kernel lock.
+/// A futex (the owner, whether it has to wake a waiter when it unlocks, and the tasks that sleep in
+/// the kernel) or a kernel lock.
 struct Mutex {
     owner: Option<TaskPtr>,
     /// The CPU that has its cache line, which took it last, or [`NO_CPU`].

@@ -25,7 +25,7 @@ pub struct Known {
     /// It has not run since its last wakeup: the time of that, ns, and whether an interrupt caused
     /// it.
     pub woken: Option<(u64, bool)>,
-    /// Its wakeup before it slept, if it runs again without another one.
+    /// A wakeup that came before the task slept; it counts if the task runs again without another.
     pub early: Option<Early>,
     /// Its waits for a CPU after each wakeup, ns.
     pub latencies: Vec<u64>,

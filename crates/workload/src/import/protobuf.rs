@@ -154,7 +154,7 @@ fn described(error: Error) -> String {
         DecodeError::WrongLen => "a message's fields are longer than the message",
         DecodeError::WrongWireType | DecodeError::UnknownWireType => "a field is of another type",
         DecodeError::Utf8 => "a text is not UTF-8",
-        _ => "this is no message of protobuf's",
+        _ => "this is not a protobuf message",
     }
     .to_owned()
 }

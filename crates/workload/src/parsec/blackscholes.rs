@@ -26,7 +26,7 @@ const PARAMS: &[Param] = &[
         default: 967_000_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "reading and writing, half of it each, at the reference speed; see work",
+        help: "work of the main thread alone, half of it before (reading) and half after (writing), at the reference speed; see work",
     },
     SCALE,
 ];

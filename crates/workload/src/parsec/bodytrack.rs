@@ -66,7 +66,7 @@ const PARAMS: &[Param] = &[
         default: 1_160_000_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "what the main thread does alone, before each frame and at the end, at the reference \
+        help: "work of the main thread alone, before each frame and at the end, at the reference \
                speed, with the steps; see work",
     },
     Param {
@@ -75,7 +75,7 @@ const PARAMS: &[Param] = &[
         default: 500_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "what the main thread does before each command, at the reference speed; an assumption",
+        help: "work of the main thread before each command, at the reference speed; an assumption",
     },
     SCALE,
 ];

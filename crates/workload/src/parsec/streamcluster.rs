@@ -49,7 +49,7 @@ const PARAMS: &[Param] = &[
         default: 1_900_000_000,
         min: 0,
         max: 1_000_000_000_000,
-        help: "what the main thread does alone before, at the reference speed; see work. It stands for what \
+        help: "work of the main thread alone before the others start, at the reference speed; see work. It stands for what \
                threads on the board lose to each other: making the points takes a tenth of it. Little of \
                that is memory's bandwidth: four threads read 1.8 GB/s, and one core alone can read 3.4 GB/s \
                (NEON read of tinymembench, results/4pC7.txt of github.com/ThomasKaiser/sbc-bench)",

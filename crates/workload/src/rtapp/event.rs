@@ -181,11 +181,11 @@ pub fn read(
         Kind::Runtime => push(Action::Runtime(field.microseconds("a time to run")?)),
         Kind::Sleep => push(Action::Sleep(field.microseconds("a time to sleep")?)),
         Kind::Mem => {
-            let bytes = field.integer(NATURAL, "how many bytes to write")? as u64;
+            let bytes = field.integer(NATURAL, "the number of bytes to write")? as u64;
             push(Action::Copy(bytes / MEM_BYTES_PER_NS));
         }
         Kind::Iorun => {
-            let bytes = field.integer(NATURAL, "how many bytes to write")? as u64;
+            let bytes = field.integer(NATURAL, "the number of bytes to write")? as u64;
             push(Action::Copy(bytes.div_ceil(resources.buffer) * WRITE_WORK));
         }
         Kind::Lock => push(Action::Lock(mutex(field, resources)?)),

@@ -216,7 +216,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
         }
         match field.key() {
             "instance" => {
-                instances = field.integer(NATURAL, "how many threads to start")? as u32;
+                instances = field.integer(NATURAL, "the number of threads to start")? as u32;
             }
             "delay" => delay = field.microseconds("a time to wait at the start")?,
             "cpus" => affinity = Some(read_cpus(field, resources)?),
@@ -351,7 +351,7 @@ fn read_cpus(field: Field<'_>, resources: &mut Resources) -> Read<CpuMask> {
 
 /// `None` is forever.
 fn read_loops(field: Field<'_>) -> Read<Option<u32>> {
-    let expected = "how often to loop: at least 1, or -1 for no limit";
+    let expected = "the number of loops: at least 1, or -1 for no limit";
     match field.integer(-1..=*NATURAL.end(), expected)? {
         -1 => Ok(None),
         0 => Err(field.bad(expected)),

@@ -7,8 +7,8 @@ use crate::explain::page::{seconds, shown};
 use crate::explain::response::{Lost, Ran, Response};
 use machine::Machine;
 
-/// The description of a CPU is wrong if it makes the CPU this much faster than it is, compared with
-/// another one: `DECLARED / ACTUAL`.
+/// The description of a CPU is reported as wrong if it makes the CPU at least this much faster,
+/// relative to another CPU, than it is: `DECLARED / ACTUAL`.
 const WRONG: (u64, u64) = (3, 2);
 
 /// The cause of `response`'s loss by running slowly; `chain` has the events of that time. The
