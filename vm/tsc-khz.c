@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Prints the frequency of this machine's time-stamp counter, which is also that of a guest under TCG, in
- * kHz. The guest's own calibration goes wrong, at times by far, when the host is busy meanwhile.
+ * kHz. The guest's own calibration can be far off if the host is busy at that time.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -70,7 +70,7 @@ impl Decider {
     fn warning(&self) -> Option<String> {
         match (self.governor(), &self.preference) {
             (None, _) => Some(format!(
-                "frequencies are decided on by {self}, which is not modelled: left out, which is schedutil"
+                "{self} chooses the frequencies, which is not modelled: no governor is given, so it is schedutil"
             )),
             (Some(Governor::Hwp(taken) | Governor::AmdPstate(taken)), Some(preference))
                 if taken.name() != preference =>

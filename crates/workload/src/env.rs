@@ -25,7 +25,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// For a run with these words, this seed and this number of metrics.
+    /// For a run with these shared words of memory, this seed and this number of metrics.
     pub fn new(shared: Vec<u64>, seed: u64, metrics: usize) -> Env {
         Env {
             now: 0,

@@ -111,8 +111,8 @@ fn known_periods_are_found_and_missed_alike() {
     let of_mixed = [("decoder", 33.333), ("render", 16.667), ("ui", 16.667)];
     let of_audio = [("mixer", 20.0), ("player", 20.0)];
     let of_pipeline = [("filter", 10.0), ("sink", 10.0), ("source", 10.0)];
-    // On heterogeneous CPUs the misses depend on where a thread runs. The replay has not all wakeups
-    // of the contended mutex that rt-app's threads share, and so other placements: render of mixed
+    // On heterogeneous CPUs the misses depend on where a thread runs. The replay lacks some
+    // wakeups of the contended mutex that rt-app's threads share, so its placements differ: render of mixed
     // misses 6.3 % on tc2 under eevdf, and 0.8 % in the load itself.
     for (alike, machine, workload, policy, known) in [
         (true, "smp-8", frames, "eevdf", &of_frames[..]),

@@ -123,7 +123,7 @@ class Ray:
 
 @dataclass
 class _Pace:
-    """How many tasks a worker should be given at a time."""
+    """The number of tasks to give to a worker at a time."""
 
     # The recent time of a task, s; None until one is done.
     seconds: float | None = None

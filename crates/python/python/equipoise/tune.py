@@ -197,7 +197,7 @@ class _Loads:
         ]
 
     def check(self) -> None:
-        """Raises `BadInput` if there is an objective that no load is about."""
+        """Raises `BadInput` if no load has the metric of an objective."""
         rows = [row for of_load in self.measured([self.base], 0, 1)[0] for row in of_load]
         for objective in self.objectives:
             if not any(objective.has(row) for row in rows):

@@ -163,7 +163,7 @@ impl Response {
         self.slow_ns() > self.waited_ns()
     }
 
-    /// Was its waker later than it was itself?
+    /// Is more of its delay due to a late waker than to its own lost time?
     fn is_late(&self) -> bool {
         self.late_ns() > self.lost_ns()
     }

@@ -102,7 +102,7 @@ fn work_is_by_the_speed_of_the_cpu() {
     let Run(work) = imported.recording.threads[1].steps[1] else {
         panic!("expected B to run")
     };
-    // 700 of 1400 MHz, less the kernel's part: ticks, and at its end the switch to the next thread.
+    // B ran at 700 of 1400 MHz. Ticks, and the switch to the next thread, are the kernel's part.
     let costs = machine.core_types[machine.cpus[0].core_type].costs;
     let ns = 1_000_000;
     let ticks = ns * 2 * costs.tick_ns * u64::from(machine.hz) / 1_000_000_000;
