@@ -190,6 +190,24 @@ impl Machine {
         CpuMask::first_n(self.cpus.len()).without(&self.offline)
     }
 
+    /// The same machine while `offline` CPUs are offline, too. A part of which no CPU is left keeps
+    /// its place among its equals, and is empty.
+    pub fn without(&self, offline: &CpuMask) -> Machine {
+        let mut machine = self.clone();
+        machine.offline = self.offline.or(offline);
+        let spans = machine.levels.iter_mut().flat_map(|level| &mut level.spans);
+        let caches = machine.caches.iter_mut().map(|cache| &mut cache.cpus);
+        let policies = machine
+            .cpufreq
+            .iter_mut()
+            .flat_map(|cpufreq| &mut cpufreq.policies);
+        let clusters = machine.clusters.iter_mut();
+        for cpus in spans.chain(caches).chain(policies).chain(clusters) {
+            *cpus = cpus.without(offline);
+        }
+        machine
+    }
+
     /// The clusters; each CPU is in one.
     pub fn clusters(&self) -> &[CpuMask] {
         match self.clusters.is_empty() {

@@ -84,6 +84,8 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
         } => kernel.server_timer(cpu as usize, generation, handled),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
         What::Watchdog => kernel.watchdog(),
+        What::Hotplug { cpu, online } => kernel.hotplug(cpu as usize, online),
+        What::Reload => kernel.reload(),
         What::End => return false,
     }
     true

@@ -31,6 +31,7 @@ mod runs;
 mod scenarios;
 mod schedutil;
 mod storm;
+mod timeline;
 mod top;
 mod traces;
 mod verdict;

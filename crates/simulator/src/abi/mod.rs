@@ -22,6 +22,7 @@ use iterations::Iterations;
 use kfuncs::{KFUNCS, Kfuncs};
 use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
+use native::{Global, Object};
 use shared::Shared;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -90,6 +91,20 @@ impl Bpf {
             timers: Timers::default(),
             iterations: Iterations::default(),
         })
+    }
+
+    /// Loads `scheduler` again, with other globals, in the place of the copy before, which has exited.
+    pub fn reload(&mut self, scheduler: &Object, globals: &[Global]) -> Result<(), native::Error> {
+        let nr_cpus = self.table.nr_cpu_ids as usize;
+        self.instance = Instance::load(scheduler, globals, self.table.as_ptr(), nr_cpus)?;
+        Ok(())
+    }
+
+    /// Forgets what a scheduler that has exited left here; its programs no longer run.
+    pub fn forget_scheduler(&mut self) {
+        self.timers.forget();
+        self.iterations = Iterations::default();
+        self.groups.release_storage();
     }
 
     /// The kernel as C reads it.

@@ -50,6 +50,10 @@ struct Policy {
     /// The time when `next` last changed, ns.
     updated_at: u64,
     changing: bool,
+    /// `scaling_max_freq`: the fastest OPP that may be chosen.
+    most: usize,
+    /// The OPP that was last decided on, without this limit.
+    wanted: usize,
 }
 
 /// A policy has changed to another frequency.
@@ -74,6 +78,8 @@ impl Policy {
             next: highest,
             updated_at: 0,
             changing: false,
+            most: highest,
+            wanted: highest,
         }
     }
 
@@ -148,12 +154,24 @@ impl Cpufreq {
         }
         self.cpus[cpu].bw_dl = bw_dl;
         let targets = policy.cpus.iter().map(|cpu| self.cpus[cpu].target);
-        let next = policy.resolve(targets.max().unwrap_or(0), capacity);
+        policy.wanted = policy.resolve(targets.max().unwrap_or(0), capacity);
+        let next = policy.wanted.min(policy.most);
         if policy.next == next {
             return None;
         }
         policy.next = next;
         policy.updated_at = now;
+        let at = policy.start(now, self.transition_latency_ns)?;
+        Some((index, at))
+    }
+
+    /// `scaling_max_freq` of the policy of `cpu` becomes `khz`: the fastest OPP of at most that, or the
+    /// slowest. The governor applies it at once (`sugov_limits()`). Returns as [`Cpufreq::request`].
+    pub fn limit(&mut self, cpu: usize, khz: u32, now: u64) -> Option<(u32, u64)> {
+        let index = self.cpus[cpu].policy;
+        let policy = self.policies.get_mut(index as usize)?;
+        policy.most = policy.khz.partition_point(|&opp| opp <= khz).max(1) - 1;
+        policy.next = policy.wanted.min(policy.most);
         let at = policy.start(now, self.transition_latency_ns)?;
         Some((index, at))
     }

@@ -109,6 +109,7 @@ fn tasks_do_not_change_places_past_one_that_is_bound_there() {
             workload: &load,
             scheduler: policy.object(),
             globals: &policy.globals(&tc2),
+            restart: None,
             read: &[],
             seed: 1,
             time_limit_ns: 60_000 * MS,
