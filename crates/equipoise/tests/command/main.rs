@@ -35,4 +35,5 @@ mod timeline;
 mod top;
 mod traces;
 mod verdict;
+mod wasted_cores;
 mod width;
