@@ -44,6 +44,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/power-aware.toml"),
     ),
     (
+        "small",
+        "experiments/small.toml",
+        include_str!("../experiments/small.toml"),
+    ),
+    (
         "utilization-tracking",
         "experiments/utilization-tracking.toml",
         include_str!("../experiments/utilization-tracking.toml"),
@@ -151,7 +156,7 @@ impl fmt::Display for Source {
 }
 
 impl Block {
-    /// What to say about it: the source of its figures and the remark.
+    /// The source of its figures, and the remark.
     pub fn note(&self) -> Option<String> {
         let source = self.source.as_ref().map(|source| format!("{source}."));
         let parts: Vec<String> = source.into_iter().chain(self.remark.clone()).collect();
@@ -367,6 +372,25 @@ mod tests {
             let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
             assert!(text.starts_with(&format!("e.toml:{line}:")), "{text}");
             assert!(text.contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_its_loads_and_machines_are_said_with_their_line() {
+        let (_, _, good) = BUILTIN.iter().find(|(name, ..)| *name == "small").unwrap();
+        for (from, to, says) in [
+            ("\"cpus\": [0]", "\"cpu\": [0]", "unknown key `cpu`"),
+            ("\"cpus\": [0]", "\"cpus\": [4]", "bound to CPUs"),
+            ("capacity = 512", "capacity = 0", "capacity"),
+        ] {
+            assert_eq!(good.matches(from).count(), 1, "{from}");
+            let error = Experiment::parse("e.toml", &good.replace(from, to))
+                .err()
+                .unwrap();
+            let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
+            let start = format!("e.toml:{line}: ");
+            assert!(error.message().starts_with(&start), "{error}");
+            assert!(error.message().contains(says), "{error}");
         }
     }
 

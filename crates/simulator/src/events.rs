@@ -37,6 +37,8 @@ pub enum What {
     Hardware(hw::Event),
     /// `cpu` goes offline or comes online.
     Hotplug { cpu: u32, online: bool },
+    /// A CPU that could not go offline is tried again.
+    HotplugPending,
     /// The loader of a scheduler that has exited loads it again.
     Reload,
     /// sched_ext's watchdog checks for tasks that do not get to run.

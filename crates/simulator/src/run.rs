@@ -85,6 +85,7 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
         What::Watchdog => kernel.watchdog(),
         What::Hotplug { cpu, online } => kernel.hotplug(cpu as usize, online),
+        What::HotplugPending => kernel.pending_hotplug(),
         What::Reload => kernel.reload(),
         What::End => return false,
     }

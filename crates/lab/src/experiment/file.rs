@@ -16,6 +16,12 @@
 //! { "tasks": { ... } }
 //! '''
 //!
+//! [machine]                           # machine files of its own, by name (optional)
+//! small = '''
+//! name = "small"
+//! ...
+//! '''
+//!
 //! [[column]]
 //! name = "3.9-rc2"                    # as the table calls it
 //! policy = "cfs"
@@ -26,7 +32,7 @@
 //!
 //! [[block]]                           # a part of the table, on one machine
 //! name = "SMP"
-//! machine = "tc2-smp"
+//! machine = "tc2-smp"                 # or a machine of the file
 //! cpunodebind = "0"                   # optional: only on these NUMA nodes
 //! remark = "..."                      # optional: what to make of its results, printed with them
 //! source = { ... }                    # optional: if its figures were published elsewhere
@@ -52,7 +58,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
-use workload::Workload;
 
 /// The experiment that `text`, the content of `file`, describes.
 pub(super) fn read(file: &str, text: &str) -> Result<Experiment> {
@@ -71,6 +76,9 @@ struct ExperimentFile {
     /// rt-app files, by name.
     #[serde(default)]
     load: BTreeMap<String, Spanned<String>>,
+    /// Machine files, by name.
+    #[serde(default)]
+    machine: BTreeMap<String, Spanned<String>>,
     column: Vec<ColumnFile>,
     block: Vec<BlockFile>,
 }
@@ -170,7 +178,10 @@ impl Reader<'_> {
             .collect::<Result<Vec<_>>>()?;
         let loads = &file.load;
         let block = |block: BlockFile| -> Result<Block> {
-            let machine = self.find(&block.machine, Machine::find)?;
+            let machine = match file.machine.get(block.machine.get_ref()) {
+                Some(text) => Machine::parse(self.file, &self.with_lines(text))?,
+                None => self.find(&block.machine, Machine::find)?,
+            };
             if let Some(nodes) = &block.cpunodebind {
                 let others = columns.iter().filter_map(|column| column.machine.as_ref());
                 for machine in others.chain([&machine]) {
@@ -227,7 +238,10 @@ impl Reader<'_> {
         nodes: Option<&str>,
     ) -> Result<Row> {
         let mut workload = match loads.get(row.workload.get_ref()) {
-            Some(text) => self.load(row.workload.get_ref(), text)?,
+            Some(text) => {
+                let text = self.with_lines(text);
+                workload::parse(row.workload.get_ref(), self.file, &text, None)?
+            }
             None => self.find(&row.workload, workload::load)?,
         };
         workload.check(machine)?;
@@ -278,14 +292,13 @@ impl Reader<'_> {
         })
     }
 
-    /// A load of the file. Messages about it have the file's lines.
-    fn load(&self, name: &str, text: &Spanned<String>) -> Result<Box<dyn Workload>> {
+    /// `text`, a value of the file, with empty lines before it: messages about it have the file's
+    /// lines.
+    fn with_lines(&self, text: &Spanned<String>) -> String {
         let (before, own) = (&self.text[..text.span().start], &self.text[text.span()]);
         let quotes = own.trim_start_matches(['\'', '"']);
         let skipped = usize::from(quotes.starts_with(['\n', '\r']));
-        let lines = before.matches('\n').count() + skipped;
-        let padded = "\n".repeat(lines) + text.get_ref();
-        workload::parse(name, self.file, &padded, None)
+        "\n".repeat(before.matches('\n').count() + skipped) + text.get_ref()
     }
 
     fn average(&self, average: AverageFile, columns: &[bool]) -> Result<Average> {

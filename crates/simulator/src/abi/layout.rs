@@ -464,6 +464,7 @@ pub struct Table<Kfuncs> {
     pub nr_node_ids: u32,
     pub cpu_to_cid: *const i32,
     pub cid_to_cpu: *const i32,
+    pub cpufreq_pressure: *const u64,
     pub kfuncs: Kfuncs,
 }
 

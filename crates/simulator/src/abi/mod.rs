@@ -39,6 +39,8 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
+    /// By CPU: the capacity that a limit of its frequency takes, of 1024.
+    pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
     pub iterations: Iterations,
@@ -63,6 +65,7 @@ impl Bpf {
         let first_idle: *mut TaskStruct = idle_tasks.as_ptr().cast();
         let rqs = per_cpu::boxed(nr_cpus, |cpu| Rq::new(cpu, first_idle.wrapping_add(cpu)));
         let rqs = Shared::from(rqs);
+        let cpufreq_pressure: Shared<[u64]> = (0..nr_cpus).map(|_| 0).collect();
         let table = Shared::from(Box::new(Table {
             now: 0,
             cpu: 0,
@@ -79,6 +82,7 @@ impl Bpf {
             cid_form: config.scheduler.is_cid_form().into(),
             cpu_to_cid: null(),
             cid_to_cpu: null(),
+            cpufreq_pressure: cpufreq_pressure.as_ptr().cast(),
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);
@@ -87,6 +91,7 @@ impl Bpf {
             table,
             rqs,
             _idle_tasks: idle_tasks,
+            cpufreq_pressure,
             groups: cgroup::Groups::new(groups),
             timers: Timers::default(),
             iterations: Iterations::default(),

@@ -176,6 +176,21 @@ impl Cpufreq {
         Some((index, at))
     }
 
+    /// The CPUs of the policy of `cpu`, and `cpufreq_get_pressure()` of `cpu`: the capacity that
+    /// `scaling_max_freq` takes from it, of 1024 of the largest (`cpufreq_update_pressure()`).
+    pub fn pressure(&self, cpu: usize) -> (CpuMask, u64) {
+        let Cpu {
+            policy, capacity, ..
+        } = self.cpus[cpu];
+        let Some(policy) = self.policies.get(policy as usize) else {
+            return (CpuMask::one(cpu), 0);
+        };
+        let highest = policy.khz.last().map_or(1, |&khz| u64::from(khz));
+        let most = policy.khz.get(policy.most).map_or(1, |&khz| u64::from(khz));
+        let capacity = u64::from(capacity);
+        (policy.cpus, capacity - capacity * most / highest)
+    }
+
     /// The hardware of `policy` runs at the requested frequency.
     pub fn changed(&mut self, policy: u32, now: u64) -> Change {
         let policy = &mut self.policies[policy as usize];
@@ -228,6 +243,24 @@ mod tests {
         assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
         assert_eq!((opp, khz, next), (1, 432_000, None));
+    }
+
+    #[test]
+    fn a_limit_changes_the_frequency_and_presses_the_capacity() {
+        let mut cpufreq = hikey();
+        (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 300);
+        // At most 800 MHz: 729 of 1200.
+        assert_eq!(cpufreq.limit(2, 800_000, 10), Some((0, 310)));
+        assert_eq!(cpufreq.changed(0, 310).khz, 729_000);
+        assert_eq!(
+            cpufreq.pressure(5),
+            (CpuMask::first_n(8), 1024 - 1024 * 729 / 1200)
+        );
+        // A request beyond the limit counts once the limit is gone.
+        assert_eq!(cpufreq.request(0, 1024, 0, 2000), None);
+        assert_eq!(cpufreq.limit(2, 1_200_000, 2100), Some((0, 2400)));
+        assert_eq!(cpufreq.changed(0, 2400).khz, 1_200_000);
+        assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
     /// For a processor that decides by itself, and without a deciding governor.

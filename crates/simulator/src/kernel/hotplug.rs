@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
 use crate::{Error, hw};
 use machine::{CpuMask, Machine};
+use std::collections::VecDeque;
 use std::fmt::Display;
 use workload::timeline::{Change, Timed};
 
@@ -23,6 +24,8 @@ pub struct Hotplug<'a> {
     boot: &'a Machine,
     /// The machine with these CPUs, once they have changed.
     now: Option<Box<Machine>>,
+    /// CPUs that are to go online (true) or offline, one after another (`cpu_hotplug_lock`).
+    pending: VecDeque<(usize, bool)>,
 }
 
 impl<'a> Hotplug<'a> {
@@ -32,6 +35,7 @@ impl<'a> Hotplug<'a> {
             online: machine.all_cpus(),
             boot: machine,
             now: None,
+            pending: VecDeque::new(),
         }
     }
 
@@ -74,14 +78,34 @@ impl Kernel<'_> {
         }
     }
 
-    /// `cpu` goes offline or comes online, unless it is so already.
+    /// `cpu` goes offline or comes online, after the changes that were asked for before.
     pub fn hotplug(&mut self, cpu: usize, online: bool) {
+        self.hotplug.pending.push_back((cpu, online));
+        if self.hotplug.pending.len() == 1 {
+            self.pending_hotplug();
+        }
+    }
+
+    /// Carries out the first of the pending changes, unless it has to wait.
+    pub fn pending_hotplug(&mut self) {
+        let Some(&(cpu, online)) = self.hotplug.pending.front() else {
+            return;
+        };
+        let now = self.now();
+        // The stopper cannot run there yet.
+        if !online && !self.may_schedule(cpu) {
+            return self.events.push(now + RETRY_NS, What::HotplugPending);
+        }
+        self.hotplug.pending.pop_front();
+        if !self.hotplug.pending.is_empty() {
+            self.events.push(now, What::HotplugPending);
+        }
+        self.change_online(cpu, online);
+    }
+
+    fn change_online(&mut self, cpu: usize, online: bool) {
         if self.hotplug.online.contains(cpu) == online {
             return;
-        }
-        if !online && !self.can_stop(cpu) {
-            let (at, cpu) = (self.now() + RETRY_NS, cpu as u32);
-            return self.events.push(at, What::Hotplug { cpu, online });
         }
         let rest = match online {
             true => self.hotplug.online,
@@ -113,11 +137,6 @@ impl Kernel<'_> {
             at_ns: self.now(),
             message: message.to_string(),
         });
-    }
-
-    /// Could the stopper run on `cpu`?
-    fn can_stop(&self, cpu: usize) -> bool {
-        self.may_schedule(cpu)
     }
 
     fn come_online(&mut self, cpu: usize) {
@@ -243,6 +262,10 @@ impl Kernel<'_> {
         if let Some((policy, at)) = self.hw.cpufreq.limit(cpu, khz, now) {
             let event = hw::Event::Frequency { policy };
             self.events.push(at, What::Hardware(event));
+        }
+        let (cpus, _) = self.hw.cpufreq.pressure(cpu);
+        for cpu in cpus.iter() {
+            self.bpf.cpufreq_pressure[cpu] = self.hw.cpufreq.pressure(cpu).1;
         }
     }
 }

@@ -25,7 +25,7 @@ use native::{Global, Object};
 /// for the exit, and the verifier takes most of the time.
 const RELOAD_NS: u64 = 100_000_000;
 
-/// What loads the scheduler again.
+/// The scheduler's loader, which loads it again.
 pub struct Loader<'a> {
     pub object: &'a Object,
     pub globals: &'a [Global],
