@@ -106,6 +106,8 @@ struct cpu_state {
 	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
 	u64 look_at;
 	u32 compared;
+	/* The slot of the idle CPU that its tick offered waiting tasks to last. */
+	u32 offered;
 	/* The time when it last ran a task that others wait for, ns. */
 	u64 hurried_at;
 	/*
@@ -344,6 +346,15 @@ static __always_inline void advance_clock(struct cluster *c, u64 vtime)
 		write_cluster(c);
 		WRITE_ONCE(c->clock, vtime);
 	}
+}
+
+/* No task waits for @this, a CPU of @c, so that its own clock has nothing to follow: it takes the cluster's. */
+static __always_inline void follow_cluster(struct cpu_state *this, const struct cluster *c)
+{
+	u64 clock = READ_ONCE(c->clock);
+
+	if ((s64)(clock - this->clock) > 0)
+		WRITE_ONCE(this->clock, clock);
 }
 
 /* --- Building the clusters, once --------------------------------------------------------------------- */

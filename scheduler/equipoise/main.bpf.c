@@ -132,7 +132,7 @@ static __always_inline bool stays_with_waker(struct task_struct *p, u32 this_cpu
 static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 {
 	struct cpu_state *prev = cpu_at(prev_cpu);
-	u64 clock = READ_ONCE(cluster_at(prev->cluster)->clock);
+	u64 clock = clock_of(p, prev, cluster_at(prev->cluster));
 	s32 cpu = -1;
 
 	/* Stopping another CPU costs an interrupt there, and @p leaves its cache. */
@@ -152,7 +152,7 @@ static __always_inline s32 preempt_for(struct task_struct *p, u32 prev_cpu)
 /* Is @p, which has been placed on @cpu, further behind than sleep alone could make it? */
 static __always_inline bool has_lost_turns(const struct task_struct *p, u32 cpu)
 {
-	return (s64)(READ_ONCE(cluster_of(cpu)->clock) - p->scx.dsq_vtime) > (s64)tunables.lag;
+	return (s64)(clock_of(p, cpu_at(cpu), cluster_of(cpu)) - p->scx.dsq_vtime) > (s64)tunables.lag;
 }
 
 s32 BPF_STRUCT_OPS(equipoise_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -262,6 +262,7 @@ void BPF_STRUCT_OPS(equipoise_enqueue, struct task_struct *p, u64 enq_flags)
 		place_running(p, cpu);
 	if (is_pinned(p)) {
 		if (clear_idle(cpu)) {
+			place_on_idle(p, cpu);
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_MAX, enq_flags);
 			return;
 		}
@@ -552,8 +553,9 @@ void BPF_STRUCT_OPS(equipoise_tick, struct task_struct *p)
 	charge(p, t, this);
 	place_running(p, cpu);
 	/* No CPU was notified of a task that was queued while a CPU became idle, or that waited alone. */
-	if (has_waiting(this, c) && READ_ONCE(idle_clusters))
-		offer_waiting(this->cluster);
+	if (READ_ONCE(idle_clusters) && (is_waited_for(cpu) || (has_waiting(this, c) && !offer_waiting(cpu))) &&
+	    leave_room(p, cpu))
+		p->scx.slice = 0;
 	if (turn_is_over(p, t, cpu) || is_to_stop(p))
 		p->scx.slice = 0;
 	if (pack_running(p, t, cpu) || core_is_free(p, t, cpu) || (unlike && offer_running(p, cpu)) ||
@@ -576,6 +578,7 @@ void BPF_STRUCT_OPS(equipoise_update_idle, s32 cpu, bool idle)
 	clear_taken(this);
 	if (!idle) {
 		clear_idle(cpu);
+		follow_cluster(this, c);
 		this->ran_past = 0;
 		WRITE_ONCE(this->charged_at, bpf_ktime_get_ns());
 		return;
@@ -613,16 +616,20 @@ void BPF_STRUCT_OPS(equipoise_set_weight, struct task_struct *p, u32 weight)
 void BPF_STRUCT_OPS(equipoise_enable, struct task_struct *p)
 {
 	struct task_state *t = task_of(p);
+	struct cpu_state *this;
 	struct cluster *c;
+	u64 clock;
 
 	if (!t)
 		return;
 	set_task_weight(p, t);
 	t->seen = p->se.sum_exec_runtime;
-	c = cluster_of(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
-	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c) : c->clock;
+	this = cpu_at(t->forked ? bpf_get_smp_processor_id() : (u32)scx_bpf_task_cpu(p));
+	c = cluster_at(this->cluster);
+	clock = clock_of(p, this, c);
+	p->scx.dsq_vtime = t->forked ? inherited_vtime(bpf_get_current_task_btf(), c, clock) : clock;
 	t->charged = 0;
-	t->lag = lag_to_keep(p, t, c->clock);
+	t->lag = lag_to_keep(p, t, clock);
 	t->forked = false;
 }
 

@@ -34,16 +34,17 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may run on one CPU only competes with the tasks
- * there, which may all be far behind the cluster: 30 busy loops pinned to a CPU get a thirtieth of
- * the others' share. All other tasks wait in queues that several CPUs take from, and use one clock.
+ * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs, which
+ * may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. By the cluster's
+ * clock all of them would be at the bound of their lag, where they are equal whatever their weights, and a task that
+ * sleeps loses its turns. Tasks that may run anywhere wait in queues that several CPUs take from, and use one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
 {
 	u64 own = READ_ONCE(this->clock);
 
-	return own && is_pinned(p) ? own : READ_ONCE(c->clock);
+	return own && (is_restricted(p) || is_pinned(p)) ? own : READ_ONCE(c->clock);
 }
 
 /*
@@ -68,11 +69,13 @@ static __always_inline s64 lag_to_keep(const struct task_struct *p, const struct
 	return lag < -turn ? -turn : lag;
 }
 
-/* @p wakes up and gets @cpu, which was idle, at once: other tasks lose nothing now, only by what @p does later. */
+/*
+ * @p wakes up and gets @cpu, which was idle, at once: other tasks lose nothing now, only by what @p does later. The
+ * CPU's own clock stood still while it was idle.
+ */
 static __always_inline void place_on_idle(struct task_struct *p, u32 cpu)
 {
-	struct cpu_state *this = cpu_at(cpu);
-	u64 clock = clock_of(p, this, cluster_at(this->cluster));
+	u64 clock = READ_ONCE(cluster_of(cpu)->clock);
 
 	if ((s64)(clock - p->scx.dsq_vtime) > lag_of(p))
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, lag_of(p), UNBOUNDED);
@@ -104,6 +107,18 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 }
 
 /*
+ * How far behind the clock @p may be that runs on @this of @c, or has just run. A heavy task wakes up far behind, to come
+ * before lighter tasks that slept, too; but its virtual time passes slowly, and with that lead of one turn it would keep
+ * the CPU for half a second beside a task of its own weight. On a CPU of less than full speed it stays behind, by which
+ * it gets a faster one.
+ */
+static __always_inline s64 most_behind_running(const struct task_struct *p, const struct cpu_state *this,
+					       const struct cluster *c)
+{
+	return is_heavy(p) && speed_of(this, c) == SCHED_POWER_SCALE ? fair_time(p, MOST_BEHIND) : MOST_BEHIND;
+}
+
+/*
  * @p, which runs on @cpu or has just stopped, continues or waits again. It is ahead by one slice,
  * or by what it got in another cluster. A crowd from a CPU where each task had little is not owed
  * all of that: a kernel thread of the new CPU would wait for all of them to catch up (ksoftirqd: 32
@@ -112,8 +127,9 @@ static __always_inline void place_waking(struct task_struct *p, u32 cpu)
 static __always_inline void place_running(struct task_struct *p, u32 cpu)
 {
 	struct cpu_state *this = cpu_at(cpu);
-	u64 clock = clock_of(p, this, cluster_at(this->cluster)), ahead = MOST_BEHIND, turn;
-	s64 lag = clock - p->scx.dsq_vtime;
+	struct cluster *c = cluster_at(this->cluster);
+	u64 clock = clock_of(p, this, c), ahead = MOST_BEHIND, turn;
+	s64 lag = clock - p->scx.dsq_vtime, behind = most_behind_running(p, this, c);
 	const struct task_state *t;
 
 	if (-lag > (s64)MOST_BEHIND) {
@@ -123,8 +139,8 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 			ahead = turn;
 		ahead = bound_ahead(ahead, this->cluster, cpu);
 		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, UNBOUNDED, ahead);
-	} else if (lag > (s64)MOST_BEHIND) {
-		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, MOST_BEHIND, UNBOUNDED);
+	} else if (lag > behind) {
+		p->scx.dsq_vtime = bound_vtime(p->scx.dsq_vtime, clock, behind, UNBOUNDED);
 	}
 }
 

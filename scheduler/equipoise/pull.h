@@ -8,6 +8,14 @@
 #include "held.h"
 #include "preempt.h"
 
+/* Was a waiting task sent to @cpu's local queue? If others always bypassed it, it would never run. */
+static __always_inline bool is_waited_for(u32 cpu)
+{
+	const struct rq *rq = cpu_rq(cpu);
+
+	return rq && rq->scx.local_dsq.nr;
+}
+
 /* Takes a task that another CPU of @cluster keeps in its own queue. */
 __noinline bool pull_kept(u32 cluster)
 {
@@ -79,27 +87,51 @@ __noinline bool has_for(u32 cluster, u32 to)
 }
 
 /*
- * The tick of a CPU of @cluster, whose waiting tasks find no free CPU in it: makes an idle CPU of
- * another cluster take one. A CPU that no waiting task may use is not woken up.
+ * Idle CPUs of a cluster that a tick tries for the waiting tasks; the next tick goes on from there. Usually the first
+ * one will do. Tasks bound to busy CPUs find none, and looking for them on each tick of 64 CPUs is not free.
  */
-__noinline bool offer_waiting(u32 cluster)
+#define IDLE_TRIED 4
+
+/* An idle CPU of @other that may take a task which waits in @cluster; -1: none of those that @cpu tries. */
+__noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 {
+	struct cpu_state *this = cpu_at(cpu);
+	struct cluster *c = cluster_at(other);
+	u32 tried;
+
+	bpf_for(tried, 0, IDLE_TRIED) {
+		u64 idle = READ_ONCE(c->idle), later = idle & ~((2ULL << (this->offered & 63)) - 1);
+		u32 to;
+
+		if (!idle)
+			break;
+		this->offered = __builtin_ctzll(later ?: idle);
+		to = nth_of_cluster(c, this->offered);
+		if (has_for(cluster, to))
+			return to;
+	}
+	return -1;
+}
+
+/*
+ * The tick of @cpu, in whose cluster tasks wait and find no free CPU: makes an idle CPU take one, possibly of another
+ * cluster. A CPU that no waiting task may use is not woken up.
+ */
+__noinline bool offer_waiting(u32 cpu)
+{
+	u32 cluster = cpu_at(cpu)->cluster;
 	struct cluster *c = cluster_at(cluster);
 	int i;
 
 	bpf_for(i, 0, nr_clusters) {
-		u32 index = c->order[i & (MAX_CLUSTERS - 1)], cpu;
-		struct cluster *other = cluster_at(index);
-		u64 idle = READ_ONCE(other->idle);
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
+		s32 to = idle_taker(cpu, cluster, index);
 
-		if (!idle)
-			continue;
-		cpu = nth_of_cluster(other, __builtin_ctzll(idle));
-		if (!has_for(cluster, cpu))
+		if (to < 0)
 			continue;
 		if (index != cluster)
-			post_request(&cpu_at(cpu)->request, make_request(REQUEST_PULL, cluster, 0, 0));
-		kick_cpu(cpu, SCX_KICK_IDLE);
+			post_request(&cpu_at(to)->request, make_request(REQUEST_PULL, cluster, 0, 0));
+		kick_cpu(to, SCX_KICK_IDLE);
 		return true;
 	}
 	return false;
@@ -195,6 +227,23 @@ __noinline bool pull_running(u32 this_cpu)
 	return true;
 }
 
+/* Sends @p, which runs on @cpu, to one of @idle, the idle CPUs of @c. Returns that CPU; -1: @p may use none of them. */
+__noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 cluster, u64 idle)
+{
+	struct cluster *c = cluster_at(cluster);
+	int slot;
+
+	if (!idle)
+		return -1;
+	bpf_for(slot, 0, c->nr_cpus) {
+		u32 to = nth_of_cluster(c, slot);
+
+		if (idle >> (slot & 63) & 1 && task_allowed(p, to) && send_to_idle(cpu_at(cpu), p->pid, to))
+			return to;
+	}
+	return -1;
+}
+
 /* The tick of a CPU whose task might run faster elsewhere: an idle core that serves it better gets it. */
 __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -204,22 +253,18 @@ __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 	if (!READ_ONCE(idle_clusters) || is_pinned(p))
 		return false;
 	bpf_for(i, 0, nr_clusters) {
-		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
-		u64 idle = idle_of(other, true);
-		int slot;
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
+		struct cluster *other = cluster_at(index);
+		s32 to;
 
 		if (!is_faster(other, c))
 			break;
-		bpf_for(slot, 0, other->nr_cpus) {
-			u32 to = nth_of_cluster(other, slot);
-
-			if (idle >> (slot & 63) & 1 && task_allowed(p, to) &&
-			    send_to_idle(cpu_at(cpu), p->pid, to)) {
-				this_counters()->up_migrations++;
-				explain(faster_idles, p->pid, to, cpu, c->capacity, other->capacity);
-				return true;
-			}
-		}
+		to = send_to_one_of(p, cpu, index, idle_of(other, true));
+		if (to < 0)
+			continue;
+		this_counters()->up_migrations++;
+		explain(faster_idles, p->pid, to, cpu, c->capacity, other->capacity);
+		return true;
 	}
 	return false;
 }
@@ -239,17 +284,42 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 	if (first_bit(busy) == me || is_pinned(p) || READ_ONCE(this->request))
 		return false;
 	bpf_for(i, 0, nr_clusters) {
-		struct cluster *other = cluster_at(c->order[i & (MAX_CLUSTERS - 1)]);
-		u64 idle = idle_of(other, true);
-		u32 to;
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
+		struct cluster *other = cluster_at(index);
+		s32 to;
 
-		if (!idle || (u64)c->shared_speed * 100 > (u64)other->speed * WORTH_A_MOVE_PCT)
+		if ((u64)c->shared_speed * 100 > (u64)other->speed * WORTH_A_MOVE_PCT)
 			continue;
-		to = nth_of_cluster(other, __builtin_ctzll(idle));
-		if (!task_allowed(p, to) || !send_to_idle(this, p->pid, to))
+		to = send_to_one_of(p, cpu, index, idle_of(other, true));
+		if (to < 0)
 			continue;
 		this_counters()->active_balances++;
 		explain(core_idles, p->pid, to, cpu);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * The tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, may, and makes room. Virtual time
+ * alone would have tasks that are bound here wait beside idle CPUs: a loop of nice -16 needs half a second to be 14 ms
+ * ahead.
+ */
+__noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct cluster *c = cluster_of(cpu);
+	int i;
+
+	if (is_pinned(p) || (first_queue(cpu).vtime == NO_VTIME && !is_waited_for(cpu)))
+		return false;
+	bpf_for(i, 0, nr_clusters) {
+		u32 index = c->order[i & (MAX_CLUSTERS - 1)];
+		s32 to = send_to_one_of(p, cpu, index, READ_ONCE(cluster_at(index)->idle));
+
+		if (to < 0)
+			continue;
+		this_counters()->active_balances++;
+		explain(makes_room, p->pid, to, cpu);
 		return true;
 	}
 	return false;
@@ -327,7 +397,7 @@ __noinline bool even_out(struct task_struct *p __arg_trusted, u32 cpu, u64 now)
 		best->vtime = vtime;
 	if (!is_faster(c, other) || is_pinned(p) || !most_behind(best, this->compared))
 		return pulls && post_request(&this->request, make_request(REQUEST_PULL, this->compared, 0, 0));
-	if (READ_ONCE(this->request) || !task_allowed(p, best->cpu))
+	if (READ_ONCE(this->request) || is_waited_for(cpu) || !task_allowed(p, best->cpu))
 		return false;
 	/* A task that waits here and is further behind is next. Otherwise @p continues until @best arrives. */
 	if (!is_before(best->vtime, first_queue(cpu).vtime))
@@ -375,14 +445,6 @@ static __always_inline u32 waits_after_pull(u32 here, u32 from)
 	return here != from && load_of(from) > load_of(here) ? here : from;
 }
 
-/* Was a waiting task sent to @cpu's local queue? If others always bypassed it, it would never run. */
-static __always_inline bool is_waited_for(u32 cpu)
-{
-	const struct rq *rq = cpu_rq(cpu);
-
-	return rq && rq->scx.local_dsq.nr;
-}
-
 /* @p goes to an idle CPU near @to, otherwise into the queue of @to's cluster. */
 static __always_inline void send_to_wait(struct task_struct *p, u32 to, u64 slice, u64 enq_flags)
 {
@@ -416,6 +478,8 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		send_to_wait(p, to, slice, enq_flags);
 		return true;
 	}
+	/* A CPU that asked and went idle meanwhile is not claimed: a waking task would go there, too, and wait. */
+	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */
 	if (request_kind(request) == REQUEST_SWAP)
 		post_request(&cpu_at(to)->request, make_request(REQUEST_MAKE_ROOM, cpu, request_peer(request), 0));

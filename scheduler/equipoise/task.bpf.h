@@ -234,6 +234,10 @@ __noinline bool none_waits_beside(u32 cluster)
  * its lead is forgiven: the clock follows. A clock as fast as the virtual time of a light task
  * would leave all others behind, so such a task is set back instead. Not if tasks wait in another
  * cluster, with which it is to change places when it is ahead of them.
+ *
+ * Nor is @p owed anything, at full speed: it has all the time that one task can use. Loops of nice
+ * -16 that have a CPU each fall behind the clock for ever, as their weight is worth more than a
+ * CPU; a task that arrives would wait for half a second until one of them is ahead of it.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    const struct task_state *t)
@@ -245,18 +249,19 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 		clock = set_back ? latest_clock() : clock - LIGHT_BEHIND;
 	advance_clock(c, clock);
 	clock = READ_ONCE(c->clock);
-	if ((s64)(clock - this->clock) > 0)
-		WRITE_ONCE(this->clock, clock);
+	follow_cluster(this, c);
 	start = clock + start_of(p);
 	if (set_back && (s64)(p->scx.dsq_vtime - start) > 0)
 		p->scx.dsq_vtime = start;
+	if (is_before(p->scx.dsq_vtime, clock) && speed_of(this, c) == SCHED_POWER_SCALE)
+		p->scx.dsq_vtime = clock;
 }
 
-/* The initial virtual time of @p, which @parent on a CPU of @c has forked: the parent's. */
-static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c)
+/* The initial virtual time of a task that @parent on a CPU of @c has forked: the parent's, but not before @clock. */
+static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c, u64 clock)
 {
 	struct task_state *t = task_of(parent);
-	u64 clock = READ_ONCE(c->clock), vtime;
+	u64 vtime;
 
 	if (!t || !parent->pid || parent->prio < MAX_RT_PRIO)
 		return clock;

@@ -51,7 +51,12 @@ impl Does {
 struct Task {
     does: Does,
     nice: i8,
+    /// The CPUs that it may use, a bit each.
+    cpus: u64,
 }
+
+/// No restriction of the CPUs that a task may use.
+const ALL: u64 = !0;
 
 /// `sched_prio_to_weight` (kernel/sched/core.c) of the tested nice levels.
 const WEIGHTS: [(i8, f64); 6] = [
@@ -104,37 +109,66 @@ impl Task {
                 nice: self.nice,
                 slice_ns: 0,
             },
+            affinity: (self.cpus != ALL)
+                .then(|| (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect()),
             timer_slack_ns: Some(0),
             ..TaskSpec::new(format!("{index}"), program)
         }
     }
 }
 
-/// The fair share of each task, in CPUs: no task gets more than it asks for, and the rest goes to the others by weight.
+/// The time, in CPUs, that tasks with `level` CPUs per weight get of the CPUs `set`, if they may use no others.
+fn confined(tasks: &[Task], due: &[Option<f64>], set: u64, level: f64) -> f64 {
+    let part = |task: &Task| task.does.demand().min(level * task.weight());
+    tasks
+        .iter()
+        .zip(due)
+        .filter(|(task, _)| task.cpus & !set == 0)
+        .map(|(task, due)| due.unwrap_or_else(|| part(task)))
+        .sum()
+}
+
+/// The fair share of each task, in CPUs (weighted max-min fairness): no task gets more than it asks
+/// for, and no more can be given to a task without taking it from one that has as little by weight.
+///
+/// The shares rise together, by weight, until some CPUs are full with tasks that may use no others;
+/// those keep what they have, and the others rise further. That CPUs are full only through such
+/// tasks is Hall's theorem.
 fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
+    let all = (1 << cpus) - 1;
+    let tasks: Vec<_> = tasks
+        .iter()
+        .map(|task| Task {
+            cpus: task.cpus & all,
+            ..*task
+        })
+        .collect();
     let mut due = vec![None; tasks.len()];
-    loop {
-        let rest = cpus as f64 - due.iter().flatten().sum::<f64>();
-        let open = || {
-            tasks
-                .iter()
-                .zip(&due)
-                .filter(|(_, due)| due.is_none())
-                .map(|(task, _)| task)
+    // A level at which every task has all that it asks for.
+    let most = 1.0 / WEIGHTS[WEIGHTS.len() - 1].1;
+    while due.contains(&None) {
+        let full = |set: u64, level| confined(&tasks, &due, set, level) > f64::from(set.count_ones()) + 1e-9;
+        let open = |set: u64| (0..tasks.len()).any(|i| due[i].is_none() && tasks[i].cpus & !set == 0);
+        let filled_at = |set: u64| {
+            let (mut free, mut filled) = (0.0, most);
+            for _ in 0..60 {
+                let level = (free + filled) / 2.0;
+                *if full(set, level) { &mut filled } else { &mut free } = level;
+            }
+            filled
         };
-        let weights: f64 = open().map(|task| task.weight()).sum();
-        let share = |task: &Task| rest * task.weight() / weights;
-        let Some(first) = (0..tasks.len())
-            .find(|&i| due[i].is_none() && tasks[i].does.demand() <= share(&tasks[i]))
-        else {
-            let shares = tasks
-                .iter()
-                .zip(&due)
-                .map(|(task, due)| due.unwrap_or_else(|| share(task)));
-            return shares.collect();
-        };
-        due[first] = Some(tasks[first].does.demand());
+        let first = (1..=all)
+            .filter(|&set| open(set) && full(set, most))
+            .map(|set| (filled_at(set), set))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let (level, set) = first.unwrap_or((most, all));
+        for (task, due) in tasks.iter().zip(&mut due) {
+            if due.is_none() && task.cpus & !set == 0 {
+                *due = Some(task.does.demand().min(level * task.weight()));
+            }
+        }
     }
+    due.into_iter().flatten().collect()
 }
 
 /// `cpus` equal CPUs, in `caches` clusters.
@@ -228,7 +262,33 @@ proptest! {
         all in vec((does(), nice()), 2..24),
         seed: u64,
     ) {
-        let tasks: Vec<_> = all.iter().map(|&(does, nice)| Task { does, nice }).collect();
+        let tasks: Vec<_> = all.iter().map(|&(does, nice)| Task { does, nice, cpus: ALL }).collect();
+        let starved = starved(&equal_cpus(cpus, caches, hz), &tasks, seed);
+        prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
+    }
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+
+    #[test]
+    fn equipoise_starves_no_task_with_an_affinity(
+        (cpus, caches) in prop_oneof![(2..=8usize, Just(1)), (1..=4usize, Just(2usize))],
+        hz in prop::sample::select(vec![100, 250, 1000]),
+        all in vec((does(), nice(), prop::option::of(any::<u64>())), 2..24),
+        seed: u64,
+    ) {
+        let some = (1 << (cpus * caches)) - 1;
+        let may_use = |cpus: Option<u64>| cpus.map(|cpus| cpus & some).filter(|&cpus| cpus != 0).unwrap_or(ALL);
+        let tasks: Vec<_> = all.iter().map(|&(does, nice, cpus)| Task { does, nice, cpus: may_use(cpus) }).collect();
+        if std::env::var_os("STAT").is_some() {
+            let got = run(&equal_cpus(cpus, caches, hz), &tasks, seed, UNTIL).unwrap();
+            let due = due(&tasks, cpus * caches);
+            for i in 0..tasks.len() {
+                println!("STAT {:.3} {:.4} {:.4} nice {} {:?} restricted {} cpus {}x{} hz {hz}", got[i] / due[i], got[i], due[i], tasks[i].nice, tasks[i].does, tasks[i].cpus != ALL, cpus, caches);
+            }
+            return Ok(());
+        }
         let starved = starved(&equal_cpus(cpus, caches, hz), &tasks, seed);
         prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
     }
@@ -236,12 +296,20 @@ proptest! {
 
 const fn spin(nice: i8) -> Task {
     let does = Does::Spin;
-    Task { does, nice }
+    Task {
+        does,
+        nice,
+        cpus: ALL,
+    }
 }
 
 const fn nap(run: u64, sleep: u64) -> Task {
     let does = Does::Nap { run, sleep };
-    Task { does, nice: 0 }
+    Task {
+        does,
+        nice: 0,
+        cpus: ALL,
+    }
 }
 
 /// The property test found this: on two clusters of one CPU, a task kept a CPU for good while
@@ -256,6 +324,7 @@ fn tasks_of_unlike_weights_change_places_between_clusters_of_one_cpu() {
             period: 7748427,
         },
         nice: 0,
+        cpus: ALL,
     };
     let six = [
         spin(0),
