@@ -13,7 +13,7 @@
 #ifndef __EQUIPOISE_CAPACITY_H
 #define __EQUIPOISE_CAPACITY_H
 
-#include "utilization.bpf.h"
+#include "pressure.h"
 
 /*
  * The rest of @cpu, of 1024 of its own capacity. Utilization is relative to the largest CPU, and
@@ -22,17 +22,20 @@
  *	max - irq
  *	--------- (max - rt - dl)
  *	   max
+ *
+ * where max is what a limit of its frequency leaves.
  */
 static __always_inline u64 scale_rt_capacity(u32 cpu)
 {
-	u64 used, irq, max;
+	u64 used, irq, max, scale;
 
 	if (policy.scale_rt_capacity == RT_CAPACITY_AVG)
 		return rt_avg_leaves(rt_avg_of(cpu), cpu_util_of(cpu)->updated_at);
-	max = cpu_scale(cpu);
+	scale = cpu_scale(cpu);
+	max = actual_cpu_capacity(cpu, scale);
 	irq = cpu_util_irq(cpu);
 	used = cpu_util(cpu, UTIL_RT) + cpu_util(cpu, UTIL_DL);
-	return irq >= max || used >= max ? 0 : (max - used) * (max - irq) / max * SCHED_POWER_SCALE / max;
+	return irq >= max || used >= max ? 0 : (max - used) * (max - irq) / max * SCHED_POWER_SCALE / scale;
 }
 
 static __always_inline void update_cpu_power(u32 cpu, u64 now)

@@ -7,6 +7,7 @@ use machine::Machine;
 use machine::input::{self, BadInput};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use workload::{Better, Workload};
 
@@ -21,6 +22,11 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         "idle-balance-limit",
         "experiments/idle-balance-limit.toml",
         include_str!("../experiments/idle-balance-limit.toml"),
+    ),
+    (
+        "hybrid",
+        "experiments/hybrid.toml",
+        include_str!("../experiments/hybrid.toml"),
     ),
     (
         "mixed-capacity",
@@ -38,9 +44,19 @@ const BUILTIN: &[(&str, &str, &str)] = &[
         include_str!("../experiments/power-aware.toml"),
     ),
     (
+        "small",
+        "experiments/small.toml",
+        include_str!("../experiments/small.toml"),
+    ),
+    (
         "utilization-tracking",
         "experiments/utilization-tracking.toml",
         include_str!("../experiments/utilization-tracking.toml"),
+    ),
+    (
+        "wasted-cores",
+        "experiments/wasted-cores.toml",
+        include_str!("../experiments/wasted-cores.toml"),
     ),
     (
         "hperf-hmp",
@@ -115,9 +131,38 @@ pub struct Block {
     pub average: Option<Average>,
     /// A remark on the results, for the reader.
     pub remark: Option<String>,
+    /// Where its figures were published, if not where the whole table was.
+    pub source: Option<Source>,
+}
+
+impl Experiment {
+    /// Has it published figures?
+    pub fn is_published(&self) -> bool {
+        self.source.is_some() || self.blocks.iter().any(|block| block.source.is_some())
+    }
+}
+
+/// `AUTHOR, DATE, LIST: "TITLE"`
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Source {
+            author,
+            date,
+            title,
+            list,
+        } = self;
+        write!(f, "{author}, {date}, {list}: \"{title}\"")
+    }
 }
 
 impl Block {
+    /// The source of its figures, and the remark.
+    pub fn note(&self) -> Option<String> {
+        let source = self.source.as_ref().map(|source| format!("{source}."));
+        let parts: Vec<String> = source.into_iter().chain(self.remark.clone()).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
     /// True if any row has published numbers for this statistic, or no row has any published numbers.
     pub fn publishes(&self, stat: Stat) -> bool {
         let none = self.rows.iter().all(|row| row.published.is_empty());
@@ -327,6 +372,25 @@ mod tests {
             let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
             assert!(text.starts_with(&format!("e.toml:{line}:")), "{text}");
             assert!(text.contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_its_loads_and_machines_are_said_with_their_line() {
+        let (_, _, good) = BUILTIN.iter().find(|(name, ..)| *name == "small").unwrap();
+        for (from, to, says) in [
+            ("\"cpus\": [0]", "\"cpu\": [0]", "unknown key `cpu`"),
+            ("\"cpus\": [0]", "\"cpus\": [4]", "bound to CPUs"),
+            ("capacity = 512", "capacity = 0", "capacity"),
+        ] {
+            assert_eq!(good.matches(from).count(), 1, "{from}");
+            let error = Experiment::parse("e.toml", &good.replace(from, to))
+                .err()
+                .unwrap();
+            let line = good.lines().position(|line| line.contains(from)).unwrap() + 1;
+            let start = format!("e.toml:{line}: ");
+            assert!(error.message().starts_with(&start), "{error}");
+            assert!(error.message().contains(says), "{error}");
         }
     }
 

@@ -336,11 +336,14 @@ fn simulate_object(
     stop: &AtomicBool,
 ) -> Result<Outcome, simulator::Error> {
     let of_run = case.workload.of_run(request.run, request.count);
+    let restart: simulator::Globals<'_> = &|machine| case.scheduler.globals(machine);
     let config = Config {
         machine: case.machine,
         workload: of_run.as_deref().unwrap_or(case.workload),
         scheduler: object,
         globals,
+        // A scheduler in C is without its loader.
+        restart: (!case.scheduler.is_foreign()).then_some(restart),
         read: case.scheduler.counters_symbol(),
         seed: request.seed,
         time_limit_ns: TIME_LIMIT_NS,

@@ -27,6 +27,8 @@ const BUILTIN: &[(&str, &str, &str)] = builtin![
     "hp-8s-80c-ht",
     "lunar-lake",
     "odroid-xu3",
+    "opteron-6272",
+    "raptor-lake-h",
     "raspberry-pi-5",
     "rk3588",
     "sm8250",

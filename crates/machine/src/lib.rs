@@ -34,6 +34,8 @@ pub struct Machine {
     pub cpus: Vec<Cpu>,
     /// CPUs of `cpus` that have only a number: they are in no level, and run nothing.
     pub offline: CpuMask,
+    /// CPUs have gone offline or come online since boot: the kernel has built its sched domains anew.
+    pub rebuilt: bool,
     /// The core types that [`Cpu::core_type`] indexes.
     pub core_types: Vec<CoreType>,
     /// Topology levels from the smallest span to the largest, as in the kernel's
@@ -188,6 +190,25 @@ impl Machine {
     /// Every online CPU of the machine.
     pub fn all_cpus(&self) -> CpuMask {
         CpuMask::first_n(self.cpus.len()).without(&self.offline)
+    }
+
+    /// The same machine after a hotplug event, while `offline` CPUs are offline, too. A part of which no CPU is left keeps
+    /// its place among its equals, and is empty.
+    pub fn without(&self, offline: &CpuMask) -> Machine {
+        let mut machine = self.clone();
+        machine.offline = self.offline.or(offline);
+        machine.rebuilt = true;
+        let spans = machine.levels.iter_mut().flat_map(|level| &mut level.spans);
+        let caches = machine.caches.iter_mut().map(|cache| &mut cache.cpus);
+        let policies = machine
+            .cpufreq
+            .iter_mut()
+            .flat_map(|cpufreq| &mut cpufreq.policies);
+        let clusters = machine.clusters.iter_mut();
+        for cpus in spans.chain(caches).chain(policies).chain(clusters) {
+            *cpus = cpus.without(offline);
+        }
+        machine
     }
 
     /// The clusters; each CPU is in one.

@@ -60,6 +60,7 @@ struct equipoise_kernel {
 	u32 nr_node_ids;
 	const s32 *cpu_to_cid;
 	const s32 *cid_to_cpu;
+	const unsigned long *cpufreq_pressure; /* by CPU, of 1024 */
 
 	s32 (*create_dsq)(void *k, u64 dsq_id, s32 node);
 	void (*destroy_dsq)(void *k, u64 dsq_id);

@@ -20,6 +20,7 @@ pub use settings::{Choice, Kind, Setting, Settings};
 
 use machine::Machine;
 use native::{Global, Kernel, Object};
+use std::borrow::Cow;
 
 /// A policy, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +55,24 @@ impl Policy {
 
     /// The sched domains of `machine` for the scheduler.
     pub fn domains(&self, machine: &Machine) -> Domains {
-        Domains::new(machine, Linux::of(self.scheduler))
+        Domains::new(&self.after_hotplug(machine), Linux::of(self.scheduler))
     }
 
     /// The scheduler's global variables for this policy on `machine`.
     pub fn globals(&self, machine: &Machine) -> Vec<Global> {
-        layout::globals(&self.settings, machine, Linux::of(self.scheduler))
+        let machine = self.after_hotplug(machine);
+        layout::globals(&self.settings, &machine, Linux::of(self.scheduler))
+    }
+
+    /// `machine` with the levels of which the policy's kernel makes domains: with the switch
+    /// `missing_domains`, none above a node once they are built anew.
+    fn after_hotplug<'a>(&self, machine: &'a Machine) -> Cow<'a, Machine> {
+        if !machine.rebuilt || self.settings.get("missing_domains") != Some(1) {
+            return Cow::Borrowed(machine);
+        }
+        let mut machine = machine.clone();
+        machine.levels.retain(|level| level.name != "NUMA");
+        Cow::Owned(machine)
     }
 
     /// Those of its variables that may change while the scheduler runs.

@@ -73,7 +73,7 @@ struct Experiment<'a> {
 #[derive(Serialize)]
 struct Remark<'a> {
     block: &'a str,
-    remark: &'a str,
+    remark: String,
 }
 
 #[derive(Serialize)]
@@ -283,7 +283,7 @@ fn experiment(reproduction: &Reproduction) -> Experiment<'_> {
             .filter_map(|block| {
                 Some(Remark {
                     block: &block.name,
-                    remark: block.remark.as_deref()?,
+                    remark: block.note()?,
                 })
             })
             .collect(),

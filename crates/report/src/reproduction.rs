@@ -14,10 +14,8 @@ pub fn reproduction(reproduction: &Reproduction) -> Page {
         title: format!("{}: {}", experiment.name, experiment.title),
         notes: vec![
             match &experiment.source {
-                Some(source) => format!(
-                    "{}, {}, {}: \"{}\"",
-                    source.author, source.date, source.list, source.title
-                ),
+                Some(source) => source.to_string(),
+                None if experiment.is_published() => "figures of several publications".to_owned(),
                 None => "not a published table: simulated only".to_owned(),
             },
             number_of_runs(runs, reproduction.asked),
@@ -36,7 +34,7 @@ fn tables(reproduction: &Reproduction, cells: &[lab::Cell<'_>]) -> Vec<Table> {
     let columns = experiment.columns.len().max(1);
     let mut groups = cells.chunks(columns);
     let mut header = vec!["row".to_owned(), "stat".to_owned(), "unit".to_owned()];
-    let published = experiment.source.is_some();
+    let published = experiment.is_published();
     for column in &experiment.columns {
         let schedulers: Vec<&str> = column.schedulers().map(Scheduler::name).collect();
         let simulated = schedulers.join(" > ");
@@ -159,14 +157,14 @@ fn numbers(cell: &lab::Cell<'_>) -> [Cell; 3] {
 fn remarks(reproduction: &Reproduction) -> Vec<String> {
     let blocks = reproduction.experiment.blocks.iter();
     blocks
-        .filter_map(|block| Some(format!("{}: {}", block.name, block.remark.as_ref()?)))
+        .filter_map(|block| Some(format!("{}: {}", block.name, block.note()?)))
         .chain(quality(reproduction))
         .collect()
 }
 
 /// Errors and sign agreement, for numbers, for changes, or for both.
 fn quality(reproduction: &Reproduction) -> Vec<String> {
-    if reproduction.experiment.source.is_none() {
+    if !reproduction.experiment.is_published() {
         return Vec::new();
     }
     let summary = reproduction.summary();

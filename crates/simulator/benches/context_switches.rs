@@ -19,6 +19,7 @@ fn simulate(machine: &Machine, workload: &dyn Workload, policy: &Policy) -> Outc
         workload,
         scheduler: Object::own("cfs").unwrap(),
         globals: &policy.globals(machine),
+        restart: None,
         read: &[],
         seed: 1,
         time_limit_ns: u64::MAX,

@@ -178,6 +178,7 @@ fn measured(name: &str, length: u64) {
         workload: &*workload,
         scheduler: policy.object(),
         globals: &policy.globals(&load.machine),
+        restart: None,
         read: &[],
         seed: 1,
         time_limit_ns: u64::MAX,

@@ -136,6 +136,7 @@ fn run(case: &Case, name: &str) -> Result<u64, String> {
         workload: &*workload,
         scheduler: policy.object(),
         globals: &policy.globals(&case.machine),
+        restart: None,
         read: &[],
         seed: case.seed,
         time_limit_ns: 600_000_000_000,

@@ -8,6 +8,7 @@ use crate::host::calls::{CallRecord, Code};
 use crate::hw::Hardware;
 use crate::kernel::Kernel;
 use crate::kernel::cpu::Cpu;
+use crate::kernel::hotplug::Hotplug;
 use crate::kernel::softirq::Softirqs;
 use crate::kernel::task::Tasks;
 use crate::program::Programs;
@@ -16,6 +17,7 @@ use crate::program::polling::Pollers;
 use crate::program::stream::Streams;
 use crate::program::sync::{Barriers, Condvars};
 use crate::scx::Scx;
+use crate::scx::restart::Loader;
 use crate::waste::Waste;
 use crate::{Config, Counters, Error};
 use workload::{Env, Op, Rng, Start, TaskSpec};
@@ -37,6 +39,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
         connections,
         shared,
         groups,
+        timeline,
         duration_ns,
     } = config.workload.start(machine);
     let hw = Hardware::new(machine, connections);
@@ -45,6 +48,12 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let code = Code::new(config.scheduler, bpf.instance.base());
     let mut kernel = Kernel {
         machine,
+        hotplug: Hotplug::new(machine),
+        loader: Loader {
+            object: config.scheduler,
+            globals: config.globals,
+            restart: config.restart,
+        },
         cpus: Cpu::all(machine),
         tasks: Tasks::default(),
         alive: 0,
@@ -85,6 +94,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     };
     kernel.bpf.set_cids(kernel.scx.cids.tables());
     kernel.trace_power_from_boot();
+    kernel.set_cpu(0);
     kernel.enable_scheduler(config.scheduler);
     if kernel.failure.is_some() {
         return Ok(kernel);
@@ -96,6 +106,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     kernel.events.push(watchdog_ns, What::Watchdog);
     start_shell(&mut kernel, tasks);
     kernel.start_connections();
+    kernel.schedule_changes(timeline);
     Ok(kernel)
 }
 

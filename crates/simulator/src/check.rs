@@ -308,6 +308,12 @@ fn check_cpus(kernel: &Kernel<'_>, runnable: &mut Vec<Runnable>) -> Result<(), S
     for task in kernel.tasks.iter().filter(|task| !task.exited.get()) {
         alive += 1;
         if task.on_rq.get() {
+            if !kernel.hotplug.online.contains(task.cpu()) {
+                let (label, cpu) = (task.label(), task.cpu());
+                return Err(format!(
+                    "{label} is runnable on CPU {cpu}, which is offline"
+                ));
+            }
             on_rq += 1;
             let of_cpu = &mut runnable[task.cpu()];
             of_cpu.all += u32::from(!task.dl.get().throttled);

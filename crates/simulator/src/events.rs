@@ -35,6 +35,12 @@ pub enum What {
     BpfTimer(timers::Expiry),
     /// The hardware changes state by itself.
     Hardware(hw::Event),
+    /// `cpu` goes offline or comes online.
+    Hotplug { cpu: u32, online: bool },
+    /// A CPU that could not go offline is tried again.
+    HotplugPending,
+    /// The loader of a scheduler that has exited loads it again.
+    Reload,
     /// sched_ext's watchdog checks for tasks that do not get to run.
     Watchdog,
     /// The workload's duration is over.

@@ -40,7 +40,11 @@ pub struct Config<'a> {
     /// Its globals, set before it is loaded. A 4-byte global `nr_cpu_ids` is the number of the
     /// machine's CPUs unless it is set here, as every loader of such schedulers sets it.
     pub globals: &'a [Global],
-    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]).
+    /// Its globals for a machine some of whose CPUs are offline: its loader restarts a scheduler that
+    /// exits because a CPU goes offline or comes online. `None`: the exit ends the run.
+    pub restart: Option<Globals<'a>>,
+    /// Globals of the scheduler to read at the end of the run ([`Outcome::read`]). A restart begins
+    /// them anew.
     pub read: &'a [&'a str],
     /// The seed of all random numbers.
     pub seed: u64,
@@ -49,6 +53,9 @@ pub struct Config<'a> {
     /// The consumer of scheduling events, if any.
     pub trace: Option<&'a mut dyn Trace>,
 }
+
+/// The globals of a scheduler for a machine.
+pub type Globals<'a> = &'a dyn Fn(&Machine) -> Vec<Global>;
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -259,6 +266,16 @@ pub enum Error {
         /// The time, ns.
         at_ns: u64,
         /// The invalid action.
+        message: String,
+    },
+    /// The kernel refused to take a CPU offline.
+    #[error("CPU {cpu} could not go offline at {at_ns} ns: {message}")]
+    Hotplug {
+        /// The CPU.
+        cpu: usize,
+        /// The time, ns.
+        at_ns: u64,
+        /// The reason.
         message: String,
     },
     /// Simulated time ran past [`Config::time_limit_ns`].

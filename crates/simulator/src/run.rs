@@ -84,6 +84,9 @@ fn happens(kernel: &mut Kernel<'_>) -> bool {
         } => kernel.server_timer(cpu as usize, generation, handled),
         What::Softirq { cpu } => kernel.softirq_part_done(cpu as usize),
         What::Watchdog => kernel.watchdog(),
+        What::Hotplug { cpu, online } => kernel.hotplug(cpu as usize, online),
+        What::HotplugPending => kernel.pending_hotplug(),
+        What::Reload => kernel.reload(),
         What::End => return false,
     }
     true

@@ -129,6 +129,22 @@ impl Waste {
         self.nr_loaded -= 1;
     }
 
+    /// `cpu`, which is idle, goes offline.
+    pub fn go_offline(&mut self, cpu: usize) {
+        self.idle.clear(cpu);
+        self.nr_idle -= 1;
+        self.nr_stuck -= usize::from(std::mem::take(&mut self.cpus[cpu].is_stuck));
+        self.streak.oldest = None;
+    }
+
+    /// `cpu` comes online, and is idle.
+    pub fn come_online(&mut self, cpu: usize, now: u64) {
+        self.idle.set(cpu);
+        self.nr_idle += 1;
+        self.cpus[cpu].idle_since = now;
+        self.streak.oldest = None;
+    }
+
     /// The number of the group of tasks that may run on `allowed`; 0 if these are all CPUs.
     pub fn group(&mut self, allowed: &CpuMask) -> u32 {
         let list = &mut self.groups.list;
@@ -339,7 +355,7 @@ impl Kernel<'_> {
         for (id, cpu) in self.cpus.iter().enumerate() {
             match cpu.curr {
                 Some(curr) if curr.on_rq.get() => waiting[curr.group.get() as usize] -= 1,
-                None if !waste.idle.contains(id) && !self.machine.offline.contains(id) => {
+                None if !waste.idle.contains(id) && self.hotplug.online.contains(id) => {
                     arriving.set(id);
                 }
                 _ => {}
@@ -460,7 +476,7 @@ impl Recount {
             .map(|task| (task.abi.cpus_mask.get(), 1))
             .collect();
         let (mut idle, mut arriving) = (CpuMask::EMPTY, CpuMask::EMPTY);
-        for cpu in kernel.machine.all_cpus().iter() {
+        for cpu in kernel.hotplug.online.iter() {
             let state = &kernel.cpus[cpu];
             if state.curr.is_some() {
                 continue;

@@ -43,6 +43,7 @@ mod rng;
 pub mod rtapp;
 mod specjbb;
 mod sysbench;
+pub mod timeline;
 mod together;
 
 /// A workload: an rt-app file, a recording or a benchmark.
@@ -119,6 +120,8 @@ pub struct Start {
     pub shared: Vec<u64>,
     /// Control groups below the root, in which all tasks begin.
     pub groups: Vec<ControlGroup>,
+    /// Changes of the machine, in order of time.
+    pub timeline: Vec<timeline::Timed>,
     /// The run ends here even if tasks are left, ns. Without it, it ends when all tasks exited.
     pub duration_ns: Option<u64>,
 }

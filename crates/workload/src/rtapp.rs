@@ -28,7 +28,8 @@
 //! - A forked thread's timers count from the first thread's start, too, so its first ones are
 //!   missed.
 //!
-//! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user.
+//! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user, and a section
+//! `timeline` has changes of the machine (`timeline.rs`).
 //!
 //! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
@@ -53,6 +54,7 @@ mod sched;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod timeline;
 
 /// The parameters of every rt-app file.
 pub const PARAMS: &[Param] = &[Param {
@@ -211,6 +213,21 @@ impl RtApp {
     }
 }
 
+impl RtApp {
+    /// Can its timeline happen on `machine`?
+    fn check_timeline(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
+        let mut online = machine.all_cpus();
+        for (timed, at) in &self.plan.config.timeline {
+            if let Err((message, expected)) = timed.change.check(machine, &mut online) {
+                let (file, text) = (&self.file, &self.text);
+                let error = BadInput::at(file, text, at.clone(), message, expected);
+                return Err(Box::new(error));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Plan {
     /// Decides the metrics: [`TIME`], and each thread's or task's columns.
     fn lay_out_logs(&mut self) -> Vec<Metric> {
@@ -302,7 +319,7 @@ impl Workload for RtApp {
         &self.metrics
     }
 
-    /// `cpus` must include a CPU of `machine`.
+    /// `cpus` must be CPUs of `machine`, and the timeline must be possible there.
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         let all = machine.all_cpus();
         let mut bindings = self.plan.config.bindings.iter();
@@ -314,7 +331,7 @@ impl Workload for RtApp {
                 format!("bound to CPUs {cpus}; machine `{}` has {all}", machine.name),
                 "expected CPUs that the machine has",
             ))),
-            None => Ok(()),
+            None => self.check_timeline(machine),
         }
     }
 
@@ -341,6 +358,11 @@ impl Workload for RtApp {
                 .collect(),
             shared,
             groups: config.groups.clone(),
+            timeline: config
+                .timeline
+                .iter()
+                .map(|(change, _)| change.clone())
+                .collect(),
             duration_ns: self.duration,
             ..Start::default()
         }

@@ -114,6 +114,8 @@ impl Workload for Together {
                     parent: group.parent.map(|parent| parent + place.groups),
                     ..group
                 }));
+            all.timeline.extend(start.timeline);
+            all.timeline.sort_by_key(|change| change.at_ns);
             all.duration_ns = match (all.duration_ns, start.duration_ns) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),

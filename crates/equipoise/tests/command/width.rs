@@ -23,11 +23,14 @@ fn every_experiment_fits_the_terminal() {
     let rows = [
         ("aim7-rates", "high_systime"),
         ("hperf-hmp", "blackscholes_8t"),
+        ("hybrid", "a frame"),
         ("idle-balance-limit", "short"),
         ("mixed-capacity", "sysbench_1*"),
         ("newidle-history", "hackbench: attempts"),
         ("power-aware", "x = 1"),
+        ("small", "longest waste"),
         ("utilization-tracking", "Tx"),
+        ("wasted-cores", "lu, 16 threads"),
     ];
     let named = rows.map(|(name, _)| format!("{name}.toml"));
     assert_eq!(files(&root().join("experiments")), named);

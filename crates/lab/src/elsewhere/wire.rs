@@ -140,6 +140,11 @@ pub enum Failed {
         at_ns: u64,
         message: String,
     },
+    Hotplug {
+        cpu: usize,
+        at_ns: u64,
+        message: String,
+    },
     TimeLimit {
         limit_ns: u64,
     },
@@ -169,6 +174,15 @@ impl From<Error> for Failed {
                 message,
             } => Failed::Task {
                 task,
+                at_ns,
+                message,
+            },
+            Error::Hotplug {
+                cpu,
+                at_ns,
+                message,
+            } => Failed::Hotplug {
+                cpu,
                 at_ns,
                 message,
             },
@@ -204,6 +218,15 @@ impl From<Failed> for Error {
                 message,
             } => Error::Task {
                 task: shown(&task),
+                at_ns,
+                message: shown(&message),
+            },
+            Failed::Hotplug {
+                cpu,
+                at_ns,
+                message,
+            } => Error::Hotplug {
+                cpu,
                 at_ns,
                 message: shown(&message),
             },

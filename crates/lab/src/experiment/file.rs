@@ -11,6 +11,17 @@
 //! title = "[RFC PATCH 0/2] ..."       # of the mail or paper
 //! list = "linux-kernel"               # where it was published: a list, or a URL
 //!
+//! [load]                              # rt-app files of its own, by name (optional)
+//! frames = '''
+//! { "tasks": { ... } }
+//! '''
+//!
+//! [machine]                           # machine files of its own, by name (optional)
+//! small = '''
+//! name = "small"
+//! ...
+//! '''
+//!
 //! [[column]]
 //! name = "3.9-rc2"                    # as the table calls it
 //! policy = "cfs"
@@ -21,13 +32,14 @@
 //!
 //! [[block]]                           # a part of the table, on one machine
 //! name = "SMP"
-//! machine = "tc2-smp"
+//! machine = "tc2-smp"                 # or a machine of the file
 //! cpunodebind = "0"                   # optional: only on these NUMA nodes
 //! remark = "..."                      # optional: what to make of its results, printed with them
+//! source = { ... }                    # optional: if its figures were published elsewhere
 //!
 //! [[block.row]]
 //! name = "sysbench_5t"
-//! workload = "sysbench-cpu:threads=5"
+//! workload = "sysbench-cpu:threads=5" # or a load of the file
 //! metric = "time"
 //! unit = "s"
 //! published.avg = [41.16, 41.15, "-"] # one for each column; "-" is not published
@@ -61,6 +73,12 @@ struct ExperimentFile {
     runs: Option<u32>,
     /// Changes smaller than this were not published, per cent: cells `"~"`.
     noise_pct: Option<f64>,
+    /// rt-app files, by name.
+    #[serde(default)]
+    load: BTreeMap<String, Spanned<String>>,
+    /// Machine files, by name.
+    #[serde(default)]
+    machine: BTreeMap<String, Spanned<String>>,
     column: Vec<ColumnFile>,
     block: Vec<BlockFile>,
 }
@@ -90,6 +108,7 @@ struct BlockFile {
     row: Vec<RowFile>,
     average: Option<AverageFile>,
     remark: Option<String>,
+    source: Option<Source>,
 }
 
 #[derive(Deserialize)]
@@ -157,8 +176,12 @@ impl Reader<'_> {
             .into_iter()
             .map(column)
             .collect::<Result<Vec<_>>>()?;
+        let loads = &file.load;
         let block = |block: BlockFile| -> Result<Block> {
-            let machine = self.find(&block.machine, Machine::find)?;
+            let machine = match file.machine.get(block.machine.get_ref()) {
+                Some(text) => Machine::parse(self.file, &self.with_lines(text))?,
+                None => self.find(&block.machine, Machine::find)?,
+            };
             if let Some(nodes) = &block.cpunodebind {
                 let others = columns.iter().filter_map(|column| column.machine.as_ref());
                 for machine in others.chain([&machine]) {
@@ -171,7 +194,7 @@ impl Reader<'_> {
                 .map(|nodes| nodes.get_ref().as_str());
             let table = (&*published, stats, file.noise_pct);
             let rows = block.row.into_iter();
-            let rows = rows.map(|row| self.row(row, &machine, table, nodes));
+            let rows = rows.map(|row| self.row(row, loads, &machine, table, nodes));
             Ok(Block {
                 name: block.name,
                 rows: rows.collect::<Result<_>>()?,
@@ -181,6 +204,7 @@ impl Reader<'_> {
                     .map(|average| self.average(average, &published))
                     .transpose()?,
                 remark: block.remark,
+                source: block.source,
             })
         };
         let blocks = file.block.into_iter().map(block).collect::<Result<_>>()?;
@@ -208,11 +232,19 @@ impl Reader<'_> {
     fn row(
         &self,
         row: RowFile,
+        loads: &BTreeMap<String, Spanned<String>>,
         machine: &Machine,
         (columns, stats, noise): (&[bool], &[Stat], Option<f64>),
         nodes: Option<&str>,
     ) -> Result<Row> {
-        let mut workload = self.find(&row.workload, workload::load)?;
+        let mut workload = match loads.get(row.workload.get_ref()) {
+            Some(text) => {
+                let text = self.with_lines(text);
+                workload::parse(row.workload.get_ref(), self.file, &text, None)?
+            }
+            None => self.find(&row.workload, workload::load)?,
+        };
+        workload.check(machine)?;
         if let Some(nodes) = nodes {
             workload = workload::bind(workload, nodes);
         }
@@ -258,6 +290,15 @@ impl Reader<'_> {
             published,
             changes: stats == [Stat::Change],
         })
+    }
+
+    /// `text`, a value of the file, with empty lines before it: messages about it have the file's
+    /// lines.
+    fn with_lines(&self, text: &Spanned<String>) -> String {
+        let (before, own) = (&self.text[..text.span().start], &self.text[text.span()]);
+        let quotes = own.trim_start_matches(['\'', '"']);
+        let skipped = usize::from(quotes.starts_with(['\n', '\r']));
+        "\n".repeat(before.matches('\n').count() + skipped) + text.get_ref()
     }
 
     fn average(&self, average: AverageFile, columns: &[bool]) -> Result<Average> {

@@ -108,6 +108,7 @@ impl<'a> Reader<'a> {
             hz,
             cpus: topology.cpus,
             offline: topology.offline,
+            rebuilt: false,
             core_types,
             levels: topology.levels,
             clusters: topology.clusters,

@@ -396,12 +396,17 @@ static inline long bpf_user_ringbuf_drain(void *map, void *callback, void *ctx, 
 	return 0;
 }
 
-/* The only per-CPU variable of the kernel that exists here is the runqueue. */
+/*
+ * The per-CPU variables of the kernel that exist here: the runqueue, and since Linux 6.10 the capacity that a limit
+ * of the frequency takes. The latter is defined, so that its address is not null.
+ */
 extern struct rq runqueues;
-#define bpf_per_cpu_ptr(variable, cpu)              \
-	((typeof(variable))_Generic((variable),     \
-		 struct rq *: __equipoise_rq,       \
-		 const struct rq *: __equipoise_rq, \
+__attribute__((weak, visibility("hidden"))) const unsigned long cpufreq_pressure = 0;
+#define bpf_per_cpu_ptr(variable, cpu)                                \
+	((typeof(variable))_Generic((variable),                       \
+		 struct rq *: __equipoise_rq,                         \
+		 const struct rq *: __equipoise_rq,                   \
+		 const unsigned long *: __equipoise_cpufreq_pressure, \
 		 default: __equipoise_no_variable)(cpu))
 #define bpf_this_cpu_ptr(variable) bpf_per_cpu_ptr(variable, bpf_get_smp_processor_id())
 
@@ -409,6 +414,13 @@ static inline void *__equipoise_no_variable(u32 cpu)
 {
 	(void)cpu;
 	return NULL;
+}
+
+static __always_inline const unsigned long *__equipoise_cpufreq_pressure(u32 cpu)
+{
+	if (cpu >= __KERNEL->nr_cpu_ids || !__KERNEL->cpufreq_pressure)
+		return NULL;
+	return &__KERNEL->cpufreq_pressure[cpu];
 }
 
 static __always_inline struct rq *__equipoise_rq(u32 cpu)

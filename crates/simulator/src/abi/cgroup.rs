@@ -1,6 +1,8 @@
 //! Control groups: the root, and those of the workload. They are there from boot on.
 
-use crate::abi::layout::{Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, TaskGroup};
+use crate::abi::layout::{
+    Cgroup, CgroupInitArgs, Css, CssSet, KernfsNode, MAX_LEVELS, MAX_STORAGES, TaskGroup,
+};
 use crate::abi::objects::release;
 use crate::abi::shared::Shared;
 use std::ffi::CString;
@@ -211,12 +213,20 @@ impl Groups {
     }
 }
 
-impl Drop for Groups {
-    fn drop(&mut self) {
-        for group in &self.0 {
-            for slot in group.parts.cgroup.storage {
+impl Groups {
+    /// Frees what the scheduler has stored with the groups.
+    pub fn release_storage(&mut self) {
+        for group in &mut self.0 {
+            let none = [null_mut(); MAX_STORAGES];
+            for slot in std::mem::replace(&mut group.parts.cgroup.storage, none) {
                 release(slot);
             }
         }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.release_storage();
     }
 }

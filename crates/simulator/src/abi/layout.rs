@@ -396,6 +396,10 @@ pub struct Ops {
 pub const OPS_CID_LEN: usize = offset_of!(Ops, cpu_acquire);
 
 impl Ops {
+    /// No op, and no flag.
+    // SAFETY: all zeroes are no functions, numbers and an empty name.
+    pub const NONE: Ops = unsafe { std::mem::zeroed() };
+
     /// The scheduler's name for itself.
     pub fn name(&self) -> String {
         let name = self.name.split(|&byte| byte == 0).next();
@@ -460,6 +464,7 @@ pub struct Table<Kfuncs> {
     pub nr_node_ids: u32,
     pub cpu_to_cid: *const i32,
     pub cid_to_cpu: *const i32,
+    pub cpufreq_pressure: *const u64,
     pub kfuncs: Kfuncs,
 }
 
@@ -573,10 +578,13 @@ pub const TASK_NEW: u32 = 0x800;
 
 pub const EXIT_UNREG: u32 = 64;
 pub const EXIT_UNREG_BPF: u32 = 65;
+pub const EXIT_UNREG_KERN: u32 = 66;
 pub const EXIT_ERROR: u32 = 1024;
 pub const EXIT_ERROR_BPF: u32 = 1025;
 pub const EXIT_ERROR_STALL: u32 = 1026;
 pub const EXIT_ERROR_REENQ: u32 = 1027;
+pub const ECODE_RSN_HOTPLUG: u64 = 1 << 32;
+pub const ECODE_ACT_RESTART: u64 = 1 << 48;
 /// `SCX_EFLAG_INITIALIZED`.
 pub const EFLAG_INITIALIZED: u64 = 1;
 

@@ -22,6 +22,7 @@ use iterations::Iterations;
 use kfuncs::{KFUNCS, Kfuncs};
 use layout::{Held, Rq, TaskStruct};
 use machine::MAX_CPUS;
+use native::{Global, Object};
 use shared::Shared;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -38,6 +39,8 @@ pub struct Bpf {
     /// C's view of the runqueues and the idle tasks; `table` points to them.
     rqs: Shared<[Rq; MAX_CPUS]>,
     _idle_tasks: Shared<[TaskStruct]>,
+    /// By CPU: the capacity that a limit of its frequency takes, of 1024.
+    pub cpufreq_pressure: Shared<[u64]>,
     pub groups: cgroup::Groups,
     pub timers: Timers,
     pub iterations: Iterations,
@@ -62,6 +65,7 @@ impl Bpf {
         let first_idle: *mut TaskStruct = idle_tasks.as_ptr().cast();
         let rqs = per_cpu::boxed(nr_cpus, |cpu| Rq::new(cpu, first_idle.wrapping_add(cpu)));
         let rqs = Shared::from(rqs);
+        let cpufreq_pressure: Shared<[u64]> = (0..nr_cpus).map(|_| 0).collect();
         let table = Shared::from(Box::new(Table {
             now: 0,
             cpu: 0,
@@ -78,6 +82,7 @@ impl Bpf {
             cid_form: config.scheduler.is_cid_form().into(),
             cpu_to_cid: null(),
             cid_to_cpu: null(),
+            cpufreq_pressure: cpufreq_pressure.as_ptr().cast(),
             kfuncs: KFUNCS,
         }));
         let (scheduler, globals) = (config.scheduler, config.globals);
@@ -86,10 +91,25 @@ impl Bpf {
             table,
             rqs,
             _idle_tasks: idle_tasks,
+            cpufreq_pressure,
             groups: cgroup::Groups::new(groups),
             timers: Timers::default(),
             iterations: Iterations::default(),
         })
+    }
+
+    /// Loads `scheduler` again, with other globals, in the place of the copy before, which has exited.
+    pub fn reload(&mut self, scheduler: &Object, globals: &[Global]) -> Result<(), native::Error> {
+        let nr_cpus = self.table.nr_cpu_ids as usize;
+        self.instance = Instance::load(scheduler, globals, self.table.as_ptr(), nr_cpus)?;
+        Ok(())
+    }
+
+    /// Forgets what a scheduler that has exited left here; its programs no longer run.
+    pub fn forget_scheduler(&mut self) {
+        self.timers.forget();
+        self.iterations = Iterations::default();
+        self.groups.release_storage();
     }
 
     /// The kernel as C reads it.

@@ -17,6 +17,8 @@ const PERIOD_NS: u64 = 1_000_000;
 #[derive(Default)]
 pub struct Timers {
     all: Vec<Timer>,
+    /// The generation of new timers: expiries of forgotten ones are older.
+    generation: u32,
     /// The start of the current ms, ns, and the number of expiries in it.
     period: u64,
     expiries: u32,
@@ -70,7 +72,7 @@ impl Timers {
             callback: None,
             context: 0,
             cpu: 0,
-            generation: 0,
+            generation: self.generation,
             active: false,
         });
         timer.id = self.all.len() as u64;
@@ -134,6 +136,13 @@ impl Timers {
         Ok(std::mem::take(&mut timer.active))
     }
 
+    /// The scheduler has exited: its timers are gone.
+    pub fn forget(&mut self) {
+        let newest = self.all.iter().map(|timer| timer.generation).max();
+        self.generation = newest.map_or(self.generation, |newest| newest.wrapping_add(1));
+        self.all.clear();
+    }
+
     /// Counts an expiry at `now`, ns: are there more than allowed?
     pub fn are_too_many(&mut self, now: u64) -> bool {
         if now - self.period >= PERIOD_NS {
@@ -145,7 +154,7 @@ impl Timers {
 
     /// A timer expires, unless the expiry is void.
     pub fn expire(&mut self, expiry: Expiry) -> Option<Due> {
-        let timer = &mut self.all[expiry.timer as usize];
+        let timer = self.all.get_mut(expiry.timer as usize)?;
         if timer.generation != expiry.generation || !std::mem::take(&mut timer.active) {
             return None;
         }

@@ -13,6 +13,7 @@ use crate::class::server::{BW_SHIFT, DlEntity};
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, TaskPtr};
+use machine::CpuMask;
 use workload::SchedPolicy;
 
 /// The bandwidth of each CPU that can be promised to tasks: `sched_rt_runtime_us` of
@@ -81,9 +82,7 @@ impl Kernel<'_> {
             }
         };
         let total = self.dl.total_bw - old + new;
-        let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
-        let bandwidth = |cpu| (capacity(cpu) * MAX_BW) >> 10;
-        let limit = || self.machine.all_cpus().iter().map(bandwidth).sum::<u64>();
+        let limit = || self.dl_limit(&self.hotplug.online);
         if new > old && total > limit() {
             let percent = |bw: u64| 100.0 * bw as f64 / f64::from(1 << BW_SHIFT);
             return Err(format!(
@@ -97,6 +96,12 @@ impl Kernel<'_> {
         self.dl.total_bw = total;
         task.dl.set(entity);
         Ok(())
+    }
+
+    /// The bandwidth of `cpus` that can be promised to tasks, of 1/2^20 of a CPU.
+    pub fn dl_limit(&self, cpus: &CpuMask) -> u64 {
+        let capacity = |cpu| u64::from(self.hw.cpufreq.cap(cpu));
+        cpus.iter().map(|cpu| (capacity(cpu) * MAX_BW) >> 10).sum()
     }
 
     /// The task has exited: its bandwidth is free.
@@ -333,9 +338,10 @@ impl Kernel<'_> {
         }
         match what {
             TimerKind::Expiry => {
-                let at = self.timer_interrupt(task.cpu());
+                let cpu = self.timers_cpu(task.cpu());
+                let at = self.timer_interrupt(cpu);
                 self.push_dl_timer(at, task, TimerKind::Replenish);
-                self.timer_interrupt_done(task.cpu());
+                self.timer_interrupt_done(cpu);
             }
             TimerKind::Replenish if task.dl.get().throttled => self.dl_replenish(task),
             TimerKind::Replenish => {}
@@ -345,7 +351,7 @@ impl Kernel<'_> {
 
     /// `dl_task_timer()`
     fn dl_replenish(&mut self, task: TaskPtr) {
-        let cpu = task.cpu();
+        let cpu = self.timers_cpu(task.cpu());
         self.enter(cpu);
         let now = self.now();
         task.update_dl(|dl| dl.replenish(now));
@@ -400,7 +406,7 @@ impl Kernel<'_> {
     /// `find_later_rq()`: an allowed CPU that works for a later deadline than `task`'s: preferably
     /// one that is large enough, or the largest; then its last one; then an idle one.
     fn find_later_rq(&self, task: TaskPtr) -> Option<usize> {
-        let allowed = &task.abi.cpus_mask.get();
+        let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         let deadline = if task.dl.get().deadline > self.now() {
             task.dl.get().deadline
         } else {
@@ -458,6 +464,14 @@ impl Kernel<'_> {
         if let Some(to) = self.find_later_rq(task).filter(|&to| to != cpu) {
             self.move_dl(task, to);
             self.check_preempt(task);
+        }
+    }
+
+    /// Moves `task`, which is runnable and does not run, to `to`, also without budget.
+    pub fn push_away_dl(&mut self, task: TaskPtr, to: usize) {
+        match task.dl.get().throttled {
+            true => self.set_task_cpu(task, to),
+            false => self.move_dl(task, to),
         }
     }
 

@@ -403,7 +403,7 @@ impl Kernel<'_> {
             debug_assert_eq!(self.this_cpu(), cpu);
             let target = kick.cpu as usize;
             // `kick_one_cpu()` checks whether it is online, because any CPU can be kicked.
-            if self.machine.offline.contains(target) {
+            if !self.hotplug.online.contains(target) {
                 continue;
             }
             let curr = self.cpus[target].curr;

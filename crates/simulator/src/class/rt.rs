@@ -148,7 +148,7 @@ impl Kernel<'_> {
             Some(_) => i32::MAX - 1,
             None => i32::MAX,
         };
-        let allowed = &task.abi.cpus_mask.get();
+        let allowed = &task.abi.cpus_mask.get().and(&self.hotplug.online);
         if allowed.contains(prev) && urgency(self, prev) > task.abi.prio.get() {
             return prev;
         }

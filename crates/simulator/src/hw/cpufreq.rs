@@ -50,6 +50,10 @@ struct Policy {
     /// The time when `next` last changed, ns.
     updated_at: u64,
     changing: bool,
+    /// `scaling_max_freq`: the fastest OPP that may be chosen.
+    most: usize,
+    /// The OPP that was last decided on, without this limit.
+    wanted: usize,
 }
 
 /// A policy has changed to another frequency.
@@ -74,6 +78,8 @@ impl Policy {
             next: highest,
             updated_at: 0,
             changing: false,
+            most: highest,
+            wanted: highest,
         }
     }
 
@@ -148,7 +154,8 @@ impl Cpufreq {
         }
         self.cpus[cpu].bw_dl = bw_dl;
         let targets = policy.cpus.iter().map(|cpu| self.cpus[cpu].target);
-        let next = policy.resolve(targets.max().unwrap_or(0), capacity);
+        policy.wanted = policy.resolve(targets.max().unwrap_or(0), capacity);
+        let next = policy.wanted.min(policy.most);
         if policy.next == next {
             return None;
         }
@@ -156,6 +163,32 @@ impl Cpufreq {
         policy.updated_at = now;
         let at = policy.start(now, self.transition_latency_ns)?;
         Some((index, at))
+    }
+
+    /// `scaling_max_freq` of the policy of `cpu` becomes `khz`: the fastest OPP of at most that, or the
+    /// slowest. The governor applies it at once (`sugov_limits()`). Returns as [`Cpufreq::request`].
+    pub fn limit(&mut self, cpu: usize, khz: u32, now: u64) -> Option<(u32, u64)> {
+        let index = self.cpus[cpu].policy;
+        let policy = self.policies.get_mut(index as usize)?;
+        policy.most = policy.khz.partition_point(|&opp| opp <= khz).max(1) - 1;
+        policy.next = policy.wanted.min(policy.most);
+        let at = policy.start(now, self.transition_latency_ns)?;
+        Some((index, at))
+    }
+
+    /// The CPUs of the policy of `cpu`, and `cpufreq_get_pressure()` of `cpu`: the capacity that
+    /// `scaling_max_freq` takes from it, of 1024 of the largest (`cpufreq_update_pressure()`).
+    pub fn pressure(&self, cpu: usize) -> (CpuMask, u64) {
+        let Cpu {
+            policy, capacity, ..
+        } = self.cpus[cpu];
+        let Some(policy) = self.policies.get(policy as usize) else {
+            return (CpuMask::one(cpu), 0);
+        };
+        let highest = policy.khz.last().map_or(1, |&khz| u64::from(khz));
+        let most = policy.khz.get(policy.most).map_or(1, |&khz| u64::from(khz));
+        let capacity = u64::from(capacity);
+        (policy.cpus, capacity - capacity * most / highest)
     }
 
     /// The hardware of `policy` runs at the requested frequency.
@@ -210,6 +243,24 @@ mod tests {
         assert_eq!((opp, khz, next), (2, 729_000, Some(1600)));
         let Change { opp, khz, next, .. } = cpufreq.changed(0, 1600);
         assert_eq!((opp, khz, next), (1, 432_000, None));
+    }
+
+    #[test]
+    fn a_limit_changes_the_frequency_and_presses_the_capacity() {
+        let mut cpufreq = hikey();
+        (cpufreq.rate_limit_ns, cpufreq.transition_latency_ns) = (1000, 300);
+        // At most 800 MHz: 729 of 1200.
+        assert_eq!(cpufreq.limit(2, 800_000, 10), Some((0, 310)));
+        assert_eq!(cpufreq.changed(0, 310).khz, 729_000);
+        assert_eq!(
+            cpufreq.pressure(5),
+            (CpuMask::first_n(8), 1024 - 1024 * 729 / 1200)
+        );
+        // A request beyond the limit counts once the limit is gone.
+        assert_eq!(cpufreq.request(0, 1024, 0, 2000), None);
+        assert_eq!(cpufreq.limit(2, 1_200_000, 2100), Some((0, 2400)));
+        assert_eq!(cpufreq.changed(0, 2400).khz, 1_200_000);
+        assert_eq!(cpufreq.pressure(5).1, 0);
     }
 
     /// For a processor that decides by itself, and without a deciding governor.

@@ -18,6 +18,8 @@ use workload::{Direction, StreamId};
 pub enum Event {
     /// The CPUs of a cpufreq policy have changed to another frequency.
     Frequency { policy: u32 },
+    /// `scaling_max_freq` of the cpufreq policy of `cpu` becomes `khz`.
+    MaxFreq { cpu: u32, khz: u32 },
     /// A part of the machine with `cpu` may enter an idle state; only for the trace.
     Power { cpu: u32 },
     /// The control unit of `package` checks the limits of its cores.

@@ -116,7 +116,7 @@ impl Kernel<'_> {
     }
 
     /// May `cpu` reschedule at this point?
-    fn may_schedule(&self, cpu: usize) -> bool {
+    pub fn may_schedule(&self, cpu: usize) -> bool {
         let searches = self.cpus[cpu].idles_at.is_some();
         let in_interrupt = self.softirqs.in_interrupt(cpu);
         let in_kernel = self.cpus[cpu].curr.is_some_and(|curr| curr.in_kernel.get());

@@ -17,7 +17,8 @@ use workload::{Direction, Op, StreamId, TaskSpec};
 impl Kernel<'_> {
     /// A reschedule IPI has arrived.
     pub fn resched_interrupt(&mut self, cpu: usize) {
-        if self.cpus[cpu].need_resched {
+        // It may have gone offline since.
+        if self.cpus[cpu].need_resched && self.hotplug.online.contains(cpu) {
             self.enter(cpu);
             self.leave(cpu);
         }
@@ -54,7 +55,7 @@ impl Kernel<'_> {
 
     /// A task's sleep timer has expired: the interrupt comes as soon as its CPU is awake.
     pub fn sleep_expired(&mut self, task: TaskPtr) {
-        let cpu = task.cpu();
+        let cpu = self.timers_cpu(task.cpu());
         let at = self.timer_interrupt(cpu);
         // Before the task continues, which may be for longer.
         self.events.push(at, What::Wake { task });
@@ -87,7 +88,7 @@ impl Kernel<'_> {
     /// The timer's handler wakes its task.
     pub fn sleep_ended(&mut self, task: TaskPtr) {
         self.sleeping -= 1;
-        let cpu = task.cpu();
+        let cpu = self.timers_cpu(task.cpu());
         self.enter(cpu);
         self.wake(task, 0);
         self.leave(cpu);
@@ -104,7 +105,8 @@ impl Kernel<'_> {
                 "its timers expire more than 20000 times in 1 ms; expected timers that leave time for tasks",
             );
         }
-        let (cpu, map, timer_callback) = (due.cpu, due.map, due.callback);
+        let (map, timer_callback) = (due.map, due.callback);
+        let cpu = self.timers_cpu(due.cpu);
         let maps = &mut self.bpf.instance.maps;
         let Some((mut key, value)) = maps.entry_around(map.map(), due.address) else {
             return;
@@ -133,6 +135,7 @@ impl Kernel<'_> {
     pub fn hardware_event(&mut self, event: hw::Event) {
         match event {
             hw::Event::Frequency { policy } => self.frequency_changed(policy),
+            hw::Event::MaxFreq { cpu, khz } => self.limit_frequency(cpu as usize, khz),
             hw::Event::Power { cpu } => self.trace_power(cpu as usize),
             hw::Event::Turbo { package } => self.turbo_interval_over(package),
             hw::Event::Packet { connection } => self.packet_passed(connection),

@@ -3,6 +3,7 @@
 
 pub mod cpu;
 pub mod entry;
+pub mod hotplug;
 pub mod interrupts;
 pub mod locks;
 pub mod softirq;
@@ -22,9 +23,11 @@ use crate::hw::Hardware;
 use crate::per_cpu::PerCpu;
 use crate::program::Programs;
 use crate::scx::Scx;
+use crate::scx::restart::Loader;
 use crate::waste::Waste;
 use crate::{Counters, Error, Event, Trace};
 use cpu::Cpu;
+use hotplug::Hotplug;
 use machine::Machine;
 use softirq::Softirqs;
 use std::ffi::c_void;
@@ -35,7 +38,11 @@ use workload::Rng;
 
 /// A simulated kernel that runs one workload under one scheduler.
 pub struct Kernel<'a> {
+    /// The machine, with the CPUs that are online at boot.
     pub machine: &'a Machine,
+    /// The CPUs that are online now.
+    pub hotplug: Hotplug<'a>,
+    pub loader: Loader<'a>,
     pub cpus: PerCpu<Cpu>,
     pub tasks: Tasks,
     /// Tasks that have not exited.

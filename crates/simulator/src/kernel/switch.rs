@@ -76,7 +76,7 @@ impl Kernel<'_> {
         self.pick_ext(cpu, prev)
     }
 
-    fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
+    pub fn put_prev(&mut self, cpu: usize, prev: Option<TaskPtr>, next: Option<TaskPtr>) {
         match prev {
             None if std::mem::take(&mut self.cpus[cpu].knows_idle) => self.update_idle(cpu, false),
             // It was still searching for a task to run, and found it.

@@ -49,6 +49,21 @@ impl Kernel<'_> {
         task.group.set(self.waste.group(&mask));
     }
 
+    /// None of the CPUs of `task` is online: it may run everywhere.
+    #[cold]
+    pub fn break_affinity(&mut self, task: TaskPtr) {
+        let counted = task.on_rq.get();
+        if counted && task.group.get() != 0 {
+            self.waste.remove(task.group.get());
+        }
+        self.set_allowed(task, self.machine.all_cpus());
+        if counted && task.group.get() != 0 {
+            self.waste.add(task.group.get());
+        }
+        self.affinity_changed(task);
+        self.trace_affinity(self.this_cpu(), task);
+    }
+
     fn trace_affinity(&mut self, cpu: usize, task: TaskPtr) {
         if self.trace.is_some() {
             let event = Event::Affinity {
@@ -132,7 +147,7 @@ impl Kernel<'_> {
         }
         let allowed = task.abi.cpus_mask.get();
         if !allowed.contains(cpu) {
-            let to = allowed.first().unwrap_or(cpu);
+            let to = self.fallback_cpu(task, allowed.first().unwrap_or(cpu));
             match task.class.get() {
                 // admit_dl() and set_affinity() make sure that they may run anywhere.
                 Class::Dl => unreachable!("a deadline task may run on all CPUs"),
@@ -150,6 +165,10 @@ impl Kernel<'_> {
         let mask = mask.and(&self.machine.all_cpus());
         if mask.is_empty() {
             return self.task_error(task, "sched_setaffinity(): expected a CPU of the machine");
+        }
+        if !mask.intersects(&self.hotplug.online) {
+            let message = format!("sched_setaffinity(): EINVAL: none of CPUs {mask} is online");
+            return self.task_error(task, message);
         }
         if task.class.get() == Class::Dl && mask != self.machine.all_cpus() {
             return self.task_error(

@@ -67,19 +67,29 @@ impl Kernel<'_> {
     pub fn select_task_rq(&mut self, task: TaskPtr, prev: usize, wake_flags: u64) -> (usize, u64) {
         let first_allowed = || task.abi.cpus_mask.get().first().unwrap_or(prev);
         if task.abi.nr_cpus_allowed.get() == 1 {
-            return (first_allowed(), 0);
+            return (self.online_or_fallback(task, first_allowed()), 0);
         }
         let cpu = match task.class.get() {
             Class::Ext => self.select_cpu_ext(task, prev, wake_flags),
             Class::Rt => self.select_cpu_rt(task, prev),
             Class::Dl => self.select_cpu_dl(task, prev),
         };
-        match cpu < self.cpus.len() && task.abi.is_allowed(cpu) {
+        let allowed = cpu < self.cpus.len() && task.abi.is_allowed(cpu);
+        match allowed && self.hotplug.online.contains(cpu) {
             true => (cpu, abi::ENQ_CPU_SELECTED),
             false => {
                 self.scx.events.select_cpu_fallback += i64::from(task.class.get() == Class::Ext);
-                (first_allowed(), abi::ENQ_CPU_SELECTED)
+                let cpu = self.online_or_fallback(task, first_allowed());
+                (cpu, abi::ENQ_CPU_SELECTED)
             }
+        }
+    }
+
+    #[inline]
+    fn online_or_fallback(&mut self, task: TaskPtr, cpu: usize) -> usize {
+        match self.hotplug.online.contains(cpu) {
+            true => cpu,
+            false => self.fallback_cpu(task, cpu),
         }
     }
 

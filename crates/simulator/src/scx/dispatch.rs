@@ -146,7 +146,7 @@ impl Kernel<'_> {
             ));
         }
         // An offline CPU is no error, and gets nothing.
-        allowed && !self.machine.offline.contains(cpu)
+        allowed && self.hotplug.online.contains(cpu)
     }
 
     /// Moves a runnable task that is on no queue to the runqueue of `cpu`.

@@ -19,6 +19,7 @@ pub fn reason(kind: u32) -> &'static CStr {
     match kind {
         abi::EXIT_UNREG => c"unregistered from user space",
         abi::EXIT_UNREG_BPF => c"unregistered from BPF",
+        abi::EXIT_UNREG_KERN => c"unregistered from the main kernel",
         abi::EXIT_ERROR => c"runtime error",
         abi::EXIT_ERROR_BPF => c"scx_bpf_error",
         abi::EXIT_ERROR_STALL => c"runnable task stall",

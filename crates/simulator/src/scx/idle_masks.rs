@@ -30,6 +30,7 @@ struct Masks {
     /// CPUs all of whose SMT siblings are idle.
     cores: CpuMask,
     online: CpuMask,
+    possible: CpuMask,
 }
 
 /// The waker of a task, for [`IdleMasks::select_cpu_dfl`].
@@ -43,7 +44,13 @@ pub struct Waker {
 }
 
 impl IdleMasks {
-    pub fn new(machine: &Machine, ops: &Ops, release: native::Kernel) -> IdleMasks {
+    /// For `machine`, with the CPUs that are online, of which there may be all `possible` ones.
+    pub fn new(
+        machine: &Machine,
+        possible: CpuMask,
+        ops: &Ops,
+        release: native::Kernel,
+    ) -> IdleMasks {
         let all = machine.all_cpus();
         let smt = machine.levels.iter().find(|level| level.name == "SMT");
         let spans: &[CpuMask] = smt.map_or(&[], |level| &level.spans);
@@ -64,6 +71,7 @@ impl IdleMasks {
                 cpus: all,
                 cores: all,
                 online: all,
+                possible,
             })),
             siblings,
             of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),
@@ -89,7 +97,8 @@ impl IdleMasks {
         // SAFETY: they are alive; only addresses are taken.
         unsafe {
             match which {
-                0 | 1 => &raw const (*masks).online,
+                0 => &raw const (*masks).possible,
+                1 => &raw const (*masks).online,
                 3 if self.has_smt() => &raw const (*masks).cores,
                 _ => &raw const (*masks).cpus,
             }
@@ -111,6 +120,20 @@ impl IdleMasks {
     /// Is `cpu` known to be idle, and not claimed?
     pub fn is_idle(&self, cpu: usize) -> bool {
         self.enabled && self.masks.cpus.contains(cpu)
+    }
+
+    /// The CPUs that may be online.
+    pub fn possible(&self) -> CpuMask {
+        self.masks.possible
+    }
+
+    /// `cpu` comes online, and idles, or goes offline.
+    pub fn set_online(&mut self, cpu: usize, online: bool) {
+        match online {
+            true => self.masks.online.set(cpu),
+            false => self.masks.online.clear(cpu),
+        }
+        self.update(cpu, online);
     }
 
     /// `cpu` becomes idle, or stops being so.
@@ -298,6 +321,7 @@ mod tests {
                 cpus: all,
                 cores: all,
                 online: all,
+                possible: all,
             })),
             siblings: (0..8).map(pair).collect(),
             of_nodes: vec![CpuMask::EMPTY; NODE_MASKS].into_boxed_slice().into(),

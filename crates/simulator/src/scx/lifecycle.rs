@@ -228,12 +228,12 @@ impl Kernel<'_> {
             return self.scheduler_error(format_args!("its loader's part failed ({result})"));
         }
         self.bpf.instance.loader_done(scheduler);
-        self.scx.set_ops(self.machine, self.bpf.instance.ops);
+        self.scx
+            .set_ops(self.hotplug.machine(), self.bpf.instance.ops);
     }
 
-    /// `scx_ops_enable()` for `scheduler`, before there are tasks.
+    /// `scx_ops_enable()` for `scheduler`, without its tasks.
     pub fn enable_scheduler(&mut self, scheduler: &Object) {
-        self.set_cpu(0);
         self.load_scheduler(scheduler);
         if self.failure.is_some() {
             return;

@@ -10,6 +10,7 @@ pub mod idle_masks;
 pub mod kicks;
 pub mod lifecycle;
 pub mod reenqueue;
+pub mod restart;
 pub mod tracepoints;
 pub mod verdict;
 pub mod watchdog;
@@ -49,6 +50,8 @@ pub struct Scx {
     /// The reason for the scheduler's exit, if the scheduler caused it.
     pub exit: Option<Exit>,
     pub dump: String,
+    /// The scheduler has exited, and its loader has not loaded it again.
+    pub is_bypassed: bool,
 }
 
 /// Notes of `balance_one()` about a runqueue (`SCX_RQ_*`).
@@ -82,21 +85,23 @@ impl Scx {
             dsqs: Dsqs::new(nr_cpus),
             verdicts: Verdicts::new(&ops),
             kicks: Kicks::default(),
-            idle_masks: IdleMasks::new(machine, &ops, release),
+            idle_masks: IdleMasks::new(machine, machine.all_cpus(), &ops, release),
             watchdog: Watchdog::new(&ops),
             rqs: PerCpu::new(nr_cpus, |_| RqFlags::default()),
             exit: None,
             dump: String::new(),
+            is_bypassed: false,
             ops,
         }
     }
 }
 
 impl Scx {
-    /// Replaces the ops, which the loader's part has set, before any of them is called.
+    /// Replaces the ops, before any of them is called, on `machine` as it is now.
     pub fn set_ops(&mut self, machine: &Machine, ops: Ops) {
+        let possible = self.idle_masks.possible();
         self.verdicts = Verdicts::new(&ops);
-        self.idle_masks = IdleMasks::new(machine, &ops, self.release);
+        self.idle_masks = IdleMasks::new(machine, possible, &ops, self.release);
         self.watchdog = Watchdog::new(&ops);
         self.ops = ops;
     }

@@ -137,6 +137,7 @@ fn run_load(name: &str, tasks: &str) -> HashMap<String, Got> {
             workload: &load,
             scheduler: policy.object(),
             globals: &policy.globals(&machine),
+            restart: None,
             read: &[],
             seed: 1,
             time_limit_ns: 60_000 * MS,

@@ -55,6 +55,7 @@ fn run(
         workload,
         scheduler: Object::own("cfs").unwrap(),
         globals: &Policy::find(policy).unwrap().globals(machine),
+        restart: None,
         read: &[],
         seed,
         time_limit_ns: 600_000 * MS,

@@ -52,6 +52,7 @@ fn moves(policy: &str, exec: bool) -> Vec<(u64, usize)> {
         workload: &workload,
         scheduler: Object::own("cfs").unwrap(),
         globals: &Policy::find(policy).unwrap().globals(&machine),
+        restart: None,
         read: &[],
         seed: 1,
         time_limit_ns: 1000 * MS,

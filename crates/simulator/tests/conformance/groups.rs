@@ -288,6 +288,7 @@ fn a_burst_is_what_was_left_over() {
             workload: &*workload,
             scheduler: policy.object(),
             globals: &policy.globals(&machine),
+            restart: None,
             read: &[],
             seed: 1,
             time_limit_ns: 1_000_000 * MS,

@@ -144,6 +144,7 @@ fn a_scheduler_that_asks_is_told_what_its_kernel_has() {
             workload: &one(),
             scheduler: &scheduler,
             globals: &[],
+            restart: None,
             read: &["found"],
             seed: 1,
             time_limit_ns: 1000 * MS,

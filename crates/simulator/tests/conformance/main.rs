@@ -17,6 +17,7 @@ mod frequency;
 mod groups;
 mod guarantee;
 mod hmp;
+mod hotplug;
 mod kernel_tree;
 mod kernels;
 mod network;

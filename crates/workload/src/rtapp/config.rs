@@ -1,5 +1,6 @@
 //! An rt-app file, read and checked: the actions of its threads, with every name resolved.
 
+use crate::timeline::Timed;
 use crate::{ControlGroup, GroupId, SchedPolicy};
 use machine::CpuMask;
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub struct Config {
     pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
+    /// Changes of the machine in order of time, with their places in the text.
+    pub timeline: Vec<(Timed, Range<usize>)>,
 }
 
 /// One entry of `tasks`.

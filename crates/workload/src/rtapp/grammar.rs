@@ -6,6 +6,7 @@ use super::event::{self, Resources, Timers};
 use super::field::{Field, NATURAL, fields, no_repeats};
 use super::json::{self, Kind, Source};
 use super::sched::{Class, Settings};
+use super::timeline;
 use crate::SchedPolicy;
 use machine::CpuMask;
 use machine::input::BadInput;
@@ -38,18 +39,19 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
     };
     let sections = fields(source, entries);
     no_repeats(&sections, |_| false)?;
-    let (mut global, mut tasks, mut groups) = (None, None, None);
+    let (mut global, mut tasks, mut groups, mut timeline) = (None, None, None, Vec::new());
     for section in sections {
         match section.key() {
             "global" => global = Some(section),
             "tasks" => tasks = Some(section),
             "taskgroups" => groups = Some(section),
+            "timeline" => timeline = timeline::read(section)?,
             // rt-app makes resources when events name them; this section is from older releases.
             "resources" => drop(section.object("resources by name")?),
             key => {
                 return Err(section.bad_key(
                     format!("unknown key `{key}`"),
-                    "expected tasks, global, taskgroups or resources",
+                    "expected tasks, global, taskgroups, timeline or resources",
                 ));
             }
         }
@@ -65,6 +67,7 @@ pub fn parse(source: Source<'_>) -> Read<Config> {
     let mut config = Config {
         duration: global.duration,
         cumulative_slack: global.cumulative_slack,
+        timeline,
         ..Config::default()
     };
     read_tasks(tasks, groups, &global, &mut config)?;

@@ -6,6 +6,7 @@ mod examples;
 mod garbage;
 mod refused;
 mod runs;
+mod timeline;
 
 fn parse(text: &str) -> Result<RtApp, Box<BadInput>> {
     RtApp::parse("t", "t.json", text, None)

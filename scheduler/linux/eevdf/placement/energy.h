@@ -141,7 +141,7 @@ __noinline bool find_spare(struct task_struct *p __arg_trusted, struct eas_env *
 	const struct group *sg = energy_domain_group(pd);
 	int i;
 
-	env->cpu_cap = power_orig_of(nth_cpu(sg, 0));
+	env->cpu_cap = actual_cpu_capacity(nth_cpu(sg, 0), power_orig_of(nth_cpu(sg, 0)));
 	env->pd_cap = env->cpu_cap * sg->weight;
 	env->max_spare_cpu = -1;
 	env->max_spare = env->prev_spare = -1;

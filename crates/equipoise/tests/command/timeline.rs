@@ -1,0 +1,93 @@
+//! Loads during which CPUs go offline or are capped, through the command.
+
+use crate::common::{json, run, text};
+use crate::rt_app::mean;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A file of threads that each have 1 s of work on a CPU at full speed.
+fn load(threads: u32, timeline: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.json");
+    let tasks = format!(r#""busy": {{ "instance": {threads}, "loop": 1000, "run": 1000 }}"#);
+    let text = format!("{{ \"tasks\": {{ {tasks} }}, \"timeline\": [\n{timeline}\n] }}");
+    std::fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+/// The time that the load takes, s.
+fn time(machine: &str, policy: &str, threads: u32, timeline: &str) -> f64 {
+    let (_folder, file) = load(threads, timeline);
+    let workload = file.to_str().unwrap();
+    let mut args = vec!["compare", "--machine", machine, "--policy", policy];
+    args.extend(["--workload", workload, "--runs", "1", "--format", "json"]);
+    mean(&json(&args), "time")
+}
+
+#[test]
+fn a_load_takes_longer_while_cpus_are_offline() {
+    let offline = r#"{ "at": 1000, "cpus": [4, 5, 6, 7], "online": false }"#;
+    let back = format!(r#"{offline}, {{ "at": 1000000, "cpus": [4, 5, 6, 7], "online": true }}"#);
+    for policy in ["equipoise", "eevdf", "cfs"] {
+        // Eight seconds of work on four CPUs, and then on eight again.
+        for (timeline, expected) in [("", 1.0), (offline, 2.0), (&back, 1.5)] {
+            let time = time("smp-8", policy, 8, timeline);
+            let close = (time / expected - 1.0).abs() < 0.1;
+            assert!(close, "{policy}: {time} s, expected {expected}: {timeline}");
+        }
+    }
+}
+
+#[test]
+fn a_load_takes_longer_on_capped_cpus() {
+    // 432 of 1200 MHz is the highest OPP of at most 40 %.
+    let cap = r#"{ "at": 0, "cpus": [0], "scaling_max_freq": "40%" }"#;
+    for policy in ["equipoise", "eevdf", "schedutil"] {
+        let time = time("hikey-6220", policy, 8, cap);
+        assert!(
+            (time / (1200.0 / 432.0) - 1.0).abs() < 0.05,
+            "{policy}: {time} s"
+        );
+    }
+}
+
+/// Cortex-A15 at 200 of 2000 MHz have less capacity than Cortex-A7. `eevdf` notices.
+#[test]
+fn a_heavy_thread_leaves_capped_cpus_in_linux() {
+    let cap = r#"{ "at": 0, "cpus": [4, 5, 6, 7], "scaling_max_freq": 200000 }"#;
+    let blind = time("odroid-xu3", "eevdf:cpufreq_pressure=false", 1, cap);
+    let seeing = time("odroid-xu3", "eevdf", 1, cap);
+    assert!(
+        seeing < 0.4 * blind,
+        "{seeing} s, and {blind} s without cpufreq's pressure"
+    );
+}
+
+#[test]
+fn an_impossible_timeline_is_refused_with_its_line() {
+    for (timeline, message) in [
+        (
+            r#"{ "at": 0, "cpus": [8], "online": false }"#,
+            "load.json:2: CPUs 8; machine `smp-8`",
+        ),
+        (
+            r#"{ "at": 0, "cpus": [0, 1, 2, 3, 4, 5, 6, 7], "online": false }"#,
+            "load.json:2: no CPU is online",
+        ),
+        (
+            r#"{ "at": 0, "cpus": [0], "offline": true }"#,
+            "load.json:2: unknown key `offline`",
+        ),
+    ] {
+        let (_folder, file) = load(1, timeline);
+        let workload = file.to_str().unwrap();
+        let output = run(&["compare", "--machine", "smp-8", "--workload", workload]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            text(&output.stderr).contains(message),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
