@@ -145,13 +145,13 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
-    /// Show what the CPUs and the scheduler of this computer do
+    /// Show what the CPUs, the threads and the scheduler of this computer do
     #[command(after_help = "\
 Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them.")]
+The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them; the events of another sched_ext scheduler from Linux 6.15 on. ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\
