@@ -74,12 +74,12 @@ impl Difference<'_> {
             self.mostly(),
         )];
         for side in &self.sides {
-            let cause = side.cause.iter().map(|cause| {
+            let cause = side.cause.as_ref().map(|cause| {
                 let details = cause.details.iter().map(|detail| format!(" {detail}"));
                 format!("{}{}", cause.sentence, details.collect::<String>())
             });
             let none = || format!("{} lost no time.", side.response.name);
-            let text = cause.last().unwrap_or_else(none);
+            let text = cause.unwrap_or_else(none);
             verdict.push(format!("Under {}: {text}", side.policy));
         }
         verdict
