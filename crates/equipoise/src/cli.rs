@@ -87,6 +87,7 @@ Examples:
   equipoise explain --machine tc2 --workload mixed --policy eevdf             the longest waits
   equipoise explain --machine tc2 --workload mixed --task ui --worst 5
   equipoise explain --machine tc2 --workload mixed --task ui --at 1.204s      why it waited then
+  equipoise explain --machine tc2 --workload mixed --policy eevdf --diff equipoise   side by side
   equipoise explain --machine tc2 --workload mixed --scheduler scx_simple.bpf.c
   equipoise explain --machine my-board.toml --workload my-rt-app.json --format json
 
@@ -147,13 +148,13 @@ Examples:
         #[command(subcommand)]
         action: Catalog,
     },
-    /// Show what the CPUs and the scheduler of this computer do
+    /// Show what the CPUs, the threads and the scheduler of this computer do
     #[command(after_help = "\
 Examples:
   equipoise top
   equipoise top --once --format json       for scripts
 
-The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them.")]
+The scheduler's activity and costs, and energy, are shown while scx_equipoise runs, to root and other users that may read them; the events of another sched_ext scheduler from Linux 6.15 on. ? shows the keys.")]
     Top(Top),
     /// Print a completion script for a shell
     #[command(after_help = "\
@@ -384,6 +385,10 @@ pub struct Explain {
     /// threads whose latencies judge the workload, else all]
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
+    /// Show the same period of a thread, from its wakeup until it sleeps, under this policy beside
+    /// the other one: the period that lost most time, or the one at --at
+    #[arg(long, value_name = "POLICY", conflicts_with = "worst")]
+    pub diff: Option<String>,
     /// Explain the waits at this time, such as 1.204s or 1204ms, instead of the longest waits
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub at: Option<u64>,

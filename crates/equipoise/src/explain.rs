@@ -6,12 +6,13 @@ use crate::foreign;
 use crate::interrupt::{self, STOP};
 use crate::output::{self, Document, Staged};
 use crate::subject;
-use lab::Case;
+use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
-use report::explain::{self, Asked, Chain, Chains, Explanation, Responses, Waits};
+use report::explain::{
+    self, Asked, Chain, Chains, Difference, Explanation, Period, Responses, Waits,
+};
 use simulator::{Event, Trace};
 use std::slice;
-use workload::{Goal, Role, Workload};
 
 /// Shows why threads of the first run waited.
 pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
@@ -27,6 +28,10 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
         scheduler: &scheduler,
     };
     let runs = args.runs();
+    if let Some(other) = &args.diff {
+        let other = foreign::or_policy(None, other, &args.build)?;
+        return diff(&args, &case, &other, output);
+    }
     let asked = Asked {
         threads: args.task.clone(),
         at: args.at,
@@ -37,7 +42,7 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     let mut responses = Responses::new(&machine, &asked);
     lab::trace_until(&case, &runs, &mut Both(&mut waits, &mut responses), &STOP)?;
     let (waits, latencies) = waits
-        .choose(&asked, &judged(&*workload))
+        .choose(&asked, &lab::judged_threads(&*workload))
         .map_err(|unknown| unknown_thread(&unknown))?;
     let missed = asked
         .at
@@ -81,6 +86,74 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
     output::emit(output, &[document], None, Staged::default())
 }
 
+/// Shows the same period of a thread under the scheduler of `case` and under `other`.
+fn diff(args: &Explain, case: &Case<'_>, other: &Scheduler, output: &Output) -> Result<(), Error> {
+    interrupt::listen();
+    let runs = args.runs();
+    let asked = Asked {
+        threads: args.task.clone(),
+        at: args.at,
+        worst: 1,
+    };
+    let first = period(case, &runs, &asked, args.at)?;
+    let asked = Asked {
+        threads: vec![first.response.name.clone()],
+        ..asked
+    };
+    let beside = Case {
+        scheduler: other,
+        ..*case
+    };
+    let second = period(&beside, &runs, &asked, Some(first.response.from))?;
+    let name = format!(
+        "why-{}-{}-{}-{}",
+        case.machine.name,
+        case.workload.name(),
+        first.policy,
+        second.policy
+    );
+    let difference = Difference {
+        machine: case.machine,
+        workload: case.workload.name(),
+        seed: runs.seed,
+        sides: [first, second],
+    };
+    let page = difference.page();
+    let document = Document {
+        name: output::file_name(&name),
+        json: Box::new(|| difference.json()),
+        csv: Box::new(|| report::csv::page(&page)),
+        page: page.clone(),
+    };
+    output::emit(output, &[document], None, Staged::default())
+}
+
+/// The period of the requested threads that lost most time, or that is at the time `near`.
+fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Result<Period, Error> {
+    let mut waits = Waits::new(asked);
+    let mut responses = Responses::new(case.machine, asked).picking(near);
+    lab::trace_until(case, runs, &mut Both(&mut waits, &mut responses), &STOP)?;
+    let (_, latencies) = waits
+        .choose(asked, &lab::judged_threads(case.workload))
+        .map_err(|unknown| unknown_thread(&unknown))?;
+    let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
+    let none = || {
+        let message = format!("--diff: no thread woke up under {}", case.scheduler.name());
+        Error::Input(Box::new(BadInput::whole(
+            message,
+            "expected a workload with a thread that sleeps, or another --task",
+        )))
+    };
+    let response = responses.choose(&names).picked.ok_or_else(none)?;
+    let (waits, chosen) = explain::parts(&response);
+    let windows = explain::windows(&waits, &chosen);
+    let mut chains = Chains::new(windows, [], case.machine.cpus.len());
+    lab::explain_until(case, runs, &mut chains, &STOP)?;
+    let (chains, _) = chains.finish();
+    let scheduler = (case.scheduler.name(), !case.scheduler.is_foreign());
+    Period::new(case.machine, scheduler, response, chains).ok_or_else(none)
+}
+
 /// Two observers of the same run.
 struct Both<'a>(&'a mut dyn Trace, &'a mut dyn Trace);
 
@@ -89,20 +162,6 @@ impl Trace for Both<'_> {
         self.0.event(now, cpu, event);
         self.1.event(now, cpu, event);
     }
-}
-
-/// The threads whose latencies judge the workload.
-fn judged(workload: &dyn Workload) -> Vec<String> {
-    let metrics = workload.metrics();
-    let latency = metrics
-        .iter()
-        .filter(|metric| metric.role == Role::Decides(Goal::Latency));
-    let named =
-        latency.filter_map(|metric| metric.pool.as_ref().unwrap_or(&metric.name).split_once('/'));
-    let mut names: Vec<String> = named.map(|(thread, _)| thread.to_owned()).collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 fn unknown_thread(unknown: &explain::Unknown) -> Error {

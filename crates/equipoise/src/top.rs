@@ -1,26 +1,42 @@
-//! `equipoise top`: shows the activity of this computer's CPUs and scheduler.
+//! `equipoise top`: shows the activity of this computer's CPUs, threads and scheduler.
 
+mod draw;
+mod json;
 mod page;
 mod sample;
 mod screen;
+#[cfg(test)]
+mod screenshot;
+mod threads;
 
 use crate::cli::{Output, Top};
 use crate::error::Error;
-use crate::output;
+use crate::output::{self, Document, Staged};
 use machine::input::BadInput;
-use sample::{Computer, Interval, Moment};
+use report::csv;
+use sample::{Computer, Interval, Watch};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time between two samples of the waits of threads.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows one interval after the other until the user ends it, or one interval alone.
 pub fn run(args: Top, output: &Output) -> Result<(), Error> {
     let computer = Computer::at(args.root.as_deref().unwrap_or(Path::new("/")))?;
-    let mut before = Moment::now(&computer)?;
+    let mut watch = Watch::begin(computer)?;
     if args.once {
-        thread::sleep(args.interval);
-        let interval = Interval::between(&before, &Moment::now(&computer)?);
-        return output::show(output, "top", page::page(&computer, &interval));
+        let interval = once(&mut watch, args.interval)?;
+        let page = page::page(&watch.computer, &interval);
+        let document = Document {
+            name: "top".to_owned(),
+            json: Box::new(|| json::json(&watch.computer, &interval)),
+            csv: Box::new(|| csv::page(&page)),
+            page: page.clone(),
+        };
+        return output::emit(output, &[document], None, Staged::default());
     }
     if !io::stdout().is_terminal() {
         let bad = BadInput::whole(
@@ -29,14 +45,24 @@ pub fn run(args: Top, output: &Output) -> Result<(), Error> {
         );
         return Err(Box::new(bad).into());
     }
-    let watched = screen::watch(args.interval, || {
-        let now = Moment::now(&computer)?;
-        let interval = Interval::between(&before, &now);
-        before = now;
-        Ok(page::page(&computer, &interval))
-    });
-    match watched {
+    match screen::watch(&mut watch, args.interval) {
         Ok(last) => last,
         Err(error) => Err(Error::Write(format!("the terminal: {error}"))),
+    }
+}
+
+/// The one interval. A first part of it, a tenth, shows which threads run, so that their waits can
+/// be sampled.
+fn once(watch: &mut Watch, length: Duration) -> Result<Interval, Error> {
+    let end = Instant::now() + length;
+    thread::sleep(length / 10);
+    watch.find_threads();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return watch.next();
+        }
+        thread::sleep(left.min(LOOK));
+        watch.look();
     }
 }

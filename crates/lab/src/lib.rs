@@ -27,7 +27,7 @@ pub use experiment::{Average, Block, Column, Experiment, Published, Row, Source,
 pub use findings::{Entry, Finding, Findings};
 pub use hunt::{Against, Budget, By, Prey, Question, hunt};
 pub use limit::limit_s;
-pub use measure::{Judged, Measure, measures};
+pub use measure::{Judged, Measure, judged_threads, measures};
 pub use metrics::{WASTE, metrics};
 pub use reproduce::{Cell, NO_DIFFERENCE_PCT, ReproducedRow, Reproduction, Summary, sign};
 pub use runs::{
@@ -37,5 +37,5 @@ pub use runs::{
 pub use samples::{Pooled, Samples};
 pub use scheduler::Scheduler;
 pub use select::select;
-pub use stats::{Change, paired_change};
+pub use stats::{Change, mean_interval, paired_change};
 pub use verdict::{GoalVerdict, Standing, Verdict};

@@ -162,3 +162,16 @@ fn together(pool: &str, first: &Metric, of: Vec<usize>) -> Vec<Measure> {
     }
     measures
 }
+/// The threads whose latencies judge the workload.
+pub fn judged_threads(workload: &dyn Workload) -> Vec<String> {
+    let metrics = workload.metrics();
+    let latency = metrics
+        .iter()
+        .filter(|metric| metric.role == Role::Decides(Goal::Latency));
+    let named =
+        latency.filter_map(|metric| metric.pool.as_ref().unwrap_or(&metric.name).split_once('/'));
+    let mut names: Vec<String> = named.map(|(thread, _)| thread.to_owned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}

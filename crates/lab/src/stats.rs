@@ -37,6 +37,12 @@ pub(crate) fn paired_difference(baseline: &[f64], other: &[f64]) -> Option<(f64,
     Some((mean, margin))
 }
 
+/// The mean of `runs`, and half the width of its 95 % confidence interval (Student's), which a single
+/// run does not have. `None` if there are no runs.
+pub fn mean_interval(runs: &[f64]) -> Option<(f64, Option<f64>)> {
+    paired_difference(&vec![0.0; runs.len()], runs)
+}
+
 /// The mean of `values`; `None` of none.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -81,6 +87,15 @@ mod tests {
             "{change:?}"
         );
         assert!(change.is_significant());
+    }
+
+    #[test]
+    fn the_interval_of_a_mean() {
+        let (mean, margin) = mean_interval(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert!((mean - 2.5).abs() < 1e-9);
+        assert!((margin.unwrap() - 2.0543).abs() < 1e-3, "{margin:?}");
+        assert_eq!(mean_interval(&[7.0]), Some((7.0, None)));
+        assert_eq!(mean_interval(&[]), None);
     }
 
     #[test]

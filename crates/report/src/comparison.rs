@@ -3,7 +3,10 @@
 use crate::number::{number, percent};
 use crate::verdict::{title, verdict};
 use crate::{Bar, Cell, Chart, Page, Table, Tone};
-use lab::{Change, Comparison, Entry, Finding, Findings, GoalVerdict, Measure, Measured, Runs};
+use lab::{
+    Change, Comparison, Entry, Finding, Findings, GoalVerdict, Judged, Measure, Measured, Runs,
+    mean_interval,
+};
 use workload::{Better, Goal};
 
 /// The selection of a comparison's results.
@@ -403,21 +406,45 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
     ))
 }
 
+/// The judged values of a measure, the mean of the runs, with their intervals.
 fn chart(row: &Finding<'_>) -> Chart {
-    let metric = &row.measure.metric;
+    let measure = row.measure;
     let bar = |entry: &Entry<'_>| {
-        entry.pooled.as_ref().map(|pooled| Bar {
+        let runs = entry.judged()?;
+        let (value, margin) = mean_interval(&runs)?;
+        // No interval of what cannot be negative goes below 0.
+        let least = if runs.iter().all(|&run| run >= 0.0) {
+            0.0
+        } else {
+            f64::MIN
+        };
+        Some(Bar {
             label: entry.scheduler.to_owned(),
-            value: pooled.mean,
-            range: Some((pooled.min, pooled.max)),
+            value,
+            range: margin.map(|margin| ((value - margin).max(least), value + margin)),
             muted: false,
         })
     };
+    let bars: Vec<Bar> = row.entries.iter().filter_map(bar).collect();
+    let judged = match measure.judged {
+        Judged::Mean => "",
+        Judged::P99 => ", mean of the runs' p99",
+    };
+    let interval = match bars.iter().any(|bar| bar.range.is_some()) {
+        true => "; line: 95 % interval",
+        false => "",
+    };
     Chart {
         title: format!(
-            "{}, {}: mean, and from minimum to maximum",
-            metric.name, metric.unit
+            "{}{judged}, {}: {} is better{interval}",
+            measure.metric.name,
+            measure.metric.unit,
+            match measure.metric.better {
+                Better::Lower => "less",
+                Better::Higher => "more",
+                Better::Neither => "neither",
+            },
         ),
-        bars: row.entries.iter().filter_map(bar).collect(),
+        bars,
     }
 }

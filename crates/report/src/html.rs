@@ -85,6 +85,7 @@ fn write_page(out: &mut String, page: &Page) {
         out.push_str("<section class=\"verdict\"><h2>Verdict</h2>\n");
         page.verdict.iter().for_each(|said| line(out, "p", said));
         out.push_str("</section>\n");
+        bars(out, page);
     }
     if let Some(figures) = &page.figures {
         contents(out, figures);
@@ -106,16 +107,21 @@ fn write_page(out: &mut String, page: &Page) {
             energy(out, shown);
         }
     }
-    if !page.charts.is_empty() {
-        out.push_str("<section id=\"bars\">\n");
-        if page.figures.is_some() {
-            line(out, "h2", "Means, as bars");
-        }
-        page.charts
-            .iter()
-            .for_each(|chart| out.push_str(&svg(chart)));
-        out.push_str("</section>\n");
+    if page.verdict.is_empty() {
+        bars(out, page);
     }
+}
+
+/// The charts: below the verdict that they show, or else below the tables.
+fn bars(out: &mut String, page: &Page) {
+    if page.charts.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"bars\">\n");
+    page.charts
+        .iter()
+        .for_each(|chart| out.push_str(&svg(chart)));
+    out.push_str("</section>\n");
 }
 
 fn line(out: &mut String, element: &str, text: &str) {

@@ -1,27 +1,44 @@
-//! An interval as tables: CPUs by type, the scheduler's decisions, its callbacks' costs, energy.
+//! An interval as tables: CPUs by type, threads, the scheduler's decisions, its callbacks' costs,
+//! energy.
 
 use super::sample::{Computer, Cpu, Interval};
+use super::threads::Thread;
 use policy::Counters;
 use report::{Cell, Page, Table, Tone};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The number of threads in a table.
+const THREADS: usize = 20;
+
+/// The longest name in a table of threads, so that it fits 80 columns. A kworker's is longer.
+const NAME: usize = 20;
+
 /// The page. Tables without data are left out.
 pub fn page(computer: &Computer, interval: &Interval) -> Page {
-    let mut tables = vec![types(computer, interval), cpus(computer, interval)];
-    if let Some(counted) = &interval.counted {
-        tables.extend([
-            decisions(counted, interval.seconds),
-            callbacks(counted, interval.seconds),
-            energy(counted, interval.seconds),
-        ]);
-    }
+    let mut tables = vec![
+        types(computer, interval),
+        cpus(computer, interval),
+        threads(interval),
+        rates(decisions(interval)),
+        callbacks(interval),
+        energy(interval),
+    ];
     tables.retain(|table| !table.rows.is_empty());
+    let missing = interval.missing.iter();
     Page {
-        title: format!("{}, {} CPUs", interval.scheduler, interval.cpus.len()),
+        title: title(interval),
         tables,
+        remarks: missing
+            .map(|(what, why)| format!("{what}: {why}"))
+            .collect(),
         ..Page::default()
     }
+}
+
+/// The running scheduler, and the number of CPUs.
+pub fn title(interval: &Interval) -> String {
+    format!("{}, {} CPUs", interval.scheduler, interval.cpus.len())
 }
 
 fn table(title: &str, header: &[&str], rows: Vec<Vec<Cell>>) -> Table {
@@ -100,44 +117,146 @@ fn cpus(computer: &Computer, interval: &Interval) -> Table {
     table("CPUs", &[&["CPU"], &DOES[..]].concat(), rows)
 }
 
-/// The scheduler's counts, except times, as far as they are not 0.
-fn decisions(counted: &Value, seconds: f64) -> Table {
-    let row = |counter: &policy::Counter| {
-        let times = counted[counter.name].as_u64().filter(|&times| times > 0)?;
-        let rate = format!("{:.1}", times as f64 / seconds);
-        let is_sum = counter.name == "frequency_requested" || counter.what.ends_with(", ns");
-        (!is_sum).then(|| vec![counter.what.into(), rate.into()])
+/// The columns of a thread.
+pub const OF_THREADS: [&str; 8] = [
+    "thread", "TID", "CPU", "CPU %", "wait", "wait p99", "runs/s", "moves/s",
+];
+
+/// A thread's cells; a dash where the kernel does not tell.
+pub fn of_thread(thread: &Thread) -> [String; 8] {
+    let known = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let rate = |rate: f64| match rate < 9.95 {
+        true => format!("{rate:.1}"),
+        false => format!("{rate:.0}"),
     };
-    let rows = Counters::ALL.iter().filter_map(row).collect();
+    [
+        thread.name.clone(),
+        thread.tid.to_string(),
+        known(thread.cpu.map(|cpu| cpu.to_string())),
+        format!("{:.1}", thread.ran * 100.0),
+        known(thread.wait_ns.map(time)),
+        known(thread.wait_p99_ns.map(time)),
+        known(thread.turns.map(rate)),
+        known(thread.migrations.map(rate)),
+    ]
+}
+
+/// A time with its unit: `850 us`, `12.4 ms`, `1.25 s`.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 999_500.0 => format!("{:.0} us", ns / 1e3),
+        ns if ns < 999_950_000.0 => format!("{:.1} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+fn threads(interval: &Interval) -> Table {
+    let row = |thread: &Thread| {
+        let mut cells = of_thread(thread);
+        if cells[0].chars().count() > NAME {
+            cells[0] = cells[0].chars().take(NAME - 1).chain(['…']).collect();
+        }
+        cells.map(Cell::from).into()
+    };
+    let rows = interval.threads.iter().take(THREADS).map(row).collect();
+    let title = match interval.threads.len() {
+        all if all > THREADS => format!("Threads ({THREADS} of {all} that ran)"),
+        _ => "Threads".to_owned(),
+    };
+    table(&title, &OF_THREADS, rows)
+}
+
+/// A count of the scheduler's.
+pub struct Rate {
+    /// Its name in statistics.
+    pub name: String,
+    /// The events that it counts.
+    pub what: String,
+    /// How many a second.
+    pub a_second: f64,
+}
+
+/// The scheduler's counts, except times, as far as they are not 0: those of scx_equipoise, then the
+/// events that the kernel counts for any sched_ext scheduler.
+pub fn decisions(interval: &Interval) -> Vec<Rate> {
+    let counted = interval.counted.iter().flat_map(|counted| {
+        Counters::ALL.iter().filter_map(|counter| {
+            let is_sum = counter.name == "frequency_requested" || counter.what.ends_with(", ns");
+            let times = counted[counter.name].as_u64().filter(|_| !is_sum)?;
+            Some(Rate {
+                name: counter.name.to_owned(),
+                what: counter.what.to_owned(),
+                a_second: times as f64 / interval.seconds,
+            })
+        })
+    });
+    let events = interval.events.iter().map(|(name, &a_second)| Rate {
+        name: name.clone(),
+        what: name.clone(),
+        a_second,
+    });
+    let rates = counted.chain(events);
+    rates.filter(|rate| rate.a_second > 0.0).collect()
+}
+
+fn rates(rates: Vec<Rate>) -> Table {
+    let row = |rate: Rate| vec![rate.what.into(), format!("{:.1}", rate.a_second).into()];
+    let rows = rates.into_iter().map(row).collect();
     table("Scheduler activity", &["what", "a second"], rows)
 }
 
-fn callbacks(counted: &Value, seconds: f64) -> Table {
-    let callbacks = counted["callbacks"].as_object().into_iter().flatten();
-    let row = |(name, callback): (&String, &Value)| {
-        let calls = callback["calls"].as_u64().filter(|&calls| calls > 0)? as f64 / seconds;
-        let ns = callback["ns_per_call"].as_f64()?;
-        Some(vec![
-            Cell::from(name.clone()),
-            format!("{calls:.0}").into(),
-            format!("{ns:.0}").into(),
-            format!("{:.2}", calls * ns / 1e7).into(),
-        ])
+/// The cost of a callback.
+pub struct Callback {
+    /// Its name in `struct sched_ext_ops`.
+    pub name: String,
+    /// Calls a second.
+    pub calls: f64,
+    /// The mean time of a call.
+    pub ns: f64,
+}
+
+/// The costs of scx_equipoise's callbacks.
+pub fn costs(interval: &Interval) -> Vec<Callback> {
+    let counted = interval.counted.iter();
+    let callbacks = counted.filter_map(|counted| counted["callbacks"].as_object());
+    let cost = |(name, callback): (&String, &Value)| {
+        let calls = callback["calls"].as_u64().filter(|&calls| calls > 0)?;
+        Some(Callback {
+            name: name.clone(),
+            calls: calls as f64 / interval.seconds,
+            ns: callback["ns_per_call"].as_f64()?,
+        })
     };
-    let rows = callbacks.filter_map(row).collect();
+    callbacks.flatten().filter_map(cost).collect()
+}
+
+fn callbacks(interval: &Interval) -> Table {
+    let row = |callback: Callback| {
+        vec![
+            callback.name.into(),
+            format!("{:.0}", callback.calls).into(),
+            format!("{:.0}", callback.ns).into(),
+            format!("{:.2}", callback.calls * callback.ns / 1e7).into(),
+        ]
+    };
+    let rows = costs(interval).into_iter().map(row).collect();
     let header = ["callback", "calls/s", "ns a call", "% of a CPU"];
     table("Callback costs", &header, rows)
 }
 
-fn energy(counted: &Value, seconds: f64) -> Table {
-    let domains = counted["energy_uj"].as_object().into_iter().flatten();
-    let row = |(name, uj): (&String, &Value)| {
-        let watts = uj.as_f64()? / 1e6 / seconds;
-        Some(vec![Cell::from(name.clone()), format!("{watts:.2}").into()])
-    };
-    table(
-        "Energy",
-        &["domain", "W"],
-        domains.filter_map(row).collect(),
-    )
+/// The power of each RAPL domain that scx_equipoise reads, W.
+pub fn power(interval: &Interval) -> Vec<(String, f64)> {
+    let counted = interval.counted.iter();
+    let domains = counted.filter_map(|counted| counted["energy_uj"].as_object());
+    let watts = |uj: f64| uj / 1e6 / interval.seconds;
+    domains
+        .flatten()
+        .filter_map(|(name, uj)| Some((name.clone(), watts(uj.as_f64()?))))
+        .collect()
+}
+
+fn energy(interval: &Interval) -> Table {
+    let row = |(name, watts): (String, f64)| vec![name.into(), format!("{watts:.2}").into()];
+    let rows = power(interval).into_iter().map(row).collect();
+    table("Energy", &["domain", "W"], rows)
 }

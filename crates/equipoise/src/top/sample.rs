@@ -1,5 +1,6 @@
 //! Samples of /proc, /sys and the statistics of a running scx_equipoise.
 
+use super::threads::{Thread, Threads};
 use crate::error::Error;
 use detect::Found;
 use machine::Machine;
@@ -44,6 +45,11 @@ impl Computer {
         })
     }
 
+    /// Its threads, of which none has been looked at.
+    pub fn threads(&self) -> Threads {
+        Threads::of(self.root.join("proc"))
+    }
+
     fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
@@ -67,6 +73,37 @@ impl Computer {
             (Some(ops), _) => format!("scx_{}", ops.trim()),
             (None, _) => "Linux's own scheduler".to_owned(),
         }
+    }
+
+    /// The sched_ext scheduler's events so far, from Linux 6.15 on: a name and a number a line.
+    fn events(&self) -> Option<BTreeMap<String, u64>> {
+        let text = self.read("sys/kernel/sched_ext/root/events")?;
+        let event = |line: &str| {
+            let (name, number) = line.split_once(' ')?;
+            Some((name.to_owned(), number.trim().parse().ok()?))
+        };
+        Some(text.lines().filter_map(event).collect())
+    }
+
+    /// Why there is nothing of the scheduler's own; `None` if there is.
+    fn no_decisions(&self, now: &Moment) -> Option<&'static str> {
+        let is_there = |path: &str| self.root.join(path).exists();
+        if now.counted.is_some() {
+            return None;
+        }
+        Some(if !is_there("sys/kernel/sched_ext") {
+            "this kernel has no sched_ext"
+        } else if !is_there("sys/kernel/sched_ext/root/ops") {
+            "no sched_ext scheduler runs"
+        } else if self.is_refused.get() {
+            "statistics require root, or the group of --stats-group"
+        } else if now.scheduler.starts_with("scx_equipoise") {
+            "scx_equipoise has not answered yet"
+        } else if now.events.is_none() {
+            "sched_ext counts events from Linux 6.15 on"
+        } else {
+            return None;
+        })
     }
 
     /// The policy of the running scx_equipoise.
@@ -113,6 +150,7 @@ pub struct Moment {
     khz: BTreeMap<usize, u64>,
     scheduler: String,
     counted: Option<Value>,
+    events: Option<BTreeMap<String, u64>>,
 }
 
 /// A CPU's times since the computer started.
@@ -170,6 +208,7 @@ impl Moment {
             cpus,
             scheduler: computer.scheduler(),
             counted,
+            events: computer.events(),
             at: Instant::now(),
         })
     }
@@ -194,6 +233,12 @@ pub struct Interval {
     pub cpus: BTreeMap<usize, Cpu>,
     /// The counts of scx_equipoise (its `Metrics`), if it runs and answers this user.
     pub counted: Option<Value>,
+    /// The sched_ext scheduler's events a second, if the kernel counts them.
+    pub events: BTreeMap<String, f64>,
+    /// The threads that ran, most CPU time first.
+    pub threads: Vec<Thread>,
+    /// The columns that could not be read, and why.
+    pub missing: Vec<(&'static str, &'static str)>,
 }
 
 /// The activity of a CPU.
@@ -211,7 +256,7 @@ pub struct Cpu {
 
 impl Interval {
     /// The activity from `before` to `now`.
-    pub fn between(before: &Moment, now: &Moment) -> Interval {
+    fn between(before: &Moment, now: &Moment) -> Interval {
         let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
         let cpus = now.cpus.iter().map(|(&cpu, times)| {
             // A CPU that was offline before has no interval.
@@ -230,12 +275,89 @@ impl Interval {
             };
             (cpu, did)
         });
+        let none = BTreeMap::new();
+        let then = before.events.as_ref().unwrap_or(&none);
+        let events = now.events.iter().flatten().map(|(name, &number)| {
+            let then = then.get(name).copied().unwrap_or(number);
+            (name.clone(), number.saturating_sub(then) as f64 / seconds)
+        });
         Interval {
             seconds,
             scheduler: now.scheduler.clone(),
             cpus: cpus.collect(),
             counted: now.counted.clone(),
+            events: events.collect(),
+            threads: Vec::new(),
+            missing: Vec::new(),
         }
+    }
+}
+
+/// Samples a computer over time.
+pub struct Watch {
+    /// The computer.
+    pub computer: Computer,
+    before: Moment,
+    threads: Threads,
+}
+
+impl Watch {
+    /// Begins the first interval.
+    pub fn begin(computer: Computer) -> Result<Watch, Error> {
+        let before = Moment::now(&computer)?;
+        let mut threads = computer.threads();
+        threads.scan(before.at);
+        Ok(Watch {
+            computer,
+            before,
+            threads,
+        })
+    }
+
+    /// Finds the threads that run since the interval began, whose waits [`Watch::look`] samples.
+    pub fn find_threads(&mut self) {
+        self.threads.find();
+    }
+
+    /// Samples the threads' waits within the interval.
+    pub fn look(&mut self) {
+        self.threads.look(Instant::now());
+    }
+
+    /// Ends an interval, and begins the next.
+    pub fn next(&mut self) -> Result<Interval, Error> {
+        let now = Moment::now(&self.computer)?;
+        Ok(self.until(now))
+    }
+
+    /// [`Watch::next`], of an interval that lasted `length` for all that is measured.
+    #[cfg(test)]
+    pub fn next_after(&mut self, length: Duration) -> Interval {
+        let mut now = Moment::now(&self.computer).unwrap();
+        now.at = self.before.at + length;
+        self.until(now)
+    }
+
+    fn until(&mut self, now: Moment) -> Interval {
+        let mut interval = Interval::between(&self.before, &now);
+        interval.threads = self.threads.scan(now.at);
+        let cpus = interval.cpus.values();
+        let mut missing = Vec::new();
+        if cpus.clone().all(|cpu| cpu.waiting.is_none()) {
+            missing.push((
+                "waiting, switches/s",
+                "no /proc/schedstat (CONFIG_SCHEDSTATS)",
+            ));
+        }
+        if cpus.clone().all(|cpu| cpu.khz.is_none()) {
+            missing.push(("MHz", "no cpufreq driver in /sys/devices/system/cpu"));
+        }
+        missing.extend(&self.threads.missing);
+        let decisions = self.computer.no_decisions(&now);
+        missing.extend(decisions.map(|reason| ("decisions", reason)));
+        interval.missing = missing;
+        self.before = now;
+        interval
     }
 }
 
@@ -250,6 +372,7 @@ mod tests {
             khz: [(0, 1_200_000)].into(),
             scheduler: "Linux's own scheduler".to_owned(),
             counted: None,
+            events: Some([("SCX_EV_X".to_owned(), cpu.ticks)].into()),
         }
     }
 
@@ -277,6 +400,7 @@ mod tests {
             khz: Some(1_200_000),
         };
         assert_eq!(interval.cpus, [(0, expected)].into());
+        assert_eq!(interval.events, [("SCX_EV_X".to_owned(), 100.0)].into());
     }
 
     #[test]

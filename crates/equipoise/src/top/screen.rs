@@ -1,235 +1,245 @@
-//! The screen of `equipoise top`.
+//! The screen of `equipoise top`: its loop and its keys.
 
+use super::LOOK;
+use super::draw::draw;
+use super::sample::{Interval, Watch};
+use super::threads::Thread;
 use crate::error::Error;
-use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Cell, Row, Table};
-use report::Page;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// With fewer columns, tables stand one under the other.
-const WIDE: u16 = 110;
+/// The number of intervals of which a CPU's history has the busy time.
+const HISTORY: usize = 60;
 
-/// Shows the page that `next` returns every `interval`, until a key ends it or `next` fails. The
-/// inner result is `next`'s.
-pub fn watch(
-    interval: Duration,
-    mut next: impl FnMut() -> Result<Page, Error>,
-) -> io::Result<Result<(), Error>> {
+/// The range of the refresh interval.
+const FASTEST: Duration = Duration::from_millis(250);
+const SLOWEST: Duration = Duration::from_secs(60);
+
+/// The last interval, and the user's choices.
+pub struct State {
+    /// The last interval; `None` until the first has ended.
+    pub interval: Option<Interval>,
+    /// By CPU: the busy part of each of the last intervals, oldest first.
+    pub history: BTreeMap<usize, VecDeque<f64>>,
+    /// The order of threads.
+    pub sort: Sort,
+    /// The order is from the last to the first.
+    pub is_reversed: bool,
+    /// The first thread on the screen.
+    pub first: usize,
+    /// The scheduler's activity is shown in the threads' place, where there is no room for both.
+    pub shows_scheduler: bool,
+    /// The help is shown.
+    pub shows_help: bool,
+    /// New intervals are not shown.
+    pub is_paused: bool,
+    /// The refresh interval.
+    pub refresh: Duration,
+}
+
+/// The column that threads are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// By name, from A.
+    Name,
+    /// CPU time, most first, as the following.
+    Ran,
+    /// The mean wait.
+    Wait,
+    /// The 99th percentile of waits.
+    WaitP99,
+    /// Turns a second.
+    Turns,
+    /// Migrations a second.
+    Migrations,
+}
+
+impl Sort {
+    /// Each order with its key and its column in [`super::page::OF_THREADS`].
+    pub const ALL: [(Sort, char, usize); 6] = [
+        (Sort::Name, 'n', 0),
+        (Sort::Ran, 'c', 3),
+        (Sort::Wait, 'w', 4),
+        (Sort::WaitP99, 'p', 5),
+        (Sort::Turns, 't', 6),
+        (Sort::Migrations, 'm', 7),
+    ];
+
+    /// Its column in [`super::page::OF_THREADS`].
+    pub fn column(self) -> usize {
+        let mut all = Sort::ALL.into_iter();
+        let found = all.find(|&(sort, ..)| sort == self);
+        found.map_or(0, |(.., column)| column)
+    }
+
+    fn compare(self, a: &Thread, b: &Thread) -> Ordering {
+        let number = |of: fn(&Thread) -> Option<f64>| {
+            let of = |thread| of(thread).unwrap_or(-1.0);
+            of(b).total_cmp(&of(a))
+        };
+        match self {
+            Sort::Name => a.name.cmp(&b.name),
+            Sort::Ran => number(|thread| Some(thread.ran)),
+            Sort::Wait => number(|thread| thread.wait_ns),
+            Sort::WaitP99 => number(|thread| thread.wait_p99_ns),
+            Sort::Turns => number(|thread| thread.turns),
+            Sort::Migrations => number(|thread| thread.migrations),
+        }
+    }
+}
+
+impl State {
+    /// The state before the first interval.
+    pub fn new(refresh: Duration) -> State {
+        State {
+            interval: None,
+            history: BTreeMap::new(),
+            sort: Sort::Ran,
+            is_reversed: false,
+            first: 0,
+            shows_scheduler: false,
+            shows_help: false,
+            is_paused: false,
+            refresh,
+        }
+    }
+
+    /// Shows `interval`, unless paused.
+    pub fn show(&mut self, interval: Interval) {
+        if self.is_paused {
+            return;
+        }
+        self.history
+            .retain(|cpu, _| interval.cpus.contains_key(cpu));
+        for (&cpu, did) in &interval.cpus {
+            let history = self.history.entry(cpu).or_default();
+            history.push_back(did.busy);
+            if history.len() > HISTORY {
+                history.pop_front();
+            }
+        }
+        self.interval = Some(interval);
+    }
+
+    /// The threads in their order, from the first on the screen.
+    pub fn threads(&self) -> Vec<&Thread> {
+        let threads = self.interval.iter().flat_map(|interval| &interval.threads);
+        let mut threads: Vec<&Thread> = threads.collect();
+        threads.sort_by(|a, b| self.sort.compare(a, b));
+        if self.is_reversed {
+            threads.reverse();
+        }
+        threads.split_off(self.first.min(threads.len()))
+    }
+
+    /// Carries out `key`; false if it ends the program.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let last = self
+            .interval
+            .as_ref()
+            .map_or(0, |interval| interval.threads.len().saturating_sub(1));
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Esc | KeyCode::Char('q' | '?' | 'h') if self.shows_help => {
+                self.shows_help = false;
+            }
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('?' | 'h') => self.shows_help = true,
+            KeyCode::Char(' ') => self.is_paused = !self.is_paused,
+            KeyCode::Tab => self.shows_scheduler = !self.shows_scheduler,
+            KeyCode::Char('r') => self.is_reversed = !self.is_reversed,
+            KeyCode::Char('+') => self.refresh = (self.refresh * 2).min(SLOWEST),
+            KeyCode::Char('-') => self.refresh = (self.refresh / 2).max(FASTEST),
+            KeyCode::Down | KeyCode::Char('j') => self.first += 1,
+            KeyCode::Up | KeyCode::Char('k') => self.first = self.first.saturating_sub(1),
+            KeyCode::PageDown => self.first += 10,
+            KeyCode::PageUp => self.first = self.first.saturating_sub(10),
+            KeyCode::Home => self.first = 0,
+            KeyCode::End => self.first = last,
+            KeyCode::Char(pressed) => {
+                let mut all = Sort::ALL.into_iter();
+                if let Some((sort, ..)) = all.find(|&(_, key, _)| key == pressed) {
+                    (self.sort, self.first) = (sort, 0);
+                }
+            }
+            _ => {}
+        }
+        self.first = self.first.min(last);
+        true
+    }
+}
+
+/// Shows an interval after the other until a key ends it, or until one cannot be read. The inner
+/// result is of reading.
+pub fn watch(watch: &mut Watch, refresh: Duration) -> io::Result<Result<(), Error>> {
     let mut terminal = ratatui::try_init()?;
     let watched = (|| {
-        let mut page = Page {
-            title: "looking ...".to_owned(),
-            ..Page::default()
-        };
-        let (mut first, mut due) = (0, Instant::now() + interval.min(Duration::from_millis(500)));
+        let mut state = State::new(refresh);
+        // The first interval is short, so that there is soon something to see.
+        let mut due = Instant::now() + refresh.min(Duration::from_millis(500));
+        terminal.draw(|frame| draw(frame, &watch.computer, &state))?;
         loop {
-            terminal.draw(|frame| draw(frame, &page, first))?;
-            if event::poll(due.saturating_duration_since(Instant::now()))? {
+            let left = due.saturating_duration_since(Instant::now());
+            if event::poll(left.min(LOOK))? {
                 match event::read()? {
                     Event::Key(key) if key.kind == KeyEventKind::Press => {
-                        let Some(moved) = moved(key, first) else {
+                        let before = state.refresh;
+                        if !state.press(key) {
                             return Ok(Ok(()));
-                        };
-                        first = moved.min(longest(&page).saturating_sub(1));
+                        }
+                        if state.refresh != before {
+                            due = Instant::now() + state.refresh;
+                        }
                     }
                     _ => {}
                 }
+                terminal.draw(|frame| draw(frame, &watch.computer, &state))?;
             }
-            if Instant::now() >= due {
-                due = Instant::now() + interval;
-                match next() {
-                    Ok(new) => page = new,
-                    Err(error) => return Ok(Err(error)),
-                }
+            if Instant::now() < due {
+                watch.look();
+                continue;
             }
+            due = Instant::now() + state.refresh;
+            match watch.next() {
+                Ok(interval) => state.show(interval),
+                Err(error) => return Ok(Err(error)),
+            }
+            terminal.draw(|frame| draw(frame, &watch.computer, &state))?;
         }
     })();
     ratatui::try_restore()?;
     watched
 }
 
-/// The first visible row after `key`; `None` if the key ends the program.
-fn moved(key: KeyEvent, first: usize) -> Option<usize> {
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => None,
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => None,
-        KeyCode::Down | KeyCode::Char('j') => Some(first + 1),
-        KeyCode::Up | KeyCode::Char('k') => Some(first.saturating_sub(1)),
-        KeyCode::PageDown => Some(first + 10),
-        KeyCode::PageUp => Some(first.saturating_sub(10)),
-        KeyCode::Home => Some(0),
-        _ => Some(first),
-    }
-}
-
-fn longest(page: &Page) -> usize {
-    page.tables
-        .iter()
-        .map(|table| table.rows.len())
-        .max()
-        .unwrap_or(0)
-}
-
-/// Draws CPUs on the left and the rest on the right, or below.
-fn draw(frame: &mut Frame<'_>, page: &Page, first: usize) {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let [head, body, foot] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Fill(1),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    frame.render_widget(Line::styled(page.title.as_str(), bold), head);
-    frame.render_widget(Line::from("q ends, arrows scroll"), foot);
-    let is_about_cpus = |table: &&report::Table| table.header.iter().any(|name| name == "busy %");
-    let (cpus, rest): (Vec<_>, Vec<_>) = page.tables.iter().partition(is_about_cpus);
-    let (left, right) = if rest.is_empty() {
-        (body, Rect::default())
-    } else if body.width >= WIDE {
-        let [left, right] = Layout::horizontal([Constraint::Length(58), Constraint::Fill(1)])
-            .spacing(2)
-            .areas(body);
-        (left, right)
-    } else {
-        let [above, below] = Layout::vertical([Constraint::Fill(1); 2]).areas(body);
-        (above, below)
-    };
-    column(frame, &cpus, left, first);
-    column(frame, &rest, right, 0);
-}
-
-/// Draws one table under the other, each at its full height, or the last ones shortened if there is
-/// no room. The longest table starts at row `first`.
-fn column(frame: &mut Frame<'_>, tables: &[&report::Table], area: Rect, first: usize) {
-    let heights = tables.iter().map(|table| {
-        Constraint::Max(
-            u16::try_from(table.rows.len())
-                .unwrap_or(u16::MAX)
-                .saturating_add(3),
-        )
-    });
-    let most = tables.iter().map(|table| table.rows.len()).max();
-    let areas = Layout::vertical(heights).split(area);
-    for (table, &area) in tables.iter().zip(areas.iter()) {
-        let skip = if Some(table.rows.len()) == most {
-            first
-        } else {
-            0
-        };
-        draw_table(frame, table, area, skip);
-    }
-}
-
-fn draw_table(frame: &mut Frame<'_>, table: &report::Table, area: Rect, skip: usize) {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let [title, body] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Line::styled(table.title.as_str(), bold), title);
-    let aligned = |column: usize, text: &str| {
-        let line = Line::from(text.to_owned());
-        Cell::from(match column < table.text_columns {
-            true => line.left_aligned(),
-            false => line.right_aligned(),
-        })
-    };
-    let width = |column: usize| {
-        let cells = table
-            .rows
-            .iter()
-            .map(|row| row[column].text.chars().count());
-        let widest = cells.chain([table.header[column].chars().count()]).max();
-        Constraint::Length(widest.unwrap_or(0) as u16)
-    };
-    let header = table.header.iter().enumerate();
-    let header = Row::new(header.map(|(column, name)| aligned(column, name)));
-    let rows = table.rows.iter().skip(skip).map(|row| {
-        let cells = row.iter().enumerate();
-        Row::new(cells.map(|(column, cell)| aligned(column, &cell.text)))
-    });
-    let widths = (0..table.header.len()).map(width);
-    let dim = Style::new().add_modifier(Modifier::DIM);
-    let table = Table::new(rows, widths)
-        .header(header.style(dim))
-        .column_spacing(2);
-    frame.render_widget(table, body);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
 
-    fn page() -> Page {
-        let table = |title: &str, header: [&str; 2], rows: Vec<[&str; 2]>| report::Table {
-            title: title.to_owned(),
-            header: header.map(str::to_owned).into(),
-            text_columns: 1,
-            rows: rows
-                .into_iter()
-                .map(|row| row.map(report::Cell::from).into())
-                .collect(),
-            ..report::Table::default()
+    #[test]
+    fn q_and_ctrl_c_end_it_and_q_closes_the_help_first() {
+        let mut state = State::new(SLOWEST);
+        let mut press = |code, modifiers| state.press(KeyEvent::new(code, modifiers));
+        assert!(!press(KeyCode::Char('q'), KeyModifiers::NONE));
+        assert!(!press(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert!(press(KeyCode::Char('?'), KeyModifiers::NONE));
+        assert!(press(KeyCode::Char('q'), KeyModifiers::NONE));
+        assert!(!press(KeyCode::Char('q'), KeyModifiers::NONE));
+    }
+
+    #[test]
+    fn the_refresh_interval_stays_in_its_range() {
+        let mut state = State::new(Duration::from_secs(1));
+        let press = |state: &mut State, key| {
+            state.press(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE))
         };
-        Page {
-            title: "scx_equipoise".to_owned(),
-            tables: vec![
-                table(
-                    "CPUs",
-                    ["CPU", "busy %"],
-                    vec![["0", "100"], ["1", "7"], ["2", "50"]],
-                ),
-                table("Energy", ["domain", "W"], vec![["package-0", "3.50"]]),
-            ],
-            ..Page::default()
+        press(&mut state, '+');
+        assert_eq!(state.refresh, Duration::from_secs(2));
+        for _ in 0..9 {
+            press(&mut state, '-');
         }
-    }
-
-    fn lines(width: u16, height: u16, first: usize) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, &page(), first)).unwrap();
-        let buffer = terminal.backend().buffer().clone();
-        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
-        let lines = cells
-            .chunks(usize::from(width))
-            .map(|line| line.concat().trim_end().to_owned());
-        lines.collect()
-    }
-
-    #[test]
-    fn a_wide_terminal_has_the_cpus_beside_the_rest() {
-        let lines = lines(120, 8, 0);
-        assert_eq!(lines[0], "scx_equipoise");
-        assert!(
-            lines[1].starts_with("CPUs") && lines[1].ends_with("Energy"),
-            "{lines:?}"
-        );
-        assert!(
-            lines[3].starts_with("0       100") && lines[3].ends_with("package-0  3.50"),
-            "{lines:?}"
-        );
-        assert_eq!(lines[7], "q ends, arrows scroll");
-    }
-
-    #[test]
-    fn a_narrow_one_has_them_above_and_rows_scroll() {
-        let lines = lines(40, 14, 1);
-        let at = |text: &str| lines.iter().position(|line| line.starts_with(text));
-        assert!(at("CPUs") < at("Energy"), "{lines:?}");
-        assert_eq!(at("0 "), None);
-        assert!(at("1 ").is_some() && at("package-0").is_some(), "{lines:?}");
-    }
-
-    #[test]
-    fn q_and_ctrl_c_end_it() {
-        let key = |code, modifiers| moved(KeyEvent::new(code, modifiers), 3);
-        assert_eq!(key(KeyCode::Char('q'), KeyModifiers::NONE), None);
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), None);
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), Some(3));
-        assert_eq!(key(KeyCode::Up, KeyModifiers::NONE), Some(2));
+        assert_eq!(state.refresh, FASTEST);
     }
 }

@@ -390,3 +390,76 @@ fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
     let lines: Vec<_> = chain.iter().filter(|step| step["what"] == "said").collect();
     assert_eq!(lines[0]["line"], "background-3 takes turns of 20 ms");
 }
+
+/// Where a period's time went, by reason, and all of it, ns.
+fn went(side: &Value) -> (u64, u64) {
+    let parts = side["parts"].as_object().unwrap();
+    let sum = parts.values().map(|ns| ns.as_u64().unwrap()).sum();
+    (sum, ns(side))
+}
+
+#[test]
+fn a_period_stands_beside_the_same_one_under_another_policy() {
+    let more = [
+        "--policy",
+        "eevdf",
+        "--diff",
+        "equipoise",
+        "--task",
+        "decoder",
+    ];
+    let load = args("tc2", "mixed:duration=5", &more);
+    let both = json(&[&load[..], &["--format", "json"]].concat());
+    let [first, second] = both["sides"].as_array().unwrap().as_slice() else {
+        panic!("{both:#}");
+    };
+    assert_eq!(
+        (&first["policy"], &second["policy"]),
+        (&"eevdf".into(), &"equipoise".into())
+    );
+    for side in [first, second] {
+        let (sum, all) = went(side);
+        assert!(sum.abs_diff(all) < 10, "{sum} of {all}: {side:#}");
+        let thread = &side["whole"]["thread"];
+        assert_eq!(thread, &both["thread"]);
+    }
+    // The period lost time, and the one beside it is of the same time.
+    assert!(first["cause"]["says"].is_string(), "{first:#}");
+    let at = |side: &Value, key: &str| side[key].as_u64().unwrap();
+    let apart = at(first, "from_ns").saturating_sub(at(second, "to_ns"));
+    assert!(apart < 100_000_000, "{apart}");
+
+    let shown = stdout(&load);
+    let thread = both["thread"].as_str().unwrap();
+    assert!(shown.contains(&format!("\n{thread} took ")), "{shown}");
+    for expected in [
+        "Under eevdf: ",
+        "Under equipoise: ",
+        " slept after ",
+        "eevdf: all of the period",
+    ] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+}
+
+/// A policy beside itself differs in nothing, at any time.
+#[test]
+fn a_period_beside_itself_is_the_same() {
+    for at in [&[][..], &["--at", "1.3s"]] {
+        let more = ["--policy", "cfs", "--diff", "cfs", "--format", "json"];
+        let load = args("tc2", "mixed:duration=2", &more);
+        let both = json(&[&load[..], at].concat());
+        assert_eq!(both["sides"][0], both["sides"][1]);
+    }
+}
+
+#[test]
+fn a_period_beside_a_policy_that_is_unknown_is_one_line() {
+    let output = run(&args("tc2", "mixed", &["--diff", "eevfd"]));
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("eevfd") && error.contains("eevdf"),
+        "{error}"
+    );
+}

@@ -72,6 +72,10 @@ fn without_a_scheduler_of_ours_there_are_the_cpus() {
         shown.contains("2000") && !shown.contains("callback"),
         "{shown}"
     );
+    assert!(
+        shown.contains("decisions: this kernel has no sched_ext"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -92,6 +96,14 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
     serve(&at("run/scx/root/stats"), answer.to_string());
     let shown = json(&[once(root.path()), vec!["--format", "json"]].concat());
     assert_eq!(shown["title"], "scx_equipoise, policy hperf, 2 CPUs");
+    // Numbers are numbers, and null where the kernel does not tell.
+    assert_eq!(shown["cpus"][0]["khz"], 2_000_000);
+    assert!(shown["cpus"][1]["khz"].is_null());
+    assert_eq!(shown["cpus"][1]["capacity"], 400);
+    assert_eq!(shown["decisions"][0]["name"], "pulled");
+    let pulled = shown["decisions"][0]["per_s"].as_f64().unwrap();
+    let seconds = shown["seconds"].as_f64().unwrap();
+    assert!((pulled * seconds - 30.0).abs() < 1e-6, "{shown}");
     let text = shown.to_string();
     for expected in [
         "Tasks that load balancing pulled",

@@ -59,6 +59,8 @@ fn an_explanation_fits_the_terminal() {
         let args = [&["explain"], &LOAD[..], &["--policy", "eevdf"]].concat();
         let shown = fits(columns, &args);
         assert!(shown.contains("waited"), "{shown}");
+        let shown = fits(columns, &[&args[..], &["--diff", "equipoise"]].concat());
+        assert!(shown.contains("Under equipoise: "), "{shown}");
     }
 }
 

@@ -215,6 +215,33 @@ pub fn json(of: &Explanation<'_>) -> String {
     text
 }
 
+/// A cause of what `response` lost.
+pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> serde_json::Value {
+    let cause = Cause {
+        thread: response.name.clone(),
+        pid: response.pid,
+        at_ns: response.from,
+        lost_ns: response.lost_ns(),
+        kind: cause.kind,
+        says: cause.sentence.clone(),
+        details: cause.details.clone(),
+        decision: cause.decision,
+        cpu: cause.cpu,
+        better_cpu: cause.better,
+    };
+    serde_json::json!(cause)
+}
+
+/// The events of a wait.
+pub(super) fn chain_of(chain: &Chain) -> serde_json::Value {
+    serde_json::json!(waited(chain))
+}
+
+/// A thread's activity from its wakeup until it slept.
+pub(super) fn slow_of(response: &Response) -> serde_json::Value {
+    serde_json::json!(slow(response))
+}
+
 fn cause(item: &Item<'_>, of: &Explanation<'_>) -> Cause {
     let cause = item.cause(of);
     let (thread, pid) = item.thread();

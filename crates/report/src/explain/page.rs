@@ -99,7 +99,7 @@ pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell
 }
 
 /// With other threads' activity if the scheduler records no `decisions`.
-fn chain(chain: &Chain, decisions: bool) -> Table {
+pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     let Wait {
         name, after, from, ..
     } = &chain.wait;

@@ -2,6 +2,7 @@
 //! their waker was late. A thread can take long though it hardly waits, because its CPU is slow
 //! by its kind, its frequency or a busy core.
 
+use super::period::Pick;
 use super::wait::{After, Asked, Wait, base};
 use machine::Machine;
 use simulator::{Event, Trace};
@@ -30,7 +31,7 @@ pub struct Response {
     /// The time lost before it woke up, by the threads that woke each other up to wake this one.
     pub late: Option<Box<Late>>,
     /// Its time from the wakeup to running, ns.
-    woken_ns: u64,
+    pub woken_ns: u64,
     /// Was the first of these threads woken up by an interrupt? Only then is there a time at which
     /// this one should have woken up.
     timed: bool,
@@ -164,7 +165,7 @@ impl Response {
     }
 
     /// Is more of its delay due to a late waker than to its own lost time?
-    fn is_late(&self) -> bool {
+    pub fn is_late(&self) -> bool {
         self.late_ns() > self.lost_ns()
     }
 
@@ -190,6 +191,7 @@ pub struct Responses<'a> {
     slow: BTreeMap<i32, Vec<Response>>,
     late: BTreeMap<i32, Vec<Response>>,
     totals: BTreeMap<String, Total>,
+    pick: Option<Pick>,
 }
 
 /// The chosen responses.
@@ -201,6 +203,8 @@ pub struct Chosen {
     pub late: Vec<Response>,
     /// Where the threads lost time in the whole run.
     pub totals: Vec<Total>,
+    /// The response to compare with another run's, if that was asked for.
+    pub picked: Option<Response>,
 }
 
 #[derive(Clone, Default)]
@@ -227,6 +231,16 @@ impl<'a> Responses<'a> {
             slow: BTreeMap::new(),
             late: BTreeMap::new(),
             totals: BTreeMap::new(),
+            pick: None,
+        }
+    }
+
+    /// Keeps one response, to compare it with another run's: the one around the time `near`, ns, or
+    /// the nearest, or otherwise the one that lost most time.
+    pub fn picking(self, near: Option<u64>) -> Responses<'a> {
+        Responses {
+            pick: Some(Pick::new(near)),
+            ..self
         }
     }
 
@@ -253,7 +267,9 @@ impl<'a> Responses<'a> {
             chosen
         };
         let totals = self.totals.into_values();
+        let picked = self.pick.and_then(|pick| pick.best(wanted));
         Chosen {
+            picked,
             slow: choose(self.slow, Response::slow_ns),
             late: choose(self.late, Response::late_ns),
             totals: totals
@@ -421,12 +437,20 @@ impl<'a> Responses<'a> {
         let at = self.asked.at;
         let is_late = response.is_late();
         let is_bad = is_late || response.is_slow();
-        if !is_bad || at.is_some_and(|at| !(response.from..=now).contains(&at)) {
+        let is_bad = is_bad && at.is_none_or(|at| (response.from..=now).contains(&at));
+        let is_picked = self.pick.as_ref().is_some_and(|pick| pick.wants(&response));
+        if !is_bad && !is_picked {
             return;
         }
         let idle = self.cpus.iter().map(|cpu| self.idle_ns(now, cpu));
         let meanwhile = idle.zip(&response.idle_ns).map(|(now, then)| now - then);
         response.idle_ns = meanwhile.collect();
+        if let Some(pick) = self.pick.as_mut().filter(|_| is_picked) {
+            pick.keep(response.clone());
+        }
+        if !is_bad {
+            return;
+        }
         let (kept, lost): (_, fn(&Response) -> u64) = match is_late {
             true => (&mut self.late, Response::late_ns),
             false => (&mut self.slow, Response::slow_ns),

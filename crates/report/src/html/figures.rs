@@ -6,10 +6,11 @@ use crate::number::number;
 use crate::{Cell, Table, Tone};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use lab::Comparison;
+use lab::{Comparison, judged_threads};
 use machine::Machine;
 use serde::Serialize;
 use simulator::Part;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -17,7 +18,8 @@ use std::fmt::Write;
 const SLICES_BYTES: usize = 2_400_000;
 /// With more CPUs than this, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
-/// The number of threads with a distribution of latencies, those that woke up most often.
+/// The number of threads with a distribution of latencies: those that decide, then those that woke
+/// up most often.
 const MOST_LATENCIES: usize = 12;
 /// Points of a distribution.
 const CDF_POINTS: usize = 160;
@@ -140,7 +142,7 @@ impl Figures {
             .map(|((name, run), pooled)| run_data(machine, name, run, (pooled, &order), budget))
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
-        let latencies = latencies(&threads);
+        let latencies = latencies(&threads, &judged_threads(&*comparison.workload));
         let schedulers = comparison.schedulers.iter();
         let policies = schedulers
             .zip(&runs)
@@ -431,8 +433,8 @@ fn running_times(machine: &Machine, run: &FirstRun, threads: &[Thread]) -> Table
     }
 }
 
-/// For the threads that woke up most often under any policy.
-fn latencies(runs: &[&[Thread]]) -> Vec<LatencyData> {
+/// For the threads that are `judged`, then for those that woke up most often under any policy.
+fn latencies(runs: &[&[Thread]], judged: &[String]) -> Vec<LatencyData> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     for thread in runs.iter().flat_map(|threads| threads.iter()) {
         let count = thread.latencies.len();
@@ -441,7 +443,7 @@ fn latencies(runs: &[&[Thread]]) -> Vec<LatencyData> {
             None => names.push((&thread.name, count)),
         }
     }
-    names.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    names.sort_by_key(|&(name, count)| (!judged.iter().any(|it| it == name), Reverse(count)));
     names
         .iter()
         .filter(|(_, count)| *count > 1)
@@ -625,12 +627,25 @@ mod tests {
             [thread(vec![1_000, 1_000, 50_000, 900_000])],
             [thread(vec![])],
         );
-        let found = latencies(&[&one, &other]);
+        let found = latencies(&[&one, &other], &[]);
         assert_eq!(found.len(), 1);
         let percent = &found[0].percent[0];
         assert_eq!((percent[0], percent[CDF_POINTS - 1]), (50.0, 100.0));
         assert!(percent.is_sorted());
         assert!(found[0].percent[1].is_empty());
         assert_eq!((found[0].us[0], *found[0].us.last().unwrap()), (1.0, 900.0));
+    }
+
+    #[test]
+    fn the_distribution_that_opens_is_of_a_thread_that_decides() {
+        let thread = |name: &str, wakeups: usize| Thread {
+            name: name.to_owned(),
+            latencies: vec![1_000; wakeups],
+            ..Thread::default()
+        };
+        let run = [thread("timer", 90), thread("ui", 5), thread("batch", 40)];
+        let found = latencies(&[&run], &["ui".to_owned()]);
+        let names: Vec<&str> = found.iter().map(|data| data.thread.as_str()).collect();
+        assert_eq!(names, ["ui", "timer", "batch"]);
     }
 }

@@ -1,0 +1,300 @@
+//! The screens of docs/top.md, drawn from a folder with a computer's /proc and /sys.
+
+use super::draw::draw;
+use super::sample::{Computer, Watch};
+use super::screen::State;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// The refreshes before a screen is taken.
+const STEPS: u64 = 13;
+
+/// A thread of the computer: its number and name; in percent of a CPU what it runs; turns a second;
+/// the mean wait, us; migrations a second; its CPU.
+type Loads = (u32, &'static str, u64, u64, u64, u64, usize);
+
+const THREADS: [Loads; 7] = [
+    (812, "RenderThread", 71, 240, 180, 2, 4),
+    (811, "game:main", 48, 120, 95, 1, 5),
+    (640, "surfaceflinger", 12, 180, 60, 3, 1),
+    (1703, "cc1plus", 96, 25, 5_400, 0, 6),
+    (1704, "cc1plus", 94, 25, 6_100, 0, 7),
+    (301, "kworker/u16:2", 3, 310, 22, 14, 0),
+    (655, "audio", 2, 200, 41, 0, 2),
+];
+
+/// A board of four little CPUs with a capacity of 446 and four big ones.
+struct Board {
+    root: tempfile::TempDir,
+    has_schedstat: bool,
+}
+
+impl Board {
+    fn new() -> Board {
+        let board = Board {
+            root: tempfile::tempdir().unwrap(),
+            has_schedstat: true,
+        };
+        let cpus = "sys/devices/system/cpu";
+        board.file(&format!("{cpus}/online"), "0-7\n");
+        for cpu in 0..8 {
+            let folder = format!("{cpus}/cpu{cpu}");
+            let (capacity, package) = if cpu < 4 { (446, 0) } else { (1024, 1) };
+            board.file(&format!("{folder}/cpu_capacity"), &format!("{capacity}\n"));
+            let first = cpu / 4 * 4;
+            let list = format!("{first}-{}\n", first + 3);
+            board.file(&format!("{folder}/topology/cluster_cpus_list"), &list);
+            board.file(&format!("{folder}/topology/package_cpus_list"), "0-7\n");
+            board.file(
+                &format!("{folder}/topology/cluster_id"),
+                &format!("{package}\n"),
+            );
+        }
+        board.at(0);
+        board
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        let path = self.root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Writes the kernel's counts after `second` seconds.
+    fn at(&self, second: u64) {
+        let (mut stat, mut schedstat) = (String::new(), String::new());
+        for cpu in 0..8_u64 {
+            // The load goes up and down, each CPU's at another time.
+            let busy: u64 = (1..=second)
+                .map(|second| {
+                    let phase = (second * 7 + cpu * 5) % 24;
+                    let swing = if phase < 12 { phase } else { 24 - phase };
+                    if cpu < 4 {
+                        8 + swing * 3
+                    } else {
+                        52 + swing * 4
+                    }
+                })
+                .sum();
+            let idle = second * 100 - busy;
+            stat += &format!("cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0\n");
+            let waited = second * 20_000_000 * (cpu + 1);
+            schedstat += &format!("cpu{cpu} 0 0 0 0 0 0 0 {waited} {}\n", second * 400);
+            let mhz = if cpu < 4 { 1_400 } else { 2_000 } - 100 * ((cpu + second) % 4);
+            let cpufreq = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq");
+            self.file(
+                &format!("{cpufreq}/scaling_cur_freq"),
+                &format!("{}\n", mhz * 1000),
+            );
+        }
+        self.file("proc/stat", &stat);
+        if self.has_schedstat {
+            self.file("proc/schedstat", &schedstat);
+        }
+        for (tid, name, percent, turns, wait_us, migrations, cpu) in THREADS {
+            let folder = format!("proc/{tid}/task/{tid}");
+            // utime is the 14th field, processor the 39th: proc_pid_stat(5).
+            let zeros = |fields: usize| vec!["0"; fields].join(" ");
+            let (between, after) = (zeros(10), zeros(23));
+            let ticks = second * percent;
+            let text = format!("{tid} ({name}) S {between} {ticks} 0 {after} {cpu} 0\n");
+            self.file(&format!("{folder}/stat"), &text);
+            if self.has_schedstat {
+                let turns = second * turns;
+                let ran = second * percent * 10_000_000;
+                // Each fourth second the waits are four times as long.
+                let waited = (turns + turns / second.max(1) * (second / 4) * 3) * wait_us * 1000;
+                self.file(
+                    &format!("{folder}/schedstat"),
+                    &format!("{ran} {waited} {turns}\n"),
+                );
+            }
+            let sched = format!("se.nr_migrations    :    {}\n", second * migrations);
+            self.file(&format!("{folder}/sched"), &sched);
+        }
+    }
+
+    /// The screen after [`STEPS`] refreshes, each a second after the other.
+    fn screen(&self, width: u16, height: u16, change: impl FnOnce(&mut State)) -> String {
+        let mut watch = Watch::begin(Computer::at(self.root.path()).unwrap()).unwrap();
+        let second = Duration::from_secs(1);
+        let mut state = State::new(second);
+        for step in 1..=STEPS {
+            self.at(step);
+            state.show(watch.next_after(second));
+        }
+        change(&mut state);
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, &watch.computer, &state))
+            .unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+        let lines = cells.chunks(usize::from(width));
+        let lines: Vec<String> = lines
+            .map(|line| format!("{}\n", line.concat().trim_end()))
+            .collect();
+        lines.concat()
+    }
+
+    /// Answers as scx_equipoise does, with `counted` as its statistics.
+    fn serve(&self, counted: &Value) {
+        self.file("sys/kernel/sched_ext/root/ops", "equipoise\n");
+        let answers = [
+            (
+                "run/scx_equipoise/control",
+                json!({ "Done": "policy = \"equipoise\"\n" }),
+            ),
+            (
+                "run/scx/root/stats",
+                json!({ "errno": 0, "args": { "resp": counted } }),
+            ),
+        ];
+        for (name, answer) in answers {
+            let path = self.root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let listener = UnixListener::bind(path).unwrap();
+            thread::spawn(move || {
+                for client in listener.incoming().flatten() {
+                    for _ in BufReader::new(&client).lines().map_while(Result::ok) {
+                        let _ = writeln!(&client, "{answer}");
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// docs/top.md has `screen` after the comment `<!-- NAME -->`. With EQUIPOISE_SCREENS set, the test
+/// writes it there instead.
+#[track_caller]
+fn documented(name: &str, screen: &str) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/top.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let start = format!("<!-- {name} -->\n\n```text\n");
+    let (before, rest) = text.split_once(&start).expect("the screen's comment");
+    let (shown, after) = rest.split_once("```").unwrap();
+    if std::env::var_os("EQUIPOISE_SCREENS").is_some() {
+        fs::write(&page, format!("{before}{start}{screen}```{after}")).unwrap();
+    } else {
+        assert_eq!(
+            shown, screen,
+            "{name}: EQUIPOISE_SCREENS=1 writes docs/top.md anew"
+        );
+    }
+}
+
+#[test]
+fn with_equipoise_in_24_lines() {
+    let board = Board::new();
+    board.serve(&json!({}));
+    documented("with equipoise, 80x24", &board.screen(80, 24, |_| {}));
+}
+
+#[test]
+fn with_equipoise_in_60_lines() {
+    let board = Board::new();
+    board.serve(&json!({
+        "pulled": 31, "newidle_calls": 870, "newidle_pulled": 112, "misfit_moves": 2,
+        "idle_hits": 1030, "waker_hits": 44, "queue_waits": 260, "wakeup_preemptions": 71,
+        "energy_uj": { "package-0": 3_120_000 },
+        "callbacks": {
+            "select_cpu": { "calls": 1100, "ns_per_call": 410.0 },
+            "dispatch": { "calls": 2600, "ns_per_call": 280.0 },
+        },
+    }));
+    let screen = board.screen(200, 60, |_| {});
+    // The page is at most 100 columns wide: what is beside the threads is seen here only.
+    for expected in [
+        "Waking or new tasks that got an idle CPU",
+        "1030.0",
+        "select_cpu(), 410 ns a call, 0.05 % of a CPU",
+        "3.12 W",
+    ] {
+        assert!(screen.contains(expected), "{expected}: {screen}");
+    }
+    assert!(!screen.contains("no decisions"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 200));
+}
+
+/// A sched_ext scheduler that is not ours has the events that Linux counts from 6.15 on.
+#[test]
+fn with_another_scheduler() {
+    let board = Board::new();
+    board.file("sys/kernel/sched_ext/root/ops", "simple\n");
+    let old = board.screen(80, 24, |state| state.shows_scheduler = true);
+    assert!(old.starts_with("scx_simple, 8 CPUs"), "{old}");
+    assert!(
+        old.contains("sched_ext counts events from Linux 6.15 on"),
+        "{old}"
+    );
+
+    let event = |number: u64| {
+        let text = format!("SCX_EV_SELECT_CPU_FALLBACK 0\nSCX_EV_REFILL_SLICE_DFL {number}\n");
+        board.file("sys/kernel/sched_ext/root/events", &text);
+    };
+    event(40);
+    let mut watch = Watch::begin(Computer::at(board.root.path()).unwrap()).unwrap();
+    event(65);
+    let interval = watch.next_after(Duration::from_secs(1));
+    assert_eq!(interval.events["SCX_EV_REFILL_SLICE_DFL"], 25.0);
+    assert!(interval.missing.is_empty(), "{:?}", interval.missing);
+}
+
+/// Without a scheduler and without a kernel's statistics, each empty column has its reason.
+#[test]
+fn without_a_scheduler() {
+    let board = Board {
+        has_schedstat: false,
+        ..Board::new()
+    };
+    for file in ["proc/schedstat", "sys/kernel/sched_ext"] {
+        let _ = fs::remove_file(board.root.path().join(file));
+    }
+    for (tid, ..) in THREADS {
+        let _ = fs::remove_file(
+            board
+                .root
+                .path()
+                .join(format!("proc/{tid}/task/{tid}/schedstat")),
+        );
+    }
+    documented(
+        "without a scheduler, help",
+        &board.screen(80, 24, |state| {
+            state.shows_help = true;
+        }),
+    );
+}
+
+/// A hundred CPUs still leave room for threads.
+#[test]
+fn many_cpus_are_a_block_each() {
+    let board = Board::new();
+    let online = "sys/devices/system/cpu/online";
+    board.file(online, "0-127\n");
+    let stat: String = (0..128).map(|cpu| format!("cpu{cpu} 1 0 0 1\n")).collect();
+    for cpu in 8..128 {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}");
+        board.file(&format!("{folder}/cpu_capacity"), "1024\n");
+    }
+    board.file("proc/stat", &stat);
+    let mut watch = Watch::begin(Computer::at(board.root.path()).unwrap()).unwrap();
+    board.file("proc/stat", &stat.replace(" 1 0 0 1", " 3 0 0 3"));
+    let mut state = State::new(Duration::from_secs(1));
+    state.show(watch.next_after(Duration::from_secs(1)));
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal
+        .draw(|frame| draw(frame, &watch.computer, &state))
+        .unwrap();
+    let screen = terminal.backend().to_string();
+    assert_eq!(screen.matches('▅').count(), 128, "{screen}");
+    assert!(screen.contains("thread "), "{screen}");
+}

@@ -1,0 +1,381 @@
+//! Samples of threads: CPU time, waits and migrations, from /proc/PID/task/TID.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The number of threads whose waits are sampled between refreshes: those with the most CPU time.
+/// Reading one takes a few us, so that all of them take well below 1 % of a CPU.
+const WATCHED: usize = 64;
+
+/// The age up to which a wait counts for the percentile.
+const WINDOW: Duration = Duration::from_secs(30);
+
+/// A thread's place: the process, and the thread.
+type Id = (u32, u32);
+
+/// The kernel's counts for a thread so far. A file that the kernel lacks is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    /// `schedstat`: time on a CPU, ns; time waited for one, ns; number of turns.
+    turns: Option<Turns>,
+    /// `stat`: time on a CPU, ticks of USER_HZ.
+    ticks: u64,
+    /// `sched`: `se.nr_migrations`.
+    migrations: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Turns {
+    ran_ns: u64,
+    waited_ns: u64,
+    number: u64,
+}
+
+/// A thread that ran in an interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// The process's number.
+    pub pid: u32,
+    /// Its own number.
+    pub tid: u32,
+    /// Its name (`comm`).
+    pub name: String,
+    /// The CPU that it last ran on.
+    pub cpu: Option<usize>,
+    /// CPU time, of one CPU's: from 0 to 1.
+    pub ran: f64,
+    /// The number of times a second that it began to run.
+    pub turns: Option<f64>,
+    /// The mean time that it waited before it began to run, ns; `None` if it never did.
+    pub wait_ns: Option<f64>,
+    /// The 99th percentile of these times in the last [`WINDOW`], ns. Turns between two samples
+    /// count with their mean.
+    pub wait_p99_ns: Option<f64>,
+    /// Moves from one CPU to another a second.
+    pub migrations: Option<f64>,
+}
+
+/// Waits of a thread, oldest first: when they were seen, the mean, ns, and the number.
+type Waits = VecDeque<(Instant, f64, u64)>;
+
+/// The threads of a computer over time.
+pub struct Threads {
+    proc: PathBuf,
+    /// Ticks of `stat` a second.
+    hz: f64,
+    before: BTreeMap<Id, Counted>,
+    at: Option<Instant>,
+    /// The latest sample of a watched thread, and its waits.
+    watched: BTreeMap<Id, (Turns, Waits)>,
+    /// Why a column of threads is empty.
+    pub missing: Vec<(&'static str, &'static str)>,
+}
+
+impl Threads {
+    /// The threads in the folder `proc`.
+    pub fn of(proc: PathBuf) -> Threads {
+        Threads {
+            proc,
+            hz: rustix::param::clock_ticks_per_second() as f64,
+            before: BTreeMap::new(),
+            at: None,
+            watched: BTreeMap::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    /// The threads that ran since the last call, most CPU time first; none the first time.
+    pub fn scan(&mut self, now: Instant) -> Vec<Thread> {
+        self.look(now);
+        let ids = self.ids();
+        let seconds = self.at.map(|at| (now - at).as_secs_f64().max(1e-9));
+        let mut counted = BTreeMap::new();
+        let mut ran = Vec::new();
+        for id in ids {
+            let folder = self.folder(id);
+            let then = self.before.get(&id).copied();
+            let turns = turns(&folder);
+            // Only a thread that ran has anything new in the other files.
+            if let (Some(turns), Some(then)) = (turns, then)
+                && then.turns == Some(turns)
+            {
+                counted.insert(id, then);
+                continue;
+            }
+            let Some(stat) = fs::read_to_string(folder.join("stat")).ok() else {
+                continue;
+            };
+            let Some(stat) = Stat::parse(&stat) else {
+                continue;
+            };
+            let now = Counted {
+                turns,
+                ticks: stat.ticks,
+                migrations: migrations(&folder),
+            };
+            counted.insert(id, now);
+            // A thread that is new since the last scan ran all its time since.
+            if let Some(seconds) = seconds {
+                ran.extend(self.between(id, &stat, then.unwrap_or_default(), now, seconds));
+            }
+        }
+        self.missing = missing(&counted);
+        ran.sort_by(|a, b| b.ran.total_cmp(&a.ran).then(a.tid.cmp(&b.tid)));
+        self.watch(&ran, &counted);
+        (self.before, self.at) = (counted, Some(now));
+        ran
+    }
+
+    /// Watches the threads that ran most since the last scan.
+    pub fn find(&mut self) {
+        let mut ran: Vec<(u64, Id, Turns)> = Vec::new();
+        for (&id, then) in &self.before {
+            if let (Some(then), Some(now)) = (then.turns, turns(&self.folder(id)))
+                && now.ran_ns > then.ran_ns
+            {
+                ran.push((now.ran_ns - then.ran_ns, id, then));
+            }
+        }
+        ran.sort_by_key(|&(ran, id, _)| (Reverse(ran), id));
+        for (_, id, then) in ran.into_iter().take(WATCHED) {
+            self.watched.insert(id, (then, Waits::new()));
+        }
+    }
+
+    /// Samples the waits of the watched threads. The more often, the closer is the percentile.
+    pub fn look(&mut self, now: Instant) {
+        let proc = &self.proc;
+        self.watched.retain(|&id, (last, waits)| {
+            let Some(turns) = turns(&folder(proc, id)) else {
+                return false;
+            };
+            let number = turns.number.saturating_sub(last.number);
+            if number > 0 {
+                let waited = turns.waited_ns.saturating_sub(last.waited_ns);
+                waits.push_back((now, waited as f64 / number as f64, number));
+            }
+            while waits.front().is_some_and(|&(at, ..)| now - at > WINDOW) {
+                waits.pop_front();
+            }
+            *last = turns;
+            true
+        });
+    }
+
+    fn between(
+        &self,
+        id: Id,
+        stat: &Stat,
+        then: Counted,
+        now: Counted,
+        seconds: f64,
+    ) -> Option<Thread> {
+        let turns = now.turns.map(|now| {
+            let then = then.turns.unwrap_or_default();
+            Turns {
+                ran_ns: now.ran_ns.saturating_sub(then.ran_ns),
+                waited_ns: now.waited_ns.saturating_sub(then.waited_ns),
+                number: now.number.saturating_sub(then.number),
+            }
+        });
+        let ran = match turns {
+            Some(turns) => turns.ran_ns as f64 / 1e9,
+            None => now.ticks.saturating_sub(then.ticks) as f64 / self.hz,
+        };
+        let waits = self.watched.get(&id).map(|(_, waits)| waits);
+        let migrations = now.migrations.map(|migrations| {
+            let then = then.migrations.unwrap_or_default();
+            migrations.saturating_sub(then) as f64 / seconds
+        });
+        (ran > 0.0).then(|| Thread {
+            pid: id.0,
+            tid: id.1,
+            name: stat.name.clone(),
+            cpu: stat.cpu,
+            ran: ran / seconds,
+            turns: turns.map(|turns| turns.number as f64 / seconds),
+            wait_ns: turns
+                .filter(|turns| turns.number > 0)
+                .map(|turns| turns.waited_ns as f64 / turns.number as f64),
+            wait_p99_ns: waits.and_then(p99),
+            migrations,
+        })
+    }
+
+    /// Watches those that ran most, and those already watched as long as they have waits.
+    fn watch(&mut self, ran: &[Thread], counted: &BTreeMap<Id, Counted>) {
+        let most: Vec<Id> = ran
+            .iter()
+            .take(WATCHED)
+            .map(|thread| (thread.pid, thread.tid))
+            .collect();
+        if self.watched.len() > 2 * WATCHED {
+            self.watched.retain(|id, _| most.contains(id));
+        }
+        self.watched.retain(|_, (_, waits)| !waits.is_empty());
+        for id in most {
+            if let Some(turns) = counted.get(&id).and_then(|counted| counted.turns) {
+                self.watched
+                    .entry(id)
+                    .or_insert_with(|| (turns, Waits::new()));
+            }
+        }
+    }
+
+    fn ids(&self) -> Vec<Id> {
+        let numbers = |folder: &Path| -> Vec<u32> {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .collect()
+        };
+        let of = |pid: u32| {
+            let tids = numbers(&self.proc.join(format!("{pid}/task")));
+            tids.into_iter().map(move |tid| (pid, tid))
+        };
+        numbers(&self.proc).into_iter().flat_map(of).collect()
+    }
+
+    fn folder(&self, id: Id) -> PathBuf {
+        folder(&self.proc, id)
+    }
+}
+
+fn folder(proc: &Path, (pid, tid): Id) -> PathBuf {
+    proc.join(format!("{pid}/task/{tid}"))
+}
+
+/// `schedstat`: Documentation/scheduler/sched-stats.rst.
+fn turns(folder: &Path) -> Option<Turns> {
+    let text = fs::read_to_string(folder.join("schedstat")).ok()?;
+    let mut numbers = text
+        .split_ascii_whitespace()
+        .map(|number| number.parse().ok());
+    Some(Turns {
+        ran_ns: numbers.next()??,
+        waited_ns: numbers.next()??,
+        number: numbers.next()??,
+    })
+}
+
+/// `sched` has a line `se.nr_migrations : 7`.
+fn migrations(folder: &Path) -> Option<u64> {
+    let text = fs::read_to_string(folder.join("sched")).ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("se.nr_migrations"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+/// A thread's `stat`: proc_pid_stat(5).
+struct Stat {
+    name: String,
+    ticks: u64,
+    cpu: Option<usize>,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Stat> {
+        // A name may contain spaces and parentheses; the last parenthesis ends it.
+        let (head, rest) = text.rsplit_once(')')?;
+        let (_, name) = head.split_once('(')?;
+        // `rest` begins with the third field, the state.
+        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
+        let ticks = |number: usize| -> Option<u64> { field(number)?.parse().ok() };
+        Some(Stat {
+            name: name.to_owned(),
+            ticks: ticks(14)? + ticks(15)?,
+            cpu: field(39).and_then(|cpu| cpu.parse().ok()),
+        })
+    }
+}
+
+/// The shortest wait that 99 % of the turns did not exceed, ns.
+fn p99(waits: &Waits) -> Option<f64> {
+    let mut waits: Vec<(f64, u64)> = waits
+        .iter()
+        .map(|&(_, wait, turns)| (wait, turns))
+        .collect();
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: u64 = waits.iter().map(|&(_, turns)| turns).sum();
+    let mut seen = 0;
+    let mut waits = waits.into_iter();
+    let at = waits.find(|&(_, turns)| {
+        seen += turns;
+        seen * 100 >= all * 99
+    });
+    at.map(|(wait, _)| wait)
+}
+
+/// The columns that no thread has, and why.
+fn missing(counted: &BTreeMap<Id, Counted>) -> Vec<(&'static str, &'static str)> {
+    let lacks = |has: fn(&Counted) -> bool| !counted.is_empty() && !counted.values().any(has);
+    let mut missing = Vec::new();
+    if lacks(|counted| counted.turns.is_some()) {
+        missing.push((
+            "wait, wait p99, runs/s",
+            "no /proc/PID/schedstat (CONFIG_SCHED_INFO)",
+        ));
+    }
+    if lacks(|counted| counted.migrations.is_some()) {
+        missing.push((
+            "moves/s",
+            "no se.nr_migrations in /proc/PID/sched (CONFIG_SCHED_DEBUG)",
+        ));
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_have_parentheses() {
+        let fields = (4..=52).map(|field| field.to_string()).collect::<Vec<_>>();
+        let stat = Stat::parse(&format!("7 (a) (b c) S {}", fields.join(" "))).unwrap();
+        assert_eq!((stat.name.as_str(), stat.ticks), ("a) (b c", 14 + 15));
+        assert_eq!(stat.cpu, Some(39));
+    }
+
+    #[test]
+    fn the_percentile_is_of_turns() {
+        let now = Instant::now();
+        let waits = |samples: &[(f64, u64)]| {
+            let samples = samples.iter().map(|&(wait, turns)| (now, wait, turns));
+            p99(&samples.collect())
+        };
+        assert_eq!(waits(&[]), None);
+        assert_eq!(waits(&[(5.0, 98), (900.0, 2)]), Some(900.0));
+        assert_eq!(waits(&[(900.0, 1), (5.0, 99)]), Some(5.0));
+    }
+
+    /// A thread of which the kernel counts nothing but ticks.
+    #[test]
+    fn an_empty_column_has_a_reason() {
+        let proc = tempfile::tempdir().unwrap();
+        let folder = proc.path().join("7/task/7");
+        fs::create_dir_all(&folder).unwrap();
+        let stat = |ticks: u64| {
+            let text = format!("7 (loop) R {} {ticks} 0", ["0"; 10].join(" "));
+            fs::write(folder.join("stat"), text).unwrap();
+        };
+        let mut threads = Threads::of(proc.path().to_owned());
+        let then = Instant::now();
+        stat(0);
+        assert_eq!(threads.scan(then), []);
+        stat(threads.hz as u64);
+        let ran = threads.scan(then + Duration::from_secs(2));
+        assert_eq!((ran.len(), ran[0].ran), (1, 0.5));
+        assert_eq!((ran[0].wait_p99_ns, ran[0].migrations), (None, None));
+        assert_eq!(threads.missing.len(), 2);
+
+        fs::write(folder.join("schedstat"), "5 6 7\n").unwrap();
+        fs::write(folder.join("sched"), "se.nr_migrations    :    3\n").unwrap();
+        threads.scan(then + Duration::from_secs(3));
+        assert_eq!(threads.missing, []);
+    }
+}

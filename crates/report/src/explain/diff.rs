@@ -1,0 +1,210 @@
+//! The same period of a thread under two schedulers, side by side.
+
+use super::json::{cause_of, chain_of, slow_of};
+use super::page::{chain, seconds, shown};
+use super::period::Period;
+use super::response::Response;
+use crate::{Page, Table};
+use machine::Machine;
+use serde_json::{Value, json};
+
+/// The same as that of `compare`.
+const SCHEMA: u32 = 2;
+
+/// The number of CPUs listed that it ran on.
+const MOST_CPUS: usize = 4;
+
+/// Two runs of a workload with the same seed.
+pub struct Difference<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The workload's name.
+    pub workload: &'a str,
+    /// The seed.
+    pub seed: u64,
+    /// The period that was chosen, and the one of the other run that is nearest in time.
+    pub sides: [Period; 2],
+}
+
+/// Where the time of a response went: its name and the time, ns. Together they are all of it.
+fn parts(response: &Response) -> [(&'static str, u64); 6] {
+    let lost = response.lost();
+    let waited = response.waited_ns();
+    let slow = lost.kind_ns + lost.frequency_ns + lost.shared_ns;
+    [
+        ("waited to run", response.woken_ns.min(waited)),
+        ("preempted", waited.saturating_sub(response.woken_ns)),
+        ("slow CPU", lost.kind_ns),
+        ("low frequency", lost.frequency_ns),
+        ("shared core", lost.shared_ns),
+        ("work", response.ran_ns().saturating_sub(slow)),
+    ]
+}
+
+impl Difference<'_> {
+    /// A table of both, and each one's decisions.
+    pub fn page(&self) -> Page {
+        let [first, second] = &self.sides;
+        let mut tables = vec![self.table()];
+        for side in &self.sides {
+            tables.extend(decided(side));
+        }
+        Page {
+            title: format!(
+                "{} on {} under {} and {}",
+                self.workload, self.machine.name, first.policy, second.policy
+            ),
+            notes: vec![format!("first run, seed {}", self.seed)],
+            verdict: self.verdict(),
+            tables,
+            ..Page::default()
+        }
+    }
+
+    fn verdict(&self) -> Vec<String> {
+        let [first, second] = &self.sides;
+        let mut verdict = vec![format!(
+            "{} took {} after its wakeup at {} under {}, and {} under {}{}.",
+            first.response.name,
+            shown(first.response.ns()),
+            seconds(first.response.from),
+            first.policy,
+            shown(second.response.ns()),
+            second.policy,
+            self.mostly(),
+        )];
+        for side in &self.sides {
+            let cause = side.cause.as_ref().map(|cause| {
+                let details = cause.details.iter().map(|detail| format!(" {detail}"));
+                format!("{}{}", cause.sentence, details.collect::<String>())
+            });
+            let none = || format!("{} lost no time.", side.response.name);
+            let text = cause.unwrap_or_else(none);
+            verdict.push(format!("Under {}: {text}", side.policy));
+        }
+        verdict
+    }
+
+    /// The largest part of the difference, if there is a difference.
+    fn mostly(&self) -> String {
+        let [first, second] = self.sides.each_ref().map(|side| parts(&side.response));
+        let longer = self.sides[1].response.ns() > self.sides[0].response.ns();
+        let differences = first.iter().zip(&second).map(|(&(name, a), &(_, b))| {
+            let (less, more) = if longer { (a, b) } else { (b, a) };
+            (more.saturating_sub(less), name)
+        });
+        match differences.max() {
+            Some((ns, name)) if ns > 0 => {
+                let sign = if longer { "more" } else { "less" };
+                let name = match name {
+                    "work" => "work in the period",
+                    "preempted" => "time preempted",
+                    "waited to run" => "waiting to run",
+                    "slow CPU" => "time lost to a slow CPU",
+                    "low frequency" => "time lost to a low frequency",
+                    name => name,
+                };
+                format!(": {} {sign} {name}", shown(ns))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        let mut row = |name: &str, of: &dyn Fn(&Period) -> String| {
+            let cells = self.sides.iter().map(of);
+            rows.push([name.to_owned()].into_iter().chain(cells).collect());
+        };
+        row("woke up at", &|side| seconds(side.response.from));
+        row("slept after", &|side| shown(side.response.ns()));
+        for (at, (name, _)) in parts(&self.sides[0].response).into_iter().enumerate() {
+            let time = |side: &Period| parts(&side.response)[at].1;
+            // A reason for which neither lost time is left out.
+            if name == "work" || self.sides.iter().any(|side| time(side) > 0) {
+                row(&format!("  {name}"), &|side| shown(time(side)));
+            }
+        }
+        row("ran on", &|side| ran_on(&side.response));
+        row("decision", &|side| {
+            let decision = side.cause.as_ref().and_then(|cause| cause.decision);
+            decision.unwrap_or("-").to_owned()
+        });
+        row("better CPU", &|side| {
+            let better = side.cause.as_ref().and_then(|cause| cause.better);
+            better.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string())
+        });
+        let [first, second] = &self.sides;
+        let rows = rows.into_iter();
+        Table {
+            title: format!("{}, from its wakeup until it slept", first.response.name),
+            header: vec![String::new(), first.policy.clone(), second.policy.clone()],
+            text_columns: 3,
+            rows: rows
+                .map(|row| row.into_iter().map(Into::into).collect())
+                .collect(),
+            ..Table::default()
+        }
+    }
+
+    /// The same for programs; ends in a line feed.
+    pub fn json(&self) -> String {
+        let sides: Vec<Value> = self.sides.iter().map(side).collect();
+        let all = json!({
+            "schema": SCHEMA,
+            "machine": self.machine.name,
+            "workload": self.workload,
+            "seed": self.seed,
+            "thread": self.sides[0].response.name,
+            "sides": sides,
+        });
+        format!("{all:#}\n")
+    }
+}
+
+/// `CPU 4 (10.2 ms), CPU 1 (300 us)`, the longest first.
+fn ran_on(response: &Response) -> String {
+    let ran = response.ran.iter().map(|(&cpu, ran)| (cpu, ran.ns));
+    let mut ran: Vec<(usize, u64)> = ran.filter(|&(_, ns)| ns > 0).collect();
+    ran.sort_by_key(|&(cpu, ns)| (u64::MAX - ns, cpu));
+    let named = ran.iter().take(MOST_CPUS);
+    let mut named: Vec<String> = named
+        .map(|&(cpu, ns)| format!("CPU {cpu} ({})", shown(ns)))
+        .collect();
+    if ran.len() > MOST_CPUS {
+        named.push(format!("{} more", ran.len() - MOST_CPUS));
+    }
+    named.join(", ")
+}
+
+/// The decisions of the whole period, and the events of its longest wait.
+fn decided(side: &Period) -> Vec<Table> {
+    let whole = Table {
+        title: format!("{}: all of the period", side.policy),
+        ..chain(&side.whole, side.decisions)
+    };
+    let waited = side.waited.as_ref().map(|waited| {
+        let table = chain(waited, side.decisions);
+        Table {
+            title: format!("{}: {}", side.policy, table.title),
+            ..table
+        }
+    });
+    let tables = waited.into_iter().chain([whole]);
+    tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn side(side: &Period) -> Value {
+    let response = &side.response;
+    let parts = parts(response).map(|(name, ns)| (name.replace(' ', "_") + "_ns", json!(ns)));
+    json!({
+        "policy": side.policy,
+        "from_ns": response.from,
+        "to_ns": response.to,
+        "parts": serde_json::Map::from_iter(parts),
+        "period": slow_of(response),
+        "cause": side.cause.as_ref().map(|cause| cause_of(cause, response)),
+        "waited": side.waited.as_ref().map(chain_of),
+        "whole": chain_of(&side.whole),
+    })
+}
