@@ -97,7 +97,7 @@ __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 {
 	struct cpu_state *this = cpu_at(cpu);
 	struct cluster *c = cluster_at(other);
-	u32 tried;
+	int tried;
 
 	bpf_for(tried, 0, IDLE_TRIED) {
 		u64 idle = READ_ONCE(c->idle), later = idle & ~((2ULL << (this->offered & 63)) - 1);

@@ -14,9 +14,10 @@ extern const unsigned long cpufreq_pressure __ksym __weak;
 /* cpufreq_get_pressure(): the lost capacity of @cpu, relative to 1024 of the largest. */
 static __always_inline u64 cpufreq_get_pressure(u32 cpu)
 {
-	const unsigned long *pressure;
+	/* Null if the kernel was built without CONFIG_CPU_FREQ. */
+	const unsigned long *pressure = &cpufreq_pressure;
 
-	if (!policy.cpufreq_pressure || !&cpufreq_pressure)
+	if (!policy.cpufreq_pressure || !pressure)
 		return 0;
 	pressure = bpf_per_cpu_ptr(&cpufreq_pressure, cpu);
 	return pressure ? *pressure : 0;

@@ -99,7 +99,7 @@ const CLUSTERS: &str = r#"
     u32 pulls_running(u32 cpu) { return pull_running(cpu); }
     u32 offers_running(u32 cpu) { return offer_running(&task[cpu], cpu); }
     u32 offers_core(u32 cpu) { return offer_core(&task[cpu], cpu); }
-    u32 offers_waiting(u32 cluster) { return offer_waiting(cluster); }
+    u32 offers_waiting(u32 cluster) { return offer_waiting(clusters[cluster].first_cpu); }
     u32 with_waker(u32 cpu)
     {
         kernel.cpu = cpu;
@@ -116,7 +116,7 @@ const CLUSTERS: &str = r#"
     void released(u32 cpu) { equipoise_cpu_release(cpu, NULL); }
     u32 takes_from(u32 cpu) { return first_queue(cpu).dsq; }
     u32 own_queue(u32 cpu) { return own_dsq(cpu); }
-    s64 forked_by(u32 i, u32 cluster) { return inherited_vtime(&task[i], &clusters[cluster]) - CLOCK; }
+    s64 forked_by(u32 i, u32 cluster) { return inherited_vtime(&task[i], &clusters[cluster], clusters[cluster].clock) - CLOCK; }
 "#;
 
 const MS: i64 = 1_000_000;
