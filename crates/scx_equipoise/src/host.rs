@@ -8,6 +8,8 @@ use machine::{CoreType, Cpu, CpuMask, Level, MAX_CPUS, Machine};
 use scx_utils::{NR_CPU_IDS, Topology};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// The machine of this name or in this file, if it has as many CPUs as this machine.
 pub fn describe(name_or_path: &str) -> Result<Machine, Box<BadInput>> {
@@ -64,9 +66,25 @@ pub fn online() -> Result<CpuMask> {
     detect::online(Path::new("/sys")).map_err(anyhow::Error::msg)
 }
 
-/// The place of each online CPU, by sysfs. A CPU that goes offline meanwhile takes its files along:
-/// then all are read again.
+/// The time between two readings of sysfs that have to agree.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The place of each online CPU, by sysfs. A CPU that comes online is listed before its caches and
+/// siblings are, and the kernel need not report it once they are: so two readings have to agree.
 fn places() -> Result<Vec<Place>> {
+    let mut before = read_places()?;
+    loop {
+        thread::sleep(SETTLED);
+        let now = read_places()?;
+        if now == before {
+            return Ok(now);
+        }
+        before = now;
+    }
+}
+
+/// One reading. A CPU that goes offline meanwhile takes its files along: then all are read again.
+fn read_places() -> Result<Vec<Place>> {
     loop {
         let before = online()?;
         match Topology::new() {
