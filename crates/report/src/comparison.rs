@@ -56,6 +56,7 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         ),
         notes: [number_of_runs(runs, comparison.asked)]
             .into_iter()
+            .chain(comparison.workload.notes())
             .chain(cut_short(findings))
             .collect(),
         verdict: verdict(findings, shown.goal),
