@@ -155,7 +155,7 @@ fn a_missed_deadline_is_explained_where_it_is_drawn() {
     assert_eq!(found["axe"], expected_axe(), "{found}");
     assert_eq!(found["open"].as_array().unwrap().len(), 2, "{found}");
     // It opens on a part of the run.
-    assert_ne!(found["whole"], "0.000 ms to 5000.0 ms", "{found}");
+    assert_ne!(found["first"], found["whole"], "{found}");
     assert!(found["misses"].as_u64() > Some(0), "{found}");
     assert_eq!(found["band"], serde_json::json!([true, true]), "{found}");
     let (why, said) = (found["why"].as_str().unwrap(), found["said"].as_str().unwrap());

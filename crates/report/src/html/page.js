@@ -112,7 +112,8 @@
   const overTime = (element, height, more) => ({
     width: width(element), height, legend: { show: false },
     scales: { x: { time: false, min: view.min, max: view.max }, y: { range: more.range } },
-    cursor: { y: false, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, points: { show: false } },
+    // A click after a drag is the timeline's own matter.
+    cursor: { y: false, drag: { x: true, y: false, setScale: false, click: () => {} }, sync: { key: "time" }, points: { show: false } },
     series: more.series,
     axes: [
       axis({ values: (u, splits) => splits.map((ms) => +ms.toFixed(3)), size: 42, label: "ms", labelSize: 16 }),
@@ -317,6 +318,7 @@
       ctx.fillStyle = css("--text");
       ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
       ctx.textBaseline = "top";
+      ctx.textAlign = "left";
       list.forEach((lane, i) => ctx.fillText(lane.name, left + 6, top + (i * high) / rows));
       ctx.restore();
     };
@@ -385,6 +387,7 @@
     details.addEventListener("toggle", openedMore);
     more.addEventListener("toggle", openedMore);
     opened();
+    openedMore();
   });
 
   // A thread has one colour in the whole page.
