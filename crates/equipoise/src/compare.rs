@@ -78,7 +78,9 @@ fn of_load(args: &Compare, load: &str) -> Vec<String> {
         ("--workload", Some(load)),
         ("--cpunodebind", args.cpunodebind.as_deref()),
     ];
-    let options = options.into_iter().filter_map(|(name, value)| Some([name, value?]));
+    let options = options
+        .into_iter()
+        .filter_map(|(name, value)| Some([name, value?]));
     options.flatten().map(str::to_owned).collect()
 }
 

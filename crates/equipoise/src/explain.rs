@@ -9,8 +9,8 @@ use crate::subject;
 use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
 use report::explain::{
-    self, Asked, Chain, Chains, Difference, Explanation, Missed, MissedPeriod, Period, Responses, Subject,
-    Wait, Waits,
+    self, Asked, Chain, Chains, Difference, Explanation, Missed, MissedPeriod, Period, Responses,
+    Subject, Wait, Waits,
 };
 use simulator::{Event, Trace};
 use std::slice;
@@ -171,7 +171,12 @@ pub fn missed_periods(
     let mut chains = Chains::new(windows, [], case.machine.cpus.len());
     lab::explain_until(case, runs, &mut chains, &STOP)?;
     let (chains, _) = chains.finish();
-    Ok(with_chains(case, missed, &observed, &mut chains.into_iter()))
+    Ok(with_chains(
+        case,
+        missed,
+        &observed,
+        &mut chains.into_iter(),
+    ))
 }
 
 /// `missed` with the next of `chains`, as many for each as were observed for it.

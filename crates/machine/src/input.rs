@@ -300,7 +300,10 @@ pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<B
 fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error> {
     let line = |error: &toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
-        text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count()
+        text.as_bytes()[..at]
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count()
     };
     let mut errors = errors;
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
@@ -338,9 +341,14 @@ fn unfit<T: DeserializeOwned>(text: &str, first: toml::de::Error) -> Vec<toml::d
 
 /// Is it an error of one line, and not of what other lines lack?
 fn is_about_line(error: &toml::de::Error) -> bool {
-    ["unknown field", "unknown variant", "invalid type", "invalid value"]
-        .iter()
-        .any(|kind| error.message().starts_with(kind))
+    [
+        "unknown field",
+        "unknown variant",
+        "invalid type",
+        "invalid value",
+    ]
+    .iter()
+    .any(|kind| error.message().starts_with(kind))
 }
 
 fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
@@ -508,8 +516,12 @@ mod tests {
         let lines = |text: &str| -> Vec<String> {
             let bad = from_toml::<File>("f", text).unwrap_err();
             let shown = bad.render(false);
-            let errors = shown.lines().filter_map(|line| line.strip_prefix("error: f:"));
-            errors.map(|line| line.split(':').next().unwrap().to_owned()).collect()
+            let errors = shown
+                .lines()
+                .filter_map(|line| line.strip_prefix("error: f:"));
+            errors
+                .map(|line| line.split(':').next().unwrap().to_owned())
+                .collect()
         };
         let unfit = "hz = \"a\"\ncolour = 1\n[[core]]\nspeed = 1\n[[core]]\nspeed = 2\nsped = 3\n";
         assert_eq!(lines(unfit), ["1", "2", "7"]);

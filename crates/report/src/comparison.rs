@@ -62,7 +62,12 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         verdict: verdict(findings, shown.goal),
         tables,
         remarks: remarks(comparison, shown, hidden),
-        charts: rows.iter().filter(deciding).map(|row| chart(row)).filter(says_something).collect(),
+        charts: rows
+            .iter()
+            .filter(deciding)
+            .map(|row| chart(row))
+            .filter(says_something)
+            .collect(),
         ..Page::default()
     }
 }

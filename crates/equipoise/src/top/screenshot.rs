@@ -221,10 +221,20 @@ fn recorded(name: &str, ops: Option<&str>, counted: Option<Value>) -> [String; 2
         has_schedstat: true,
     };
     board.file("sys/devices/system/cpu/online", "0-3\n");
+    for cpu in 0..4 {
+        let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+        board.file(&format!("{topology}/package_cpus_list"), "0-3\n");
+        board.file(
+            &format!("{topology}/thread_siblings_list"),
+            &format!("{cpu}\n"),
+        );
+    }
     let show = |step: &Recorded| {
         let numbered = |list: &[String], between: &str| -> String {
             let lines = list.iter().enumerate();
-            lines.map(|(cpu, text)| format!("cpu{cpu} {between}{text}\n")).collect()
+            lines
+                .map(|(cpu, text)| format!("cpu{cpu} {between}{text}\n"))
+                .collect()
         };
         board.file("proc/stat", &numbered(&step.stat, ""));
         board.file("proc/schedstat", &numbered(&step.schedstat, "0 0 0 0 0 0 "));
@@ -234,8 +244,14 @@ fn recorded(name: &str, ops: Option<&str>, counted: Option<Value>) -> [String; 2
             let (between, after) = (zeros(10), zeros(23));
             let text = format!("{tid} ({name}) S {between} {ticks} 0 {after} {cpu} 0\n");
             board.file(&format!("{folder}/stat"), &text);
-            board.file(&format!("{folder}/schedstat"), &format!("{ran} {waited} {turns}\n"));
-            board.file(&format!("{folder}/sched"), &format!("se.nr_migrations : {migrations}\n"));
+            board.file(
+                &format!("{folder}/schedstat"),
+                &format!("{ran} {waited} {turns}\n"),
+            );
+            board.file(
+                &format!("{folder}/sched"),
+                &format!("se.nr_migrations : {migrations}\n"),
+            );
         }
         if ops.is_some() {
             board.file("sys/kernel/sched_ext/root/events", &step.events.join("\n"));

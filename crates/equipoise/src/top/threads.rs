@@ -135,7 +135,8 @@ impl Threads {
             // A thread that is new since the last scan ran all its time since.
             if let Some(seconds) = seconds {
                 let seconds = then.map_or(seconds, |then| {
-                    let seconds = seconds + read_after.as_secs_f64() - then.read_after.as_secs_f64();
+                    let seconds =
+                        seconds + read_after.as_secs_f64() - then.read_after.as_secs_f64();
                     seconds.max(1e-9)
                 });
                 ran.extend(self.between(id, &stat, then.unwrap_or_default(), now, seconds));

@@ -106,7 +106,10 @@ fn the_page_works_in_a_browser() {
         assert!(found["places_of"].as_u64() >= Some(5), "{found}");
         let pixels = found["pixels_of_ui"].as_array().unwrap();
         assert_eq!(pixels.len(), 3, "{found}");
-        assert!(pixels.iter().all(|count| count.as_u64() > Some(10)), "{found}");
+        assert!(
+            pixels.iter().all(|count| count.as_u64() > Some(10)),
+            "{found}"
+        );
         assert_eq!(found["whole"], "0.000 ms to 5000.0 ms");
         assert_eq!(found["zoomed"], "1250.0 ms to 3750.0 ms");
         assert_eq!(found["later"], "1875.0 ms to 4375.0 ms");
@@ -141,12 +144,22 @@ fn expected_axe() -> Value {
 #[test]
 fn a_missed_deadline_is_explained_where_it_is_drawn() {
     let mut args = vec!["compare", "--machine", "tc2", "--workload", "mixed"];
-    args.extend(["--policy", "hperf", "--policy", "equipoise", "--policy", "eevdf"]);
+    args.extend([
+        "--policy",
+        "hperf",
+        "--policy",
+        "equipoise",
+        "--policy",
+        "eevdf",
+    ]);
     args.extend(["--runs", "2", "--format", "html"]);
     let page = stdout(&args);
     assert!(page.len() < MOST_BYTES, "{}", page.len());
     // Without a script, too.
-    assert!(page.contains("missed its deadline at "), "no miss is explained");
+    assert!(
+        page.contains("missed its deadline at "),
+        "no miss is explained"
+    );
     let Some(browser) = browser() else {
         return;
     };
@@ -158,6 +171,12 @@ fn a_missed_deadline_is_explained_where_it_is_drawn() {
     assert_ne!(found["first"], found["whole"], "{found}");
     assert!(found["misses"].as_u64() > Some(0), "{found}");
     assert_eq!(found["band"], serde_json::json!([true, true]), "{found}");
-    let (why, said) = (found["why"].as_str().unwrap(), found["said"].as_str().unwrap());
-    assert!(why.contains(said) && said.contains(" missed its deadline at "), "{found}");
+    let (why, said) = (
+        found["why"].as_str().unwrap(),
+        found["said"].as_str().unwrap(),
+    );
+    assert!(
+        why.contains(said) && said.contains(" missed its deadline at "),
+        "{found}"
+    );
 }

@@ -114,7 +114,10 @@ pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();
     let mut causes = Vec::new();
-    let periods = of.periods.iter().map(|one| (one.cause(), &*one.missed.response.name));
+    let periods = of
+        .periods
+        .iter()
+        .map(|one| (one.cause(), &*one.missed.response.name));
     let items = items.iter().filter(|item| item.lost_ns() >= largest / 10);
     let items = items.map(|item| (item.cause(of), item.thread().0));
     for (cause, thread) in periods.chain(items) {

@@ -1,12 +1,12 @@
 //! Why threads waited, for programs. The fields are in docs/explain.md.
 
 use super::Explanation;
-use super::diff::parts;
-use super::missed::MissedPeriod;
 use super::beside::Share;
 use super::cause::Kind;
 use super::chain::{Chain, Made, Step, What};
+use super::diff::parts;
 use super::item::{Item, items};
+use super::missed::MissedPeriod;
 use super::response::Response;
 use super::wait::After;
 use serde::Serialize;

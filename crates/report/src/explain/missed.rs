@@ -4,8 +4,8 @@
 use super::cause::{Cause, Kind};
 use super::chain::Chain;
 use super::diff::parts as parts_of;
-use super::page::{chain, seconds, shown};
 use super::item::windows;
+use super::page::{chain, seconds, shown};
 use super::period::{self, Period};
 use super::response::Response;
 use super::slow;

@@ -2,9 +2,9 @@
 //! their waker was late. A thread can take long though it hardly waits, because its CPU is slow
 //! by its kind, its frequency or a busy core.
 
+use super::Missed;
 use super::missed::{Misses, Parts};
 use super::period::Pick;
-use super::Missed;
 use super::wait::{After, Asked, Wait, base};
 use machine::Machine;
 use simulator::{Event, Trace};
@@ -197,7 +197,12 @@ impl Response {
             pid: self.pid,
             from: earlier.to,
             to: self.to,
-            ran: self.ran.iter().map(of_cpu).filter(|(_, ran)| ran.ns > 0).collect(),
+            ran: self
+                .ran
+                .iter()
+                .map(of_cpu)
+                .filter(|(_, ran)| ran.ns > 0)
+                .collect(),
             idle_ns: self.idle_ns.clone(),
             longest,
             woken_ns: self.woken_ns - earlier.woken_ns,
@@ -405,7 +410,8 @@ impl<'a> Responses<'a> {
         // A period that was lost because the one before took too long has no work of its own.
         let is_late = period.missed && period.done > period.due;
         if is_late && is_asked {
-            self.misses.add(Missed { period, response }, self.asked.worst);
+            self.misses
+                .add(Missed { period, response }, self.asked.worst);
         }
     }
 

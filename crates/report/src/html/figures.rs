@@ -194,7 +194,13 @@ impl Figures {
         let runs = names.iter().zip(shown).zip(&pooled);
         let runs: Vec<RunData<'_>> = runs
             .map(|((name, shown), pooled)| {
-                run_data(machine, name, shown, (pooled, &order, &periodic), names.len())
+                run_data(
+                    machine,
+                    name,
+                    shown,
+                    (pooled, &order, &periodic),
+                    names.len(),
+                )
             })
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
@@ -202,7 +208,12 @@ impl Figures {
         let open = opened(comparison);
         let misses: Vec<Vec<MissFigure>> = shown
             .iter()
-            .map(|one| one.misses.iter().map(|miss| miss_figure(machine, miss)).collect())
+            .map(|one| {
+                one.misses
+                    .iter()
+                    .map(|miss| miss_figure(machine, miss))
+                    .collect()
+            })
             .collect();
         let view = view(&open, &misses);
         let schedulers = comparison.schedulers.iter();
@@ -211,18 +222,20 @@ impl Figures {
             .zip(shown)
             .zip(&threads)
             .zip(misses)
-            .map(|((((scheduler, data), shown), threads), misses)| PolicyFigure {
-                index: 0,
-                name: data.policy.to_owned(),
-                description: scheduler.description().to_owned(),
-                summary: summary(data, &shown.run, threads),
-                threads: running_times(machine, &shown.run, threads),
-                busy: !data.busy.is_empty(),
-                frequency: !data.frequency.is_empty(),
-                power: !data.power.is_empty(),
-                open: false,
-                misses,
-            })
+            .map(
+                |((((scheduler, data), shown), threads), misses)| PolicyFigure {
+                    index: 0,
+                    name: data.policy.to_owned(),
+                    description: scheduler.description().to_owned(),
+                    summary: summary(data, &shown.run, threads),
+                    threads: running_times(machine, &shown.run, threads),
+                    busy: !data.busy.is_empty(),
+                    frequency: !data.frequency.is_empty(),
+                    power: !data.power.is_empty(),
+                    open: false,
+                    misses,
+                },
+            )
             .collect();
         for (index, policy) in policies.iter_mut().enumerate() {
             (policy.index, policy.open) = (index, open.contains(&index));
@@ -275,7 +288,10 @@ fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2]> {
     let miss = last.filter_map(|&index| misses[index].first()).next()?;
     let length = miss.done.max(miss.due) - miss.released;
     let from = (miss.released - 2.0 * length).max(0.0);
-    Some([round(from, 3), round(miss.done.max(miss.due) + 2.0 * length, 3)])
+    Some([
+        round(from, 3),
+        round(miss.done.max(miss.due) + 2.0 * length, 3),
+    ])
 }
 
 fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {
@@ -425,7 +441,10 @@ fn periods(
             let since = |at: u64| (at / UNIT_NS).saturating_sub(released);
             leb128(&mut bytes, released - last);
             leb128(&mut bytes, since(period.due));
-            leb128(&mut bytes, since(period.done) << 1 | u64::from(period.missed));
+            leb128(
+                &mut bytes,
+                since(period.done) << 1 | u64::from(period.missed),
+            );
             if bytes.len() > budget {
                 bytes.truncate(before);
                 break;
@@ -461,7 +480,8 @@ fn power(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     }
     let watts = |pj: &Vec<u64>| -> Vec<f64> {
         let bins = pj.iter().zip(bin_lengths(run));
-        bins.map(|(&pj, length)| round(pj as f64 / length as f64 / 1e3, 3)).collect()
+        bins.map(|(&pj, length)| round(pj as f64 / length as f64 / 1e3, 3))
+            .collect()
     };
     let lanes = kinds.into_iter().map(|(name, pj)| {
         let values = watts(&pj);

@@ -1,8 +1,8 @@
 //! Running programs: executing one op after another for the task that a CPU runs. The objects that
 //! tasks wait on are in [`crate::program`]; wakeups, sleeps and costs are decided here.
 
-use crate::abi::layout as abi;
 use crate::Event;
+use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
 use crate::kernel::task::{Class, Continuation, Section, TaskPtr};

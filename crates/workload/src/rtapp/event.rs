@@ -168,7 +168,10 @@ pub struct Resources {
 impl Resources {
     /// Checks a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit.
     pub fn clamped(&mut self, field: Field<'_>, task: &str) -> Result<(), Box<BadInput>> {
-        field.integer(-1..=1024, "a utilization of at most 1024, or -1 for no limit")?;
+        field.integer(
+            -1..=1024,
+            "a utilization of at most 1024, or -1 for no limit",
+        )?;
         if !self.clamped.iter().any(|name| name == task) {
             self.clamped.push(task.to_owned());
         }
