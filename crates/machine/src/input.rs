@@ -527,7 +527,7 @@ mod tests {
         assert_eq!(lines(unfit), ["1", "2", "7"]);
         let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
         assert_eq!(lines(syntax), ["1", "4", "5"]);
-        // What is missing is said alone.
+        // A missing key is reported alone.
         assert_eq!(lines("[[core]]\nspeed = 1\n").len(), 1);
     }
 }

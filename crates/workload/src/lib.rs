@@ -73,7 +73,7 @@ pub trait Workload: Send + Sync {
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
         Vec::new()
     }
-    /// What of it is not simulated, in sentences.
+    /// Sentences about its parts that are not simulated.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

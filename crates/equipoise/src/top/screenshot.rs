@@ -196,6 +196,9 @@ fn documented(name: &str, screen: &str) {
     }
 }
 
+/// pid, tid, name, ticks, CPU, ns run, ns waited, turns, migrations.
+type RecordedThread = (u32, u32, String, u64, usize, u64, u64, u64, u64);
+
 /// A refresh in the guest: the counts of the kernel that `top` reads.
 #[derive(serde::Deserialize)]
 struct Recorded {
@@ -204,8 +207,7 @@ struct Recorded {
     /// By CPU: fields of its line in /proc/stat, and the last ones in /proc/schedstat.
     stat: Vec<String>,
     schedstat: Vec<String>,
-    /// pid, tid, name, ticks, CPU, ns run, ns waited, turns, migrations.
-    threads: Vec<(u32, u32, String, u64, usize, u64, u64, u64, u64)>,
+    threads: Vec<RecordedThread>,
     /// /sys/kernel/sched_ext/root/events.
     events: Vec<String>,
 }
@@ -293,7 +295,7 @@ fn recorded_in_a_guest_without_a_scheduler() {
 
 #[test]
 fn recorded_in_a_guest_with_equipoise() {
-    // What scx_equipoise counted in one of the seconds.
+    // The counts of scx_equipoise in one second of the guest.
     let counted = json!({
         "pulled": 1, "idle_hits": 31, "queue_waits": 11, "wakeup_preemptions": 6, "energy_uj": {},
         "callbacks": {

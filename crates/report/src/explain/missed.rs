@@ -104,7 +104,7 @@ pub struct MissedPeriod {
     pub period: Period,
 }
 
-/// What [`super::Chains`] has to observe for each of `missed`.
+/// The windows that [`super::Chains`] has to observe for each of `missed`.
 pub fn observed(missed: &[Missed]) -> Vec<Vec<(Wait, Subject)>> {
     let of = |one: &Missed| {
         let (waits, chosen) = period::parts(&one.response);

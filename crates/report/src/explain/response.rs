@@ -115,7 +115,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// What it has done since it was `earlier`.
+    /// The part of its activity since `earlier`.
     fn since(&self, earlier: &Ran, at: u64) -> Ran {
         Ran {
             from: self.from.max(at),

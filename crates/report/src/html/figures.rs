@@ -167,9 +167,12 @@ struct LatencyData {
     percent: Vec<Vec<f64>>,
 }
 
-/// What a page shows of a scheduler's first run.
+/// A run's threads, all instances of one pooled, and for each thread its index among them.
+type Pooled = (Vec<Thread>, Vec<usize>);
+
+/// A scheduler's first run, as a page shows it.
 pub struct Shown {
-    /// What ran where.
+    /// The slices, load, frequencies and periods.
     pub run: FirstRun,
     /// Its missed periods, explained.
     pub misses: Vec<MissedPeriod>,
@@ -187,8 +190,7 @@ impl Figures {
             .iter()
             .map(|scheduler| scheduler.name())
             .collect();
-        let pooled: Vec<(Vec<Thread>, Vec<usize>)> =
-            shown.iter().map(|one| one.run.pooled()).collect();
+        let pooled: Vec<Pooled> = shown.iter().map(|one| one.run.pooled()).collect();
         let order = longest_running(&pooled);
         let periodic = periodic_threads(shown, &pooled, &order);
         let runs = names.iter().zip(shown).zip(&pooled);
@@ -308,11 +310,7 @@ fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {
 }
 
 /// The places in `order` of the threads with periods, those with most misses first.
-fn periodic_threads(
-    shown: &[Shown],
-    pooled: &[(Vec<Thread>, Vec<usize>)],
-    order: &[String],
-) -> Vec<usize> {
+fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[String]) -> Vec<usize> {
     let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
     for (shown, (threads, of)) in shown.iter().zip(pooled) {
         for (thread, period) in &shown.run.periods {
@@ -385,7 +383,7 @@ fn round(value: f64, digits: i32) -> f64 {
 }
 
 /// The names of all runs' threads, those that ran longest in all runs together first.
-fn longest_running(runs: &[(Vec<Thread>, Vec<usize>)]) -> Vec<String> {
+fn longest_running(runs: &[Pooled]) -> Vec<String> {
     let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
     for thread in runs.iter().flat_map(|(threads, _)| threads) {
         *ran.entry(&thread.name).or_default() += thread.ran_ns.iter().sum::<u64>();
@@ -399,7 +397,7 @@ fn run_data<'a>(
     machine: &Machine,
     policy: &'a str,
     shown: &Shown,
-    ((threads, of), order, periodic): (&(Vec<Thread>, Vec<usize>), &[String], &[usize]),
+    ((threads, of), order, periodic): (&Pooled, &[String], &[usize]),
     runs: usize,
 ) -> RunData<'a> {
     let run = &shown.run;
@@ -585,27 +583,28 @@ fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
         .collect()
 }
 
-/// A lane for each cpufreq policy; without cpufreq, for each cluster.
+/// A lane for each cpufreq policy; without cpufreq, or with many policies, the mean of each cluster.
 fn frequency(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     let domains = match &machine.cpufreq {
-        Some(cpufreq) => &cpufreq.policies[..],
-        None => machine.clusters(),
+        Some(cpufreq) if cpufreq.policies.len() <= MOST_CPU_LANES => &cpufreq.policies[..],
+        _ => machine.clusters(),
     };
     let lane = |cpus: &machine::CpuMask| {
         let first = cpus.first()?;
-        let khz = run.khz_ns[first].as_ref()?;
+        let of_cpus = cpus.iter().filter_map(|cpu| run.khz_ns[cpu].as_ref());
+        let of_cpus: Vec<&Vec<u128>> = of_cpus.collect();
         let highest = machine.core_types[machine.cpus[first].core_type]
             .opps
             .last()?;
-        Some(Lane {
+        let mean = |(bin, length): (usize, u64)| {
+            let sum: u128 = of_cpus.iter().map(|khz| khz[bin]).sum();
+            (sum as f64 / (length * of_cpus.len() as u64) as f64 / 1e3).round()
+        };
+        (!of_cpus.is_empty()).then(|| Lane {
             name: format!("CPUs {cpus}"),
             top: f64::from(highest.khz) / 1e3,
             unit: "MHz",
-            values: khz
-                .iter()
-                .zip(bin_lengths(run))
-                .map(|(&sum, length)| (sum as f64 / length as f64 / 1e3).round())
-                .collect(),
+            values: bin_lengths(run).enumerate().map(mean).collect(),
         })
     };
     domains.iter().filter_map(lane).collect()
