@@ -80,6 +80,11 @@
     font: "12px system-ui, sans-serif", ...more,
   });
   const gutter = () => (innerWidth < 600 ? 62 : 90);
+  // A name that fits the gutter.
+  const short = (name) => {
+    const most = Math.floor((gutter() - 12) / 7);
+    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+  };
   const width = (element) => Math.max(240, element.clientWidth);
 
   let moving = false;
@@ -154,7 +159,7 @@
     const cpus = lanes.length, rows = cpus + periods.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
     const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""))
-      .concat(periods.map((lane) => data.threads[lane.thread]));
+      .concat(periods.map((lane) => short(data.threads[lane.thread])));
     const colours = data.threads.map((_, thread) => colour(thread));
     const paint = (u) => {
       const { ctx } = u, { left, top, width: wide, height: high } = u.bbox;
