@@ -41,14 +41,13 @@ pub struct DlServer {
 
 impl Default for DlServer {
     fn default() -> DlServer {
-        // setup_new_dl_entity(): a period begins at boot.
+        // The period that began at boot is over before a load begins: its first task begins a new one.
         DlServer {
             entity: DlEntity {
                 dl_runtime: RUNTIME_NS,
                 dl_deadline: PERIOD_NS,
                 dl_period: PERIOD_NS,
                 runtime: RUNTIME_NS as i64,
-                deadline: PERIOD_NS,
                 ..DlEntity::default()
             },
             active: false,

@@ -88,8 +88,8 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     }
 }
 
-/// Linux's fair class has a server in both kernels. A CPU that idles for most of a second first does not have it start
-/// earlier or later.
+/// Linux's fair class has a server in both kernels, which starts with the first task, also of a CPU that has idled since
+/// boot.
 #[test]
 fn fair_tasks_are_served_in_both_kernels() {
     for (kernel, policy, idle_ms) in [
