@@ -308,7 +308,7 @@ impl Object {
     }
 
     /// Makes it stand for Linux's fair class, or not.
-    pub(crate) fn as_fair_class(mut self, is_fair_class: bool) -> Object {
+    pub(crate) fn in_fair_class(mut self, is_fair_class: bool) -> Object {
         self.is_fair_class = is_fair_class;
         self
     }
