@@ -41,31 +41,41 @@ __noinline bool pull_kept(u32 cluster)
 }
 
 /* Takes a waiting task of another cluster, nearest first. */
-__noinline bool pull_waiting(u32 cluster)
+__noinline bool take_waiting(u32 cluster)
 {
 	struct cluster *c = cluster_at(cluster);
 	int i;
 
-	this_counters()->newidle_calls++;
 	bpf_for(i, 0, nr_clusters) {
 		u32 other = c->order[i & (MAX_CLUSTERS - 1)];
 
 		if (other == cluster)
 			continue;
-		if (pull_kept(other)) {
-			this_counters()->newidle_pulled++;
+		read_cluster(cluster_at(other));
+		if (pull_kept(other))
 			return true;
-		}
 		if (!may_wait(other))
 			continue;
 		if (take_first(cluster_dsq(other))) {
-			this_counters()->newidle_pulled++;
 			explain(takes_waiting, 0, bpf_get_smp_processor_id(), cluster_at(other)->first_cpu);
 			return true;
 		}
 		nothing_found(other);
 	}
 	return false;
+}
+
+/* The same, counted: a CPU of @cluster has run out of work. */
+static __always_inline bool pull_waiting(u32 cluster)
+{
+	struct counters *counters = this_counters();
+	u64 began = bpf_ktime_get_ns();
+	bool found = take_waiting(cluster);
+
+	counters->newidle_calls++;
+	counters->newidle_pulled += found;
+	counters->newidle_ns += bpf_ktime_get_ns() - began;
+	return found;
 }
 
 /* Does a task wait in the queues of @cluster and its CPUs that may run on @to? */

@@ -156,6 +156,7 @@ fn of_images(
         object
             .expect("it was compiled with this crate")
             .in_kernel(kernel)
+            .in_fair_class(folder.starts_with("linux/"))
     };
     let objects = objects[kernel as usize]
         .get_or_init(|| SCHEDULERS.iter().zip(images).map(parsed).collect());

@@ -31,6 +31,7 @@ pub struct Object {
     license: Option<String>,
     loaded_size: u64,
     kernel: Kernel,
+    is_fair_class: bool,
     /// The addresses that the dynamic loader relocates.
     relocated: HashSet<u64>,
 }
@@ -224,6 +225,7 @@ impl Object {
             loader,
             read_only,
             kernel: ops::compiled_for(&image, &variables),
+            is_fair_class: false,
             relocated,
             image,
             variables,
@@ -296,6 +298,18 @@ impl Object {
     /// Selects the kernel for an object that was compiled for all kernels.
     pub(crate) fn in_kernel(mut self, kernel: Kernel) -> Object {
         self.kernel = kernel;
+        self
+    }
+
+    /// Does it stand for Linux's fair class? The simulated kernel then does for its tasks what Linux does for fair
+    /// tasks, apart from scheduling them.
+    pub fn is_fair_class(&self) -> bool {
+        self.is_fair_class
+    }
+
+    /// Makes it stand for Linux's fair class, or not.
+    pub(crate) fn in_fair_class(mut self, is_fair_class: bool) -> Object {
+        self.is_fair_class = is_fair_class;
         self
     }
 

@@ -91,6 +91,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
             ops,
             config.scheduler.kernel(),
             config.scheduler.is_cid_form(),
+            config.scheduler.is_fair_class(),
         ),
         bpf,
     };

@@ -1,6 +1,7 @@
 //! Detection of real machines, by their own descriptions.
 
 mod device_tree;
+mod governors;
 mod hwloc;
 mod machines;
 mod odd;

@@ -22,6 +22,7 @@ mod interrupt;
 mod machines;
 mod manners;
 mod misbehaving;
+mod newidle_history;
 mod page;
 mod peers;
 mod periods;

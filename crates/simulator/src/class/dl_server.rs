@@ -1,10 +1,14 @@
-//! The deadline server of a CPU's sched_ext tasks (`rq->ext_server`) of Linux 7.3: if higher
-//! classes leave them nothing, they get 50 ms of each second as if they were a deadline task.
-//! `kernel/sched/deadline.c` has a picture of its states.
+//! The deadline server of a CPU's tasks below the real-time class: if higher classes leave them
+//! nothing, they get 50 ms of each second as if they were a deadline task. It is Linux 7.3's
+//! `rq->ext_server`, and for a scheduler that stands for the fair class `rq->fair_server`, which
+//! has the same rules and is in Linux 6.12, too. `kernel/sched/deadline.c` has a picture of its states.
 //!
 //! It is deferred: while the tasks get their time without it, and while the CPU idles, its budget
 //! is consumed and its period begins anew. It runs only when the rest of the period is as long as
 //! the budget. Its bandwidth is not part of frequency requests.
+//!
+//! In Linux 6.12 a CPU that idles does not begin a new period: the budget ends at 0, and a timer finds
+//! that the server has no task.
 
 use crate::class::server::DlEntity;
 use crate::events::What;
@@ -37,14 +41,13 @@ pub struct DlServer {
 
 impl Default for DlServer {
     fn default() -> DlServer {
-        // setup_new_dl_entity(): a period begins at boot.
+        // The period that began at boot is over before a load begins: its first task begins a new one.
         DlServer {
             entity: DlEntity {
                 dl_runtime: RUNTIME_NS,
                 dl_deadline: PERIOD_NS,
                 dl_period: PERIOD_NS,
                 runtime: RUNTIME_NS as i64,
-                deadline: PERIOD_NS,
                 ..DlEntity::default()
             },
             active: false,
@@ -99,6 +102,18 @@ impl DlServer {
         true
     }
 
+    /// `dl_server_update_idle_time()` of Linux 6.12: its CPU idled for `delta` ns.
+    fn consume_idle(&mut self, delta: u64) {
+        if self.entity.runtime < 0 {
+            return;
+        }
+        self.entity.runtime -= delta as i64;
+        if self.entity.runtime < 0 {
+            self.running = false;
+            self.entity.runtime = 0;
+        }
+    }
+
     /// The latest time to start so as to have its budget by the deadline, ns.
     fn zero_laxity(&self) -> u64 {
         self.entity
@@ -113,10 +128,13 @@ impl DlServer {
 }
 
 impl Kernel<'_> {
-    /// `dl_server_start()`: the first sched_ext task becomes runnable on `cpu`.
+    /// `dl_server_start()`: the first task becomes runnable on `cpu`.
     pub fn server_start(&mut self, cpu: usize) {
-        if !self.scx.is_7_3() {
+        if !self.scx.is_served {
             return;
+        }
+        if !self.scx.is_7_3() && self.rq(cpu).nr_running == 1 && self.cpus[cpu].curr.is_none() {
+            self.server_idled(cpu);
         }
         let now = self.now();
         let server = &mut self.cpus[cpu].server;
@@ -181,9 +199,12 @@ impl Kernel<'_> {
     /// `dl_server_update_idle()`: `cpu` has idled until now, which is time that its tasks could
     /// have used.
     pub fn server_idled(&mut self, cpu: usize) {
-        let now = self.now();
+        let (now, is_7_3) = (self.now(), self.scx.is_7_3());
         let server = &mut self.cpus[cpu].server;
         let delta = now.saturating_sub(std::mem::replace(&mut server.idle_from, now));
+        if !is_7_3 {
+            return server.consume_idle(delta);
+        }
         if !server.active || delta == 0 {
             return;
         }
@@ -213,6 +234,10 @@ impl Kernel<'_> {
         server.entity.throttled = true;
         server.queued = false;
         if !self.start_server_timer(cpu) {
+            if !self.scx.is_7_3() {
+                self.cpus[cpu].server.replenish(now);
+                return self.queue_server(cpu);
+            }
             self.cpus[cpu].server.new_period(now);
             self.start_server_timer(cpu);
         }
@@ -266,16 +291,7 @@ impl Kernel<'_> {
 
     /// `dl_server_timer()`
     fn server_timer_expired(&mut self, cpu: usize) {
-        let generation = self.cpus[cpu].server.entity.generation;
-        match self.cpus[cpu].curr {
-            Some(curr) if curr.class.get() == Class::Ext => self.update_curr_ext(cpu, curr),
-            Some(_) => {}
-            None => self.server_idled(cpu),
-        }
-        if self.cpus[cpu].server.idle {
-            return self.server_stop(cpu);
-        }
-        if self.cpus[cpu].server.entity.generation != generation {
+        if self.scx.is_7_3() && !self.server_is_wanted(cpu) {
             return;
         }
         let now = self.now();
@@ -291,6 +307,21 @@ impl Kernel<'_> {
             return;
         }
         self.queue_server(cpu);
+    }
+
+    /// Is it still, with the time accounted until now? Linux 6.12 accounts no time when the timer expires.
+    fn server_is_wanted(&mut self, cpu: usize) -> bool {
+        let generation = self.cpus[cpu].server.entity.generation;
+        match self.cpus[cpu].curr {
+            Some(curr) if curr.class.get() == Class::Ext => self.update_curr_ext(cpu, curr),
+            Some(_) => {}
+            None => self.server_idled(cpu),
+        }
+        if self.cpus[cpu].server.idle {
+            self.server_stop(cpu);
+            return false;
+        }
+        self.cpus[cpu].server.entity.generation == generation
     }
 
     /// Picks a task of `cpu` for its server (`pick_task_dl()`), which stops if there is none.
@@ -315,6 +346,21 @@ mod tests {
         server.wake(10);
         assert!(server.armed && server.entity.throttled);
         assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
+    }
+
+    /// In Linux 6.12 idle time consumes the budget down to 0, and no further.
+    #[test]
+    fn idle_time_consumes_the_budget() {
+        let mut server = DlServer {
+            running: true,
+            ..DlServer::default()
+        };
+        server.consume_idle(RUNTIME_NS / 2);
+        assert_eq!(server.entity.runtime, RUNTIME_NS as i64 / 2);
+        assert!(server.running);
+        server.consume_idle(PERIOD_NS);
+        assert_eq!(server.entity.runtime, 0);
+        assert!(!server.running);
     }
 
     /// Its tasks had no time: it runs, in a period that begins then, because the rest of the old

@@ -33,6 +33,8 @@ pub struct Scx {
     pub ops: Ops,
     /// The simulated release of Linux.
     pub release: native::Kernel,
+    /// Its tasks have a deadline server: fair tasks in both kernels, those of sched_ext in Linux 7.3.
+    pub is_served: bool,
     /// The context of the current op.
     pub context: Context,
     /// The bits of the context's mask that apply to this kernel.
@@ -67,10 +69,17 @@ pub struct RqFlags {
 
 impl Scx {
     /// The state for a scheduler with these ops in the kernel `release`, before it is enabled.
-    pub fn new(machine: &Machine, ops: Ops, release: native::Kernel, cid_form: bool) -> Scx {
+    pub fn new(
+        machine: &Machine,
+        ops: Ops,
+        release: native::Kernel,
+        cid_form: bool,
+        is_fair_class: bool,
+    ) -> Scx {
         let nr_cpus = machine.cpus.len();
         Scx {
             release,
+            is_served: is_fair_class || release >= native::Kernel::V7_3,
             context: Context {
                 mask: 0,
                 subject: u32::MAX,

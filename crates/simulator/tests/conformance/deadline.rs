@@ -5,6 +5,7 @@ use crate::case::config;
 use crate::support::*;
 use machine::{CpuMask, Machine};
 use native::{Kernel, Object};
+use policy::Policy;
 use proptest::prelude::*;
 use simulator::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,7 +68,7 @@ fn the_earliest_deadline_runs_first_and_before_all_priorities() {
     assert_eq!(order[..3], ["early", "late", "fifo"], "{ends:?}");
 }
 
-/// Beside a real-time task that never sleeps, normal tasks get nothing in Linux 6.12. In 7.3 their
+/// Beside a real-time task that never sleeps, tasks of sched_ext get nothing in Linux 6.12. In 7.3 their
 /// server gives them 50 ms at the end of each second.
 #[test]
 fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
@@ -84,6 +85,44 @@ fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
             .unwrap_or_else(|error| panic!("{error}"));
         let other = end_of(&recording.ends(), "other") / MS;
         assert!(expected.contains(&other), "{kernel:?}: {other} ms");
+    }
+}
+
+/// Linux's fair class has a server in both kernels. In 7.3 a CPU that idled first, for 0.8 s, begins a new period with the
+/// task; in 6.12 the period goes on, so that the first budget comes when it ends.
+#[test]
+fn fair_tasks_are_served_in_both_kernels() {
+    for (kernel, policy, idle_ms, expected) in [
+        (Kernel::V6_12, "eevdf-6.12", 10, 1900..2200),
+        (Kernel::V6_12, "cfs", 10, 1900..2200),
+        (Kernel::V6_12, "eevdf", 800, 2000..2100),
+        (Kernel::V7_3, "eevdf", 10, 1900..2200),
+        (Kernel::V7_3, "eevdf", 800, 2700..3000),
+    ] {
+        let workload = tasks(move || {
+            let from = |ms| Op::SleepUntil { at: ms * MS };
+            let other = bound("other", 0, [from(idle_ms + 5), run_for(90)]);
+            [fifo("hog", 0, [from(idle_ms), run_for(4000)]), other]
+        });
+        let machine = machine(1);
+        let policy = Policy::find(policy).unwrap();
+        let globals = policy.globals(&machine);
+        let mut recording = Recording::default();
+        let scheduler = policy.object_in(kernel);
+        try_run(
+            &machine,
+            &workload,
+            scheduler,
+            &globals,
+            Some(&mut recording),
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        let other = end_of(&recording.ends(), "other") / MS;
+        assert!(
+            expected.contains(&other),
+            "{kernel:?}, {}: {other} ms",
+            policy.name
+        );
     }
 }
 

@@ -126,10 +126,17 @@ static __always_inline void update_sleeper_load_avg(struct fair_entity *se, u64 
 	update_entity_load_avg(se, now, false);
 }
 
-/* The averages of @se, which sleeps, decay (sync_entity_load_avg()). */
-static __always_inline void sync_entity_load_avg(struct fair_entity *se, u64 now)
+/* The averages of @se, which sleeps, decay as far as those of its runqueue have. */
+static __always_inline void sync_entity_load_avg(struct fair_entity *se)
 {
 	if (se->attached && !se->on_rq)
+		update_sleeper_load_avg(se, rq_of(se->cpu)->avg.last_update_time);
+}
+
+/* @se has left its CPU, which has not updated its averages while it idled: @se decays for that time, too. */
+static __always_inline void migrate_se_pelt_lag(struct fair_entity *se, u64 now)
+{
+	if (rq_of(se->cpu)->idle)
 		update_sleeper_load_avg(se, sleepers_clock(se->cpu, now));
 }
 

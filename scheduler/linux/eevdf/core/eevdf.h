@@ -252,8 +252,9 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	struct fair_rq *rq = rq_of(cpu);
 
 	if (se->attached && se->cpu != cpu) {
-		sync_entity_load_avg(se, now);
-		detach_entity(se);
+		sync_entity_load_avg(se);
+		remove_entity_load_avg(se);
+		migrate_se_pelt_lag(se, now);
 		se->exec_start = 0;
 	}
 	if (se->attached)

@@ -55,6 +55,17 @@ struct domain_state {
 /* Slices are classified by powers of two of 100 us, the smallest slice that a task may request. */
 #define SLICE_CLASSES 16
 
+/*
+ * The averages of tasks that slept here and woke up on other CPUs, until the next update of the runqueue's
+ * averages: until then these contain them (cfs_rq->removed).
+ */
+struct removed_load {
+	u32 nr;
+	u64 load_avg;
+	u64 runnable_avg;
+	u64 util_avg;
+};
+
 struct fair_rq {
 	struct running curr;
 
@@ -126,6 +137,7 @@ struct fair_rq {
 	u64 clock_pelt;
 	u64 lost_idle_time;
 	struct load_avg avg;
+	struct removed_load removed;
 	/* The sum of the runnable tasks' estimated utilization. */
 	u32 util_est;
 	/* The load of the running task if the CPU is too small for it, otherwise 0. */
@@ -366,9 +378,29 @@ static __always_inline u64 rq_clock_pelt(const struct fair_rq *rq)
 	return rq->clock_pelt - rq->lost_idle_time;
 }
 
+/* Takes the tasks that woke up elsewhere out of the runqueue's averages. */
+static __noinline void apply_removed_load(struct fair_rq *rq)
+{
+	struct removed_load *removed = &rq->removed;
+	struct load_avg *avg = &rq->avg;
+	u64 divider = load_divider(avg), load, runnable, util;
+
+	/* First, so that a task that comes now is seen the next time. */
+	WRITE_ONCE(removed->nr, 0);
+	load = __sync_fetch_and_and(&removed->load_avg, 0);
+	runnable = __sync_fetch_and_and(&removed->runnable_avg, 0);
+	util = __sync_fetch_and_and(&removed->util_avg, 0);
+	sub_load_avg(&avg->load_avg, &avg->load_sum, load, load * divider);
+	sub_load_avg(&avg->runnable_avg, &avg->runnable_sum, runnable, runnable * divider);
+	sub_load_avg(&avg->util_avg, &avg->util_sum, util, util * divider);
+	rq->util_changed = true;
+}
+
 /* Updates the averages of the runqueue to its clock. */
 static __always_inline void update_rq_load_avg(struct fair_rq *rq)
 {
+	if (READ_ONCE(rq->removed.nr))
+		apply_removed_load(rq);
 	if (!update_load_sums(&rq->avg, rq_clock_pelt(rq), rq->load_weight, rq->nr_running - rq->nr_delayed,
 			      rq->curr.pid))
 		return;

@@ -163,6 +163,21 @@ static __always_inline void detach_entity(struct fair_entity *se)
 	se->attached = false;
 }
 
+/*
+ * The sleeping task leaves its runqueue for another CPU's: the averages that it leaves keep its part until they are
+ * updated, by their own CPU or for idle CPUs.
+ */
+static __always_inline void remove_entity_load_avg(struct fair_entity *se)
+{
+	struct fair_rq *rq = rq_for_update(se->cpu);
+
+	__sync_fetch_and_add(&rq->removed.load_avg, se->avg.load_avg);
+	__sync_fetch_and_add(&rq->removed.runnable_avg, se->avg.runnable_avg);
+	__sync_fetch_and_add(&rq->removed.util_avg, se->avg.util_avg);
+	__sync_fetch_and_add(&rq->removed.nr, 1);
+	se->attached = false;
+}
+
 /* The initial utilization of a new task: its part of the spare capacity (post_init_entity_util_avg()). */
 static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 {

@@ -260,7 +260,7 @@ __noinline s32 select_idlest_cpu(struct task_struct *p __arg_trusted, u32 cpu, s
 	if (!se || !levels)
 		return prev_cpu;
 	if (sd_flag != SD_BALANCE_FORK)
-		sync_entity_load_avg(se, bpf_ktime_get_ns());
+		sync_entity_load_avg(se);
 	env->task_cpu = se->attached ? (s32)se->cpu : -1;
 	env->runs = se->on_rq;
 	env->load = se->avg.load_avg;

@@ -48,7 +48,7 @@ __noinline s32 select_wake_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu
 	if (waker)
 		record_wakee(waker, p->pid, jiffies_at(now));
 	if (machine.asymmetric)
-		sync_entity_load_avg(se, now);
+		sync_entity_load_avg(se);
 	if (energy_aware())
 		return find_energy_efficient_cpu(p, prev_cpu);
 	if ((s32)cpu != prev_cpu && task_allowed(p, cpu) && !(waker && wake_wide(waker, se, cpu))) {
