@@ -103,8 +103,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 
 #define explaining explains
 /*
- * Writes directly into the record: the verifier limits the stack of the deepest chain of calls,
- * which has nothing to spare.
+ * The numbers are written directly into the record, because the stack of the deepest call chain has
+ * no room for them.
  */
 #define ___explain(number, about, on, values...)                                            \
 	do {                                                                                \
@@ -122,8 +122,8 @@ static __always_inline void end_record(struct explained *e, enum decision decisi
 #endif
 
 /*
- * About task @about, by its pid, or 0; and CPU @on. The numbers are computed only if records are
- * enabled, so the computation may be expensive.
+ * The decision is about task @about, given by its pid or 0, and CPU @on. The numbers are computed
+ * only if records are enabled, so the computation may be expensive.
  */
 #define explain(name, about, on, values...)                                                  \
 	do {                                                                                 \

@@ -151,7 +151,7 @@ struct cpu_levels {
 	__u16 group[MAX_LEVELS];
 };
 
-/* Events on one CPU. Only that CPU counts. */
+/* Events on one CPU. Only that CPU counts them. */
 struct counters {
 #define COUNTER(name, ...) __u64 name;
 #include "counters.def"

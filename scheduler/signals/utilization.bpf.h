@@ -173,7 +173,7 @@ __noinline bool update_cpu_util(u32 cpu, u64 now)
 	/* For another CPU the two clocks are read separately, and may be between two updates. */
 	if ((s64)irq < 0)
 		irq = 0;
-	/* Time that does not fit is counted at the next update. */
+	/* Interrupt time in excess of the elapsed time is counted at the next update. */
 	if (irq > passed)
 		irq = passed;
 	util->irq_time += irq;
@@ -204,7 +204,7 @@ static __always_inline void init_cpu_util(u32 cpu, u64 now)
 
 /*
  * @cpu switches to @next. A switch between fair tasks counts nothing unless averages are used. When
- * the CPU becomes idle, its clock must be seen to stop.
+ * the CPU becomes idle, this update records that its clock stops.
  */
 static __always_inline void switch_cpu_util(u32 cpu, const struct task_struct *next)
 {

@@ -33,8 +33,8 @@ pub struct Runs {
     pub count: u32,
     /// The base of the runs' seeds.
     pub seed: u64,
-    /// The number of concurrent runs; 0 is the number of this computer's CPUs. Has no influence on
-    /// results.
+    /// The number of concurrent runs; 0 is the number of this computer's CPUs. It has no influence
+    /// on results.
     pub jobs: usize,
 }
 
@@ -80,9 +80,9 @@ pub struct Run {
 /// The observer of runs.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Called after each run.
+    /// It is called after each run.
     pub done: &'a (dyn Fn() + Sync),
-    /// When it becomes true, current runs are abandoned.
+    /// When this becomes true, current runs are abandoned.
     pub stop: &'a AtomicBool,
 }
 
@@ -342,7 +342,7 @@ fn simulate_object(
         workload: of_run.as_deref().unwrap_or(case.workload),
         scheduler: object,
         globals,
-        // A scheduler in C is without its loader.
+        // A scheduler in C runs without its loader.
         restart: (!case.scheduler.is_foreign()).then_some(restart),
         read: case.scheduler.counters_symbol(),
         seed: request.seed,
@@ -424,7 +424,7 @@ fn in_order<T: Send, E: Send>(
         some();
     });
     let results = results.into_inner().expect("no thread is left");
-    // An error comes before abandoned work: it happened all the same.
+    // An error takes precedence over abandoned work, because it did happen.
     let mut complete = Vec::new();
     let mut whole = true;
     for result in results {

@@ -1,4 +1,4 @@
-//! Invariants of a run, checked during it if a caller asks for that ([`crate::run_checked`]).
+//! Invariants of a run, checked during the run if a caller asks for that ([`crate::run_checked`]).
 //!
 //! After every event: each runnable task is in exactly one place, where it may be; the counters
 //! agree with the queues; no CPU sleeps while its own queue has work; and no task waits longer than

@@ -20,7 +20,7 @@ pub enum What {
     Expiry { task: TaskPtr },
     /// The timer interrupt handler gets to wake the task.
     Wake { task: TaskPtr },
-    /// A timer of a deadline task's.
+    /// A deadline task's timer expires.
     Dl(dl_timer::Timer),
     /// The timer of a CPU's deadline server, void if the server's generation has changed; and then
     /// its handler.
@@ -176,7 +176,7 @@ impl Events {
         self.done.soonest() == done && self.announced() > time
     }
 
-    /// There is no task on `cpu` that computes.
+    /// No task computes on `cpu`.
     #[inline]
     pub fn clear_done(&mut self, cpu: usize) {
         self.done.set(cpu, NEVER);
@@ -203,7 +203,7 @@ impl Events {
 
 /// The next event.
 pub struct Next {
-    /// Its time, ns.
+    /// The time of the event, ns.
     pub time: u64,
     /// The task on this CPU completes its computing: its next completion is to be set, or cleared.
     /// `None`: the event is a scheduled one, for [`Events::take`].

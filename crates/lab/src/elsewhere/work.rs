@@ -84,7 +84,7 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
     let ends = pidfd_open(pid, PidfdFlags::empty())?;
     let mut both = [
         PollFd::new(&ends, PollFlags::IN),
-        // Hangups are reported without being requested.
+        // poll(2) reports hangups without being asked.
         PollFd::from_borrowed_fd(control.as_fd(), PollFlags::empty()),
     ];
     while both.iter().all(|one| one.revents().is_empty()) {

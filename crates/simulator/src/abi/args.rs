@@ -128,7 +128,7 @@ impl FromC for Numbers {
 }
 
 impl Numbers {
-    /// The first `count` of them.
+    /// The first `count` numbers.
     pub fn first(&self, count: u32) -> &[i32] {
         // SAFETY: as `FromC` says; the scheduler gives the length of its array.
         unsafe { slice::from_raw_parts(self.0, count as usize) }

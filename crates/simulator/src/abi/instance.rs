@@ -29,7 +29,7 @@ pub struct Instance {
     /// Its programs at tracepoints.
     pub tracepoints: Tracepoints,
     pub maps: Maps,
-    /// Variables for inner maps that the scheduler's loader would create.
+    /// Variables for the inner maps that the scheduler's loader would create.
     inner_maps: Vec<Shared<[*mut Map]>>,
     pub objects: Objects,
     /// The function that does its loader's part.
@@ -127,7 +127,7 @@ impl Instance {
                 .ok_or_else(|| failed(&format!("no {name}")))
         };
         let words = variable("equipoise_abi")?.size as usize / 4;
-        // SAFETY: `equipoise_abi` is an array of so many u32, `equipoise_kernel` a pointer.
+        // SAFETY: `equipoise_abi` is an array of that many u32, `equipoise_kernel` a pointer.
         unsafe {
             if !abi::check::<Kfuncs>(std::slice::from_raw_parts(layout.cast(), words)) {
                 return Err(failed(&"it was compiled against other headers"));

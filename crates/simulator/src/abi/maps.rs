@@ -26,8 +26,8 @@ const ARENA: u32 = 33;
 const NOEXIST: u64 = 1;
 const EXIST: u64 = 2;
 
-/// The limit for all maps of a scheduler together. More is probably a mistake: parallel simulations
-/// have their own maps.
+/// The limit on the size of all maps of a scheduler together. Larger maps are probably a mistake,
+/// and parallel simulations have maps of their own.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// The approximate overhead of a hash entry besides key and value, bytes.

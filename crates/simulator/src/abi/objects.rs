@@ -35,7 +35,8 @@ pub fn release(object: *mut c_void) {
     }
 }
 
-/// Limits of a scheduler's objects and their bytes. Linux is limited only by its memory.
+/// Limits on the number of a scheduler's objects and on their bytes. Linux is limited only by its
+/// memory.
 const MOST_BYTES: usize = 1 << 30;
 const MOST_OBJECTS: usize = 1 << 22;
 

@@ -99,7 +99,7 @@ impl DlServer {
         true
     }
 
-    /// The latest time to start so as to have its budget by the deadline, ns.
+    /// The latest time at which it can start and still use its budget by the deadline, ns.
     fn zero_laxity(&self) -> u64 {
         self.entity
             .deadline
@@ -132,7 +132,7 @@ impl Kernel<'_> {
         self.queue_server(cpu);
     }
 
-    /// It has to run now.
+    /// The server has to run now.
     fn queue_server(&mut self, cpu: usize) {
         let server = &mut self.cpus[cpu].server;
         server.entity.throttled = false;
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(server.zero_laxity(), 10 + PERIOD_NS - RUNTIME_NS);
     }
 
-    /// Its tasks had no time: it runs, in a period that begins then, because the rest of the old
-    /// one is too short for its budget at its bandwidth (`dl_entity_overflow()`).
+    /// Its tasks got no time, so it runs, in a period that begins at that moment: the rest of the
+    /// old one is too short for its budget at its bandwidth (`dl_entity_overflow()`).
     #[test]
     fn at_its_zero_laxity_it_runs() {
         let mut server = DlServer::default();
@@ -333,7 +333,7 @@ mod tests {
         );
     }
 
-    /// Having run, it gets its next budget a period later, and is not deferred again.
+    /// After it has run, it gets its next budget a period later and is not deferred again.
     #[test]
     fn after_its_budget_it_waits_for_the_next_period() {
         let mut server = DlServer::default();

@@ -1,6 +1,6 @@
-//! A native scheduler that would end its process: it uses an unchecked pointer, makes a system call
-//! (see [`cage`](super::cage)), or recurses or loops without end. The kernel's verifier refuses
-//! such a scheduler.
+//! Handles the faults of a native scheduler that would end its process: it uses an unchecked
+//! pointer, makes a system call (see [`cage`](super::cage)), or recurses or loops without end. The
+//! kernel's verifier would refuse such a scheduler.
 
 use crate::host::calls::{self, Call, CallRecord, Patience};
 use libc::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, c_int};
@@ -57,7 +57,7 @@ pub fn report_scheduler_faults() {
         }
     });
     if watches.is_ok() {
-        // The thread now has all it needs to start, whatever is given up next.
+        // The thread now has all it needs, whatever rights are dropped next.
         let _ = begun.recv();
     }
 }

@@ -1,10 +1,10 @@
 //! Energy: the power of each part of the machine, integrated over time.
 //!
 //! A part's power is constant between changes. A hardware thread's power changes with the activity
-//! on it and its siblings and with the frequency; that of a core, cluster or package when its first
-//! CPU becomes busy or its last one idle, and while all are idle, with time, as it enters one idle
-//! state after another. Power in mW times time in ns is energy in pJ: integers, so that nothing is
-//! lost and the parts sum to the whole.
+//! on it and its siblings and with the frequency; the power of a core, cluster or package changes
+//! when its first CPU becomes busy or its last one idle, and, while all are idle, as it enters one
+//! idle state after another. Power in mW times time in ns is energy in pJ: integers, so that
+//! nothing is lost and the parts sum to the whole.
 
 use crate::Event;
 use machine::{BUSY_LOOP, CorePower, CoreType, CpuMask, Machine, PartIdle, PartPower};
@@ -481,7 +481,7 @@ mod tests {
         let mut group = group();
         group.advance(1000);
         assert_eq!(group.meter.pj, 10 * 100 + 20 * 50 + 970 * 5 + 7 + 11);
-        // The same in many small steps.
+        // The same duration in many small steps.
         let mut stepped = self::group();
         (0..=1000).for_each(|now| stepped.advance(now));
         assert_eq!(stepped.meter.pj, group.meter.pj);

@@ -1,8 +1,9 @@
 //! A lock is a queue in virtual time: a CPU that takes it waits until earlier holders have released
 //! it. The costs of its cache lines are in [`crate::hw::memory`].
 
-/// A lock: its past and future holds. A CPU's code is executed at once, and takes its last lock
-/// before other CPUs, at earlier times, take theirs: these find the lock free until that hold.
+/// A lock: its past and future holds. The simulator executes a CPU's code at once, so it takes that
+/// code's last lock before other CPUs take theirs at earlier times. These find the lock free until
+/// that hold.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
     /// The last holder.
@@ -60,7 +61,7 @@ impl Lock {
             nodes: 0,
         };
         for hold in &self.holds {
-            // If one hold follows another directly, its needs need not be computed.
+            // If one hold directly follows another, no gap is left, and `needs` is not called.
             let lets_go = turn.from + keeps;
             if lets_go <= hold.from && lets_go + needs(&turn) <= hold.from {
                 break;

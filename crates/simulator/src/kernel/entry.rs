@@ -96,7 +96,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// More events at one time than a workload can cause.
+    /// A number of events at one time that no workload can reach.
     #[cold]
     pub fn time_stands_still(&mut self) {
         self.scheduler_error(format_args!(
@@ -219,7 +219,7 @@ impl Kernel<'_> {
         task.left.set(task.left.get().saturating_sub(done));
     }
 
-    /// Resumes `task`, whose computing on `cpu` was stopped for another CPU's action.
+    /// Resumes `task`, whose computing on `cpu` was stopped for an action of another CPU.
     pub fn resume(&mut self, cpu: usize, task: TaskPtr) {
         let now = self.now();
         let done = self.cpus[cpu].resume(task, now);
@@ -347,7 +347,7 @@ impl Kernel<'_> {
         begun
     }
 
-    /// The running code, which kept it, releases it after another `ns`.
+    /// The running code, which kept the lock, releases it after another `ns`.
     pub fn end_wait_lock(&mut self, mutex: u32, turn: Turn, ns: u64) {
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {
             memory.end(self.programs.mutexes.spinlock(mutex), &turn, code, ns);

@@ -49,7 +49,7 @@ impl Kernel<'_> {
         task.group.set(self.waste.group(&mask));
     }
 
-    /// None of the CPUs of `task` is online: it may run everywhere.
+    /// None of the CPUs that `task` may use is online, so from now on it may run everywhere.
     #[cold]
     pub fn break_affinity(&mut self, task: TaskPtr) {
         let counted = task.on_rq.get();

@@ -24,13 +24,13 @@ impl WaitQueue {
         };
     }
 
-    /// The longest waiter.
+    /// The task that has waited longest.
     #[inline]
     pub fn first(&self) -> Option<TaskPtr> {
         self.ends.map(|(first, _)| first)
     }
 
-    /// The same, which stops waiting.
+    /// The same task, which stops waiting.
     #[inline]
     pub fn pop(&mut self) -> Option<TaskPtr> {
         let (first, last) = self.ends?;

@@ -7,7 +7,7 @@ use crate::kernel::task::TaskPtr;
 pub const MAX_TIMEOUT_MS: u32 = 30_000;
 
 /// How long a runnable task may wait while all CPUs that it may use are idle, ns. Linux makes no
-/// difference; here a run may be over by then, without any result.
+/// such distinction, but here a run could end without a result before its limit.
 const IDLE_TIMEOUT_NS: u64 = 3_000_000_000;
 
 /// The longest interval between two checks, ns.

@@ -384,7 +384,7 @@ fn programs_at_tracepoints_see_every_switch() {
     });
     let ran = run(&machine(1), &workload, &scheduler(&text, "FIFO_OPS"));
     let log = ran.log();
-    // The shell's own switches are left out.
+    // The shell's own switches are omitted.
     assert_eq!(log, ["preempts rt", "follows low"]);
     assert!(ran.lines().iter().all(|line| line.number == 1));
 }

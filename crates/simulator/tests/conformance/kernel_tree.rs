@@ -50,7 +50,7 @@ fn selftest_of(kernel: Kernel, name: &str) -> Option<Object> {
     from_tree(kernel, &format!("testing/selftests/sched_ext/{name}.bpf.c"))
 }
 
-/// A second of work: spinners, sleepers and a parent that forks.
+/// One second of work: spinners, sleepers and a parent that forks.
 fn second() -> impl Workload {
     Script(|| {
         let sleeper = || {

@@ -222,14 +222,14 @@ fn nodes_of_a_tree_come_from_those_who_had_its_lock_before() {
     };
     assert_eq!(third(1) - third(0), 580);
     assert_eq!(third(2) - third(0), 580 + 300);
-    // No more threads have had it.
+    // No other thread has held it.
     assert_eq!(third(9), third(2));
 }
 
 #[test]
 fn those_who_queue_for_a_lock_wait_for_its_own_spinlock() {
-    // All arrive at once, and sleep: each one's time on the spinlock grows with the number before
-    // it.
+    // All arrive at once and sleep. The time of each on the spinlock grows with the number of those
+    // before it.
     let spent = |waiters: usize| {
         let workload = Script(|| {
             let times = Times::default();
@@ -268,7 +268,7 @@ fn who_is_preempted_as_its_turn_comes_takes_the_lock_later() {
     };
     let released = with(50 * MS)[0];
     assert_eq!(released.0, "a");
-    // The lock's line is in transit.
+    // The lock's cache line is in transit.
     let times = with(released.1 + 100);
     let at: Vec<_> = times.iter().map(|&(name, at)| (name, at / MS)).collect();
     assert_eq!(at, [("a", 10), ("urgent", 11), ("b", 21)], "{times:?}");
@@ -322,7 +322,7 @@ fn a_spinlock_is_waited_for_in_turn_where_memory_costs_something() {
 
 #[test]
 fn who_runs_takes_the_kernels_lock_before_who_has_to_wake_up() {
-    // c waits behind b, which stays first although a was faster.
+    // `c` waits behind `b`, which stays first although `a` was faster.
     let times = done(&machine(4), |times| {
         vec![
             noting("a", 0, times, vec![hold(10), hold(10), run_for(100)]),

@@ -3,10 +3,10 @@
  * Which task runs next: the eligible one with the earliest deadline.
  *
  * The kernel has all waiting tasks in one tree, ordered by deadline, with the smallest vruntime of
- * each subtree. Here a CPU has two dispatch queues, and nothing is searched: tasks found eligible,
- * ordered by deadline, and the others, ordered by vruntime. As V grows, the first of the others
- * become eligible, and each is moved once, when a task is picked. V rarely falls, which can make
- * tasks ineligible again; a picked task is therefore checked again.
+ * each subtree. Here a CPU has two dispatch queues, so that no search is needed: one of tasks found
+ * eligible, ordered by deadline, and one of the others, ordered by vruntime. As V grows, the first
+ * of the others become eligible, and each is moved once, when a task is picked. V rarely falls,
+ * which can make tasks ineligible again; a picked task is therefore checked again.
  */
 #ifndef __EQUIPOISE_PICK_H
 #define __EQUIPOISE_PICK_H
@@ -145,7 +145,9 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 	return prev_eligible && time_before(rq->curr.deadline, rq->first_deadline);
 }
 
-/* Starts the task next on @cpu that has preempted for its shorter slice, if it is eligible (PICK_BUDDY). */
+/*
+ * Starts, as the next task on @cpu, the one that has preempted for its shorter slice, if it is eligible (PICK_BUDDY).
+ */
 __noinline bool pick_buddy(u32 cpu)
 {
 	forget_origin(cpu);
@@ -181,7 +183,7 @@ static __always_inline void pick_next_entity(u32 cpu, struct task_struct *prev, 
 	if (rq->buddy && pick_buddy(cpu))
 		return;
 	if (!prev_is_best(cpu, prev)) {
-		/* The others' queue only if rounding has left no eligible task. */
+		/* The other queue is needed only if rounding has left no eligible task. */
 		if (scx_bpf_dsq_move_to_local(eligible_dsq(cpu), 0)) {
 			rq->first_deadline = rq->second_deadline;
 			return;

@@ -19,7 +19,7 @@ struct fair_entity {
 	u64 vruntime;
 	/* The vruntime by which it should have received its slice. */
 	u64 deadline;
-	/* Its request, ns; and whether that is its own slice. */
+	/* The slice that it requests, ns; and whether that is one of its own. */
 	u64 slice;
 	bool custom_slice;
 	/* Its lag when it last stopped being runnable, in vruntime: how far it was below the average. */
@@ -180,8 +180,8 @@ static __always_inline void init_entity_util(struct fair_entity *se, u32 cpu)
 
 /*
  * At the end of an activation, updates the estimate of the task's utilization: to its utilization,
- * or by a quarter of the difference if that was less (util_est_update()). Not if the task had to
- * wait for the CPU, which hides its demand.
+ * or by a quarter of the difference if that was less (util_est_update()). The estimate stays if the
+ * task had to wait for the CPU, which hides its demand.
  */
 static __always_inline void update_util_est(struct fair_entity *se)
 {
