@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst). Each
- * period adds the quota; the rest at the end of a period is kept up to the burst. A CPU notices only at a tick or a
- * switch that nothing is left, so a group may overdraw its quota. Later periods pay the overdraft back, so that over
- * many periods the group gets exactly its quota.
+ * The CPU time that a control group may use: cpu.max and cpu.max.burst (Documentation/scheduler/sched-bwc.rst).
+ *Each period adds the quota; the rest at the end of a period is kept up to the burst. A CPU notices only at a tick
+ *or a switch that nothing is left, so a group may overdraw its quota. Later periods pay the overdraft back, so that
+ *over many periods the group gets exactly its quota.
  *
  *	left
  *	quota + burst ----------------------------------  a refill adds no more than up to here

@@ -273,8 +273,8 @@ static __always_inline void none_kept(u32 cpu, const struct cpu_state *this, str
 }
 
 /*
- * Updates the hint that tells whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle meanwhile,
- * so a CPU that has changed the hint looks again: the last of them is right.
+ * Updates the hint that tells whether @c, which is @cluster, has idle CPUs. Another CPU may change c->idle
+ * meanwhile, so a CPU that has changed the hint looks again: the last of them is right.
  */
 static __always_inline void settle_idle_hint(const struct cluster *c, u32 cluster)
 {

@@ -2,8 +2,8 @@
 /*
  * Tasks of throttled groups (throttle.bpf.h) wait in a queue that no CPU takes from until the group may run again.
  *
- * A task that is running when its group is throttled moves there when it stops, at the next tick. A waiting task moves
- * there when it becomes the first of its queue, before a CPU takes it.
+ * A task that is running when its group is throttled moves there when it stops, at the next tick. A waiting task
+ * moves there when it becomes the first of its queue, before a CPU takes it.
  */
 #ifndef __EQUIPOISE_HELD_H
 #define __EQUIPOISE_HELD_H
@@ -14,8 +14,8 @@
 #define HELD_DSQ (MAX_CLUSTERS + MAX_CPUS)
 
 /*
- * A task that has waited for this long runs in spite of the limit, ns: sched_ext ends a scheduler under which a task
- * waits for 30 s, and many tasks that share a small quota would.
+ * A task that has waited for this long runs in spite of the limit, ns: sched_ext ends a scheduler under which a
+ * task waits for 30 s, and many tasks that share a small quota would.
  */
 #define LONGEST_HELD LONGEST_WAIT
 

@@ -30,18 +30,18 @@
  * 2. Waking up (idle.h)
  * ---------------------
  *
- * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask per
- * cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. Idle fast cores come first,
- * then slow ones, then the second hardware threads of fast cores. If the waker usually sleeps again within 50 us, the
- * task runs on the waker's CPU instead: its data is in that cache.
+ * A waking task goes to an idle CPU: its last one, another of the cluster, or one of another cluster. A bit mask
+ * per cluster holds its idle CPUs, so that finding one does not read the state of other CPUs. Idle fast cores come
+ * first, then slow ones, then the second hardware threads of fast cores. If the waker usually sleeps again within
+ * 50 us, the task runs on the waker's CPU instead: its data is in that cache.
  *
  * 3. Virtual time (vtime.h, place.h)
  * ----------------------------------
  *
- * Each time a task stops, it is charged for the work that it received: running time times the CPU's speed, divided by
- * the task's weight. Equal virtual times therefore mean equal progress, on fast and slow CPUs alike. A cluster's clock
- * is the virtual time of the task that started last there. A sleeping task keeps its lag, within bounds: a task that
- * sleeps briefly must not lose the time that it is owed, and one that sleeps long must not save up time.
+ * Each time a task stops, it is charged for the work that it received: running time times the CPU's speed, divided
+ * by the task's weight. Equal virtual times therefore mean equal progress, on fast and slow CPUs alike. A cluster's
+ * clock is the virtual time of the task that started last there. A sleeping task keeps its lag, within bounds: a
+ * task that sleeps briefly must not lose the time that it is owed, and one that sleeps long must not save up time.
  *
  * 4. Waiting (wait.h, queue.h)
  * ----------------------------
@@ -54,9 +54,9 @@
  * 5. Preemption (preempt.h)
  * -------------------------
  *
- * A waking task preempts another only if that one has had its share and is clearly ahead in virtual time. An interrupt
- * and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice is over stops
- * only if another task waits; the last task continues without a switch.
+ * A waking task preempts another only if that one has had its share and is clearly ahead in virtual time. An
+ * interrupt and two switches cost tens of us, so a CPU is stopped at most once per millisecond. A task whose slice
+ * is over stops only if another task waits; the last task continues without a switch.
  *
  * 6. Between clusters (pull.h, request.h)
  * ---------------------------------------
@@ -69,9 +69,9 @@
  * 7. Power and frequency (pack.h, follow.bpf.h)
  * ---------------------------------------------
  *
- * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks are
- * packed into few cores and caches. CPUs ask for the frequency that their utilization needs, and for the highest if
- * another task waits for the one that runs.
+ * The setting `prefer` chooses what comes first: time, work per energy, or power. Under `power`, long-running tasks
+ * are packed into few cores and caches. CPUs ask for the frequency that their utilization needs, and for the
+ * highest if another task waits for the one that runs.
  *
  * 8. Control groups and higher classes (share.bpf.h, throttle.bpf.h, ../release.bpf.h)
  * --------------------------------------------------------------------
@@ -221,8 +221,8 @@ static __always_inline bool check_preempt(struct task_struct *p, u32 cpu)
 
 /*
  * The cluster where @p waits if it stopped for a task of another queue; -1 if it waits where it ran. A task that is
- * ahead of the other cluster's clock by more than one turn stays: over there it would wait for tasks that have long had
- * less.
+ * ahead of the other cluster's clock by more than one turn stays: over there it would wait for tasks that have long
+ * had less.
  */
 static __always_inline s32 given_to(struct task_struct *p, struct cpu_state *this)
 {
@@ -353,8 +353,8 @@ __noinline bool goes_on(struct task_struct *prev __arg_trusted, u32 cpu)
 }
 
 /*
- * The queue that holds the next task. Reading a task takes as long as moving it, so compare tasks only where there is a
- * choice.
+ * The queue that holds the next task. Reading a task takes as long as moving it, so compare tasks only where there
+ * is a choice.
  */
 static __always_inline u64 next_dsq(u32 cpu, const struct cpu_state *this, const struct cluster *c)
 {
@@ -440,8 +440,8 @@ void BPF_STRUCT_OPS(equipoise_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Did no task wait for the CPU while the task that stops now was running? If the CPU was asked to stop for a task, that
- * task has arrived only now and has already left the queue.
+ * Did no task wait for the CPU while the task that stops now was running? If the CPU was asked to stop for a task,
+ * that task has arrived only now and has already left the queue.
  */
 static __always_inline bool ran_alone(u32 cpu, const struct cpu_state *this, const struct cluster *c)
 {
@@ -522,8 +522,8 @@ static __always_inline bool turn_is_over(struct task_struct *p, struct task_stat
 }
 
 /*
- * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle, or
- * that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
+ * Tasks wait here although CPUs are idle: no CPU was notified of a task that was queued just as a CPU became idle,
+ * or that waited alone. If no idle CPU may run any of them, @p itself moves to an idle CPU.
  */
 static __always_inline bool makes_room(struct task_struct *p, u32 cpu)
 {

@@ -34,11 +34,11 @@ static __always_inline u64 bound_ahead(u64 ahead, u32 cluster, u32 cpu)
 }
 
 /*
- * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs, which
- * may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. Measured by the
- * cluster's clock, all of them would be at the bound of their lag, where they are equal whatever their weights, and a
- * task that sleeps would lose its turns. Tasks that may run anywhere wait in queues that several CPUs take from, and
- * use one clock.
+ * The clock for @p on @this of @c. A task that may not run everywhere competes with the tasks that use its CPUs,
+ * which may all be far behind the cluster: 30 busy loops on one CPU get a thirtieth of the others' share. Measured
+ * by the cluster's clock, all of them would be at the bound of their lag, where they are equal whatever their
+ * weights, and a task that sleeps would lose its turns. Tasks that may run anywhere wait in queues that several
+ * CPUs take from, and use one clock.
  */
 static __always_inline u64 clock_of(const struct task_struct *p, const struct cpu_state *this,
 				    const struct cluster *c)
@@ -91,10 +91,10 @@ __noinline bool none_waits_beside(u32 cluster)
  * others waited. It is not set back if tasks wait in another cluster, because it has to change
  * places with them once it is ahead.
  *
- * A task that has long run at full speed is owed at most two slices, because it already has all the time that one task
- * can use. Loops of nice -16 that have a CPU each fall behind the clock forever, because their weight is worth more
- * than a CPU; an arriving task would wait for half a second until one of them is ahead of it. A task that runs for less
- * keeps its whole lag, so that it is served soon when it wakes up.
+ * A task that has long run at full speed is owed at most two slices, because it already has all the time that one
+ * task can use. Loops of nice -16 that have a CPU each fall behind the clock forever, because their weight is worth
+ * more than a CPU; an arriving task would wait for half a second until one of them is ahead of it. A task that runs
+ * for less keeps its whole lag, so that it is served soon when it wakes up.
  */
 static __always_inline void forgive(struct cpu_state *this, struct cluster *c, struct task_struct *p,
 				    struct task_state *t)
@@ -203,11 +203,11 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the clock,
- * so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it would keep the
- * CPU for half a second beside a task of its own weight. It may therefore come before such a task by two more slices at
- * most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, so that it gets
- * a faster one.
+ * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the
+ * clock, so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it
+ * would keep the CPU for half a second beside a task of its own weight. It may therefore come before such a task by
+ * two more slices at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays
+ * behind, so that it gets a faster one.
  */
 static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
 {

@@ -76,10 +76,10 @@ static __always_inline bool is_next(const struct task_struct *p, u32 cpu)
 }
 
 /*
- * Has the task that runs on @cpu announced that it is about to sleep? It has if it has woken others with SCX_WAKE_SYNC
- * in this turn and has not used up its slice. (EEVDF protects every task from wakeups for a slice: protect_slice() of
- * Linux 7.3.) Senders of messages are such tasks: the longer one runs, the more messages each receiver finds when its
- * turn comes.
+ * Has the task that runs on @cpu announced that it is about to sleep? It has if it has woken others with
+ * SCX_WAKE_SYNC in this turn and has not used up its slice. (EEVDF protects every task from wakeups for a slice:
+ * protect_slice() of Linux 7.3.) Senders of messages are such tasks: the longer one runs, the more messages each
+ * receiver finds when its turn comes.
  */
 static __always_inline bool sleeps_soon(u32 cpu, u64 now)
 {
@@ -134,8 +134,8 @@ struct seen_running {
 struct seen_running seen_running[MAX_CPUS];
 
 /*
- * How many CPUs of a cluster a waking task looks at, from its own on; and how many clusters, faster ones first, if it
- * is heavy.
+ * How many CPUs of a cluster a waking task looks at, from its own on; and how many clusters, faster ones first, if
+ * it is heavy.
  */
 #define CPUS_LOOKED_AT 16
 #define CLUSTERS_LOOKED_AT 4
@@ -147,9 +147,9 @@ static __always_inline struct seen_running *this_seen_running(void)
 
 /*
  * Looks at the next CPU of @cluster, and notes it if @p may get it at once and its task is further ahead than those
- * seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of its
- * own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it can
- * begin.
+ * seen so far. A CPU that has been asked to stop for another task is not asked again. In BPF this is a function of
+ * its own that keeps its state in memory, because the verifier checks a loop's body anew for each state in which it
+ * can begin.
  */
 __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u64 now)
 {
@@ -176,7 +176,8 @@ __noinline bool look_at_next(struct task_struct *p __arg_trusted, u32 cluster, u
 	return true;
 }
 
-/* The CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead; -1 if there is none. */
+/* The CPU of @cluster, from @slot on, that @p may get at once and whose task is furthest ahead; -1 if there is
+ * none. */
 __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, u32 slot)
 {
 	struct seen_running *best = this_seen_running();
@@ -195,8 +196,8 @@ __noinline s32 preemptible_in(struct task_struct *p __arg_trusted, u32 cluster, 
 }
 
 /*
- * The CPU that @p, which has just been placed, may get at once: @prev_cpu, another of its cluster whose task is further
- * ahead, or, for a heavy task, one of the fastest. -1 if there is none.
+ * The CPU that @p, which has just been placed, may get at once: @prev_cpu, another of its cluster whose task is
+ * further ahead, or, for a heavy task, one of the fastest. -1 if there is none.
  */
 __noinline s32 find_preemptible(struct task_struct *p __arg_trusted, u32 prev_cpu)
 {

@@ -87,9 +87,9 @@ __noinline bool has_for(u32 cluster, u32 to)
 }
 
 /*
- * How many idle CPUs of a cluster one tick tries for the waiting tasks; the next tick continues from there. Usually the
- * first one will do. For tasks that are bound to busy CPUs there is none, and a search at each tick of 64 CPUs is not
- * free.
+ * How many idle CPUs of a cluster one tick tries for the waiting tasks; the next tick continues from there. Usually
+ * the first one will do. For tasks that are bound to busy CPUs there is none, and a search at each tick of 64 CPUs
+ * is not free.
  */
 #define IDLE_TRIED 4
 
@@ -115,8 +115,8 @@ __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 }
 
 /*
- * At a tick of @cpu, in whose cluster tasks wait: makes an idle CPU, possibly of another cluster, take one of them. A
- * CPU that no waiting task may use is not woken up.
+ * At a tick of @cpu, in whose cluster tasks wait: makes an idle CPU, possibly of another cluster, take one of them.
+ * A CPU that no waiting task may use is not woken up.
  */
 __noinline bool offer_waiting(u32 cpu)
 {
@@ -140,8 +140,8 @@ __noinline bool offer_waiting(u32 cpu)
 
 /*
  * The running task of @cluster that may run on best->to and is furthest behind, if it is before best->vtime. Its
- * virtual time is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at each
- * tick of the CPU that asks.
+ * virtual time is as of its CPU's last tick. Without the check of its affinity, a task would stop for nothing at
+ * each tick of the CPU that asks.
  */
 __noinline bool most_behind(struct seen_running *best __arg_nonnull, u32 cluster)
 {
@@ -305,9 +305,9 @@ __noinline bool offer_core(struct task_struct *p __arg_trusted, u32 cpu)
 }
 
 /*
- * At a tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, moves to an idle CPU and makes
- * room. By virtual time alone, tasks that are bound here would wait while other CPUs idle: a loop of nice -16 needs
- * half a second to get 14 ms ahead.
+ * At a tick of a CPU for which tasks wait that may use no idle CPU: its own task, @p, moves to an idle CPU and
+ * makes room. By virtual time alone, tasks that are bound here would wait while other CPUs idle: a loop of nice -16
+ * needs half a second to get 14 ms ahead.
  */
 __noinline bool leave_room(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -484,8 +484,8 @@ __noinline bool push(struct task_struct *p __arg_trusted, u32 cpu, u64 request, 
 		return true;
 	}
 	/*
-	 * The CPU that asked may have gone idle meanwhile without being claimed. Claim it, so that no waking task goes
-	 * there, too, and waits.
+	 * The CPU that asked may have gone idle meanwhile without being claimed. Claim it, so that no waking task
+	 * goes there, too, and waits.
 	 */
 	clear_idle(to);
 	/* If another request is pending there, the task waits there like any preempted task. */

@@ -59,8 +59,8 @@ __noinline bool is_first_as_heavy(u64 dsq, u32 cpu, struct task_struct *than __a
 }
 
 /*
- * The virtual time of the first task of @cluster's queue. The hint usually tells that the queue is empty, so it need
- * not be read.
+ * The virtual time of the first task of @cluster's queue. The hint usually tells that the queue is empty, so it
+ * need not be read.
  */
 static __always_inline u64 first_waiting(u32 cluster, u32 cpu)
 {

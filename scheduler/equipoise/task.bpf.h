@@ -208,7 +208,8 @@ static __always_inline s64 lag_of(const struct task_struct *p)
 	return (s64)(lag < MOST_BEHIND ? lag : MOST_BEHIND) - start_of(p);
 }
 
-/* The initial virtual time of a task that @parent has forked on a CPU of @c: the parent's, but not before @clock. */
+/* The initial virtual time of a task that @parent has forked on a CPU of @c: the parent's, but not before @clock.
+ */
 static __always_inline u64 inherited_vtime(struct task_struct *parent, const struct cluster *c, u64 clock)
 {
 	struct task_state *t = task_of(parent);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group that has used up
- * its time is throttled until a new period begins: its tasks are held back (held.h), and it does not count in its
- * parent group. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
+ * Control groups that may use CPU time up to a limit (cpu.max), each within those above it. A group that has used
+ * up its time is throttled until a new period begins: its tasks are held back (held.h), and it does not count in
+ * its parent group. Each group's time is counted for all CPUs together and exactly, as its share is (share.bpf.h).
  *
  * The start of a period is noticed when the group's time is read, so a group that stays within its limit needs no
  * timer; only a throttled group has one. If no group has a limit, all of this costs one read of nr_limits.
@@ -22,8 +22,8 @@ u32 nr_limits __attribute__((aligned(64)));
 u32 nr_throttled;
 
 /*
- * Also indexed by the group's share. The root has no limit: its timer is for tasks that were held back just as their
- * group became runnable.
+ * Also indexed by the group's share. The root has no limit: its timer is for tasks that were held back just as
+ * their group became runnable.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -116,8 +116,8 @@ __noinline int charge_limits(u32 share, u64 ran)
 }
 
 /*
- * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no longer
- * has a limit. A CPU that uses up that time in the meantime still finds the group throttled.
+ * The timer of the throttled group @share: the group may run again if the new period gives it time, or if it no
+ * longer has a limit. A CPU that uses up that time in the meantime still finds the group throttled.
  */
 static __always_inline void refill_share(u32 share)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The capacity that a limit of the frequency leaves, scaling_max_freq or the kernel's thermal cooling
- * (get_actual_cpu_capacity(), kernel/sched/fair.c of Linux 6.12). Pressure from firmware (hw_load_avg()) is left out,
- * because sched_ext does not expose it.
+ * (get_actual_cpu_capacity(), kernel/sched/fair.c of Linux 6.12). Pressure from firmware (hw_load_avg()) is left
+ * out, because sched_ext does not expose it.
  */
 #ifndef __EQUIPOISE_PRESSURE_H
 #define __EQUIPOISE_PRESSURE_H

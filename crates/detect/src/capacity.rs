@@ -15,7 +15,7 @@ pub enum Measure {
     DmipsMhz,
     /// hwloc's `LinuxCapacity` of a kind of CPU.
     LinuxCapacity,
-    /// `cpuinfo_max_freq`, kHz: does not show the work per cycle.
+    /// `cpuinfo_max_freq`, kHz, which does not show the work per cycle.
     MaxFrequency,
 }
 
@@ -31,11 +31,11 @@ impl fmt::Display for Measure {
     }
 }
 
-/// If CPUs with one maximum frequency differ in performance by more than this, in percent, they are
-/// ranked and not measured, as AMD's preferred cores are.
+/// If the performance of CPUs with the same maximum frequency differs by more than this, in
+/// percent, the numbers are a ranking and not a measure, as for AMD's preferred cores.
 const RANKED_PCT: u32 = 3;
-/// Two measures contradict each other about two CPUs if each makes another one faster by this
-/// percentage.
+/// Two measures contradict each other about two CPUs if each rates a different CPU as faster by
+/// this percentage.
 const CONTRADICTS_PCT: u64 = 5;
 /// The fastest CPU's capacity, as in today's kernels.
 const FULL: u64 = 1024;
@@ -46,8 +46,8 @@ pub(crate) struct Capacities {
     pub by: Option<Measure>,
 }
 
-/// Chooses the measure for the CPUs of `found`. Rejected measures and the reasons go into its
-/// warnings.
+/// Chooses the measure for the CPUs of `found`. Rejected measures, with the reasons, are added to
+/// its warnings.
 pub(crate) fn capacities(found: &mut Found) -> Capacities {
     let mut measures: Vec<(Measure, BTreeMap<usize, u32>)> = Vec::new();
     for measure in [
@@ -143,7 +143,7 @@ fn contradiction(a: &BTreeMap<usize, u32>, b: &BTreeMap<usize, u32>) -> Option<(
     let faster = |values: &BTreeMap<usize, u32>, one: usize, other: usize| {
         u64::from(values[&one]) * 100 > u64::from(values[&other]) * (100 + CONTRADICTS_PCT)
     };
-    // One CPU of each pair of values is enough.
+    // It is enough to compare one CPU for each pair of values.
     let mut unlike: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for (&cpu, &value) in a {
         unlike.entry((value, b[&cpu])).or_insert(cpu);

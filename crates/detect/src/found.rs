@@ -1,4 +1,4 @@
-//! The description of a machine, from any source.
+//! The description of a machine from any source.
 
 use crate::capacity::Measure;
 use crate::governor::Decider;
@@ -16,7 +16,7 @@ pub struct Found {
     pub hz: Option<u32>,
     /// The CPUs that are online, by number.
     pub cpus: BTreeMap<usize, Cpu>,
-    /// CPUs that have only a number.
+    /// The number of CPUs of which only a number is known.
     pub offline: CpuMask,
     /// Caches of data from the second level on.
     pub caches: Vec<Cache>,
@@ -24,7 +24,7 @@ pub struct Found {
     pub nodes: Vec<CpuMask>,
     /// The distance from each of `nodes` to each of them; empty if unknown.
     pub distances: Vec<Vec<u32>>,
-    /// Missing or odd facts.
+    /// Warnings about missing or implausible facts.
     pub warnings: Vec<String>,
 }
 
@@ -45,13 +45,13 @@ pub struct Cpu {
     pub priority: Option<u32>,
     /// Its frequencies, rising.
     pub opps: Vec<OppFound>,
-    /// The OPPs between the lowest and the highest are assumptions.
+    /// Whether the OPPs between the lowest and the highest are assumptions.
     pub assumed_opps: bool,
-    /// The decider on its frequency, where sysfs shows one.
+    /// What decides on its frequency, if sysfs shows it.
     pub decider: Option<Decider>,
     /// From a frequency request until the frequency is reached, ns.
     pub transition_latency_ns: Option<u64>,
-    /// From the shallowest to the deepest, without polling.
+    /// Its idle states from the shallowest to the deepest, without polling.
     pub idle_states: Vec<IdleState>,
     /// Measured costs of kernel operations.
     pub costs: Option<Measured>,
@@ -66,11 +66,11 @@ pub struct Measured {
     pub wakeup_ns: u64,
     /// A reschedule IPI to a CPU with the same last-level cache; `None` if there is no such CPU.
     pub ipi_near_ns: Option<u64>,
-    /// The same to one with another.
+    /// The same to a CPU with another one.
     pub ipi_far_ns: Option<u64>,
     /// A line of memory from a CPU with the same last-level cache.
     pub refill_near_ns: Option<u64>,
-    /// The same from one with another.
+    /// The same from a CPU with another one.
     pub refill_far_ns: Option<u64>,
     /// The timer tick, if it was seen.
     pub tick_ns: Option<u64>,

@@ -7,12 +7,12 @@ use machine::{Cache, CpuMask, Governor, Numa};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The throughput of two threads of a core, relative to one, if not measured: a typical gain.
+/// The throughput of two threads of a core relative to one, if it was not measured: a typical gain.
 const SMT_THROUGHPUT: f64 = 1.25;
 /// The transition latency if the driver does not report it (CPPC's and intel_pstate's do not), us.
 const TRANSITION_LATENCY_US: u64 = 10;
 
-/// Equal CPUs: a core type.
+/// A core type: a set of equal CPUs.
 struct Kind<'a> {
     name: String,
     capacity: u32,
@@ -22,9 +22,9 @@ struct Kind<'a> {
 
 /// A machine file, and remarks for its reader.
 pub struct MachineFile {
-    /// TOML, as `docs/machine-format.md` says.
+    /// TOML in the format of `docs/machine-format.md`.
     pub text: String,
-    /// One line each.
+    /// The remarks, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -46,11 +46,11 @@ impl Found {
         }
     }
 
-    /// Leaves out facts that the format cannot express, with a warning.
+    /// Removes facts that the format cannot express, with a warning.
     fn nest(&mut self) {
         let node_of =
             |nodes: &[CpuMask], cpu: usize| nodes.iter().position(|node| node.contains(cpu));
-        // A cache or core across nodes: firmware that splits what it should not.
+        // A cache or core that spans nodes, because the firmware splits it.
         let nodes = std::mem::take(&mut self.nodes);
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
@@ -419,7 +419,7 @@ fn kinds<'a>(found: &'a Found, capacities: &Capacities) -> Vec<Kind<'a>> {
             false => names[index].clone(),
         };
     }
-    // Of equal capacity, but different in another property.
+    // CPUs of equal capacity that differ in another property.
     for index in 1..kinds.len() {
         if kinds[..index]
             .iter()

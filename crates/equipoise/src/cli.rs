@@ -199,12 +199,12 @@ pub enum Format {
     Svg,
 }
 
-/// All runs stay in memory until the last one is done; more would not fit.
+/// All runs stay in memory until the last one has finished; more runs would not fit.
 const MAX_RUNS: i64 = 100_000;
 /// Each job is a thread; hardly any computer has as many CPUs.
 const MAX_JOBS: i64 = 1024;
 
-/// How often to run something.
+/// The options for the number of runs.
 #[derive(Args)]
 #[command(next_help_heading = "Runs")]
 pub struct Runs {
@@ -242,7 +242,7 @@ const MAX_WAITS: i64 = 100;
 const DEFAULT_RUNS: u32 = 20;
 
 impl Explain {
-    /// The runs of `compare`, of which the explained run is the first.
+    /// The options of a run of `compare`; the explained run is the first.
     pub fn runs(&self) -> lab::Runs {
         lab::Runs {
             count: DEFAULT_RUNS,
@@ -343,7 +343,7 @@ pub struct Compare {
     pub runs: Runs,
 }
 
-/// The build of a single scheduler, that of the option `--scheduler` if it is given.
+/// The options for compiling a single scheduler, which `--scheduler` names.
 #[derive(Args)]
 pub struct Build {
     /// A folder with headers for the scheduler in C
@@ -631,12 +631,12 @@ pub enum Catalog {
 #[derive(Clone, Debug)]
 pub struct Files(pub Vec<PathBuf>);
 
-/// A trace, and what it was recorded under.
+/// A trace, and the scheduler under which it was recorded.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The policy, or the file of a scheduler in C.
     pub policy: String,
-    /// The trace's file.
+    /// The file of the trace.
     pub trace: PathBuf,
 }
 
@@ -651,14 +651,14 @@ pub struct Setting {
     pub value: i64,
 }
 
-/// A time since the beginning, ns; the text is in s, or has a suffix.
+/// A time since the start, ns. The text is in s, or has a suffix.
 fn time(text: &str) -> Result<u64, String> {
     workload::nanoseconds(text, 1e9).ok_or_else(|| {
         "expected a time since the beginning, such as 1.204s, 1204ms or 1204000us".to_owned()
     })
 }
 
-/// The period of the threads of a name, ns, or none.
+/// The period of the threads with a certain name, ns, or none.
 fn period(text: &str) -> Result<workload::import::Set, String> {
     let expected =
         || format!("expected THREAD=TIME or THREAD=none, such as ui=16.67ms, found `{text}`");

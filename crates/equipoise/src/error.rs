@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `path`, which cannot be written.
+    /// The error for `path`, which cannot be written.
     pub fn write(path: &Path, error: &io::Error) -> Error {
         Error::Write(format!("{}: {error}", path.display()))
     }
@@ -47,8 +47,8 @@ impl Error {
             }
             Error::Run(failure) => {
                 match failure.error {
-                    // The message names the scheduler; the number of the run means nothing to the
-                    // user.
+                    // The message names the scheduler. It omits the number of the run, which means
+                    // nothing to the user.
                     simulator::Error::Fault(ref message) => eprintln!("error: {message}"),
                     _ => eprintln!("error: {failure}"),
                 }

@@ -5,8 +5,8 @@ use crate::interrupt::STOP;
 use lab::Comparison;
 use report::{Figures, Recorder};
 
-/// Figures of each scheduler's first run, which is simulated again for them. `None` if the command
-/// is to stop.
+/// The figures of each scheduler's first run, which is simulated again to draw them. `None` if the
+/// command has to stop.
 pub fn figures(comparison: &Comparison) -> Result<Option<Figures>, Error> {
     match drawn(comparison) {
         Err(Error::Stopped) => Ok(None),

@@ -24,7 +24,7 @@ use workload::import::{MARK, MOST_OTHERS_PCT};
 
 /// How often the recorder checks whether to stop: each check takes a CPU from the load.
 const LOOK_MS: u32 = 200;
-/// When it first looks for other load.
+/// The time of the first check for other load.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// Records, and writes the recording, also after Ctrl-C.
@@ -52,7 +52,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         };
         Error::Write(format!("cannot record: {error}{root}"))
     };
-    // Preparations may take a while, and a signal must remove what they made.
+    // Preparations may take a while, and after a signal their files must be removed.
     interrupt::listen_to_end();
     let mut recorder = Recorder::new(args).map_err(cannot)?;
     let status = recorder.record(args)?;
@@ -123,7 +123,7 @@ fn machine(args: &Record) -> Result<Machine, Error> {
     }
 }
 
-/// Buffers are dropped before their instance, which could not be removed otherwise.
+/// Buffers are dropped before their instance, which otherwise could not be removed.
 struct Recorder {
     buffers: Vec<Spooled>,
     instance: Instance,
@@ -200,7 +200,7 @@ impl Recorder {
             let over = limit.is_some_and(|limit| since.elapsed() >= limit);
             let ends = ended || over || STOP.load(Ordering::Relaxed);
             if !is_busy && (ends || since.elapsed() >= next_look) {
-                // A look takes a CPU from the load, so they become rare.
+                // Each check takes a CPU from the load, so checks become rare.
                 next_look *= 2;
                 is_busy = watch.as_ref().is_some_and(|watch| warns(watch, load));
             }
@@ -227,7 +227,7 @@ impl Recorder {
         let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
         let mut lines = status.lines();
         if let Some(cpus) = lines.find_map(|line| line.strip_prefix("Cpus_allowed:")) {
-            // The kernel prints words of 32 bits, the first CPUs last.
+            // The kernel prints words of 32 bits; the first CPUs are in the last word.
             let words: Vec<&str> = cpus.trim().rsplitn(3, ',').take(2).collect();
             let mask: String = words.into_iter().rev().collect();
             let mask = u64::from_str_radix(&mask, 16).unwrap_or(u64::MAX);
@@ -286,7 +286,8 @@ impl Spooled {
     }
 }
 
-/// Warns if processes outside the recorded `load` take enough for `compare --measured` to fail.
+/// Warns if processes outside the recorded `load` use enough CPU time for `compare --measured` to
+/// fail.
 fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let Some(others) = watch.others(load) else {
         return false;

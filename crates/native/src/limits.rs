@@ -1,5 +1,4 @@
-//! Limits of a compiler, which a foreign scheduler could make read endlessly, or write more than
-//! fits.
+//! Limits on a compiler, which a foreign scheduler could make read endlessly or fill the disk.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 use std::io::{self, Read as _};
@@ -15,10 +14,10 @@ const CPU_S: u64 = 6;
 /// Wall time of one pass, which may wait for input that never comes.
 const WALL: Duration = Duration::from_secs(60);
 
-/// The polling interval for its end.
+/// The interval of checks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The size of its messages, bytes: no one reads the end of longer ones.
+/// The size of its messages, bytes; nobody reads the end of longer ones.
 const SAID: u64 = 1 << 20;
 
 /// The size of a file that it writes, bytes.
@@ -40,7 +39,7 @@ pub fn set(command: &mut Command) {
         for (resource, most) in limits {
             let rlimit = Rlimit {
                 current: Some(most),
-                // A second after the signal that explains comes the one that kills.
+                // A second after the signal that explains the limit, the one that kills follows.
                 maximum: Some(most + u64::from(resource == Resource::Cpu)),
             };
             setrlimit(resource, rlimit)?;
@@ -75,7 +74,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
         }
         if began.elapsed() > WALL && !late {
             late = true;
-            // Fails only if it has just ended.
+            // This fails only if it has just ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         thread::sleep(LOOK_EVERY);

@@ -12,8 +12,8 @@ use object::{
     SymbolFlags,
 };
 
-/// Functions that a C compiler calls by itself where clang emits BPF instructions, and those to
-/// which the headers in `include/` map BPF helpers.
+/// Functions that a C compiler calls by itself where clang would emit BPF instructions, and those
+/// to which the headers in `include/` map BPF helpers.
 const C_LIBRARY: [&str; 9] = [
     "memcpy", "memmove", "memset", "memcmp", "strcpy", "strlen", "strncmp", "strncpy", "snprintf",
 ];
@@ -37,7 +37,7 @@ const CALLS: [DynamicTag; 5] = [
     elf::DT_PREINIT_ARRAY,
 ];
 
-/// The entries that make it load other libraries, or from other places.
+/// The entries that make it load other libraries, or load them from other places.
 const LOADS: [DynamicTag; 6] = [
     elf::DT_RPATH,
     elf::DT_RUNPATH,
@@ -91,8 +91,8 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
     Ok(())
 }
 
-/// Names that the loader would look up in this process: the C library's. Also weak ones: they are
-/// bound like others.
+/// Names that the loader would look up in this process, in the C library. This includes weak ones,
+/// which are bound like others.
 fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error> {
     let undefined = file
         .dynamic_symbols()
@@ -132,7 +132,7 @@ fn runs_functions(file: &ElfFile64<'_, Endianness>) -> bool {
         })
 }
 
-/// Does it make the loader find more than a compiler's default libraries?
+/// Does it make the loader load more than a compiler's default libraries?
 fn loads_others(file: &ElfFile64<'_, Endianness>) -> bool {
     let is_usual = |name: &[u8]| {
         let mut usual = LIBRARIES.iter();

@@ -22,7 +22,7 @@ pub struct Bar {
     pub value: f64,
     /// The smallest and the largest of the values averaged.
     pub range: Option<(f64, f64)>,
-    /// Drawn as a given, not as a result.
+    /// Whether it is drawn as an input, not as a result.
     pub muted: bool,
 }
 

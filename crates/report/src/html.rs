@@ -21,7 +21,7 @@ const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 /// The number of policies whose timelines are open at first.
 const OPEN: usize = 2;
 
-/// The pages, one below the other. Only the first one with figures has them drawn.
+/// The pages, one below the other. Figures are drawn only for the first page that has any.
 pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
@@ -230,7 +230,7 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str("</section>\n");
 }
 
-/// A place for the script's drawing.
+/// An element for the script to draw into.
 fn chart(out: &mut String, part: &str, label: &str) {
     let _ = writeln!(
         out,

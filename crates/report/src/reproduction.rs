@@ -206,7 +206,7 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     remarks
 }
 
-/// One chart for each row's averages, and one for its changes, if any.
+/// A chart of each row's averages, and one of its changes, if it has any.
 fn charts(cells: &[lab::Cell<'_>]) -> Vec<Chart> {
     let charted = [Stat::Avg, Stat::Change];
     let averages = cells.iter().filter(|cell| charted.contains(&cell.stat));

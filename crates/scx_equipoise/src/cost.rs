@@ -27,7 +27,7 @@ pub struct Measuring {
 impl Measuring {
     /// Begins to measure.
     pub fn start() -> Result<Measuring> {
-        // SAFETY: no pointers; the descriptor that comes back is ours.
+        // SAFETY: no pointers are passed, and the returned descriptor is ours.
         let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
         if fd < 0 {
             let error = std::io::Error::from_raw_os_error(-fd);
@@ -38,7 +38,7 @@ impl Measuring {
         Ok(Measuring { _enabled })
     }
 
-    /// For tests, which may run without the right to use BPF.
+    /// Used by tests, which may run without the right to use BPF.
     #[cfg(test)]
     pub fn nothing() -> Measuring {
         let _enabled = std::fs::File::open("/dev/null").unwrap().into();

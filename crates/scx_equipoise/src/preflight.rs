@@ -44,7 +44,7 @@ pub fn check(kernel: &Kernel, user: Uid) -> Result<()> {
         bail!("loading a scheduler requires root");
     }
     if state.trim() != "disabled" {
-        // The other scheduler may have left in the meantime.
+        // The other scheduler may have exited in the meantime.
         match fs::read_to_string(kernel.sched_ext.join("root/ops")) {
             Ok(name) => bail!("another scheduler is loaded: {}", name.trim()),
             Err(_) => bail!("another scheduler is loaded, or is just leaving"),
@@ -76,7 +76,7 @@ pub fn explain_refusal(error: anyhow::Error, policy: &str, release: &str) -> any
     )
 }
 
-/// Major and minor number of a kernel's release.
+/// The major and minor number of a kernel's release.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

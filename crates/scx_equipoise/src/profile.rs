@@ -43,7 +43,7 @@ impl Profile {
         Ok(preference(profile.trim()))
     }
 
-    /// Returns once it has changed since it was last read (`sysfs_notify()`).
+    /// Waits until it has changed since it was last read (`sysfs_notify()`).
     fn wait(&self) -> Result<()> {
         let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
         poll(&mut fds, None).context("cannot watch the platform profile")?;
@@ -75,7 +75,7 @@ fn preference(profile: &str) -> &'static str {
     match profile {
         "low-power" | "cool" | "quiet" => "power",
         "balanced-performance" | "performance" | "max-power" => "performance",
-        // `balanced`, and `custom`, which has no fixed meaning.
+        // This covers `balanced`, and `custom`, which has no fixed meaning.
         _ => "balanced",
     }
 }

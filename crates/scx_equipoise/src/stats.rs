@@ -21,12 +21,12 @@ use std::time::Duration;
 /// The path where clients of scx_stats look for the loaded scheduler.
 const SOCKET: &str = "/run/scx/root/stats";
 
-/// Totals since the scheduler was loaded, as far as they are known.
+/// Totals since the scheduler was loaded, where they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// The scheduler's own counts.
+    /// The scheduler's own counters.
     pub counters: Counters,
-    /// The kernel's counts, by callback.
+    /// The kernel's counters, by callback.
     pub callbacks: BTreeMap<String, Cost>,
     /// The machine's measurements, by RAPL domain.
     pub energy: BTreeMap<String, rapl::Counter>,
@@ -258,7 +258,7 @@ impl Statistics {
     }
 }
 
-/// An error if no scheduler serves statistics to this user.
+/// Returns an error if no scheduler serves statistics to this user.
 pub fn find_server() -> Result<()> {
     server::connect(Path::new(SOCKET))
         .map(drop)

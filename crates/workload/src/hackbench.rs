@@ -2,8 +2,8 @@
 //! socket.
 //!
 //! After rt-tests' `hackbench.c` in its default mode (processes, socket pairs). The parent creates
-//! the groups, receivers first; a child says that it is ready by one byte and waits to be woken. When
-//! all are ready the clock starts and the parent wakes all. A sender writes a message to each
+//! the groups, receivers first; a child reports by one byte that it is ready, and waits to be woken.
+//! When all are ready the clock starts and the parent wakes all. A sender writes a message to each
 //! receiver of its group in turn, `loops` times; the senders of a group share the sending end of a
 //! receiver's socket. The clock stops when all children have been reaped.
 
@@ -168,7 +168,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The child of number `created`: in each group first the receivers, then the senders.
+    /// The child with the number `created`: in each group first the receivers, then the senders.
     fn child(&self) -> TaskSpec {
         let setup = self.setup;
         let (group, member) = (

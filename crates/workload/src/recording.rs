@@ -109,9 +109,9 @@ pub enum Step {
     Read(u32, u64),
     /// Puts this number of bytes into the stream; waits until there is room.
     Write(u32, u64),
-    /// Takes this mutex; waits until it is free.
+    /// Locks this mutex; waits until it is free.
     Lock(u32),
-    /// Releases it.
+    /// Unlocks it.
     Unlock(u32),
     /// May run on these CPUs from now on, a bit for each of the first 64; `None` is all CPUs.
     /// Threads that it starts inherit this.
@@ -263,7 +263,7 @@ struct Plan {
     by_name: Vec<Option<MetricId>>,
     /// By thread: the metrics of its periods, if it has one.
     periodic: Vec<Option<Periodic>>,
-    /// By thread: is it started by another?
+    /// By thread: whether another thread starts it.
     forked: Vec<bool>,
     /// By thread: the number of its wakeups.
     wakes: Vec<u64>,
@@ -442,11 +442,11 @@ impl Running {
         }
     }
 
-    /// It runs after a wakeup.
+    /// The thread runs after a wakeup.
     fn record_latency(&self, env: &mut Env) {
         let since = match self.doing {
             Some(Step::Sleep(_) | Step::Until(_)) => env.due,
-            // If it slept.
+            // This holds only if it slept.
             Some(Step::Wait | Step::Read(..) | Step::Write(..) | Step::Lock(_))
                 if env.woken_at > self.since =>
             {
@@ -481,7 +481,7 @@ impl Running {
             Some(Step::Until(at)) => at,
             Some(Step::Sleep(ns)) => self.since + ns,
             _ if env.woken_at > self.since => env.woken_at,
-            // It was woken before it waited.
+            // The thread was woken before it waited.
             _ => match self.job {
                 Some(job) => self.since.min(job.release + periodic.period_ns),
                 None => self.since,
@@ -517,7 +517,7 @@ impl Program for Running {
             step = self.step();
         }
         if step.is_none() {
-            // The last sleep has no release; its work is done then.
+            // The last sleep has no release; the work is done at that time.
             let end = match self.doing {
                 Some(Step::Run(_)) => env.now,
                 _ => self.since,
@@ -561,7 +561,7 @@ impl Program for Running {
                     let cpus = (0..self.cpus.min(64)).filter(|cpu| mask & 1 << cpu != 0);
                     cpus.collect::<CpuMask>()
                 });
-                // Another machine may have none of them.
+                // Another machine may have none of these CPUs.
                 let some = some.filter(|some| !some.is_empty());
                 Op::SetAffinity(Box::new(some.unwrap_or(all)))
             }
@@ -650,7 +650,7 @@ mod tests {
         assert_eq!(read.threads[2].steps, recording().threads[2].steps);
     }
 
-    /// All bits are what version 2 first had for it.
+    /// Version 2 first wrote all bits for this.
     #[test]
     fn all_cpus_are_no_mask() {
         let step = |text: &str| serde_json::from_str::<Step>(text).unwrap();
@@ -664,8 +664,8 @@ mod tests {
         assert_eq!(step(r#"{"cpus": 2}"#), Step::Cpus(Some(2)));
     }
 
-    /// A job of 2 ms is released every 5 ms, and a sleep within it begins none; one takes 7 ms, and
-    /// so the next period is missed or late.
+    /// A job of 2 ms is released every 5 ms, and a sleep within it does not begin another. One job
+    /// takes 7 ms, so the next period is missed or late.
     #[test]
     fn a_period_has_misses() {
         use Step::{Release, Run, Sleep, Until};

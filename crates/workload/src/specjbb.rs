@@ -1,8 +1,8 @@
 //! A throughput load after SPECjbb2005: warehouses, each a thread that makes transactions without a
-//! pause. Each allocates; when the heap is full, the threads stop, and as many collectors, woken at
-//! once, clear it.
+//! pause. Each thread allocates memory. When the heap is full, the threads stop, and the same
+//! number of collectors, all woken at once, clear it.
 //!
-//! The model has what matters to scheduling: busy threads, and bursts of wakeups.
+//! The model covers what matters to scheduling: busy threads and bursts of wakeups.
 
 use crate::benchmark::{Benchmark, Model};
 use crate::params::{Args, Param, Unit};
@@ -148,7 +148,7 @@ enum WarehouseStep {
 struct Warehouse {
     step: WarehouseStep,
     setup: Setup,
-    /// It has stopped until this number of collections is complete.
+    /// The thread has stopped until this number of collections is complete.
     resumes_after: u64,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! After sysbench 0.4.12, `sb_cpu.c` and `sysbench.c`: the main thread creates the threads while it
 //! holds a mutex that each of them takes first, starts the clock, releases the mutex, and joins
-//! them. A thread checks for remaining requests without the counter's mutex, then takes the mutex
-//! to count its request, so up to threads - 1 requests too many may be done.
+//! them. A thread checks for remaining requests without the counter's mutex and then takes the
+//! mutex to count its request, so up to threads - 1 additional requests may be done.
 
 use crate::benchmark::{Benchmark, CREATE_WORK, Model};
 use crate::params::{Args, Param, Unit};

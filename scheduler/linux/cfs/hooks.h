@@ -146,7 +146,8 @@ HOOK void hook_consider_queue(struct balance_env *env, u32 cpu);
 HOOK s32 hook_find_queue(const struct balance_env *env);
 /* A source has been found. */
 HOOK void hook_pulls(const struct balance_env *env);
-/* No waiting task could be moved. Should the running task move, and at once? The running task has been requested. */
+/* No waiting task could be moved. Should the running task move, and at once? The running task has been requested.
+ */
 HOOK bool hook_active_balance(const struct balance_env *env);
 HOOK void hook_pushes(const struct balance_env *env);
 

@@ -1,4 +1,4 @@
-//! Machines that say odd things of themselves, or little.
+//! Machines whose descriptions are odd or incomplete.
 
 use crate::tree::{Cpus, Tree};
 use crate::{kinds, level, machine};
@@ -30,7 +30,7 @@ fn a_governor_that_is_not_modelled_is_left_out_with_a_note() {
         ("performance", "performance", 0),
         ("schedutil", "schedutil", 0),
         ("ondemand", "schedutil", 1),
-        // A copy of sysfs without that file.
+        // A copy of sysfs that lacks this file.
         ("", "schedutil", 0),
     ] {
         let tree = Tree::new(2, &[governed(governor)]);
@@ -111,7 +111,7 @@ fn distances_that_the_format_cannot_say_are_left_out() {
 
 #[test]
 fn a_cache_across_nodes_is_one_in_each() {
-    // As a virtual machine with nodes that its caches know nothing of.
+    // A virtual machine whose caches do not match its nodes.
     let shared = Cpus {
         l3: "0-3",
         l3_size: "16M",

@@ -13,10 +13,10 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, Wrap};
 /// With fewer columns, the scheduler's activity takes turns with the threads.
 const WIDE: u16 = 130;
 
-/// The columns that a CPU takes at least: number, bar, percentage, frequency, history.
+/// The least number of columns for a CPU: number, bar, percentage, frequency, history.
 const CPU_WIDTH: usize = 38;
 
-/// A bar of more columns shows nothing that a shorter one does not.
+/// A longer bar would show nothing more.
 const BAR: usize = 40;
 
 const HELP: [&str; 15] = [
@@ -123,8 +123,8 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     lines.into_iter().map(Line::from).collect()
 }
 
-/// The CPUs by cluster: a bar and a history each, in as few columns as fit `height` lines, or a block
-/// each.
+/// The CPUs by cluster: for each a bar and a history, in as few columns as fit into `height` lines,
+/// otherwise one block.
 fn cpus(
     computer: &Computer,
     interval: &Interval,
@@ -198,7 +198,7 @@ fn cpu(id: usize, did: Cpu, state: &State, width: usize, has_khz: bool) -> Vec<S
     ]
 }
 
-/// One block a CPU, for which there is no room for more.
+/// One block per CPU, where there is no room for more.
 fn as_blocks(computer: &Computer, interval: &Interval, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for cluster in computer.machine.clusters() {
@@ -287,7 +287,7 @@ fn aligned(column: usize, text: String) -> Cell<'static> {
     })
 }
 
-/// The scheduler's activity, the costs of its callbacks, and power, as far as there are any.
+/// The scheduler's activity, the costs of its callbacks, and power, where these are known.
 fn scheduler(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
     let mut rows: Vec<[String; 2]> = Vec::new();
     for rate in page::decisions(interval) {

@@ -1,5 +1,5 @@
-//! A foreign scheduler runs in a process without rights; `tests/misbehave` has the schedulers that
-//! test them.
+//! A foreign scheduler runs in a process without rights; `tests/misbehave` has schedulers that try
+//! to use them.
 
 use crate::common::{command, text};
 use crate::foreign::{Scheduler, compare, fifo};
@@ -69,7 +69,8 @@ fn line(status: &str, name: &str) -> String {
 #[test]
 fn its_process_has_nothing() {
     let (_scheduler, mut child) = running();
-    // Filters: one counts the origins of calls, and one lets few calls pass.
+    // There are two seccomp filters: one checks the origin of calls, and one allows only a few
+    // calls.
     let caged = |pid: &u32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         (line(&status, "Seccomp_filters") == "2").then_some((*pid, status))
@@ -80,14 +81,14 @@ fn its_process_has_nothing() {
     assert_eq!(fs::read(file("environ")).unwrap(), b"");
     let stat = fs::read_to_string(file("stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    // There is no terminal, and the session is its own.
+    // It has no terminal, and a session of its own.
     assert_eq!(fields[4], "0");
     let own = fs::read_to_string("/proc/self/stat").unwrap();
     assert_ne!(
         Some(fields[3]),
         own.rsplit_once(") ").unwrap().1.split(' ').nth(3)
     );
-    // There are two pipes, and the object file.
+    // Only two pipes and the object file are open.
     for entry in fs::read_dir(file("fd")).unwrap().flatten() {
         let leads = fs::read_link(entry.path()).unwrap();
         let leads = leads.to_str().unwrap();
@@ -231,7 +232,7 @@ fn the_compiler_reads_headers_and_nothing_else() {
         assert!(says.contains("a.bpf.c"), "{says}");
         assert!(!says.contains("swordfish"), "{says}");
     }
-    // The compiler reads the files that are meant for it.
+    // The compiler can read the files that it is given.
     let source = fifo("a", "GPL", "#include \"here.h\"\n#include <there.h>");
     let files = [
         ("a.bpf.c", &*source),

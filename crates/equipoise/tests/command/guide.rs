@@ -1,4 +1,4 @@
-//! The commands of README and the guide, as their reader types them.
+//! The commands of README and the guide, run as their reader types them.
 
 use crate::common::{command, root, text};
 use crate::foreign::fifo;
@@ -95,7 +95,7 @@ fn the_guide_names_all_of_its_pages() {
 }
 
 /// Runs the commands of docs/recording.md that need neither root nor a real kernel, with the files
-/// that the others would have left.
+/// that the other commands would have written.
 #[test]
 fn a_recorder_s_commands_work() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
@@ -169,7 +169,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The beginnings of commands that the test below does not run, each with the reason.
+/// The prefixes of commands that the test below does not run, each with the reason.
 const ELSEWHERE: [(&str, &str); 7] = [
     (
         "sudo ",
@@ -186,7 +186,8 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ),
 ];
 
-/// Each command of a page can be typed; where it does not say how many runs, two are enough here.
+/// Each command of a page runs as it stands. Where it does not state a number of runs, two are
+/// enough here.
 #[test]
 fn the_commands_of_every_page_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,8 +243,8 @@ fn mentioned(page: &str) -> Vec<String> {
     mentioned
 }
 
-/// Every command that a page mentions, also one that no test can run, has the options that it is
-/// given; scripts and Makefile targets exist.
+/// Every command that a page mentions, even one that no test can run, has the options that the page
+/// gives it; scripts and Makefile targets exist.
 #[test]
 fn commands_that_a_page_mentions_exist() {
     let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();

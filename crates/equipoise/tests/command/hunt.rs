@@ -1,4 +1,4 @@
-//! `equipoise hunt` finds the load that a scheduler is bad at.
+//! `equipoise hunt` finds the load on which a scheduler does badly.
 
 use crate::common::{json, run, text};
 use crate::foreign::Scheduler;

@@ -91,7 +91,7 @@ fn what_is_detected_can_be_shown_and_compared_on() {
 
 #[test]
 fn this_machine_can_be_detected() {
-    // The warnings are about this computer, whichever it is.
+    // The warnings depend on the computer that runs the test.
     let output = run(&["machine", "detect"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = Machine::parse("this.toml", &text(&output.stdout)).unwrap();

@@ -14,7 +14,7 @@ fn alone_it_says_what_to_try_first() {
         .collect();
     assert!(examples.len() > 1, "{says}");
     for example in examples {
-        // The quick result equals the full one, for less work.
+        // The shortened run gives the same result as the full one, with less work.
         let mut args = vec!["compare"];
         args.extend(example);
         args.extend(["--runs", "1", "--policy", "cfs"]);

@@ -49,7 +49,7 @@ fn each_goal_has_a_winner_and_its_price() {
     for goal in ["Latency", "Throughput", "Fairness"] {
         assert!(verdict.contains(&line(&text, goal)), "{text}");
     }
-    // Linux 3.9 cannot give busy loops equal parts of every CPU's time on such a machine.
+    // On such a machine, Linux 3.9 cannot give busy loops equal shares of the CPUs' time.
     let busy = ["cfs", "hperf"];
     let text = stdout(&args(
         "odroid-xu3",
@@ -164,7 +164,7 @@ fn missed_periods_are_counted_and_response_times_grow_with_them() {
     let result = json(&args("smp-2", file, &["cfs"], &["--format", "json"]));
     let of = |metric: &str, what: &str| entry(&result, "cfs", metric)[what].as_f64().unwrap();
     assert_eq!(of("late/missed", "mean"), 100.0);
-    // It is 5 ms later each time.
+    // Each time it is later by another 5 ms.
     let (first, last) = (of("late/response", "min"), of("late/response", "max"));
     assert!((14_990.0..15_100.0).contains(&first), "{first}");
     assert!(last > 300_000.0, "{last}");
@@ -222,7 +222,8 @@ fn who_is_woken_by_another_misses_the_period_of_the_chain() {
 
 #[test]
 fn a_price_is_a_number_that_is_worse() {
-    // Under equipoise most runs' longest wakeup latency of `decoder` is longer, that of all runs is not.
+    // Under `equipoise` the longest wakeup latency of `decoder` is longer in most runs, but the longest
+    // of all runs is not.
     let said = stdout(&args(
         "smp-8",
         "mixed",

@@ -8,9 +8,9 @@ use crate::{CoreType, CpuMask, Cpufreq, Governor, Opp, Preference};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// From 1 MHz to 10 GHz: other values are probably in the wrong unit.
+/// The valid range, 1 MHz to 10 GHz; other values are probably in the wrong unit.
 const KHZ: RangeInclusive<u32> = 1_000..=10_000_000;
-/// From 0.1 V to 5 V, likewise.
+/// The valid range of voltages, 0.1 V to 5 V, likewise.
 const MICROVOLT: RangeInclusive<u32> = 100_000..=5_000_000;
 
 impl Reader<'_> {

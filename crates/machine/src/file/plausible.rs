@@ -12,7 +12,7 @@ const USUAL_HZ: [u32; 13] = [
 /// A capacity that differs from the speed by this factor is in another unit, or has a digit too
 /// many.
 const WRONG: f64 = 10.0;
-/// A factor that may be meant, but rarely is: TC2's, which are measured, differ by 1.2.
+/// A factor that may be intended but rarely is: TC2's values, which are measured, differ by 1.2.
 const ODD: f64 = 2.0;
 /// A switch or wakeup that takes this long, ns, was measured with tracing, or is in another unit.
 const SLOW_NS: u64 = 100_000;

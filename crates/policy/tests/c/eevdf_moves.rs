@@ -184,8 +184,8 @@ s64 nohz_due(bool idle)
 }
 
 /*
- * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything: how often of
- * 1024 does it search?
+ * CPU 1 becomes newly idle @times times, @apart ns apart, and never finds anything. In how many of
+ * 1024 cases does it search?
  */
 u64 newidle_ratio(u64 times, u64 apart)
 {
@@ -197,8 +197,8 @@ u64 newidle_ratio(u64 times, u64 apart)
 }
 
 /*
- * CPU 1 has a task, and waiting task 1 is @more ns beyond its share; balancing has failed @failed
- * times. Is it pulled?
+ * CPU 1 has a task, and waiting task 1 is @more ns beyond its share. Balancing has failed @failed
+ * times. Is task 1 pulled?
  */
 u64 pulls_ineligible(u64 more, u64 failed)
 {
@@ -213,7 +213,7 @@ u64 pulls_ineligible(u64 more, u64 failed)
 }
 "#;
 
-/// Of `enum balance_idle`.
+/// A value of `enum balance_idle`.
 const NOT_IDLE: u32 = 0;
 const NEWLY_IDLE: u32 = 2;
 const SOME_PINNED: u32 = 2;
@@ -222,7 +222,7 @@ const ALL_PINNED: u32 = 1;
 struct Cpus(Library);
 
 impl Cpus {
-    /// One task runs on CPU 0, and one waits for each of `woken`, since then (ns).
+    /// One task runs on CPU 0, and one waits since each of the times `woken` (ns).
     fn new(woken: &[u64]) -> Cpus {
         let cpus = Cpus(common::compile_with_tables(CODE, "eevdf", "smp-2"));
         let start: Symbol<unsafe extern "C" fn(u32, *const u64)> =
@@ -231,7 +231,7 @@ impl Cpus {
         cpus
     }
 
-    /// One of the functions of two numbers.
+    /// Calls one of the functions of two numbers.
     fn call(&self, name: &str, a: u64, b: u64) -> u64 {
         let call: Symbol<unsafe extern "C" fn(u64, u64) -> u64> =
             unsafe { self.0.get(name.as_bytes()) }.unwrap();
@@ -275,7 +275,7 @@ fn the_kernels_bound_threads_are_no_imbalance() {
 fn a_push_that_succeeds_forgets_failures() {
     let cpus = Cpus::new(&[1]);
     assert_eq!(cpus.call("failures_after_push", 5, 0), 0);
-    // No task may leave.
+    // In this case no task may leave.
     let cpus = Cpus::new(&[1]);
     cpus.call("bind", 0, 0);
     cpus.call("bind", 1, 0);

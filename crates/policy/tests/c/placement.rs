@@ -41,9 +41,9 @@ fn what_an_interrupt_wakes_stays_on_its_idle_cpu() {
     let stays = scheduler(1);
     assert_eq!(target(&stays, 0, 1, 0, 0, false), 1);
     assert_eq!(target(&stays, 0, 1, 0, 2, false), 0);
-    // Not across caches: all interrupts' tasks would move here.
+    // The rule does not apply across caches, because the tasks of all interrupts would move here.
     assert_eq!(target(&stays, 0, 4, 0, 2, false), -1);
-    // A waker that is alone, and about to sleep.
+    // The waker is alone and about to sleep.
     assert_eq!(target(&stays, 0, 1, 1, 2, true), 0);
     assert_eq!(target(&stays, 0, 1, 1, 2, false), -1);
     assert_eq!(target(&stays, 0, 1, 2, 2, true), -1);

@@ -1,4 +1,4 @@
-//! The classes that use a CPU's time, and when: the scheduler's own C, compiled and called.
+//! Which classes use a CPU's time, and when: the scheduler's own C, compiled and called.
 
 use crate::common;
 use libloading::{Library, Symbol};
@@ -54,7 +54,7 @@ impl Scheduler {
         );
         let scheduler = Scheduler(library);
         let boot: Symbol<unsafe extern "C" fn()> = unsafe { scheduler.0.get(b"boot") }.unwrap();
-        // SAFETY: the library's, without arguments.
+        // SAFETY: it is a function of the library without arguments.
         unsafe { boot() };
         scheduler
     }

@@ -5,7 +5,7 @@ use machine::Machine;
 use policy::Policy;
 use std::path::Path;
 
-/// How C is compiled that plays the kernel itself.
+/// The flags for C that plays the kernel itself.
 pub const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-Wall",
@@ -28,7 +28,7 @@ pub fn compile(code: &str) -> Library {
     let compiled =
         native::shared_object(&[&source], &flags, &include.each_ref().map(|i| i.as_path()));
     std::fs::write(&object, compiled.unwrap_or_else(|said| panic!("{said}"))).unwrap();
-    // SAFETY: the library is what was just compiled, and has no initializers.
+    // SAFETY: the library has just been compiled, and has no initializers.
     unsafe { Library::new(&object) }.unwrap()
 }
 

@@ -68,11 +68,11 @@ pub enum Kind {
 pub struct Cause {
     /// Its kind.
     pub kind: Kind,
-    /// In words: one sentence.
+    /// The cause in words: one sentence.
     pub sentence: String,
     /// Sentences about the rules that led to it and the CPU that would have been better.
     pub details: Vec<String>,
-    /// The row of the decision that cost most, if the scheduler reports decisions.
+    /// The row of the decision that cost the most time, if the scheduler reports decisions.
     pub decision: Option<&'static str>,
     /// The CPU where the thread waited or ran.
     pub cpu: Option<usize>,
@@ -152,7 +152,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+    /// The CPU's speed at its highest frequency and alone on its core, of 1024 for the machine's
+    /// fastest.
     fn speed(&self, cpu: usize) -> u32 {
         speed(self.machine, cpu)
     }
@@ -178,7 +179,7 @@ impl<'a> Facts<'a> {
         self.decisions().filter(places).rfind(on_it)
     }
 
-    /// The CPUs that idled for at least `least` ns of it, as `may` says, the longest first.
+    /// The CPUs selected by `may` that idled for at least `least` ns of the time, longest first.
     fn idled(&self, least: u64, may: impl Fn(usize) -> bool) -> Vec<&'a Idled> {
         let idled = self.chain.idled.iter();
         idled
@@ -207,7 +208,7 @@ pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }
 
-/// The summary of a search that has its reasons by domain, too.
+/// The summary of a search whose reasons are also recorded domain by domain.
 pub const SUMMARY: &str = "found_none";
 
 /// Why an idle CPU took nothing: its most frequent reason.
@@ -230,7 +231,7 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
 
 /// `all of it`, or the time.
 fn part(ns: u64, of: u64) -> String {
-    // All but a percent.
+    // All except one per cent.
     match ns.saturating_mul(100) >= of.saturating_mul(99) {
         true => "all of it".to_owned(),
         false => format!("{} of it", shown(ns)),

@@ -16,7 +16,7 @@ pub enum Item<'a> {
     Waited(&'a Chain),
     /// A thread ran slowly.
     Slow(&'a Response, &'a Chain),
-    /// A thread woke up late; the chain is its root's.
+    /// A thread woke up late; the chain is that of the thread that lost the time.
     Late(&'a Response, &'a Chain),
 }
 
@@ -88,7 +88,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// All of them, the largest loss first.
+/// All losses, largest first.
 pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     let waits = of.waits.iter().map(Item::Waited);
     let slow = of.slow.iter().map(|(one, chain)| Item::Slow(one, chain));
@@ -98,8 +98,8 @@ pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     items
 }
 
-/// The causes of `items`, which are in order, without losses below a tenth of the largest; of
-/// several losses of a thread for one reason, that of the first.
+/// The causes of `items`, which are sorted, without losses below a tenth of the largest. If a
+/// thread has several losses for the same reason, only the first counts.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();

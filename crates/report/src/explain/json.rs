@@ -1,4 +1,4 @@
-//! Why threads waited, for programs. The fields are in docs/explain.md.
+//! Why threads waited, as JSON. docs/explain.md describes the fields.
 
 use super::Explanation;
 use super::beside::Share;
@@ -215,7 +215,7 @@ pub fn json(of: &Explanation<'_>) -> String {
     text
 }
 
-/// A cause of what `response` lost.
+/// A cause of the time that `response` lost.
 pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> serde_json::Value {
     let cause = Cause {
         thread: response.name.clone(),

@@ -1,4 +1,4 @@
-//! Why threads waited, for a person.
+//! Why threads waited, as text and tables.
 
 use super::Explanation;
 use super::beside::{Beside, Share};
@@ -16,7 +16,7 @@ const MOST_OTHERS: usize = 10;
 const MOST_IDLED: usize = 6;
 /// The number of busy CPUs listed by name.
 const MOST_CPUS: usize = 16;
-/// The number of threads listed that ran on a CPU, or waited.
+/// The number of threads listed that ran on a CPU or waited.
 const MOST_BESIDE: usize = 4;
 /// The number of causes above the tables.
 const MOST_CAUSES: usize = 3;
@@ -98,7 +98,7 @@ pub(super) fn row(at: String, cpu: usize, what: String, why: String) -> Vec<Cell
     vec![at.into(), cpu.to_string().into(), what.into(), why.into()]
 }
 
-/// With other threads' activity if the scheduler records no `decisions`.
+/// The table of a wait, with the activity of other threads if the scheduler records no `decisions`.
 pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     let Wait {
         name, after, from, ..
@@ -116,7 +116,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
     for step in &chain.steps {
         if let What::Other { task, ns } = &step.what {
             seen += 1;
-            // The first ones and the last; those between are summed up.
+            // The first and the last ones are shown; those in between are summed up.
             if others > MOST_OTHERS
                 && (MOST_OTHERS / 2..others - MOST_OTHERS / 2).contains(&(seen - 1))
             {
@@ -185,7 +185,7 @@ impl Left {
         self.ns += if is_task { ns } else { 0 };
     }
 
-    /// Does `step`, which is about others, belong to them?
+    /// Is `step`, which is about other threads, one of these runs?
     fn is_part(&self, step: &Step) -> bool {
         let about_others = |about| matches!(about, About::Keeps | About::Yields | About::Preempts);
         self.first.is_some()

@@ -1,5 +1,5 @@
-//! The data of a page about a scheduler's first run: what ran where, the CPUs' load and frequency,
-//! the threads' waits for a CPU after wakeups, and their migrations.
+//! The data of a page about a scheduler's first run: which threads ran on which CPUs, the CPUs'
+//! load and frequency, the threads' waits after wakeups, and their migrations.
 
 use crate::trace::linux::{Format, Linux};
 use crate::trace::tracepoint::{Record, Tracepoint};
@@ -17,7 +17,7 @@ const MOST_SLICES: usize = 400_000;
 pub struct Recorder(Linux<FirstRun>);
 
 impl Recorder {
-    /// For a run on `machine` that takes `duration_ns`.
+    /// Records a run on `machine` that takes `duration_ns`.
     pub fn new(machine: &Machine, duration_ns: u64) -> Recorder {
         Recorder(Linux::new(machine, FirstRun::new(machine, duration_ns)))
     }
@@ -41,19 +41,19 @@ pub struct FirstRun {
     pub(super) bin_ns: u64,
     /// The end of the slices, ns.
     pub(super) shown_ns: u64,
-    /// In the order of their ends.
+    /// The slices in the order of their ends.
     pub(super) slices: Vec<Slice>,
     /// By CPU and bin: busy ns.
     pub(super) busy_ns: Vec<Vec<u64>>,
     /// By CPU and bin: the sum of kHz times ns. `None` for a CPU of unknown frequency.
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
-    /// In the order of their first run.
+    /// The threads in the order of their first run.
     pub(super) threads: Vec<Thread>,
     pids: HashMap<i32, usize>,
     cpus: Vec<Cpu>,
 }
 
-/// A thread that ran on a CPU, ns.
+/// A slice: a thread that ran on a CPU; times in ns.
 #[derive(Clone, Copy)]
 pub(super) struct Slice {
     pub cpu: u16,

@@ -10,7 +10,7 @@
   const colour = (index) => css(index < COLOURS ? `--c${index}` : "--other");
   const time = (ms) => (ms >= 100 ? ms.toFixed(1) : ms.toFixed(3)) + " ms";
   const longest = Math.max(...data.runs.map((run) => run.duration));
-  const drawn = []; // of { draw, chart }: what is to be drawn again in other colours or another width
+  const drawn = []; // { draw, chart } of each figure, to be drawn again when colours or the width change
   let view = { min: 0, max: longest };
 
   // The slices of each CPU: beginnings, ends (ms) and threads.
@@ -102,7 +102,7 @@
         u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
       }],
       setScale: [(u, key) => {
-        // A double click shows all of it.
+        // A double click shows the whole run.
         if (key === "x" && !moving && (u.scales.x.min !== view.min || u.scales.x.max !== view.max)) {
           queueMicrotask(() => show(0, longest));
         }
@@ -111,7 +111,7 @@
     },
   });
 
-  // Says below a chart what the cursor points at.
+  // Shows below a chart what the cursor points at.
   const pointer = (element, rows, what) => (u) => {
     const { left, top } = u.cursor, said = element.nextElementSibling;
     if (left === undefined || left < 0 || !u.over.matches(":hover")) {
@@ -222,7 +222,7 @@
     entry.draw = () => {
       if (entry.chart) entry.chart.destroy();
       entry.chart = draw(element);
-      // The image's description stands for what is drawn.
+      // For screen readers, the image's description stands for the drawing.
       element.querySelectorAll("canvas").forEach((canvas) => canvas.setAttribute("aria-hidden", "true"));
     };
     entry.draw();

@@ -163,7 +163,7 @@ fn what_is_no_trace_is_one_message_with_its_line() {
 fn without_flags_there_is_doubt() {
     let text = story().replace("d.h2.", ".....").replace("d..2.", ".....");
     let both = of(&text);
-    // A has slept alone; B never has, and waits for A.
+    // A has slept while no other thread ran; B never has, and waits for A.
     assert_eq!(both.recording.threads[1].steps[0], Wait);
     assert!(
         both.summary.notes[0].contains("no interrupt flags: 0 wakeups"),
@@ -209,7 +209,8 @@ fn a_period_is_kept_whatever_happens() {
     assert_eq!([steps[2], steps[4]], [until(10, 40), until(20, 10)]);
 }
 
-/// A timer that always expires while the same thread runs, which runs more often than it expires.
+/// A timer that always expires while the same thread runs, although the thread runs more often than
+/// the timer expires.
 #[test]
 fn without_flags_a_period_is_a_timer() {
     let text: String = (0..24)
@@ -318,7 +319,7 @@ fn a_wakeup_before_the_sleep_belongs_to_its_call() {
     );
     assert_eq!(a[..2], [Run(5 * us), Step::Write(0, 4)]);
     assert!(!a.iter().any(|step| matches!(step, Wake(_))), "{a:?}");
-    // It waited from when it slept until it ran.
+    // It waited from the time when it slept until it ran.
     assert_eq!(imported.summary.threads[0].latencies_ns, [20 * us - 1]);
 }
 
@@ -330,7 +331,7 @@ fn a_switch_to_another_cpu_is_a_migration() {
     assert_eq!([threads[0].migrations, threads[1].migrations], [1, 0]);
 }
 
-/// Bytes of an unseen thread.
+/// These bytes come from a thread outside the trace.
 #[test]
 fn what_cannot_have_been_read_leaves_the_wakeups() {
     let more = pipe().replace(
@@ -344,7 +345,7 @@ fn what_cannot_have_been_read_leaves_the_wakeups() {
     assert!(imported.summary.notes[0].contains("of the load's 1 pipes and sockets, 1 are"));
 }
 
-/// Remarks about streams concern only those that the load uses.
+/// Remarks about streams concern only streams that the load uses.
 #[test]
 fn the_streams_of_others_are_not_counted() {
     let c = ("c", 12);
@@ -506,7 +507,8 @@ fn whoever_has_a_mutex_may_sleep() {
     assert_eq!((&*kinds("a"), &*kinds("b")), ("lsu", "lsu"));
 }
 
-/// If held beside another, waited for otherwise, or with another call's number, it remains wakeups.
+/// If the mutex is held together with another, if a thread waits for it in another way, or if the
+/// call has another number, it remains wakeups.
 #[test]
 fn what_may_be_no_mutex_is_a_wakeup() {
     let beside = contended().replace(

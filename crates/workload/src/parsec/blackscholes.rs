@@ -1,7 +1,8 @@
 //! blackscholes: data-parallel computing between reading a file and writing one.
 //!
-//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, which
-//! each price their block of them 100 times over without meeting, joins them and writes the prices.
+//! After PARSEC 3.0's `blackscholes.c`: the main thread reads the options, creates the threads, joins
+//! them and writes the prices. Each thread prices its block of options 100 times without
+//! synchronizing.
 
 use super::{METRICS, Main, SCALE, THREADS, bound};
 use crate::benchmark::{Benchmark, Model};

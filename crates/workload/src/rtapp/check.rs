@@ -1,4 +1,4 @@
-//! Mistakes that appear only when tasks are considered together: what could never run, or never
+//! Mistakes that show only when tasks are considered together: tasks that could never run or never
 //! continue.
 
 use super::config::{self, Action, Event, Task};
@@ -35,12 +35,12 @@ pub fn mutexes(source: Source<'_>, tasks: &[Task], names: &Names) -> Check {
 
 #[derive(Default)]
 struct Holding {
-    /// Mutexes held, and where they were locked.
+    /// The mutexes that are held, and where they were locked.
     held: BTreeMap<u32, Range<usize>>,
 }
 
 impl Holding {
-    /// Two iterations show all that endless iteration would.
+    /// Two iterations show everything that endless iteration would show.
     fn walk_task(&mut self, source: Source<'_>, task: &Task, names: &Names) -> Check {
         let rounds = |loops: Option<u32>| loops.unwrap_or(2).min(2);
         for _ in 0..rounds(task.loops) {
@@ -140,7 +140,7 @@ pub fn barriers(
     names: &Names,
 ) -> Result<Vec<u32>, Box<BadInput>> {
     let mut threads = vec![0; names.len()];
-    // From a barrier to those that a task meets right after it.
+    // For each barrier, those that a task meets directly after it.
     let mut after: Vec<Vec<(u32, &Range<usize>)>> = vec![Vec::new(); names.len()];
     for task in tasks {
         let mut met = BTreeSet::new();
@@ -192,7 +192,8 @@ enum Visit {
     Done,
 }
 
-/// Depth first without recursion; a way back to a barrier that is still under visit is a cycle.
+/// A depth-first search without recursion: a path back to a barrier that is still being visited is
+/// a cycle.
 fn find_cycle<'a>(
     from: u32,
     after: &[Vec<(u32, &'a Range<usize>)>],

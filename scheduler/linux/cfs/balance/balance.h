@@ -163,7 +163,8 @@ static __always_inline void grow_interval(struct domain_state *ds, const struct 
 		ds->balance_interval *= 2;
 }
 
-/* Nothing could be moved from src_cpu. Decides whether a task should be pushed, and when the next attempt is due. */
+/* Nothing could be moved from src_cpu. Decides whether a task should be pushed, and when the next attempt is due.
+ */
 static __always_inline void balance_failed(struct balance_env *env)
 {
 	struct domain_state *ds = env_domain_state(env);

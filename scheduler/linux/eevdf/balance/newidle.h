@@ -39,8 +39,9 @@ static __always_inline void update_newidle_stats(struct domain_state *ds, u32 su
 }
 
 /*
- * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time when the last search
- * ended, or when all of this began, ns; the time since then is added to *@cost. *@looked becomes true if it searches.
+ * Searches @cpu's domain at @level, as often as such searches have succeeded. *@since is the time when the last
+ * search ended, or when all of this began, ns; the time since then is added to *@cost. *@looked becomes true if it
+ * searches.
  */
 static __always_inline u32 newidle_balance_domain(u32 cpu, u32 level, u64 jiffies, u64 *since, u64 *cost,
 						  bool *balance, bool *looked)

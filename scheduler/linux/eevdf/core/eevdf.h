@@ -274,7 +274,8 @@ static __always_inline void enqueue_entity(struct fair_entity *se, u32 cpu, u64 
 	bpf_spin_unlock(&se->lock);
 }
 
-/* @se is no longer runnable; with @sleeps it only goes to sleep. If it has had more than its share, it still counts. */
+/* @se is no longer runnable; with @sleeps it only goes to sleep. If it has had more than its share, it still
+ * counts. */
 static __always_inline void dequeue_entity(struct fair_entity *se, bool sleeps, u64 now)
 {
 	struct fair_rq *rq = rq_of(se->cpu);

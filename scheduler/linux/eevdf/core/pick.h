@@ -146,7 +146,8 @@ static __always_inline bool prev_is_best(u32 cpu, struct task_struct *prev)
 }
 
 /*
- * Starts, as the next task on @cpu, the one that has preempted for its shorter slice, if it is eligible (PICK_BUDDY).
+ * Starts, as the next task on @cpu, the one that has preempted for its shorter slice, if it is eligible
+ * (PICK_BUDDY).
  */
 __noinline bool pick_buddy(u32 cpu)
 {

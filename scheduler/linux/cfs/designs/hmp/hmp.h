@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are moved between
- * fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
+ * Linaro's big.LITTLE MP scheduler (CONFIG_SCHED_HMP), as in Linaro's stable kernel (LSK) 3.10. Tasks are moved
+ * between fast and slow CPUs by their own tracked load, and domains that have both kinds are not balanced:
  *
  *  - A new task starts on a fast CPU, as if it had always been running.
  *  - A task with a load above the up threshold goes to a fast CPU that is idle: when it wakes up, when a
