@@ -66,7 +66,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
             measures.push((measure, known));
         } else if !known.is_empty() {
             found.warnings.push(format!(
-                "{measure} is known for only {} of {} CPUs: not used",
+                "{measure} is known for only {} of {} CPUs, so it is not used",
                 known.len(),
                 found.cpus.len()
             ));
@@ -75,7 +75,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     if is_ranking(&measures) {
         measures.retain(|(measure, _)| *measure != Measure::HighestPerf);
         found.warnings.push(format!(
-            "{} ranks CPUs of the same highest frequency: not used",
+            "{} only ranks CPUs with the same highest frequency, so it is not used",
             Measure::HighestPerf
         ));
     }
@@ -85,7 +85,7 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
         if found.cpus.values().any(|cpu| cpu.kind.is_some()) {
             found
                 .warnings
-                .push("no data on the CPUs' speeds: all count as equal".to_owned());
+                .push("no data on the CPUs' speeds, so all CPUs count as equal".to_owned());
         }
         return Capacities {
             of: found.cpus.keys().map(|&cpu| (cpu, FULL as u32)).collect(),
@@ -95,17 +95,17 @@ pub(crate) fn capacities(found: &mut Found) -> Capacities {
     for (other, others) in &measures {
         if flat(others) && !flat(values) {
             found.warnings.push(format!(
-                "{other} is the same for all CPUs, {measure} is not: used {measure}"
+                "{other} is the same for all CPUs and {measure} is not, so {measure} is used"
             ));
         } else if let Some((a, b)) = contradiction(values, others) {
             found.warnings.push(format!(
-                "CPU {a} is faster than CPU {b} by {measure}, and slower by {other}: used {measure}"
+                "CPU {a} is faster than CPU {b} by {measure} and slower by {other}, so {measure} is used"
             ));
         }
     }
     if *measure == Measure::MaxFrequency && !flat(values) {
         found.warnings.push(
-            "capacities are by the highest frequency alone: cores may do more or less in a cycle"
+            "capacities follow only from the highest frequency, although cores may differ in work per cycle"
                 .to_owned(),
         );
     }

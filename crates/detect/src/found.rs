@@ -47,7 +47,7 @@ pub struct Cpu {
     pub opps: Vec<OppFound>,
     /// Whether the OPPs between the lowest and the highest are assumptions.
     pub assumed_opps: bool,
-    /// What decides on its frequency, if sysfs shows it.
+    /// The control of its frequency, if sysfs shows it.
     pub decider: Option<Decider>,
     /// From a frequency request until the frequency is reached, ns.
     pub transition_latency_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What decides on a machine's frequencies: its cpufreq drivers, governors and preferences.
+//! The control of a machine's frequencies: its cpufreq drivers, governors and preferences.
 
 use crate::sysfs::Folder;
 use machine::{Governor, Preference};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What decides on a CPU's frequency.
+/// The control of a CPU's frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Decider {
     /// `scaling_driver`.
@@ -70,13 +70,13 @@ impl Decider {
     fn warning(&self) -> Option<String> {
         match (self.governor(), &self.preference) {
             (None, _) => Some(format!(
-                "{self} chooses the frequencies, which is not modelled: no governor is given, so it is schedutil"
+                "{self} chooses the frequencies, which is not modelled; the default governor, schedutil, is used"
             )),
             (Some(Governor::Hwp(taken) | Governor::AmdPstate(taken)), Some(preference))
                 if taken.name() != preference =>
             {
                 Some(format!(
-                    "energy_performance_preference is {preference}: {} is taken",
+                    "energy_performance_preference is {preference}; {} is used",
                     taken.name()
                 ))
             }
@@ -99,7 +99,8 @@ fn nearest(word: &str) -> Preference {
     }
 }
 
-/// What decides for most of these CPUs, and warnings about what a machine file cannot express.
+/// The control of most of these CPUs, and warnings about settings that a machine file cannot
+/// express.
 pub(crate) fn most<'a>(
     deciders: impl Iterator<Item = &'a Decider>,
 ) -> (Option<Governor>, Vec<String>) {
@@ -115,14 +116,14 @@ pub(crate) fn most<'a>(
     if counts.len() > 1 {
         let names: Vec<String> = counts.keys().map(ToString::to_string).collect();
         warnings.push(format!(
-            "CPUs' frequencies are decided on differently ({}): {most} is taken for all",
+            "the CPUs have different governors ({}); {most} is used for all",
             names.join("; ")
         ));
     }
     (most.governor(), warnings)
 }
 
-/// What decides on the CPUs' frequencies, without duplicates, from the sysfs at `root`; empty if frequencies
+/// The controls of the CPUs' frequencies, without duplicates, from the sysfs at `root`; empty if frequencies
 /// never change.
 pub fn deciders(root: &Path) -> Vec<Decider> {
     let all = Folder(root.join("devices/system/cpu/cpufreq"));

@@ -205,7 +205,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 latencies,
                 format!("{} distances of {count} nodes", values.len()),
-                "expected a distance from each node to each",
+                "expected a distance for each pair of nodes",
             ));
         }
         let places: Option<Vec<usize>> = nodes

@@ -44,7 +44,7 @@ impl Found {
             .collect();
         writeln!(
             out,
-            "\n# Linux is told this ranking, and takes all CPUs to have the same capacity.\n\
+            "\n# Linux gets this ranking and assumes that all CPUs have the same capacity.\n\
              [preferred]\nsource = \"{}: the cpufreq driver's ranking\"\npriority = {{ {} }}",
             self.source,
             ranks.join(", ")

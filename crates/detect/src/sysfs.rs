@@ -411,7 +411,7 @@ fn nodes(sys: &Folder, found: &mut Found, online: &CpuMask) {
         .fold(CpuMask::EMPTY, |all, node| all.or(node));
     if !found.nodes.is_empty() && in_nodes != *online {
         found.warnings.push(format!(
-            "CPUs {} are in no NUMA node: one node for all",
+            "CPUs {} are in no NUMA node, so one node is used for all CPUs",
             online.without(&in_nodes)
         ));
         found.nodes.clear();

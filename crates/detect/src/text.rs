@@ -55,7 +55,7 @@ impl Found {
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
             self.warnings.push(
-                "hardware threads of a core are in several nodes: one node for all".to_owned(),
+                "hardware threads of a core are in several nodes, so one node is used for all CPUs".to_owned(),
             );
             self.nodes = vec![self.online()];
             self.distances.clear();
@@ -68,7 +68,7 @@ impl Found {
                 .collect();
             for cache in &split {
                 self.warnings.push(format!(
-                    "the L{} of CPUs {} is in several nodes: one in each, as the kernel takes it",
+                    "the L{} of CPUs {} spans several nodes; it is split into one per node, as the kernel does",
                     cache.level, cache.cpus
                 ));
                 let parts = nodes
@@ -112,7 +112,7 @@ impl Found {
         }
         if self.distances != given {
             self.warnings.push(
-                "distances differ by direction or have odd values: the larger ones are taken"
+                "distances differ by direction or are implausible; the larger ones are used"
                     .to_owned(),
             );
         }
@@ -123,7 +123,7 @@ impl Found {
         let nests = |level: u32| numa.partition(count, level).is_some();
         if !numa.levels(count).into_iter().all(nests) {
             self.warnings.push(
-                "the nodes' distances form no groups: left out, so that any two nodes are 20 apart"
+                "the nodes' distances form no groups; they are omitted, so any two nodes are 20 apart"
                     .to_owned(),
             );
             self.distances.clear();
@@ -189,7 +189,7 @@ impl Found {
         if powers {
             writeln!(
                 out,
-                "\n# The energy model says what cores draw while they compute, and nothing of the rest.\n\
+                "\n# The energy model gives the power of cores while they compute, and nothing about the rest.\n\
                  [power]\nsource = \"not known: 0\"\nrest_mw = 0"
             )?;
         }
@@ -459,7 +459,7 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if kind.like.assumed_opps {
         writeln!(
             out,
-            "\n# Only the lowest and the highest are known, the steps between are estimates."
+            "\n# Only the lowest and the highest frequency are known; the steps in between are estimates."
         )?;
     }
     for opp in &kind.like.opps {
@@ -475,8 +475,8 @@ fn write_kind(out: &mut String, kind: &Kind, powers: bool) -> std::fmt::Result {
     if let Some(mw) = power_mw(kind.like).filter(|_| powers) {
         writeln!(
             out,
-            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are those that its powers are for, 1 V \
-             at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
+            "\n[core.{name}.power]\nsource = \"the kernel's energy model; voltages are derived \
+             from its powers, 1 V at most\"\ndynamic_mw = {mw}\nsmt_dynamic = 1.0\nstatic_mw = 0"
         )?;
     }
     Ok(())

@@ -84,7 +84,7 @@ pub fn workload(action: Catalog, output: &Output) -> Result<(), Error> {
 
 /// Does the frequency follow `scx_bpf_cpuperf_set()`? Only kernel/sched/cpufreq_schedutil.c reads
 /// its value.
-const SCHEDUTIL_ALONE: &str = "these take effect under the governor schedutil alone";
+const SCHEDUTIL_ALONE: &str = "these take effect only under the governor schedutil";
 
 /// The policies.
 pub fn policy(action: Catalog, output: &Output) -> Result<(), Error> {

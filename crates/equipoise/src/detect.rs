@@ -59,7 +59,7 @@ fn refuse_others(watch: &Watch) -> Result<(), Error> {
         false => Ok(()),
         true => Err(Error::Input(Box::new(BadInput::whole(
             format!("this computer is busy: {}", others.words()),
-            "expected an idle computer, as other load makes the costs too large; to measure all the same: --force",
+            "expected an idle computer, because other load makes the costs too large; --force measures anyway",
         )))),
     }
 }

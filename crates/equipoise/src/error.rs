@@ -74,8 +74,9 @@ impl Error {
             }
             Error::Cage(lacking) => {
                 eprintln!(
-                    "error: this kernel lacks {lacking}, which keeps a scheduler in C from what is yours; expected \
-                     Linux 5.13 or later with both enabled. To run it all the same: --uncaged"
+                    "error: this kernel lacks {lacking}, which protects your files from a \
+                     scheduler in C; expected Linux 5.13 or later with both enabled. --uncaged \
+                     runs it anyway"
                 );
                 ExitCode::from(2)
             }

@@ -36,7 +36,7 @@ pub fn check_cage(uncaged: bool) -> Result<(), Error> {
         nothing if nothing.is_empty() => Ok(()),
         what if uncaged => {
             eprintln!(
-                "warning: this kernel lacks {what}: a scheduler in C has all your rights, also on your files"
+                "warning: this kernel lacks {what}: a scheduler in C has all of your rights, including access to your files"
             );
             Ok(())
         }
@@ -127,7 +127,7 @@ fn set(foreign: &mut [Scheduler], setting: &Setting) -> Result<(), Error> {
         let names = || foreign.iter().map(Scheduler::name);
         return Err(match scheduler {
             Some(name) => bad(
-                format!("--set {name}:{variable}: no scheduler in C calls itself `{name}`"),
+                format!("--set {name}:{variable}: no scheduler in C has the name `{name}`"),
                 input::one_of(name, names()),
             ),
             None => bad(

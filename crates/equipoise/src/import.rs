@@ -97,7 +97,7 @@ pub fn say(summary: &Summary) {
         summary.threads.len()
     );
     if summary.lost > 0 {
-        eprintln!("warning: lost events make runs too long and leave out wakeups");
+        eprintln!("warning: because of lost events, runs are too long and wakeups are missing");
     }
     for note in &summary.notes {
         eprintln!("note: {note}");

@@ -120,7 +120,7 @@ pub fn find(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
     let Some(entry) = list.remove(name) else {
         let names = list.keys().map(String::as_str);
         return Err(bad(
-            format!("`{name}`: no such file, and no published scheduler of this name"),
+            format!("`{name}`: neither a file nor a published scheduler has this name"),
             input::one_of(name, names),
         ));
     };
@@ -130,7 +130,7 @@ pub fn find(files: &[PathBuf]) -> Result<Option<Peer>, Error> {
         return Err(bad(
             format!("{name}: no sources in {}", folder.display()),
             format!(
-                "expected those that tests/fetch-schedulers fetches; {VARIABLE} may name another folder"
+                "expected the sources that tests/fetch-schedulers fetches; {VARIABLE} may name another folder"
             ),
         ));
     }

@@ -33,7 +33,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         Some("dat") if args.machine.is_some() => {
             return Err(bad(
                 format!("--machine for {}, which is a trace", args.output.display()),
-                "expected --output FILE.json, a workload; or --machine for `workload import` of the trace",
+                "expected --output FILE.json for a workload; for a trace, give --machine to `workload import`",
             ));
         }
         Some("dat") => None,
@@ -41,7 +41,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         _ => {
             return Err(bad(
                 format!("{}: unknown kind of recording", args.output.display()),
-                "expected a name that ends in .dat, trace-cmd's trace, or .json, a workload",
+                "expected a name that ends in .dat (trace-cmd's trace) or .json (a workload)",
             ));
         }
     };
@@ -84,7 +84,7 @@ pub fn run(args: &Record) -> Result<(), Error> {
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!("warning: lost events make runs too long and leave out wakeups; try --buffer");
+        eprintln!("warning: because of lost events, runs are too long and wakeups are missing; try --buffer");
     }
     match status {
         0 => Ok(()),
@@ -102,7 +102,7 @@ fn say_calls(instance: &Instance) {
     }
     if calls.seen > 0 {
         eprintln!(
-            "{} calls were probed; probing made each about {} ns longer, which counts as work",
+            "{} calls were probed; each took about {} ns longer, which counts as work",
             calls.seen, calls.cost_ns
         );
     }
@@ -295,7 +295,7 @@ fn warns(watch: &Watch, load: Option<i32>) -> bool {
     let is_busy = others.pct + others.stolen_pct > MOST_OTHERS_PCT;
     if is_busy {
         eprintln!(
-            "warning: this computer is busy: {}; the load waits for them in the recording, and not in a replay",
+            "warning: this computer is busy: {}; the load waits for them in the recording, but not in a replay",
             others.words()
         );
     }
@@ -339,7 +339,7 @@ fn process(pid: i32) -> Result<OwnedFd, Error> {
         Some(Ok(fd)) => Ok(fd),
         _ => Err(bad(
             format!("--pid {pid}: no such process"),
-            "expected the pid of a process that runs",
+            "expected the pid of a running process",
         )),
     }
 }

@@ -181,10 +181,10 @@ fn why(code: i32, said: &str) -> String {
                 .to_owned()
         }
         Some(libc::SIGABRT) if said.contains("memory allocation") => {
-            "used more memory than a simulation's 8 GiB; expected less".to_owned()
+            "used more than the 8 GiB of memory of a simulation; expected less".to_owned()
         }
         Some(libc::SIGKILL) => {
-            "was killed, probably for lack of memory or after a day of CPU time; expected less of both"
+            "was killed, probably because memory ran out or after a day of CPU time; expected less of both"
                 .to_owned()
         }
         Some(signal) if (1..64).contains(&signal) => {

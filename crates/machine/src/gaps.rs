@@ -14,12 +14,12 @@ impl Machine {
             let name = &core.name;
             if core.idle_states.is_empty() {
                 gaps.push(format!(
-                    "{name} has no idle states: an idle core draws its static power"
+                    "{name} has no idle states, so an idle core draws its static power"
                 ));
             }
             if core.opps.iter().any(|opp| opp.microvolt.is_none()) {
                 gaps.push(format!(
-                    "{name} has OPPs without voltages: its voltage is assumed to be constant"
+                    "{name} has OPPs without voltages, so its voltage is assumed to be constant"
                 ));
             }
         }
@@ -33,7 +33,7 @@ impl Machine {
             let name = &core.name;
             if core.idle_states.is_empty() && self.power.is_none() {
                 gaps.push(format!(
-                    "{name} has no idle states: an idle CPU wakes up at once"
+                    "{name} has no idle states, so an idle CPU wakes up at once"
                 ));
             }
             if !core.usual_costs.is_empty() {

@@ -218,7 +218,7 @@ pub fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>, Box<BadInput>> {
     let bytes = match path == Path::new(STDIN) {
         false => File::open(path).and_then(to_end),
         true if TAKEN.swap(true, Ordering::Relaxed) => {
-            Err(io::Error::other("standard input has been read already"))
+            Err(io::Error::other("standard input has already been read"))
         }
         true => to_end(io::stdin()),
     };

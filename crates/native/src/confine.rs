@@ -134,7 +134,7 @@ impl Files {
             false if is_uncaged() => None,
             false => {
                 return Err(Error(
-                    "this kernel lacks Landlock, which keeps a scheduler in C from this computer's files".to_owned(),
+                    "this kernel lacks Landlock, which protects this computer's files from a scheduler in C".to_owned(),
                 ));
             }
         };
@@ -144,7 +144,7 @@ impl Files {
             false if is_uncaged() => None,
             false => {
                 return Err(Error(
-                    "this kernel lacks seccomp, which keeps a compiler from this computer's networks".to_owned(),
+                    "this kernel lacks seccomp, which keeps a compiler off this computer's networks".to_owned(),
                 ));
             }
         };

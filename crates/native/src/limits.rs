@@ -17,7 +17,7 @@ const WALL: Duration = Duration::from_secs(60);
 /// The interval of checks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The size of its messages, bytes; nobody reads the end of longer ones.
+/// The size of its messages, bytes; the end of longer ones is of no use.
 const SAID: u64 = 1 << 20;
 
 /// The size of a file that it writes, bytes.
@@ -99,7 +99,7 @@ pub fn reached(said: &str) -> Option<String> {
     if any(&[LATE]) {
         let most = WALL.as_secs();
         Some(format!(
-            "takes the compiler more than {most} s; expected less, and no pipes among its headers"
+            "the compiler takes more than {most} s; expected less, and no pipes among its headers"
         ))
     } else if any(&[
         "CPU time limit exceeded",
@@ -108,12 +108,12 @@ pub fn reached(said: &str) -> Option<String> {
         "SIGKILL",
     ]) {
         Some(format!(
-            "takes the compiler more than {CPU_S} s; expected less"
+            "the compiler takes more than {CPU_S} s of CPU time; expected less"
         ))
     } else if any(&["File size limit exceeded", "SIGXFSZ", "File too large"]) {
         let most = FILE >> 20;
         Some(format!(
-            "has the compiler write more than {most} MiB; expected less, or maps"
+            "the compiler writes more than {most} MiB; expected less, or maps"
         ))
     } else if any(&[
         "out of memory",
@@ -123,7 +123,7 @@ pub fn reached(said: &str) -> Option<String> {
     ]) {
         let most = MEMORY >> 30;
         Some(format!(
-            "takes the compiler more than {most} GiB of memory; expected less"
+            "the compiler needs more than {most} GiB of memory; expected less"
         ))
     } else {
         None

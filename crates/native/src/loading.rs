@@ -84,7 +84,7 @@ pub fn check(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(), Error
         .any(|(_, relocation)| !is_plain(file.architecture(), relocation.flags()))
     {
         return refused(
-            "it has variables of each thread or addresses that only the loader can find, which BPF does not have; \
+            "it has thread-local variables or addresses that only the dynamic loader can find, which BPF does not have; \
              expected plain variables",
         );
     }
@@ -107,7 +107,7 @@ fn foreign_symbols(source: &str, file: &ElfFile64<'_, Endianness>) -> Result<(),
         .filter_map(|symbol| match symbol.name() {
             Ok(name) if !is_foreign(name, symbol.is_weak()) => None,
             Ok(name) => Some(name.to_owned()),
-            Err(_) => Some("a name that is unreadable".to_owned()),
+            Err(_) => Some("a name is unreadable".to_owned()),
         })
         .map(|name| {
             format!("{source}: {name}() is a function of the C library, which BPF does not have")

@@ -33,7 +33,7 @@ const NEEDS: [(&str, u64, &str, &str, &str); 1] = [(
     1,
     "load_tracking",
     "pelt",
-    "by weight every task of nice 0 is as heavy as the next, whether it runs a lot or hardly ever",
+    "by weight, all tasks of nice 0 are equally heavy, whether they run a lot or hardly ever",
 )];
 
 impl Policy {
@@ -119,7 +119,7 @@ impl Reader<'_> {
                 None => self.bad(
                     head.name.span(),
                     "`scheduler` is missing".to_owned(),
-                    "expected `scheduler`, or `extends = ` a policy that has it".to_owned(),
+                    "expected `scheduler`, or `extends` with a policy that has it".to_owned(),
                 ),
             };
         };
@@ -196,7 +196,7 @@ impl Reader<'_> {
             let at = given.iter().rfind(|(name, _)| [key, other].contains(name));
             return self.bad(
                 at.map_or(0..0, |(_, at)| at.clone()),
-                format!("{key} without load tracking: {other} is \"{has}\""),
+                format!("{key} requires load tracking, but {other} is \"{has}\""),
                 format!("expected {other} = \"{word}\" with {key}: {why}"),
             );
         }

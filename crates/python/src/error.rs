@@ -10,16 +10,16 @@ create_exception!(
     BadInput,
     PyValueError,
     "Wrong input: a name, a value, or a file.\n\n\
-     `file` and `line` (from 1) say where, and are None of what has no place in a file; `message` what is wrong, and\n\
-     `expected` what should stand there."
+     `file` and `line` (from 1) give the place, and are None for errors without a place in a file. `message` says what\n\
+     is wrong, and `expected` what should be there."
 );
 
 create_exception!(
     equipoise,
     SimulationError,
     PyRuntimeError,
-    "A run failed: the scheduler was ejected as sched_ext ejects one, or nothing can ever run again. The message has\n\
-     the run, its seed and the simulated time (ns)."
+    "A run failed: the scheduler was ejected, as by sched_ext, or no task can ever run again. The message has the\n\
+     run, its seed and the simulated time (ns)."
 );
 
 /// The exception for invalid input.

@@ -52,7 +52,7 @@ impl Policy {
             Source::Preset(preset) => Ok(preset),
             Source::Foreign(file, ..) => Err(bad(
                 format!("{}: a scheduler in C has no policy file", file.display()),
-                "expected one of Equipoise's own",
+                "expected one of Equipoise's policies",
             )),
         }
     }

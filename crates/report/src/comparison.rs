@@ -400,7 +400,7 @@ fn frequencies(comparison: &Comparison) -> Option<String> {
         names.join(", ")
     };
     Some(format!(
-        "energy: {} kept every CPU's frequency, {} did not: this explains most of their difference.",
+        "energy: {} kept every CPU at its highest frequency and {} did not, which explains most of their difference.",
         names(&never),
         names(&change)
     ))

@@ -252,8 +252,8 @@ fn latencies(out: &mut String, figures: &Figures) {
         let _ = writeln!(out, "<option value=\"{index}\">{}</option>", escape(thread));
     }
     out.push_str(
-        "</select></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Which share of the wakeups \
-         waited no longer than that, by policy; the table below has the percentiles\"></div>\n",
+        "</select></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Cumulative \
+         distribution of wakeup latencies by policy; the table below has the percentiles\"></div>\n",
     );
     table(out, &figures.latencies);
     out.push_str("</section>\n");

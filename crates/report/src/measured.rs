@@ -137,13 +137,13 @@ fn alike(pair: &Pair, ran: &[Judged]) -> Vec<String> {
     let bound = ran.iter().filter(|judged| judged.passes().is_some());
     let alike = bound.clone().filter(|it| it.passes() == Some(true)).count();
     let mut lines = vec![format!(
-        "{}: {alike} of the {} threads with 1 % or more of the load's run time ran as long as measured, to 2 %",
+        "{}: {alike} of the {} threads with 1 % or more of the load's run time ran as long as measured, within 2 %",
         pair.policy,
         bound.count()
     )];
     if ran.len() < pair.measured.threads.len() {
         lines.push(format!(
-            "{}: {} of the threads that were measured are not in the load",
+            "{}: {} of the measured threads are not in the load",
             pair.policy,
             pair.measured.threads.len() - ran.len()
         ));

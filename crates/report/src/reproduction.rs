@@ -187,14 +187,15 @@ fn quality(reproduction: &Reproduction) -> Vec<String> {
     let mut remarks = vec![format!("{errors} sign agreement {agreement}")];
     if points.is_some() {
         remarks.push(
-            "A change is that of the mean in per cent, over runs paired by seed; its error is in points, and \
-             beyond the margin where no more was published than that the change is within it."
+            "A change is that of the mean in per cent, over runs paired by seed; its error is in \
+             points. If only a margin was published, the error is the excess over the margin."
                 .to_owned(),
         );
     }
     remarks.push(format!(
-        "Sign agreement: in how many published cells the change from the first column, or the published \
-         change itself, goes the same way in both tables (up, down, or less than {NO_DIFFERENCE_PCT} %)."
+        "Sign agreement: the percentage of published cells in which the change from the first \
+         column, or the published change itself, has the same direction in both tables (up, down, \
+         or less than {NO_DIFFERENCE_PCT} %)."
     ));
     if reproduction.rows.iter().any(|row| row.limit.is_some()) {
         remarks.push(

@@ -40,7 +40,7 @@ pub(crate) fn verdict(findings: &Findings<'_>, goal: Option<Goal>) -> Vec<String
     match goal {
         Some(goal) if lines.is_empty() => {
             lines.push(format!(
-                "{}: this workload has no measure of it.",
+                "{}: this workload has no measure for this goal.",
                 title(goal)
             ));
         }
@@ -85,9 +85,9 @@ impl Words<'_> {
                 let are = if winners.len() == 1 { "is" } else { "are" };
                 format!("{title}: {} {are} best", self.list(&winners))
             }
-            (true, None) => format!("{title}: nothing is better than {}", self.names[0]),
+            (true, None) => format!("{title}: no policy is better than {}", self.names[0]),
             (true, Some(worst)) => format!(
-                "{title}: nothing is better than {}, and {} is worst",
+                "{title}: no policy is better than {}, and {} is worst",
                 self.names[0], self.names[worst]
             ),
         };
@@ -162,7 +162,7 @@ impl Words<'_> {
             .then(|| format!("{} than under {name}", amount(verdict, &change)))
     }
 
-    /// What the best scheduler for one goal costs in other goals, and in parts of this one.
+    /// The price of the best scheduler for one goal, in other goals and in parts of this one.
     fn prices(&self, verdict: &GoalVerdict, winner: usize, against: usize) -> Vec<String> {
         let mut prices = Vec::new();
         for other in &self.verdict.goals {
@@ -210,7 +210,7 @@ impl Words<'_> {
             .filter(|index| goals.iter().all(|winners| winners.contains(index)))
             .collect();
         Some(match all.is_empty() {
-            true => "No policy is best for every goal; --goal judges by one.".to_owned(),
+            true => "No policy is best for every goal; --goal judges by a single goal.".to_owned(),
             false => format!("Best for every goal: {}.", self.list(&all)),
         })
     }

@@ -25,8 +25,8 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "\
-Exit status: 0 when told to stop, 1 when the scheduler cannot be loaded or failed, 2 when the command \
-line or a file is wrong."
+Exit status: 0 when stopped on request, 1 when the scheduler cannot be loaded or failed, 2 when \
+the command line or a file is wrong."
 )]
 pub struct Opts {
     #[arg(short, long, default_value = "equipoise", help = policy_help())]
@@ -101,7 +101,7 @@ pub enum Prefer {
     Performance,
     /// A balance of work and energy
     Balanced,
-    /// Watts
+    /// Low power
     Power,
     /// Follow the platform profile
     Auto,

@@ -287,7 +287,7 @@ pub fn ask(request: &Request) -> Result<String, Error> {
 pub fn ask_at(path: &Path, request: &Request) -> Result<String, Error> {
     let mut stream = server::connect(path)?;
     let sent = stream.write_all(&server::line(request)?);
-    sent.context("scx_equipoise does not listen")?;
+    sent.context("scx_equipoise accepts no connections")?;
     let mut line = String::new();
     let answered = BufReader::new(stream).read_line(&mut line);
     answered.context("scx_equipoise does not answer")?;

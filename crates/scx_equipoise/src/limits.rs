@@ -24,10 +24,10 @@ pub fn warn(root: &Path, kept: Kept) {
     look(root, root, kept, &mut found);
     let more = found.len().saturating_sub(NAMED);
     for what in found.iter().take(NAMED) {
-        log::warn!("{what} does not hold while this scheduler runs");
+        log::warn!("{what} is not enforced while this scheduler runs");
     }
     if more > 0 {
-        log::warn!("{more} more control groups have limits that do not hold");
+        log::warn!("{more} more control groups have limits that are not enforced");
     }
 }
 

@@ -27,7 +27,7 @@ impl Profile {
     fn open_at(path: &Path) -> Result<Profile> {
         let file = File::open(path).with_context(|| {
             format!(
-                "no platform profile, {}: expected one to follow, or --prefer performance, balanced or power",
+                "there is no platform profile to follow ({}); expected --prefer performance, balanced or power",
                 path.display()
             )
         })?;

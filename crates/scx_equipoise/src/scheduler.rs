@@ -172,8 +172,8 @@ impl<'object> Scheduler<'object> {
         }
         if policy.settings.get("sched_wakeup_granularity_ns").is_some_and(|ns| ns < CALM) {
             log::info!(
-                "it preempts by the rule of Linux 3.9, which may switch at every message between tasks; \
-                 sched_wakeup_granularity_ns=10000000 ends that"
+                "it preempts by the rule of Linux 3.9, which may switch at every message between \
+                 tasks; sched_wakeup_granularity_ns=10000000 prevents that"
             );
         }
         for domain in &policy.domains(machine).domains {

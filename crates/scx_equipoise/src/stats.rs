@@ -38,7 +38,7 @@ pub struct Totals {
 pub struct Callback {
     #[stat(desc = "Calls of the callback")]
     pub calls: u64,
-    #[stat(desc = "Average time in the callback, ns a call")]
+    #[stat(desc = "Average time in the callback, ns per call")]
     pub ns_per_call: f64,
 }
 
@@ -50,11 +50,11 @@ macro_rules! metrics {
         #[stat(top)]
         pub struct Metrics {
             $(#[stat(desc = $what)] pub $name: u64,)*
-            #[stat(desc = "Energy by RAPL domain, uJ; none where the machine does not measure it")]
+            #[stat(desc = "Energy by RAPL domain, uJ; empty if the machine does not measure it")]
             pub energy_uj: BTreeMap<String, u64>,
             #[stat(desc = "Average of the requested frequencies; 1024 is the highest of the largest CPU")]
             pub frequency_request: f64,
-            #[stat(desc = "The BPF side's cost, by callback")]
+            #[stat(desc = "The cost of the BPF programs, by callback")]
             pub callbacks: BTreeMap<String, Callback>,
         }
 
@@ -267,7 +267,7 @@ pub fn find_server() -> Result<()> {
                 error.downcast_ref().map(io::Error::kind) == Some(ErrorKind::PermissionDenied);
             if is_denied {
                 error.context(
-                    "statistics require root, or a user of the group that --stats-group names",
+                    "statistics require root or membership in the group that --stats-group names",
                 )
             } else {
                 error

@@ -281,7 +281,7 @@ pub enum Error {
         message: String,
     },
     /// Simulated time ran past [`Config::time_limit_ns`].
-    #[error("not done after {limit_ns} ns of simulated time")]
+    #[error("not finished after {limit_ns} ns of simulated time")]
     TimeLimit {
         /// The limit, ns.
         limit_ns: u64,

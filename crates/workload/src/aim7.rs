@@ -78,19 +78,19 @@ const PARAMS: &[Param] = &[
         "filesystems",
         16,
         1000,
-        "file systems, each with its directories and its journal (HP's master_disk_list)"
+        "the number of file systems, each with its directories and its journal (HP's master_disk_list)"
     ),
     count!(
         "jobs",
         100,
         1_000_000,
-        "jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
+        "the number of jobs of a user before it starts again, with each subtest at least once (AIM7's -j)"
     ),
     count!(
         "part",
         20,
         1_000_000,
-        "divide AIM7's jobs by this, as whole ones would take long to simulate"
+        "divide AIM7's jobs by this, because whole ones would take long to simulate"
     ),
     time!(
         "least",
@@ -101,24 +101,23 @@ const PARAMS: &[Param] = &[
     time!(
         "entry",
         7_000,
-        "work under a directory's lock to create or remove a file; of what disk_src takes for each \
-         (subtests.rs) about four fifths, an assumption"
+        "work under a directory's lock to create or remove a file; about four fifths of \
+         disk_src's time for each (subtests.rs), an assumption"
     ),
     time!(
         "link",
         3_000,
-        "the same to link or unlink one, of what link_test takes"
+        "the same to link or unlink a file, in link_test"
     ),
     time!(
         "lookup",
         1_000,
-        "the same to open one that is there; of what creat_clo takes about a quarter, an assumption"
+        "the same to open an existing file; about a quarter of creat_clo's time, an assumption"
     ),
     time!(
         "list",
         60_000,
-        "the same to list /bin, of what dir_rtns_1 takes for some 130 files, as in RHEL 6: \
-         an assumption"
+        "the same to list /bin, in dir_rtns_1, for some 130 files as in RHEL 6; an assumption"
     ),
     time!(
         "vma",

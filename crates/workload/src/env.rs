@@ -1,4 +1,4 @@
-//! What a program sees of its run.
+//! The view that a program has of its run.
 
 use crate::{MetricId, Recorder, Rng};
 use std::ops::{Index, IndexMut};

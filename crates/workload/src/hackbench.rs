@@ -31,7 +31,7 @@ const PARAMS: &[Param] = &[
         default: 20,
         min: 1,
         max: 1000,
-        help: "senders, and receivers, in a group; hackbench's --fds (default 20)",
+        help: "the number of senders, and of receivers, in a group; hackbench's --fds (default 20)",
     },
     Param {
         name: "loops",
@@ -55,9 +55,9 @@ const PARAMS: &[Param] = &[
         default: 9_200,
         min: 0,
         max: 1_000_000_000,
-        help: "work of one write(2) at the reference speed; with read_work calibrated on a run of the \
-               default settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us a message, \
-               switches included)",
+        help: "work of one write(2) at the reference speed; with read_work calibrated on a run of \
+               the default settings in 3.55 s on two Cortex-A15 of ARM's TC2 (17.7 us per \
+               message, including switches)",
     },
     Param {
         name: "read_work",

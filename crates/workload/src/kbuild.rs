@@ -44,8 +44,8 @@ const PARAMS: &[Param] = &[
         default: 15_000_000_000,
         min: 0,
         max: 3_600_000_000_000,
-        help: "work of what only one process does, at the reference speed: a fifth before the objects \
-               (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
+        help: "serial work of a single process, at the reference speed: a fifth before the \
+               objects (reading makefiles), the rest after (linking, kallsyms); calibrated on 38 s for -j32 \
                beside 209 s for -j2 on two Xeons E5 (default 15 s)",
     },
     Param {
@@ -63,8 +63,8 @@ const PARAMS: &[Param] = &[
         default: 256,
         min: 0,
         max: 1 << 20,
-        help: "a compiler's working set between two switches, which it fetches again after a migration, KiB; an assumption: \
-               a second-level cache, full (default 256)",
+        help: "a compiler's working set between two switches, which it fetches again after a \
+               migration, KiB; an assumption: a full second-level cache (default 256)",
     },
 ];
 

@@ -158,7 +158,7 @@ impl Recording {
     pub fn check(&self) -> Result<(), String> {
         if !(FIRST_VERSION..=VERSION).contains(&self.recording) {
             return Err(format!(
-                "version {}, and this reads {FIRST_VERSION} to {VERSION}",
+                "version {} is not supported; this program reads {FIRST_VERSION} to {VERSION}",
                 self.recording
             ));
         }
@@ -170,7 +170,7 @@ impl Recording {
             if !(-20..=19).contains(&thread.nice)
                 || thread.fifo.is_some_and(|it| !(1..=99).contains(&it))
             {
-                return Err(format!("thread {index} has a priority that there is not"));
+                return Err(format!("thread {index} has a priority that does not exist"));
             }
             let names_waker =
                 |period: &Period| period.woken_by.is_none_or(|it| it < self.threads.len());
@@ -178,14 +178,14 @@ impl Recording {
                 .period
                 .is_some_and(|it| it.ns == 0 || !names_waker(&it))
             {
-                return Err(format!("thread {index} has a period that is not possible"));
+                return Err(format!("thread {index} has an impossible period"));
             }
             self.check_mutexes(index)?;
             for step in &thread.steps {
                 if let Step::Read(stream, bytes) | Step::Write(stream, bytes) = *step {
                     let Some(&capacity) = self.streams.get(stream as usize) else {
                         return Err(format!(
-                            "thread {index} names stream {stream}, which is not there"
+                            "thread {index} names stream {stream}, which does not exist"
                         ));
                     };
                     if bytes > capacity {
@@ -199,7 +199,7 @@ impl Recording {
                 };
                 if other >= self.threads.len() {
                     return Err(format!(
-                        "thread {index} names thread {other}, which is not there"
+                        "thread {index} names thread {other}, which does not exist"
                     ));
                 }
                 if matches!(step, Step::Fork(_)) && std::mem::replace(&mut started[other], true) {
@@ -208,7 +208,7 @@ impl Recording {
             }
         }
         if started.iter().all(|&started| started) {
-            return Err("no thread is there at the beginning".to_owned());
+            return Err("no thread exists at the start".to_owned());
         }
         Ok(())
     }
@@ -223,8 +223,8 @@ impl Recording {
                 _ => continue,
             };
             let wrong = match has.iter().position(|&it| it == mutex) {
-                _ if mutex >= self.mutexes => format!("names mutex {mutex}, which is not there"),
-                Some(_) if takes => format!("takes mutex {mutex}, which it has"),
+                _ if mutex >= self.mutexes => format!("names mutex {mutex}, which does not exist"),
+                Some(_) if takes => format!("takes mutex {mutex}, which it already holds"),
                 None if !takes => format!("releases mutex {mutex}, which it does not hold"),
                 Some(place) => {
                     has.swap_remove(place);

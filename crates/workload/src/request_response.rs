@@ -44,7 +44,7 @@ macro_rules! params {
                 default: $client,
                 min: 0,
                 max: 1_000_000_000,
-                help: concat!("what a client does for a request and its reply; ", $from),
+                help: concat!("a client's work for a request and its reply; ", $from),
             },
             Param {
                 name: "server_work",
@@ -52,7 +52,7 @@ macro_rules! params {
                 default: $server,
                 min: 0,
                 max: 1_000_000_000,
-                help: concat!("what a server does for them; ", $from),
+                help: concat!("a server's work for these; ", $from),
             },
             Param {
                 name: "time",
@@ -70,7 +70,7 @@ const METRICS: &[Metric] = &[Metric::throughput("throughput", "1/s")];
 
 pub(crate) const NETPERF: Benchmark = Benchmark {
     name: "netperf",
-    description: "netperf TCP_RR over loopback: pairs of processes that pass a byte to and fro",
+    description: "netperf TCP_RR over loopback: pairs of processes that pass a byte back and forth",
     params: params!(
         16,
         1,
@@ -92,7 +92,7 @@ pub(crate) const TBENCH: Benchmark = Benchmark {
         1_000,
         12_000,
         15_000,
-        "as netperf's, and putting the packet together or taking it apart: an assumption"
+        "as for netperf, plus packing or unpacking the packet: an assumption"
     ),
     metrics: METRICS,
     make: |args| Box::new(Setup::new(args)),

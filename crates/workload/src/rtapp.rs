@@ -247,8 +247,8 @@ impl Plan {
             let period = timer || task.has(has_deadline);
             let computes = task.has(|action| matches!(action, Action::Run(_) | Action::Copy(_)));
             let run = task.has(|action| matches!(action, Action::Run(_) | Action::Runtime(_)));
-            // Whoever owns the timer, the scheduler does not determine how often a thread
-            // completes.
+            // The timer's owner does not matter: the scheduler does not determine how often a
+            // thread completes.
             let paced = timer || waits && timers;
             let (better, role) = match (paced, computes) {
                 (true, _) => (Better::Neither, Role::Detail),

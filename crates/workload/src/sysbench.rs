@@ -27,8 +27,9 @@ const PARAMS: &[Param] = &[
         default: 1000,
         min: 1,
         max: 1_000_000,
-        help: "requests for each thread; sysbench's --max-requests is this times threads, since \
-               published times of `--max-requests=1000` grow with the number of threads as 1000 each",
+        help: "requests per thread; sysbench's --max-requests is this times threads, because \
+               published times of `--max-requests=1000` grow with the number of threads as if \
+               each made 1000",
     },
     Param {
         name: "request",
@@ -54,7 +55,7 @@ const PARAMS: &[Param] = &[
         default: 0,
         min: 0,
         max: machine::MAX_CPUS as u64 - 1,
-        help: "the only CPU that it may use, as `taskset -c` says (default: all)",
+        help: "the only CPU that it may use, as with `taskset -c` (default: all)",
     },
 ];
 

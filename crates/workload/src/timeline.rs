@@ -67,7 +67,7 @@ impl Change {
                 if let Some(network) = machine.network.as_ref().filter(interrupts) {
                     let cpu = network.irq_cpu;
                     let message = format!("CPU {cpu} handles the network adapter's interrupts");
-                    return Err((message, "expected that it stays online"));
+                    return Err((message, "expected it to stay online"));
                 }
             }
             Change::MaxFreq(..) => {
@@ -77,7 +77,7 @@ impl Change {
                 let cpu = cpu.or(cpus.first().filter(|_| machine.cpufreq.is_none()));
                 if let Some(cpu) = cpu {
                     let message = format!(
-                        "CPU {cpu} of machine `{}` has one frequency only",
+                        "CPU {cpu} of machine `{}` has only one frequency",
                         machine.name
                     );
                     return Err((message, "expected CPUs whose core type has OPPs"));

@@ -28,12 +28,12 @@ const HELP: [&str; 15] = [
     "+ -          double or halve the refresh interval",
     "? h          open or close this help",
     "q Esc        end",
-    "CPUs         busy part of the time, frequency, history of one block a refresh",
-    "CPU %        CPU time, of one CPU's",
+    "CPUs         busy part of the time, frequency, history (a block per refresh)",
+    "CPU %        CPU time, as a share of one CPU",
     "wait         mean time from runnable to running",
     "wait p99     99 % of the waits in the last 30 s were at most this long; those",
     "             within 50 ms count with their mean; - if not among the 64 busiest",
-    "runs/s       times a second that the thread began to run",
+    "runs/s       how many times per second the thread began to run",
     "moves/s      migrations to another CPU",
 ];
 
@@ -118,7 +118,7 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     }
     if lines.len() > 2 || lines.iter().any(|line| line.chars().count() > width) {
         let what: Vec<&str> = missing.iter().map(|&(what, _)| what).collect();
-        lines = vec![format!("? says why there is no {}", what.join(", "))];
+        lines = vec![format!("? explains the missing columns: {}", what.join(", "))];
     }
     lines.into_iter().map(Line::from).collect()
 }
@@ -297,7 +297,7 @@ fn scheduler(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
         let percent = callback.calls * callback.ns / 1e7;
         rows.push([
             format!(
-                "{}(), {:.0} ns a call, {percent:.2} % of a CPU",
+                "{}(), {:.0} ns per call, {percent:.2} % of a CPU",
                 callback.name, callback.ns
             ),
             format!("{:.1}", callback.calls),

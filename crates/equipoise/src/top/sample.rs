@@ -94,7 +94,7 @@ impl Computer {
         Some(if !is_there("sys/kernel/sched_ext") {
             "this kernel has no sched_ext"
         } else if !is_there("sys/kernel/sched_ext/root/ops") {
-            "no sched_ext scheduler runs"
+            "no sched_ext scheduler is loaded"
         } else if self.is_refused.get() {
             "statistics require root, or the group of --stats-group"
         } else if now.scheduler.starts_with("scx_equipoise") {

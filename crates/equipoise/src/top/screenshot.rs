@@ -186,7 +186,7 @@ fn documented(name: &str, screen: &str) {
     } else {
         assert_eq!(
             shown, screen,
-            "{name}: EQUIPOISE_SCREENS=1 writes docs/top.md anew"
+            "{name}: EQUIPOISE_SCREENS=1 rewrites docs/top.md"
         );
     }
 }

@@ -186,7 +186,7 @@ fn a_dash_is_standard_input() {
     assert_eq!(output.status.code(), Some(2));
     let says = text(&output.stderr);
     assert!(
-        says.contains("standard input has been read already"),
+        says.contains("standard input has already been read"),
         "{says}"
     );
 }

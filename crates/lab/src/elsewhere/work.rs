@@ -36,7 +36,7 @@ fn serve() -> io::Result<()> {
     let Some(job) = receive(&mut control)? else {
         return Ok(());
     };
-    let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is no job"))?;
+    let job: Job = decode(&job).ok_or_else(|| io::Error::other("this is not a job"))?;
     if job.uncaged {
         native::run_uncaged();
     }
@@ -58,7 +58,7 @@ fn serve() -> io::Result<()> {
     };
     simulator::prepare_cage()?;
     while let Some(request) = receive(&mut control)? {
-        let request = decode(&request).ok_or_else(|| io::Error::other("this is no request"))?;
+        let request = decode(&request).ok_or_else(|| io::Error::other("this is not a request"))?;
         // SAFETY: this process has one thread.
         match unsafe { libc::fork() } {
             -1 => return Err(io::Error::last_os_error()),

@@ -266,7 +266,7 @@ impl Reader<'_> {
             return Err(self.bad(
                 row.unit.span(),
                 "the metric has another unit",
-                &format!("expected {unit}, the published numbers in it"),
+                &format!("expected {unit}, with the published numbers in this unit"),
             ));
         }
         let mut published = BTreeMap::new();

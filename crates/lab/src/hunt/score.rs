@@ -17,7 +17,7 @@ pub enum By {
     Wait,
     /// The time until all threads have ended.
     Time,
-    /// The energy until then.
+    /// The energy until all threads have ended.
     Energy,
 }
 

@@ -104,7 +104,7 @@ impl Reader<'_> {
             if kind(core).1 != kind(first).1 {
                 return self.bad(
                     at(core.capacity.as_ref().map(Spanned::span)),
-                    "some core types have a capacity, others none".to_owned(),
+                    "some core types have a capacity and others have none".to_owned(),
                     "expected capacity on all core types or on none",
                 );
             }

@@ -57,7 +57,7 @@ impl Reader<'_> {
             (Some(file), None) => {
                 return self.bad(
                     file.span(),
-                    "a [cpufreq] section, but no core type has OPPs".to_owned(),
+                    "there is a [cpufreq] section, but no core type has OPPs".to_owned(),
                     "expected [[core.NAME.opp]]",
                 );
             }
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 if let Some(preference) = &file.energy_performance_preference {
                     return self.bad(
                         preference.span(),
-                        "a preference, but no processor that follows it".to_owned(),
+                        "there is a preference, but no processor that follows it".to_owned(),
                         "expected governor = \"hwp\" or \"amd-pstate\"",
                     );
                 }

@@ -57,7 +57,7 @@ impl Reader<'_> {
             let times = off.max(1.0 / off);
             let message = || {
                 format!(
-                    "`{}` has a capacity of {} and {speed:.3} of the fastest cores' speed: {times:.1} times off",
+                    "`{}` has a capacity of {} but {speed:.3} of the fastest cores' speed, a factor of {times:.1} apart",
                     core.name,
                     at.get_ref()
                 )

@@ -154,7 +154,7 @@ impl Reader<'_> {
         if khz.iter().any(|list| list.is_empty() || !falls(list)) {
             return self.bad(
                 file.khz.span(),
-                "these are not frequencies for one, two, ... active cores".to_owned(),
+                "these are not frequencies for one, two and more active cores".to_owned(),
                 "expected at least one for each core type, none higher than the one before it",
             );
         }

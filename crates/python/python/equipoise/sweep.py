@@ -221,7 +221,7 @@ def _cases(
     axes["policy"] = [as_policy(policy) for policy in policies]
     clash = (settings.keys() & axes.keys()) | (parameters.keys() & {"machine", "workload", "policy"})
     if clash:
-        raise bad_input(f"`{min(clash)}` is named twice", "expected a name of its own for each dimension")
+        raise bad_input(f"`{min(clash)}` is named twice", "expected a different name for each dimension")
     axes |= settings
     for name, axis in axes.items():
         if not isinstance(axis, Range) and not axis:
@@ -290,13 +290,13 @@ class _Store:
             before = json.loads(file.read_text())
             if before != label:
                 raise bad_input(
-                    f"{file}: this is another sweep (of build {before.get('build')})",
+                    f"{file}: this folder has another sweep (of build {before.get('build')})",
                     "expected the folder of this one, or a new folder",
                 )
             self.done = {file.name for file in self.parts.iterdir()}
             return
         if folder.exists() and any(folder.iterdir()):
-            raise bad_input(f"{folder}: not empty, and no sweep", "expected a new folder")
+            raise bad_input(f"{folder}: the folder is not empty and has no sweep", "expected a new folder")
         self.parts.mkdir(parents=True)
         self.done = set()
         _replace(file, lambda path: path.write_text(json.dumps(label, indent=1) + "\n"))

@@ -77,7 +77,7 @@ class Tuning:
             f"{self.base.name}, {len(self.study.trials)} trials: "
             + (_shown(self.settings) or "nothing better was found")
         ]
-        for title, gains in [("On the loads it was tuned on:", self.given), ("On others:", self.held_out)]:
+        for title, gains in [("On the loads for which it was tuned:", self.given), ("On others:", self.held_out)]:
             lines += ["", title, *map(str, gains)] if gains else []
         return "\n".join(lines)
 
@@ -121,7 +121,7 @@ def tune(
     others = [(as_machine(machine), as_workload(load)) for machine, load in held_out]
     searched: dict[str, Range | Sequence[Any]] = dict(default_space(base) if space is None else space)
     if not wanted or not given or not searched:
-        raise bad_input("nothing to tune", "expected an objective, a load and a setting at least")
+        raise bad_input("nothing to tune", "expected at least one objective, load and setting")
     loads = _Loads(given, base, [*wanted, *constraints], as_engine(engine, jobs), seed, whole("runs", runs))
     with stoppable():
         loads.check()
@@ -206,7 +206,7 @@ class _Loads:
             if not any(objective.has(row) for row in rows):
                 raise bad_input(
                     f"no load measures `{objective.name}`",
-                    "expected a goal or metric that one of them has; joules need a machine with [power]",
+                    "expected a goal or metric that one of them has; joules require a machine with [power]",
                 )
 
     def gains(self, policy: Policy, wanted: list[Objective]) -> list[Gain]:

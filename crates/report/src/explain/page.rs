@@ -24,8 +24,8 @@ const MOST_CAUSES: usize = 3;
 const MOST_COUNTED: usize = 8;
 
 /// The remark about a scheduler that records nothing.
-const UNSAID: &str = "A foreign scheduler in C reports no decisions: here is what the trace shows, and those lines of its \
-                      bpf_printk() that have the thread's name or pid.";
+const UNSAID: &str = "A foreign scheduler in C reports no decisions. This page shows the trace, \
+                      and the lines of its bpf_printk() that contain the thread's name or pid.";
 
 /// A table for each wait, then the total waits of the threads, and the decisions about them.
 pub fn page(of: &Explanation<'_>) -> Page {
@@ -53,7 +53,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
     }
     let missed = of.missed.map(|at| {
         format!(
-            "None of these threads waited at {}: the nearest wait is below.",
+            "None of these threads waited at {}; the nearest wait is shown.",
             seconds(at)
         )
     });
@@ -148,7 +148,7 @@ pub(super) fn chain(chain: &Chain, decisions: bool) -> Table {
         .collect();
     rows.extend(idle.iter().take(MOST_IDLED).map(|cpu| idled(cpu)));
     if idle.len() > MOST_IDLED {
-        let more = format!("{} more CPUs idled for some of it", idle.len() - MOST_IDLED);
+        let more = format!("{} more CPUs idled for part of it", idle.len() - MOST_IDLED);
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
     }
     if !decisions {
@@ -283,7 +283,7 @@ fn beside(beside: &Beside) -> Vec<Vec<Cell>> {
     let mut rows: Vec<_> = ran.collect();
     if beside.ran.len() > MOST_CPUS {
         let more = format!(
-            "{} more CPUs are busy for some of it",
+            "{} more CPUs are busy for part of it",
             beside.ran.len() - MOST_CPUS
         );
         rows.push(vec!["".into(), "".into(), more.into(), "".into()]);
@@ -376,7 +376,7 @@ fn counted(of: &Explanation<'_>) -> Table {
         }));
     }
     Table {
-        title: "Decisions about them and their reasons, with the numbers of the first time"
+        title: "Decisions about these threads and their reasons, with the numbers of the first occurrence"
             .to_owned(),
         header: ["thread", "times", "such as", "why"]
             .map(str::to_owned)

@@ -380,7 +380,7 @@ fn summary(data: &RunData<'_>, run: &FirstRun, threads: &[Thread]) -> String {
     if data.shown < data.duration {
         let _ = write!(
             text,
-            " The timeline is of the first {} s, as all of it would be too much for a page.",
+            " The timeline shows only the first {} s, because the whole run would not fit into a page.",
             number(data.shown / 1e3)
         );
     }

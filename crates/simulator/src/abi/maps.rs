@@ -130,7 +130,7 @@ fn check_sizes(definition: &MapDefinition) -> Result<(), String> {
     match (storage, max_entries) {
         (false, 0) => Err("no entries; expected __uint(max_entries, ...)".into()),
         (true, 1..) => Err(format!(
-            "{max_entries} entries; expected none, as each task or cgroup has one"
+            "{max_entries} entries; expected none, because each task or cgroup has one"
         )),
         _ => Ok(()),
     }

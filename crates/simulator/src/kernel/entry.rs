@@ -100,7 +100,7 @@ impl Kernel<'_> {
     #[cold]
     pub fn time_stands_still(&mut self) {
         self.scheduler_error(format_args!(
-            "{MAX_INSTANT_EVENTS} events without time passing; expected timers and kicks that end"
+            "{MAX_INSTANT_EVENTS} events without time passing; expected a finite number of timers and kicks"
         ));
     }
 

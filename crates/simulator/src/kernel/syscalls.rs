@@ -130,7 +130,7 @@ impl Kernel<'_> {
         let ops = task.instant_ops.get() + 1;
         task.instant_ops.set(ops);
         if ops > MAX_INSTANT_OPS {
-            let message = format_args!("does {MAX_INSTANT_OPS} operations without time passing");
+            let message = format_args!("makes {MAX_INSTANT_OPS} operations without time passing");
             self.task_error(task, message);
         }
         self.begin(cpu, task, op)

@@ -46,7 +46,7 @@ impl Builder<'_> {
         }
         if self.summary.switches == 0 {
             return Err(match self.summary.events {
-                0 => "no event of the scheduler".to_owned(),
+                0 => "no scheduling event".to_owned(),
                 _ => "no sched_switch".to_owned(),
             });
         }
@@ -62,14 +62,14 @@ impl Builder<'_> {
         let locks = locks::weave(&mut self.threads, &self.futexes, &keeps);
         if locks.left > 0 {
             let note = format!(
-                "of {} mutexes that threads waited for, {} are what wakeups show of them: others use them, or they are had beside another or while something is read or written",
+                "{1} of {0} mutexes are replayed only as wakeups, because threads outside the load use them, or they are held together with another one or while something is read or written",
                 locks.all, locks.left
             );
             self.summary.notes.push(note);
         }
         if woven.left > 0 {
             let note = format!(
-                "of the load's {} pipes and sockets, {} are what wakeups show of them: others write to them, splice() does, or several threads read",
+                "{1} of the load's {0} pipes and sockets are replayed only as wakeups, because others or splice() write to them, or several threads read",
                 woven.left + woven.capacities.len(),
                 woven.left
             );
@@ -81,11 +81,11 @@ impl Builder<'_> {
         kept.enumerate()
             .for_each(|(number, index)| numbers[index] = Some(number));
         if numbers.iter().flatten().next().is_none() {
-            return Err("no thread that did anything".to_owned());
+            return Err("no thread did any work".to_owned());
         }
         if self.machine.is_none() {
             let note =
-                "without --machine all CPUs are taken to be as fast as each other, all the time";
+                "without --machine, all CPUs are assumed to be equally fast at all times";
             self.summary.notes.push(note.to_owned());
         }
         let kept = || (0..self.threads.len()).filter(|&index| keeps[index]);
@@ -104,7 +104,7 @@ impl Builder<'_> {
         self.summary.makespan_ns = makespan_ns;
         if realtime > 0 {
             let note = format!(
-                "{realtime} real-time threads are SCHED_FIFO ones, which a trace does not tell from others"
+                "{realtime} real-time threads are assumed to be SCHED_FIFO, because a trace does not show their policy"
             );
             self.summary.notes.push(note);
         }
@@ -153,11 +153,11 @@ impl Builder<'_> {
             return;
         }
         let mut note = format!(
-            "{count} threads left out, which ran for {:.3} ms: what is not of the load, or without any work",
+            "{count} threads that ran for {:.3} ms were left out, because they are outside the load or do no work",
             ms(ran)
         );
         if recorder > 0 {
-            note += &format!("; of it the recorder for {:.3} ms", ms(recorder));
+            note += &format!("; {:.3} ms of that are the recorder's", ms(recorder));
         }
         self.summary.notes.push(note);
     }

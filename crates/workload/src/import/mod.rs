@@ -75,7 +75,7 @@ impl Summary {
 pub const MOST_OTHERS_PCT: f64 = 5.0;
 
 /// The expectation in errors about a trace that does not fit the machine.
-const ITS_MACHINE: &str = "expected a trace of the machine that it is said to be of";
+const ITS_MACHINE: &str = "expected a trace that was recorded on this machine";
 
 /// Receives the events of a trace in the order of time. Its error says which event does not fit.
 type Sink<'s> = dyn FnMut(Read<'_>) -> Result<(), String> + 's;

@@ -12,7 +12,7 @@ const PACKET: u32 = 1;
 /// `prev_state` of a task that ended (X, Z), and of one that sleeps, in kernels since 4.14.
 const DEAD: i64 = 0x30;
 const BLOCKED: i64 = 0xcf;
-const EXPECTED: &str = "expected a whole trace of Perfetto's, with ftrace events";
+const EXPECTED: &str = "expected a complete Perfetto trace with ftrace events";
 
 /// Is this such a file, judging by its first bytes `head`? It begins with a packet, which is not
 /// text.
@@ -36,7 +36,7 @@ pub fn each(file: &str, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), Box<Bad
             take_message(&mut left, PACKET).map_err(|error| bad(at, error, EXPECTED))?;
         if packet.compressed.is_some() {
             let expected =
-                "expected no compression: leave compression_type out of the configuration";
+                "expected no compression; remove compression_type from the configuration";
             return Err(bad(at, "compressed packets".to_owned(), expected));
         }
         if let Some(bundle) = packet.ftrace_events {

@@ -18,7 +18,7 @@ const PARAMS: &[Param] = &[
         default: 5_840_000_000,
         min: 1_000,
         max: 1_000_000_000_000,
-        help: "pricing, of all threads together, at the reference speed; calibrated with serial on runs \
+        help: "the pricing work of all threads together, at the reference speed; calibrated with serial on runs \
                with one and four threads on an ODROID-XU3 (6.81 s and 2.43 s)",
     },
     Param {

@@ -17,7 +17,7 @@ pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
     for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
         if task.instances == 0 && !forked.contains(&index) {
             return Err(field.bad_key(
-                format!("task `{}` starts no thread and none forks it", task.name),
+                format!("task `{}` starts no thread, and no task forks it", task.name),
                 "expected an `instance` of at least 1, or a `fork` of it",
             ));
         }
@@ -153,9 +153,9 @@ pub fn barriers(
             if !met.insert(barrier) {
                 return Err(source.bad(
                     &event.at,
-                    format!("barrier `{name}` stands twice in task `{}`", task.name),
-                    "expected a name of its own for each meeting: rt-app waits for as many threads \
-                     as the name stands, which can never meet",
+                    format!("barrier `{name}` occurs twice in task `{}`", task.name),
+                    "expected a different name for each barrier: rt-app counts each occurrence as \
+                     a thread, so these can never meet",
                 ));
             }
             if task.instances == 0 {

@@ -214,7 +214,7 @@ pub fn read(
             push(Action::Unlock(mutex));
         }
         Kind::Resume => {
-            let name = field.name("the name that the other task suspends with")?;
+            let name = field.name("the name with which the other task suspends")?;
             let mutex = resources.mutexes.number(name);
             push(Action::Lock(mutex));
             push(Action::Broadcast(resources.condvars.number(name)));

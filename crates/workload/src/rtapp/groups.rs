@@ -70,7 +70,7 @@ impl Groups {
         for field in groups {
             let expected = "a path below `/`: the root has no settings";
             if !field.key().starts_with('/') {
-                let message = format!("`{}` is no cgroup's path", field.key());
+                let message = format!("`{}` is not the path of a cgroup", field.key());
                 return Err(field.bad_key(message, "expected a path that begins with `/`"));
             }
             let Some(group) = self.find(field, field.key())? else {

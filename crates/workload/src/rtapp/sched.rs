@@ -129,7 +129,7 @@ impl<'a> Settings<'a> {
 
     /// As in rt-app since 2025, for Linux 6.12: 0 is the default slice.
     fn slice_ns(&self, default: u64) -> Result<u64, Box<BadInput>> {
-        let what = "what a SCHED_OTHER or SCHED_BATCH task asks for at a time";
+        let what = "the slice that a SCHED_OTHER or SCHED_BATCH task requests";
         self.slice
             .map_or(Ok(default), |field| field.microseconds(what))
     }

@@ -222,7 +222,7 @@ fn idle_elsewhere(
         (Some(cpu), placed, _) if waker_ran(facts, ahead).is_some() => {
             let waker = waker_ran(facts, ahead).map_or("", |waker| waker.name.as_str());
             let text = format!(
-                "it was placed on CPU {cpu}, where {waker} woke it up and went on running, while CPU {idle_cpu} {idle}"
+                "it was placed on CPU {cpu}, where {waker} woke it up and continued to run, while CPU {idle_cpu} {idle}"
             );
             Reason::new(Kind::WithWaker, Some(cpu), text)
                 .detail(placed_by(placed))

@@ -37,7 +37,7 @@ struct Wrong {
     expected: &'static str,
 }
 
-const TRACE_DAT: &str = "expected a whole trace.dat of trace-cmd or of equipoise record";
+const TRACE_DAT: &str = "expected a complete trace.dat of trace-cmd or equipoise record";
 
 /// The rest of the input.
 struct Input<'a> {
@@ -127,12 +127,12 @@ fn read(input: &mut Input<'_>, sink: &mut Sink<'_>) -> Result<(), Wrong> {
         return Err(Wrong {
             at: MAGIC.len(),
             message: format!("version {version} of trace.dat"),
-            expected: "expected version 6, or a trace-cmd of version 3 beside it, whose `trace-cmd convert --file-version 6` makes it of others",
+            expected: "expected version 6; trace-cmd 3 converts other versions with `trace-cmd convert --file-version 6`",
         });
     }
     let [endian, long] = input.array()?;
     if endian != 0 || !matches!(long, 4 | 8) {
-        return Err(input.wrong("of a big-endian machine, or of none"));
+        return Err(input.wrong("from a big-endian machine, or damaged"));
     }
     let page_size = input.u32()? as usize;
     input.expect("header_page")?;
