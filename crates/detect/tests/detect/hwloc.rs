@@ -51,7 +51,7 @@ fn a_hybrid() {
     assert_eq!(machine.caches.len(), 4);
     assert_eq!(machine.description, "A hybrid");
     assert!(
-        warnings[0].contains("by the highest frequency alone"),
+        warnings[0].contains("only from the highest frequency"),
         "{warnings:?}"
     );
 }

@@ -120,7 +120,7 @@ fn a_cache_across_nodes_is_one_in_each() {
     let tree = Tree::new(4, &[shared]).nodes(&[("0-1", "10 20"), ("2-3", "20 10")]);
     let (machine, warnings) = machine(detect::sysfs(tree.path()).unwrap());
     assert_eq!(level(&machine, "MC"), "0-1 2-3");
-    assert!(warnings[0].contains("is in several nodes"), "{warnings:?}");
+    assert!(warnings[0].contains("spans several nodes"), "{warnings:?}");
 }
 
 #[test]

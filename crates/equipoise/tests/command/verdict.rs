@@ -24,7 +24,7 @@ fn args<'a>(
 fn line<'a>(text: &'a str, goal: &str) -> &'a str {
     let start = format!("{goal}: ");
     let found = text.lines().find(|line| line.starts_with(&start));
-    found.unwrap_or_else(|| panic!("no line of {goal} in {text}"))
+    found.unwrap_or_else(|| panic!("no line about {goal} in {text}"))
 }
 
 fn entry<'a>(result: &'a Value, policy: &str, metric: &str) -> &'a Value {
