@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Records reasons: explain(decision, pid, cpu, numbers...), beside the code that decides, with a
+ * Records reasons: explain(decision, pid, cpu, numbers...), alongside the code that decides, with a
  * row of decisions.def.
  *
  * It costs nothing when disabled. The simulated kernel has two objects of each scheduler, one of

@@ -130,7 +130,7 @@ struct energy_state {
 
 /* A CPU's place in the topology. */
 struct cpu_levels {
-	/* cpu_power, cpu_capacity: 1024 is nominal; as last computed, and undiminished. */
+	/* cpu_power, cpu_capacity (1024 is nominal): the value last computed, and the original one. */
 	__u32 power;
 	__u32 power_orig;
 	/* The number of domains that span the CPU. */

@@ -102,8 +102,8 @@ static __always_inline u32 nth_cpu(const struct group *sg, u32 i)
 }
 
 /*
- * The same where the levels of the CPUs are numbered differently: a level that one of them lacks
- * shifts the levels above it. A domain keeps its number.
+ * Compares CPUs whose levels have different numbers: a level that one of the CPUs lacks shifts the
+ * levels above it. The number of a domain is the same for all of its CPUs.
  */
 __noinline bool same_domain_moved(u32 cpu, u32 other, u32 level)
 {

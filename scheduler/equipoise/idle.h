@@ -142,7 +142,7 @@ static __always_inline bool spreads(const struct cluster *c)
 /*
  * An idle CPU for @p, or -1.
  *
- * Where all CPUs are alike, the cache comes first: any idle thread beside @prev_cpu, an idle core
+ * Where all CPUs are alike, the cache comes first: any idle thread next to @prev_cpu, an idle core
  * before an idle thread, and then another cache. A new task has no cache yet.
  *
  * On heterogeneous CPUs, speed comes first: an idle core anywhere before an idle thread of a faster

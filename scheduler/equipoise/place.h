@@ -10,7 +10,7 @@
 
 /*
  * sched_ext ends a scheduler under which a task waits for 30 s (scx_watchdog_timeout). With this
- * bound, the tasks that run beside a waiting one overtake it in virtual time within a third of
+ * bound, the tasks that run next to a waiting one overtake it in virtual time within a third of
  * those 30 s, so 60 busy loops on one CPU cannot starve a SCHED_IDLE task.
  */
 #define LONGEST_WAIT (10 * NSEC_PER_SEC)
@@ -203,11 +203,11 @@ static __always_inline void place_running(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the
- * clock, so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it
- * would keep the CPU for half a second beside a task of its own weight. It may therefore come before such a task by
- * two more slices at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays
- * behind, so that it gets a faster one.
+ * @p, which is heavy, has used its slice on @cpu, and @first waits there. A heavy task wakes up far behind the clock,
+ * so that it comes before lighter tasks that slept, too. But its virtual time passes slowly, so that it would keep the
+ * CPU for half a second alongside a task of its own weight. It may therefore come before such a task by two more slices
+ * at most, as under EEVDF (entity_lag() of Linux 6.12). On a CPU of less than full speed it stays behind, so that it
+ * gets a faster one.
  */
 static __always_inline void bound_lead(struct task_struct *p, u32 cpu, struct first_queue first)
 {

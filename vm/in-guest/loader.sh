@@ -9,7 +9,8 @@ loader_log=$(mktemp)
 
 # load OPTION...: starts the loader and waits until its scheduler is attached. The time limit is
 # generous, because the host may be busy; it only ends a hanging test. The loader starts before any
-# load: the kernel takes seconds to verify the programs, and minutes beside a load like hackbench.
+# load: the kernel takes seconds to verify the programs, and minutes alongside a load like
+# hackbench.
 load() {
 	nice -n -20 "$loader" "$@" >"$loader_log" 2>&1 &
 	loader_pid=$!

@@ -293,7 +293,7 @@ fn caches(cpus: &[&Node], found: &Found, by_handle: &BTreeMap<u32, &Node>) -> Ve
     let mut caches: BTreeMap<u32, Cache> = BTreeMap::new();
     for &number in found.cpus.keys() {
         let mut next = cpus[number].cell("next-level-cache");
-        // From the first level, which is not described, to the fourth.
+        // Starts from the first level, which has no node, and continues to the fourth.
         for level in 2..=4 {
             let Some((handle, node)) =
                 next.and_then(|handle| Some((handle, by_handle.get(&handle)?)))

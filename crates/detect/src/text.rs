@@ -511,7 +511,7 @@ fn list(items: impl Iterator<Item = impl ToString>) -> String {
         .join(", ")
 }
 
-/// As a TOML key.
+/// Formats `name` as a TOML key.
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.chars().all(bare) {
@@ -520,7 +520,7 @@ fn key(name: &str) -> String {
     }
 }
 
-/// As a TOML string.
+/// Formats `text` as a TOML string.
 fn quoted(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(plain).collect();

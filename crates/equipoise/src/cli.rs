@@ -59,7 +59,7 @@ Try one of these; each takes seconds.
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run published experiments: their tables beside the simulated ones
+    /// Run published experiments: their tables next to the simulated ones
     #[command(after_help = "\
 Examples:
   equipoise reproduce                                       all tables; takes hours
@@ -316,8 +316,8 @@ pub struct Compare {
     /// Compare all policies that come with Equipoise, including the published designs
     #[arg(long, conflicts_with = "policies")]
     pub all_policies: bool,
-    /// A sched_ext scheduler in C to compile with $CC and run beside the policies; separate several
-    /// files of one scheduler with commas
+    /// A sched_ext scheduler in C to compile with $CC and run alongside the policies; separate
+    /// several files of one scheduler with commas
     #[arg(long = "scheduler", value_name = "FILE.bpf.c[,FILE...]", value_parser = files)]
     pub schedulers: Vec<Files>,
     /// A folder with headers for the schedulers in C
@@ -385,7 +385,7 @@ pub struct Explain {
     /// threads whose latencies judge the workload, else all]
     #[arg(long, value_name = "THREAD")]
     pub task: Vec<String>,
-    /// Show the same period of a thread, from its wakeup until it sleeps, under this policy beside
+    /// Show the same period of a thread, from its wakeup until it sleeps, under this policy next to
     /// the other one: the period that lost most time, or the one at --at
     #[arg(long, value_name = "POLICY", conflicts_with = "worst")]
     pub diff: Option<String>,

@@ -1,5 +1,5 @@
-//! `equipoise compare --measured`: shows a recording from a real kernel beside its simulation, and
-//! judges the simulation.
+//! `equipoise compare --measured`: shows a recording from a real kernel alongside its simulation,
+//! and judges the simulation.
 
 use crate::cli::{Compare, Format, Output};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Output of results. Files are written under temporary names beside their places and renamed when
+//! Output of results. Files are written under temporary names next to their places and renamed when
 //! everything has succeeded, so that no file is ever half written.
 
 use crate::cli::{Format, Output};
@@ -16,8 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file
-/// beside its place.
+/// Up to this size a trace waits in memory until its end, bytes; a longer one waits in a file next
+/// to its place.
 const SPOOLED_IN_MEMORY: usize = 1 << 16;
 
 /// A function that makes a text on demand.

@@ -42,7 +42,7 @@ pub struct Budget {
 pub struct Prey<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// How many times worse the scheduler does, over 10 runs (2 after Ctrl-C).
+    /// The factor by which the scheduler is worse, over 10 runs (2 after Ctrl-C).
     pub factor: f64,
     /// Its number of threads.
     pub threads: u32,

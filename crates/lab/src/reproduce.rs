@@ -1,4 +1,4 @@
-//! A published table beside the simulated one.
+//! A published table next to the simulated one.
 
 use crate::runs::complete;
 use crate::stats::mean;

@@ -74,7 +74,7 @@ impl Trace for Digested {
     }
 }
 
-/// A file beside this test, or a built-in name.
+/// A file next to this test, or a built-in name.
 fn place(name: &str) -> String {
     match name.starts_with("decisions/") {
         true => format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR")),

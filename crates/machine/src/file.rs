@@ -234,9 +234,9 @@ struct TurboFile {
     expecting = "a list of frequencies, or a table of such lists by core type"
 )]
 enum TurboKhz {
-    /// For all cores of the package, of any type.
+    /// One limit for all cores of the package, of any type.
     All(Vec<u32>),
-    /// By core type, and by the number of active cores of that type.
+    /// A limit for each core type, by the number of active cores of that type.
     ByCore(BTreeMap<String, Vec<u32>>),
 }
 

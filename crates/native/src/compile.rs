@@ -169,7 +169,7 @@ impl Call<'_> {
     }
 
     /// Compiles to the shared object `output`; errors as of [`run`]. Several files leave objects
-    /// beside it.
+    /// next to it.
     pub fn compile(&self, output: &Path) -> Result<(), String> {
         if let [_] = self.sources {
             return self.run(self.of_source(0).arg("-o").arg(output));

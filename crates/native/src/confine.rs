@@ -44,7 +44,7 @@ const OF_COMPILERS: [&str; 23] = [
     "/gnu/store",
 ];
 
-/// The places beside the folder of a compiler that is installed elsewhere.
+/// The places next to the folder of a compiler that is installed elsewhere.
 const OF_A_PREFIX: [&str; 5] = ["include", "lib", "lib32", "lib64", "libexec"];
 
 /// Devices that compilers also read and write.

@@ -91,7 +91,7 @@ impl Object {
     }
 
     /// Compiles `sources`, the files of one scheduler, for `kernel`. Messages name the first file. Headers
-    /// are searched for beside the sources, among the simulated kernel's headers, and in the folders
+    /// are searched for alongside the sources, among the simulated kernel's headers, and in the folders
     /// `include`, in this order. Using a feature that `kernel` lacks is an error.
     pub fn compile_all(
         sources: &[&Path],

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub struct Chart {
     /// The bars' quantity, with the unit.
     pub title: String,
-    /// From top to bottom.
+    /// The series, from top to bottom.
     pub bars: Vec<Bar>,
 }
 

@@ -1,4 +1,4 @@
-//! Measurements in a real kernel beside simulations of the same load, with a judgement.
+//! Measurements in a real kernel alongside simulations of the same load, with a judgement.
 
 mod judge;
 

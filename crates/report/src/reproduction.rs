@@ -1,4 +1,4 @@
-//! A published table beside the simulated one.
+//! A published table next to the simulated one.
 
 use crate::comparison::number_of_runs;
 use crate::number::{number, number_or_dash, percent};

@@ -216,8 +216,8 @@ impl Words<'_> {
     }
 }
 
-/// The logarithm of the factor by which `own` is worse than `other`, which is called `name`, in one measure
-/// of a goal; and the same in words. `None` if both numbers read the same.
+/// The logarithm of the factor by which `own` is worse than `other` (with the name `name`) in one measure
+/// of a goal, and its description in words. `None` if both print the same number.
 fn part(own: &Entry<'_>, other: &Entry<'_>, name: &str) -> Option<(f64, String)> {
     let judged = own.measure.judged;
     let of = |entry: &Entry<'_>| entry.pooled.as_ref().map(|pooled| judged.value(pooled));

@@ -39,7 +39,7 @@ pub struct Checker {
     check: Check,
     /// By CPU: ns that tasks computed on it.
     computed_ns: Vec<u64>,
-    /// By task, in order of creation.
+    /// The work of each task, in order of creation.
     work: Vec<Work>,
     /// By CPU: the time since when it has been idle while another has a task for it, ns.
     idle_since: Vec<Option<u64>>,
@@ -73,7 +73,7 @@ struct Work {
 }
 
 impl Checker {
-    /// For a machine of `nr_cpus`.
+    /// Creates the checker for a machine with `nr_cpus`.
     pub fn new(check: Check, nr_cpus: usize) -> Checker {
         Checker {
             check,

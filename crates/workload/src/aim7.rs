@@ -312,7 +312,8 @@ enum Doing {
     Starts,
     /// Waits for the first quarter of all jobs to be done.
     WarmsUp,
-    /// Then waits for the next half, since this time, ns, and with this many jobs done before.
+    /// Waits for the next half of all jobs. The fields are its start, ns, and the number of jobs
+    /// done before.
     Counts(u64, u64),
     /// Has told this many journals that all jobs are done.
     Stops(u32),

@@ -150,7 +150,7 @@ pub struct TaskSpec {
     pub timer_slack_ns: Option<u64>,
     /// Bytes that it uses between two switches: the data that a migration makes it fetch again.
     pub footprint: u64,
-    /// Dynamic power of its computing, of [`machine::BUSY_LOOP`] for a busy loop.
+    /// The dynamic power of its computing; a busy loop has [`machine::BUSY_LOOP`].
     pub activity: u32,
     /// Its program.
     pub program: Box<dyn Program>,

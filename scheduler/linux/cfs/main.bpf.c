@@ -187,7 +187,7 @@ void BPF_STRUCT_OPS(equipoise_running, struct task_struct *p)
 
 	if (!se)
 		return;
-	/* Only if sched_ext bypassed our queues. */
+	/* This occurs only if sched_ext bypassed our queues. */
 	if (!se->on_rq)
 		account_entity_enqueue(se, cpu);
 	else if (se->cpu != cpu)

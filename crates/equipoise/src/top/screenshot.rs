@@ -211,7 +211,8 @@ fn with_equipoise_in_60_lines() {
         },
     }));
     let screen = board.screen(200, 60, |_| {});
-    // The page is at most 100 columns wide, so only this test shows what stands beside the threads.
+    // The page is at most 100 columns wide, so only this test shows what stands next to the
+    // threads.
     for expected in [
         "Waking or new tasks that got an idle CPU",
         "1030.0",

@@ -13,7 +13,7 @@ fn nice_levels_share_by_weight() {
 }
 
 /// A task that wakes up now and then gets the CPU soon (PLACE_LAG): it does not wait for all of the
-/// four loops beside it.
+/// four loops alongside it.
 #[test]
 fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
     let result = run(
@@ -28,9 +28,9 @@ fn a_task_that_sleeps_a_lot_waits_for_a_slice_at_most() {
     assert!(latency < 4_100.0, "{latency} us");
 }
 
-/// A wakeup from another CPU beside a lone task makes that task's CPU set the timer for the end of the slice.
-/// The interrupt for that preempts no task. If the wakeup does not preempt, the end of the slice or the tick
-/// does, up to 1.4 ms later.
+/// A wakeup from another CPU next to a lone task makes that task's CPU set the timer for the end of the
+/// slice. The interrupt for that preempts no task. If the wakeup does not preempt, the end of the slice or
+/// the tick does, up to 1.4 ms later.
 #[test]
 fn an_interrupt_that_sets_the_slices_timer_preempts_nobody() {
     let result = run(

@@ -108,7 +108,7 @@ fn two_loops_share_a_cpu_by_weight() {
     assert!((part / expected - 1.0).abs() < 0.05, "{part} of {expected}");
 }
 
-/// Beside loops that may run anywhere, a pinned task waits for at most a slice and a tick.
+/// Alongside loops that may run anywhere, a pinned task waits for at most a slice and a tick.
 #[test]
 fn a_pinned_task_does_not_wait_behind_a_long_slice() {
     let result = run(

@@ -325,7 +325,7 @@ fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
         number("ran_ns") <= number("to_ns") - number("from_ns"),
         "{slow:#}"
     );
-    // Except for its first microseconds, in which it pins itself.
+    // The first microseconds, in which it pins itself, do not count.
     let ran = slow["ran"].as_array().unwrap().last().unwrap();
     assert_eq!(ran["cpu"], 2);
     assert!(
@@ -425,7 +425,7 @@ fn a_period_stands_beside_the_same_one_under_another_policy() {
         let thread = &side["whole"]["thread"];
         assert_eq!(thread, &both["thread"]);
     }
-    // The period lost time, and the period beside it is at the same time.
+    // The period lost time, and the period alongside it is at the same time.
     assert!(first["cause"]["says"].is_string(), "{first:#}");
     let at = |side: &Value, key: &str| side[key].as_u64().unwrap();
     let apart = at(first, "from_ns").saturating_sub(at(second, "to_ns"));

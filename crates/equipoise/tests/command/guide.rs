@@ -377,7 +377,7 @@ fn commands_that_a_page_mentions_exist() {
     assert!(checked >= 130, "{checked} commands");
 }
 
-/// README's picture is the output of the command beside it.
+/// README's picture is the output of the command next to it.
 #[test]
 fn readmes_picture_is_up_to_date() {
     let page = std::fs::read_to_string(root().join("README.md")).unwrap();

@@ -210,7 +210,7 @@ fn a_replay_unlike_its_recording_fails() {
     assert_eq!(text(&output.stderr).trim_end(), first);
 }
 
-/// A trace that was recorded under a scheduler in C is shown beside its simulation, under the
+/// A trace that was recorded under a scheduler in C is shown alongside its simulation, under the
 /// scheduler's name.
 #[test]
 fn a_trace_may_be_of_a_scheduler_in_c() {

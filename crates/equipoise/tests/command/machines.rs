@@ -37,7 +37,7 @@ fn sysfs() -> tempfile::TempDir {
     folder
 }
 
-/// Costs that are measured beside other load are too large.
+/// Costs that are measured alongside other load are too large.
 #[test]
 fn a_busy_computer_is_not_calibrated() {
     let busy = Command::new("sh")

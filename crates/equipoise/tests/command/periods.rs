@@ -1,5 +1,5 @@
 //! Periods of recorded loads: the periods found in the wakeups of loads whose periods are known,
-//! and the misses of a replay beside those of the load itself.
+//! and the misses of a replay alongside those of the load itself.
 
 use crate::common::{command, json, stdout, text};
 use serde_json::Value;

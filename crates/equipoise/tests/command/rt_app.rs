@@ -61,8 +61,8 @@ pub fn shares_are_by_weight(policy: &str, runs: &str, tolerance: f64) {
     }
 }
 
-/// A finite load beside a load with a duration: if the finite one is cut short it has no time, and
-/// the command says so.
+/// A finite load alongside a load with a duration: if the finite one is cut short it has no time,
+/// and the command says so.
 #[test]
 fn a_load_that_a_duration_cuts_short_is_named() {
     let load = r#"{ "global": { "duration": 1 }, "tasks": {

@@ -38,7 +38,7 @@ fn a_heavy_thread_among_light_ones_is_as_fast_as_alone() {
 }
 
 /// With fewer threads than fast cores, no thread runs on a slow core or shares a core: a nice-0
-/// thread is as fast beside nice-19 threads as alone.
+/// thread is as fast alongside nice-19 threads as alone.
 #[test]
 fn a_nice_thread_takes_no_sibling_while_a_core_idles() {
     let front = r#""front": { "loop": -1, "run": 5000 }"#;
@@ -66,7 +66,7 @@ fn an_idle_slow_core_comes_before_half_a_fast_one() {
     assert!(nine < 1.01 * best, "{nine} us, at best {best}");
 }
 
-/// No CPU idles beside a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
+/// No CPU idles next to a CPU with two movable tasks, wherever other tasks are pinned (kSTEP's bug
 /// 9: an idle CPU that never pulls): each of five loops on four CPUs of unlike speed and load
 /// finishes within its share.
 #[test]
@@ -86,7 +86,7 @@ fn an_idle_cpu_pulls_where_others_are_kept_apart() {
 }
 
 /// The weight of one task hides no idle core from others (Wasted Cores, group imbalance): 64
-/// threads beside two of nice -20, on eight nodes of ten cores, all have a core to themselves.
+/// threads alongside two of nice -20, on eight nodes of ten cores, all have a core to themselves.
 #[test]
 fn a_heavy_loner_hides_no_idle_core() {
     let tasks = r#""loner": { "instance": 2, "priority": -20, "loop": -1, "run": 5000 },
@@ -96,7 +96,7 @@ fn a_heavy_loner_hides_no_idle_core() {
     assert!(most < 1.01 * 5000.0, "{most} us");
 }
 
-/// SCHED_IDLE yields at once: threads that sleep and work are as fast beside it as alone.
+/// SCHED_IDLE yields at once: threads that sleep and work are as fast alongside it as alone.
 #[test]
 fn sched_idle_is_in_nobodys_way() {
     let front = r#""front": { "instance": 2, "loop": -1, "run": 2000, "sleep": 5000 }"#;
@@ -206,9 +206,9 @@ fn cpu_time(result: &Value, task: &str, threads: std::ops::Range<u32>, us: f64) 
         .collect()
 }
 
-/// A thread that sleeps for 20 us after each 200 us gets its share beside threads that never sleep,
-/// whatever their nice level and the machine. Its share is 8/11 of a CPU, and it asks for 0.65 to
-/// 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
+/// A thread that sleeps for 20 us after each 200 us gets its share alongside threads that never
+/// sleep, whatever their nice level and the machine. Its share is 8/11 of a CPU, and it asks for
+/// 0.65 to 0.74 (a sleep ends late by the timer's slack of 50 us). An earlier version gave it 0.06.
 #[test]
 fn a_thread_that_sleeps_little_is_not_starved() {
     for (machine, cpus) in [

@@ -426,7 +426,7 @@ fn a_burst_is_an_average() {
 }
 
 /// Virtual time is the work that a CPU does: half as much on a CPU of half the speed, and 62 % on a hardware
-/// thread beside a busy one.
+/// thread alongside a busy one.
 #[test]
 fn a_slow_cpu_charges_less() {
     let ran = |clusters: &Clusters, cpu: i64| {

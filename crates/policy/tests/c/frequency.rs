@@ -131,7 +131,7 @@ impl Scheduler {
 /// The use of a CPU, of 1024.
 #[derive(Clone, Debug, Default)]
 struct Used {
-    /// By fair, real-time and deadline tasks, and by interrupts.
+    /// The utilization by fair, real-time and deadline tasks, and by interrupts.
     utils: [u32; 4],
     rt_runnable: bool,
     bw_dl: u32,
@@ -187,7 +187,8 @@ fn each_branch_of_the_selection() {
     assert_eq!(of(used([0, 0, 0, 1024])), 1024);
     assert_eq!(of(used([400, 324, 300, 0])), 1024);
     assert_eq!(of(used([400, 324, 299, 0])), 724);
-    // With the rest after interrupts: 128 + 7/8 of 400 + 200.
+    // Fair and real-time tasks count for the share of time that interrupts leave: 128 + 7/8 of 400
+    // + 200.
     assert_eq!(of(used([400, 200, 0, 128])), 128 + 525);
     // Deadline tasks count with their bandwidth, not with their running time.
     let mut promised = used([400, 0, 100, 0]);

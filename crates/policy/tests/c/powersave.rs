@@ -180,7 +180,7 @@ fn a_task_goes_into_the_core_with_the_least_room() {
     scheduler.set(5, 1, 1024, 1_000_000);
     scheduler.set(1, 1, 1024 + 1, 1_000_000);
     assert_eq!(scheduler.leader(0, MC, 1024, false), 2);
-    // A new task goes beside its parent, as long as the core has a thread for it.
+    // A new task goes alongside its parent, as long as the core has a thread for it.
     assert_eq!(scheduler.leader(2, SMT, 1024, false), 2);
     assert_eq!(scheduler.leader(1, SMT, 1024, false), -1);
 }
@@ -258,7 +258,7 @@ fn packing_waits_until_performance_balance_has_been_rare() {
     assert_eq!(power(0b11111 << 40), 0);
 }
 
-/// A CPU that always has a task is full from the first tick on, and a child goes beside it.
+/// A CPU that always has a task is full from the first tick on, and a child goes alongside it.
 #[test]
 fn a_cpu_that_is_always_busy_is_full() {
     let keep_busy = |scheduler: &Scheduler, ns| {
@@ -283,8 +283,8 @@ fn a_cpu_that_is_always_busy_is_full() {
     }
 }
 
-/// A task wakes up where four times its utilization is free: beside its waker, otherwise on the CPU
-/// with the least sufficient room.
+/// A task wakes up where four times its utilization is free: alongside its waker, otherwise on the
+/// CPU with the least sufficient room.
 #[test]
 fn light_tasks_wake_up_beside_who_runs() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
@@ -292,7 +292,8 @@ fn light_tasks_wake_up_beside_who_runs() {
         unsafe { scheduler.0.get(b"wake_to") }.unwrap();
     let wake_to = |util| unsafe { wake_to(0, util) };
     for (room, util, cpu) in [
-        // Slightly more or slightly less than four times its utilization is free beside the waker.
+        // Slightly more or slightly less than four times its utilization is free alongside the
+        // waker.
         (410, 100, 0),
         (390, 100, 4),
         // An idle CPU has room for four times any utilization below a quarter.
@@ -378,8 +379,8 @@ fn a_new_task_counts_in_full() {
     assert_eq!(fork_to(0, true), 2);
 }
 
-/// Two tasks on one CPU, and one that runs for three tenths of its time on another, which real-time
-/// tasks have for half of its time.
+/// One CPU has two tasks. On another, a task runs for three tenths of the time and real-time tasks
+/// for half of it.
 #[test]
 fn what_others_use_counts_and_is_not_left_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);

@@ -152,7 +152,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A published table beside the simulated one. `print()` shows the command's output."""
+    """A published table next to the simulated one. `print()` shows the command's output."""
 
     name: str
     #: A row for each cell: `block`, `row`, `column`, `published`, `simulated`, `error_pct` or `error_points`, ...
@@ -256,7 +256,7 @@ def reproduce(
     jobs: int = 0,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Runs a published experiment, by name or file: its table beside the simulated one.
+    """Runs a published experiment, by name or file: its table next to the simulated one.
 
     Makes `runs` of each cell (None: the experiment's number) in the rows that match the pattern `rows`
     (`"sysbench_*"`). `scale` divides the work of workloads that can be shortened.

@@ -203,7 +203,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// At its highest frequency and alone on its core, of 1024 for the machine's fastest.
+/// The CPU's speed at its highest frequency with an idle sibling; 1024 is the machine's fastest.
 pub(super) fn speed(machine: &Machine, cpu: usize) -> u32 {
     machine.core_types[machine.cpus[cpu].core_type].speed >> 10
 }

@@ -123,7 +123,7 @@ pub struct Chains {
     windows: Vec<Window>,
     /// The threads whose decisions are counted.
     counted: BTreeSet<String>,
-    /// By thread and decision.
+    /// The counts and last values, by thread and decision.
     counts: BTreeMap<(String, &'static str), (u64, Raw)>,
     tasks: Tasks,
     /// The windows that have not begun, in reverse order.

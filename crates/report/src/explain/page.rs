@@ -246,7 +246,7 @@ fn woken(waited_for: Option<&str>, by: Option<&str>) -> String {
 }
 
 fn idled(idled: &Idled) -> Vec<Cell> {
-    // The summary of a search says nothing beside its reasons.
+    // The summary of a search says nothing alongside its reasons.
     let is_alone = idled.decisions.len() == 1;
     let reasons = idled.decisions.iter();
     let reasons = reasons.filter(|(made, _)| is_alone || made.decision.name != SUMMARY);

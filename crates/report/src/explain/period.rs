@@ -59,7 +59,7 @@ pub struct Period {
     pub policy: String,
     /// Does the scheduler record its decisions?
     pub decisions: bool,
-    /// From the wakeup until the thread slept.
+    /// The response, from the wakeup until the thread slept.
     pub response: Response,
     /// The events of all that time.
     pub whole: Chain,

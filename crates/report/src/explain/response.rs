@@ -139,7 +139,7 @@ impl Response {
         (self.ran.values().map(|ran| ran.work).sum::<u128>() >> 20) as u64
     }
 
-    /// By how much its running time exceeds that, ns.
+    /// The excess of its running time over that, ns.
     pub fn slow_ns(&self) -> u64 {
         self.ran_ns().saturating_sub(self.fastest_ns())
     }

@@ -39,7 +39,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// From the kernel's `prio`.
+    /// The class that the kernel's `prio` implies.
     pub fn of(prio: i32) -> Priority {
         match prio {
             ..0 => Priority::Deadline,

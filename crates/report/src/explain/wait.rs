@@ -158,7 +158,7 @@ impl Waits {
             woken.extend(thread.woken);
             others.extend(thread.others);
         }
-        // If no thread was named, a thread that only computes is not worth showing beside those
+        // If no thread was named, a thread that only computes is not worth showing alongside those
         // that wake up.
         if named || woken.is_empty() || self.at.is_some() {
             woken.extend(others);

@@ -214,7 +214,7 @@ impl Instance {
     }
 
     /// A constant that it has written to since it was loaded, if any. They are not write-protected,
-    /// because a compiler may place `const volatile` data beside other data.
+    /// because a compiler may place `const volatile` data next to other data.
     pub fn written(&self) -> Option<&str> {
         let mut constants = self.constants.iter();
         let written = constants.find(|constant| self.bytes(constant.variable) != constant.bytes)?;

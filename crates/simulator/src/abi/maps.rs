@@ -308,7 +308,8 @@ impl Maps {
                 match values.get_mut(key) {
                     Some(_) if flags & NOEXIST != 0 => return Err(abi::EEXIST),
                     Some(old) => {
-                        // In place: C may hold a pointer to the value, and pass it as the new one.
+                        // The value is written in place, because C may hold a pointer to it, and
+                        // may even pass it as the new value.
                         for (index, word) in words(value).enumerate() {
                             old[index] = word;
                         }
@@ -450,7 +451,7 @@ mod tests {
         std::array::from_fn(|_| Cell::new(byte))
     }
 
-    /// As C reads it.
+    /// Reads the first byte as C does.
     fn first(value: *mut u8) -> u8 {
         unsafe { value.read() }
     }

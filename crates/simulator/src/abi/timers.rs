@@ -46,7 +46,7 @@ pub struct Expiry {
 
 /// The call to make when a timer expires.
 pub struct Due {
-    /// In softirq context of this CPU.
+    /// The CPU whose softirq makes the call.
     pub cpu: usize,
     pub callback: Callback,
     /// The callback's context ([`crate::scx::call::kf`]).

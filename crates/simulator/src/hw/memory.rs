@@ -315,7 +315,7 @@ mod tests {
         let memory = memory(Spinlock::Ticket);
         let (hold, mut lock) = (memory.lock_ns, Lock::default());
         assert_eq!(take(&memory, &mut lock, 0, 1000, 0), 0);
-        // CPUs 1 to 9 arrive while CPU 0 has it, and find none, one, two, ... waiting.
+        // CPUs 1 to 9 arrive while CPU 0 holds the lock, and find none, one, two, ... waiting.
         let mut wait = 0;
         for others in 0..9 {
             wait += hold + NEAR + NEAR * others / 2;

@@ -43,7 +43,7 @@ impl Kernel<'_> {
         task
     }
 
-    /// `task`, which is on no runqueue, may run on the CPUs of `mask`.
+    /// Lets `task`, which is on no runqueue, run on the CPUs of `mask`.
     fn set_allowed(&mut self, task: TaskPtr, mask: CpuMask) {
         task.set_allowed(mask);
         task.group.set(self.waste.group(&mask));

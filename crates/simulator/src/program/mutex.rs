@@ -35,7 +35,7 @@ struct Holders {
 }
 
 impl Holders {
-    /// As deep as a balanced tree of 4 billion nodes.
+    /// The depth of a balanced tree of 4 billion nodes.
     const MOST: usize = 32;
 
     fn push(&mut self, cpu: usize) {

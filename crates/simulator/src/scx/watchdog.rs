@@ -24,7 +24,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// With the timeout that `ops` requests.
+    /// Creates a watchdog with the timeout that `ops` requests.
     pub fn new(ops: &Ops) -> Watchdog {
         let timeout_ms = match ops.timeout_ms {
             0 => MAX_TIMEOUT_MS,

@@ -1,5 +1,6 @@
-//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks for a task
-//! that it may not run, no task waits for long beside a CPU that it may use or that another task could leave.
+//! Affinities, weights and short sleeps under `equipoise`, on loads that `equipoise hunt` found: no CPU asks
+//! for a task that it may not run, no task waits for long next to a CPU that it may use or that another task
+//! could leave.
 
 use crate::support::*;
 use machine::{CpuMask, Machine};
@@ -166,7 +167,7 @@ fn tasks_do_not_change_places_past_one_that_is_bound_there() {
 }
 
 /// A loop of nice -16 needed half a second to be ahead of a task that was bound to its CPU, which
-/// waited for that long beside idle CPUs.
+/// waited for that long next to idle CPUs.
 #[test]
 fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
     let got = run_load(
@@ -180,7 +181,7 @@ fn a_task_leaves_a_cpu_that_others_need_for_an_idle_one() {
 }
 
 /// A waking task went to a CPU to which another CPU was about to send a task, and waited there for
-/// 400 ms beside idle CPUs while other tasks changed places and bypassed it.
+/// 400 ms next to idle CPUs while other tasks changed places and bypassed it.
 #[test]
 fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
     let got = run_load(
@@ -194,7 +195,7 @@ fn a_cpu_that_asked_for_a_task_and_idles_is_claimed_when_it_arrives() {
 }
 
 /// The virtual time of a heavy task passes slowly. With the lead of its wakeup alone it would keep a CPU for
-/// 130 ms beside another one of its weight.
+/// 130 ms next to another one of its weight.
 #[test]
 fn a_heavy_task_does_not_keep_its_cpu_from_others_of_its_weight() {
     let got = run_load(

@@ -67,8 +67,8 @@ fn the_earliest_deadline_runs_first_and_before_all_priorities() {
     assert_eq!(order[..3], ["early", "late", "fifo"], "{ends:?}");
 }
 
-/// Beside a real-time task that never sleeps, normal tasks get nothing in Linux 6.12. In 7.3 their
-/// server gives them 50 ms at the end of each second.
+/// Alongside a real-time task that never sleeps, normal tasks get nothing in Linux 6.12. In 7.3
+/// their server gives them 50 ms at the end of each second.
 #[test]
 fn the_server_gives_the_others_a_part_beside_a_real_time_hog() {
     let workload = tasks(|| {
@@ -107,7 +107,7 @@ fn the_server_serves_a_task_that_has_been_moved_beside_a_real_time_hog() {
 
 #[test]
 fn an_overrun_is_throttled_to_its_bandwidth() {
-    // 20 ms of work with a budget of 2 ms in 10, beside a task that takes the rest.
+    // 20 ms of work with a budget of 2 ms in 10, alongside a task that takes the rest.
     let workload = tasks(|| {
         [
             deadline("greedy", (2_000, 10_000, 10_000), play([run_for(20)])),
@@ -250,7 +250,7 @@ fn task_sets() -> impl Strategy<Value = (usize, Vec<(Times, u64)>)> {
 }
 
 /// The number of jobs of `set`, with 20 jobs for each task, that end after their deadline on
-/// `machine` under the policy called `policy`, beside a task of another class.
+/// `machine` under the policy called `policy`, alongside a task of another class.
 fn misses_under(policy: &str, machine: &Machine, set: &[(Times, u64)]) -> u64 {
     let misses = Arc::new(AtomicU64::new(0));
     let workload = Script(|| {

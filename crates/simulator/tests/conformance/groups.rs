@@ -188,8 +188,8 @@ fn groups_get_their_shares_of_a_tree() {
     }
 }
 
-/// A group gets its quota and no more, on one CPU or several, alone or beside others; the others get the
-/// rest.
+/// A group gets its quota and no more, on one CPU or several, alone or alongside others; the others get
+/// the rest.
 #[test]
 fn a_quota_is_kept() {
     let max = |max: &str| format!(r#""taskgroups": {{ "/limited": {{ "cpu.max": "{max}" }} }}"#);

@@ -16,8 +16,8 @@ use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
 const FROM: u64 = 500 * MS;
 const UNTIL: u64 = 3000 * MS;
 /// For light tasks that got too little by then, shares are measured until here. A light task may
-/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which lasts for 2 s beside a dozen
-/// tasks on two CPUs.
+/// begin half a second of virtual time behind (`LIGHT_BEHIND`), which lasts for 2 s alongside a
+/// dozen tasks on two CPUs.
 const LIGHT_UNTIL: u64 = 12_000 * MS;
 
 /// A task's behaviour until the end.

@@ -187,7 +187,7 @@ pub struct Child {
 enum Doing {
     /// Unmaps the areas of its parent's program.
     Releases,
-    /// And maps its own.
+    /// Maps the areas of its own program.
     Maps,
     Computes,
     Exits,

@@ -156,7 +156,7 @@ impl Thread {
         thread
     }
 
-    /// `phase` differs from the previous one.
+    /// Starts `phase`, which differs from the previous one.
     fn enter_phase(&mut self) {
         let phase = &self.plan.config.tasks[self.task].phases[self.phase];
         self.loops = phase.loops;

@@ -212,7 +212,10 @@ static __always_inline u32 balance_domain(u32 dst_cpu, u32 level, enum balance_i
 		src = group < 0 ? -1 : find_busiest_queue(env, group);
 		if (src < 0)
 			goto out_balanced;
-		/* Also for a queue of one task, for need_active_balance(): Linux 3.9 leaves CPU 0 there. */
+		/*
+		 * Set even if the queue has only one task, because need_active_balance() reads it: Linux 3.9 leaves it
+		 * at CPU 0.
+		 */
 		env->src_cpu = src;
 		hook_pulls(env);
 		if (cpu_nr_running(src) <= !hook_empties(env))

@@ -28,7 +28,7 @@ struct group_stats {
 	/* The extremes of its CPUs, if it is not the local group. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
-	/* Or -1; of the local group. */
+	/* The first idle CPU of the local group, or -1. */
 	s32 first_idle_cpu;
 	bool group_imb; /* uneven within */
 	bool group_has_capacity;
