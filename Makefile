@@ -109,7 +109,7 @@ test-kernels:
 	vm/test verifier
 	set -e; for kernel in $(KERNELS); do vm/test --kernel $$kernel verifier; done
 
-# Compares schedulers with EEVDF, in turn in one boot.
+# Compares schedulers with EEVDF, one after another in one boot.
 bench-vm:
 	vm/bench --json target/bench-vm.json
 

@@ -37,7 +37,7 @@ def against($mine; $theirs; $most):
 	| ($known | best($better)) as $base
 	| bar("\(.row), \($mine)"; .of[$mine].simulated; $base.policy; $base.simulated; $better; $most);
 
-# The same, from compare's results for the metric $metric.
+# The same lines, from compare's results for the metric $metric.
 def compared($metric):
 	map(select(.results) | . as $compared | {
 		row: .name,

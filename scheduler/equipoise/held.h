@@ -38,7 +38,7 @@ static __always_inline bool is_to_stop(struct task_struct *p)
 	return t && t->share && is_throttled(t->share);
 }
 
-/* The same for @p, which waits or is about to wait. */
+/* The same question for @p, which waits or is about to wait. */
 static __always_inline bool is_held_back(struct task_struct *p)
 {
 	return is_to_stop(p) && !is_overdue(p);

@@ -87,7 +87,7 @@ static __always_inline s32 claim_beside(struct task_struct *p, u32 cluster, u32 
 	return cpu >= 0 ? cpu : claim_of(p, cluster, prev_cpu, idle);
 }
 
-/* The same in all clusters, faster ones first, then nearer ones. */
+/* Searches all clusters in the same way, faster ones first, then nearer ones. */
 __noinline s32 claim_anywhere(struct task_struct *p __arg_trusted, u32 prev_cpu, bool cores)
 {
 	forget_origin(prev_cpu);

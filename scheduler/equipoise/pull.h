@@ -93,7 +93,7 @@ __noinline bool has_for(u32 cluster, u32 to)
  */
 #define IDLE_TRIED 4
 
-/* An idle CPU of @other that may run a task waiting in @cluster; -1 if none of those that @cpu tries may. */
+/* An idle CPU of @other that may run a task waiting in @cluster; -1 if @cpu finds none among those that it tries. */
 __noinline s32 idle_taker(u32 cpu, u32 cluster, u32 other)
 {
 	struct cpu_state *this = cpu_at(cpu);
@@ -248,7 +248,10 @@ __noinline s32 send_to_one_of(struct task_struct *p __arg_trusted, u32 cpu, u32 
 	return -1;
 }
 
-/* At a tick of a CPU whose task might run faster elsewhere: sends it to an idle core that serves it better. */
+/*
+ * Called at a tick of a CPU whose task might run faster elsewhere. Sends the task to an idle core that serves it
+ * better.
+ */
 __noinline bool offer_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cluster *c = cluster_of(cpu);

@@ -36,7 +36,7 @@ struct share {
 	s64 counted;
 	u32 parent;
 	u32 level;
-	/* In the unit of a task's weight: 1024 by default. 0: there is no such group. */
+	/* The weight, in the unit of a task's weight (1024 by default); 0 if there is no such group. */
 	u32 weight;
 	/* The weight without cpu.idle. */
 	u32 given;

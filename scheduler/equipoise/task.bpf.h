@@ -70,7 +70,7 @@ static __always_inline bool task_allowed(const struct task_struct *p, u32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The same for a task that runs on another CPU, whose affinity no kfunc may read. */
+/* The same function for a task that runs on another CPU, whose affinity no kfunc may read. */
 static __always_inline bool running_allowed(const struct task_struct *curr, u32 cpu)
 {
 	const struct cpumask *mask = curr->cpus_ptr;

@@ -37,7 +37,7 @@ static __always_inline bool tracks_task_util(void)
 	return policy.frequency;
 }
 
-/* Updates it to @clock, since when it ran or not on a CPU whose time counts @scale. */
+/* Updates it to @clock. Since the last update the task ran, or did not, on a CPU whose time counts @scale. */
 static __always_inline void age_task_util(struct task_util *tu, u64 clock, bool running, u32 scale)
 {
 	if (update_pelt_scaled(&tu->avg, clock, true, running, scale))

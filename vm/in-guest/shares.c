@@ -31,7 +31,7 @@ struct task {
 	/* ns */
 	int64_t run, sleep, period;
 	pid_t pid;
-	/* In CPUs; due < 0 means that it is not known yet. */
+	/* The unit is CPUs; due < 0 means that the share is not known yet. */
 	double demand, due, got;
 };
 

@@ -138,7 +138,7 @@ fn is_ranking(measures: &[(Measure, BTreeMap<usize, u32>)]) -> bool {
         .any(|(least, most)| most * 100 > least * (100 + RANKED_PCT))
 }
 
-/// Two CPUs of which the first is faster by `a`, and the second by `b`.
+/// Two CPUs, the first of which is faster according to `a`, and the second according to `b`.
 fn contradiction(a: &BTreeMap<usize, u32>, b: &BTreeMap<usize, u32>) -> Option<(usize, usize)> {
     let faster = |values: &BTreeMap<usize, u32>, one: usize, other: usize| {
         u64::from(values[&one]) * 100 > u64::from(values[&other]) * (100 + CONTRADICTS_PCT)

@@ -13,7 +13,7 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 static LOOK: extern "C" fn() = look;
 
 extern "C" fn look() {
-    // SAFETY: reads the flags of a descriptor, if there is one.
+    // SAFETY: the call only reads the flags of a descriptor, which need not exist.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     CLOSED.store(flags < 0, Ordering::Relaxed);
 }

@@ -26,7 +26,7 @@ const FINAL_RUNS: u32 = 10;
 const SEARCH: f64 = 0.7;
 /// A simpler load is accepted if it keeps this part of the logarithm of the factor.
 const KEEP: f64 = 0.8;
-/// By how much one more thread has to raise the logarithm of the factor.
+/// The increase of the factor's logarithm that justifies one more thread.
 const THREAD: f64 = 0.02;
 
 /// The limit of a hunt, besides Ctrl-C.

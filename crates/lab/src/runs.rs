@@ -387,7 +387,7 @@ fn failure(case: &Case<'_>, run: u32, seed: u64, error: simulator::Error) -> Box
 
 /// `work(0)`, `work(1)`, ... on `jobs` threads, each started after those before it; 0 is the number
 /// of this computer's CPUs. Returns all results in order up to the first abandoned one (`None`);
-/// otherwise the error with the lowest index. After either, nothing more is started.
+/// otherwise the error with the lowest index. After either, no further calls are started.
 fn in_order<T: Send, E: Send>(
     count: usize,
     jobs: usize,

@@ -41,7 +41,7 @@ impl Scheduler {
         Scheduler::foreign_in(sources, include, Kernel::default())
     }
 
-    /// The same for `kernel`.
+    /// The same scheduler, compiled for `kernel`.
     pub fn foreign_in(
         sources: &[&Path],
         include: &[&Path],

@@ -32,7 +32,7 @@ pub struct Machine {
     pub hz: u32,
     /// The CPUs, in CPU-number order; at least one, at most [`MAX_CPUS`].
     pub cpus: Vec<Cpu>,
-    /// CPUs of `cpus` of which only the number exists: they are in no level and run nothing.
+    /// The offline CPUs of `cpus`, which are in no level and run nothing.
     pub offline: CpuMask,
     /// Whether CPUs have gone offline or come online since boot, so that the kernel has rebuilt its
     /// sched domains.

@@ -45,7 +45,7 @@ pub struct CorePower {
     /// The power while one hardware thread runs a busy loop at the highest OPP, mW. At another OPP
     /// it scales with frequency times voltage squared.
     pub dynamic_mw: u32,
-    /// The same for all its hardware threads together, relative to one, in units of 1/2^20.
+    /// The dynamic power of all its hardware threads together, relative to one, in units of 1/2^20.
     pub smt_dynamic: u32,
     /// The power while it is not in an idle state, busy or not, at the highest OPP, mW. At another
     /// OPP it scales with voltage squared.

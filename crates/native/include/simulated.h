@@ -266,7 +266,7 @@ static __always_inline void simulated_unlock_rqs(void)
 /* The number of a scheduler's lines that belong to no CPU. [abi] */
 #define EQUIPOISE_GLOBAL_LINES 4
 
-/* The same for one of its lines that belong to no CPU. */
+/* The CPU reads one of the scheduler's lines that belong to no CPU. */
 static __always_inline void simulated_read_global(u32 line)
 {
 	if (__equipoise_has_memory() && line < EQUIPOISE_GLOBAL_LINES)

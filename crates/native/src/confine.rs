@@ -96,7 +96,7 @@ pub fn nothing() -> Result<RulesetCreated, RulesetError> {
 /// program.
 pub fn inherit_nothing() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: marks descriptors, and may be called between fork and exec.
+    // SAFETY: the call only marks descriptors, and may be made between fork and exec.
     let result = unsafe {
         libc::syscall(
             libc::SYS_close_range,
@@ -179,7 +179,7 @@ impl Files {
             }
             Ok(())
         };
-        // SAFETY: between fork and exec it makes system calls, and copies a few words.
+        // SAFETY: between fork and exec the closure only makes system calls and copies a few words.
         unsafe { command.pre_exec(enter) };
     }
 }

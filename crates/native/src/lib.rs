@@ -69,7 +69,7 @@ impl Object {
         Object::own_in(name, Kernel::default())
     }
 
-    /// The same for `kernel`.
+    /// The same scheduler for `kernel`.
     pub fn own_in(name: &str, kernel: Kernel) -> Option<&'static Object> {
         static OBJECTS: Objects = [const { OnceLock::new() }; Kernel::ALL.len()];
         let images: &[&[u8]] = include!(concat!(env!("OUT_DIR"), "/images.rs"));

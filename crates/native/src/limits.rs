@@ -46,7 +46,7 @@ pub fn set(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it only makes system calls.
+    // SAFETY: between fork and exec the closure only makes system calls.
     unsafe { command.pre_exec(limit) };
 }
 
@@ -93,7 +93,7 @@ pub fn finish(command: &mut Command) -> io::Result<Output> {
 /// Appended to the output of a compiler that was ended.
 const LATE: &str = "\nequipoise: time is up\n";
 
-/// The limit that the compiler exceeded by its output `said`, if any.
+/// The limit that the compiler exceeded according to its output `said`, if any.
 pub fn reached(said: &str) -> Option<String> {
     let any = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
     if any(&[LATE]) {

@@ -102,7 +102,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clone3,
 ];
 
-/// The same for architectures that have these calls, too.
+/// More system calls, for the architectures that have them.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_BESIDES: &[libc::c_long] = &[
     libc::SYS_chmod,
@@ -199,7 +199,7 @@ fn without_x32() -> BpfProgram {
 /// Does this kernel have seccomp's filters?
 pub fn has_seccomp() -> bool {
     let action = libc::SECCOMP_RET_TRAP;
-    // SAFETY: `action` is read.
+    // SAFETY: the call only reads `action`.
     let available = unsafe {
         libc::syscall(
             libc::SYS_seccomp,

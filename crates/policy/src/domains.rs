@@ -113,7 +113,8 @@ pub struct Domain {
     pub cache_nice_tries: u32,
     /// The index of the load average that counts when a busy CPU balances.
     pub busy_idx: u32,
-    /// The same for an idle CPU. Newly idle CPUs, forks and wakeups use the present load (index 0).
+    /// The load index for an idle CPU. Newly idle CPUs, forks and wakeups use the present load
+    /// (index 0).
     pub idle_idx: u32,
     /// A busy CPU balances this many times less often.
     pub busy_factor: u32,
@@ -186,7 +187,7 @@ impl Domain {
         }
     }
 
-    /// The same with Linux 6.12's parameters: `sd_init()` in kernel/sched/topology.c.
+    /// A domain with Linux 6.12's parameters: `sd_init()` in kernel/sched/topology.c.
     fn v6_12(level: &'static str, span: CpuMask, groups: Vec<CpuMask>, distance: u32) -> Domain {
         let weight = span.count() as u32;
         let near = Flags::BALANCE_EXEC | Flags::BALANCE_FORK | Flags::WAKE_AFFINE;

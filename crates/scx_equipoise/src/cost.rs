@@ -58,7 +58,7 @@ pub fn callbacks(object: &Object) -> Result<BTreeMap<String, Cost>> {
         };
         let mut info = bpf_prog_info::default();
         let mut len = size_of_val(&info) as u32;
-        // SAFETY: `info` is as long as `len` says, and asks for no arrays.
+        // SAFETY: `len` is the length of `info`, which requests no arrays.
         let status =
             unsafe { bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &mut info, &mut len) };
         if status != 0 {

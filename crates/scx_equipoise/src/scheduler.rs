@@ -66,7 +66,7 @@ fn has_field(structure: &str, field: &str) -> bool {
 /// limits that the scheduler keeps. A macro, as the type of `ops` is the skeleton's.
 macro_rules! fit_cgroups {
     ($ops:expr) => {{
-        // Linux 6.17 and 6.19; what a group had before is told from 7.3 on.
+        // Linux 6.17 and 6.19; from 7.3 on, the kernel also reports limits that were set before.
         if !has_field("sched_ext_ops", "cgroup_set_bandwidth") {
             $ops.cgroup_set_bandwidth = std::ptr::null_mut();
         }
@@ -254,7 +254,7 @@ impl<'object> Scheduler<'object> {
     fn totals(&self) -> Result<Totals> {
         let bss = self.skeleton.maps.bss_data.as_ref();
         let counters = &bss.context("the scheduler has no variables")?.counters;
-        // SAFETY: plain integers, in memory that the kernel keeps mapped. They may change
+        // SAFETY: these are plain integers in memory that the kernel keeps mapped. They may change
         // meanwhile, one aligned word at a time.
         let bytes = unsafe {
             std::slice::from_raw_parts(counters.as_ptr().cast::<u8>(), size_of_val(counters))

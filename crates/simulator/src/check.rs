@@ -41,7 +41,7 @@ pub struct Checker {
     computed_ns: Vec<u64>,
     /// The work of each task, in order of creation.
     work: Vec<Work>,
-    /// By CPU: the time since when it has been idle while another has a task for it, ns.
+    /// By CPU: the time at which it became idle while another had a task for it, ns.
     idle_since: Vec<Option<u64>>,
     /// Wasted time, counted anew.
     pub waste: Recount,

@@ -168,7 +168,8 @@ impl Events {
         self.done.set(cpu, Done::new(time, cpu));
     }
 
-    /// The same. If that is the next event, it happens now, without [`Events::next`].
+    /// Like [`Events::set_done`], but returns true if this is the next event, which then happens
+    /// now, without [`Events::next`].
     #[inline]
     pub fn set_done_next(&mut self, cpu: usize, time: u64) -> bool {
         let done = Done::new(time, cpu);

@@ -234,7 +234,7 @@ impl Speeds {
 /// A maximum matching of waiting tasks, by group, to CPUs, which grows by a CPU at a time.
 struct Matching<'a> {
     groups: &'a [(CpuMask, usize)],
-    /// By group: the CPUs that it has.
+    /// By group: its CPUs.
     taken: Vec<Vec<usize>>,
 }
 
@@ -276,7 +276,7 @@ impl<'a> Matching<'a> {
             .count()
     }
 
-    /// The CPUs for each of which alone there is another task.
+    /// The CPUs that could each, if it were the only other one, get one more task.
     fn wanted(&self) -> CpuMask {
         let is_short = |group: usize| self.taken[group].len() < self.groups[group].1;
         let mut open: Vec<bool> = (0..self.groups.len()).map(is_short).collect();
@@ -456,7 +456,7 @@ impl Kernel<'_> {
 pub struct Recount {
     wasted_ns: u64,
     longest_ns: u64,
-    /// By CPU: the time since when it has idled although there was a task for it.
+    /// By CPU: the time at which it began to idle although there was a task for it.
     since: Vec<Option<u64>>,
 }
 

@@ -215,7 +215,7 @@ pub enum SchedPolicy {
     },
 }
 
-/// A task's code. Asked for one op after another, in zero time.
+/// A task's code, which returns one op after another. Calls take no simulated time.
 pub trait Program: Send {
     /// The next op. Called first when the task first runs, then whenever an op is complete. After
     /// [`Op::Exit`] it is not called again.

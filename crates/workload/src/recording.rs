@@ -406,7 +406,7 @@ struct Running {
     plan: Arc<Plan>,
     thread: usize,
     next: usize,
-    /// Its current step, and since when, ns.
+    /// Its current step, and the start of that, ns.
     doing: Option<Step>,
     since: u64,
     /// Its work of the current period.

@@ -74,8 +74,8 @@ const ENDLESS_DURATION: u64 = 10_000_000_000;
 /// The limit of a task's threads with metrics of their own; more threads share one.
 const MAX_LOGGED_INSTANCES: u32 = 8;
 
-/// From the first thread's start until the last one ended, s. It has no sample if the duration
-/// ended the run.
+/// The time from the first thread's start until the last one ended, s. It has no sample if the
+/// duration ended the run.
 const TIME: MetricId = 0;
 
 /// The indices of the shared words.
@@ -135,11 +135,11 @@ struct Wakes {
     /// The delay from a timer's expiry (for loops with one), or from a wakeup after a wait, until
     /// the thread ran. rt-app has it for timers only.
     wakeup_latency: MetricId,
-    /// From then until it sets its timer or waits again. Not rt-app's.
+    /// The time from then until it sets its timer or waits again. rt-app has no such metric.
     response: MetricId,
     /// If there is a period, its own or that of the timer at the head of its chain
-    /// (`deadlines.rs`): 100 or 0 for each response, whether the period was too short for it; per
-    /// cent. Not rt-app's.
+    /// (`deadlines.rs`): 100 for each response that took longer than the period, 0 for the others;
+    /// per cent. Not rt-app's.
     missed: Option<MetricId>,
 }
 

@@ -85,7 +85,7 @@ impl Computer {
         Some(text.lines().filter_map(event).collect())
     }
 
-    /// Why the scheduler's own statistics are missing; `None` if they are there.
+    /// Why the scheduler's own statistics are missing; `None` if they are available.
     fn no_decisions(&self, now: &Moment) -> Option<&'static str> {
         let is_there = |path: &str| self.root.join(path).exists();
         if now.counted.is_some() {

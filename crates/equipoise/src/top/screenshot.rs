@@ -121,7 +121,7 @@ impl Board {
         }
     }
 
-    /// The screen after [`STEPS`] refreshes, each a second after the other.
+    /// The screen after [`STEPS`] refreshes, which are one second apart.
     fn screen(&self, width: u16, height: u16, change: impl FnOnce(&mut State)) -> String {
         let mut watch = Watch::begin(Computer::at(self.root.path()).unwrap()).unwrap();
         let second = Duration::from_secs(1);

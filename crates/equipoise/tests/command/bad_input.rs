@@ -300,7 +300,7 @@ const BUSY: [&str; 9] = [
 #[test]
 fn output_that_goes_nowhere_is_an_error() {
     let mut closed = command(&BUSY);
-    // SAFETY: closes a descriptor of the new process.
+    // SAFETY: the call closes a descriptor of the new process.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(&mut closed, || {
             libc::close(1);

@@ -25,7 +25,7 @@ impl Case {
         }
     }
 
-    /// With a load in rt-app's format.
+    /// Explains a load in rt-app's format.
     fn of_load(machine: &str, load: &str, policy: &str, thread: &'static str) -> Case {
         let mut case = Case::new(machine, "", policy, thread);
         case.workload = path(&case.file("load.json", load));

@@ -113,7 +113,7 @@ fn perfetto_s_classes_read_all_of_it() {
         .map(|name| trace(folder.path(), "snb-laptop", "mixed", "schedutil", name));
     let found = read(&python, "perfetto_reads.py", &[proto.to_str().unwrap()]);
     assert_eq!(found["unknown"], 0);
-    // The text has as many events of each kind.
+    // The text has the same number of events of each kind.
     let plain = std::fs::read_to_string(plain).unwrap();
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (.., kind, _) in plain.lines().filter_map(parsed) {

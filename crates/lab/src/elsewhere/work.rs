@@ -65,7 +65,8 @@ fn serve() -> io::Result<()> {
             0 => {
                 drop(control);
                 let status = i32::from(run(&case, &globals, request).is_err());
-                // SAFETY: always. The parent's exit handlers must not run twice.
+                // SAFETY: `_exit()` has no preconditions. The parent's exit handlers must not run
+                // twice.
                 unsafe { libc::_exit(status) };
             }
             child => {
@@ -97,7 +98,7 @@ fn wait(child: libc::pid_t, control: &UnixStream) -> io::Result<u8> {
         std::process::exit(0);
     }
     let mut status = 0;
-    // SAFETY: `status` is written.
+    // SAFETY: the call writes only `status`.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     let code = match libc::WIFSIGNALED(status) {
         true => 128 + libc::WTERMSIG(status),

@@ -92,7 +92,7 @@ impl Load {
         load
     }
 
-    /// This load with one to three changes; `other` may lend a task.
+    /// A copy of this load with one to three changes; one of them may copy a task from `other`.
     pub fn mutated(&self, rng: &mut Rng, cpus: usize, other: &Load) -> Load {
         let mut load = self.clone();
         for _ in 0..=rng.below(3) {

@@ -59,7 +59,7 @@ pub struct Question<'a> {
     pub seed: u64,
     /// The function that starts the processes of schedulers in C.
     pub start: &'a Start,
-    /// When it becomes true, everything is abandoned.
+    /// When it becomes true, the search is abandoned.
     pub stop: &'a AtomicBool,
 }
 
@@ -193,7 +193,7 @@ enum Found {
 struct Progress {
     /// Time on CPUs, in seconds of the fastest, by second.
     share: f64,
-    /// The part of the time for which it ran on any CPU or waited for one.
+    /// The fraction of the time for which it was runnable.
     runnable: f64,
     /// 0: a real-time thread.
     weight: f64,
@@ -265,7 +265,7 @@ fn entitled(machine: &Machine, threads: &[Progress]) -> Vec<f64> {
 
 /// Follows each thread of a run.
 struct Observer {
-    /// By CPU: its speed relative to the fastest, the running thread, and the time since when.
+    /// By CPU: its speed relative to the fastest, the running thread, and the start of its turn.
     speeds: Vec<f64>,
     running: Vec<Option<(usize, u64)>>,
     threads: Vec<Thread>,

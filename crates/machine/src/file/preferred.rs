@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 const PRIORITY: RangeInclusive<u32> = 0..=255;
 
 impl Reader<'_> {
-    /// By CPU; 0 for offline ones.
+    /// The priorities by CPU; 0 for offline CPUs.
     pub(super) fn priorities(
         &self,
         preferred: &Option<PreferredFile>,

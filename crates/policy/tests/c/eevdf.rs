@@ -227,12 +227,12 @@ impl Cpu {
         Cpu::with_slices(nice, &[0; TASKS])
     }
 
-    /// The same, with the slice that each requests, ns.
+    /// The same tasks, with the slice that each requests, ns.
     fn with_slices(nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         Cpu::of(V7_3, nice, slices)
     }
 
-    /// The same with these settings.
+    /// The same scheduler with these settings.
     fn of(rows: &str, nice: &[i32; TASKS], slices: &[u64; TASKS]) -> Cpu {
         let compile = |rows: &str| {
             let code = CODE.replace("ROWS", rows);

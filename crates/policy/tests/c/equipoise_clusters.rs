@@ -148,7 +148,7 @@ impl Clusters {
         unsafe { function(argument(0), argument(1), argument(2), argument(3)) }
     }
 
-    /// The same for a function that returns 32 bits.
+    /// Calls a function that returns 32 bits.
     fn number(&self, what: &str, arguments: &[i64]) -> i64 {
         i64::from(self.call(what, arguments) as i32)
     }

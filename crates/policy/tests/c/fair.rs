@@ -49,13 +49,13 @@ impl Scheduler {
     fn pass(&self, cpu: u32, ns: u64, irq_ns: u64) {
         let pass: Symbol<unsafe extern "C" fn(u32, u64, u64)> =
             unsafe { self.0.get(b"pass") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { pass(cpu, ns, irq_ns) }
     }
 
     fn give(&self, this_cpu: u32, cpu: u32) {
         let give: Symbol<unsafe extern "C" fn(u32, u32)> = unsafe { self.0.get(b"give") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { give(this_cpu, cpu) }
     }
 
@@ -63,7 +63,7 @@ impl Scheduler {
     fn take(&self, this_cpu: u32, cpu: u32) -> u64 {
         let take: Symbol<unsafe extern "C" fn(u32, u32) -> u64> =
             unsafe { self.0.get(b"take") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { take(this_cpu, cpu) }
     }
 }

@@ -83,7 +83,7 @@ impl Scheduler {
 
     fn idle(&self, cpu: i32) {
         let idle: Symbol<unsafe extern "C" fn(i32)> = unsafe { self.0.get(b"idle") }.unwrap();
-        // SAFETY: as it is declared above; so are those below.
+        // SAFETY: the C code above defines this function and those below with these types.
         unsafe { idle(cpu) }
     }
 

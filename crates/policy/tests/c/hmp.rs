@@ -86,7 +86,7 @@ impl Scheduler {
                 ses[pid].design.hmp = (struct hmp_entity){{ last_up, last_down, ratio }};
             }}
             /*
-             * Puts @nr tasks on @cpu, of which @pid runs, and has got @usage of 1024 of the time for which it
+             * Puts @nr tasks on @cpu. @pid is running, and has got @usage of 1024 of the time for which it
              * was runnable.
              */
             void busy(u32 cpu, u32 nr, u32 pid, u32 usage)

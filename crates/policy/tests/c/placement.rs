@@ -35,7 +35,7 @@ fn what_an_interrupt_wakes_stays_on_its_idle_cpu() {
     type Target = unsafe extern "C" fn(u32, u32, u32, u32, bool) -> i32;
     let target = |library: &Library, this, prev, nr_this, nr_prev, sync| {
         let target: Symbol<Target> = unsafe { library.get(b"target") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { target(this, prev, nr_this, nr_prev, sync) }
     };
     let stays = scheduler(1);

@@ -18,7 +18,7 @@ macro_rules! call {
     ($scheduler:expr, $name:ident($($arg:expr => $type:ty),*) -> $returns:ty) => {{
         let function: Symbol<unsafe extern "C" fn($($type),*) -> $returns> =
             unsafe { $scheduler.0.get(stringify!($name).as_bytes()) }.unwrap();
-        // SAFETY: as it is declared in the code that `new` compiles.
+        // SAFETY: the code that `new` compiles defines the function with this type.
         unsafe { function($($arg),*) }
     }};
 }

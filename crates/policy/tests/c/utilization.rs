@@ -62,14 +62,14 @@ impl Scheduler {
     fn switch_to(&self, ns: u64, prio: i32, stop: bool, late: u64) {
         let switch: Symbol<unsafe extern "C" fn(u64, i32, bool, u64)> =
             unsafe { self.0.get(b"switch_to") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { switch(ns, prio, stop, late) }
     }
 
     fn util(&self, class: u32) -> u64 {
         let util: Symbol<unsafe extern "C" fn(u32) -> u64> =
             unsafe { self.0.get(b"util") }.unwrap();
-        // SAFETY: as it is declared above.
+        // SAFETY: the C code above defines the function with this type.
         unsafe { util(class) }
     }
 }

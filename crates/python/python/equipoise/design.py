@@ -15,7 +15,7 @@ from equipoise.errors import bad_input, whole
 class Range:
     """Numbers from `low` to `high`, both included, from which a random or Sobol design and `tune()` choose.
 
-    With `log`, there are as many between 1 and 10 as between 10 and 100. With `integer`, there are only whole numbers.
+    With `log`, their logarithms are uniformly distributed. With `integer`, they are whole numbers.
     """
 
     low: float
@@ -28,7 +28,7 @@ class Range:
             raise bad_input(f"no numbers are in {self}", "expected low <= high, and above 0 if log")
 
     def at(self, part: float) -> float | int:
-        """The number below which `part` (0 to 1) of the others lie."""
+        """The quantile `part` (0 to 1) of the range."""
         if self.integer and not self.log:
             # Each whole number has an equal part of the interval.
             least, most = math.ceil(self.low), math.floor(self.high)

@@ -73,7 +73,7 @@ def work(chunk: Chunk, stop: Stop) -> list[Table]:
 
 
 def work_labelled(chunk: Chunk, stop: Stop) -> pyarrow.Table:
-    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    """The chunk's rows, with the point to which they belong and the values chosen for it."""
     return _labelled(chunk, work(chunk, stop))
 
 
@@ -245,7 +245,7 @@ def _with_parameters(workload: WorkloadLike, values: dict[str, Any]) -> Workload
 
 
 def _labelled(chunk: Chunk, tables: list[Table]) -> pyarrow.Table:
-    """The chunk's rows, with the point that they are of and the values chosen for it."""
+    """The chunk's rows, with the point to which they belong and the values chosen for it."""
     import pyarrow
 
     labelled = []

@@ -27,7 +27,7 @@ pub struct Beside {
 /// Accumulates during the run.
 pub struct Others {
     waits: Vec<(Wait, Sums)>,
-    /// The waiting threads, and the time since when each waits.
+    /// The waiting threads, and the time at which each began to wait.
     waiting: HashMap<i32, u64>,
 }
 

@@ -132,7 +132,7 @@ impl Reason {
     }
 }
 
-/// A chain with what the rules need of it.
+/// A chain, and its properties that the rules use.
 struct Facts<'a> {
     machine: &'a Machine,
     chain: &'a Chain,
@@ -219,7 +219,7 @@ fn refusal(idled: &Idled) -> Option<&Made> {
     most.map(|(made, _)| made)
 }
 
-/// The same as a sentence.
+/// The reason as a sentence.
 fn refused(idled: &Idled) -> Option<String> {
     refusal(idled).map(|made| format!("CPU {} did not take it: {}", idled.cpu, made.why))
 }
@@ -229,7 +229,7 @@ fn placed_by(made: Option<&Made>) -> Option<String> {
     made.map(|made| format!("{} by this rule: {}", made.what, made.why))
 }
 
-/// `all of it`, or the time.
+/// `all of it` if `ns` is at least 99 % of `of`, otherwise the time.
 fn part(ns: u64, of: u64) -> String {
     // All except one per cent.
     match ns.saturating_mul(100) >= of.saturating_mul(99) {

@@ -128,9 +128,10 @@ pub struct Chains {
     tasks: Tasks,
     /// The windows that have not begun, in reverse order.
     coming: Vec<usize>,
-    /// For each CPU the task on it, and the time since when.
+    /// For each CPU, the task on it and the start of its turn.
     running: Vec<(Option<i32>, u64)>,
-    /// For each CPU why it last found no work, and the frequency that it last requested.
+    /// For each CPU, the reason why it last found no work, and the frequency that it last
+    /// requested.
     idle: Vec<Option<Raw>>,
     requests: Vec<Option<(u64, Raw)>>,
     /// The waker of a thread that is about to wake up; `None`: an interrupt.

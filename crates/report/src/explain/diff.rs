@@ -8,7 +8,7 @@ use crate::{Page, Table};
 use machine::Machine;
 use serde_json::{Value, json};
 
-/// The same as that of `compare`.
+/// The version of the format, the same as for `compare`.
 const SCHEMA: u32 = 2;
 
 /// The number of CPUs listed on which the thread ran.
@@ -147,7 +147,7 @@ impl Difference<'_> {
         }
     }
 
-    /// The same as JSON, which ends in a line feed.
+    /// The comparison as JSON, with a line feed at the end.
     pub fn json(&self) -> String {
         let sides: Vec<Value> = self.sides.iter().map(side).collect();
         let all = json!({

@@ -10,7 +10,7 @@ use super::wait::After;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The same as that of `compare`.
+/// The version of the format, the same as for `compare`.
 const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]

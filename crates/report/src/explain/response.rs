@@ -94,14 +94,14 @@ pub struct Ran {
     pub from: u64,
     /// Its running time, ns.
     pub ns: u64,
-    /// The same with another thread of the core busy, ns.
+    /// The time with another thread of the core busy, ns.
     pub shared_ns: u64,
     /// The work done, in ns at 1/2^20 of the fastest core's speed, with the kernel's work for it.
     work: u128,
-    /// The same at the highest frequency; and also alone on its core.
+    /// The work that would have been done at the highest frequency, and also alone on its core.
     full_work: u128,
     alone_work: u128,
-    /// In ns times 1/2^20 of the CPU's highest frequency.
+    /// The integral of the frequency over time, in ns times 1/2^20 of the CPU's highest frequency.
     frequency: u128,
 }
 
@@ -124,7 +124,7 @@ impl Ran {
 }
 
 impl Response {
-    /// From the wakeup to the sleep, ns.
+    /// The time from the wakeup to the sleep, ns.
     pub fn ns(&self) -> u64 {
         self.to - self.from
     }
@@ -184,7 +184,7 @@ pub struct Responses<'a> {
     cpus: Vec<Cpu>,
     now: u64,
     open: HashMap<i32, Response>,
-    /// The threads that are runnable and do not run, the time since when, and the event before.
+    /// The waiting threads, with the time and the cause of the beginning of each wait.
     waiting: HashMap<i32, (u64, After)>,
     /// The waker of a thread that is about to wake up; `None`: an interrupt.
     waker: Option<(i32, Option<i32>)>,

@@ -71,7 +71,7 @@ pub(super) struct Thread {
     pub migrations: u64,
     /// By CPU.
     pub ran_ns: Vec<u64>,
-    /// From each wakeup until it ran, ns.
+    /// The time from each wakeup until the thread ran, ns.
     pub latencies: Vec<u64>,
     pub(super) woken_at: Option<u64>,
 }

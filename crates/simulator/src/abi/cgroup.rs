@@ -110,7 +110,7 @@ impl Groups {
         let parts = Parts::new(id, level, &name, settings.weight);
         if let Some(above) = above {
             let own = parts.as_ptr();
-            // SAFETY: both are alive.
+            // SAFETY: both groups are alive.
             unsafe {
                 link(
                     &raw mut (*above).cgroup.self_css,
@@ -170,7 +170,7 @@ impl Groups {
     /// Is the CPU time of the tasks with this css_set limited, by their group or one of its
     /// ancestors?
     pub fn is_limited(&self, set: *mut CssSet) -> bool {
-        // SAFETY: of one of the groups, which are alive.
+        // SAFETY: the pointer is that of one of the groups, which are alive.
         let id = unsafe { (*(*self.of(set)).kn).id };
         let mut index = (id - ROOT_ID) as usize;
         while index > 0 {

@@ -55,8 +55,7 @@ struct Constant {
 
 /// The ops of `object`.
 ///
-/// # Safety
-/// It is loaded at `base`.
+/// # Safety The object is loaded at `base`.
 unsafe fn read_ops(object: &Object, base: *const u8) -> Ops {
     let mut ops = std::mem::MaybeUninit::<Ops>::zeroed();
     let length = match object.is_cid_form() {
@@ -196,7 +195,7 @@ impl Instance {
             let first = start & !(page - 1);
             let length = (start + size as usize).next_multiple_of(page) - first;
             let address = self.base.with_addr(first).cast();
-            // SAFETY: pages of the loaded object's data.
+            // SAFETY: these are pages of the loaded object's data.
             unsafe {
                 rustix::mm::mprotect(
                     address,

@@ -118,7 +118,7 @@ impl Bpf {
         &self.table
     }
 
-    /// The same, to change it.
+    /// The same table, for changes.
     #[inline]
     pub fn table_mut(&mut self) -> &mut Table {
         &mut self.table

@@ -27,7 +27,7 @@ pub fn zeroed(size: usize) -> *mut c_void {
 /// Frees an allocation of [`zeroed`]; does nothing for null.
 pub fn release(object: *mut c_void) {
     if !object.is_null() {
-        // SAFETY: from zeroed(), with the size in front.
+        // SAFETY: the object comes from zeroed(), with its size in front.
         unsafe {
             let block = object.cast::<u8>().sub(HEADER);
             dealloc(block, layout(block.cast::<usize>().read()));

@@ -1,5 +1,5 @@
-//! The deadline class: `SCHED_DEADLINE` as Linux 6.12 has it (`kernel/sched/deadline.c`), a
-//! constant bandwidth server per task, earliest deadline first over all CPUs.
+//! The deadline class: `SCHED_DEADLINE` as in Linux 6.12 (`kernel/sched/deadline.c`), a constant
+//! bandwidth server per task, earliest deadline first over all CPUs.
 //!
 //! A task has a budget of `runtime` for each period. Running consumes it; a task without budget is
 //! throttled until its next period, when a timer replenishes the budget and moves the deadline.

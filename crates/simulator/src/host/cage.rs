@@ -282,7 +282,7 @@ mod tests {
             unsafe { libc::_exit(status) };
         }
         let mut status = 0;
-        // SAFETY: `status` is written.
+        // SAFETY: the call writes only `status`.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         match libc::WIFSIGNALED(status) {
             true => -libc::WTERMSIG(status),

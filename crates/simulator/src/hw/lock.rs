@@ -14,7 +14,7 @@ pub struct Lock {
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
-    /// The time since when the holder waits, ns.
+    /// The time at which the holder began to wait, ns.
     asked: u64,
     /// The time from when it waits for the line only, and the time of its release, ns.
     from: u64,
@@ -112,7 +112,7 @@ impl Lock {
 /// A turn to hold a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The time since when the CPU waits, ns.
+    /// The time at which the CPU began to wait, ns.
     pub asked: u64,
     /// The time when the previous holder released it, ns.
     pub from: u64,

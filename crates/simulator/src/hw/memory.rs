@@ -27,7 +27,7 @@ pub struct Memory {
     lines: Shared<[abi::Line]>,
     _seen: Shared<[u32]>,
     line_ns: Shared<[u32]>,
-    /// The same for half a runqueue.
+    /// The same hold for half a runqueue.
     half_ns: Shared<[u32]>,
     node: Shared<[u16]>,
     nodes: usize,
@@ -35,7 +35,7 @@ pub struct Memory {
     spinlock: Spinlock,
     /// The runqueues' locks.
     rq_locks: Box<[Lock]>,
-    /// The locks that the running code holds, and the time since when.
+    /// The locks that the running code holds, and the time at which it took them.
     held: [Option<(usize, Turn)>; 2],
 }
 

@@ -151,7 +151,7 @@ impl Kernel<'_> {
         cpu.debt += cpu.kernel_time(ns);
     }
 
-    /// The same for a hard interrupt, whose time is not charged to the task
+    /// The same function for a hard interrupt, whose time is not charged to the task
     /// (`CONFIG_IRQ_TIME_ACCOUNTING`). It delays softirqs that it interrupts.
     #[inline]
     pub fn charge_irq(&mut self, cpu: usize, ns: u64) {
@@ -159,8 +159,8 @@ impl Kernel<'_> {
         self.softirqs.hold_up(cpu, ns);
     }
 
-    /// The same for softirqs in an interrupt. Returns their duration at the CPU's current speed,
-    /// ns.
+    /// The same function for softirqs in an interrupt. Returns their duration at the CPU's current
+    /// speed, ns.
     #[inline]
     pub fn charge_softirq(&mut self, cpu: usize, ns: u64) -> u64 {
         let now = self.now();
@@ -336,7 +336,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// The same, to keep it.
+    /// The running code begins to take the `wait_lock`. The caller keeps the returned turn.
     pub fn begin_wait_lock(&mut self, mutex: u32) -> Option<Turn> {
         let mut begun = None;
         spend(&mut self.bpf, &mut self.hw.memory, |memory, code| {

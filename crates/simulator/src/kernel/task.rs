@@ -347,8 +347,8 @@ impl Deref for Tasks {
 impl Drop for Tasks {
     fn drop(&mut self) {
         for task in &self.0 {
-            // SAFETY: from a box (add()), which has no other owner. The simulation is over: no copy
-            // of the pointer is used after this.
+            // SAFETY: the pointer comes from a box (add()), which has no other owner. The
+            // simulation is over: no copy of the pointer is used after this.
             drop(unsafe { Box::from_raw(task.0.as_ptr()) });
         }
     }
@@ -393,8 +393,8 @@ impl Deref for TaskPtr {
 
     #[inline]
     fn deref(&self) -> &Task {
-        // SAFETY: made from a box that lives until the simulation ends, and only read through
-        // shared references and C's pointer, which write to cells only.
+        // SAFETY: the pointer was made from a box that lives until the simulation ends, and only
+        // read through shared references and C's pointer, which write to cells only.
         unsafe { self.0.as_ref() }
     }
 }

@@ -30,7 +30,7 @@ impl WaitQueue {
         self.ends.map(|(first, _)| first)
     }
 
-    /// The same task, which stops waiting.
+    /// Returns the same task and removes it from the queue.
     #[inline]
     pub fn pop(&mut self) -> Option<TaskPtr> {
         let (first, last) = self.ends?;

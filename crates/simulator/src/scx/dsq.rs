@@ -306,7 +306,7 @@ impl Dsqs {
         &mut self.all[on.0 as usize]
     }
 
-    /// The same for an iteration of the scheduler, which may not have begun.
+    /// The same function for an iteration of the scheduler, which may not have begun.
     #[inline]
     pub fn iterated(&mut self, on: OnDsq) -> Option<&mut Dsq> {
         self.all.get_mut(on.0 as usize)

@@ -21,8 +21,8 @@ use crate::scx::reenqueue::Reenqueues;
 use crate::{Error, Globals};
 use native::{Global, Object};
 
-/// From a scheduler's exit until its loader has loaded it again, ns. An assumption: the loader waits
-/// for the exit, and the verifier takes most of the time.
+/// The time from a scheduler's exit until its loader has loaded it again, ns. An assumption: the
+/// loader waits for the exit, and the verifier takes most of the time.
 const RELOAD_NS: u64 = 100_000_000;
 
 /// The scheduler's loader, which loads it again.

@@ -19,7 +19,7 @@ pub struct Watchdog {
     pub timeout_ns: u64,
     /// The time of the next check for Linux's rule, ns.
     linux_at: u64,
-    /// For each CPU, the time since when it has been seen idle, and its busy time then, ns.
+    /// For each CPU, the time at which it was first seen idle, and its busy time then, ns.
     idle: Vec<(u64, u64)>,
 }
 
@@ -91,8 +91,8 @@ impl Watchdog {
 /// The number of tasks that a message names.
 const MOST_NAMED: usize = 4;
 
-/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: since when, and
-/// their names. `None` without tasks.
+/// The message about `stalled` tasks, which wait at `now`, ns, while their CPUs idle: their names,
+/// and how long they have waited. `None` without tasks.
 pub fn not_dispatched(now: u64, stalled: impl Iterator<Item = TaskPtr>) -> Option<String> {
     let stalled: Vec<TaskPtr> = stalled.collect();
     let shortest = stalled

@@ -137,7 +137,7 @@ fn fast_cpus_that_run_out_of_work_together_each_get_a_task() {
 #[derive(Default)]
 struct FastTime {
     from: u64,
-    /// The running task of each CPU, and the time since when.
+    /// The running task of each CPU, and the start of its turn.
     running: [(i32, u64); 8],
     time: BTreeMap<i32, u64>,
 }

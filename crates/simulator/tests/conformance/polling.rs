@@ -150,7 +150,7 @@ fn hold(ms: u64) -> Op {
     }
 }
 
-/// The same, but polls first.
+/// The same program, but it polls first.
 fn spin(ms: u64) -> Op {
     Op::Hold {
         mutex: 0,

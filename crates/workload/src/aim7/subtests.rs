@@ -25,7 +25,7 @@ pub enum Call {
     Sync,
     /// Forks a child that exits, and waits for it.
     Fork,
-    /// The same, and the child starts another program.
+    /// The same subtest, in which the child also starts another program.
     Exec,
     /// Waits for a script that sleeps for [`SLEEP_NS`].
     Sleep,

@@ -117,7 +117,7 @@ pub struct Gap {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Is {
     Runnable,
-    /// The time since when it holds, ns.
+    /// The time from which it holds, ns.
     Blocked(u64),
     Dead,
 }

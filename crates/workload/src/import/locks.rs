@@ -242,7 +242,7 @@ fn wakes(known: &Known, index: usize, futex: u32, woken: &HashMap<Place, u32>) -
     }
 }
 
-/// The time since when the thread woken at `place` had waited, ns.
+/// The time at which the thread woken at `place` had begun to wait, ns.
 fn waits_since(threads: &[Known], (thread, entry): Place) -> Option<u64> {
     let before = threads[thread as usize].steps[..entry as usize].iter();
     before.rev().find_map(|entry| match *entry {

@@ -47,11 +47,11 @@ pub struct Summary {
     pub lost: u64,
     /// The activity of each thread of the recording.
     pub threads: Vec<Did>,
-    /// From the load's first event to its last, ns.
+    /// The time from the load's first event to its last, ns.
     pub makespan_ns: u64,
     /// The number of switches between tasks, including idle ones.
     pub switches: u64,
-    /// From the first event to the last, ns.
+    /// The time from the first event to the last, ns.
     pub span_ns: u64,
     /// The number of CPUs.
     pub cpus: usize,
@@ -90,7 +90,7 @@ pub fn import(
     import_with(file, trace, machine, &[])
 }
 
-/// The same, with periods that the user has set, by the threads' names.
+/// The same function, with periods that the user has set, by the threads' names.
 pub fn import_with(
     file: &str,
     trace: impl BufRead,

@@ -12,7 +12,7 @@ pub struct Job {
 /// The outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From its release until the thread slept for the next one, ns.
+    /// The time from its release until the thread slept for the next one, ns.
     pub response_ns: u64,
     /// The number of periods for which it was at work, and the number of these that it missed.
     pub periods: u64,

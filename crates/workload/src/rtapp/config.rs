@@ -48,7 +48,7 @@ pub struct Task {
     pub affinity: Option<CpuMask>,
     /// `taskgroup`, if there is one.
     pub group: Option<Option<GroupId>>,
-    /// At least one phase.
+    /// The phases, of which there is at least one.
     pub phases: Vec<Phase>,
     /// The timers that are private to each thread.
     pub timers: Vec<TimerMode>,

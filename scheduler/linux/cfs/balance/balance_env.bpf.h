@@ -25,7 +25,7 @@ struct group_stats {
 	u64 sum_nr_running;
 	u64 group_capacity; /* tasks it should have */
 	u64 idle_cpus;
-	/* The extremes of its CPUs, if it is not the local group. */
+	/* The extremes over the CPUs of a group that is not the local one. */
 	u64 max_cpu_load, min_cpu_load;
 	u64 max_nr_running, min_nr_running;
 	/* The first idle CPU of the local group, or -1. */

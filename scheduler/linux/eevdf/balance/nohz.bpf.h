@@ -225,7 +225,7 @@ __noinline bool nohz_idle_balance(u32 this_cpu, u32 flags, u64 now)
 	return true;
 }
 
-/* In ops.dispatch(): answers nohz_balancer_kick(). */
+/* Called in ops.dispatch(); answers nohz_balancer_kick(). */
 static __always_inline void nohz_answer_kick(u32 cpu, u64 now)
 {
 	u32 flags = __sync_fetch_and_and(&rq_of(cpu)->nohz_kick, 0);

@@ -40,7 +40,7 @@ static __always_inline u64 peek_vruntime(const struct fair_rq *rq)
 	return zero + (u64)key / weight;
 }
 
-/* The same, and stores it. */
+/* Computes the same value and stores it. */
 static __always_inline u64 avg_vruntime(struct fair_rq *rq)
 {
 	return rq->zero_vruntime = peek_vruntime(rq);
@@ -447,7 +447,7 @@ static __always_inline bool wakeup_is_best(struct fair_rq *rq, const struct fair
 	}
 	/* A task with a shorter request need not wait for the end of the slice. */
 	if (se->slice < curr->slice) {
-		/* In Linux 6.12 only if it would be first without that (do_preempt_short()). */
+		/* Linux 6.12 preempts only if the task would be first without that (do_preempt_short()). */
 		if (policy.min_slice_protection)
 			return true;
 		if (time_before(se->deadline, curr->deadline) || !eligible(avg, curr->vruntime))

@@ -38,7 +38,7 @@ static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fa
 	return false;
 }
 
-/* In ops.enqueue(): @p waits on @cpu. */
+/* Called in ops.enqueue(): @p waits on @cpu. */
 static __always_inline void queue_task(struct task_struct *p, const struct fair_entity *se, u32 cpu, u64 enq_flags)
 {
 	struct fair_rq *rq = rq_of(cpu);

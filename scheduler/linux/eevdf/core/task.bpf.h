@@ -53,8 +53,8 @@ struct fair_entity {
 	/* Utilization at the end of its last activations, of 1024, slow to fall. */
 	u32 util_est;
 	/*
-	 * The task it woke last, how often that has changed lately, and since when, jiffies
-	 * (wake_wide()).
+	 * The task that it woke last, how often that has changed lately, and the start of that
+	 * count, jiffies (wake_wide()).
 	 */
 	s32 last_wakee;
 	u32 wakee_flips;
@@ -118,7 +118,7 @@ static __always_inline bool sched_energy_enabled(void)
 	return machine.nr_energy_domains && policy.frequency;
 }
 
-/* The same, while no CPU is overutilized? */
+/* Is placement by energy possible, and no CPU overutilized? */
 static __always_inline bool energy_aware(void)
 {
 	return sched_energy_enabled() && !READ_ONCE(whole_machine.overutilized);
