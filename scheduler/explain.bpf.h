@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Records reasons: explain(decision, pid, cpu, numbers...), alongside the code that decides, with a
- * row of decisions.def.
+ * Records the reasons for decisions: the code that decides calls explain(decision, pid, cpu,
+ * numbers...) with a row of decisions.def.
  *
  * It costs nothing when disabled. The simulated kernel has two objects of each scheduler, one of
  * them without records. In Linux it depends on a constant, so that the verifier removes the code;

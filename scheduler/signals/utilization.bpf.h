@@ -11,10 +11,10 @@
  * time (rq->clock). A slow CPU's time counts less: 1024 is all the time of the largest CPU at its
  * highest frequency.
  *
- * Fed by the sched_switch tracepoint, which reports all classes; interrupts' time is the difference
- * between the runqueue's two clocks. As for the kernel, these clocks give the time of a switch:
- * when the program runs, picking the next task has taken time, and a virtual CPU may have been
- * preempted on its host.
+ * The sched_switch tracepoint reports switches of all classes; the time of interrupts is the
+ * difference between the runqueue's two clocks. As in the kernel, these clocks define the time of a
+ * switch, because the program runs later: picking the next task takes time, and a virtual CPU may
+ * be preempted on its host.
  */
 #ifndef __EQUIPOISE_UTILIZATION_H
 #define __EQUIPOISE_UTILIZATION_H

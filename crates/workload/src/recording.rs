@@ -98,8 +98,8 @@ pub enum Step {
     Run(u64),
     /// Sleeps, ns.
     Sleep(u64),
-    /// Sleeps until this time after the beginning, ns; not at all if that has passed. A periodic
-    /// timer.
+    /// Sleeps until this time after the beginning, ns, like a thread with a periodic timer; does
+    /// not sleep if the time has passed.
     Until(u64),
     /// Waits until other threads have woken it once more than it has waited.
     Wait,

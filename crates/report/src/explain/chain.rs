@@ -30,8 +30,8 @@ pub struct Chain {
     pub priority: Priority,
     /// The priorities of the threads in `beside`, by pid.
     pub priorities: BTreeMap<i32, Priority>,
-    /// By CPU: its latest request of a frequency before the begin, or the first one after it, and
-    /// the time, ns.
+    /// By CPU: its latest request of a frequency before the beginning, or the first one after it,
+    /// and its time, ns.
     pub requests: BTreeMap<usize, (u64, Made)>,
 }
 

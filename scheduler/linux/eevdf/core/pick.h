@@ -25,8 +25,8 @@ static __always_inline u64 ineligible_dsq(u32 cpu)
 }
 
 /*
- * Does @se belong in the queue of the eligible, with the average of @rq at @avg? The runqueue
- * already counts it.
+ * Does @se, which the runqueue already counts, belong in the queue of eligible tasks if the average
+ * of @rq is @avg?
  */
 static __always_inline bool goes_to_eligible(struct fair_rq *rq, const struct fair_entity *se, u64 avg)
 {

@@ -431,8 +431,8 @@ fn a_chain_without_one_period_has_no_deadline() {
     let unpaced = r#" "c": { "loop": 1, "sleep": 1000, "resume": "woken" } "#;
     assert!(!has_deadline(unpaced));
     assert!(!has_deadline(&format!("{}, {unpaced}", paced("a", 1000))));
-    // If there are two timers, one may or may not wait for the other, so the distance of wakeups
-    // cannot be determined.
+    // If there are two timers, one may or may not wait for the other, so the interval between
+    // wakeups cannot be determined.
     assert!(!has_deadline(
         r#" "d": { "loop": 1, "resume": "woken", "timer": { "ref": "x", "period": 1000 },
             "timer": { "ref": "y", "period": 1000 } } "#
