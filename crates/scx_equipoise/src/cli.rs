@@ -9,13 +9,13 @@ use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 /// scx_equipoise: CPU load balancing for machines whose CPUs are not all alike or not all awake.
 ///
-/// Fair scheduling and load balancing as in CFS, with the policies of published designs on top: a
-/// sched_ext scheduler that the simulator `equipoise` runs unchanged. Machines are read from sysfs:
+/// Loads a sched_ext scheduler: `equipoise`, or Linux's fair class with the published designs. The
+/// simulator `equipoise` runs the same schedulers unchanged. The machine is read from sysfs:
 /// capacities, hardware threads, caches, clusters and NUMA nodes.
 ///
 /// The scheduler is loaded as long as this program runs. SIGINT and SIGTERM end it, and Linux's own
-/// scheduler takes over, as it does if this program is killed. When a CPU comes or goes, or `set`
-/// changes a setting that needs it, the scheduler is loaded again.
+/// scheduler takes over, as it does if this program is killed. When a CPU goes offline or comes
+/// online, or `set` changes a setting that requires it, the scheduler is loaded again.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_equipoise",
