@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn who_decides_is_the_governor_or_a_driver_in_its_active_mode() {
+    fn the_decider_is_the_governor_or_a_driver_in_its_active_mode() {
         for (driver, governor, preference, expected, shown) in [
             (
                 "intel_pstate",

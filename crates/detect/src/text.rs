@@ -55,7 +55,8 @@ impl Found {
         let across = |span: &CpuMask| nodes.iter().filter(|node| node.intersects(span)).count() > 1;
         if self.cpus.values().any(|cpu| across(&cpu.siblings)) {
             self.warnings.push(
-                "hardware threads of a core are in several nodes, so one node is used for all CPUs".to_owned(),
+                "hardware threads of a core are in several nodes, so one node is used for all CPUs"
+                    .to_owned(),
             );
             self.nodes = vec![self.online()];
             self.distances.clear();

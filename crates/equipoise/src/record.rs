@@ -84,7 +84,9 @@ pub fn run(args: &Record) -> Result<(), Error> {
         size as f64 / 1e6
     );
     if lost > 0 {
-        eprintln!("warning: because of lost events, runs are too long and wakeups are missing; try --buffer");
+        eprintln!(
+            "warning: because of lost events, runs are too long and wakeups are missing; try --buffer"
+        );
     }
     match status {
         0 => Ok(()),

@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_a_process_is_said() {
+    fn the_error_names_the_signal_that_ended_a_process() {
         let killed = ExitStatus::from_raw(libc::SIGKILL);
         assert!(why(128 + libc::SIGSYS, "").contains("a system call"));
         let no_memory = "memory allocation of 9 bytes failed";

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_has_no_influence_on_what_is_simulated() {
+    fn published_numbers_have_no_influence_on_simulated_ones() {
         let text = include_str!("../experiments/mixed-capacity.toml");
         let run = |text: &str| {
             let mut experiment = Experiment::parse("e.toml", text).unwrap();

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_has_equally_many_runs_of_every_case() {
+    fn a_stopped_experiment_has_the_same_number_of_runs_of_every_case() {
         let machine = Machine::find("tc2").unwrap();
         let workload = workload::load("busy:duration=1ms").unwrap();
         let schedulers = ["cfs", "capacity"].map(|name| Scheduler::policy(name).unwrap());

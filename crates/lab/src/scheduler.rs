@@ -66,8 +66,10 @@ impl Scheduler {
         let license = object.license().unwrap_or_default();
         if !GPL_COMPATIBLE.contains(&license) {
             let message = match license {
-                "" => "it has no licence; Linux offers its functions only to programs under the GPL"
-                    .to_owned(),
+                "" => {
+                    "it has no licence; Linux offers its functions only to programs under the GPL"
+                        .to_owned()
+                }
                 other => format!(
                     "its licence is `{other}`; Linux offers its functions only to programs under the GPL"
                 ),

@@ -383,7 +383,7 @@ mod tests {
     const TIME: Role = Role::Decides(Goal::Throughput);
 
     #[test]
-    fn who_is_best_is_more_than_chance_and_worth_a_word() {
+    fn the_best_policy_is_significantly_and_noticeably_better() {
         let time = measure("time", "s", Better::Lower, TIME);
         assert_eq!(
             best(&time, &[&[10.0, 10.1], &[9.0, 9.1], &[12.0, 12.1]]),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_gets_there_is_worst() {
+    fn a_policy_that_never_finishes_is_worst() {
         let time = measure("time", "s", Better::Lower, TIME);
         let all = [finding(
             &time,

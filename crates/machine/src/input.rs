@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_not_read_to_the_end() {
+    fn endless_files_are_not_read_to_the_end() {
         let error = read_bytes(Path::new("/dev/zero"), "machine file").unwrap_err();
         assert_eq!(error.message(), "/dev/zero: longer than 256 MiB");
     }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_called_like_is_looked_for_in_the_descriptions() {
+    fn unknown_names_are_searched_in_the_descriptions() {
         let known = [("kbuild", "A kernel build"), ("mixed", "what a phone does")];
         let expected = |name| one_of_described(name, known);
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_suggested() {
+    fn similar_names_are_suggested() {
         let expected = |name| one_of(name, ["tc2", "tc2-smp", "odroid-xu3"]);
         assert_eq!(
             expected("tc3"),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_one_said_is_remote() {
+    fn unspecified_distances_are_remote() {
         let machine = Machine::find("smp-2x8").unwrap();
         assert_eq!(machine.numa.levels(2), [LOCAL_DISTANCE, REMOTE_DISTANCE]);
         assert_eq!(

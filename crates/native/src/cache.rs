@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_says_is_the_error() {
+    fn the_compiler_s_message_is_the_error() {
         let setup = Setup::new();
         for (text, said) in [("int f( {}\n", "error:"), ("#include \"b.h\"\n", "b.h")] {
             fs::write(setup.path("a.c"), text).unwrap();

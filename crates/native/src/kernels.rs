@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_lacks_another_has() {
+    fn a_feature_that_one_kernel_lacks_another_has() {
         for feature in FEATURES {
             let kernels = Kernel::ALL.iter().filter(|kernel| feature.is_in(**kernel));
             assert!([1, 2].contains(&kernels.count()), "{}", feature.name);

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_run_when_it_is_loaded_is_refused() {
+    fn code_that_would_run_at_load_time_is_refused() {
         for (text, part) in [
             ("void _init(void) { for (;;); }", "an _init()"),
             ("void _fini(void) { for (;;); }", "a _fini()"),

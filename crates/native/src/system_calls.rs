@@ -237,7 +237,7 @@ mod tests {
     // SAFETY of all: the arguments are valid, and refused calls are not executed.
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_a_compiler_does_passes() {
+    fn system_calls_of_a_compiler_pass() {
         behind(|| {
             unsafe { libc::prlimit(0, libc::RLIMIT_CORE, std::ptr::null(), std::ptr::null_mut()) }
                 .into()
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_it_has_no_use_for_does_not() {
+    fn other_system_calls_do_not_pass() {
         type Call = (&'static str, fn() -> libc::c_long);
         let refused: [Call; 12] = [
             ("socket", || {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_zero_goes_to_the_left() {
+    fn negative_bars_extend_to_the_left() {
         let bar = |value| Bar {
             label: "slack".to_owned(),
             value,

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_leaves_the_one_before() {
+    fn a_policy_that_cannot_be_loaded_leaves_the_previous_one() {
         let control = control();
         assert!(!control.failed(&anyhow!("nobody asked")));
         let later = control

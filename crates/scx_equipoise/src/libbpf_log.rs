@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libbpf_said_of_a_failure_is_in_a_file() {
+    fn libbpf_s_messages_about_a_failure_are_in_a_file() {
         assert_eq!(save().unwrap(), None);
         keep_quietly(PrintLevel::Warn, "R1 !read_ok\n".to_owned());
         let path = save().unwrap().unwrap();

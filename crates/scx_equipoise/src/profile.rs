@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_profile_prefers_is_a_value_of_the_setting() {
+    fn the_preference_of_a_profile_is_a_value_of_the_setting() {
         let equipoise = Policy::find("equipoise").unwrap();
         for profile in ["quiet", "balanced", "performance"] {
             let change = format!("prefer={}", preference(profile));

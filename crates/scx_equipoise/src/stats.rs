@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_called_is_not_shown() {
+    fn callbacks_without_calls_are_not_shown() {
         let mut text = Vec::new();
         let metrics = Metrics::between(&totals(0, 10, 5_000), &totals(0, 10, 5_000));
         metrics.format(&mut text).unwrap();

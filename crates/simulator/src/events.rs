@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_to_count_is_as_late_as_can_be() {
+    fn times_beyond_the_range_are_the_latest_time() {
         let mut events = Events::new(2);
         events.set_done(1, u64::MAX);
         events.push(1 << 53, What::Watchdog);

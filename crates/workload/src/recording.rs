@@ -747,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         let good = serde_json::to_string_pretty(&recording()).unwrap();
         for (from, to, says) in [
             ("\"recording\": 4", "\"recording\": 5", "r.json: version 5"),

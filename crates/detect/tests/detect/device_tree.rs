@@ -152,7 +152,7 @@ fn a_board_of_two_clusters() {
 }
 
 #[test]
-fn what_is_no_device_tree_is_refused() {
+fn a_file_that_is_no_device_tree_is_refused() {
     let blob = rk3399();
     for wrong in [&b""[..], b"/dts-v1/;", &blob[..blob.len() / 2], &blob[..40]] {
         let error = detect::device_tree("a.dtb", wrong).unwrap_err();

@@ -95,7 +95,7 @@ fn nodes_have_their_distances() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_their_line() {
     for (from, to, line, says) in [
         ("</topology>\n", "", 1, "never closed"),
         (

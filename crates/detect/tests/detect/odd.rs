@@ -77,7 +77,7 @@ fn measures_that_contradict_each_other_are_named() {
 }
 
 #[test]
-fn what_is_known_of_some_cpus_only_is_not_used() {
+fn a_measure_of_only_some_cpus_is_not_used() {
     let a = Cpus {
         highest_perf: Some(50),
         ..plain("0-1")
@@ -124,7 +124,7 @@ fn a_cache_across_nodes_is_one_in_each() {
 }
 
 #[test]
-fn what_is_no_sysfs_is_refused() {
+fn a_folder_that_is_no_sysfs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = detect::sysfs(folder.path()).unwrap_err();
     assert!(error.contains("expected the folders cpu0"), "{error}");

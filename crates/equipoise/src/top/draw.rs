@@ -118,7 +118,10 @@ fn reasons(interval: &Interval, width: usize) -> Vec<Line<'static>> {
     }
     if lines.len() > 2 || lines.iter().any(|line| line.chars().count() > width) {
         let what: Vec<&str> = missing.iter().map(|&(what, _)| what).collect();
-        lines = vec![format!("? explains the missing columns: {}", what.join(", "))];
+        lines = vec![format!(
+            "? explains the missing columns: {}",
+            what.join(", ")
+        )];
     }
     lines.into_iter().map(Line::from).collect()
 }

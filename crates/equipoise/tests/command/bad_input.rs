@@ -222,7 +222,7 @@ const BOUND: &str = r#"{
 }"#;
 
 #[test]
-fn what_does_not_suit_the_machine_or_never_ends_is_named_with_the_line() {
+fn loads_that_do_not_suit_the_machine_or_never_end_are_errors_with_a_line() {
     let mut args = vec!["compare", "--machine", "tc2", "--policy", "cfs"];
     args.extend(["--workload", "w.json"]);
     let bound = complaint("w.json", &BOUND.replace("CPUS", "2, 7"), &args);

@@ -113,7 +113,7 @@ fn its_process_has_nothing() {
 }
 
 #[test]
-fn it_ends_with_who_asked() {
+fn a_worker_ends_with_the_process_that_started_it() {
     let (_scheduler, mut child) = running();
     let all = eventually(|| Some(below(child.id())).filter(|all| all.len() == 2));
     child.kill().unwrap();
@@ -192,7 +192,7 @@ fn lacking(call: libc::c_long, more: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_said_once_and_has_to_be_wanted() {
+fn missing_protection_is_reported_once_and_requires_uncaged() {
     for (call, name) in [
         (libc::SYS_landlock_create_ruleset, "Landlock"),
         (libc::SYS_seccomp, "seccomp"),
@@ -288,7 +288,7 @@ fn a_file_is_no_option_of_the_compiler_s() {
 }
 
 #[test]
-fn what_a_scheduler_says_is_shown_and_not_done() {
+fn output_of_a_scheduler_is_shown_and_not_interpreted() {
     let shouts = Scheduler::new("", "\tscx_bpf_error(\"\\033[2Jone\\nerror: two\");");
     shouts.fails(3, &["scx_bpf_error: \\u{1b}[2Jone\\nerror: two"]);
 }

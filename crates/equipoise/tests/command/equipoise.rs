@@ -123,7 +123,7 @@ fn a_pinned_task_does_not_wait_behind_a_long_slice() {
 
 /// After a loop has run alone on its CPU for seconds, it owes nothing to other tasks.
 #[test]
-fn who_ran_alone_need_not_wait_for_as_long() {
+fn a_task_that_ran_alone_need_not_wait_for_as_long() {
     let result = run(
         "smp-2",
         10,
@@ -138,7 +138,7 @@ fn who_ran_alone_need_not_wait_for_as_long() {
 /// Threads that wait for each other at barriers look light, and slow ones even more so: they still
 /// run at the highest frequency, and finish as early as possible.
 #[test]
-fn who_is_waited_for_has_its_cpu_in_a_hurry() {
+fn the_cpu_of_a_task_that_others_wait_for_runs_at_full_speed() {
     let result = compare("odroid-xu3", "blackscholes:threads=4", "equipoise");
     let time = entry(&result, "time");
     let ratio = time["mean"].as_f64().unwrap() / time["limit"].as_f64().unwrap();

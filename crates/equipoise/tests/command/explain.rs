@@ -300,7 +300,7 @@ fn a_scheduler_in_c_is_asked_why_by_what_the_trace_shows() {
 /// 10 ms of work on the fastest core take 23 ms on a core of capacity 430 of 1024: the task is
 /// late, although it never waits.
 #[test]
-fn who_hardly_waits_and_runs_slowly_is_told_by_the_speed_of_the_cpu() {
+fn a_slow_thread_that_hardly_waits_is_explained_by_its_cpu_s_speed() {
     let load = r#"{ "tasks": { "light": {
         "run": 10000, "timer": { "ref": "t", "period": 40000 }, "loop": 10, "cpus": [2] } } }"#;
     let folder = tempfile::tempdir().unwrap();
@@ -369,7 +369,7 @@ SCX_OPS_DEFINE(talks_ops, .enqueue = (void *)talks_enqueue, .name = "talks");
 "#;
 
 #[test]
-fn what_a_scheduler_in_c_prints_of_a_thread_is_told() {
+fn lines_that_a_scheduler_in_c_prints_about_a_thread_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("talks.bpf.c");
     std::fs::write(&source, TALKS).unwrap();

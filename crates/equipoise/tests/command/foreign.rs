@@ -144,7 +144,7 @@ fn a_system_call_is_reported_and_not_made() {
 }
 
 #[test]
-fn what_runs_when_it_is_loaded_is_refused() {
+fn code_that_runs_at_load_time_is_refused() {
     let constructor = "__attribute__((constructor)) static void start(void) { while (zero == 0); }";
     let faulty = Scheduler::new(constructor, "");
     faulty.fails(2, &["faulty.bpf.c", "constructor"]);
@@ -333,7 +333,7 @@ SCX_OPS_DEFINE(lose_ops, .select_cpu = (void *)lose_select_cpu, .enqueue = (void
 }
 
 #[test]
-fn what_linux_would_refuse_is_refused() {
+fn schedulers_that_linux_refuses_are_refused() {
     let refused = |source: &str, args: &[&str], parts: &[&str]| {
         let args = [&["--scheduler", "a.bpf.c"], args].concat();
         let output = compare(&[("a.bpf.c", source)], &args);
@@ -429,7 +429,7 @@ pub fn fifo_with(global: &str) -> String {
 }
 
 #[test]
-fn what_todays_schedulers_call_is_there() {
+fn functions_that_today_s_schedulers_call_exist() {
     let source = fifo_with(TODAY);
     for kernel in ["6.12", "7.3"] {
         let args = ["--scheduler", "a.bpf.c", "--kernel", kernel];
@@ -440,7 +440,7 @@ fn what_todays_schedulers_call_is_there() {
 
 /// `--kernel` selects Linux 6.12 or 7.3, the default.
 #[test]
-fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
+fn missing_features_are_named_with_the_kernel_that_has_them() {
     let old = fifo("old", "GPL", "u32 seen;").replace(
         "    scx_bpf_dsq_insert(p",
         "    seen += scx_bpf_cpu_rq(0)->nr_running;\n    scx_bpf_dsq_insert(p",
@@ -469,7 +469,7 @@ fn what_the_kernel_lacks_is_named_with_the_kernel_that_has_it() {
 }
 
 #[test]
-fn what_is_deprecated_is_said_once() {
+fn deprecated_ops_get_one_warning() {
     let release =
         "void BPF_STRUCT_OPS(fifo_release, s32 cpu, struct scx_cpu_release_args *args) {}";
     let source = fifo("a", "GPL", release)

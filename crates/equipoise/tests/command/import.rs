@@ -285,7 +285,7 @@ fn run_badly(args: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said() {
+fn impossible_recordings_are_refused() {
     for (args, says) in [
         (vec!["record"], "required"),
         (vec!["record", "--all", "--", "true"], "cannot be used with"),

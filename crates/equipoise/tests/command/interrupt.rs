@@ -39,7 +39,7 @@ const LONG: [&str; 11] = [
 ];
 
 #[test]
-fn what_is_complete_is_shown() {
+fn complete_runs_are_shown() {
     let output = stopped(
         &[&LONG[..], &["--format", "json"]].concat(),
         Duration::from_secs(3),

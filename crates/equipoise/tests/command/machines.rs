@@ -56,7 +56,7 @@ fn a_busy_computer_is_not_calibrated() {
 }
 
 #[test]
-fn what_is_detected_can_be_shown_and_compared_on() {
+fn detected_machines_can_be_shown_and_compared_on() {
     let (tree, out) = (sysfs(), tempfile::tempdir().unwrap());
     let (sysfs, folder) = (tree.path().to_str().unwrap(), out.path().to_str().unwrap());
     let printed = stdout(&["machine", "detect", "--sysfs", sysfs, "--name", "mine"]);
@@ -100,7 +100,7 @@ fn this_machine_can_be_detected() {
 }
 
 #[test]
-fn what_is_wrong_is_one_message() {
+fn each_error_is_one_message() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wrong");
     std::fs::write(&file, "neither").unwrap();

@@ -85,7 +85,7 @@ fn completions_and_manual_pages_know_every_option() {
 }
 
 #[test]
-fn what_was_meant_is_suggested() {
+fn similar_names_are_suggested() {
     let compare = |machine, workload, policy| {
         let args = [
             "compare",

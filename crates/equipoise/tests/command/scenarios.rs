@@ -161,7 +161,7 @@ fn sched_idle_is_not_starved_until_the_watchdog_comes() {
 
 /// Pinned loops cannot be taken by other CPUs: no idle CPU is woken up for them.
 #[test]
-fn who_may_not_move_wakes_no_idle_cpu() {
+fn a_task_that_may_not_move_wakes_no_idle_cpu() {
     let tasks = r#""loop": { "instance": 2, "cpus": [0], "loop": -1, "run": 5000 }"#;
     let result = run("smp-2x8", tasks, "equipoise");
     let in_vain = result["counters"][0]["balancing"]["newidle_calls"].as_f64();

@@ -122,7 +122,7 @@ fn a_running_scheduler_says_what_it_does_and_costs() {
 }
 
 #[test]
-fn who_is_no_terminal_is_told_of_once() {
+fn a_missing_terminal_is_one_message() {
     let root = computer();
     let output = command(&["top", "--root", root.path().to_str().unwrap()])
         .output()

@@ -177,7 +177,7 @@ const WAKES: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "timer": { "cpus": [1], "run": 100, "resume": "wakes", "timer": { "ref": "unique", "period": 20000 } } } }"#;
 
 #[test]
-fn who_waits_for_another_has_a_wakeup_latency_too() {
+fn a_thread_that_waits_for_another_has_a_wakeup_latency_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wakes.json");
     std::fs::write(&file, WAKES).unwrap();
@@ -202,7 +202,7 @@ const CHAIN: &str = r#"{ "global": { "duration": 1 }, "tasks": {
     "render": { "suspend": "render", "run": 15000 } } }"#;
 
 #[test]
-fn who_is_woken_by_another_misses_the_period_of_the_chain() {
+fn a_thread_woken_by_another_misses_the_period_of_the_chain() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.json");
     std::fs::write(&file, CHAIN).unwrap();

@@ -244,7 +244,7 @@ cpus = "0-1"
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let opps =
             &GOOD[GOOD.find("[[core.big.opp]]").unwrap()..GOOD.find("[core.little]").unwrap()];
         let cpufreq = &GOOD[GOOD.find("[cpufreq]").unwrap()..GOOD.find("[[package]]").unwrap()];

@@ -156,7 +156,7 @@ cpus = "2-3"
     }
 
     #[test]
-    fn what_is_odd_is_a_warning_with_its_line() {
+    fn implausible_values_are_warnings_with_their_lines() {
         assert!(
             Machine::parse("f.toml", HYBRID)
                 .unwrap()

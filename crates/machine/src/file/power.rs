@@ -315,7 +315,7 @@ threads = 2
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let section =
             |from: &str, to: &str| &GOOD[GOOD.find(from).unwrap()..GOOD.find(to).unwrap()];
         let core = section("[core.big.power]", "[[core.big.idle]]");

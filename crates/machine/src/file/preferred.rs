@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         for (priority, says) in [
             ("\"0-1\" = 7", "CPU 2 has no priority"),
             ("\"0-2\" = 7, \"1\" = 8", "CPU 1 has two priorities"),

@@ -253,7 +253,7 @@ cpus = "2-4"
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let a7 = "cpus = \"2-4\"";
         for (from, to, says) in [
             ("hz = 100", "hz = 0", "expected 10 to 10000"),
@@ -315,7 +315,7 @@ cpus = "2-4"
     }
 
     #[test]
-    fn what_nobody_gives_is_usual() {
+    fn missing_costs_have_typical_values() {
         let text = GOOD
             .replace("hz = 100", "")
             .replacen("wakeup_ns = 2\n", "", 1);
@@ -333,7 +333,7 @@ cpus = "2-4"
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_keys_are_named() {
         for (from, says) in [
             ("name = \"tc2\"", "name"),
             ("cpus = \"2-4\"", "cpus"),

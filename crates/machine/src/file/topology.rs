@@ -469,7 +469,7 @@ size_kib = 12288
     }
 
     #[test]
-    fn who_is_not_under_the_largest_cache_has_a_last_level_of_his_own() {
+    fn a_core_outside_the_largest_cache_has_its_own_last_level_cache() {
         // Like Lunar Lake's E cores.
         let machine = Machine::parse("f.toml", &HYBRID.replace("[\"0-7\"]", "[\"0-3\"]")).unwrap();
         assert_eq!(spans(&machine, "MC"), ["0-3", "4-5", "6-7"]);
@@ -497,7 +497,7 @@ size_kib = 12288
     }
 
     #[test]
-    fn what_does_not_fit_together_is_said_with_its_line() {
+    fn inconsistent_values_are_errors_with_their_lines() {
         for (from, to, below, says) in [
             ("[\"0-7\"]", "[\"0-8\"]", 0, "not in its package"),
             ("[\"0-7\"]", "[\"0-4\", \"5-7\"]", 0, "overlap"),

@@ -244,7 +244,7 @@ impl Cpus {
 }
 
 #[test]
-fn who_has_waited_longest_is_moved_first() {
+fn the_task_that_has_waited_longest_is_moved_first() {
     let cpus = Cpus::new(&[300, 100, 200]);
     assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2);
     assert_eq!(cpus.pull(NOT_IDLE, 1), 1 << 2 | 1 << 3);
@@ -283,7 +283,7 @@ fn a_push_that_succeeds_forgets_failures() {
 }
 
 #[test]
-fn who_goes_idle_is_due_by_the_interval_of_idle_cpus() {
+fn a_cpu_that_becomes_idle_is_due_after_the_interval_of_idle_cpus() {
     let cpus = Cpus::new(&[]);
     assert_eq!(cpus.call("due_after_idling", 100, 0), 2);
     assert_eq!(cpus.call("due_after_idling", 1, 0), 1);
@@ -313,7 +313,7 @@ fn a_task_that_is_not_eligible_stays_until_balancing_has_failed() {
 }
 
 #[test]
-fn who_sees_nobody_idle_does_not_say_when_they_are_due() {
+fn a_balancer_that_sees_no_idle_cpu_does_not_set_their_due_time() {
     let cpus = Cpus::new(&[]);
     assert_eq!(cpus.call("nohz_due", 1, 0), 3);
     assert_eq!(cpus.call("nohz_due", 0, 0), 7);

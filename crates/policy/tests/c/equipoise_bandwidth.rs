@@ -96,7 +96,7 @@ impl Model {
 /// However time passes and is spent, the remaining time is that of the definition, even after long pauses. A
 /// group that spends only while time remains gets no more than its quotas, its burst, and one overdraft.
 #[test]
-fn what_is_left_is_that_of_each_period() {
+fn the_remaining_quota_belongs_to_each_period() {
     let limit = Limit::new();
     let steps = proptest::collection::vec((0..3_000_000_000u64, 0..8_000_000u64, 0..10u32), 1..80);
     proptest!(|((period, quota, burst) in limits(), start in 0..1u64 << 50, steps in steps)| {
@@ -132,7 +132,7 @@ fn what_is_left_is_that_of_each_period() {
 /// A group that always has runnable tasks, and that notices only after up to 4 ms that no time is left, gets
 /// its quota within 1 % over time, whatever the quota is.
 #[test]
-fn what_is_overdrawn_is_paid_back() {
+fn overdrawn_quota_is_paid_back() {
     let limit = Limit::new();
     proptest!(ProptestConfig::with_cases(64), |(period in 5_000..=1_000_000u64, percent in 5..95u64, tick in 1..4_000u64)| {
         let quota = (period * percent / 100).max(1_000);

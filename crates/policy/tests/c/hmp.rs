@@ -164,7 +164,7 @@ fn is_fast(cpu: i32) -> bool {
 }
 
 #[test]
-fn who_wakes_up_above_the_up_threshold_goes_up() {
+fn a_task_that_wakes_up_above_the_up_threshold_goes_up() {
     let scheduler = Scheduler::new(0);
     scheduler.task(1, 699, 0, 0);
     assert_eq!(scheduler.select(1, 0, 1), 1);
@@ -179,7 +179,7 @@ fn who_wakes_up_above_the_up_threshold_goes_up() {
 }
 
 #[test]
-fn who_wakes_up_below_the_down_threshold_goes_down() {
+fn a_task_that_wakes_up_below_the_down_threshold_goes_down() {
     let scheduler = Scheduler::new(0);
     scheduler.task(1, 256, 0, 0);
     assert_eq!(scheduler.select(1, 4, 5), 5);
@@ -192,7 +192,7 @@ fn who_wakes_up_below_the_down_threshold_goes_down() {
 }
 
 #[test]
-fn who_has_changed_sides_does_not_go_the_same_way_again_for_4_ms() {
+fn a_task_does_not_move_in_the_same_direction_again_for_4_ms() {
     let delay = 4_194_304;
     let scheduler = Scheduler::new(0);
     for (ago, goes) in [(delay - 1, false), (delay, true)] {

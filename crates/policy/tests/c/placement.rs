@@ -31,7 +31,7 @@ fn scheduler(wake_affine_idle: u32) -> Library {
 
 /// `wake_affine_idle()` of Linux 4.17: a CPU, or -1 for no answer.
 #[test]
-fn what_an_interrupt_wakes_stays_on_its_idle_cpu() {
+fn a_task_woken_by_an_interrupt_stays_on_its_idle_cpu() {
     type Target = unsafe extern "C" fn(u32, u32, u32, u32, bool) -> i32;
     let target = |library: &Library, this, prev, nr_this, nr_prev, sync| {
         let target: Symbol<Target> = unsafe { library.get(b"target") }.unwrap();

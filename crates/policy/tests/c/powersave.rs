@@ -286,7 +286,7 @@ fn a_cpu_that_is_always_busy_is_full() {
 /// A task wakes up where four times its utilization is free: alongside its waker, otherwise on the
 /// CPU with the least sufficient room.
 #[test]
-fn light_tasks_wake_up_beside_who_runs() {
+fn light_tasks_wake_up_on_the_core_of_the_running_task() {
     let scheduler = Scheduler::new([1, 0, 0, 0, 0, 0, 0, 0]);
     let wake_to: Symbol<unsafe extern "C" fn(u32, u32) -> i32> =
         unsafe { scheduler.0.get(b"wake_to") }.unwrap();
@@ -382,7 +382,7 @@ fn a_new_task_counts_in_full() {
 /// One CPU has two tasks. On another, a task runs for three tenths of the time and real-time tasks
 /// for half of it.
 #[test]
-fn what_others_use_counts_and_is_not_left_to_fair_tasks() {
+fn time_used_by_other_classes_is_not_available_to_fair_tasks() {
     let scheduler = Scheduler::new([2, 1, 0, 0, 0, 0, 0, 0]);
     // The average rounds down.
     scheduler.set(1, 1, 300, 1_000_000);

@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_the_cpu_away_is_told_though_it_came_before() {
+    fn an_earlier_preemption_is_the_cause_of_a_wait() {
         let wait = Wait {
             name: "loop".to_owned(),
             pid: 8,

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_is_told_to_the_nanosecond() {
+    fn running_times_are_exact_to_the_nanosecond() {
         let run = recorded();
         assert_eq!(run.bin_ns, 1000);
         let busy = &run.busy_ns[0];

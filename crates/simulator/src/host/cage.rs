@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore)]
-    fn what_a_simulation_takes_is_there() {
+    fn all_system_calls_of_a_simulation_are_allowed() {
         let computes = || {
             let mut numbers = vec![0u8; 64 << 20];
             numbers.resize(128 << 20, 1);

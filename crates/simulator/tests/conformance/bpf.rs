@@ -327,7 +327,7 @@ fn loops_clocks_and_formats() {
 }
 
 #[test]
-fn what_is_printed_is_traced_with_its_time() {
+fn printed_lines_are_traced_with_their_times() {
     let text = "void BPF_STRUCT_OPS(say, struct task_struct *p) { bpf_printk(\"%s runs on %d\", p->comm, scx_bpf_task_cpu(p)); }";
     let scheduler = scheduler(text, ".running = (void *)say");
     let mut recording = Recording::default();

@@ -147,7 +147,7 @@ fn a_task_that_wakes_goes_to_a_cpu_without_deadlines() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_task_that_does_not_fit_is_refused() {
     let half = || play([sleep_for(1)]);
     let workload = tasks(move || {
         [

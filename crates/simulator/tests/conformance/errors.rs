@@ -259,7 +259,7 @@ fn a_timer_may_not_dispatch() {
 }
 
 #[test]
-fn what_may_sleep_is_refused_where_the_verifier_refuses_it() {
+fn sleepable_kfuncs_are_refused_like_by_the_verifier() {
     let message = error("return prev_cpu;", "scx_bpf_create_dsq(7, -1);");
     assert!(
         message.starts_with(
@@ -334,7 +334,7 @@ fn tasks_that_wait_for_each_other_are_a_deadlock() {
 }
 
 #[test]
-fn what_a_kernel_would_refuse_names_the_task() {
+fn errors_that_a_kernel_would_report_name_the_task() {
     let error = fails(|| Start {
         tasks: vec![task("a", [Op::Unlock(0)])],
         mutexes: 1,

@@ -170,7 +170,7 @@ impl Trace for FastTime {
 /// A sixth task joins five that have been running for 10 s, or has slept for that time. In the next
 /// seconds it gets its share of the fast CPUs, and does not keep one until it has caught up.
 #[test]
-fn who_joins_has_an_equal_share_of_the_fast_cpus() {
+fn a_new_task_gets_an_equal_share_of_the_fast_cpus() {
     const JOINS: u64 = 10_000;
     let workload = |sleeps: bool| {
         Script(move || {

@@ -175,7 +175,7 @@ fn affinity_is_broken_if_none_of_its_cpus_is_online() {
 }
 
 #[test]
-fn what_the_kernel_refuses_ends_the_run() {
+fn a_change_that_the_kernel_refuses_ends_the_run() {
     let machine = machine(2);
     let deadline = |name: &str| TaskSpec {
         policy: workload::SchedPolicy::Deadline {

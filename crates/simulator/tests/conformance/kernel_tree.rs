@@ -403,7 +403,7 @@ fn selftests_that_are_stopped() {
 }
 
 #[test]
-fn what_needs_more_than_one_scheduler_is_refused_by_name() {
+fn features_for_several_schedulers_are_refused_by_name() {
     let Some(tree) = linux_source(Kernel::V6_12) else {
         return drop(selftest("hotplug"));
     };

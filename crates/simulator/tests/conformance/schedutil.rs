@@ -44,7 +44,7 @@ fn jobs(times: u64, work: u64, period: u64) -> impl IntoIterator<Item = Op> {
 }
 
 #[test]
-fn what_a_burst_leaves_decays_where_only_a_deadline_task_runs() {
+fn the_utilization_of_a_burst_decays_where_only_a_deadline_task_runs() {
     let workload = tasks(|| {
         let policy = SchedPolicy::Deadline {
             runtime_ns: 6 * MS,
@@ -66,7 +66,7 @@ fn what_a_burst_leaves_decays_where_only_a_deadline_task_runs() {
 }
 
 #[test]
-fn what_a_burst_leaves_decays_where_a_fair_task_sleeps_through_every_tick() {
+fn the_utilization_of_a_burst_decays_where_a_fair_task_sleeps_through_every_tick() {
     // A tenth of each tick of 4 ms.
     let workload = tasks(|| [burst(), bound("short", 0, jobs(500, MS / 10, 4))]);
     for policy in ["schedutil-cfs", "schedutil"] {

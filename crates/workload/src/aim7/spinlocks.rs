@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_inside_is_part_of_all() {
+    fn inner_locks_are_part_of_all_locks() {
         for call in [
             Call::Entry,
             Call::Search,

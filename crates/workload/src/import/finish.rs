@@ -84,8 +84,7 @@ impl Builder<'_> {
             return Err("no thread did any work".to_owned());
         }
         if self.machine.is_none() {
-            let note =
-                "without --machine, all CPUs are assumed to be equally fast at all times";
+            let note = "without --machine, all CPUs are assumed to be equally fast at all times";
             self.summary.notes.push(note.to_owned());
         }
         let kept = || (0..self.threads.len()).filter(|&index| keeps[index]);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event() {
+    fn irrelevant_lines_are_skipped() {
         for line in [
             "",
             "# tracer: nop",

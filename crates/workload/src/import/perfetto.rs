@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_one_message_with_its_place() {
+    fn a_truncated_trace_is_one_message_with_its_place() {
         let bytes = compact();
         let cut = &bytes[..bytes.len() - 3];
         let error = import("t", cut, None).err().unwrap();

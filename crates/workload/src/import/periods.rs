@@ -448,7 +448,7 @@ mod tests {
 
         /// Poisson wakeups, and sleeps between half and one and a half of their mean, have no period.
         #[test]
-        fn what_is_random_has_no_period(
+        fn random_wakeups_have_no_period(
             ms in 0.5..120.0_f64, load in 0.01..0.9_f64, poisson in any::<bool>(), count in 40..800_u32,
             seed in any::<u64>(),
         ) {

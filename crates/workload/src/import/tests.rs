@@ -40,7 +40,7 @@ fn story() -> String {
 }
 
 #[test]
-fn runs_sleeps_and_who_wakes_whom() {
+fn runs_sleeps_and_wakeups() {
     let imported = of(&story());
     let threads = &imported.recording.threads;
     let us = 1_000;
@@ -64,7 +64,7 @@ fn runs_sleeps_and_who_wakes_whom() {
 }
 
 #[test]
-fn who_is_interrupted_wakes_nobody() {
+fn an_interrupted_thread_is_not_the_waker() {
     let by_timer = story().replace("[000] d..2. 0.000300", "[000] d.h2. 0.000300");
     let threads = of(&by_timer).recording.threads;
     assert_eq!(threads[0].steps[0], Run(300_000));
@@ -123,13 +123,13 @@ fn work_is_by_the_speed_of_the_cpu() {
 }
 
 #[test]
-fn what_was_lost_is_counted() {
+fn lost_events_are_counted() {
     let text = story() + "CPU:0 [LOST 12 EVENTS]\n";
     assert_eq!(of(&text).summary.lost, 12);
 }
 
 #[test]
-fn what_is_no_trace_is_one_message_with_its_line() {
+fn a_file_that_is_no_trace_is_one_message_with_its_line() {
     for (text, says) in [
         (
             "# tracer: nop\nhello world\n".to_owned(),
@@ -333,7 +333,7 @@ fn a_switch_to_another_cpu_is_a_migration() {
 
 /// These bytes come from a thread outside the trace.
 #[test]
-fn what_cannot_have_been_read_leaves_the_wakeups() {
+fn bytes_that_were_never_written_leave_the_wakeups() {
     let more = pipe().replace(
         &moved(0, 410, B, "pipe_read", 4),
         &moved(0, 410, B, "pipe_read", 400),
@@ -434,7 +434,7 @@ fn contended() -> String {
 }
 
 #[test]
-fn who_waits_for_a_mutex_takes_it() {
+fn a_thread_that_waits_for_a_mutex_takes_it() {
     use Step::{Lock, Unlock};
     let recording = of(&contended()).recording;
     assert_eq!((recording.mutexes, recording.check()), (1, Ok(())));
@@ -510,7 +510,7 @@ fn whoever_has_a_mutex_may_sleep() {
 /// If the mutex is held together with another, if a thread waits for it in another way, or if the
 /// call has another number, it remains wakeups.
 #[test]
-fn what_may_be_no_mutex_is_a_wakeup() {
+fn futexes_that_may_not_be_mutexes_are_wakeups() {
     let beside = contended().replace(
         &futex(1, 420, B, 0x7f00, false),
         &[

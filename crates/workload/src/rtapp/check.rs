@@ -17,7 +17,10 @@ pub fn instances(fields: &[Field<'_>], tasks: &[Task]) -> Check {
     for (index, (field, task)) in fields.iter().zip(tasks).enumerate() {
         if task.instances == 0 && !forked.contains(&index) {
             return Err(field.bad_key(
-                format!("task `{}` starts no thread, and no task forks it", task.name),
+                format!(
+                    "task `{}` starts no thread, and no task forks it",
+                    task.name
+                ),
                 "expected an `instance` of at least 1, or a `fork` of it",
             ));
         }

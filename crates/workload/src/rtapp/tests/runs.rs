@@ -375,7 +375,7 @@ fn missed(workload: &RtApp, kernel: &Kernel) -> Vec<(String, Vec<f64>)> {
 }
 
 #[test]
-fn who_is_woken_has_the_period_of_the_chain_s_first_thread() {
+fn a_woken_thread_has_the_period_of_the_chain_s_first_thread() {
     let workload = tasks(
         r#" "head": { "loop": 4, "run": 1000, "resume": "middle", "timer": { "ref": "t", "period": 10000 } },
             "middle": { "loop": 3, "suspend", "run": 100, "resume": "last" },
