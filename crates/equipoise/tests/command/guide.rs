@@ -291,11 +291,12 @@ fn has_target(target: &str) {
 
 /// Fails unless the script exists and mentions all options of `args`.
 fn has_script(script: &str, args: &[&str]) {
-    if script.contains(['*', '{']) {
+    if script.contains(['*', '{']) || root().join(script).is_dir() {
         return;
     }
     let script = read(script);
     for option in args.iter().filter(|arg| arg.starts_with("--")) {
+        let option = option.split('=').next().unwrap();
         assert!(script.contains(option), "no {option}");
     }
 }
