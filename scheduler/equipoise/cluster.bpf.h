@@ -14,7 +14,7 @@
 #include "../explain.bpf.h"
 #include "../kick.bpf.h"
 #include "../memory.h"
-#include "../topology.bpf.h"
+#include "../signals/pressure.h"
 #include "request.h"
 
 /*
@@ -35,7 +35,13 @@
  * Architecture and Microarchitecture", Intel Technology Journal, 2002).
  */
 #define SHARED_PCT 62
-/* An advance of the clock, in ns of virtual time, too small to justify a write to a line that other CPUs read. */
+/*
+ * A part of 1024 of a CPU's capacity: a limit of the frequency that changes by less than this does not rank the
+ * clusters anew. It is the difference from which the kernel's fair class treats two capacities as different
+ * (capacity_greater(), 5 %).
+ */
+#define LIMIT_STEP 52
+/* Virtual time, ns, that is not worth a write to a line that other CPUs read. */
 #define CLOCK_STEP 100000
 
 struct cluster {
@@ -44,7 +50,9 @@ struct cluster {
 	u64 idle_cores;
 	/* The virtual time at which the task that started last began to run. */
 	u64 clock;
-	/* How many times a task has started to wait for any of its CPUs. */
+	/* The time when a task that is not light last ran on any of its CPUs, to 1 ms, ns. */
+	u64 full_weight_at;
+	/* The number of times that a task came to wait for any of its CPUs. */
 	u64 waits;
 	/* Its CPUs whose own queues may have tasks, by their slots. */
 	u64 keeping;
@@ -58,22 +66,27 @@ struct cluster {
 	/* Immutable. */
 	u64 cpus __attribute__((aligned(64)));
 	u32 nr_cpus;
+	/* The capacity at the highest frequency; the part of it that a limit of the frequency leaves, of 1024. */
+	u32 full_capacity;
+	u32 limit;
+	/* What changes with a limit of the frequency, of this cluster or another: the capacity that is left. */
 	u32 capacity;
-	/*
-	 * Work per unit of time, of 1024 on the fastest core: by a core's only task, and by a task that shares the
-	 * core.
+	/* The number of clusters that are faster. */
+	u32 slowness;
+	/* Work done in a given time, of 1024 on the fastest: by a core's only task, and by a thread that shares it.
 	 */
 	u32 speed;
 	u32 shared_speed;
 	u32 first_cpu;
 	u16 cpu[CLUSTER_CPUS];
-	/* All clusters, faster ones first, then nearer ones. */
+	/* All clusters: faster ones first, then near ones. While it changes, one may be missing, and another there
+	 * twice. */
 	u16 order[MAX_CLUSTERS];
 } __attribute__((aligned(64)));
 
 struct cluster clusters[MAX_CLUSTERS];
 u32 nr_clusters;
-/* Some are faster than others. */
+/* Some are faster than others, now. */
 bool unlike;
 /* The clusters with idle CPUs, and those with waiting tasks. Both are hints, which may lag. */
 u64 idle_clusters __attribute__((aligned(64)));
@@ -105,9 +118,15 @@ struct cpu_state {
 	u64 clock;
 	/* The time when its task was last charged, or started, ns. */
 	u64 charged_at;
-	/* The time of the next comparison with another cluster, ns, and the cluster compared last. */
+	/*
+	 * The time of the next comparison with another cluster, ns; the cluster compared last; and whether the
+	 * waiting task for which this CPU's task stopped had gone.
+	 */
 	u64 look_at;
 	u32 compared;
+	bool missed;
+	/* The cluster whose limit of the frequency its tick read last. */
+	u32 limit_read;
 	/* The slot of the idle CPU that its tick offered waiting tasks to last. */
 	u32 offered;
 	/* The time when it last ran a task that others wait for, ns. */
@@ -375,7 +394,7 @@ __noinline u32 find_cluster(u32 cpu)
 
 		if (i >= (int)nr_clusters)
 			break;
-		if (c->nr_cpus >= CLUSTER_CPUS || !alike(c->capacity, capacity))
+		if (c->nr_cpus >= CLUSTER_CPUS || !alike(c->full_capacity, capacity))
 			continue;
 		if (cpus_share_cache(c->first_cpu, cpu))
 			return i;
@@ -392,7 +411,8 @@ static __always_inline void join_cluster(u32 cpu)
 
 	if (index == nr_clusters) {
 		nr_clusters++;
-		c->capacity = power_orig_of(cpu);
+		c->full_capacity = power_orig_of(cpu);
+		c->limit = SCHED_POWER_SCALE;
 		c->first_cpu = cpu;
 		/* Far enough from 0 that no virtual time is ever below 0. */
 		c->clock = NSEC_PER_SEC;
@@ -437,15 +457,12 @@ __noinline u32 cpu_distance(u32 a, u32 b)
 }
 
 /* Sorts the clusters for @from: faster ones first, then nearer ones, then by number. */
-__noinline u64 order_key(u32 from, u32 to)
+static __always_inline u64 order_key(u32 from, u32 to)
 {
 	struct cluster *a = cluster_at(from), *b = cluster_at(to);
-	u64 slowness = 0, distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
-	int i;
+	u64 distance = from == to ? 0 : 1 + cpu_distance(a->first_cpu, b->first_cpu);
 
-	bpf_for(i, 0, nr_clusters)
-		slowness += is_faster(cluster_at(i), b);
-	return slowness << 32 | distance << 16 | to;
+	return (u64)b->slowness << 32 | distance << 16 | to;
 }
 
 /* Sets the order in which cluster @index searches the others. */
@@ -470,9 +487,63 @@ __noinline bool order_clusters(u32 index)
 	return true;
 }
 
-static __always_inline s32 init_clusters(void)
+/* The speed of cluster @index, where the fastest has capacity @fastest, and the number of faster clusters. */
+__noinline bool rank_cluster(u32 index, u32 fastest)
+{
+	struct cluster *c = cluster_at(index);
+	u32 speed = SCHED_POWER_SCALE * c->capacity / (fastest ?: 1), slowness = 0;
+	bool has_threads = first_bit(cpu_at(c->first_cpu)->siblings) != cpu_at(c->first_cpu)->siblings;
+	int i;
+
+	bpf_for(i, 0, nr_clusters)
+		slowness += is_faster(cluster_at(i), c);
+	c->slowness = slowness;
+	c->speed = speed ?: 1;
+	c->shared_speed = (has_threads ? speed * SHARED_PCT / 100 : speed) ?: 1;
+	return !alike(c->capacity, fastest);
+}
+
+/* Ranks the clusters by the capacities that limits of the frequencies leave. */
+__noinline bool rank_clusters(void)
 {
 	u32 fastest = 1;
+	bool differ = false;
+	int i;
+
+	bpf_for(i, 0, nr_clusters) {
+		struct cluster *c = cluster_at(i);
+
+		c->capacity = (u64)c->full_capacity * c->limit / SCHED_POWER_SCALE ?: 1;
+		if (c->capacity > fastest)
+			fastest = c->capacity;
+	}
+	bpf_for(i, 0, nr_clusters)
+		differ |= rank_cluster(i, fastest);
+	bpf_for(i, 0, nr_clusters)
+		order_clusters(i);
+	WRITE_ONCE(unlike, differ);
+	return differ;
+}
+
+/*
+ * Reads the limit of cluster @index: that of its first CPU, though on some processors each CPU has a limit of its
+ * own.
+ */
+static __always_inline void follow_limit(u32 index)
+{
+	struct cluster *c = cluster_at(index);
+	u64 full = scx_bpf_cpuperf_cap(c->first_cpu), limit, change;
+
+	limit = full ? actual_cpu_capacity(c->first_cpu, full) * SCHED_POWER_SCALE / full : SCHED_POWER_SCALE;
+	change = limit > c->limit ? limit - c->limit : c->limit - limit;
+	if (!change || (change < LIMIT_STEP && limit != SCHED_POWER_SCALE))
+		return;
+	WRITE_ONCE(c->limit, limit);
+	rank_clusters();
+}
+
+static __always_inline s32 init_clusters(void)
+{
 	s32 err = 0;
 	int i;
 
@@ -480,18 +551,8 @@ static __always_inline s32 init_clusters(void)
 		join_cluster(i);
 	bpf_for(i, 0, nr_cpus())
 		find_siblings(i);
+	rank_clusters();
 	bpf_for(i, 0, nr_clusters) {
-		order_clusters(i);
-		if (cluster_at(i)->capacity > fastest)
-			fastest = cluster_at(i)->capacity;
-	}
-	bpf_for(i, 0, nr_clusters) {
-		struct cluster *c = cluster_at(i);
-
-		c->speed = c->shared_speed = SCHED_POWER_SCALE * c->capacity / fastest;
-		if (first_bit(cpu_at(c->first_cpu)->siblings) != cpu_at(c->first_cpu)->siblings)
-			c->shared_speed = c->speed * SHARED_PCT / 100;
-		unlike |= !alike(cluster_at(i)->capacity, fastest);
 		err = scx_bpf_create_dsq(cluster_dsq(i), -1);
 		if (err)
 			return err;

@@ -305,7 +305,7 @@ static __always_inline void follow_start(struct cpu_state *this, struct cluster 
 		advance_own_clock(this, start);
 	if (alone && t->weight < NICE_0_LOAD)
 		forgive(this, c, p, t);
-	else
+	else if (sets_clock(c, t, this->charged_at))
 		advance_clock(c, start);
 }
 
@@ -487,10 +487,21 @@ static __always_inline void find_forgotten(u32 cpu, struct cpu_state *this, stru
 		set_bit_once(&c->keeping, this->slot);
 }
 
+/* Looks at the limits of the tick's CPU and of one other cluster, in turn, whose CPUs may be idle. */
+static __always_inline void follow_limits(struct cpu_state *this)
+{
+	if (!policy.cpufreq_pressure || nr_clusters == 1)
+		return;
+	follow_limit(this->cluster);
+	this->limit_read = this->limit_read + 1 < nr_clusters ? this->limit_read + 1 : 0;
+	follow_limit(this->limit_read);
+}
+
 static __always_inline void follow_tick(struct task_struct *p, u32 cpu)
 {
 	u64 now;
 
+	follow_limits(cpu_at(cpu));
 	if (!follows())
 		return;
 	now = bpf_ktime_get_ns();

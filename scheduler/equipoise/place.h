@@ -54,6 +54,26 @@ static __always_inline u64 behind_start(const struct task_state *t)
 	return t->weight < NICE_0_LOAD ? LIGHT_BEHIND : 0;
 }
 
+/*
+ * ns; longer than a turn at any tick, and than the sleep of a task that frames or buffers drive. What light tasks
+ * use meanwhile is left over: they are ahead of their shares, and the clock by which others are placed must not be.
+ * On a slow cluster that they share with tasks that sleep now and then it would be seconds ahead of the fast
+ * cluster's clock, and a task that waits there for a fast CPU would be forgiven what it is owed.
+ */
+#define FULL_WEIGHT_LATELY (100 * NSEC_PER_MSEC)
+
+/* @t, which was charged @now, ran on a CPU of @c: may the clocks follow it? */
+static __always_inline bool sets_clock(struct cluster *c, const struct task_state *t, u64 now)
+{
+	u64 since = now - READ_ONCE(c->full_weight_at);
+
+	if (t->weight < NICE_0_LOAD)
+		return (s64)since > (s64)FULL_WEIGHT_LATELY;
+	if ((s64)since > (s64)NSEC_PER_MSEC)
+		WRITE_ONCE(c->full_weight_at, now);
+	return true;
+}
+
 /* The latest of all clusters' clocks. */
 __noinline u64 latest_clock(void)
 {
@@ -105,7 +125,8 @@ static __always_inline void forgive(struct cpu_state *this, struct cluster *c, s
 
 	if (light)
 		clock = set_back ? latest_clock() : clock - behind_start(t);
-	advance_clock(c, clock);
+	if (set_back || sets_clock(c, t, this->charged_at))
+		advance_clock(c, clock);
 	clock = clock_of(p, this, c);
 	if (set_back) {
 		lead = (s64)(started - clock) > start_of(p) ? (s64)(started - clock) : start_of(p);

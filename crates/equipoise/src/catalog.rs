@@ -199,7 +199,10 @@ fn workload_page(name: &str, workload: &dyn Workload) -> Page {
     ]);
     Page {
         title: format!("{}: {}", workload.name(), workload.description()),
-        notes: duration(workload).into_iter().collect(),
+        notes: duration(workload)
+            .into_iter()
+            .chain(workload.notes())
+            .collect(),
         tables,
         ..Page::default()
     }

@@ -9,7 +9,8 @@ use crate::subject;
 use lab::{Case, Runs, Scheduler};
 use machine::input::{self, BadInput};
 use report::explain::{
-    self, Asked, Chain, Chains, Difference, Explanation, Period, Responses, Waits,
+    self, Asked, Chain, Chains, Difference, Explanation, Missed, MissedPeriod, Period, Responses,
+    Subject, Wait, Waits,
 };
 use simulator::{Event, Trace};
 use std::slice;
@@ -48,13 +49,17 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
         .at
         .filter(|at| !waits.iter().any(|wait| (wait.from..=wait.to).contains(at)));
     let names: Vec<&str> = latencies.iter().map(|one| one.name.as_str()).collect();
-    let chosen = responses.choose(&names);
+    let mut chosen = responses.choose(&names);
+    let periods = std::mem::take(&mut chosen.missed);
     let threads = latencies.iter().map(|latencies| latencies.name.clone());
-    let windows = explain::windows(&waits, &chosen);
+    let of_periods = explain::observed(&periods);
+    let observed = of_periods.iter().flatten().cloned();
+    let windows = observed.chain(explain::windows(&waits, &chosen)).collect();
     let mut chains = Chains::new(windows, threads, machine.cpus.len());
     lab::explain_until(&case, &runs, &mut chains, &STOP)?;
     let (chains, counted) = chains.finish();
     let mut chains = chains.into_iter();
+    let periods = with_chains(&case, periods, &of_periods, &mut chains);
     let waits: Vec<Chain> = chains.by_ref().take(waits.len()).collect();
     let explanation = Explanation {
         machine: &machine,
@@ -64,6 +69,7 @@ pub fn run(args: Explain, output: &Output) -> Result<(), Error> {
         seed: runs.seed,
         missed: missed.filter(|_| !waits.is_empty()),
         latencies,
+        periods,
         waits,
         slow: chosen.slow.into_iter().zip(chains.by_ref()).collect(),
         late: chosen.late.into_iter().zip(chains).collect(),
@@ -154,8 +160,43 @@ fn period(case: &Case<'_>, runs: &Runs, asked: &Asked, near: Option<u64>) -> Res
     Period::new(case.machine, scheduler, response, chains).ok_or_else(none)
 }
 
+/// The events of `missed` periods, from a run of its own.
+pub fn missed_periods(
+    case: &Case<'_>,
+    runs: &Runs,
+    missed: Vec<Missed>,
+) -> Result<Vec<MissedPeriod>, Error> {
+    let observed = explain::observed(&missed);
+    let windows = observed.iter().flatten().cloned().collect();
+    let mut chains = Chains::new(windows, [], case.machine.cpus.len());
+    lab::explain_until(case, runs, &mut chains, &STOP)?;
+    let (chains, _) = chains.finish();
+    Ok(with_chains(
+        case,
+        missed,
+        &observed,
+        &mut chains.into_iter(),
+    ))
+}
+
+/// `missed` with the next of `chains`, as many for each as were observed for it.
+fn with_chains(
+    case: &Case<'_>,
+    missed: Vec<Missed>,
+    observed: &[Vec<(Wait, Subject)>],
+    chains: &mut impl Iterator<Item = Chain>,
+) -> Vec<MissedPeriod> {
+    let scheduler = (case.scheduler.name(), !case.scheduler.is_foreign());
+    let missed = missed.into_iter().zip(observed);
+    let with = missed.filter_map(|(missed, observed)| {
+        let chains = chains.by_ref().take(observed.len()).collect();
+        MissedPeriod::new(case.machine, scheduler, missed, chains)
+    });
+    with.collect()
+}
+
 /// Two observers of the same run.
-struct Both<'a>(&'a mut dyn Trace, &'a mut dyn Trace);
+pub struct Both<'a>(pub &'a mut dyn Trace, pub &'a mut dyn Trace);
 
 impl Trace for Both<'_> {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {

@@ -1,28 +1,82 @@
 //! The figures of a comparison's HTML page.
 
 use crate::error::Error;
+use crate::explain::{Both, missed_periods};
 use crate::interrupt::STOP;
-use lab::Comparison;
-use report::{Figures, Recorder};
+use lab::{Case, Comparison, Runs};
+use report::explain::{Asked, MissedPeriod, Responses};
+use report::{Figures, Recorder, ShownRun};
 
-/// The figures of each scheduler's first run, which is simulated again to draw them. `None` if the
-/// command has to stop.
-pub fn figures(comparison: &Comparison) -> Result<Option<Figures>, Error> {
-    match drawn(comparison) {
+/// The number of missed periods of each scheduler that a page explains, of few schedulers and of many.
+const MOST_MISSES: usize = 5;
+const FEW_MISSES: usize = 2;
+const FEW_SCHEDULERS: usize = 4;
+
+/// Figures of each scheduler's first run, which is simulated again for them. `None` if the command
+/// is to stop. `load` is the command's options for the machine and the workload.
+pub fn figures(comparison: &Comparison, load: &[String]) -> Result<Option<Figures>, Error> {
+    match drawn(comparison, load) {
         Err(Error::Stopped) => Ok(None),
         result => result.map(Some),
     }
 }
 
-fn drawn(comparison: &Comparison) -> Result<Figures, Error> {
-    let mut first_runs = Vec::new();
+fn drawn(comparison: &Comparison, load: &[String]) -> Result<Figures, Error> {
+    let count = comparison.schedulers.len();
+    let most = match count <= FEW_SCHEDULERS {
+        true => MOST_MISSES,
+        false => FEW_MISSES,
+    };
+    let asked = Asked {
+        threads: Vec::new(),
+        at: None,
+        worst: most,
+    };
+    let mut shown = Vec::new();
     for (case, measured) in comparison.cases().iter().zip(&comparison.measured) {
         let duration_ns = measured.runs.first().map_or(0, |run| run.simulated_ns);
-        let mut recorder = Recorder::new(case.machine, duration_ns);
-        lab::trace_until(case, &comparison.runs, &mut recorder, &STOP)?;
-        first_runs.push(recorder.finish());
+        let mut recorder = Recorder::new(case.machine, duration_ns, count);
+        let mut responses = Responses::new(case.machine, &asked);
+        let mut both = Both(&mut recorder, &mut responses);
+        lab::trace_until(case, &comparison.runs, &mut both, &STOP)?;
+        shown.push(ShownRun {
+            run: recorder.finish(),
+            misses: misses(case, &comparison.runs, responses)?,
+            explain: explain(case, load, comparison.runs.seed),
+        });
     }
-    Ok(Figures::new(comparison, &first_runs, made_by()))
+    Ok(Figures::new(comparison, &shown, made_by()))
+}
+
+/// The missed periods that lost most time, explained by a run of their own.
+fn misses(
+    case: &Case<'_>,
+    runs: &Runs,
+    responses: Responses<'_>,
+) -> Result<Vec<MissedPeriod>, Error> {
+    let judged = lab::judged_threads(case.workload);
+    let judged: Vec<&str> = judged.iter().map(String::as_str).collect();
+    let missed = responses.choose(&judged).missed;
+    match missed.is_empty() {
+        true => Ok(Vec::new()),
+        false => missed_periods(case, runs, missed),
+    }
+}
+
+/// The command that explains this run, with the options `load`.
+fn explain(case: &Case<'_>, load: &[String], seed: u64) -> String {
+    let option = match case.scheduler.is_foreign() {
+        true => "--scheduler",
+        false => "--policy",
+    };
+    let seed = match seed {
+        1 => Vec::new(),
+        seed => vec!["--seed".to_owned(), seed.to_string()],
+    };
+    let words = load.iter().cloned();
+    let words = words.chain([option.to_owned(), case.scheduler.name().to_owned()]);
+    let words: Vec<String> = words.chain(seed).map(quoted).collect();
+    format!("equipoise explain {}", words.join(" "))
 }
 
 /// The command as it was typed, and its version.

@@ -62,6 +62,7 @@ impl Trace for Digested {
             Event::Turbo { .. }
                 | Event::Waker { .. }
                 | Event::Affinity { .. }
+                | Event::Period { .. }
                 | Event::Decision { .. }
         ) {
             self.explained += u64::from(matches!(event, Event::Decision { .. }));

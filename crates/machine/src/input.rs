@@ -277,27 +277,99 @@ pub fn unreadable(path: &Path, what: &str, error: &std::io::Error) -> Box<BadInp
     ))
 }
 
-/// Parses `text`, the content of `file`, as TOML. The error points at the bytes that do not fit.
+/// The number of errors of a file that are shown.
+const MOST_ERRORS: usize = 20;
+
+/// `text`, the content of `file`, as TOML. The errors point at the bytes that do not fit: all errors of
+/// syntax, or else all keys that are unknown and values of a wrong type.
 pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Box<BadInput>> {
-    toml::from_str(text).map_err(|error| {
-        // serde and the TOML parser put their expectation after the last "expected".
-        let (message, expected) = match split_expected(error.message()) {
-            Some((message, expected)) => (
-                message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
-                format!("expected {expected}"),
-            ),
-            None => match error.message().strip_prefix("missing field ") {
-                Some(field) => (error.message().to_owned(), format!("expected {field} here")),
-                None => (error.message().to_owned(), "expected valid TOML".to_owned()),
-            },
+    let first = match toml::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let (_, syntax) = toml::de::DeTable::parse_recoverable(text);
+    let errors = match syntax.is_empty() {
+        true => unfit::<T>(text, first),
+        false => of_each_line(text, syntax),
+    };
+    let errors = errors.iter().map(|error| bad_toml(file, text, error));
+    let all = BadInput::all(errors.collect());
+    Err(Box::new(all.expect("there is at least one error")))
+}
+
+/// The first error of each line: others follow from it.
+fn of_each_line(text: &str, errors: Vec<toml::de::Error>) -> Vec<toml::de::Error> {
+    let line = |error: &toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        text.as_bytes()[..at]
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count()
+    };
+    let mut errors = errors;
+    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+    errors.dedup_by_key(|error| line(error));
+    errors.truncate(MOST_ERRORS);
+    errors
+}
+
+/// The errors of a `text` without errors of syntax, of which `first` is the first. The line of each error
+/// is made empty, and the rest is read again. A key that is missing then may be one of those lines.
+fn unfit<T: DeserializeOwned>(text: &str, first: toml::de::Error) -> Vec<toml::de::Error> {
+    let mut left = text.as_bytes().to_vec();
+    let mut errors = vec![first];
+    while errors.len() < MOST_ERRORS {
+        let Some(span) = errors.last().and_then(toml::de::Error::span) else {
+            break;
         };
-        let message = match message.as_str() {
-            "" => "this does not fit here",
-            message => message,
-        };
-        let at = error.span().unwrap_or(0..0);
-        Box::new(BadInput::at(file, text, at, message, expected))
-    })
+        let start = span.start.min(left.len());
+        let begin = left[..start].iter().rposition(|&byte| byte == b'\n');
+        let end = left[start..].iter().position(|&byte| byte == b'\n');
+        let line = begin.map_or(0, |at| at + 1)..end.map_or(left.len(), |at| start + at);
+        // Without a table's head its keys would be another's.
+        if left[line.clone()].trim_ascii_start().starts_with(b"[") {
+            break;
+        }
+        left[line].fill(b' ');
+        let read = std::str::from_utf8(&left).map(toml::from_str::<T>);
+        match read {
+            Ok(Err(error)) if is_about_line(&error) => errors.push(error),
+            _ => break,
+        }
+    }
+    errors
+}
+
+/// Is it an error of one line, and not of what other lines lack?
+fn is_about_line(error: &toml::de::Error) -> bool {
+    [
+        "unknown field",
+        "unknown variant",
+        "invalid type",
+        "invalid value",
+    ]
+    .iter()
+    .any(|kind| error.message().starts_with(kind))
+}
+
+fn bad_toml(file: &str, text: &str, error: &toml::de::Error) -> BadInput {
+    // serde and the TOML parser put their expectation after the last "expected".
+    let (message, expected) = match split_expected(error.message()) {
+        Some((message, expected)) => (
+            message.trim_end_matches([',', ' ', '\n', ':']).to_owned(),
+            format!("expected {expected}"),
+        ),
+        None => match error.message().strip_prefix("missing field ") {
+            Some(field) => (error.message().to_owned(), format!("expected {field} here")),
+            None => (error.message().to_owned(), "expected valid TOML".to_owned()),
+        },
+    };
+    let message = match message.as_str() {
+        "" => "this does not fit here",
+        message => message,
+    };
+    let at = error.span().unwrap_or(0..0);
+    BadInput::at(file, text, at, message, expected)
 }
 
 /// Splits `message` at its first "expected " that is not part of "unexpected ".
@@ -424,5 +496,39 @@ mod tests {
             assert!(bad.message().contains(message), "{}", bad.message());
             assert!(bad.expected().contains(expected), "{}", bad.expected());
         }
+    }
+
+    #[test]
+    fn all_errors_of_a_file_are_shown_at_once() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Core {
+            #[serde(rename = "speed")]
+            _speed: u32,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            #[serde(rename = "hz")]
+            _hz: u32,
+            #[serde(rename = "core")]
+            _core: Vec<Core>,
+        }
+        let lines = |text: &str| -> Vec<String> {
+            let bad = from_toml::<File>("f", text).unwrap_err();
+            let shown = bad.render(false);
+            let errors = shown
+                .lines()
+                .filter_map(|line| line.strip_prefix("error: f:"));
+            errors
+                .map(|line| line.split(':').next().unwrap().to_owned())
+                .collect()
+        };
+        let unfit = "hz = \"a\"\ncolour = 1\n[[core]]\nspeed = 1\n[[core]]\nspeed = 2\nsped = 3\n";
+        assert_eq!(lines(unfit), ["1", "2", "7"]);
+        let syntax = "hz = = 1\n[[core]]\nspeed = 1\n[[core]\nspeed 2\n";
+        assert_eq!(lines(syntax), ["1", "4", "5"]);
+        // A missing key is reported alone.
+        assert_eq!(lines("[[core]]\nspeed = 1\n").len(), 1);
     }
 }

@@ -56,14 +56,25 @@ pub fn comparison(findings: &Findings<'_>, shown: Shown) -> Page {
         ),
         notes: [number_of_runs(runs, comparison.asked)]
             .into_iter()
+            .chain(comparison.workload.notes())
             .chain(cut_short(findings))
             .collect(),
         verdict: verdict(findings, shown.goal),
         tables,
         remarks: remarks(comparison, shown, hidden),
-        charts: rows.iter().filter(deciding).map(|row| chart(row)).collect(),
+        charts: rows
+            .iter()
+            .filter(deciding)
+            .map(|row| chart(row))
+            .filter(says_something)
+            .collect(),
         ..Page::default()
     }
+}
+
+/// Is any bar longer than nothing? A measure that is 0 under every scheduler is in the table.
+fn says_something(chart: &Chart) -> bool {
+    chart.bars.iter().any(|bar| bar.value != 0.0)
 }
 
 /// The number of runs, and their seed.

@@ -11,6 +11,7 @@ mod chain;
 mod diff;
 mod item;
 mod json;
+mod missed;
 mod page;
 mod period;
 mod response;
@@ -26,6 +27,7 @@ pub use chain::{Chain, Chains, Counted, Idled, Step, What};
 pub use diff::Difference;
 pub use item::windows;
 pub use json::json;
+pub use missed::{Missed, MissedPeriod, observed};
 pub use page::page;
 pub use period::{Period, parts};
 pub use response::{Chosen, Late, Lost, Ran, Response, Responses, Total};
@@ -51,6 +53,8 @@ pub struct Explanation<'a> {
     pub missed: Option<u64>,
     /// The waits of the requested threads, by name.
     pub latencies: Vec<Latencies>,
+    /// The missed periods that lost most time, with reasons.
+    pub periods: Vec<MissedPeriod>,
     /// The waits, with reasons.
     pub waits: Vec<Chain>,
     /// Threads that hardly waited but ran slowly.

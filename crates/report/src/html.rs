@@ -4,7 +4,7 @@
 mod figures;
 mod first_run;
 
-pub use figures::Figures;
+pub use figures::{Figures, Shown as ShownRun};
 pub use first_run::{FirstRun, Recorder};
 
 use crate::chart::svg;
@@ -18,10 +18,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 const UPLOT_STYLE: &str = include_str!("../third_party/uplot/uPlot.min.css");
 const UPLOT: &str = include_str!("../third_party/uplot/uPlot.iife.min.js");
 
-/// The number of policies whose timelines are open at first.
-const OPEN: usize = 2;
-
-/// The pages, one below the other. Figures are drawn only for the first page that has any.
+/// The pages, one below the other. Only the first one with figures has them drawn.
 pub fn html(title: &str, pages: &[Page]) -> String {
     let figures = pages.iter().find_map(|page| page.figures.as_ref());
     let uplot_style = figures.map_or("", |_| UPLOT_STYLE);
@@ -89,7 +86,7 @@ fn write_page(out: &mut String, page: &Page) {
     }
     if let Some(figures) = &page.figures {
         contents(out, figures);
-        machine(out, &figures.machine);
+        timelines(out, &figures.policies);
     }
     out.push_str("<section id=\"results\">\n");
     if page.figures.is_some() {
@@ -101,11 +98,11 @@ fn write_page(out: &mut String, page: &Page) {
         .for_each(|remark| line(out, "p", remark));
     out.push_str("</section>\n");
     if let Some(figures) = &page.figures {
-        timelines(out, &figures.policies);
         latencies(out, figures);
         if let Some(shown) = &figures.energy {
             energy(out, shown);
         }
+        machine(out, &figures.machine);
     }
     if page.verdict.is_empty() {
         bars(out, page);
@@ -131,11 +128,12 @@ fn line(out: &mut String, element: &str, text: &str) {
 fn contents(out: &mut String, figures: &Figures) {
     out.push_str("<nav aria-label=\"On this page\"><ul>\n");
     let parts = [
-        ("machine", "Machine", true),
-        ("results", "Results", true),
         ("timelines", "Timelines", true),
+        ("misses", "Missed deadlines", figures.has_misses()),
+        ("results", "Results", true),
         ("latencies", "Wakeup latencies", figures.has_latencies()),
         ("energy", "Energy", figures.energy.is_some()),
+        ("machine", "Machine", true),
     ];
     for (id, name, _) in parts.iter().filter(|(.., is_there)| *is_there) {
         let _ = writeln!(out, "<li><a href=\"#{id}\">{name}</a></li>");
@@ -168,13 +166,11 @@ fn machine(out: &mut String, machine: &MachineFigure) {
     out.push_str("</ul>\n</section>\n");
 }
 
-/// For each policy, what ran when on which CPU, and the CPUs' load and frequency.
+/// For each policy, what ran when on which CPU, the deadlines, and the CPUs' load, frequency and power.
 fn timelines(out: &mut String, policies: &[PolicyFigure]) {
     out.push_str(
         "<section id=\"timelines\">\n<h2>Timelines: the first run of each policy</h2>\n\
-         <p>Drag over a chart to zoom in, or use the buttons; with a chart in focus, the keys + and -, left and \
-         right, and Home. All charts show the same time.</p>\n\
-         <div class=\"tools\" role=\"group\" aria-label=\"Time shown\">\n",
+         <div class=\"tools sticky\" role=\"group\" aria-label=\"Time shown\">\n",
     );
     for (action, name) in [
         ("in", "Zoom in"),
@@ -188,14 +184,25 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             "<button type=\"button\" data-action=\"{action}\">{name}</button>"
         );
     }
-    out.push_str("<span id=\"view\" role=\"status\"></span></div>\n");
-    for (index, policy) in policies.iter().enumerate() {
-        let open = if index < OPEN { " open" } else { "" };
-        let name = escape(&policy.name);
+    out.push_str(
+        "<span id=\"view\" role=\"status\"></span>\n<ul class=\"legend\" id=\"threads\"></ul></div>\n\
+         <p class=\"hint\">All charts show the same time. Drag over one to zoom in; with a chart in focus, the \
+         keys + and -, left and right, and Home. ",
+    );
+    if policies.iter().any(|policy| !policy.misses.is_empty()) {
+        out.push_str(
+            "Below the CPUs, each thread with a deadline has a row with its periods: from the release of its \
+             work until that was done, and a mark at the deadline. Click on a missed one to see why.",
+        );
+    }
+    out.push_str("</p>\n");
+    for policy in policies {
+        let (index, name) = (policy.index, escape(&policy.name));
+        let open = if policy.open { " open" } else { "" };
         let _ = writeln!(
             out,
-            "<details data-run=\"{index}\"{open}><summary>{name}</summary>\n<p class=\"notes\">{}</p>\n<p>{}</p>\n\
-             <ul class=\"legend\" data-part=\"legend\"></ul>",
+            "<details class=\"run\" data-run=\"{index}\"{open}><summary>{name}</summary>\n\
+             <p class=\"notes\">{}</p>\n<p class=\"notes\">{}</p>",
             escape(&policy.description),
             escape(&policy.summary)
         );
@@ -203,34 +210,83 @@ fn timelines(out: &mut String, policies: &[PolicyFigure]) {
             out,
             "timeline",
             &format!(
-                "Timeline of {}: which thread ran when on which CPU; the table Running times by CPU \
-                                          below has the shares",
+                "Timeline of {}: which thread ran when on which CPU, and the periods of threads with \
+                 deadlines; the table Running times by CPU has the shares, and the missed deadlines are below",
                 policy.name
             ),
         );
-        if policy.busy {
-            line(out, "h3", "Busy part of the time");
-            chart(
-                out,
-                "busy",
-                &format!("How busy each CPU was over time under {}", policy.name),
-            );
-        }
-        if policy.frequency {
-            line(out, "h3", "Frequency, relative to the highest");
-            chart(
-                out,
-                "frequency",
-                &format!("Frequencies over time under {}", policy.name),
-            );
-        }
-        table(out, &policy.threads);
+        out.push_str("<div class=\"why\" data-part=\"why\" aria-live=\"polite\"></div>\n");
+        more(out, policy);
         out.push_str("</details>\n");
     }
+    misses(out, policies);
     out.push_str("</section>\n");
 }
 
-/// An element for the script to draw into.
+/// A policy's other charts, and where its threads ran.
+fn more(out: &mut String, policy: &PolicyFigure) {
+    out.push_str("<details class=\"more\"><summary>Load");
+    let others = [(policy.frequency, ", frequency"), (policy.power, ", power")];
+    for (_, name) in others.into_iter().filter(|(is_there, _)| *is_there) {
+        out.push_str(name);
+    }
+    let _ = writeln!(
+        out,
+        " and running times under {}</summary>",
+        escape(&policy.name)
+    );
+    for (part, is_there, title) in [
+        ("busy", policy.busy, "Busy part of the time"),
+        (
+            "frequency",
+            policy.frequency,
+            "Frequency, relative to the highest",
+        ),
+        ("power", policy.power, "Power over time by part"),
+    ] {
+        if is_there {
+            line(out, "h3", title);
+            chart(out, part, &format!("{title}, under {}", policy.name));
+        }
+    }
+    table(out, &policy.threads);
+    out.push_str("</details>\n");
+}
+
+/// The missed periods that are explained, by policy.
+fn misses(out: &mut String, policies: &[PolicyFigure]) {
+    if policies.iter().all(|policy| policy.misses.is_empty()) {
+        return;
+    }
+    out.push_str("<h3 id=\"misses\">Why deadlines were missed</h3>\n");
+    out.push_str(
+        "<p class=\"hint\">The missed periods of each policy that lost most time, with the decisions in them.</p>\n",
+    );
+    for policy in policies {
+        for miss in &policy.misses {
+            let _ = writeln!(
+                out,
+                "<details class=\"miss\" data-of=\"{}\" data-thread=\"{}\" data-from=\"{:.3}\" data-due=\"{:.3}\" \
+                 data-done=\"{:.3}\"><summary>{}: <span class=\"thread\">{}</span>, {:.2} ms after the deadline at \
+                 {:.3} ms</summary>",
+                policy.index,
+                escape(&miss.thread),
+                miss.released,
+                miss.due,
+                miss.done,
+                escape(&policy.name),
+                escape(&miss.thread),
+                miss.done - miss.due,
+                miss.due
+            );
+            miss.says.iter().for_each(|said| line(out, "p", said));
+            miss.chains.iter().for_each(|chain| table(out, chain));
+            out.push_str("</details>\n");
+        }
+    }
+}
+
+/// A place for the script's drawing.
 fn chart(out: &mut String, part: &str, label: &str) {
     let _ = writeln!(
         out,
@@ -252,8 +308,8 @@ fn latencies(out: &mut String, figures: &Figures) {
         let _ = writeln!(out, "<option value=\"{index}\">{}</option>", escape(thread));
     }
     out.push_str(
-        "</select></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Cumulative \
-         distribution of wakeup latencies by policy; the table below has the percentiles\"></div>\n",
+        "</select> <span id=\"thread-swatch\"></span></div>\n<div class=\"chart\" id=\"cdf\" role=\"img\" aria-label=\"Which share of the wakeups \
+         waited no longer than that, by policy; the table below has the percentiles\"></div>\n",
     );
     table(out, &figures.latencies);
     out.push_str("</section>\n");
@@ -262,7 +318,7 @@ fn latencies(out: &mut String, figures: &Figures) {
 /// A bar for each policy, with its parts, and the corresponding table.
 fn energy(out: &mut String, energy: &Energy) {
     out.push_str("<section id=\"energy\">\n<h2>Energy</h2>\n<ul class=\"legend\">\n");
-    let colour = |kind: usize| format!("var(--c{})", kind % 8);
+    let colour = |kind: usize| format!("var(--e{})", kind % 6);
     for (index, kind) in energy.kinds.iter().enumerate() {
         let _ = writeln!(
             out,

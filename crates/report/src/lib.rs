@@ -23,7 +23,7 @@ mod verdict;
 
 pub use chart::{Bar, Chart, picture};
 pub use comparison::{Shown, comparison};
-pub use html::{Figures, FirstRun, Recorder, fragment, html};
+pub use html::{Figures, FirstRun, Recorder, ShownRun, fragment, html};
 pub use machine::machine;
 pub use page::{Cell, Page, Table, Tone};
 pub use reproduction::reproduction;

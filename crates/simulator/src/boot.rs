@@ -46,6 +46,8 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
     let bpf = Bpf::load(&config, tick_ns, hw.memory.as_ref(), groups)?;
     let ops = bpf.instance.ops;
     let code = Code::new(config.scheduler, bpf.instance.base());
+    let mut env = Env::new(shared, config.seed, config.workload.metrics().len());
+    env.periods = config.trace.is_some().then(Vec::new);
     let mut kernel = Kernel {
         machine,
         hotplug: Hotplug::new(machine),
@@ -72,7 +74,7 @@ pub fn boot<'a>(config: Config<'a>, check: Option<Box<Checker>>) -> Result<Kerne
             barriers: Barriers::new(&barriers),
             streams: Streams::new(&streams),
             pollers: Pollers::default(),
-            env: Env::new(shared, config.seed, config.workload.metrics().len()),
+            env,
         },
         tick_ns,
         tick_phase: rng.below(tick_ns),

@@ -219,6 +219,21 @@ pub enum Event<'a> {
         /// A [`machine::CpuMask`] in bytes.
         cpus: &'a [u8],
     },
+    /// A period of a task is over: its program has compared the time when its work was done with the
+    /// deadline. Not a tracepoint of the kernel.
+    Period {
+        /// `comm`, `pid`.
+        #[serde(borrow)]
+        task: (&'a str, i32),
+        /// When the work was released, ns.
+        released: u64,
+        /// The deadline, ns.
+        due: u64,
+        /// When the work was done, ns.
+        done: u64,
+        /// Counted as missed.
+        missed: bool,
+    },
     /// `bpf_trace_printk`.
     Printk(&'a str),
     /// A decision of the scheduler, if it was compiled to report them ([`Object::explaining`]). Not

@@ -39,6 +39,10 @@ impl Workload for Bound {
         self.workload.metrics()
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.workload.notes()
+    }
+
     fn check(&self, machine: &Machine) -> Result<(), Box<BadInput>> {
         self.cpus(machine)?;
         self.workload.check(machine)

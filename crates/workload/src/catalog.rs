@@ -40,7 +40,10 @@ macro_rules! rt_app_files {
 
 /// The files of `workloads/`, by stem.
 const FILES: &[(&str, &str)] = rt_app_files![
+    "app-start",
     "audio",
+    "browser",
+    "game",
     "heavy-and-light",
     "mixed",
     "pipeline",
@@ -49,6 +52,7 @@ const FILES: &[(&str, &str)] = rt_app_files![
     "rt-cfs-pinned",
     "rt-pinned",
     "spinners",
+    "video-call",
 ];
 
 /// The names that [`load`] knows, each with a one-line description.

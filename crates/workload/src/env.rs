@@ -22,6 +22,21 @@ pub struct Env {
     pub rng: Rng,
     /// Where measurements go.
     pub recorder: Recorder,
+    /// The periods judged since the kernel last took them; `None` if it asks for none.
+    pub periods: Option<Vec<Period>>,
+}
+
+/// A period of a task that is over, and whether the task was done with its work by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When its work was released, ns.
+    pub released: u64,
+    /// The deadline, ns.
+    pub due: u64,
+    /// When the work was done, ns.
+    pub done: u64,
+    /// Counted as missed.
+    pub missed: bool,
 }
 
 impl Env {
@@ -40,6 +55,15 @@ impl Env {
             },
             rng: Rng::new(seed),
             recorder: Recorder::new(metrics),
+            periods: None,
+        }
+    }
+
+    /// Reports a period to the kernel, if it asks for periods.
+    #[inline]
+    pub fn judge(&mut self, period: impl FnOnce() -> Period) {
+        if let Some(periods) = &mut self.periods {
+            periods.push(period());
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use bound::bind;
 pub use catalog::{builtin, load, parameters, parse};
-pub use env::{Env, Shared};
+pub use env::{Env, Period, Shared};
 pub use group::{Bandwidth, ControlGroup, GroupId};
 pub use params::{Param, Unit, nanoseconds};
 pub use record::{Better, Goal, MAX_SAMPLES, Metric, MetricId, Recorder, Role};
@@ -71,6 +71,10 @@ pub trait Workload: Send + Sync {
     }
     /// The metrics of parts without a duration that are ended by the duration of another part.
     fn cut_short(&self, _machine: &Machine) -> Vec<MetricId> {
+        Vec::new()
+    }
+    /// Sentences about its parts that are not simulated.
+    fn notes(&self) -> Vec<String> {
         Vec::new()
     }
     /// The recording that it replays, if it does.

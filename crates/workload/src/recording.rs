@@ -503,6 +503,13 @@ impl Running {
             for period in 0..outcome.periods {
                 let share = if period < outcome.missed { 100.0 } else { 0.0 };
                 env.recorder.record(periodic.missed, share);
+                let released = job.release + period * periodic.period_ns;
+                env.judge(|| crate::Period {
+                    released,
+                    due: released + periodic.period_ns,
+                    done: end,
+                    missed: period < outcome.missed,
+                });
             }
         }
     }

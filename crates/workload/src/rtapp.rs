@@ -31,8 +31,10 @@
 //! A section `taskgroups` has the settings of control groups (`groups.rs`), which rt-app leaves to the user, and a section
 //! `timeline` has changes of the machine (`timeline.rs`).
 //!
-//! These keys are ignored, because the simulated kernel has no such features: `pi_enabled`, `lock_pages`,
-//! `nodes_membind`, and the places of logs.
+//! `util_min` and `util_max` are read and checked, but not simulated: no scheduler here has uclamp. A note names
+//! the tasks.
+//!
+//! Ignored, since the simulated kernel has no such thing: `pi_enabled`, `lock_pages`, `nodes_membind`; and where logs go.
 
 use crate::params::{Param, Unit};
 use crate::{Better, Goal, Metric, MetricId, Role, Start, Workload};
@@ -318,6 +320,18 @@ impl Workload for RtApp {
     /// with a period, its own or its chain's, has `THREAD/missed`.
     fn metrics(&self) -> &[Metric] {
         &self.metrics
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let clamped = &self.plan.config.clamped;
+        if clamped.is_empty() {
+            return Vec::new();
+        }
+        let note = format!(
+            "util_min and util_max (uclamp) of {} have no effect: CPUs and frequencies are chosen by utilization alone.",
+            clamped.join(", ")
+        );
+        vec![note]
     }
 
     /// `cpus` must be CPUs of `machine`, and the timeline must be possible there.

@@ -62,6 +62,10 @@ impl Workload for Together {
         self.parts.iter().try_for_each(|part| part.check(machine))
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.parts.iter().flat_map(|part| part.notes()).collect()
+    }
+
     fn cut_short(&self, machine: &Machine) -> Vec<MetricId> {
         let has_duration = |part: &dyn Workload| part.start(machine).duration_ns.is_some();
         let durations: Vec<bool> = self

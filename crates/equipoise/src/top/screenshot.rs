@@ -1,4 +1,5 @@
-//! The screens in docs/top.md, drawn from a folder that holds a computer's /proc and /sys.
+//! The screens of docs/top.md and docs/top-wide.md, drawn from a folder with a computer's /proc and /sys: an
+//! invented board's, and those of a guest under Linux 7.3.4 (recorded.json).
 
 use super::draw::draw;
 use super::sample::{Computer, Watch};
@@ -172,11 +173,15 @@ impl Board {
     }
 }
 
-/// docs/top.md has `screen` after the comment `<!-- NAME -->`. With EQUIPOISE_SCREENS set, the test
-/// writes it there instead.
+/// docs/top.md, or for a wide one docs/top-wide.md, has `screen` after the comment `<!-- NAME -->`. With
+/// EQUIPOISE_SCREENS set, the test writes it there instead.
 #[track_caller]
 fn documented(name: &str, screen: &str) {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/top.md");
+    let page = match name.ends_with("200x60") {
+        true => "../../docs/top-wide.md",
+        false => "../../docs/top.md",
+    };
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = fs::read_to_string(&page).unwrap();
     let start = format!("<!-- {name} -->\n\n```text\n");
     let (before, rest) = text.split_once(&start).expect("the screen's comment");
@@ -189,6 +194,129 @@ fn documented(name: &str, screen: &str) {
             "{name}: EQUIPOISE_SCREENS=1 rewrites docs/top.md"
         );
     }
+}
+
+/// pid, tid, name, ticks, CPU, ns run, ns waited, turns, migrations.
+type RecordedThread = (u32, u32, String, u64, usize, u64, u64, u64, u64);
+
+/// A refresh in the guest: the counts of the kernel that `top` reads.
+#[derive(serde::Deserialize)]
+struct Recorded {
+    /// Since the first one.
+    ms: u64,
+    /// By CPU: fields of its line in /proc/stat, and the last ones in /proc/schedstat.
+    stat: Vec<String>,
+    schedstat: Vec<String>,
+    threads: Vec<RecordedThread>,
+    /// /sys/kernel/sched_ext/root/events.
+    events: Vec<String>,
+}
+
+/// The screens of the guest's samples, in both sizes.
+fn recorded(name: &str, ops: Option<&str>, counted: Option<Value>) -> [String; 2] {
+    let all: std::collections::BTreeMap<String, Vec<Recorded>> =
+        serde_json::from_str(include_str!("recorded.json")).unwrap();
+    let steps = &all[name];
+    let root = tempfile::tempdir().unwrap();
+    let board = Board {
+        root,
+        has_schedstat: true,
+    };
+    board.file("sys/devices/system/cpu/online", "0-3\n");
+    for cpu in 0..4 {
+        let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+        board.file(&format!("{topology}/package_cpus_list"), "0-3\n");
+        board.file(
+            &format!("{topology}/thread_siblings_list"),
+            &format!("{cpu}\n"),
+        );
+    }
+    let show = |step: &Recorded| {
+        let numbered = |list: &[String], between: &str| -> String {
+            let lines = list.iter().enumerate();
+            lines
+                .map(|(cpu, text)| format!("cpu{cpu} {between}{text}\n"))
+                .collect()
+        };
+        board.file("proc/stat", &numbered(&step.stat, ""));
+        board.file("proc/schedstat", &numbered(&step.schedstat, "0 0 0 0 0 0 "));
+        for (pid, tid, name, ticks, cpu, ran, waited, turns, migrations) in &step.threads {
+            let folder = format!("proc/{pid}/task/{tid}");
+            let zeros = |fields: usize| vec!["0"; fields].join(" ");
+            let (between, after) = (zeros(10), zeros(23));
+            let text = format!("{tid} ({name}) S {between} {ticks} 0 {after} {cpu} 0\n");
+            board.file(&format!("{folder}/stat"), &text);
+            board.file(
+                &format!("{folder}/schedstat"),
+                &format!("{ran} {waited} {turns}\n"),
+            );
+            board.file(
+                &format!("{folder}/sched"),
+                &format!("se.nr_migrations : {migrations}\n"),
+            );
+        }
+        if ops.is_some() {
+            board.file("sys/kernel/sched_ext/root/events", &step.events.join("\n"));
+        }
+    };
+    if let Some(ops) = ops {
+        board.file("sys/kernel/sched_ext/root/ops", &format!("{ops}\n"));
+    }
+    if let Some(counted) = counted {
+        board.serve(&counted);
+    }
+    show(&steps[0]);
+    let mut watch = Watch::begin(Computer::at(board.root.path()).unwrap()).unwrap();
+    let mut state = State::new(Duration::from_secs(10));
+    for (step, before) in steps[1..].iter().zip(steps) {
+        show(step);
+        state.show(watch.next_after(Duration::from_millis(step.ms - before.ms)));
+    }
+    [(80, 24), (200, 60)].map(|(width, height)| {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, &watch.computer, &state))
+            .unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+        let lines = cells.chunks(usize::from(width));
+        lines
+            .map(|line| format!("{}\n", line.concat().trim_end()))
+            .collect()
+    })
+}
+
+#[test]
+fn recorded_in_a_guest_without_a_scheduler() {
+    let [small, large] = recorded("none", None, None);
+    documented("Linux's own, 80x24", &small);
+    documented("Linux's own, 200x60", &large);
+}
+
+#[test]
+fn recorded_in_a_guest_with_equipoise() {
+    // The counts of scx_equipoise in one second of the guest.
+    let counted = json!({
+        "pulled": 1, "idle_hits": 31, "queue_waits": 11, "wakeup_preemptions": 6, "energy_uj": {},
+        "callbacks": {
+            "dispatch": { "calls": 67, "ns_per_call": 14636.0 },
+            "enqueue": { "calls": 9, "ns_per_call": 28754.0 },
+            "select_cpu": { "calls": 39, "ns_per_call": 16180.0 },
+            "stopping": { "calls": 41, "ns_per_call": 5656.0 },
+            "tick": { "calls": 220, "ns_per_call": 6871.0 },
+            "update_idle": { "calls": 64, "ns_per_call": 2947.0 },
+        },
+    });
+    let [small, large] = recorded("equipoise", Some("equipoise"), Some(counted));
+    documented("scx_equipoise, 80x24", &small);
+    documented("scx_equipoise, 200x60", &large);
+}
+
+#[test]
+fn recorded_in_a_guest_with_scx_simple() {
+    let [small, large] = recorded("simple", Some("simple"), None);
+    documented("scx_simple, 80x24", &small);
+    documented("scx_simple, 200x60", &large);
 }
 
 #[test]

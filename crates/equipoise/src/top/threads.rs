@@ -25,6 +25,8 @@ struct Counted {
     ticks: u64,
     /// `sched`: `se.nr_migrations`.
     migrations: Option<u64>,
+    /// When `turns` was read, since the begin of the scan: a scan takes some ms on a busy computer.
+    read_after: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,6 +68,8 @@ pub struct Threads {
     proc: PathBuf,
     /// The ticks of `stat` per second.
     hz: f64,
+    /// The files change while they are read.
+    is_live: bool,
     before: BTreeMap<Id, Counted>,
     at: Option<Instant>,
     /// The latest sample of a watched thread, and its waits.
@@ -78,6 +82,7 @@ impl Threads {
     /// The threads in the folder `proc`.
     pub fn of(proc: PathBuf) -> Threads {
         Threads {
+            is_live: proc == Path::new("/proc"),
             proc,
             hz: rustix::param::clock_ticks_per_second() as f64,
             before: BTreeMap::new(),
@@ -89,20 +94,29 @@ impl Threads {
 
     /// The threads that ran since the last call, most CPU time first; none on the first call.
     pub fn scan(&mut self, now: Instant) -> Vec<Thread> {
-        self.look(now);
         let ids = self.ids();
         let seconds = self.at.map(|at| (now - at).as_secs_f64().max(1e-9));
+        let began = Instant::now();
+        let read_after = |is_live: bool| match is_live {
+            true => began.elapsed(),
+            false => Duration::ZERO,
+        };
         let mut counted = BTreeMap::new();
         let mut ran = Vec::new();
         for id in ids {
             let folder = self.folder(id);
             let then = self.before.get(&id).copied();
             let turns = turns(&folder);
-            // The other files change only for threads that ran.
+            let read_after = read_after(self.is_live);
+            // The percentile and the mean are of the same waits.
+            if let (Some(turns), Some((last, waits))) = (turns, self.watched.get_mut(&id)) {
+                sample(last, waits, now, turns);
+            }
+            // Only a thread that ran has anything new in the other files.
             if let (Some(turns), Some(then)) = (turns, then)
                 && then.turns == Some(turns)
             {
-                counted.insert(id, then);
+                counted.insert(id, Counted { read_after, ..then });
                 continue;
             }
             let Some(stat) = fs::read_to_string(folder.join("stat")).ok() else {
@@ -115,13 +129,20 @@ impl Threads {
                 turns,
                 ticks: stat.ticks,
                 migrations: migrations(&folder),
+                read_after,
             };
             counted.insert(id, now);
             // All the time of a thread that is new since the last scan belongs to this interval.
             if let Some(seconds) = seconds {
+                let seconds = then.map_or(seconds, |then| {
+                    let seconds =
+                        seconds + read_after.as_secs_f64() - then.read_after.as_secs_f64();
+                    seconds.max(1e-9)
+                });
                 ran.extend(self.between(id, &stat, then.unwrap_or_default(), now, seconds));
             }
         }
+        self.watched.retain(|id, _| counted.contains_key(id));
         self.missing = missing(&counted);
         ran.sort_by(|a, b| b.ran.total_cmp(&a.ran).then(a.tid.cmp(&b.tid)));
         self.watch(&ran, &counted);
@@ -152,15 +173,7 @@ impl Threads {
             let Some(turns) = turns(&folder(proc, id)) else {
                 return false;
             };
-            let number = turns.number.saturating_sub(last.number);
-            if number > 0 {
-                let waited = turns.waited_ns.saturating_sub(last.waited_ns);
-                waits.push_back((now, waited as f64 / number as f64, number));
-            }
-            while waits.front().is_some_and(|&(at, ..)| now - at > WINDOW) {
-                waits.pop_front();
-            }
-            *last = turns;
+            sample(last, waits, now, turns);
             true
         });
     }
@@ -242,6 +255,19 @@ impl Threads {
     fn folder(&self, id: Id) -> PathBuf {
         folder(&self.proc, id)
     }
+}
+
+/// Adds the waits since `last`, which is `turns` from now on, and forgets those that are too old.
+fn sample(last: &mut Turns, waits: &mut Waits, now: Instant, turns: Turns) {
+    let number = turns.number.saturating_sub(last.number);
+    if number > 0 {
+        let waited = turns.waited_ns.saturating_sub(last.waited_ns);
+        waits.push_back((now, waited as f64 / number as f64, number));
+    }
+    while waits.front().is_some_and(|&(at, ..)| now - at > WINDOW) {
+        waits.pop_front();
+    }
+    *last = turns;
 }
 
 fn folder(proc: &Path, (pid, tid): Id) -> PathBuf {

@@ -63,6 +63,39 @@ fn a_heavy_thread_leaves_capped_cpus_in_linux() {
     );
 }
 
+/// Half of the work is done before the cap, half after it; with the cap gone the fast CPUs count again.
+#[test]
+fn equipoise_ranks_cpus_by_what_their_limits_leave() {
+    let cap = |from: u32, until: u32| {
+        let change = |at, percent| {
+            format!(r#"{{ "at": {at}, "cpus": [4], "scaling_max_freq": "{percent}%" }}"#)
+        };
+        format!("{}, {}", change(from, 10), change(until, 100))
+    };
+    let limit = |timeline: &str| time("odroid-xu3", "eevdf", 1, timeline);
+    for timeline in [
+        cap(1000, 100_000_000),
+        cap(1000, 1_000_000),
+        cap(500_000, 1_000_000),
+    ] {
+        let (ours, linux) = (
+            time("odroid-xu3", "equipoise", 1, &timeline),
+            limit(&timeline),
+        );
+        assert!(
+            ours < 1.03 * linux,
+            "{ours} s, {linux} s under `eevdf`: {timeline}"
+        );
+    }
+    // Nine threads use all CPUs, whichever are faster.
+    let capped = cap(1000, 100_000_000);
+    let (ours, linux) = (
+        time("odroid-xu3", "equipoise", 9, &capped),
+        time("odroid-xu3", "eevdf", 9, &capped),
+    );
+    assert!(ours < 1.03 * linux, "{ours} s, {linux} s under `eevdf`");
+}
+
 #[test]
 fn an_impossible_timeline_is_refused_with_its_line() {
     for (timeline, message) in [

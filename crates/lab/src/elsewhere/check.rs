@@ -85,6 +85,7 @@ impl<'c, 't> Expected<'c, 't> {
             Event::Affinity { task: of, cpus } => {
                 task(of).and(expect(CpuMask::from_bytes(cpus).is_some(), "CPUs"))
             }
+            Event::Period { task: of, .. } => task(of),
             Event::Printk(line) => text(line),
             Event::Decision { .. } => Err("a decision"),
         }

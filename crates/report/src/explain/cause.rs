@@ -61,6 +61,8 @@ pub enum Kind {
     SharedCore,
     /// The thread that wakes it up was late.
     LateWaker,
+    /// Its work takes longer than its period.
+    Work,
 }
 
 /// The cause of a loss.

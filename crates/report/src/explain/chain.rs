@@ -429,7 +429,9 @@ impl Trace for Chains {
                     numbers: *numbers,
                 };
                 for window in self.open(now) {
-                    let wakes = window.steps.is_empty() && window.wait.after == After::Wakeup;
+                    let wakes = window.steps.is_empty()
+                        && window.wait.after == After::Wakeup
+                        && window.subject != Subject::Continued;
                     if wakes && pid == Some(window.wait.pid) {
                         let waited_for = Some(waited_for);
                         window.push(

@@ -1,6 +1,6 @@
 //! The same period of a thread under two schedulers, side by side.
 
-use super::json::{cause_of, chain_of, slow_of};
+use super::json::{cause_of, chain_of, named_parts, slow_of};
 use super::page::{chain, seconds, shown};
 use super::period::Period;
 use super::response::Response;
@@ -26,8 +26,8 @@ pub struct Difference<'a> {
     pub sides: [Period; 2],
 }
 
-/// A part of a response's time: its name and the time, ns. The parts add up to the whole.
-fn parts(response: &Response) -> [(&'static str, u64); 6] {
+/// Where the time of a response went: its name and the time, ns. Together they are all of it.
+pub(super) fn parts(response: &Response) -> [(&'static str, u64); 6] {
     let lost = response.lost();
     let waited = response.waited_ns();
     let slow = lost.kind_ns + lost.frequency_ns + lost.shared_ns;
@@ -196,12 +196,11 @@ fn decided(side: &Period) -> Vec<Table> {
 
 fn side(side: &Period) -> Value {
     let response = &side.response;
-    let parts = parts(response).map(|(name, ns)| (name.replace(' ', "_") + "_ns", json!(ns)));
     json!({
         "policy": side.policy,
         "from_ns": response.from,
         "to_ns": response.to,
-        "parts": serde_json::Map::from_iter(parts),
+        "parts": named_parts(response),
         "period": slow_of(response),
         "cause": side.cause.as_ref().map(|cause| cause_of(cause, response)),
         "waited": side.waited.as_ref().map(chain_of),

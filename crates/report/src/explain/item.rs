@@ -41,7 +41,11 @@ fn slow_window(response: &Response) -> (Wait, Subject) {
         from: response.from,
         to: response.to,
     };
-    (wait, Subject::Slow)
+    let subject = match response.continues {
+        true => Subject::Continued,
+        false => Subject::Slow,
+    };
+    (wait, subject)
 }
 
 impl<'a> Item<'a> {
@@ -88,25 +92,36 @@ impl<'a> Item<'a> {
     }
 }
 
-/// All losses, largest first.
+/// All of them outside the missed periods, the largest loss first.
 pub fn items<'a>(of: &'a Explanation<'_>) -> Vec<Item<'a>> {
     let waits = of.waits.iter().map(Item::Waited);
     let slow = of.slow.iter().map(|(one, chain)| Item::Slow(one, chain));
     let late = of.late.iter().map(|(one, chain)| Item::Late(one, chain));
-    let mut items: Vec<Item<'a>> = waits.chain(slow).chain(late).collect();
+    let is_apart = |item: &Item<'_>| {
+        let (at, pid) = (item.at(), item.thread().1);
+        let mut periods = of.periods.iter().map(|one| &one.missed.response);
+        !periods.any(|one| one.pid == pid && (one.from..=one.to).contains(&at))
+    };
+    let items = waits.chain(slow).chain(late);
+    let mut items: Vec<Item<'a>> = items.filter(is_apart).collect();
     items.sort_by_key(|item| u64::MAX - item.lost_ns());
     items
 }
 
-/// The causes of `items`, which are sorted, without losses below a tenth of the largest. If a
-/// thread has several losses for the same reason, only the first counts.
+/// The causes of the missed periods, and then of `items`, which are in order, without losses below a
+/// tenth of the largest; of several losses of a thread for one reason, that of the first.
 pub fn causes(of: &Explanation<'_>, items: &[Item<'_>]) -> Vec<Cause> {
     let largest = items.first().map_or(0, Item::lost_ns);
     let mut seen = BTreeSet::new();
     let mut causes = Vec::new();
-    for item in items.iter().filter(|item| item.lost_ns() >= largest / 10) {
-        let cause = item.cause(of);
-        let thread = base(item.thread().0).to_owned();
+    let periods = of
+        .periods
+        .iter()
+        .map(|one| (one.cause(), &*one.missed.response.name));
+    let items = items.iter().filter(|item| item.lost_ns() >= largest / 10);
+    let items = items.map(|item| (item.cause(of), item.thread().0));
+    for (cause, thread) in periods.chain(items) {
+        let thread = base(thread).to_owned();
         if seen.insert((thread, cause.kind as u32, cause.decision)) {
             causes.push(cause);
         }

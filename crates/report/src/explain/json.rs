@@ -4,7 +4,9 @@ use super::Explanation;
 use super::beside::Share;
 use super::cause::Kind;
 use super::chain::{Chain, Made, Step, What};
+use super::diff::parts;
 use super::item::{Item, items};
+use super::missed::MissedPeriod;
 use super::response::Response;
 use super::wait::After;
 use serde::Serialize;
@@ -21,6 +23,7 @@ struct Explained<'a> {
     policy: &'a str,
     seed: u64,
     causes: Vec<Cause>,
+    missed: Vec<serde_json::Value>,
     threads: Vec<Thread<'a>>,
     waits: Vec<Waited<'a>>,
     slow: Vec<Slow<'a>>,
@@ -196,7 +199,10 @@ pub fn json(of: &Explanation<'_>) -> String {
         workload: of.workload,
         policy: of.policy,
         seed: of.seed,
-        causes: items(of).iter().map(|item| cause(item, of)).collect(),
+        causes: missed_causes(of)
+            .chain(items(of).iter().map(|item| cause(item, of)))
+            .collect(),
+        missed: of.periods.iter().map(missed).collect(),
         threads: threads.collect(),
         waits: of.waits.iter().map(waited).collect(),
         slow: of.slow.iter().map(|(response, _)| slow(response)).collect(),
@@ -215,9 +221,42 @@ pub fn json(of: &Explanation<'_>) -> String {
     text
 }
 
-/// A cause of the time that `response` lost.
+fn missed_causes<'a>(of: &'a Explanation<'_>) -> impl Iterator<Item = Cause> + 'a {
+    let causes = of.periods.iter();
+    causes.map(|one| in_response(&one.cause(), &one.missed.response))
+}
+
+/// A missed period; its cause is among the causes, in the same order.
+fn missed(one: &MissedPeriod) -> serde_json::Value {
+    let MissedPeriod { missed, period } = one;
+    serde_json::json!({
+        "thread": missed.response.name,
+        "pid": missed.response.pid,
+        "released_ns": missed.period.released,
+        "due_ns": missed.period.due,
+        "done_ns": missed.period.done,
+        "behind_ns": missed.behind_ns(),
+        "parts": named_parts(&missed.response),
+        "period": slow_of(&missed.response),
+        "waited": period.waited.as_ref().map(chain_of),
+        "whole": chain_of(&period.whole),
+    })
+}
+
+/// Where the time went, ns by reason.
+pub(super) fn named_parts(response: &Response) -> serde_json::Value {
+    let parts = parts(response);
+    let parts = parts.map(|(name, ns)| (name.replace(' ', "_") + "_ns", serde_json::json!(ns)));
+    serde_json::Map::from_iter(parts).into()
+}
+
+/// A cause of what `response` lost.
 pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> serde_json::Value {
-    let cause = Cause {
+    serde_json::json!(in_response(cause, response))
+}
+
+fn in_response(cause: &super::Cause, response: &Response) -> Cause {
+    Cause {
         thread: response.name.clone(),
         pid: response.pid,
         at_ns: response.from,
@@ -228,8 +267,7 @@ pub(super) fn cause_of(cause: &super::Cause, response: &Response) -> serde_json:
         decision: cause.decision,
         cpu: cause.cpu,
         better_cpu: cause.better,
-    };
-    serde_json::json!(cause)
+    }
 }
 
 /// The events of a wait.

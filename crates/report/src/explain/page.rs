@@ -32,6 +32,13 @@ pub fn page(of: &Explanation<'_>) -> Page {
     let items = items(of);
     let verdict = causes(of, &items).into_iter().take(MOST_CAUSES);
     let mut tables: Vec<Table> = Vec::new();
+    for one in &of.periods {
+        let (table, due) = (one.table(of.machine), seconds(one.missed.period.due));
+        tables.push(Table {
+            title: format!("Missed at {due}: {}", table.title),
+            ..table
+        });
+    }
     for item in &items {
         let table = match item {
             Item::Waited(waits) => chain(waits, of.decisions),
@@ -57,7 +64,7 @@ pub fn page(of: &Explanation<'_>) -> Page {
             seconds(at)
         )
     });
-    let remarks = match of.waits.is_empty() {
+    let remarks = match of.waits.is_empty() && of.periods.is_empty() {
         true => vec!["None of these threads ever waited.".to_owned()],
         false => Vec::new(),
     };

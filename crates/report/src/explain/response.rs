@@ -2,6 +2,8 @@
 //! their waker was late. A thread may take long although it hardly waits, because its CPU is of a
 //! slow kind, has a low frequency, or shares a busy core.
 
+use super::Missed;
+use super::missed::{Misses, Parts};
 use super::period::Pick;
 use super::wait::{After, Asked, Wait, base};
 use machine::Machine;
@@ -39,6 +41,8 @@ pub struct Response {
     path: Vec<i32>,
     /// By pid: the time lost until it last woke up that thread, ns.
     told: Vec<(i32, u64)>,
+    /// It begins at a time at which the thread ran already: at the end of an earlier period.
+    pub continues: bool,
 }
 
 /// The time lost before a wakeup.
@@ -65,6 +69,11 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// All of it, ns.
+    pub fn all_ns(&self) -> u64 {
+        self.kind_ns + self.shared_ns + self.frequency_ns
+    }
+
     fn add(&mut self, other: Lost) {
         self.kind_ns += other.kind_ns;
         self.shared_ns += other.shared_ns;
@@ -106,6 +115,19 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// The part of its activity since `earlier`.
+    fn since(&self, earlier: &Ran, at: u64) -> Ran {
+        Ran {
+            from: self.from.max(at),
+            ns: self.ns - earlier.ns,
+            shared_ns: self.shared_ns - earlier.shared_ns,
+            work: self.work - earlier.work,
+            full_work: self.full_work - earlier.full_work,
+            alone_work: self.alone_work - earlier.alone_work,
+            frequency: self.frequency - earlier.frequency,
+        }
+    }
+
     /// The average frequency, relative to the highest.
     pub fn frequency(&self) -> f64 {
         self.frequency as f64 / self.ns.max(1) as f64 / f64::from(FULL)
@@ -164,6 +186,31 @@ impl Response {
         self.slow_ns() > self.waited_ns()
     }
 
+    /// The part of it since it was `earlier`, which ended then; `longest` is the longest wait of that part.
+    pub(super) fn since(&self, earlier: &Response, longest: Option<Wait>) -> Response {
+        let of_cpu = |(&cpu, ran): (&usize, &Ran)| {
+            let before = earlier.ran.get(&cpu).copied().unwrap_or_default();
+            (cpu, ran.since(&before, earlier.to))
+        };
+        Response {
+            name: self.name.clone(),
+            pid: self.pid,
+            from: earlier.to,
+            to: self.to,
+            ran: self
+                .ran
+                .iter()
+                .map(of_cpu)
+                .filter(|(_, ran)| ran.ns > 0)
+                .collect(),
+            idle_ns: self.idle_ns.clone(),
+            longest,
+            woken_ns: self.woken_ns - earlier.woken_ns,
+            continues: true,
+            ..Response::default()
+        }
+    }
+
     /// Is more of its delay due to a late waker than to its own lost time?
     pub fn is_late(&self) -> bool {
         self.late_ns() > self.lost_ns()
@@ -192,6 +239,9 @@ pub struct Responses<'a> {
     late: BTreeMap<i32, Vec<Response>>,
     totals: BTreeMap<String, Total>,
     pick: Option<Pick>,
+    /// The parts of responses that are periods, and those that were missed.
+    parts: Parts,
+    misses: Misses,
 }
 
 /// The chosen responses.
@@ -205,6 +255,8 @@ pub struct Chosen {
     pub totals: Vec<Total>,
     /// The response to compare with another run's, if that was asked for.
     pub picked: Option<Response>,
+    /// The missed periods that lost most time, largest first.
+    pub missed: Vec<Missed>,
 }
 
 #[derive(Clone, Default)]
@@ -232,6 +284,8 @@ impl<'a> Responses<'a> {
             late: BTreeMap::new(),
             totals: BTreeMap::new(),
             pick: None,
+            parts: Parts::default(),
+            misses: Misses::default(),
         }
     }
 
@@ -270,6 +324,7 @@ impl<'a> Responses<'a> {
         let picked = self.pick.and_then(|pick| pick.best(wanted));
         Chosen {
             picked,
+            missed: self.misses.choose(worst, wanted),
             slow: choose(self.slow, Response::slow_ns),
             late: choose(self.late, Response::late_ns),
             totals: totals
@@ -336,6 +391,28 @@ impl<'a> Responses<'a> {
             } else {
                 0
             }
+    }
+
+    fn idle_of_all(&self, now: u64) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| self.idle_ns(now, cpu)).collect()
+    }
+
+    /// A period of `pid`, which runs on `cpu`, is over.
+    fn period(&mut self, now: u64, cpu: usize, pid: i32, period: workload::Period) {
+        self.account(now, cpu);
+        let idle = self.idle_of_all(now);
+        let open = self.open.get(&pid);
+        let Some(response) = self.parts.ends(now, pid, period.done, open, &idle) else {
+            return;
+        };
+        let at = self.asked.at;
+        let is_asked = at.is_none_or(|at| (period.released..=period.done).contains(&at));
+        // A period that was lost because the one before took too long has no work of its own.
+        let is_late = period.missed && period.done > period.due;
+        if is_late && is_asked {
+            self.misses
+                .add(Missed { period, response }, self.asked.worst);
+        }
     }
 
     /// `name`, which is `pid`, wakes up.
@@ -423,6 +500,7 @@ impl<'a> Responses<'a> {
         if after == After::Wakeup {
             response.woken_ns += wait.ns();
         }
+        self.parts.waited(&wait);
         if response.longest.as_ref().map_or(0, Wait::ns) < wait.ns() {
             response.longest = Some(wait);
         }
@@ -434,6 +512,10 @@ impl<'a> Responses<'a> {
         };
         response.to = now;
         self.count(&response);
+        if self.parts.has(pid) {
+            let idle: Vec<u64> = self.idle_of_all(now);
+            self.parts.closes(&response, &idle);
+        }
         let at = self.asked.at;
         let is_late = response.is_late();
         let is_bad = is_late || response.is_slow();
@@ -515,6 +597,21 @@ impl Trace for Responses<'_> {
             Event::Turbo { khz } => {
                 self.account(now, cpu);
                 self.cpus[cpu].allowed_khz = Some(khz);
+            }
+            Event::Period {
+                task,
+                released,
+                due,
+                done,
+                missed,
+            } => {
+                let period = workload::Period {
+                    released,
+                    due,
+                    done,
+                    missed,
+                };
+                self.period(now, cpu, task.1, period);
             }
             _ => {}
         }

@@ -30,9 +30,13 @@ pub fn table(response: &Response, machine: &Machine) -> Table {
     }
     Table {
         title: format!(
-            "{name} took {} from waking up at {from} until it slept: it waited {} and ran {}; on the fastest CPU the same \
+            "{name} took {} from {}: it waited {} and ran {}; on the fastest CPU the same \
              takes {}",
             shown(response.ns()),
+            match response.continues {
+                true => format!("{from} until its work was done"),
+                false => format!("waking up at {from} until it slept"),
+            },
             shown(response.ns() - response.ran_ns()),
             shown(response.ran_ns()),
             shown(response.fastest_ns())

@@ -46,6 +46,8 @@ pub enum Subject {
     Wait,
     /// A thread that runs slowly, from its wakeup until it sleeps; `wait` is all of that time.
     Slow,
+    /// The same from a time at which it ran already.
+    Continued,
 }
 
 /// A wait under observation.
@@ -156,7 +158,7 @@ impl Window {
 
     /// It waits for `cpu` from now on, with the thread in `running` there since that time.
     pub fn waits_for(&mut self, now: u64, cpu: usize, running: (Option<i32>, u64)) {
-        if self.cpu == Some(cpu) || self.subject == Subject::Slow {
+        if self.cpu == Some(cpu) || self.subject != Subject::Wait {
             return;
         }
         self.end_other(now);
@@ -202,8 +204,8 @@ impl Window {
                     self.requests.entry(cpu).or_insert((now, raw));
                 }
             }
-            // A slow thread has many turns, which say nothing about its speed.
-            About::Keeps | About::Yields if self.subject == Subject::Slow => {}
+            // A slow thread's turns are many, and say nothing about its speed.
+            About::Keeps | About::Yields if self.subject != Subject::Wait => {}
             _ if raw.pid == Some(pid) || (is_earlier && raw.concerns(pid)) => {
                 self.push(now, cpu, RawWhat::Decided(raw));
             }

@@ -1,7 +1,8 @@
 //! The figures of a comparison's page: the data for the page's script, as JSON, and tables, also
 //! for screen readers.
 
-use super::first_run::{FirstRun, Thread};
+use super::first_run::{FirstRun, Thread, base};
+use crate::explain::MissedPeriod;
 use crate::number::number;
 use crate::{Cell, Table, Tone};
 use base64::Engine;
@@ -14,8 +15,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The limit for the slices of all runs of a page, bytes, before base64 adds a third.
-const SLICES_BYTES: usize = 2_400_000;
+/// The limits for the slices and for the periods of all runs of a page, bytes, before base64 adds a
+/// third. A page has at most 3 MB.
+const SLICES_BYTES: usize = 1_400_000;
+const PERIODS_BYTES: usize = 150_000;
+/// The number of threads whose periods have a lane: those with most misses, then those that ran longest.
+const MOST_PERIODIC: usize = 8;
 /// With more CPUs than this, the CPUs of a cluster share a lane.
 const MOST_CPU_LANES: usize = 16;
 /// The number of threads with a distribution of latencies: those that decide the verdict, then
@@ -68,15 +73,36 @@ pub(super) struct Cluster {
 /// A policy, and its first run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyFigure {
+    /// Among the schedulers of the comparison.
+    pub index: usize,
     pub name: String,
     pub description: String,
     /// A sentence about the timeline.
     pub summary: String,
     /// The running times of the threads by cluster or CPU.
     pub threads: Table,
-    /// Whether there are lanes of load, and lanes of frequency.
+    /// There are lanes of load, of frequency, and of power.
     pub busy: bool,
     pub frequency: bool,
+    pub power: bool,
+    /// It is open at first.
+    pub open: bool,
+    /// The missed periods that are explained.
+    pub misses: Vec<MissFigure>,
+}
+
+/// A missed period, and why.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MissFigure {
+    pub thread: String,
+    /// ms
+    pub released: f64,
+    pub due: f64,
+    pub done: f64,
+    /// Sentences, the first of which has the cause.
+    pub says: Vec<String>,
+    /// The events.
+    pub chains: Vec<Table>,
 }
 
 #[derive(Serialize)]
@@ -87,6 +113,8 @@ struct Data<'a> {
     threads: &'a [String],
     runs: Vec<RunData<'a>>,
     latencies: Vec<LatencyData>,
+    /// The part of the run that is shown at first, ms, if not all of it.
+    view: Option<[f64; 2]>,
 }
 
 #[derive(Serialize)]
@@ -103,6 +131,22 @@ struct RunData<'a> {
     bin: f64,
     busy: Vec<Lane>,
     frequency: Vec<Lane>,
+    power: Vec<Lane>,
+    /// The threads with periods.
+    periodic: Vec<Periodic>,
+    /// The command that explains a miss, without its thread and time.
+    explain: String,
+}
+
+/// The periods of a thread in one run.
+#[derive(Serialize)]
+struct Periodic {
+    thread: usize,
+    missed: usize,
+    judged: usize,
+    /// For each period its release since the previous one's, the time until its deadline, and until its
+    /// work was done, in units of 2 us, the last one with 1 in addition if it was missed; as LEB128, in base64.
+    periods: String,
 }
 
 #[derive(Serialize)]
@@ -123,46 +167,93 @@ struct LatencyData {
     percent: Vec<Vec<f64>>,
 }
 
+/// A run's threads, all instances of one pooled, and for each thread its index among them.
+type Pooled = (Vec<Thread>, Vec<usize>);
+
+/// A scheduler's first run, as a page shows it.
+pub struct Shown {
+    /// The slices, load, frequencies and periods.
+    pub run: FirstRun,
+    /// Its missed periods, explained.
+    pub misses: Vec<MissedPeriod>,
+    /// The command that explains others, up to the thread and the time.
+    pub explain: String,
+}
+
 impl Figures {
     /// The figures of `comparison`, with the first run of each of its schedulers; `made_by` is the
     /// command.
-    pub fn new(comparison: &Comparison, first_runs: &[FirstRun], made_by: String) -> Figures {
+    pub fn new(comparison: &Comparison, shown: &[Shown], made_by: String) -> Figures {
         let machine = &comparison.machine;
         let names: Vec<&str> = comparison
             .schedulers
             .iter()
             .map(|scheduler| scheduler.name())
             .collect();
-        let pooled: Vec<(Vec<Thread>, Vec<usize>)> =
-            first_runs.iter().map(FirstRun::pooled).collect();
+        let pooled: Vec<Pooled> = shown.iter().map(|one| one.run.pooled()).collect();
         let order = longest_running(&pooled);
-        let budget = SLICES_BYTES / first_runs.len().max(1);
-        let runs = names.iter().zip(first_runs).zip(&pooled);
+        let periodic = periodic_threads(shown, &pooled, &order);
+        let runs = names.iter().zip(shown).zip(&pooled);
         let runs: Vec<RunData<'_>> = runs
-            .map(|((name, run), pooled)| run_data(machine, name, run, (pooled, &order), budget))
+            .map(|((name, shown), pooled)| {
+                run_data(
+                    machine,
+                    name,
+                    shown,
+                    (pooled, &order, &periodic),
+                    names.len(),
+                )
+            })
             .collect();
         let threads: Vec<&[Thread]> = pooled.iter().map(|(threads, _)| &threads[..]).collect();
         let latencies = latencies(&threads, &judged_threads(&*comparison.workload));
-        let schedulers = comparison.schedulers.iter();
-        let policies = schedulers
-            .zip(&runs)
-            .zip(first_runs)
-            .zip(&threads)
-            .map(|(((scheduler, data), run), threads)| PolicyFigure {
-                name: data.policy.to_owned(),
-                description: scheduler.description().to_owned(),
-                summary: summary(data, run, threads),
-                threads: running_times(machine, run, threads),
-                busy: !data.busy.is_empty(),
-                frequency: !data.frequency.is_empty(),
+        let open = opened(comparison);
+        let misses: Vec<Vec<MissFigure>> = shown
+            .iter()
+            .map(|one| {
+                one.misses
+                    .iter()
+                    .map(|miss| miss_figure(machine, miss))
+                    .collect()
             })
             .collect();
+        let view = view(&open, &misses);
+        let schedulers = comparison.schedulers.iter();
+        let mut policies: Vec<PolicyFigure> = schedulers
+            .zip(&runs)
+            .zip(shown)
+            .zip(&threads)
+            .zip(misses)
+            .map(
+                |((((scheduler, data), shown), threads), misses)| PolicyFigure {
+                    index: 0,
+                    name: data.policy.to_owned(),
+                    description: scheduler.description().to_owned(),
+                    summary: summary(data, &shown.run, threads),
+                    threads: running_times(machine, &shown.run, threads),
+                    busy: !data.busy.is_empty(),
+                    frequency: !data.frequency.is_empty(),
+                    power: !data.power.is_empty(),
+                    open: false,
+                    misses,
+                },
+            )
+            .collect();
+        for (index, policy) in policies.iter_mut().enumerate() {
+            (policy.index, policy.open) = (index, open.contains(&index));
+        }
+        // The two to compare stand below each other, first.
+        policies.sort_by_key(|policy| {
+            let place = open.iter().position(|&index| index == policy.index);
+            (place.unwrap_or(open.len()), policy.index)
+        });
         let latency_table = latency_table(&names, &threads, &latencies);
         let data = Data {
             cpus: machine.cpus.len(),
             threads: &order,
             runs,
             latencies,
+            view,
         };
         Figures {
             made_by,
@@ -181,7 +272,68 @@ impl Figures {
     }
 }
 
+/// The two schedulers that are open at first: the best and the worst for the first goal for which one
+/// is worse than another, or else the first two.
+fn opened(comparison: &Comparison) -> Vec<usize> {
+    let findings = comparison.findings();
+    let mut goals = findings.verdict.goals.iter();
+    let pair = goals.find_map(|goal| Some((*goal.best.first()?, goal.worst?)));
+    match pair.filter(|(best, worst)| best != worst) {
+        Some((best, worst)) => vec![best, worst],
+        None => (0..comparison.schedulers.len().min(2)).collect(),
+    }
+}
+
+/// Around the miss of these schedulers that lost most time, ms; `None` if there is none.
+fn view(open: &[usize], misses: &[Vec<MissFigure>]) -> Option<[f64; 2]> {
+    let last = open.iter().rev();
+    let miss = last.filter_map(|&index| misses[index].first()).next()?;
+    let length = miss.done.max(miss.due) - miss.released;
+    let from = (miss.released - 2.0 * length).max(0.0);
+    Some([
+        round(from, 3),
+        round(miss.done.max(miss.due) + 2.0 * length, 3),
+    ])
+}
+
+fn miss_figure(machine: &Machine, miss: &MissedPeriod) -> MissFigure {
+    let cause = miss.cause();
+    let period = &miss.missed.period;
+    MissFigure {
+        thread: base(&miss.missed.response.name).to_owned(),
+        released: ms(period.released),
+        due: ms(period.due),
+        done: ms(period.done),
+        says: [cause.sentence].into_iter().chain(cause.details).collect(),
+        chains: miss.tables(machine),
+    }
+}
+
+/// The places in `order` of the threads with periods, those with most misses first.
+fn periodic_threads(shown: &[Shown], pooled: &[Pooled], order: &[String]) -> Vec<usize> {
+    let mut missed: BTreeMap<usize, u64> = BTreeMap::new();
+    for (shown, (threads, of)) in shown.iter().zip(pooled) {
+        for (thread, period) in &shown.run.periods {
+            let name = &threads[of[*thread as usize]].name;
+            if let Some(place) = order.iter().position(|it| it == name) {
+                *missed.entry(place).or_default() += u64::from(period.missed);
+            }
+        }
+    }
+    let mut places: Vec<(u64, usize)> = missed
+        .into_iter()
+        .map(|(place, missed)| (u64::MAX - missed, place))
+        .collect();
+    places.sort_unstable();
+    places.truncate(MOST_PERIODIC);
+    places.into_iter().map(|(_, place)| place).collect()
+}
+
 impl Figures {
+    pub(super) fn has_misses(&self) -> bool {
+        self.policies.iter().any(|policy| !policy.misses.is_empty())
+    }
+
     pub(super) fn has_latencies(&self) -> bool {
         !self.latency_threads.is_empty()
     }
@@ -231,7 +383,7 @@ fn round(value: f64, digits: i32) -> f64 {
 }
 
 /// The names of all runs' threads, those that ran longest in all runs together first.
-fn longest_running(runs: &[(Vec<Thread>, Vec<usize>)]) -> Vec<String> {
+fn longest_running(runs: &[Pooled]) -> Vec<String> {
     let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
     for thread in runs.iter().flat_map(|(threads, _)| threads) {
         *ran.entry(&thread.name).or_default() += thread.ran_ns.iter().sum::<u64>();
@@ -244,14 +396,15 @@ fn longest_running(runs: &[(Vec<Thread>, Vec<usize>)]) -> Vec<String> {
 fn run_data<'a>(
     machine: &Machine,
     policy: &'a str,
-    run: &FirstRun,
-    ((threads, of), order): (&(Vec<Thread>, Vec<usize>), &[String]),
-    budget: usize,
+    shown: &Shown,
+    ((threads, of), order, periodic): (&Pooled, &[String], &[usize]),
+    runs: usize,
 ) -> RunData<'a> {
+    let run = &shown.run;
     let place = |thread: &Thread| order.iter().position(|name| *name == thread.name);
     let rank: Vec<usize> = threads.iter().map(|it| place(it).unwrap_or(0)).collect();
-    let rank_of = |thread: u32| rank[of[thread as usize]] as u64;
-    let (slices, shown_ns) = slices(machine, run, rank_of, budget);
+    let rank_of = |thread: u32| rank[of[thread as usize]];
+    let (slices, shown_ns) = slices(machine, run, rank_of, SLICES_BYTES / runs);
     RunData {
         policy,
         duration: ms(run.duration_ns),
@@ -260,6 +413,95 @@ fn run_data<'a>(
         bin: ms(run.bin_ns),
         busy: busy(machine, run),
         frequency: frequency(machine, run),
+        power: power(machine, run),
+        periodic: periods(run, rank_of, periodic, PERIODS_BYTES / runs),
+        explain: shown.explain.clone(),
+    }
+}
+
+/// The periods of the threads of these ranks.
+fn periods(
+    run: &FirstRun,
+    rank_of: impl Fn(u32) -> usize,
+    ranks: &[usize],
+    budget: usize,
+) -> Vec<Periodic> {
+    let budget = budget / ranks.len().max(1);
+    let of_rank = |&rank: &usize| {
+        let of_it = run.periods.iter();
+        let of_it = of_it.filter(|(thread, _)| rank_of(*thread) == rank);
+        let mut all: Vec<&workload::Period> = of_it.map(|(_, period)| period).collect();
+        all.sort_by_key(|period| period.released);
+        let (mut bytes, mut last) = (Vec::new(), 0);
+        for period in &all {
+            let before = bytes.len();
+            let released = period.released / UNIT_NS;
+            let since = |at: u64| (at / UNIT_NS).saturating_sub(released);
+            leb128(&mut bytes, released - last);
+            leb128(&mut bytes, since(period.due));
+            leb128(
+                &mut bytes,
+                since(period.done) << 1 | u64::from(period.missed),
+            );
+            if bytes.len() > budget {
+                bytes.truncate(before);
+                break;
+            }
+            last = released;
+        }
+        Periodic {
+            thread: rank,
+            missed: all.iter().filter(|period| period.missed).count(),
+            judged: all.len(),
+            periods: BASE64_STANDARD.encode(bytes),
+        }
+    };
+    let lanes = ranks.iter().map(of_rank);
+    lanes.filter(|lane| lane.judged > 0).collect()
+}
+
+/// The unit of times of periods, ns.
+const UNIT_NS: u64 = 2_000;
+
+/// A lane for each kind of part: its power.
+fn power(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
+    if machine.power.is_none() {
+        return Vec::new();
+    }
+    let mut kinds: Vec<(String, Vec<u64>)> = Vec::new();
+    for (&part, pj) in &run.pj {
+        let kind = kind_of(machine, part);
+        match kinds.iter_mut().find(|(name, _)| *name == kind) {
+            Some((_, sums)) => sums.iter_mut().zip(pj).for_each(|(sum, pj)| *sum += pj),
+            None => kinds.push((kind, pj.clone())),
+        }
+    }
+    let watts = |pj: &Vec<u64>| -> Vec<f64> {
+        let bins = pj.iter().zip(bin_lengths(run));
+        bins.map(|(&pj, length)| round(pj as f64 / length as f64 / 1e3, 3))
+            .collect()
+    };
+    let lanes = kinds.into_iter().map(|(name, pj)| {
+        let values = watts(&pj);
+        Lane {
+            name: format!("{name}: {} J", number(pj.iter().sum::<u64>() as f64 / 1e12)),
+            top: values.iter().copied().fold(0.001, f64::max),
+            unit: "W",
+            values,
+        }
+    });
+    lanes.collect()
+}
+
+/// The kind of a part of the machine that draws power.
+fn kind_of(machine: &Machine, part: Part) -> String {
+    let core = |cpu: usize| &machine.core_types[machine.cpus[cpu].core_type].name;
+    match part {
+        Part::Cpu(cpu) => format!("tasks on {}", core(cpu)),
+        Part::Core(cpu) => format!("cores, {}", core(cpu)),
+        Part::Cluster(_) => "clusters".to_owned(),
+        Part::Package(_) => "packages".to_owned(),
+        Part::Rest => "the rest".to_owned(),
     }
 }
 
@@ -267,7 +509,7 @@ fn run_data<'a>(
 fn slices(
     machine: &Machine,
     run: &FirstRun,
-    thread: impl Fn(u32) -> u64,
+    thread: impl Fn(u32) -> usize,
     budget: usize,
 ) -> (String, u64) {
     let (mut shown, mut left) = (run.shown_ns, budget);
@@ -284,7 +526,7 @@ fn slices(
         let before = out.len();
         leb128(out, from - ends[cpu]);
         leb128(out, to - from);
-        leb128(out, thread(slice.thread));
+        leb128(out, thread(slice.thread) as u64);
         let took = out.len() - before;
         if took > left {
             out.truncate(before);
@@ -341,27 +583,28 @@ fn busy(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
         .collect()
 }
 
-/// A lane for each cpufreq policy; without cpufreq, for each cluster.
+/// A lane for each cpufreq policy; without cpufreq, or with many policies, the mean of each cluster.
 fn frequency(machine: &Machine, run: &FirstRun) -> Vec<Lane> {
     let domains = match &machine.cpufreq {
-        Some(cpufreq) => &cpufreq.policies[..],
-        None => machine.clusters(),
+        Some(cpufreq) if cpufreq.policies.len() <= MOST_CPU_LANES => &cpufreq.policies[..],
+        _ => machine.clusters(),
     };
     let lane = |cpus: &machine::CpuMask| {
         let first = cpus.first()?;
-        let khz = run.khz_ns[first].as_ref()?;
+        let of_cpus = cpus.iter().filter_map(|cpu| run.khz_ns[cpu].as_ref());
+        let of_cpus: Vec<&Vec<u128>> = of_cpus.collect();
         let highest = machine.core_types[machine.cpus[first].core_type]
             .opps
             .last()?;
-        Some(Lane {
+        let mean = |(bin, length): (usize, u64)| {
+            let sum: u128 = of_cpus.iter().map(|khz| khz[bin]).sum();
+            (sum as f64 / (length * of_cpus.len() as u64) as f64 / 1e3).round()
+        };
+        (!of_cpus.is_empty()).then(|| Lane {
             name: format!("CPUs {cpus}"),
             top: f64::from(highest.khz) / 1e3,
             unit: "MHz",
-            values: khz
-                .iter()
-                .zip(bin_lengths(run))
-                .map(|(&sum, length)| (sum as f64 / length as f64 / 1e3).round())
-                .collect(),
+            values: bin_lengths(run).enumerate().map(mean).collect(),
         })
     };
     domains.iter().filter_map(lane).collect()
@@ -527,18 +770,7 @@ fn latency_table(names: &[&str], runs: &[&[Thread]], shown: &[LatencyData]) -> T
 /// `None` where power is not known.
 fn energy(comparison: &Comparison, names: &[&str]) -> Option<Energy> {
     let machine = &comparison.machine;
-    let core = |cpu: usize| {
-        machine.core_types[machine.cpus[cpu].core_type]
-            .name
-            .as_str()
-    };
-    let kind = |part: Part| match part {
-        Part::Cpu(cpu) => format!("tasks on {}", core(cpu)),
-        Part::Core(cpu) => format!("cores, {}", core(cpu)),
-        Part::Cluster(_) => "clusters".to_owned(),
-        Part::Package(_) => "packages".to_owned(),
-        Part::Rest => "the rest".to_owned(),
-    };
+    let kind = |part: Part| kind_of(machine, part);
     let parts = &comparison
         .measured
         .first()?

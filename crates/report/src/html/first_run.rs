@@ -4,33 +4,119 @@
 use crate::trace::linux::{Format, Linux};
 use crate::trace::tracepoint::{Record, Tracepoint};
 use machine::Machine;
-use simulator::{Event, Trace};
+use simulator::{Event, Part, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-/// The approximate number of points in a lane.
+/// The largest approximate number of points in a lane, and the smallest.
 const BINS: u64 = 1000;
+const FEWEST_BINS: u64 = 100;
+/// The approximate number of lanes' points in a page, of 4 or 5 bytes each.
+const MOST_POINTS: u64 = 80_000;
+/// The maximum number of periods kept of a run.
+const MOST_PERIODS: usize = 100_000;
 /// The maximum number of slices kept of a run.
 const MOST_SLICES: usize = 400_000;
 
 /// Records a run of known duration.
-pub struct Recorder(Linux<FirstRun>);
+pub struct Recorder {
+    switches: Linux<FirstRun>,
+    duration_ns: u64,
+    bin_ns: u64,
+    /// With the pids of the threads.
+    periods: Vec<(i32, workload::Period)>,
+    meters: BTreeMap<Part, Meter>,
+}
+
+/// The energy of a part.
+struct Meter {
+    mw: u32,
+    since: u64,
+    /// By bin, pJ.
+    pj: Vec<u64>,
+}
 
 impl Recorder {
-    /// Records a run on `machine` that takes `duration_ns`.
-    pub fn new(machine: &Machine, duration_ns: u64) -> Recorder {
-        Recorder(Linux::new(machine, FirstRun::new(machine, duration_ns)))
+    /// For a run on `machine` that takes `duration_ns`, one of the `runs` of a page.
+    pub fn new(machine: &Machine, duration_ns: u64, runs: usize) -> Recorder {
+        let lanes = 2 * machine.cpus.len().min(16) * runs.max(1);
+        let bins = (MOST_POINTS / lanes as u64).clamp(FEWEST_BINS, BINS);
+        let run = FirstRun::new(machine, duration_ns, bins);
+        Recorder {
+            bin_ns: run.bin_ns,
+            switches: Linux::new(machine, run),
+            duration_ns,
+            periods: Vec::new(),
+            meters: BTreeMap::new(),
+        }
     }
 
     /// The recorded data.
-    pub fn finish(self) -> FirstRun {
-        self.0.into_format()
+    pub fn finish(mut self) -> FirstRun {
+        let (bin_ns, end) = (self.bin_ns, self.duration_ns);
+        for meter in self.meters.values_mut() {
+            meter.until(bin_ns, end.max(meter.since));
+        }
+        let mut run = self.switches.into_format();
+        let periods = self.periods.iter();
+        let of_thread = |&(pid, period): &(i32, workload::Period)| {
+            let thread = *run.pids.get(&pid)?;
+            Some((thread as u32, period))
+        };
+        run.periods = periods.filter_map(of_thread).collect();
+        let meters = self.meters.into_iter();
+        run.pj = meters.map(|(part, meter)| (part, meter.pj)).collect();
+        run
+    }
+}
+
+impl Meter {
+    fn until(&mut self, bin_ns: u64, now: u64) {
+        let (mw, pj) = (u64::from(self.mw), &mut self.pj);
+        // A mW for a ns is a pJ.
+        spread(bin_ns, self.since, now, |bin, ns| {
+            if let Some(sum) = pj.get_mut(bin) {
+                *sum += mw * ns;
+            }
+        });
+        self.since = now;
     }
 }
 
 impl Trace for Recorder {
     fn event(&mut self, now: u64, cpu: usize, event: Event<'_>) {
-        self.0.event(now, cpu, event);
+        match event {
+            Event::Period {
+                task,
+                released,
+                due,
+                done,
+                missed,
+            } if self.periods.len() < MOST_PERIODS => {
+                let period = workload::Period {
+                    released,
+                    due,
+                    done,
+                    missed,
+                };
+                self.periods.push((task.1, period));
+            }
+            Event::Power { part, mw, pj } => {
+                let (bin_ns, end) = (self.bin_ns, self.duration_ns);
+                let meter = self.meters.entry(part).or_insert_with(|| Meter {
+                    mw: 0,
+                    since: 0,
+                    pj: vec![0; end.div_ceil(bin_ns) as usize],
+                });
+                meter.until(bin_ns, now);
+                meter.mw = mw;
+                if let Some(sum) = meter.pj.get_mut((now / bin_ns) as usize) {
+                    *sum += pj;
+                }
+            }
+            _ => {}
+        }
+        self.switches.event(now, cpu, event);
     }
 }
 
@@ -49,6 +135,10 @@ pub struct FirstRun {
     pub(super) khz_ns: Vec<Option<Vec<u128>>>,
     /// The threads in the order of their first run.
     pub(super) threads: Vec<Thread>,
+    /// The threads' periods that are over, in that order, with the index of the thread.
+    pub(super) periods: Vec<(u32, workload::Period)>,
+    /// By part and bin: its energy, pJ.
+    pub(super) pj: BTreeMap<Part, Vec<u64>>,
     pids: HashMap<i32, usize>,
     cpus: Vec<Cpu>,
 }
@@ -85,8 +175,8 @@ struct Cpu {
 }
 
 impl FirstRun {
-    fn new(machine: &Machine, duration_ns: u64) -> FirstRun {
-        let bin_ns = duration_ns.div_ceil(BINS).max(1);
+    fn new(machine: &Machine, duration_ns: u64, bins: u64) -> FirstRun {
+        let bin_ns = duration_ns.div_ceil(bins).max(1);
         let bins = duration_ns.div_ceil(bin_ns) as usize;
         let cpus = machine.cpus.len();
         let has_opps = |cpu: &machine::Cpu| !machine.core_types[cpu.core_type].opps.is_empty();
@@ -238,7 +328,7 @@ fn spread(bin_ns: u64, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
 }
 
 /// A thread's name without the number of its instance.
-fn base(name: &str) -> &str {
+pub(super) fn base(name: &str) -> &str {
     match name.rsplit_once('-') {
         Some((base, number))
             if !base.is_empty()
@@ -257,7 +347,7 @@ mod tests {
 
     fn recorded() -> FirstRun {
         let machine = Machine::find("hikey-6220").unwrap();
-        let mut recorder = Recorder::new(&machine, 1_000_000);
+        let mut recorder = Recorder::new(&machine, 1_000_000, 1);
         let switch = |prev, next| Event::Switch {
             prev,
             prev_prio: 120,

@@ -10,14 +10,16 @@
   const colour = (index) => css(index < COLOURS ? `--c${index}` : "--other");
   const time = (ms) => (ms >= 100 ? ms.toFixed(1) : ms.toFixed(3)) + " ms";
   const longest = Math.max(...data.runs.map((run) => run.duration));
-  const drawn = []; // { draw, chart } of each figure, to be drawn again when colours or the width change
+  const policyColour = (index) => css(`--p${index % 6}`);
+  const drawn = []; // of { draw, chart }: what is to be drawn again in other colours or another width
   let view = { min: 0, max: longest };
 
-  // The slices of each CPU: beginnings, ends (ms) and threads.
-  const decode = (text, cpus) => {
+  // Numbers in LEB128, one by one; `undefined` after the last.
+  const numbers = (text) => {
     const raw = atob(text);
     let at = 0;
-    const number = () => {
+    return () => {
+      if (at >= raw.length) return undefined;
       let value = 0, factor = 1, byte;
       do {
         byte = raw.charCodeAt(at++);
@@ -26,6 +28,27 @@
       } while (byte & 128);
       return value;
     };
+  };
+
+  // The periods of a thread, ms: releases, deadlines, ends of the work, and whether they were missed.
+  const decodePeriods = (lane) => {
+    const number = numbers(lane.periods), ms = 2 / 1000;
+    const all = { thread: lane.thread, from: [], due: [], to: [], missed: [] };
+    let released = 0, since;
+    while ((since = number()) !== undefined) {
+      released += since;
+      const due = released + number(), done = number();
+      all.from.push(released * ms);
+      all.due.push(due * ms);
+      all.to.push((released + Math.floor(done / 2)) * ms);
+      all.missed.push(done % 2 === 1);
+    }
+    return all;
+  };
+
+  // The slices of each CPU: beginnings, ends (ms) and threads.
+  const decode = (text, cpus) => {
+    const number = numbers(text);
     return Array.from({ length: cpus }, () => {
       const count = number();
       const lane = { from: new Float64Array(count), to: new Float64Array(count), thread: new Uint32Array(count) };
@@ -57,6 +80,11 @@
     font: "12px system-ui, sans-serif", ...more,
   });
   const gutter = () => (innerWidth < 600 ? 62 : 90);
+  // A name that fits the gutter.
+  const short = (name) => {
+    const most = Math.floor((gutter() - 12) / 7);
+    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+  };
   const width = (element) => Math.max(240, element.clientWidth);
 
   let moving = false;
@@ -89,7 +117,8 @@
   const overTime = (element, height, more) => ({
     width: width(element), height, legend: { show: false },
     scales: { x: { time: false, min: view.min, max: view.max }, y: { range: more.range } },
-    cursor: { y: false, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, points: { show: false } },
+    // A click after a drag is the timeline's own matter.
+    cursor: { y: false, drag: { x: true, y: false, setScale: false, click: () => {} }, sync: { key: "time" }, points: { show: false } },
     series: more.series,
     axes: [
       axis({ values: (u, splits) => splits.map((ms) => +ms.toFixed(3)), size: 42, label: "ms", labelSize: 16 }),
@@ -123,51 +152,153 @@
     said.textContent = `${time(ms)}, ${what(ms, row)}`;
   };
 
-  const timeline = (element, run) => {
-    const lanes = decode(run.slices, data.cpus);
-    const rows = lanes.length;
+  let selected = null; // the missed period whose reason is shown: { run, thread, from, due, to }
+
+  const timeline = (element, run, index) => {
+    const lanes = decode(run.slices, data.cpus), periods = run.periodic.map(decodePeriods);
+    const cpus = lanes.length, rows = cpus + periods.length;
     const row = Math.max(4, Math.min(20, 640 / rows));
-    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""));
-    const colours = data.threads.map((_, index) => colour(index));
+    const names = lanes.map((_, cpu) => (row >= 12 || cpu % Math.ceil(16 / row) === 0 ? `CPU ${cpu}` : ""))
+      .concat(periods.map((lane) => short(data.threads[lane.thread])));
+    const colours = data.threads.map((_, thread) => colour(thread));
     const paint = (u) => {
       const { ctx } = u, { left, top, width: wide, height: high } = u.bbox;
       const { min, max } = u.scales.x;
-      const scale = wide / (max - min), lane = high / rows;
+      const scale = wide / (max - min), lane = high / rows, thin = devicePixelRatio;
+      const x = (ms) => left + (ms - min) * scale;
       ctx.save();
       ctx.beginPath();
       ctx.rect(left, top, wide, high);
       ctx.clip();
+      if (selected && selected.run === index) {
+        ctx.fillStyle = css("--band");
+        const from = x(selected.from);
+        ctx.fillRect(from, top, Math.max(x(selected.to) - from, 2 * thin), high);
+      }
       lanes.forEach((slices, cpu) => {
         const y = top + cpu * lane + lane * 0.1;
         // Slices that share a pixel are drawn once.
         let painted = -1;
         for (let i = after(slices, min); i < slices.from.length && slices.from[i] < max; i++) {
-          const x = left + (slices.from[i] - min) * scale;
-          const end = left + (slices.to[i] - min) * scale;
+          const from = x(slices.from[i]), end = x(slices.to[i]);
           if (end <= painted) continue;
           ctx.fillStyle = colours[slices.thread[i]];
-          ctx.fillRect(x, y, Math.max(end - x, 1), lane * 0.8);
-          painted = Math.floor(Math.max(end, x + 1));
+          ctx.fillRect(from, y, Math.max(end - from, 1), lane * 0.8);
+          painted = Math.floor(Math.max(end, from + 1));
         }
       });
+      periods.forEach((lane_of, place) => {
+        const y = top + (cpus + place) * lane;
+        const { from, due, to, missed } = lane_of;
+        const each = (what) => {
+          for (let i = Math.max(0, after(lane_of, min) - 1); i < from.length && from[i] < max; i++) what(i);
+        };
+        ctx.fillStyle = colours[lane_of.thread];
+        each((i) => ctx.fillRect(x(from[i]), y + lane * 0.3, Math.max((to[i] - from[i]) * scale, thin), lane * 0.4));
+        // Deadlines would be all that is seen where periods are narrow.
+        ctx.fillStyle = css("--text");
+        each((i) => {
+          if ((due[i] - from[i]) * scale >= 6 * thin) ctx.fillRect(x(due[i]) - thin / 2, y + lane * 0.1, thin, lane * 0.8);
+        });
+        ctx.fillStyle = css("--missed");
+        each((i) => {
+          if (missed[i]) ctx.fillRect(x(due[i]), y + lane * 0.1, Math.max((to[i] - due[i]) * scale, 2 * thin), lane * 0.8);
+        });
+      });
+      if (cpus < rows) {
+        ctx.fillStyle = css("--dim");
+        ctx.fillRect(left, top + cpus * lane - thin / 2, wide, thin);
+      }
       if (run.shown < run.duration) {
-        const x = left + (run.shown - min) * scale;
         ctx.fillStyle = css("--panel");
-        ctx.fillRect(x, top, left + wide - x, high);
+        ctx.fillRect(x(run.shown), top, left + wide - x(run.shown), cpus * lane);
       }
       ctx.restore();
     };
-    const what = (ms, cpu) => {
-      const i = after(lanes[cpu], ms);
-      const runs = i < lanes[cpu].from.length && lanes[cpu].from[i] <= ms;
-      return `CPU ${cpu}: ` + (runs
-        ? `${data.threads[lanes[cpu].thread[i]]}, for ${time(lanes[cpu].to[i] - lanes[cpu].from[i])}` : "idle");
+    // The period at a time: of several the one that is missed, or else the last.
+    const periodAt = (lane, ms, near) => {
+      let found = -1;
+      for (let i = Math.max(0, after(lane, ms - near) - 1); i < lane.from.length && lane.from[i] <= ms + near; i++) {
+        const to = Math.max(lane.to[i], lane.due[i]);
+        if (to + near >= ms && (found < 0 || lane.missed[i] || !lane.missed[found])) found = i;
+      }
+      return found;
     };
-    return new uPlot(overTime(element, rows * row + 62, {
+    const what = (ms, place) => {
+      if (place >= cpus) {
+        const lane = periods[place - cpus], name = data.threads[lane.thread], i = periodAt(lane, ms, 0);
+        if (i < 0) return name;
+        return `${name}: ${lane.missed[i] ? "missed its deadline" : "deadline"} at ${time(lane.due[i])}, done after ` +
+          time(lane.to[i] - lane.from[i]);
+      }
+      const i = after(lanes[place], ms);
+      const runs = i < lanes[place].from.length && lanes[place].from[i] <= ms;
+      return `CPU ${place}: ` + (runs
+        ? `${data.threads[lanes[place].thread[i]]}, for ${time(lanes[place].to[i] - lanes[place].from[i])}` : "idle");
+    };
+    const chart = new uPlot(overTime(element, rows * row + 62, {
       lanes: names, range: [0, rows], series: [{}, { show: true, paths: () => null, points: { show: false } }],
       hooks: { draw: [paint], setCursor: [pointer(element, rows, what)] },
     }), [[0, longest], [0, 0]], element);
+    let pressed = 0;
+    chart.over.addEventListener("mousedown", (event) => { pressed = event.clientX; });
+    chart.over.addEventListener("click", (event) => {
+      if (Math.abs(event.clientX - pressed) > 3) return;
+      const box = chart.over.getBoundingClientRect();
+      const place = Math.floor(((event.clientY - box.top) / box.height) * rows);
+      const ms = chart.posToVal(event.clientX - box.left, "x"), pixel = (view.max - view.min) / box.width;
+      const lane = periods[place - cpus];
+      const i = lane ? periodAt(lane, ms, 3 * pixel) : -1;
+      if (i < 0) return;
+      explain(index, { thread: lane.thread, from: lane.from[i], due: lane.due[i], to: lane.to[i], missed: lane.missed[i] });
+    });
+    return chart;
   };
+
+  const element = (name, text, className) => {
+    const made = document.createElement(name);
+    if (text) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  };
+  const swatch = (thread) => {
+    const made = element("span", "", "swatch");
+    made.dataset.thread = data.threads[thread];
+    made.style.background = thread < COLOURS ? `var(--c${thread})` : "var(--other)";
+    return made;
+  };
+
+  // Shows below the chart of run `index` why a period took as long as it did.
+  const explain = (index, period) => {
+    const panel = document.querySelector(`[data-run="${index}"] [data-part="why"]`);
+    const name = data.threads[period.thread];
+    const close = element("button", "Close");
+    close.type = "button";
+    close.addEventListener("click", () => {
+      selected = null;
+      panel.replaceChildren();
+      redraw();
+    });
+    selected = { ...period, run: index };
+    const known = [...document.querySelectorAll(`.miss[data-of="${index}"]`)].find((miss) =>
+      miss.dataset.thread === name && Math.abs(miss.dataset.due - period.due) < 0.01);
+    const title = element("p", "", "best");
+    title.append(swatch(period.thread), `${name}: deadline at ${time(period.due)}, ` + (period.missed
+      ? (period.to > period.due ? `missed by ${time(period.to - period.due)}`
+        : "lost, as the thread was still at work on the period before")
+      : `work done ${time(period.due - period.to)} before`));
+    document.querySelectorAll('[data-part="why"]').forEach((other) => other.replaceChildren());
+    panel.append(close, title);
+    if (known) {
+      [...known.children].slice(1).forEach((child) => panel.append(child.cloneNode(true)));
+    } else if (period.missed && period.to > period.due) {
+      const say = element("p", "This page explains the worst misses of each policy. For this one: ");
+      say.append(element("code", `${data.runs[index].explain} --task ${name} --at ${(period.due / 1000).toFixed(6)}s`));
+      panel.append(say);
+    }
+    redraw();
+  };
+  const redraw = () => drawn.forEach(({ chart, onTime }) => onTime && chart && chart.redraw(false));
 
   // Lanes of values, each from its own base line.
   const lanes = (element, run, of) => {
@@ -176,7 +307,7 @@
     x.push(run.duration);
     const base = (i) => rows - 1 - i;
     const series = list.map((lane, i) => ({
-      stroke: colour(0), width: 1, fill: colour(0) + "55", points: { show: false },
+      stroke: css("--accent"), width: 1, fill: css("--accent") + "55", points: { show: false },
       paths: uPlot.paths.stepped({ align: 1 }), fillTo: () => base(i),
     }));
     const values = list.map((lane, i) => {
@@ -184,21 +315,33 @@
       at.push(at[at.length - 1]);
       return at;
     });
-    const row = rows > 8 ? 22 : 30;
+    const inside = of === "power"; // the names are too long for the axis
+    const row = inside ? 40 : rows > 8 ? 22 : 30;
+    const label = (u) => {
+      const { ctx } = u, { left, top, height: high } = u.bbox;
+      ctx.save();
+      ctx.fillStyle = css("--text");
+      ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+      ctx.textBaseline = "top";
+      ctx.textAlign = "left";
+      list.forEach((lane, i) => ctx.fillText(lane.name, left + 6, top + (i * high) / rows));
+      ctx.restore();
+    };
     const what = (ms, i) => {
       const value = list[i].values[Math.min(list[i].values.length - 1, Math.floor(ms / run.bin))];
       return `${list[i].name}: ${value} ${list[i].unit}`;
     };
     return new uPlot(overTime(element, rows * row + 62, {
-      lanes: list.map((lane) => lane.name), range: [0, rows], series: [{}, ...series],
-      hooks: { setCursor: [pointer(element, rows, what)] },
+      lanes: list.map((lane) => (inside ? `to ${lane.top} ${lane.unit}` : lane.name)), range: [0, rows],
+      series: [{}, ...series],
+      hooks: { setCursor: [pointer(element, rows, what)], draw: inside ? [label] : [] },
     }), [x, ...values], element);
   };
 
   const latency = (element, index) => {
     const chosen = data.latencies[index];
     const series = data.runs.map((run, policy) => ({
-      label: run.policy, stroke: colour(policy % COLOURS), width: 2, dash: policy < COLOURS ? [] : [6, 4],
+      label: run.policy, stroke: policyColour(policy), width: 2, dash: policy < 6 ? [] : [6, 4],
       show: chosen.percent[policy].length > 0, value: (u, v) => (v == null ? "-" : v.toFixed(1) + " %"),
     }));
     const least = Math.min(...chosen.percent.filter((percent) => percent.length).map((percent) => percent[0]));
@@ -230,32 +373,63 @@
     return entry;
   };
 
+  // Charts in closed parts of the page are drawn when those are opened.
   document.querySelectorAll("details[data-run]").forEach((details) => {
-    const run = data.runs[details.dataset.run];
-    const part = (name) => details.querySelector(`[data-part="${name}"]`);
-    const open = () => {
-      if (!details.open || details.dataset.drawn) return;
-      details.dataset.drawn = "yes";
-      put(part("timeline"), true, (element) => timeline(element, run));
-      for (const of of ["busy", "frequency"]) {
-        if (run[of].length) put(part(of), true, (element) => lanes(element, run, of));
-      }
-      part("legend").replaceChildren(...data.threads.slice(0, COLOURS).map((name, index) => {
-        const item = document.createElement("li"), swatch = document.createElement("span");
-        swatch.className = "swatch";
-        swatch.style.background = `var(--c${index})`;
-        item.append(swatch, name);
-        return item;
-      }));
-      if (data.threads.length > COLOURS) {
-        const item = document.createElement("li");
-        item.textContent = `grey: ${data.threads.length - COLOURS} others`;
-        part("legend").append(item);
-      }
+    const index = Number(details.dataset.run), run = data.runs[index];
+    const more = details.querySelector(".more");
+    const drawAll = (parent, parts) => () => {
+      if (!parent.open || !details.open || parent.dataset.drawn) return;
+      parent.dataset.drawn = "yes";
+      parts.forEach(([part, draw]) => {
+        const place = details.querySelector(`[data-part="${part}"]`);
+        if (place) put(place, true, draw);
+      });
     };
-    details.addEventListener("toggle", open);
-    open();
+    const lanesOf = (of) => [of, (place) => lanes(place, run, of)];
+    const opened = drawAll(details, [["timeline", (place) => timeline(place, run, index)]]);
+    const openedMore = drawAll(more, ["busy", "frequency", "power"].map(lanesOf));
+    details.addEventListener("toggle", opened);
+    details.addEventListener("toggle", openedMore);
+    more.addEventListener("toggle", openedMore);
+    opened();
+    openedMore();
   });
+
+  // A thread has one colour in the whole page.
+  const legend = document.getElementById("threads");
+  const entry = (sign, text) => {
+    const item = element("li");
+    item.append(sign, text);
+    legend.append(item);
+  };
+  data.threads.slice(0, COLOURS).forEach((name, thread) => entry(swatch(thread), name));
+  if (data.threads.length > COLOURS) {
+    const grey = element("span", "", "swatch");
+    grey.style.background = "var(--other)";
+    entry(grey, `${data.threads.length - COLOURS} others`);
+  }
+  if (data.runs.some((run) => run.periodic.length)) {
+    entry(element("span", "", "deadline"), "deadline");
+    const missed = element("span", "", "swatch");
+    missed.style.background = "var(--missed)";
+    entry(missed, "missed");
+  }
+  const ranks = new Map(data.threads.map((name, thread) => [name, thread]));
+  document.querySelectorAll("tbody th, .miss .thread").forEach((cell) => {
+    // Measures are THREAD/MEASURE.
+    const thread = ranks.get(cell.textContent.split("/")[0]);
+    if (thread !== undefined) cell.prepend(swatch(thread));
+  });
+  document.querySelectorAll(".miss").forEach((miss) => miss.addEventListener("toggle", () => {
+    if (!miss.open) return;
+    const { of, thread, from, due, done } = miss.dataset, run = Number(of);
+    document.querySelector(`[data-run="${run}"]`).open = true;
+    selected = { run, thread: ranks.get(thread), from: +from, due: +due, to: +done };
+    const span = Math.max(+done, +due) - from;
+    show(from - 2 * span, Math.max(+done, +due) + 2 * span);
+    redraw();
+  }));
+
   document.querySelectorAll(".chart[data-part]").forEach((chart) => {
     chart.addEventListener("keydown", (event) => {
       const action = keys[event.key];
@@ -264,16 +438,24 @@
       actions[action]();
     });
   });
-  show(0, longest);
+  if (data.view) show(data.view[0], data.view[1]);
+  else show(0, longest);
 
   const select = document.getElementById("thread"), cdf = document.getElementById("cdf");
   if (select && cdf) {
-    const entry = put(cdf, false, (element) => latency(element, Number(select.value)));
-    select.addEventListener("change", entry.draw);
+    const place = document.getElementById("thread-swatch");
+    const mark = () => {
+      const thread = ranks.get(data.latencies[Number(select.value)].thread);
+      place.replaceChildren(...(thread === undefined ? [] : [swatch(thread)]));
+    };
+    const shown = put(cdf, false, (element) => latency(element, Number(select.value)));
+    select.addEventListener("change", () => { mark(); shown.draw(); });
+    mark();
   }
 
   const again = () => drawn.forEach((entry) => entry.draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  matchMedia("print").addEventListener("change", again);
   let last = innerWidth, waiting;
   addEventListener("resize", () => {
     if (innerWidth === last) return;

@@ -1,6 +1,7 @@
 //! Running programs: executing one op after another for the task that a CPU runs. The objects that
 //! tasks wait on are in [`crate::program`]; wakeups, sleeps and costs are decided here.
 
+use crate::Event;
 use crate::abi::layout as abi;
 use crate::events::What;
 use crate::kernel::Kernel;
@@ -124,6 +125,9 @@ impl Kernel<'_> {
         let env = &mut self.programs.env;
         env.due = task.due.replace(env.now);
         let op = program.next(env);
+        if env.periods.as_ref().is_some_and(|list| !list.is_empty()) {
+            self.trace_periods(cpu, task);
+        }
         if !self.programs.pollers.is_empty() {
             self.words_written(cpu);
         }
@@ -134,6 +138,23 @@ impl Kernel<'_> {
             self.task_error(task, message);
         }
         self.begin(cpu, task, op)
+    }
+
+    /// Reports the periods that the task's program has judged.
+    #[cold]
+    fn trace_periods(&mut self, cpu: usize, task: TaskPtr) {
+        let mut periods = self.programs.env.periods.take().unwrap_or_default();
+        for period in periods.drain(..) {
+            let event = Event::Period {
+                task: (&task.name, task.pid()),
+                released: period.released,
+                due: period.due,
+                done: period.done,
+                missed: period.missed,
+            };
+            self.traced(cpu, event);
+        }
+        self.programs.env.periods = Some(periods);
     }
 
     /// Computes `amount`, then continues with `then`.

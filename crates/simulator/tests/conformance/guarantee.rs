@@ -1,5 +1,5 @@
-//! The guarantee of `equipoise` to each task on equal CPUs: it gets most of its demand, or of its
-//! share by weight if that is less, however short it runs and sleeps.
+//! The guarantee of `equipoise` to each task: it gets most of its demand, or of its share by weight if
+//! that is less, however short it runs and sleeps. On heterogeneous CPUs a share is work, not time.
 //!
 //! Of 160,364 tasks in 10,000 cases (`PROPTEST_CASES=12800`) 98.4 % got at least 0.9 of that; of
 //! the tasks that do not nap 99.8 %, and none less than 0.69. Of 16,552 other cases one missed its
@@ -7,7 +7,7 @@
 
 use crate::case::config;
 use crate::support::*;
-use machine::{CpuMask, Level, Machine};
+use machine::{CpuMask, Governor, Level, Machine};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use workload::{Env, Op, SchedPolicy, Start, TaskSpec};
@@ -181,6 +181,61 @@ fn due(tasks: &[Task], cpus: usize) -> Vec<f64> {
     due.into_iter().flatten().collect()
 }
 
+/// The fair share of each task, in CPUs of the fastest kind, on CPUs of these `speeds` that all tasks may
+/// use: as [`due`], where a task has one CPU at a time. So k tasks get no more than the k fastest CPUs
+/// have, and that is the only bound: they can change places (E. Horvath, S. Lam, R. Sethi, "A level
+/// algorithm for preemptive scheduling", Journal of the ACM 24, 1977).
+fn due_by_speed(tasks: &[Task], speeds: &[f64]) -> Vec<f64> {
+    let mut fastest = speeds.to_vec();
+    fastest.sort_by(|a, b| b.total_cmp(a));
+    let first = |k: usize| -> f64 { fastest.iter().take(k).sum() };
+    let mut due: Vec<Option<f64>> = vec![None; tasks.len()];
+    while due.contains(&None) {
+        let shares = |level: f64| -> Vec<f64> {
+            let share = |task: &Task| task.does.demand().min(level * task.weight());
+            let each = tasks.iter().zip(&due);
+            each.map(|(task, due)| due.unwrap_or_else(|| share(task)))
+                .collect()
+        };
+        // The smallest number of tasks, largest shares first, that has more than its CPUs.
+        let over = |shares: &[f64]| {
+            let mut sorted = shares.to_vec();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            (1..=sorted.len())
+                .find(|&k| sorted[..k].iter().sum::<f64>() > first(k) + 1e-9)
+                .map(|k| sorted[k - 1])
+        };
+        // At this level every task has all that it asks for.
+        let most = 1.0 / WEIGHTS[WEIGHTS.len() - 1].1;
+        let (mut fits, mut exceeds) = (0.0, most);
+        if over(&shares(most)).is_none() {
+            fits = most;
+        } else {
+            for _ in 0..60 {
+                let level = (fits + exceeds) / 2.0;
+                *if over(&shares(level)).is_some() {
+                    &mut exceeds
+                } else {
+                    &mut fits
+                } = level;
+            }
+        }
+        // Tasks with a share at least that large keep it; if none does, all have what they ask for.
+        let least = if fits == most {
+            0.0
+        } else {
+            over(&shares(exceeds)).unwrap_or(0.0)
+        };
+        let now = shares(fits);
+        for (due, share) in due.iter_mut().zip(now) {
+            if share + 1e-6 >= least {
+                due.get_or_insert(share);
+            }
+        }
+    }
+    due.into_iter().flatten().collect()
+}
+
 /// `cpus` equal CPUs, in `caches` clusters.
 fn equal_cpus(cpus: usize, caches: usize, hz: u32) -> Machine {
     let mut machine = Machine {
@@ -208,7 +263,7 @@ fn nice() -> impl Strategy<Value = i8> {
     prop_oneof![3 => Just(0), 1 => prop::sample::select(WEIGHTS.map(|(nice, _)| nice).to_vec())]
 }
 
-/// The share that each task got until `until`, in CPUs.
+/// The share that each task got until `until`, in CPUs of the fastest kind.
 fn run(
     machine: &Machine,
     tasks: &[Task],
@@ -223,9 +278,9 @@ fn run(
             .collect(),
         ..Start::default()
     });
-    let times = equipoise_cpu_time(machine, &workload, seed, 60_000 * MS, FROM..until)?;
+    let work = equipoise_work(machine, &workload, seed, 60_000 * MS, FROM..until)?;
     let window = (until - FROM) as f64;
-    let got = |i: usize| times.get(&i.to_string()).copied().unwrap_or(0) as f64 / window;
+    let got = |i: usize| work.get(&i.to_string()).copied().unwrap_or(0.0) / window;
     Ok((0..tasks.len()).map(got).collect())
 }
 
@@ -239,7 +294,11 @@ fn first_starved(
     let got = run(machine, tasks, seed, until)?;
     // Turns end at ticks.
     let turn = (3 * MS + 2_000_000_000 / u64::from(machine.hz)) as f64 / (until - FROM) as f64;
-    let due = due(tasks, machine.cpus.len());
+    let speeds = speeds(machine);
+    let due = match speeds.iter().all(|&speed| speed == speeds[0]) {
+        true => due(tasks, machine.cpus.len()),
+        false => due_by_speed(tasks, &speeds),
+    };
     let bound = tasks.iter().any(|task| task.cpus != ALL);
     let starved = |&i: &usize| got[i] + turn < tasks[i].least(bound) * due[i];
     // Light tasks are named last.
@@ -295,6 +354,58 @@ proptest! {
         let starved = starved(&equal_cpus(cpus, caches, hz), &tasks, seed);
         prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
     }
+}
+
+/// A machine with heterogeneous CPUs, at their highest frequencies.
+fn heterogeneous(name: &str, hz: u32) -> Machine {
+    let mut machine = Machine {
+        hz,
+        ..Machine::find(name).unwrap()
+    };
+    if let Some(cpufreq) = &mut machine.cpufreq {
+        cpufreq.governor = Governor::Performance;
+    }
+    machine
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+
+    #[test]
+    fn equipoise_starves_no_task_on_heterogeneous_cpus(
+        name in prop::sample::select(vec!["tc2", "odroid-xu3", "rk3588", "sm8250", "apple-m1"]),
+        hz in prop::sample::select(vec![100, 250, 1000]),
+        all in vec((does(), nice()), 2..24),
+        seed: u64,
+    ) {
+        let tasks: Vec<_> = all.iter().map(|&(does, nice)| Task { does, nice, cpus: ALL }).collect();
+        let starved = starved(&heterogeneous(name, hz), &tasks, seed);
+        prop_assert!(starved.is_ok(), "{}", starved.unwrap_err());
+    }
+}
+
+#[test]
+fn shares_of_heterogeneous_cpus_are_those_of_the_level_algorithm() {
+    let close = |got: &[f64], expected: &[f64]| {
+        let same = got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-3);
+        assert!(same, "{got:?}, expected {expected:?}");
+    };
+    // One fast CPU and two of half its speed.
+    let speeds = [0.5, 1.0, 0.5];
+    close(&due_by_speed(&[spin(0)], &speeds), &[1.0]);
+    close(&due_by_speed(&[spin(0); 2], &speeds), &[0.75; 2]);
+    close(&due_by_speed(&[spin(0); 4], &speeds), &[0.5; 4]);
+    // The heaviest has the fastest CPU for itself, the others share the slow ones.
+    close(
+        &due_by_speed(&[spin(-10), spin(0), spin(0)], &speeds),
+        &[1.0, 0.5, 0.5],
+    );
+    // A small demand leaves the rest to the others.
+    let quarter = nap(MS, 3 * MS);
+    close(
+        &due_by_speed(&[spin(0), quarter, spin(0)], &speeds),
+        &[0.75, 0.25, 0.75],
+    );
 }
 
 const fn spin(nice: i8) -> Task {
@@ -357,6 +468,44 @@ fn time_that_none_else_wanted_does_not_make_a_light_task_set_the_clock() {
         starved(&equal_cpus(4, 1, 250), &tasks, 381054361823855667),
         Ok(())
     );
+}
+
+/// The property test found these: light tasks on slow CPUs took the slow cluster's clock along, which forgave
+/// the others there what they were owed. A loop stayed on a slow CPU, and one of nice -10 got no more than
+/// those of nice 0.
+#[test]
+fn light_tasks_on_slow_cpus_do_not_move_the_clock_of_others() {
+    let mut heavy_nap = nap(350_375, 935_794);
+    heavy_nap.nice = -5;
+    let odroid = [
+        spin(0),
+        spin(10),
+        spin(0),
+        nap(656_963, 527_594),
+        spin(0),
+        spin(-10),
+        spin(0),
+        nap(387_712, 669_069),
+        spin(5),
+    ];
+    let phone = [
+        spin(0),
+        spin(19),
+        spin(0),
+        spin(0),
+        heavy_nap,
+        spin(0),
+        spin(0),
+        spin(0),
+        spin(-10),
+    ];
+    let starved_on =
+        |name, hz, tasks: &[Task], seed| starved(&heterogeneous(name, hz), tasks, seed);
+    assert_eq!(
+        starved_on("odroid-xu3", 100, &odroid, 4702561834517049200),
+        Ok(())
+    );
+    assert_eq!(starved_on("sm8250", 1000, &phone, 1266453984), Ok(()));
 }
 
 /// The property test found this: a clock of its own for light tasks that are bound to a CPU followed

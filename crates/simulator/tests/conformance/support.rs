@@ -317,11 +317,12 @@ impl Trace for Recording {
     }
 }
 
-/// CPU time in a window of time, ns, by task.
+/// CPU time in a window of time, ns, by task; time on CPU i counts `speeds[i]` times.
 struct CpuTime {
     window: Range<u64>,
+    speeds: Vec<f64>,
     on: HashMap<usize, (String, u64)>,
-    of: HashMap<String, u64>,
+    of: HashMap<String, f64>,
 }
 
 impl Trace for CpuTime {
@@ -332,7 +333,8 @@ impl Trace for CpuTime {
         let Range { start, end } = self.window;
         let last = self.on.insert(cpu, (next.0.to_owned(), now));
         if let Some((task, since)) = last {
-            *self.of.entry(task).or_default() += now.clamp(start, end) - since.clamp(start, end);
+            let ran = now.clamp(start, end) - since.clamp(start, end);
+            *self.of.entry(task).or_default() += ran as f64 * self.speeds[cpu];
         }
     }
 }
@@ -345,9 +347,43 @@ pub fn equipoise_cpu_time(
     time_limit_ns: u64,
     window: Range<u64>,
 ) -> Result<HashMap<String, u64>, Error> {
+    let speeds = vec![1.0; machine.cpus.len()];
+    let of = equipoise_time(machine, workload, seed, time_limit_ns, window, speeds)?;
+    Ok(of.into_iter().map(|(task, ns)| (task, ns as u64)).collect())
+}
+
+/// The work that each task gets done under `equipoise` in the `window`, in ns of a fastest CPU. The
+/// CPUs must run at their highest frequencies. Invariants are checked.
+pub fn equipoise_work(
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    window: Range<u64>,
+) -> Result<HashMap<String, f64>, Error> {
+    let speeds = speeds(machine);
+    equipoise_time(machine, workload, seed, time_limit_ns, window, speeds)
+}
+
+/// The speed of each CPU at its highest frequency, relative to the fastest.
+pub fn speeds(machine: &Machine) -> Vec<f64> {
+    let speed = |cpu: &machine::Cpu| machine.core_types[cpu.core_type].speed;
+    let relative = |cpu| f64::from(speed(cpu)) / f64::from(1 << 20);
+    machine.cpus.iter().map(relative).collect()
+}
+
+fn equipoise_time(
+    machine: &Machine,
+    workload: &dyn Workload,
+    seed: u64,
+    time_limit_ns: u64,
+    window: Range<u64>,
+    speeds: Vec<f64>,
+) -> Result<HashMap<String, f64>, Error> {
     let policy = Policy::find("equipoise").unwrap();
     let mut times = CpuTime {
         window,
+        speeds,
         on: HashMap::new(),
         of: HashMap::new(),
     };

@@ -26,6 +26,8 @@ pub struct Config {
     pub timers: Vec<TimerMode>,
     /// All `cpus`, with their places in the text.
     pub bindings: Vec<(CpuMask, Range<usize>)>,
+    /// The tasks with `util_min` or `util_max`, which are not simulated.
+    pub clamped: Vec<String>,
     /// Control groups.
     pub groups: Vec<ControlGroup>,
     /// Changes of the machine in order of time, with their places in the text.

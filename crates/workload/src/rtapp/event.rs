@@ -159,8 +159,24 @@ pub struct Resources {
     pub bindings: Vec<(CpuMask, Range<usize>)>,
     /// Control groups, for `taskgroup`.
     pub groups: Groups,
+    /// The tasks with `util_min` or `util_max`.
+    pub clamped: Vec<String>,
     /// `global.mem_buffer_size`, bytes.
     pub buffer: u64,
+}
+
+impl Resources {
+    /// Checks a `util_min` or `util_max` of `task`: 0 to 1024, or -1 for no limit.
+    pub fn clamped(&mut self, field: Field<'_>, task: &str) -> Result<(), Box<BadInput>> {
+        field.integer(
+            -1..=1024,
+            "a utilization of at most 1024, or -1 for no limit",
+        )?;
+        if !self.clamped.iter().any(|name| name == task) {
+            self.clamped.push(task.to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// Parses the event at `field` of the task `task` and appends its actions.

@@ -21,9 +21,9 @@ const MAX_THREADS: u64 = 100_000;
 const MAX_DURATION: i64 = 24 * 3600;
 
 const TASK_KEYS: &str = "instance, delay, loop, phases, cpus, policy, priority, dl-runtime, \
-                         dl-deadline, dl-period, nodes_membind, taskgroup";
+                         dl-deadline, dl-period, util_min, util_max, nodes_membind, taskgroup";
 const PHASE_KEYS: &str = "loop, cpus, policy, priority, dl-runtime, dl-deadline, dl-period, \
-                          nodes_membind, taskgroup";
+                          util_min, util_max, nodes_membind, taskgroup";
 
 type Read<T> = Result<T, Box<BadInput>>;
 
@@ -204,6 +204,7 @@ fn read_tasks(
     config.timers = resources.timers.modes;
     config.bindings = resources.bindings;
     config.groups = resources.groups.all();
+    config.clamped = resources.clamped;
     Ok(())
 }
 
@@ -227,6 +228,7 @@ fn read_task(task: Field<'_>, global: &Global, resources: &mut Resources) -> Rea
             "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = Some(read_loops(field)?),
             "phases" => {}
+            "util_min" | "util_max" => resources.clamped(field, task.key())?,
             key if event::is_event(key) => {
                 if phases.is_some() && !is_legacy_runtime {
                     return Err(field.bad_key(
@@ -306,6 +308,7 @@ fn read_phase(
             "cpus" => affinity = Some(read_cpus(field, resources)?),
             "taskgroup" => group = Some(resources.groups.of_task(field)?),
             "loop" => loops = read_loops(field)?,
+            "util_min" | "util_max" => resources.clamped(field, task)?,
             key if event::is_event(key) => {}
             _ if ignored(field)? => {}
             key => {

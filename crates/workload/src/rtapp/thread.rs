@@ -3,7 +3,7 @@
 
 use super::config::{Action, Phase, Task, Timer, TimerMode};
 use super::{Log, Plan, TIME, word};
-use crate::{Env, GroupId, Op, Program, SchedPolicy, TaskSpec};
+use crate::{Env, GroupId, Op, Period, Program, SchedPolicy, TaskSpec};
 use machine::CpuMask;
 use std::sync::Arc;
 
@@ -256,7 +256,16 @@ impl Thread {
         {
             let passed = (woken - last + period / 2) / period;
             let lost = passed.saturating_sub(1).min(self.response / period);
-            (0..lost).for_each(|_| env.recorder.record(missed, share(true)));
+            for passed in 1..=lost {
+                env.recorder.record(missed, share(true));
+                let released = last + passed * period;
+                env.judge(|| Period {
+                    released,
+                    due: released + period,
+                    done: last + self.response,
+                    missed: true,
+                });
+            }
         }
     }
 
@@ -266,7 +275,15 @@ impl Thread {
             self.response = env.now - released;
             env.recorder.record(wakes.response, us(self.response));
             if let (Some(missed), Some(deadline)) = (wakes.missed, self.deadline) {
-                env.recorder.record(missed, share(self.response > deadline));
+                let is_missed = self.response > deadline;
+                env.recorder.record(missed, share(is_missed));
+                let done = env.now;
+                env.judge(|| Period {
+                    released,
+                    due: released + deadline,
+                    done,
+                    missed: is_missed,
+                });
             }
         }
     }
@@ -351,6 +368,13 @@ impl Thread {
         self.released = Some(next);
         if let Some(id) = self.log.wakes.and_then(|wakes| wakes.missed) {
             env.recorder.record(id, share(missed));
+            let done = env.now;
+            env.judge(|| Period {
+                released: last,
+                due,
+                done,
+                missed,
+            });
         }
         if missed {
             self.line.wakeup_latency = 0;

@@ -33,8 +33,8 @@ fn refuses_what_it_does_not_know() {
         "loop",
     );
     refused(
-        r#" "a": { "run": 1, "util_min": 1 } "#,
-        "unknown key `util_min`",
+        r#" "a": { "run": 1, "util_mean": 1 } "#,
+        "unknown key `util_mean`",
         "priority",
     );
     refused(

@@ -444,3 +444,24 @@ fn a_chain_without_one_period_has_no_deadline() {
             "wake": { "resume": "woken" } } } "#
     ));
 }
+
+#[test]
+fn utilization_clamps_are_read_and_said_to_have_no_effect() {
+    let file = |clamp: &str| {
+        format!(
+            r#"{{ "tasks" : {{ "ui" : {{ {clamp}, "loop" : 2, "run" : 100 }}, "other" : {{ "loop" : 1, "run" : 5 }} }} }}"#
+        )
+    };
+    let parsed = |clamp: &str| RtApp::parse("t", "t.json", &file(clamp), None);
+    let notes = parsed(r#""util_min" : 512, "util_max" : -1"#)
+        .unwrap()
+        .notes();
+    assert_eq!(notes.len(), 1);
+    assert!(
+        notes[0].starts_with("util_min and util_max (uclamp) of ui have no effect"),
+        "{notes:?}"
+    );
+    assert!(parsed(r#""delay" : 1"#).unwrap().notes().is_empty());
+    let error = parsed(r#""util_min" : 1025"#).err().unwrap();
+    assert!(error.expected().contains("1024"), "{error}");
+}
