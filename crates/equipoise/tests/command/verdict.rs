@@ -77,7 +77,7 @@ fn each_goal_has_a_winner_and_its_price() {
         &["--goal", "latency"],
     ));
     assert!(
-        none.contains("Latency: this workload has no measure of it."),
+        none.contains("Latency: this workload has no measure for this goal."),
         "{none}"
     );
 }
@@ -279,9 +279,9 @@ fn comma_separated_values_have_every_run() {
 fn joules_at_full_speed_and_at_the_loads_are_told_apart() {
     let args = |policies| args("snb-laptop", "audio:duration=300ms", policies, &[]);
     let text = stdout(&args(&["cfs", "schedutil"]));
-    let says = "kept every CPU's frequency";
+    let says = "kept every CPU at its highest frequency";
     assert!(
-        text.contains(&format!("energy: cfs {says}, schedutil did not")),
+        text.contains(&format!("energy: cfs {says} and schedutil did not")),
         "{text}"
     );
     let text = stdout(&args(&["schedutil", "schedutil-cfs"]));
